@@ -1,1 +1,16 @@
-//! placeholder
+//! The pure core of Countersign: what a session is, and what may happen to it.
+//!
+//! A session is an append-only [journal](journal) of records. Folding them gives the [state](journal::state)
+//! that resumes a run, the [wire events](wire::expand) with their `seq`, the [history](wire::history) and
+//! the [conversation](conversation) a model sees. Nothing here awaits, reads a clock or makes an id: they
+//! come in with the input (DESIGN invariant 1), and any input in any state gives a result or a typed
+//! [refusal](refusal::Refusal), never a panic (invariant 2).
+
+pub mod approval;
+pub mod call;
+pub mod conversation;
+pub mod journal;
+pub mod limits;
+pub mod locale;
+pub mod refusal;
+pub mod wire;

@@ -1,1 +1,7 @@
-//! placeholder
+//! The Countersign runtime: agents whose dangerous tool calls wait for a person.
+
+pub mod model;
+pub mod store;
+pub mod tool;
+
+pub use countersign_core as core;

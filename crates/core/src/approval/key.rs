@@ -1,0 +1,18 @@
+//! Approval keys: `{session_id}_{n}` (source 000).
+
+/// The key of a session's `n`-th interruption.
+#[must_use]
+pub fn approval_key(session_id: &str, n: u32) -> String {
+    format!("{session_id}_{n}")
+}
+
+/// The session id and the number in a key; `None` if it is not one.
+#[must_use]
+pub fn parse_approval_key(key: &str) -> Option<(&str, u32)> {
+    let (session_id, n) = key.rsplit_once('_')?;
+    // `u32::from_str` also takes `+1` and `01`, which no key is.
+    if n.starts_with('0') || !n.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    n.parse().ok().map(|n| (session_id, n))
+}

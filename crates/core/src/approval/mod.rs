@@ -1,0 +1,5 @@
+//! Approvals: decisions and what they do to what waits.
+
+pub mod decision;
+pub mod key;
+pub mod resolve;

@@ -1,0 +1,268 @@
+//! Deciding an interruption: who may, whether the decisions fit, and what is recorded (SPEC W5).
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{decision::Decision, key::approval_key};
+use crate::{
+    call::{gate::DecisionType, schema::ArgsSchema},
+    journal::{
+        draft::{Catalog, Draft, Transition},
+        record::{Action, Decided, Interrupted, Kind, Millis},
+        state::{Open, State},
+    },
+    limits,
+    refusal::{Code, Refusal},
+};
+
+/// Who acts: a name and the roles it holds. Comes from the connection, never from a message.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Principal {
+    /// The name; `None` where nobody has to say who they are.
+    pub subject: Option<Arc<str>>,
+    /// Its roles.
+    pub roles: Vec<String>,
+    /// May do everything: the only user of a server without `[auth]`, and the library's own caller.
+    pub trusted: bool,
+}
+
+impl Principal {
+    /// One who may do everything, with no name.
+    #[must_use]
+    pub fn trusted() -> Principal {
+        Principal { subject: None, roles: Vec::new(), trusted: true }
+    }
+
+    /// Whether the session is this principal's own.
+    #[must_use]
+    pub fn owns(&self, state: &State) -> bool {
+        self.trusted || (self.subject.is_some() && self.subject == state.subject)
+    }
+
+    /// Whether it may see the session: its subject, and whoever holds a role that was ever asked in it (SPEC P1).
+    #[must_use]
+    pub fn may_see(&self, state: &State) -> bool {
+        self.owns(state) || self.roles.iter().any(|role| role != "user" && state.reviewers.contains(role))
+    }
+
+    /// Whether it may decide what waits for `role`; `None` and `user` are the session's own subject (SPEC P1).
+    #[must_use]
+    pub fn may_decide(&self, state: &State, role: Option<&str>) -> bool {
+        match role {
+            None | Some("user") => self.owns(state),
+            Some(role) => self.trusted || self.roles.iter().any(|held| held == role),
+        }
+    }
+}
+
+/// A decision on one interruption.
+#[derive(Clone, Debug)]
+pub struct DecideInput {
+    /// The interruption's number.
+    pub n: u32,
+    /// As the client sent them; missing ones are filled in.
+    pub decisions: Vec<Decision>,
+    /// The reviewer's words, shown in history and told to the model.
+    pub user_edit_content: Option<Arc<str>>,
+    /// Who decides.
+    pub by: Principal,
+    /// The client's `request_id`.
+    pub request_id: Option<Arc<str>>,
+}
+
+/// Checks a decision and makes the transition it leads to.
+///
+/// # Errors
+/// `approval_not_found` (not waiting here; the caller knows whether it was resolved before),
+/// `approval_already_resolved` (the deadline has passed), `forbidden`, `decisions_mismatch`,
+/// `decision_not_allowed`, `invalid_edit`, `stale_action`, `invalid_message`. Nothing has changed then.
+pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Catalog) -> Result<Transition, Refusal> {
+    let Some(open) = state.waiting(input.n) else {
+        return Err(not_found(&approval_key(&state.session_id, input.n)));
+    };
+    let asked = &open.asked;
+    let role = asked.actions.first().and_then(Action::role);
+    if !input.by.may_decide(state, role) {
+        return Err(Refusal::new(
+            Code::Forbidden,
+            format!(
+                "this decision needs {}",
+                role.map_or_else(|| "the session's owner".to_owned(), |r| format!("the role {r:?}"))
+            ),
+        ));
+    }
+    // A decision that comes after the deadline has lost, also if nobody has recorded the time-out yet (SPEC W7).
+    if asked.expires_at.is_some_and(|due| now >= due) {
+        return Err(Refusal::new(Code::ApprovalAlreadyResolved, "the time to decide is over")
+            .with_details(json!({ "resolution": "timeout", "by": null, "at": asked.expires_at.map(rfc3339) })));
+    }
+    let decisions = fill(&input.decisions, asked.actions.len())?;
+    for (i, (decision, action)) in decisions.iter().zip(&asked.actions).enumerate() {
+        check(decision, action, asked, i, catalog)?;
+    }
+    if input.user_edit_content.as_ref().is_some_and(|text| text.len() > limits::DECISION_TEXT_BYTES) {
+        return Err(too_long("user_edit_content"));
+    }
+    let last = ends(open, &decisions, &input.by);
+    let decided = Decided { n: input.n, decisions, last, by: input.by.subject.clone(), request_id: input.request_id };
+    Ok(Draft::new(state, now).decided(decided, input.user_edit_content, catalog))
+}
+
+/// The refusal for a key that names nothing (or nothing the caller may know of).
+#[must_use]
+pub fn not_found(key: &str) -> Refusal {
+    Refusal::new(Code::ApprovalNotFound, format!("nothing waits, or ever waited, under the key {key:?}"))
+}
+
+/// RFC 3339 text of a time, in UTC.
+#[must_use]
+pub fn rfc3339(at: Millis) -> String {
+    jiff::Timestamp::from_millisecond(at).map(|t| t.to_string()).unwrap_or_default()
+}
+
+/// Whether this set ends the interruption: always, unless more people must approve (SPEC W5, quorum).
+fn ends(open: &Open, decisions: &[Decision], by: &Principal) -> bool {
+    let quorum = open.asked.actions.iter().map(|a| a.ask.quorum).max().unwrap_or(1) as usize;
+    if quorum <= 1 || open.asked.kind != Kind::Approval || decisions.iter().any(|d| d.kind != DecisionType::Approve) {
+        return true;
+    }
+    let mut voters: Vec<_> = open.votes.iter().collect();
+    if !voters.contains(&&by.subject) {
+        voters.push(&by.subject);
+    }
+    voters.sort();
+    voters.dedup();
+    voters.len() >= quorum
+}
+
+/// One decision for each action: missing ones take the first (source 000, SPEC W5).
+fn fill(decisions: &[Decision], actions: usize) -> Result<Vec<Decision>, Refusal> {
+    let mismatch = |message: String| Err(Refusal::new(Code::DecisionsMismatch, message));
+    let Some(first) = decisions.first() else {
+        return mismatch(format!("no decisions; send 1 to {actions}"));
+    };
+    if decisions.len() > actions {
+        return mismatch(format!("{} decisions for {actions} actions", decisions.len()));
+    }
+    let mut filled = decisions.to_vec();
+    if filled.len() < actions {
+        if !matches!(first.kind, DecisionType::Approve | DecisionType::Reject | DecisionType::Defer) {
+            return mismatch(format!(
+                "{} decisions for {actions} actions: a missing one takes the first, and {:?} cannot be repeated; send all {actions}",
+                decisions.len(),
+                first.kind.name()
+            ));
+        }
+        filled.resize(actions, Decision { args_digest: None, ..first.clone() });
+    }
+    Ok(filled)
+}
+
+fn check(
+    decision: &Decision,
+    action: &Action,
+    asked: &Interrupted,
+    i: usize,
+    catalog: &dyn Catalog,
+) -> Result<(), Refusal> {
+    let invalid = |message: String| Err(Refusal::new(Code::InvalidMessage, message));
+    let at = format!("decisions[{i}]");
+    if let Some(digest) = &decision.args_digest {
+        let waits = action.args.digest().to_string();
+        if *digest != waits {
+            return Err(Refusal::new(
+                Code::StaleAction,
+                format!("{at}: other arguments wait than the ones that were shown"),
+            )
+            .with_details(json!({ "tool_use_id": action.tool_use_id, "args_digest": waits })));
+        }
+    }
+    if !action.allowed().contains(&decision.kind) {
+        let allowed: Vec<&str> = action.allowed().iter().map(|d| d.name()).collect();
+        return Err(Refusal::new(
+            Code::DecisionNotAllowed,
+            format!(
+                "{at}: {:?} is not allowed for {}; allowed: {}",
+                decision.kind.name(),
+                action.name,
+                allowed.join(", ")
+            ),
+        )
+        .with_details(json!({ "allowed_decisions": allowed })));
+    }
+    if decision.always == Some(true)
+        && (asked.kind != Kind::Approval || !matches!(decision.kind, DecisionType::Approve | DecisionType::Reject))
+    {
+        return invalid(format!("{at}: \"always\" goes with approve or reject of an ordinary action"));
+    }
+    for (name, text, kind) in
+        [("message", &decision.message, DecisionType::Reject), ("output", &decision.output, DecisionType::Respond)]
+    {
+        if text.is_some() && decision.kind != kind {
+            return invalid(format!("{at}: {name:?} goes with {:?} only", kind.name()));
+        }
+        if text.as_ref().is_some_and(|text| text.len() > limits::DECISION_TEXT_BYTES) {
+            return Err(too_long(&format!("{at}.{name}")));
+        }
+    }
+    match (decision.kind, &decision.edited_action) {
+        (DecisionType::Respond, _) if decision.output.is_none() => {
+            invalid(format!("{at}: \"respond\" needs \"output\", the call's result as a string"))
+        }
+        (DecisionType::Edit, None) => {
+            invalid(format!("{at}: \"edit\" needs \"edited_action\": {{\"name\", \"args\"}}"))
+        }
+        (DecisionType::Edit, Some(edited)) => check_edit(&edited.name, &edited.args, action, &at, catalog),
+        (_, Some(_)) => invalid(format!("{at}: \"edited_action\" goes with \"edit\" only")),
+        _ => Ok(()),
+    }
+}
+
+/// The edited call must be one this agent could make and this reviewer may approve, with arguments that fit.
+fn check_edit(
+    name: &str,
+    args: &crate::call::args::Args,
+    action: &Action,
+    at: &str,
+    catalog: &dyn Catalog,
+) -> Result<(), Refusal> {
+    let schema = if name == &*action.name {
+        action.schema.clone()
+    } else {
+        match catalog.tool(&action.agent, name) {
+            Some(tool) if tool.role.as_deref() == action.role() => tool.schema,
+            Some(_) => {
+                return Err(invalid_edit(at, &format!("the tool {name:?} is decided by somebody else"), Vec::new()));
+            }
+            None => {
+                return Err(invalid_edit(
+                    at,
+                    &format!("the agent {:?} has no tool {name:?}", &*action.agent),
+                    Vec::new(),
+                ));
+            }
+        }
+    };
+    let Some(schema) = schema else { return Ok(()) };
+    let compiled = serde_json::from_str::<Value>(schema.0.get())
+        .map_err(|e| e.to_string())
+        .and_then(|schema| ArgsSchema::compile(&schema))
+        .map_err(|e| invalid_edit(at, &format!("the tool's schema cannot be used: {e}"), Vec::new()))?;
+    let errors = compiled.check(args);
+    if errors.is_empty() {
+        return Ok(());
+    }
+    let first = errors.first().map(|e| format!("{}: {}", e.pointer, e.message)).unwrap_or_default();
+    let errors = errors.into_iter().map(|e| json!({ "pointer": e.pointer, "message": e.message })).collect();
+    Err(invalid_edit(at, &format!("the arguments do not fit the tool's schema: {first}"), errors))
+}
+
+fn invalid_edit(at: &str, message: &str, errors: Vec<Value>) -> Refusal {
+    let errors = if errors.is_empty() { vec![json!({ "pointer": "", "message": message })] } else { errors };
+    Refusal::new(Code::InvalidEdit, format!("{at}: {message}")).with_details(json!({ "errors": errors }))
+}
+
+fn too_long(field: &str) -> Refusal {
+    Refusal::new(Code::InvalidMessage, format!("{field} has more than {} bytes", limits::DECISION_TEXT_BYTES))
+}

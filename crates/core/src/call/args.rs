@@ -1,0 +1,163 @@
+//! The arguments of a call: canonical bytes and their digest, made once, then shown and run as they are.
+
+use std::{fmt, sync::Arc};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+use sha2::{Digest as _, Sha256};
+
+use super::json::{Json, JsonError};
+use crate::limits;
+
+/// Canonical arguments (RFC 8785 order, numbers as written) with their SHA-256 (SPEC R1, W4).
+///
+/// Always a JSON object. The text is what is stored, shown and executed; it is never made again from a
+/// parsed value. Cloning is cheap.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Args {
+    text: Arc<str>,
+    digest: Digest,
+}
+
+/// Lower-case hexadecimal SHA-256.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Digest([u8; 32]);
+
+/// Why an argument text was not taken. The text is for the model or the person that sent it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ArgsError(pub String);
+
+impl Args {
+    /// Takes a model's or a person's argument text. An empty text means `{}`, as some models send it.
+    ///
+    /// # Errors
+    /// Not strict JSON (see [`Json::parse`]), not an object, or longer than [`limits::ARGS_BYTES`].
+    pub fn parse(text: &str) -> Result<Args, ArgsError> {
+        if text.len() > limits::ARGS_BYTES {
+            return Err(ArgsError(format!(
+                "the arguments have {} bytes; at most {} are allowed",
+                text.len(),
+                limits::ARGS_BYTES
+            )));
+        }
+        let text = if text.trim().is_empty() { "{}" } else { text };
+        let json = Json::parse(text, limits::JSON_DEPTH)
+            .map_err(|e: JsonError| ArgsError(format!("the arguments are not valid JSON: {e}")))?;
+        if !matches!(json, Json::Object(_)) {
+            return Err(ArgsError("the arguments must be a JSON object".to_owned()));
+        }
+        Ok(Args::from_canonical(json.canonical()))
+    }
+
+    fn from_canonical(text: String) -> Args {
+        let digest = Digest::of(text.as_bytes());
+        Args { text: text.into(), digest }
+    }
+
+    /// The canonical JSON text.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// SHA-256 of [`Args::text`].
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    /// The arguments as a parsed value, for schema checks and conditions. Never the source of what runs.
+    #[must_use]
+    pub fn value(&self) -> serde_json::Value {
+        // Canonical text is always valid JSON; null would fail every schema, which is the safe side.
+        serde_json::from_str(&self.text).unwrap_or(serde_json::Value::Null)
+    }
+}
+
+impl fmt::Debug for Args {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Args({})", self.text)
+    }
+}
+
+impl Serialize for Args {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let raw: &RawValue = serde_json::from_str(&self.text).map_err(serde::ser::Error::custom)?;
+        raw.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Args {
+    /// Reads any JSON object; the text is canonicalised again, which leaves canonical text unchanged.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        Args::parse(raw.get()).map_err(serde::de::Error::custom)
+    }
+}
+
+impl schemars::JsonSchema for Args {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Args".into()
+    }
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "object", "description": "The arguments of a tool call." })
+    }
+}
+
+impl Digest {
+    /// The SHA-256 of `bytes`.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Digest {
+        Digest(Sha256::digest(bytes).into())
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const HEX: &[u8; 16] = b"0123456789abcdef";
+        let mut out = [0_u8; 64];
+        for (i, byte) in self.0.iter().enumerate() {
+            out[2 * i] = HEX[usize::from(byte >> 4)];
+            out[2 * i + 1] = HEX[usize::from(byte & 15)];
+        }
+        f.write_str(std::str::from_utf8(&out).unwrap_or_default())
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn w4_the_digest_is_of_the_canonical_arguments() {
+        let a = Args::parse(r#"{ "b": 1.10, "a": "x" }"#).expect("a");
+        assert_eq!(a.text(), r#"{"a":"x","b":1.10}"#);
+        // printf '%s' '{"a":"x","b":1.10}' | sha256sum
+        assert_eq!(a.digest().to_string(), "73a384341c2e269e5e80b98d32280c1e9bf7931b89af684e2b80804e03fb3e87");
+        assert_eq!(a.digest(), Args::parse(r#"{"a":"x","b":1.10}"#).expect("b").digest());
+        assert_ne!(a.digest(), Args::parse(r#"{"a":"x","b":1.1}"#).expect("c").digest());
+    }
+
+    #[test]
+    fn stored_arguments_read_back_to_the_same_bytes() {
+        let a = Args::parse(r#"{"n":9007199254740993,"p":1.10,"s":"\u0000\u202e"}"#).expect("a");
+        let stored = serde_json::to_string(&a).expect("write");
+        assert_eq!(stored, a.text());
+        let back: Args = serde_json::from_str(&stored).expect("read");
+        assert_eq!(back, a);
+    }
+
+    #[test]
+    fn arguments_that_are_no_object_are_refused() {
+        assert!(Args::parse("[]").is_err());
+        assert!(Args::parse("\"x\"").is_err());
+        assert_eq!(Args::parse("  ").expect("empty").text(), "{}");
+    }
+}

@@ -1,0 +1,517 @@
+//! Strict JSON: what a model or a client wrote, taken exactly or refused.
+//!
+//! Ordinary parsers accept a duplicate key (the last one wins), round `18446744073709551616` and
+//! lose the difference between what was shown and what runs. This one refuses duplicate keys, lone
+//! surrogates, over-deep nesting and numbers that a double or a 64-bit integer cannot hold, and keeps
+//! the text of every number. Its canonical form is RFC 8785 but for numbers, which keep their text.
+
+use std::fmt::{self, Write as _};
+
+use crate::limits;
+
+/// A JSON value with numbers kept as they were written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Json {
+    /// `null`
+    Null,
+    /// `true` or `false`
+    Bool(bool),
+    /// The number's own text, a valid JSON number.
+    Number(String),
+    /// A string, unescaped.
+    String(String),
+    /// An array.
+    Array(Vec<Json>),
+    /// An object; keys are unique and in the order they were written.
+    Object(Vec<(String, Json)>),
+}
+
+/// Why a text is not strict JSON, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JsonError {
+    /// Byte offset in the text.
+    pub offset: usize,
+    /// What is wrong and what would be right.
+    pub message: String,
+}
+
+impl fmt::Display for JsonError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (at byte {})", self.message, self.offset)
+    }
+}
+
+impl std::error::Error for JsonError {}
+
+impl Json {
+    /// Parses one strict JSON text. `max_depth` bounds the nesting of arrays and objects.
+    ///
+    /// # Errors
+    /// Anything RFC 8259 forbids, a duplicate key, a lone surrogate, nesting beyond `max_depth`,
+    /// more than [`limits::JSON_VALUES`] values, or a number that would lose digits.
+    pub fn parse(text: &str, max_depth: usize) -> Result<Json, JsonError> {
+        let mut parser = Parser { text, at: 0, depth: max_depth, values: 0 };
+        parser.space();
+        let value = parser.value()?;
+        parser.space();
+        if parser.at < text.len() {
+            return Err(parser.error("unexpected text after the JSON value"));
+        }
+        Ok(value)
+    }
+
+    /// The member `key` of an object, if this is one and has it.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&Json> {
+        match self {
+            Json::Object(members) => members.iter().find(|(name, _)| name == key).map(|(_, v)| v),
+            _ => None,
+        }
+    }
+
+    /// The string, if this is one.
+    #[must_use]
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Json::String(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The canonical text: RFC 8785 key order and escapes, no white space, numbers as written.
+    #[must_use]
+    pub fn canonical(&self) -> String {
+        let mut out = String::new();
+        self.write_canonical(&mut out);
+        out
+    }
+
+    fn write_canonical(&self, out: &mut String) {
+        match self {
+            Json::Null => out.push_str("null"),
+            Json::Bool(true) => out.push_str("true"),
+            Json::Bool(false) => out.push_str("false"),
+            Json::Number(text) => out.push_str(text),
+            Json::String(text) => write_string(text, out),
+            Json::Array(items) => {
+                out.push('[');
+                for (i, item) in items.iter().enumerate() {
+                    if i > 0 {
+                        out.push(',');
+                    }
+                    item.write_canonical(out);
+                }
+                out.push(']');
+            }
+            Json::Object(members) => {
+                let mut sorted: Vec<&(String, Json)> = members.iter().collect();
+                // RFC 8785 §3.2.3: by UTF-16 code units, which is not the order of UTF-8 bytes.
+                sorted.sort_by(|(a, _), (b, _)| {
+                    if a.is_ascii() && b.is_ascii() { a.cmp(b) } else { a.encode_utf16().cmp(b.encode_utf16()) }
+                });
+                out.push('{');
+                for (i, (key, value)) in sorted.into_iter().enumerate() {
+                    if i > 0 {
+                        out.push(',');
+                    }
+                    write_string(key, out);
+                    out.push(':');
+                    value.write_canonical(out);
+                }
+                out.push('}');
+            }
+        }
+    }
+}
+
+/// RFC 8785 §3.2.2.2: only what JSON requires is escaped.
+fn write_string(text: &str, out: &mut String) {
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\u{8}' => out.push_str("\\b"),
+            '\t' => out.push_str("\\t"),
+            '\n' => out.push_str("\\n"),
+            '\u{c}' => out.push_str("\\f"),
+            '\r' => out.push_str("\\r"),
+            c if c < ' ' => {
+                let _ = write!(out, "\\u{:04x}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+}
+
+struct Parser<'a> {
+    text: &'a str,
+    at: usize,
+    depth: usize,
+    values: usize,
+}
+
+impl Parser<'_> {
+    fn error(&self, message: impl Into<String>) -> JsonError {
+        JsonError { offset: self.at, message: message.into() }
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    fn space(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+            self.at += 1;
+        }
+    }
+
+    fn value(&mut self) -> Result<Json, JsonError> {
+        self.values += 1;
+        if self.values > limits::JSON_VALUES {
+            return Err(self.error(format!("more than {} JSON values", limits::JSON_VALUES)));
+        }
+        match self.peek() {
+            None => Err(self.error("the JSON text ends where a value should be")),
+            Some(b'{') => self.nested(Parser::object),
+            Some(b'[') => self.nested(Parser::array),
+            Some(b'"') => Ok(Json::String(self.string()?)),
+            Some(b't') => self.word("true", Json::Bool(true)),
+            Some(b'f') => self.word("false", Json::Bool(false)),
+            Some(b'n') => self.word("null", Json::Null),
+            Some(b'-' | b'0'..=b'9') => self.number(),
+            Some(_) => Err(self.error("expected a JSON value")),
+        }
+    }
+
+    fn nested(&mut self, parse: fn(&mut Self) -> Result<Json, JsonError>) -> Result<Json, JsonError> {
+        if self.depth == 0 {
+            return Err(self.error("the JSON is nested too deeply"));
+        }
+        self.depth -= 1;
+        let value = parse(self)?;
+        self.depth += 1;
+        Ok(value)
+    }
+
+    fn word(&mut self, word: &str, value: Json) -> Result<Json, JsonError> {
+        if self.text[self.at..].starts_with(word) {
+            self.at += word.len();
+            Ok(value)
+        } else {
+            Err(self.error("expected a JSON value"))
+        }
+    }
+
+    fn array(&mut self) -> Result<Json, JsonError> {
+        self.at += 1;
+        let mut items = Vec::new();
+        self.space();
+        if self.peek() == Some(b']') {
+            self.at += 1;
+            return Ok(Json::Array(items));
+        }
+        loop {
+            self.space();
+            items.push(self.value()?);
+            self.space();
+            match self.peek() {
+                Some(b',') => self.at += 1,
+                Some(b']') => {
+                    self.at += 1;
+                    return Ok(Json::Array(items));
+                }
+                _ => return Err(self.error("expected `,` or `]`")),
+            }
+        }
+    }
+
+    fn object(&mut self) -> Result<Json, JsonError> {
+        self.at += 1;
+        let mut members: Vec<(String, Json)> = Vec::new();
+        let mut seen = std::collections::HashSet::new();
+        self.space();
+        if self.peek() == Some(b'}') {
+            self.at += 1;
+            return Ok(Json::Object(members));
+        }
+        loop {
+            self.space();
+            if self.peek() != Some(b'"') {
+                return Err(self.error("expected a string as the object's key"));
+            }
+            let start = self.at;
+            let key = self.string()?;
+            if !seen.insert(key.clone()) {
+                self.at = start;
+                return Err(self.error(format!("duplicate key {key:?}: each key may stand once")));
+            }
+            self.space();
+            if self.peek() != Some(b':') {
+                return Err(self.error("expected `:`"));
+            }
+            self.at += 1;
+            self.space();
+            let value = self.value()?;
+            members.push((key, value));
+            self.space();
+            match self.peek() {
+                Some(b',') => self.at += 1,
+                Some(b'}') => {
+                    self.at += 1;
+                    return Ok(Json::Object(members));
+                }
+                _ => return Err(self.error("expected `,` or `}`")),
+            }
+        }
+    }
+
+    fn string(&mut self) -> Result<String, JsonError> {
+        self.at += 1;
+        let mut out = String::new();
+        loop {
+            let rest = &self.text[self.at..];
+            let plain = rest.bytes().position(|b| b == b'"' || b == b'\\' || b < 0x20);
+            let Some(plain) = plain else {
+                self.at = self.text.len();
+                return Err(self.error("the string does not end"));
+            };
+            out.push_str(&rest[..plain]);
+            self.at += plain;
+            match self.peek() {
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(out);
+                }
+                Some(b'\\') => self.escape(&mut out)?,
+                _ => return Err(self.error("a control character in a string must be escaped")),
+            }
+        }
+    }
+
+    fn escape(&mut self, out: &mut String) -> Result<(), JsonError> {
+        self.at += 1;
+        let c = match self.peek() {
+            Some(b'"') => '"',
+            Some(b'\\') => '\\',
+            Some(b'/') => '/',
+            Some(b'b') => '\u{8}',
+            Some(b'f') => '\u{c}',
+            Some(b'n') => '\n',
+            Some(b'r') => '\r',
+            Some(b't') => '\t',
+            Some(b'u') => return self.unicode_escape(out),
+            _ => return Err(self.error("unknown escape in a string")),
+        };
+        self.at += 1;
+        out.push(c);
+        Ok(())
+    }
+
+    fn unicode_escape(&mut self, out: &mut String) -> Result<(), JsonError> {
+        let start = self.at;
+        let high = self.hex4()?;
+        let code = if (0xD800..0xDC00).contains(&high) && self.text[self.at..].starts_with("\\u") {
+            self.at += 1;
+            let low = self.hex4()?;
+            if (0xDC00..0xE000).contains(&low) { 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00) } else { high }
+        } else {
+            high
+        };
+        match char::from_u32(code) {
+            Some(c) => {
+                out.push(c);
+                Ok(())
+            }
+            None => {
+                self.at = start;
+                Err(self.error("a lone surrogate is not a character"))
+            }
+        }
+    }
+
+    /// Reads `uXXXX` at the cursor.
+    fn hex4(&mut self) -> Result<u32, JsonError> {
+        let digits = self.text.get(self.at + 1..self.at + 5).unwrap_or("");
+        if digits.len() == 4 && digits.bytes().all(|b| b.is_ascii_hexdigit()) {
+            self.at += 5;
+            // Four hexadecimal digits always fit.
+            Ok(u32::from_str_radix(digits, 16).unwrap_or(0))
+        } else {
+            Err(self.error("`\\u` needs four hexadecimal digits"))
+        }
+    }
+
+    fn digits(&mut self) -> usize {
+        let start = self.at;
+        while matches!(self.peek(), Some(b'0'..=b'9')) {
+            self.at += 1;
+        }
+        self.at - start
+    }
+
+    fn number(&mut self) -> Result<Json, JsonError> {
+        let start = self.at;
+        if self.peek() == Some(b'-') {
+            self.at += 1;
+        }
+        let leading_zero = self.peek() == Some(b'0');
+        let whole = self.digits();
+        if whole == 0 || (leading_zero && whole > 1) {
+            return Err(self.error("not a JSON number"));
+        }
+        if self.peek() == Some(b'.') {
+            self.at += 1;
+            if self.digits() == 0 {
+                return Err(self.error("a number needs digits after the point"));
+            }
+        }
+        if matches!(self.peek(), Some(b'e' | b'E')) {
+            self.at += 1;
+            if matches!(self.peek(), Some(b'+' | b'-')) {
+                self.at += 1;
+            }
+            if self.digits() == 0 {
+                return Err(self.error("a number needs digits in its exponent"));
+            }
+        }
+        let text = &self.text[start..self.at];
+        if loses_digits(text) {
+            self.at = start;
+            return Err(self
+                .error(format!("the number {text} cannot be held exactly; send it as a string or with fewer digits")));
+        }
+        Ok(Json::Number(text.to_owned()))
+    }
+}
+
+/// Whether a program that reads the number as a 64-bit integer or a double would see another value.
+fn loses_digits(text: &str) -> bool {
+    if text.parse::<i64>().is_ok() || text.parse::<u64>().is_ok() {
+        return false;
+    }
+    match text.parse::<f64>() {
+        Ok(double) if double.is_finite() => decimal(text) != decimal(&format!("{double:e}")),
+        _ => true,
+    }
+}
+
+/// Sign, significant digits and exponent of the last digit: equal for equal decimal values.
+fn decimal(text: &str) -> (bool, String, i64) {
+    let (mantissa, exponent) = match text.find(['e', 'E']) {
+        // An exponent beyond i64 is not finite or is zero; saturating keeps the comparison right.
+        Some(i) => (&text[..i], text[i + 1..].parse::<i64>().unwrap_or(i64::MAX / 2)),
+        None => (text, 0),
+    };
+    let negative = mantissa.starts_with('-');
+    let mantissa = mantissa.trim_start_matches('-');
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let all = format!("{whole}{fraction}");
+    let trimmed = all.trim_end_matches('0');
+    let dropped = i64::try_from(all.len() - trimmed.len()).unwrap_or(i64::MAX);
+    let digits = trimmed.trim_start_matches('0').to_owned();
+    if digits.is_empty() {
+        return (false, digits, 0);
+    }
+    let fraction_len = i64::try_from(fraction.len()).unwrap_or(i64::MAX);
+    (negative, digits, exponent.saturating_sub(fraction_len).saturating_add(dropped))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn parse(text: &str) -> Result<Json, JsonError> {
+        Json::parse(text, 64)
+    }
+
+    #[test]
+    fn what_would_be_shown_wrong_is_refused() {
+        for (text, part) in [
+            (r#"{"to":"a","to":"b"}"#, "duplicate key"),
+            (r#"{"to":"a","\u0074o":"b"}"#, "duplicate key"),
+            (r#""\ud800""#, "lone surrogate"),
+            (r#""\ud800\u0041""#, "lone surrogate"),
+            ("18446744073709551616", "cannot be held exactly"),
+            ("0.1000000000000000055511151231257827", "cannot be held exactly"),
+            ("1e400", "cannot be held exactly"),
+            ("1e-400", "cannot be held exactly"),
+            ("01", "not a JSON number"),
+            ("[1,]", "expected a JSON value"),
+            ("{} {}", "after the JSON value"),
+            ("\"a\u{1}\"", "control character"),
+            ("\"a", "does not end"),
+            ("nul", "expected a JSON value"),
+            ("", "ends where a value"),
+        ] {
+            let error = parse(text).expect_err(text);
+            assert!(error.message.contains(part), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn numbers_keep_their_text() {
+        for text in
+            ["9007199254740993", "1.10", "-0", "1e2", "0.1", "18446744073709551615", "1E+2", "100000000000000000000"]
+        {
+            assert_eq!(parse(text).expect(text).canonical(), text);
+        }
+    }
+
+    #[test]
+    fn deep_nesting_is_an_error_and_not_a_stack_overflow() {
+        let text = "[".repeat(10_000) + &"]".repeat(10_000);
+        assert!(parse(&text).expect_err("deep").message.contains("too deeply"));
+    }
+
+    #[test]
+    fn canonical_form_is_rfc_8785_but_for_numbers() {
+        // The key order of RFC 8785 §3.2.3.
+        let text = r#"{"\u20ac":"Euro Sign","\r":"Carriage Return","\ufb33":"Hebrew","1":"One","\ud83d\ude00":"Emoji","\u0080":"Control","\u00f6":"o"}"#;
+        let canonical = parse(text).expect("rfc").canonical();
+        let order: Vec<usize> = ["Carriage", "One", "Control", "\"o\"", "Euro", "Emoji", "Hebrew"]
+            .iter()
+            .map(|w| canonical.find(w).expect("word"))
+            .collect();
+        assert!(order.is_sorted(), "{canonical}");
+    }
+
+    fn any_json() -> impl Strategy<Value = Json> {
+        let leaf = prop_oneof![
+            Just(Json::Null),
+            any::<bool>().prop_map(Json::Bool),
+            any::<i64>().prop_map(|n| Json::Number(n.to_string())),
+            any::<f64>().prop_filter("finite", |f| f.is_finite()).prop_map(|n| Json::Number(format!("{n:e}"))),
+            any::<String>().prop_map(Json::String),
+        ];
+        leaf.prop_recursive(4, 40, 6, |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..6).prop_map(Json::Array),
+                proptest::collection::btree_map(any::<String>(), inner, 0..6)
+                    .prop_map(|m| Json::Object(m.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn canonical_text_reads_back_as_itself(json in any_json()) {
+            let text = json.canonical();
+            let back = Json::parse(&text, 64).expect("own output");
+            prop_assert_eq!(&back.canonical(), &text);
+            let serde: serde_json::Value = serde_json::from_str(&text).expect("serde reads it too");
+            let again: serde_json::Value = serde_json::from_str(&back.canonical()).expect("again");
+            prop_assert_eq!(serde, again);
+        }
+
+        #[test]
+        fn any_text_gives_an_answer(text in ".{0,200}") {
+            let ours = Json::parse(&text, 64);
+            if ours.is_ok() {
+                prop_assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok());
+            }
+        }
+    }
+}

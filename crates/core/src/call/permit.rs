@@ -1,0 +1,76 @@
+//! The right to run one tool call once.
+
+use std::sync::Arc;
+
+use super::args::Args;
+
+/// The right to start one attempt of one call with exactly these arguments.
+///
+/// A permit cannot be cloned and has no public constructor: [`crate::journal::draft::Transition::commit`]
+/// hands it out after the `CallStarted` record that claims it is stored, and a tool takes it by value.
+/// There is no other way to run a tool (DESIGN §2, SPEC R1 and R4).
+#[derive(Debug)]
+pub struct Permit {
+    session_id: Arc<str>,
+    call: u32,
+    attempt: u32,
+    tool_use_id: Arc<str>,
+    agent: Arc<str>,
+    tool: Arc<str>,
+    args: Args,
+}
+
+impl Permit {
+    pub(crate) fn new(
+        session_id: Arc<str>,
+        call: u32,
+        attempt: u32,
+        tool_use_id: Arc<str>,
+        agent: Arc<str>,
+        tool: Arc<str>,
+        args: Args,
+    ) -> Permit {
+        Permit { session_id, call, attempt, tool_use_id, agent, tool, args }
+    }
+
+    /// The session the call belongs to.
+    #[must_use]
+    pub fn session_id(&self) -> &str {
+        &self.session_id
+    }
+    /// The call's number in its session, from 1.
+    #[must_use]
+    pub fn call(&self) -> u32 {
+        self.call
+    }
+    /// The attempt, from 1; more than 1 only after a crash.
+    #[must_use]
+    pub fn attempt(&self) -> u32 {
+        self.attempt
+    }
+    /// The call's id in the model's words.
+    #[must_use]
+    pub fn tool_use_id(&self) -> &str {
+        &self.tool_use_id
+    }
+    /// The agent that proposed the call.
+    #[must_use]
+    pub fn agent(&self) -> &str {
+        &self.agent
+    }
+    /// The tool to run.
+    #[must_use]
+    pub fn tool(&self) -> &str {
+        &self.tool
+    }
+    /// The arguments to run it with: the ones that were approved.
+    #[must_use]
+    pub fn args(&self) -> &Args {
+        &self.args
+    }
+    /// The same for every attempt of this call, and for no other call: `SESSION/cN` (SPEC M2, R4).
+    #[must_use]
+    pub fn idempotency_key(&self) -> String {
+        format!("{}/c{}", self.session_id, self.call)
+    }
+}

@@ -1,0 +1,196 @@
+//! The conversation as a model sees it: a fold of the records.
+//!
+//! It is always valid for a provider: every call has exactly one result, results stand in the model's
+//! order, and what people said while calls were open comes after the results (SPEC W5, W9, DESIGN §2).
+
+use std::{collections::HashMap, sync::Arc};
+
+use serde_json::value::RawValue;
+
+use crate::{
+    approval::decision::EditedAction,
+    call::gate::DecisionType,
+    journal::record::{Block, CallFinished, CallStatus, Record},
+    locale::{Locale, Text},
+};
+
+/// One message of the conversation.
+#[derive(Clone, Debug)]
+pub enum Message {
+    /// What a user said.
+    User(String),
+    /// What the model answered.
+    Assistant(Answer),
+    /// The result of one call of the answer before.
+    ToolResult(ToolResult),
+}
+
+/// A model's answer.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The configured name of the model that gave it.
+    pub model: Arc<str>,
+    /// Its blocks, in order.
+    pub blocks: Vec<Block>,
+    /// What that model's provider wants back unchanged.
+    pub opaque: Option<Box<RawValue>>,
+}
+
+/// The result of a call.
+#[derive(Clone, Debug)]
+pub struct ToolResult {
+    /// The call's id in the model's words.
+    pub id: Arc<str>,
+    /// The tool.
+    pub name: Arc<str>,
+    /// What the model is told.
+    pub text: String,
+    /// Whether the call failed or was refused.
+    pub is_error: bool,
+}
+
+/// Folds records into the messages of the conversation.
+#[derive(Debug, Default)]
+pub struct Conversation {
+    locale: Locale,
+    messages: Vec<Message>,
+    shown: Vec<Block>,
+    /// The number of the latest call so far; numbers are given in the model's order.
+    calls: u32,
+    /// The open calls of the latest answer, in the model's order.
+    open: Vec<Open>,
+    /// What users said while calls were open.
+    held: Vec<String>,
+    /// What reviewers ran instead, by call.
+    changed: HashMap<u32, Change>,
+}
+
+#[derive(Debug)]
+struct Open {
+    call: u32,
+    result: Option<ToolResult>,
+}
+
+#[derive(Debug)]
+enum Change {
+    Edited(EditedAction),
+    Responded,
+}
+
+impl Conversation {
+    /// An empty conversation.
+    #[must_use]
+    pub fn new() -> Conversation {
+        Conversation::default()
+    }
+
+    /// The messages so far. Call it between answers: while calls are open their results are missing.
+    #[must_use]
+    pub fn into_messages(mut self) -> Vec<Message> {
+        self.settle();
+        self.messages
+    }
+
+    /// Takes the next record. `actions` of an interruption are needed to know what a decision was about,
+    /// so records must come in order from the first.
+    pub fn apply(&mut self, record: &Record, waiting: &mut HashMap<u32, Vec<u32>>) {
+        match record {
+            Record::SessionCreated(created) => self.locale = created.locale,
+            Record::UserMessage(message) => {
+                let text = message.text.join("\n\n");
+                if self.open.is_empty() { self.messages.push(Message::User(text)) } else { self.held.push(text) }
+            }
+            Record::BlockShown(block) => self.shown.push(block.clone()),
+            Record::ModelResponded(answer) => {
+                self.settle();
+                let keep = self.shown.len().saturating_sub(answer.shown as usize);
+                let mut blocks = self.shown.split_off(keep);
+                self.shown.clear();
+                blocks.extend(answer.blocks.iter().cloned());
+                for block in &blocks {
+                    if matches!(block, Block::ToolUse(_)) {
+                        self.calls += 1;
+                        self.open.push(Open { call: self.calls, result: None });
+                    }
+                }
+                self.messages.push(Message::Assistant(Answer {
+                    model: answer.model.clone(),
+                    blocks,
+                    opaque: answer.opaque.clone(),
+                }));
+            }
+            Record::Interrupted(interrupted) => {
+                waiting.insert(interrupted.n, interrupted.actions.iter().map(|a| a.call).collect());
+            }
+            Record::Decided(decided) => {
+                let Some(calls) = waiting.get(&decided.n) else { return };
+                for (call, decision) in calls.iter().zip(&decided.decisions) {
+                    match (decision.kind, &decision.edited_action) {
+                        (DecisionType::Edit, Some(action)) => {
+                            self.changed.insert(*call, Change::Edited(action.clone()));
+                        }
+                        (DecisionType::Respond, _) => {
+                            self.changed.insert(*call, Change::Responded);
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            Record::CallFinished(finished) => self.finish(finished),
+            Record::TurnEnded(ended) => {
+                self.settle();
+                // A later answer must not take blocks of an answer that never came.
+                self.shown.clear();
+                if let Some(Block::Text(text)) = &ended.partial {
+                    self.messages.push(Message::Assistant(Answer {
+                        model: Arc::from(""),
+                        blocks: vec![Block::Text(text.clone())],
+                        opaque: None,
+                    }));
+                }
+            }
+            Record::MessageQueued(_)
+            | Record::CallsGated(_)
+            | Record::TimedOut { .. }
+            | Record::Withdrawn { .. }
+            | Record::CallStarted { .. }
+            | Record::CallLost { .. }
+            | Record::Status { .. } => {}
+        }
+    }
+
+    fn finish(&mut self, finished: &CallFinished) {
+        let text = match self.changed.remove(&finished.call) {
+            Some(Change::Edited(action)) if finished.status != CallStatus::Rejected => {
+                let note = self.locale.text(Text::Edited);
+                format!("[{note} {} {}]\n{}", action.name, action.args.text(), finished.output)
+            }
+            Some(Change::Responded) if finished.status == CallStatus::Success => {
+                format!("[{}]\n{}", self.locale.text(Text::Responded), finished.output)
+            }
+            _ => finished.output.clone(),
+        };
+        let result = ToolResult {
+            id: finished.id.clone(),
+            name: finished.name.clone(),
+            text,
+            is_error: finished.status != CallStatus::Success,
+        };
+        if let Some(open) = self.open.iter_mut().find(|open| open.call == finished.call) {
+            open.result = Some(result);
+        }
+        if self.open.iter().all(|open| open.result.is_some()) {
+            self.settle();
+        }
+    }
+
+    /// Puts the results of the latest answer in the model's order, then what was said meanwhile.
+    fn settle(&mut self) {
+        for open in self.open.drain(..) {
+            if let Some(result) = open.result {
+                self.messages.push(Message::ToolResult(result));
+            }
+        }
+        self.messages.extend(self.held.drain(..).map(Message::User));
+    }
+}

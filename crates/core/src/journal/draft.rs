@@ -1,0 +1,503 @@
+//! Transitions: what an input does to a session, as records that are stored whole or not at all.
+//!
+//! Each input is checked against the state, then becomes records; [`Draft::settle`] adds what follows by
+//! itself (results of refused calls, interruptions, the end of the turn). Nothing has happened until the
+//! transition is stored and [committed](Transition::commit); only then permits exist.
+
+use std::sync::Arc;
+
+use super::{
+    record::{
+        Action, Block, CallFinished, CallStatus, Decided, EndReason, Entry, Interrupted, Kind, Millis, ModelResponded,
+        Record, Schema, SessionCreated, TurnEnded, UserMessage,
+    },
+    state::{Call, Phase, State, Status},
+};
+use crate::{
+    approval::decision::Decision,
+    call::{
+        gate::{Ask, DecisionType, Gate},
+        permit::Permit,
+    },
+    limits,
+    locale::Text,
+    refusal::{Code, Refusal},
+};
+
+/// What the core needs to know of agents and tools; given by the runtime with each input.
+pub trait Catalog {
+    /// Whether there is an agent of this name.
+    fn has_agent(&self, agent: &str) -> bool;
+    /// The agent's limit of model calls in one turn.
+    fn max_turns(&self, agent: &str) -> u32;
+    /// A tool of an agent.
+    fn tool(&self, agent: &str, tool: &str) -> Option<ToolFacts>;
+}
+
+/// What the core needs to know of a tool.
+#[derive(Clone, Debug, Default)]
+pub struct ToolFacts {
+    /// What it says it does.
+    pub description: Option<Arc<str>>,
+    /// The schema of its arguments.
+    pub schema: Option<Arc<Schema>>,
+    /// The role that decides first; `None` is the session's own subject.
+    pub role: Option<String>,
+    /// Declared idempotent.
+    pub idempotent: bool,
+}
+
+/// A user's message.
+#[derive(Clone, Debug, Default)]
+pub struct MessageInput {
+    /// The text blocks; at least one.
+    pub text: Vec<Arc<str>>,
+    /// Who wrote it.
+    pub by: Option<Arc<str>>,
+    /// The agent that shall answer from now on.
+    pub agent: Option<Arc<str>>,
+    /// The client's `request_id`.
+    pub request_id: Option<Arc<str>>,
+    /// What to do if the session is not idle.
+    pub on_pending: Option<OnPending>,
+}
+
+/// What a message does to a session that waits or runs (SPEC W9).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnPending {
+    /// What waits is rejected with the message as the reason.
+    Reject,
+    /// The message waits for its place.
+    Queue,
+}
+
+/// Records in the making, and the state they lead to.
+#[derive(Debug)]
+pub struct Draft {
+    state: State,
+    entries: Vec<Arc<Entry>>,
+    started: Vec<u32>,
+    now: Millis,
+}
+
+/// Records that are ready to be stored together.
+#[derive(Debug)]
+#[must_use = "a transition does nothing until it is stored and committed"]
+pub struct Transition {
+    state: State,
+    entries: Vec<Arc<Entry>>,
+    started: Vec<u32>,
+}
+
+/// What a stored transition gives.
+#[derive(Debug)]
+pub struct Committed {
+    /// The state now.
+    pub state: State,
+    /// What was stored.
+    pub entries: Vec<Arc<Entry>>,
+    /// The right to run each call whose start was stored.
+    pub permits: Vec<Permit>,
+}
+
+impl Transition {
+    /// The records to store, at positions `expected + 1 …`.
+    #[must_use]
+    pub fn entries(&self) -> &[Arc<Entry>] {
+        &self.entries
+    }
+    /// The state after them.
+    #[must_use]
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+    /// Says that the records are stored. Call it after the store has said so, never before: this is the
+    /// only place where permits come from.
+    #[must_use]
+    pub fn commit(self) -> Committed {
+        let mut permits = Vec::with_capacity(self.started.len());
+        for call in &self.started {
+            if let Some(Call { call, id, agent, name, args: Some(args), phase: Phase::Started(attempt), .. }) =
+                self.state.calls.iter().find(|c| c.call == *call)
+            {
+                permits.push(Permit::new(
+                    self.state.session_id.clone(),
+                    *call,
+                    *attempt,
+                    id.clone(),
+                    agent.clone(),
+                    name.clone(),
+                    args.clone(),
+                ));
+            }
+        }
+        Committed { state: self.state, entries: self.entries, permits }
+    }
+}
+
+impl Draft {
+    /// Begins a transition at `now`. Time never runs backwards within a session.
+    #[must_use]
+    pub fn new(state: &State, now: Millis) -> Draft {
+        Draft { now: now.max(state.updated_at), state: state.clone(), entries: Vec::new(), started: Vec::new() }
+    }
+
+    pub(crate) fn push(&mut self, record: Record) {
+        let entry = Entry { pos: self.state.pos + 1, at: self.now, cursor: self.state.cursor, record };
+        self.state.apply(&entry);
+        self.entries.push(Arc::new(entry));
+    }
+
+    /// Makes the session.
+    pub fn create(&mut self, created: SessionCreated) {
+        self.push(Record::SessionCreated(created));
+    }
+
+    /// Takes a user's message (SPEC W1, W9).
+    ///
+    /// # Errors
+    /// `unknown_agent`, `approval_pending`, `session_busy`, `queue_full`.
+    pub fn message(mut self, input: MessageInput, catalog: &dyn Catalog) -> Result<Transition, Refusal> {
+        if let Some(agent) = &input.agent
+            && !catalog.has_agent(agent)
+        {
+            return Err(Refusal::new(Code::UnknownAgent, format!("there is no agent {agent:?}")));
+        }
+        let MessageInput { text, by, agent, request_id, on_pending } = input;
+        let message = UserMessage { text, by, agent, request_id };
+        let waits = !self.state.open.is_empty();
+        match (self.state.status.is_active(), on_pending) {
+            (false, _) => self.push(Record::UserMessage(message)),
+            (true, Some(OnPending::Queue)) => {
+                if self.state.queued.len() >= limits::QUEUED_MESSAGES {
+                    return Err(Refusal::new(
+                        Code::QueueFull,
+                        format!(
+                            "{} messages wait already; send this one when the turn has ended",
+                            limits::QUEUED_MESSAGES
+                        ),
+                    ));
+                }
+                self.push(Record::MessageQueued(message));
+            }
+            (true, Some(OnPending::Reject)) if waits => {
+                let reason = message.text.join("\n\n");
+                for open in self.state.open.clone() {
+                    let decision = Decision::reject(Some(reason.clone()));
+                    self.push(Record::Decided(Decided {
+                        n: open.asked.n,
+                        decisions: vec![decision; open.asked.actions.len()],
+                        last: true,
+                        by: message.by.clone(),
+                        request_id: None,
+                    }));
+                }
+                self.push(Record::UserMessage(message));
+            }
+            (true, None) if waits => {
+                return Err(Refusal::new(
+                    Code::ApprovalPending,
+                    "the session waits for a decision; decide it, or send the message with \"on_pending\": \"reject\" or \"queue\"",
+                )
+                .with_details(serde_json::json!({ "pending": self.state.pending_keys() })));
+            }
+            (true, _) => {
+                return Err(Refusal::new(
+                    Code::SessionBusy,
+                    "a turn is running; wait for it to end, cancel it, or send the message with \"on_pending\": \"queue\"",
+                ));
+            }
+        }
+        Ok(self.settle(catalog))
+    }
+
+    /// Takes a decision that [`crate::approval::resolve::decide`] has checked and filled in.
+    pub(crate) fn decided(
+        mut self,
+        decided: Decided,
+        user_edit_content: Option<Arc<str>>,
+        catalog: &dyn Catalog,
+    ) -> Transition {
+        let by = decided.by.clone();
+        self.push(Record::Decided(decided));
+        if let Some(text) = user_edit_content {
+            self.push(Record::UserMessage(UserMessage { text: vec![text], by, agent: None, request_id: None }));
+        }
+        self.settle(catalog)
+    }
+
+    /// The deadline of interruption `n` has come. `None` if it is not waiting or not due (SPEC W7, R6).
+    #[must_use]
+    pub fn time_out(mut self, n: u32, catalog: &dyn Catalog) -> Option<Transition> {
+        let due = self.state.waiting(n)?.asked.expires_at?;
+        if self.now < due {
+            return None;
+        }
+        self.push(Record::TimedOut { n });
+        Some(self.settle(catalog))
+    }
+
+    /// Cancels the turn (SPEC W1). `partial` is the block the model was writing.
+    ///
+    /// # Errors
+    /// `nothing_to_cancel`.
+    pub fn cancel(
+        mut self,
+        by: Option<Arc<str>>,
+        request_id: Option<Arc<str>>,
+        partial: Option<Block>,
+        catalog: &dyn Catalog,
+    ) -> Result<Transition, Refusal> {
+        if !self.state.status.is_active() {
+            return Err(Refusal::new(Code::NothingToCancel, "no turn is active in this session"));
+        }
+        for n in self.state.open.iter().map(|open| open.asked.n).collect::<Vec<_>>() {
+            self.push(Record::Withdrawn { n, by: by.clone() });
+        }
+        self.end(EndReason::Cancelled, partial, request_id);
+        Ok(self.settle(catalog))
+    }
+
+    /// A block of the coming answer is finished and shown before the answer is complete.
+    pub fn block_shown(mut self, block: Block) -> Transition {
+        self.push(Record::BlockShown(block));
+        self.finish()
+    }
+
+    /// The model has answered; `gates` are the verdicts on its calls, in order.
+    pub fn model_responded(mut self, answer: ModelResponded, gates: Vec<Gate>, catalog: &dyn Catalog) -> Transition {
+        self.push(Record::ModelResponded(answer));
+        if !self.state.calls.is_empty() {
+            self.push(Record::CallsGated(gates));
+        }
+        self.settle(catalog)
+    }
+
+    /// The turn failed for good.
+    pub fn fail(mut self, code: &str, message: String, partial: Option<Block>, catalog: &dyn Catalog) -> Transition {
+        for n in self.state.open.iter().map(|open| open.asked.n).collect::<Vec<_>>() {
+            self.push(Record::Withdrawn { n, by: None });
+        }
+        self.end(EndReason::Error { code: code.to_owned(), message }, partial, None);
+        self.settle(catalog)
+    }
+
+    /// Claims the start of those of `calls` that are permitted.
+    pub fn start(mut self, calls: &[u32]) -> Transition {
+        for number in calls {
+            let permitted = self.state.calls.iter().find(|c| c.call == *number && c.phase == Phase::Permitted);
+            if let Some(call) = permitted {
+                let attempt = call.attempts + 1;
+                self.started.push(*number);
+                self.push(Record::CallStarted { call: *number, attempt });
+            }
+        }
+        self.finish()
+    }
+
+    /// An attempt has its outcome. `None` if that attempt is not the running one: the outcome is not wanted
+    /// any more (the turn was cancelled).
+    #[must_use]
+    pub fn call_finished(
+        mut self,
+        call: u32,
+        attempt: u32,
+        outcome: Result<String, String>,
+        catalog: &dyn Catalog,
+    ) -> Option<Transition> {
+        let found = self.state.calls.iter().find(|c| c.call == call && c.phase == Phase::Started(attempt))?;
+        let (status, output) = match outcome {
+            Ok(output) => (CallStatus::Success, output),
+            Err(message) => (CallStatus::Error, message),
+        };
+        let record = finished(found, status, &output);
+        self.push(record);
+        Some(self.settle(catalog))
+    }
+
+    /// After a crash: nothing of this session runs in any process, so what was started has an unknown
+    /// outcome. It is begun again where that is harmless, else a person is asked (SPEC R4). `None` if
+    /// there is nothing to mend.
+    #[must_use]
+    pub fn recover(mut self, catalog: &dyn Catalog) -> Option<Transition> {
+        let lost: Vec<Call> =
+            self.state.calls.iter().filter(|c| matches!(c.phase, Phase::Started(_))).cloned().collect();
+        if lost.is_empty() {
+            return None;
+        }
+        for call in lost {
+            // Declared idempotent both when asked and now: today's word alone does not upgrade an old call.
+            if call.idempotent && catalog.tool(&call.agent, &call.name).is_some_and(|tool| tool.idempotent) {
+                self.started.push(call.call);
+                self.push(Record::CallStarted { call: call.call, attempt: call.attempts + 1 });
+            } else {
+                self.push(Record::CallLost { call: call.call });
+            }
+        }
+        Some(self.settle(catalog))
+    }
+
+    /// Gives every unfinished call its result, then ends the turn.
+    fn end(&mut self, reason: EndReason, partial: Option<Block>, request_id: Option<Arc<str>>) {
+        for call in self.state.calls.clone() {
+            let (status, text) = match &call.phase {
+                Phase::Finished => continue,
+                Phase::Settled(status, text) => (*status, text.clone()),
+                Phase::Started(_) | Phase::Lost => {
+                    (CallStatus::Error, self.state.locale.text(Text::CancelledRunning).to_owned())
+                }
+                Phase::Proposed | Phase::Gated | Phase::Waiting(_) | Phase::Permitted => {
+                    (CallStatus::Error, self.state.locale.text(Text::Cancelled).to_owned())
+                }
+            };
+            self.push(finished(&call, status, &text));
+        }
+        self.push(Record::TurnEnded(TurnEnded { reason, partial, request_id }));
+    }
+
+    /// Adds what follows by itself, until nothing does.
+    fn settle(mut self, catalog: &dyn Catalog) -> Transition {
+        if self.state.status == Status::AwaitingInput && !self.must_wait() {
+            self.push(Record::Status { pending: Vec::new(), awaiting: false });
+        }
+        for call in self.state.calls.clone() {
+            if let Phase::Settled(status, text) = &call.phase {
+                let record = finished(&call, *status, text);
+                self.push(record);
+            }
+        }
+        self.ask(catalog);
+        if self.state.status.is_active() && self.state.calls.iter().all(|c| c.phase == Phase::Finished) {
+            if self.state.answered {
+                self.push(Record::TurnEnded(TurnEnded { reason: EndReason::EndTurn, partial: None, request_id: None }));
+            } else if self.state.turn_calls >= catalog.max_turns(&self.state.agent) {
+                self.push(Record::TurnEnded(TurnEnded {
+                    reason: EndReason::MaxTurns,
+                    partial: None,
+                    request_id: None,
+                }));
+            } else if self.state.turn_calls > 0 {
+                // Results are in: what was queued reaches the model with them.
+                for message in self.state.queued.clone() {
+                    self.push(Record::UserMessage(message));
+                }
+            }
+        }
+        if !self.state.status.is_active()
+            && let Some(message) = self.state.queued.front().cloned()
+        {
+            self.push(Record::UserMessage(message));
+        }
+        if self.must_wait() {
+            let pending: Vec<u32> = self.state.open.iter().map(|open| open.asked.n).collect();
+            let told = self.entries.iter().any(|e| {
+                matches!(
+                    e.record,
+                    Record::Interrupted(_) | Record::Decided(_) | Record::TimedOut { .. } | Record::Withdrawn { .. }
+                )
+            });
+            if self.state.status != Status::AwaitingInput || told {
+                self.push(Record::Status { pending, awaiting: true });
+            }
+        }
+        self.finish()
+    }
+
+    /// Whether nothing can happen until a person decides.
+    fn must_wait(&self) -> bool {
+        self.state.status.is_active()
+            && self.state.calls.iter().any(|c| matches!(c.phase, Phase::Gated | Phase::Waiting(_) | Phase::Lost))
+            && !self.state.calls.iter().any(|c| matches!(c.phase, Phase::Permitted | Phase::Started(_)))
+    }
+
+    /// Asks about what must be asked now: lost calls one by one, gated calls by role once nothing of the
+    /// answer can run without them (SPEC G2, W4).
+    fn ask(&mut self, catalog: &dyn Catalog) {
+        for call in self.state.calls.clone() {
+            if call.phase == Phase::Lost {
+                let ask = Ask {
+                    timeout: 0,
+                    allowed: DecisionType::IN_DOUBT.to_vec(),
+                    ..call.ask.clone().unwrap_or_default()
+                };
+                let action = self.action(&call, ask, catalog);
+                self.interrupt(Kind::InDoubt, action.into_iter().collect(), None);
+            }
+        }
+        if self.state.calls.iter().any(|c| matches!(c.phase, Phase::Permitted | Phase::Started(_) | Phase::Proposed)) {
+            return;
+        }
+        while let Some(first) = self.state.calls.iter().find(|c| c.phase == Phase::Gated).cloned() {
+            let ask_of = |call: &Call| call.ask.clone().unwrap_or_default();
+            let (role, quorum) = (ask_of(&first).role(first.level).map(str::to_owned), ask_of(&first).quorum);
+            let group: Vec<Call> = self
+                .state
+                .calls
+                .iter()
+                .filter(|c| {
+                    let ask = ask_of(c);
+                    c.phase == Phase::Gated && ask.role(c.level).map(str::to_owned) == role && ask.quorum == quorum
+                })
+                .cloned()
+                .collect();
+            let mut deadline: Option<Millis> = None;
+            let mut actions = Vec::with_capacity(group.len());
+            for call in &group {
+                let ask = ask_of(call);
+                let own = call
+                    .deadline
+                    .unwrap_or_else(|| (ask.timeout > 0).then(|| self.now + Millis::from(ask.timeout) * 1000));
+                deadline = match (deadline, own) {
+                    (Some(a), Some(b)) => Some(a.min(b)),
+                    (a, b) => a.or(b),
+                };
+                actions.extend(self.action(call, ask, catalog));
+            }
+            if !self.interrupt(Kind::Approval, actions, deadline) {
+                return;
+            }
+        }
+    }
+
+    fn action(&self, call: &Call, ask: Ask, catalog: &dyn Catalog) -> Option<Action> {
+        let facts = catalog.tool(&call.agent, &call.name).unwrap_or_default();
+        Some(Action {
+            call: call.call,
+            tool_use_id: call.id.clone(),
+            agent: call.agent.clone(),
+            name: call.name.clone(),
+            // A call without arguments was settled when it was gated and is never asked about.
+            args: call.args.clone()?,
+            ask,
+            level: call.level,
+            description: facts.description,
+            schema: facts.schema,
+        })
+    }
+
+    fn interrupt(&mut self, kind: Kind, actions: Vec<Action>, expires_at: Option<Millis>) -> bool {
+        if actions.is_empty() {
+            return false;
+        }
+        let n = self.state.interruptions + 1;
+        self.push(Record::Interrupted(Arc::new(Interrupted { n, kind, actions, expires_at })));
+        true
+    }
+
+    /// Ends the draft without adding anything.
+    pub fn finish(self) -> Transition {
+        Transition { state: self.state, entries: self.entries, started: self.started }
+    }
+}
+
+/// The record of a result, cut to [`limits::RESULT_BYTES`].
+fn finished(call: &Call, status: CallStatus, output: &str) -> Record {
+    let output = if output.len() > limits::RESULT_BYTES {
+        let end = output.floor_char_boundary(limits::RESULT_BYTES);
+        format!("{}\n[cut: the result has {} bytes, {end} are kept]", &output[..end], output.len())
+    } else {
+        output.to_owned()
+    };
+    Record::CallFinished(CallFinished { call: call.call, id: call.id.clone(), name: call.name.clone(), status, output })
+}

@@ -1,0 +1,373 @@
+//! The records a session is made of.
+//!
+//! A record is self-contained: it expands to wire events and folds into history without the records
+//! before it, so a replay can begin anywhere (SPEC W2). Every released shape decodes for ever; a field
+//! is only ever added, with a default (DESIGN invariant 9).
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::{
+    approval::decision::Decision,
+    call::{
+        args::Args,
+        gate::{Ask, DecisionType, Gate},
+    },
+    locale::Locale,
+    wire::cursor::Cursor,
+};
+
+/// Milliseconds since 1970-01-01T00:00:00Z.
+pub type Millis = i64;
+
+/// One record at its place in a session's journal.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Entry {
+    /// Position in the session, from 1 without gaps. Kept beside the body by stores.
+    #[serde(skip)]
+    pub pos: u64,
+    /// When it was appended.
+    #[serde(rename = "t")]
+    pub at: Millis,
+    /// Where the wire stood before this record, so that it can be expanded alone.
+    #[serde(rename = "c")]
+    pub cursor: Cursor,
+    /// What happened.
+    #[serde(rename = "r")]
+    pub record: Record,
+}
+
+/// What happened in a session.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Record {
+    /// The session was made. Always the first record.
+    SessionCreated(SessionCreated),
+    /// A user's message reached the conversation.
+    UserMessage(UserMessage),
+    /// A user's message waits until the turn can take it (`on_pending: queue`).
+    MessageQueued(UserMessage),
+    /// A block of the model's answer that was finished, and shown, before the answer was complete.
+    BlockShown(Block),
+    /// The model's answer is complete.
+    ModelResponded(ModelResponded),
+    /// The verdicts on the calls of the answer just before, in the same order.
+    CallsGated(Vec<Gate>),
+    /// A person is asked.
+    Interrupted(Arc<Interrupted>),
+    /// A person decided (one vote of a quorum, or the whole).
+    Decided(Decided),
+    /// The deadline came first.
+    TimedOut {
+        /// The interruption's number.
+        n: u32,
+    },
+    /// The interruption ended because its turn did.
+    Withdrawn {
+        /// The interruption's number.
+        n: u32,
+        /// Who cancelled.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<Arc<str>>,
+    },
+    /// An attempt of a call is about to begin. Stored before the effect (SPEC R4).
+    CallStarted {
+        /// The call's number.
+        call: u32,
+        /// From 1.
+        attempt: u32,
+    },
+    /// A call has its result.
+    CallFinished(CallFinished),
+    /// A crash left the outcome of a started call unknown (SPEC R4).
+    CallLost {
+        /// The call's number.
+        call: u32,
+    },
+    /// The turn goes on, or waits for these interruptions.
+    Status {
+        /// The numbers of the open interruptions; empty while running.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pending: Vec<u32>,
+        /// Whether nothing can happen until one of them is resolved.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        awaiting: bool,
+    },
+    /// The turn is over.
+    TurnEnded(TurnEnded),
+}
+
+/// See [`Record::SessionCreated`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SessionCreated {
+    /// The agent that answers.
+    pub agent: Arc<str>,
+    /// The language of the server's own texts.
+    #[serde(default)]
+    pub locale: Locale,
+    /// Who the session belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<Arc<str>>,
+    /// The application's own data, a JSON object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<Box<RawValue>>,
+}
+
+/// See [`Record::UserMessage`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct UserMessage {
+    /// The text blocks, in order; at least one.
+    pub text: Vec<Arc<str>>,
+    /// Who wrote it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Arc<str>>,
+    /// The agent it names, which answers from now on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<Arc<str>>,
+    /// The client's `request_id`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<Arc<str>>,
+}
+
+/// A block of an assistant's answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Block {
+    /// Text for the user, Markdown.
+    Text(String),
+    /// The model's reasoning, as far as it shows it.
+    Thinking(String),
+    /// A tool call.
+    ToolUse(ToolUse),
+}
+
+/// A tool call as the model wrote it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolUse {
+    /// The call's id, unique in its answer.
+    pub id: Arc<str>,
+    /// The tool.
+    pub name: Arc<str>,
+    /// The arguments exactly as the model wrote them; not necessarily JSON.
+    pub input: String,
+}
+
+/// See [`Record::ModelResponded`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ModelResponded {
+    /// The configured name of the model that answered.
+    pub model: Arc<str>,
+    /// How many of the `BlockShown` records just before belong to this answer.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub shown: u32,
+    /// The blocks after those.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub blocks: Vec<Block>,
+    /// Tokens.
+    #[serde(default, skip_serializing_if = "Usage::is_zero")]
+    pub usage: Usage,
+    /// What the provider wants back unchanged with this answer (reasoning signatures and the like).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub opaque: Option<Box<RawValue>>,
+}
+
+fn is_zero(n: &u32) -> bool {
+    *n == 0
+}
+
+/// Tokens of one model call, or of a session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Usage {
+    /// Tokens read.
+    pub input_tokens: u64,
+    /// Tokens written.
+    pub output_tokens: u64,
+}
+
+impl Usage {
+    fn is_zero(&self) -> bool {
+        *self == Usage::default()
+    }
+}
+
+/// What kind of answer an interruption waits for (SPEC W4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Calls that wait for a decision.
+    #[default]
+    Approval,
+    /// A call whose outcome is unknown.
+    InDoubt,
+}
+
+impl Kind {
+    fn is_approval(&self) -> bool {
+        *self == Kind::Approval
+    }
+}
+
+/// See [`Record::Interrupted`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Interrupted {
+    /// The interruption's number in its session, from 1; the key is `{session_id}_{n}`.
+    pub n: u32,
+    /// What kind of answer it waits for.
+    #[serde(default, skip_serializing_if = "Kind::is_approval")]
+    pub kind: Kind,
+    /// What waits, in the model's order.
+    pub actions: Vec<Action>,
+    /// When it times out; never, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Millis>,
+}
+
+/// One waiting call, whole: what is shown is what runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Action {
+    /// The call's number in its session.
+    pub call: u32,
+    /// The call's id in the model's words.
+    pub tool_use_id: Arc<str>,
+    /// The agent that proposed it.
+    pub agent: Arc<str>,
+    /// The tool.
+    pub name: Arc<str>,
+    /// The arguments.
+    pub args: Args,
+    /// How it is asked.
+    pub ask: Ask,
+    /// 0 is the first of `ask.levels`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub level: u32,
+    /// What the tool says it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<Arc<str>>,
+    /// The JSON Schema an edit must fit: the tool's, when it was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<Arc<Schema>>,
+}
+
+impl Action {
+    /// What the reviewer may do with it.
+    #[must_use]
+    pub fn allowed(&self) -> &[DecisionType] {
+        &self.ask.allowed
+    }
+    /// The role that decides; `None` is the session's own subject.
+    #[must_use]
+    pub fn role(&self) -> Option<&str> {
+        self.ask.role(self.level)
+    }
+}
+
+/// A JSON Schema, kept as text.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Schema(pub Box<RawValue>);
+
+impl PartialEq for Schema {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.get() == other.0.get()
+    }
+}
+impl Eq for Schema {}
+
+/// See [`Record::Decided`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Decided {
+    /// The interruption's number.
+    pub n: u32,
+    /// One for each action, in their order, filled in (SPEC W5).
+    pub decisions: Vec<Decision>,
+    /// False for a vote that does not end the interruption yet.
+    #[serde(default = "yes", skip_serializing_if = "is_true")]
+    pub last: bool,
+    /// Who decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Arc<str>>,
+    /// The client's `request_id`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<Arc<str>>,
+}
+
+fn yes() -> bool {
+    true
+}
+fn is_true(b: &bool) -> bool {
+    *b
+}
+
+/// How a call ended, as the wire says it (SPEC W3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CallStatus {
+    /// It ran, or a person supplied its result.
+    Success,
+    /// It failed, or could not be started.
+    Error,
+    /// A person, a standing decision or a deadline refused it.
+    Rejected,
+}
+
+/// See [`Record::CallFinished`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CallFinished {
+    /// The call's number.
+    pub call: u32,
+    /// The call's id in the model's words.
+    pub id: Arc<str>,
+    /// The tool that ran, or would have.
+    pub name: Arc<str>,
+    /// How it ended.
+    pub status: CallStatus,
+    /// The result as text.
+    pub output: String,
+}
+
+/// Why a turn ended (SPEC W2 `stop_reason`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EndReason {
+    /// The model had nothing more to do.
+    EndTurn,
+    /// Somebody cancelled.
+    Cancelled,
+    /// Something failed for good.
+    Error {
+        /// A stable code, such as `model_error`.
+        code: String,
+        /// What failed, without secrets.
+        message: String,
+    },
+    /// The turn used up its model calls (SPEC S24).
+    MaxTurns,
+}
+
+/// See [`Record::TurnEnded`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TurnEnded {
+    /// Why.
+    pub reason: EndReason,
+    /// The block the model was writing when it was stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partial: Option<Block>,
+    /// The client's `request_id` of the `cancel`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<Arc<str>>,
+}
+
+impl Record {
+    /// The `request_id` that this record acknowledges, if any (SPEC W1).
+    #[must_use]
+    pub fn request_id(&self) -> Option<&str> {
+        match self {
+            Record::UserMessage(m) | Record::MessageQueued(m) => m.request_id.as_deref(),
+            Record::Decided(d) => d.request_id.as_deref(),
+            Record::TurnEnded(t) => t.request_id.as_deref(),
+            _ => None,
+        }
+    }
+}

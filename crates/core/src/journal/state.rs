@@ -1,0 +1,472 @@
+//! The state of a session: the fold of its records, and all that is needed to go on with it.
+//!
+//! The state holds what can still happen, never the conversation, so it stays small however long the
+//! session grows (SPEC R10). It is a cache: folding the journal from the start gives the same.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::record::{
+    Block, CallStatus, Decided, EndReason, Entry, Interrupted, Kind, Millis, ModelResponded, Record, ToolUse, Usage,
+    UserMessage,
+};
+use crate::{
+    approval::key::approval_key,
+    call::{
+        args::Args,
+        gate::{Ask, DecisionType, Gate, Verdict},
+    },
+    limits,
+    locale::{Locale, Text},
+    wire::{cursor::Cursor, expand},
+};
+
+/// A session's status (SPEC W2 `run_status`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// No turn has begun.
+    #[default]
+    Idle,
+    /// A turn is running.
+    Running,
+    /// A turn waits for a person.
+    AwaitingInput,
+    /// The last turn ended by itself.
+    Completed,
+    /// The last turn failed.
+    Failed,
+    /// The last turn was cancelled.
+    Cancelled,
+}
+
+impl Status {
+    /// The name on the wire.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Status::Idle => "idle",
+            Status::Running => "running",
+            Status::AwaitingInput => "awaiting_input",
+            Status::Completed => "completed",
+            Status::Failed => "failed",
+            Status::Cancelled => "cancelled",
+        }
+    }
+
+    /// The status named `name`.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Status> {
+        [Status::Idle, Status::Running, Status::AwaitingInput, Status::Completed, Status::Failed, Status::Cancelled]
+            .into_iter()
+            .find(|status| status.name() == name)
+    }
+
+    /// Whether a turn is open.
+    #[must_use]
+    pub fn is_active(self) -> bool {
+        matches!(self, Status::Running | Status::AwaitingInput)
+    }
+}
+
+/// Where one call of the latest answer stands (DESIGN §2).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Proposed by the model, verdict to follow in the same transaction.
+    Proposed,
+    /// Needs a person who is not asked yet, because ungated calls of the answer run first.
+    Gated,
+    /// Waits in the interruption of this number.
+    Waiting(u32),
+    /// May run.
+    Permitted,
+    /// This attempt was begun.
+    Started(u32),
+    /// A crash left its outcome unknown.
+    Lost,
+    /// Will not run (any more): its result is known but not yet recorded.
+    Settled(CallStatus, String),
+    /// Has its result.
+    Finished,
+}
+
+/// One call of the latest answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Call {
+    /// Its number in the session, from 1.
+    pub call: u32,
+    /// Its id in the model's words.
+    pub id: Arc<str>,
+    /// The agent that proposed it.
+    pub agent: Arc<str>,
+    /// The tool that runs: the model's, or the reviewer's after an edit.
+    pub name: Arc<str>,
+    /// The arguments it runs with; `None` if the model's could not be read.
+    pub args: Option<Args>,
+    /// Where it stands.
+    pub phase: Phase,
+    /// How a person is asked about it.
+    #[serde(default)]
+    pub ask: Option<Ask>,
+    /// Declared idempotent when it was gated.
+    #[serde(default)]
+    pub idempotent: bool,
+    /// Attempts so far.
+    #[serde(default)]
+    pub attempts: u32,
+    /// The level that decides next.
+    #[serde(default)]
+    pub level: u32,
+    /// The deadline it keeps because it was deferred: `Some(None)` waits for ever.
+    #[serde(default)]
+    pub deadline: Option<Option<Millis>>,
+}
+
+/// An interruption that waits for a person.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Open {
+    /// What was asked.
+    pub asked: Arc<Interrupted>,
+    /// When.
+    pub asked_at: Millis,
+    /// Who has approved it so far, where more than one must.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub votes: Vec<Option<Arc<str>>>,
+}
+
+impl PartialEq for Interrupted {
+    fn eq(&self, other: &Self) -> bool {
+        self.n == other.n
+            && self.kind == other.kind
+            && self.actions == other.actions
+            && self.expires_at == other.expires_at
+    }
+}
+
+/// A standing decision of this session (SPEC S7).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sticky {
+    /// The agent it is for.
+    pub agent: Arc<str>,
+    /// The tool it is for.
+    pub tool: Arc<str>,
+    /// Approve or reject.
+    pub approve: bool,
+    /// What the model is told, when it rejects.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// The state of a session.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct State {
+    /// The session.
+    pub session_id: Arc<str>,
+    /// The position of the last record; 0 before the first.
+    pub pos: u64,
+    /// Where the event stream stands.
+    pub cursor: Cursor,
+    /// When the session was made.
+    pub created_at: Millis,
+    /// When the last record was appended.
+    pub updated_at: Millis,
+    /// The agent that answers.
+    pub agent: Arc<str>,
+    /// The language of the server's own texts.
+    pub locale: Locale,
+    /// Who the session belongs to.
+    pub subject: Option<Arc<str>>,
+    /// The beginning of the first user message, for lists.
+    pub title: Option<Arc<str>>,
+    /// What it is doing.
+    pub status: Status,
+    /// How many turns have begun.
+    pub turns: u32,
+    /// Model calls of the current turn.
+    pub turn_calls: u32,
+    /// Answers so far, by model.
+    pub answers: BTreeMap<Arc<str>, u64>,
+    /// Tokens so far.
+    pub usage: Usage,
+    /// Whether the latest answer has no calls, so that the turn can end.
+    pub answered: bool,
+    /// Calls so far.
+    pub call_count: u32,
+    /// The calls of the latest answer, in the model's order.
+    pub calls: Vec<Call>,
+    /// Interruptions so far.
+    pub interruptions: u32,
+    /// The interruptions that wait, oldest first.
+    pub open: Vec<Open>,
+    /// Roles that were ever asked, whose holders may see the session (SPEC P1).
+    pub reviewers: BTreeSet<String>,
+    /// Standing decisions, oldest first.
+    pub sticky: Vec<Sticky>,
+    /// Messages that wait for their place.
+    pub queued: VecDeque<UserMessage>,
+    /// Blocks of the coming answer that were already shown.
+    pub shown: Vec<Block>,
+}
+
+impl PartialEq for UserMessage {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+            && self.by == other.by
+            && self.agent == other.agent
+            && self.request_id == other.request_id
+    }
+}
+
+impl State {
+    /// The state before the first record.
+    #[must_use]
+    pub fn new(session_id: Arc<str>) -> State {
+        State {
+            session_id,
+            pos: 0,
+            cursor: Cursor::default(),
+            created_at: 0,
+            updated_at: 0,
+            agent: Arc::from(""),
+            locale: Locale::default(),
+            subject: None,
+            title: None,
+            status: Status::Idle,
+            turns: 0,
+            turn_calls: 0,
+            answers: BTreeMap::new(),
+            usage: Usage::default(),
+            answered: false,
+            call_count: 0,
+            calls: Vec::new(),
+            interruptions: 0,
+            open: Vec::new(),
+            reviewers: BTreeSet::new(),
+            sticky: Vec::new(),
+            queued: VecDeque::new(),
+            shown: Vec::new(),
+        }
+    }
+
+    /// The keys of the interruptions that wait, oldest first.
+    #[must_use]
+    pub fn pending_keys(&self) -> Vec<String> {
+        self.open.iter().map(|open| approval_key(&self.session_id, open.asked.n)).collect()
+    }
+
+    /// The waiting interruption of this number.
+    #[must_use]
+    pub fn waiting(&self, n: u32) -> Option<&Open> {
+        self.open.iter().find(|open| open.asked.n == n)
+    }
+
+    /// The standing decision for a tool of an agent, if any; the newest counts.
+    #[must_use]
+    pub fn sticky_for(&self, agent: &str, tool: &str) -> Option<&Sticky> {
+        self.sticky.iter().rev().find(|rule| &*rule.agent == agent && &*rule.tool == tool)
+    }
+
+    /// Takes the next record. Total: a record that does not fit the state changes only what it can.
+    pub fn apply(&mut self, entry: &Entry) {
+        self.pos = entry.pos;
+        self.updated_at = entry.at;
+        self.cursor = expand::after(entry);
+        match &entry.record {
+            Record::SessionCreated(created) => {
+                self.created_at = entry.at;
+                self.agent = created.agent.clone();
+                self.locale = created.locale;
+                self.subject = created.subject.clone();
+            }
+            Record::UserMessage(message) => self.user_message(message),
+            Record::MessageQueued(message) => self.queued.push_back(message.clone()),
+            Record::BlockShown(block) => self.shown.push(block.clone()),
+            Record::ModelResponded(answer) => self.model_responded(answer),
+            Record::CallsGated(gates) => self.calls_gated(gates),
+            Record::Interrupted(asked) => self.interrupted(asked, entry.at),
+            Record::Decided(decided) => self.decided(decided),
+            Record::TimedOut { n } => self.timed_out(*n),
+            Record::Withdrawn { n, .. } => self.open.retain(|open| open.asked.n != *n),
+            Record::CallStarted { call, attempt } => self.set_phase(*call, |call| {
+                call.attempts = *attempt;
+                Phase::Started(*attempt)
+            }),
+            Record::CallFinished(finished) => self.set_phase(finished.call, |_| Phase::Finished),
+            Record::CallLost { call } => self.set_phase(*call, |_| Phase::Lost),
+            Record::Status { awaiting, .. } => {
+                self.status = if *awaiting { Status::AwaitingInput } else { Status::Running };
+            }
+            Record::TurnEnded(ended) => {
+                self.status = match &ended.reason {
+                    EndReason::EndTurn => Status::Completed,
+                    EndReason::Cancelled => Status::Cancelled,
+                    EndReason::Error { .. } | EndReason::MaxTurns => Status::Failed,
+                };
+                self.calls.clear();
+                self.open.clear();
+                self.shown.clear();
+                self.answered = false;
+            }
+        }
+    }
+
+    fn user_message(&mut self, message: &UserMessage) {
+        if self.queued.front().is_some_and(|queued| queued == message) {
+            self.queued.pop_front();
+        }
+        if !self.status.is_active() {
+            self.status = Status::Running;
+            self.turns += 1;
+            self.turn_calls = 0;
+        }
+        self.answered = false;
+        if let Some(agent) = &message.agent {
+            self.agent = agent.clone();
+        }
+        if self.title.is_none()
+            && let Some(text) = message.text.first()
+        {
+            self.title = Some(text.chars().take(80).collect::<String>().into());
+        }
+    }
+
+    fn model_responded(&mut self, answer: &ModelResponded) {
+        *self.answers.entry(answer.model.clone()).or_default() += 1;
+        self.usage.input_tokens += answer.usage.input_tokens;
+        self.usage.output_tokens += answer.usage.output_tokens;
+        self.turn_calls += 1;
+        let kept = self.shown.len().saturating_sub(answer.shown as usize);
+        let shown = self.shown.split_off(kept);
+        self.shown.clear();
+        self.calls.clear();
+        for block in shown.iter().chain(&answer.blocks) {
+            if let Block::ToolUse(ToolUse { id, name, input }) = block {
+                self.call_count += 1;
+                self.calls.push(Call {
+                    call: self.call_count,
+                    id: id.clone(),
+                    agent: self.agent.clone(),
+                    name: name.clone(),
+                    args: Args::parse(input).ok(),
+                    phase: Phase::Proposed,
+                    ask: None,
+                    idempotent: false,
+                    attempts: 0,
+                    level: 0,
+                    deadline: None,
+                });
+            }
+        }
+        self.answered = self.calls.is_empty();
+    }
+
+    fn calls_gated(&mut self, gates: &[Gate]) {
+        for (call, gate) in self.calls.iter_mut().zip(gates) {
+            call.idempotent = gate.idempotent;
+            call.phase = match &gate.verdict {
+                // Without readable arguments nothing can run, whatever the verdict says.
+                Verdict::Allow | Verdict::Ask(_) if call.args.is_none() => {
+                    Phase::Settled(CallStatus::Error, "the arguments could not be read".to_owned())
+                }
+                Verdict::Allow => Phase::Permitted,
+                Verdict::Ask(ask) => {
+                    call.ask = Some(ask.clone());
+                    Phase::Gated
+                }
+                Verdict::Refuse(text) => Phase::Settled(CallStatus::Error, text.clone()),
+                Verdict::Deny(text) => Phase::Settled(CallStatus::Rejected, text.clone()),
+            };
+        }
+    }
+
+    fn interrupted(&mut self, asked: &Arc<Interrupted>, at: Millis) {
+        self.interruptions = asked.n;
+        for action in &asked.actions {
+            self.set_phase(action.call, |_| Phase::Waiting(asked.n));
+            if let Some(role) = action.role() {
+                self.reviewers.insert(role.to_owned());
+            }
+        }
+        self.open.push(Open { asked: asked.clone(), asked_at: at, votes: Vec::new() });
+    }
+
+    fn decided(&mut self, decided: &Decided) {
+        let Some(at) = self.open.iter().position(|open| open.asked.n == decided.n) else { return };
+        if !decided.last {
+            self.open[at].votes.push(decided.by.clone());
+            return;
+        }
+        let Open { asked, .. } = self.open.remove(at);
+        let locale = self.locale;
+        for (action, decision) in asked.actions.iter().zip(&decided.decisions) {
+            let in_doubt = asked.kind == Kind::InDoubt;
+            if decision.always == Some(true) && !in_doubt && self.sticky.len() < limits::STICKY_RULES {
+                self.sticky.push(Sticky {
+                    agent: action.agent.clone(),
+                    tool: action.name.clone(),
+                    approve: decision.kind == DecisionType::Approve,
+                    message: decision.message.clone(),
+                });
+            }
+            self.set_phase(action.call, |call| match decision.kind {
+                DecisionType::Approve if in_doubt || action.ask.is_last(action.level) => Phase::Permitted,
+                DecisionType::Approve => {
+                    call.level = action.level + 1;
+                    call.deadline = None;
+                    Phase::Gated
+                }
+                DecisionType::Edit => {
+                    if let Some(edited) = &decision.edited_action {
+                        call.name = Arc::from(edited.name.as_str());
+                        call.args = Some(edited.args.clone());
+                    }
+                    call.deadline = None;
+                    // What the first level has not seen goes back to it.
+                    let next = if action.level == 0 { 1 } else { 0 };
+                    if action.level == 0 && action.ask.is_last(0) {
+                        Phase::Permitted
+                    } else {
+                        call.level = next;
+                        Phase::Gated
+                    }
+                }
+                DecisionType::Reject if in_doubt => {
+                    let text = decision.message.clone().unwrap_or_else(|| locale.text(Text::OutcomeUnknown).to_owned());
+                    Phase::Settled(CallStatus::Error, text)
+                }
+                DecisionType::Reject => {
+                    let text = decision.message.clone().unwrap_or_else(|| locale.text(Text::Rejected).to_owned());
+                    Phase::Settled(CallStatus::Rejected, text)
+                }
+                DecisionType::Respond => {
+                    Phase::Settled(CallStatus::Success, decision.output.clone().unwrap_or_default())
+                }
+                DecisionType::Defer if in_doubt => Phase::Lost,
+                DecisionType::Defer => {
+                    call.deadline = Some(asked.expires_at);
+                    Phase::Gated
+                }
+            });
+        }
+    }
+
+    fn timed_out(&mut self, n: u32) {
+        let Some(at) = self.open.iter().position(|open| open.asked.n == n) else { return };
+        let Open { asked, .. } = self.open.remove(at);
+        let text = self.locale.text(Text::TimedOut);
+        for action in &asked.actions {
+            self.set_phase(action.call, |_| Phase::Settled(CallStatus::Rejected, text.to_owned()));
+        }
+    }
+
+    fn set_phase(&mut self, call: u32, phase: impl FnOnce(&mut Call) -> Phase) {
+        if let Some(call) = self.calls.iter_mut().find(|c| c.call == call) {
+            call.phase = phase(call);
+        }
+    }
+}

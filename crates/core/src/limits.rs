@@ -1,0 +1,40 @@
+//! Every bound of the system, in one place (DESIGN invariant 8, SPEC R9).
+//!
+//! Sizes are bytes, times are seconds unless the name says otherwise.
+
+/// Longest session id, in characters (SPEC W1).
+pub const SESSION_ID_CHARS: usize = 128;
+/// Largest WebSocket frame or HTTP body that is read.
+pub const FRAME_BYTES: usize = 1024 * 1024;
+/// Deepest nesting of arrays and objects in any JSON text from outside.
+pub const JSON_DEPTH: usize = 64;
+/// Most values in one JSON text from outside (a bound on memory, not on meaning).
+pub const JSON_VALUES: usize = 200_000;
+/// Largest argument text of one tool call.
+pub const ARGS_BYTES: usize = 256 * 1024;
+/// Largest user message.
+pub const MESSAGE_BYTES: usize = 256 * 1024;
+/// Largest text a person may attach to a decision (a reason, a comment, a supplied result).
+pub const DECISION_TEXT_BYTES: usize = 64 * 1024;
+/// Largest tool result that is stored and given to the model; longer ones are cut and say so.
+pub const RESULT_BYTES: usize = 256 * 1024;
+/// Largest answer of a model, all blocks together.
+pub const RESPONSE_BYTES: usize = 4 * 1024 * 1024;
+/// Most tool calls taken from one model response; each further one gets an error result.
+pub const CALLS_PER_RESPONSE: usize = 256;
+/// Most messages that wait in a session's queue (`on_pending: queue`).
+pub const QUEUED_MESSAGES: usize = 32;
+/// Longest `request_id` or `Idempotency-Key`.
+pub const REQUEST_ID_BYTES: usize = 200;
+/// Longest name of a tool or an agent.
+pub const NAME_BYTES: usize = 128;
+/// Most sticky rules (`always`) one session keeps.
+pub const STICKY_RULES: usize = 256;
+/// Default time to decide an ordinary approval (SPEC W7).
+pub const APPROVAL_TIMEOUT_SECONDS: u32 = 300;
+/// Longest time to decide that can be configured: 400 days.
+pub const APPROVAL_TIMEOUT_SECONDS_MAX: u32 = 400 * 24 * 3600;
+/// Default number of model calls in one turn (SPEC S24).
+pub const MAX_TURNS: u32 = 20;
+/// Tool calls of one session that run at the same time.
+pub const PARALLEL_CALLS: usize = 8;

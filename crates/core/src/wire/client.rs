@@ -1,0 +1,313 @@
+//! Client → server: reading messages, strictly, with errors that say where (SPEC W1).
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, value::RawValue};
+
+use crate::{
+    approval::decision::Decision,
+    call::json::Json,
+    journal::draft::OnPending,
+    limits,
+    refusal::{Code, Refusal},
+};
+
+/// A message from a client. The JSON object's `type` names the variant.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum ClientMessage {
+    /// Starts a turn.
+    Message(SendMessage),
+    /// Decides or answers.
+    Approval(SendApproval),
+    /// Follows a session.
+    Subscribe(Subscribe),
+    /// Stops following a session.
+    Unsubscribe(OfSession),
+    /// Stops the turn.
+    Cancel(OfSession),
+    /// Asks for a `pong`.
+    Ping,
+}
+
+/// `message`
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct SendMessage {
+    /// The session, `[A-Za-z0-9._-]{1,128}`; made if it is not known, and named by the server if absent.
+    #[serde(default)]
+    pub session_id: Option<String>,
+    /// The agent that answers from now on; the default agent if the session is new.
+    #[serde(default)]
+    pub agent: Option<String>,
+    /// The text, or text blocks.
+    pub content: Content,
+    /// Makes it safe to send again.
+    #[serde(default)]
+    pub request_id: Option<String>,
+    /// What to do if the session waits or runs (SPEC W9).
+    #[serde(default)]
+    pub on_pending: Option<OnPending>,
+}
+
+/// The content of a message.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Content {
+    /// One text.
+    Text(String),
+    /// Blocks.
+    Blocks(Vec<InputBlock>),
+}
+
+/// A content block from a client.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum InputBlock {
+    /// Text.
+    Text {
+        /// The text.
+        text: String,
+    },
+}
+
+impl Content {
+    /// The texts, none of them empty.
+    ///
+    /// # Errors
+    /// `invalid_message` if there is nothing to say, or more than [`limits::MESSAGE_BYTES`].
+    pub fn into_text(self) -> Result<Vec<Arc<str>>, Refusal> {
+        let texts: Vec<Arc<str>> = match self {
+            Content::Text(text) => vec![text.into()],
+            Content::Blocks(blocks) => blocks.into_iter().map(|InputBlock::Text { text }| text.into()).collect(),
+        };
+        if texts.iter().all(|text| text.trim().is_empty()) {
+            return Err(invalid(
+                "content",
+                "is empty; it must be a text, or an array of {\"type\":\"text\",\"text\"} blocks",
+            ));
+        }
+        if texts.iter().map(|text| text.len()).sum::<usize>() > limits::MESSAGE_BYTES {
+            return Err(invalid("content", &format!("has more than {} bytes", limits::MESSAGE_BYTES)));
+        }
+        Ok(texts.into_iter().filter(|text| !text.is_empty()).collect())
+    }
+}
+
+/// `approval`
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct SendApproval {
+    /// The session.
+    pub session_id: String,
+    /// The interruption.
+    pub approval_key: String,
+    /// For actions: one decision for each; missing ones take the first.
+    #[serde(default)]
+    pub decisions: Option<Vec<Decision>>,
+    /// For questions: question text → answer.
+    #[serde(default)]
+    #[schemars(with = "Option<Value>")]
+    pub answers: Option<Box<RawValue>>,
+    /// The reviewer's words, shown in history and told to the model.
+    #[serde(default)]
+    pub user_edit_content: Option<String>,
+    /// Makes it safe to send again.
+    #[serde(default)]
+    pub request_id: Option<String>,
+}
+
+/// `subscribe`
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Subscribe {
+    /// The session.
+    pub session_id: String,
+    /// Replay what came after this `seq`; 0 is from the start; absent: only what comes now.
+    #[serde(default)]
+    pub after: Option<u64>,
+    /// Echoed if it is refused.
+    #[serde(default)]
+    pub request_id: Option<String>,
+}
+
+/// `unsubscribe` and `cancel`
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct OfSession {
+    /// The session.
+    pub session_id: String,
+    /// Makes it safe to send again.
+    #[serde(default)]
+    pub request_id: Option<String>,
+}
+
+/// A refused frame, with what could be read of it so that the answer can name it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BadFrame {
+    /// What is wrong.
+    pub refusal: Refusal,
+    /// Its `request_id`, if it has a readable one.
+    pub request_id: Option<String>,
+    /// Its `session_id`, if it has a readable one.
+    pub session_id: Option<String>,
+}
+
+impl ClientMessage {
+    /// Reads one frame.
+    ///
+    /// # Errors
+    /// `bad_json`, `unknown_type`, `invalid_message`, `invalid_session_id`.
+    pub fn parse(text: &str) -> Result<ClientMessage, BadFrame> {
+        let bare = |refusal| BadFrame { refusal, request_id: None, session_id: None };
+        let json = Json::parse(text, limits::JSON_DEPTH)
+            .map_err(|e| bare(Refusal::new(Code::BadJson, format!("the frame is not valid JSON: {e}"))))?;
+        let string = |key: &str| json.get(key).and_then(Json::as_str).map(str::to_owned);
+        let refuse = |refusal| BadFrame { refusal, request_id: string("request_id"), session_id: string("session_id") };
+        if !matches!(json, Json::Object(_)) {
+            return Err(refuse(Refusal::new(Code::InvalidMessage, "a frame must be a JSON object with a \"type\"")));
+        }
+        let kind = match json.get("type") {
+            Some(Json::String(kind)) => kind.as_str(),
+            Some(_) => return Err(refuse(invalid("type", "must be a string"))),
+            None => return Err(refuse(invalid("type", "is missing"))),
+        };
+        let message = match kind {
+            "message" => ClientMessage::Message(body(text).map_err(refuse)?),
+            "approval" => ClientMessage::Approval(body(text).map_err(refuse)?),
+            "subscribe" => ClientMessage::Subscribe(body(text).map_err(refuse)?),
+            "unsubscribe" => ClientMessage::Unsubscribe(body(text).map_err(refuse)?),
+            "cancel" => ClientMessage::Cancel(body(text).map_err(refuse)?),
+            "ping" => ClientMessage::Ping,
+            other => {
+                return Err(refuse(Refusal::new(
+                    Code::UnknownType,
+                    format!("unknown type {other:?}; known: message, approval, subscribe, unsubscribe, cancel, ping"),
+                )));
+            }
+        };
+        message.check().map_err(refuse)?;
+        Ok(message)
+    }
+
+    fn check(&self) -> Result<(), Refusal> {
+        let (session_id, request_id) = match self {
+            ClientMessage::Message(m) => (m.session_id.as_ref(), m.request_id.as_ref()),
+            ClientMessage::Approval(m) => (Some(&m.session_id), m.request_id.as_ref()),
+            ClientMessage::Subscribe(m) => (Some(&m.session_id), m.request_id.as_ref()),
+            ClientMessage::Unsubscribe(m) | ClientMessage::Cancel(m) => (Some(&m.session_id), m.request_id.as_ref()),
+            ClientMessage::Ping => (None, None),
+        };
+        session_id.map_or(Ok(()), |id| check_session_id(id))?;
+        request_id.map_or(Ok(()), |id| check_request_id(id))
+    }
+}
+
+/// Reads a body that has passed the strict parser.
+///
+/// # Errors
+/// `bad_json` or `invalid_message`, naming the field.
+pub fn read<T: for<'de> Deserialize<'de>>(text: &str) -> Result<T, Refusal> {
+    let json = Json::parse(text, limits::JSON_DEPTH)
+        .map_err(|e| Refusal::new(Code::BadJson, format!("the body is not valid JSON: {e}")))?;
+    if !matches!(json, Json::Object(_)) {
+        return Err(Refusal::new(Code::InvalidMessage, "the body must be a JSON object"));
+    }
+    body(text)
+}
+
+fn body<T: for<'de> Deserialize<'de>>(text: &str) -> Result<T, Refusal> {
+    let mut reader = serde_json::Deserializer::from_str(text);
+    serde_path_to_error::deserialize(&mut reader).map_err(|e| {
+        let path = e.path().to_string();
+        let message = e.into_inner().to_string();
+        // The position in the text says less than the field, and a missing field already names itself.
+        let message = message.split(" at line ").next().unwrap_or_default();
+        let at = if path == "." { String::new() } else { format!("{path}: ") };
+        Refusal::new(Code::InvalidMessage, format!("{at}{message}"))
+    })
+}
+
+/// Checks a session id.
+///
+/// # Errors
+/// `invalid_session_id`.
+pub fn check_session_id(id: &str) -> Result<(), Refusal> {
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
+    if id.is_empty() || id.len() > limits::SESSION_ID_CHARS || !id.bytes().all(allowed) {
+        return Err(Refusal::new(
+            Code::InvalidSessionId,
+            format!("a session id has 1 to {} of the characters A-Z a-z 0-9 . _ -", limits::SESSION_ID_CHARS),
+        ));
+    }
+    Ok(())
+}
+
+/// Checks a `request_id` or `Idempotency-Key`.
+///
+/// # Errors
+/// `invalid_message`.
+pub fn check_request_id(id: &str) -> Result<(), Refusal> {
+    if id.is_empty() || id.len() > limits::REQUEST_ID_BYTES {
+        return Err(invalid("request_id", &format!("must have 1 to {} bytes", limits::REQUEST_ID_BYTES)));
+    }
+    Ok(())
+}
+
+fn invalid(field: &str, problem: &str) -> Refusal {
+    Refusal::new(Code::InvalidMessage, format!("{field}: {problem}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(frame: &str, code: Code, part: &str) {
+        let bad = ClientMessage::parse(frame).expect_err(frame);
+        assert_eq!(bad.refusal.code, code, "{frame}: {}", bad.refusal);
+        assert!(bad.refusal.message.contains(part), "{frame}: {}", bad.refusal);
+    }
+
+    #[test]
+    fn w1_bad_frames_are_named() {
+        check("", Code::BadJson, "ends where a value");
+        check("[]", Code::InvalidMessage, "must be a JSON object");
+        check("{}", Code::InvalidMessage, "type: is missing");
+        check(r#"{"type":1}"#, Code::InvalidMessage, "type: must be a string");
+        check(r#"{"type":"hi"}"#, Code::UnknownType, "\"hi\"");
+        check(r#"{"type":"message"}"#, Code::InvalidMessage, "content");
+        check(r#"{"type":"message","content":"x","session_id":7}"#, Code::InvalidMessage, "session_id");
+        check(r#"{"type":"message","content":"x","session_id":"a b"}"#, Code::InvalidSessionId, "A-Z");
+        check(r#"{"type":"message","content":"x","session_id":""}"#, Code::InvalidSessionId, "A-Z");
+        check(r#"{"type":"approval","session_id":"a"}"#, Code::InvalidMessage, "approval_key");
+        check(
+            r#"{"type":"approval","session_id":"a","approval_key":"a_1","decisions":[{"type":"maybe"}]}"#,
+            Code::InvalidMessage,
+            "decisions[0].type",
+        );
+        check(
+            r#"{"type":"approval","session_id":"a","approval_key":"a_1","decisions":[{"type":"edit","edited_action":{"name":"t","args":[]}}]}"#,
+            Code::InvalidMessage,
+            "decisions[0].edited_action.args",
+        );
+        check(r#"{"type":"ping","type":"ping"}"#, Code::BadJson, "duplicate key");
+        check(
+            &format!(r#"{{"type":"ping","x":{}1{}}}"#, "[".repeat(10_000), "]".repeat(10_000)),
+            Code::BadJson,
+            "too deeply",
+        );
+    }
+
+    #[test]
+    fn w1_the_answer_to_a_bad_frame_can_name_its_request() {
+        let bad =
+            ClientMessage::parse(r#"{"type":"message","request_id":"r1","session_id":"s"}"#).expect_err("no content");
+        assert_eq!((bad.request_id.as_deref(), bad.session_id.as_deref()), (Some("r1"), Some("s")));
+    }
+
+    #[test]
+    fn w5_edited_arguments_keep_every_digit() {
+        let frame = r#"{"type":"approval","session_id":"a","approval_key":"a_1","decisions":[{"type":"edit","edited_action":{"name":"t","args":{"p":1.10,"n":9007199254740993}}}]}"#;
+        let Ok(ClientMessage::Approval(approval)) = ClientMessage::parse(frame) else { panic!("approval") };
+        let edited = approval.decisions.expect("decisions")[0].edited_action.clone().expect("edit");
+        assert_eq!(edited.args.text(), r#"{"n":9007199254740993,"p":1.10}"#);
+    }
+}

@@ -1,0 +1,325 @@
+//! Server → client: the events of SPEC W2 and the content blocks of W3 and W4.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::{
+    approval::decision::Decision,
+    call::{args::Args, gate::DecisionType},
+    journal::{
+        record::{CallStatus, Kind},
+        state::Status,
+    },
+    refusal::Code,
+};
+
+/// A frame from the server that belongs to a session.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct SessionEvent {
+    /// The event.
+    #[serde(flatten)]
+    pub event: Event,
+    /// The session.
+    pub session_id: Arc<str>,
+    /// 1, 2, 3 … without gaps for the session's whole life; absent on deltas.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seq: Option<u64>,
+}
+
+/// What happened, as clients see it.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Event {
+    /// A message begins. One assistant message for a turn; it stays open through pauses.
+    MessageStart {
+        /// Unique in the session.
+        message_id: String,
+        /// Who speaks.
+        role: Role,
+    },
+    /// A block begins, or begins again if the index is open.
+    ContentBlockStart {
+        /// The message.
+        message_id: String,
+        /// 0, 1, 2 … in the message.
+        index: u32,
+        /// The block.
+        content_block: ContentBlock,
+    },
+    /// More of the block.
+    ContentBlockDelta {
+        /// The message.
+        message_id: String,
+        /// The block's index.
+        index: u32,
+        /// What is added.
+        delta: Delta,
+    },
+    /// The block is complete.
+    ContentBlockStop {
+        /// The message.
+        message_id: String,
+        /// The block's index.
+        index: u32,
+    },
+    /// What the turn is doing.
+    RunStatus {
+        /// `running`, `awaiting_input`, `completed`, `failed` or `cancelled`.
+        status: Status,
+        /// The approval keys that wait.
+        pending: Vec<String>,
+        /// On `failed`: why.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        error: Option<RunError>,
+    },
+    /// An interruption is over, whoever ended it.
+    ApprovalResolved {
+        /// Its key.
+        approval_key: String,
+        /// How.
+        resolution: Resolution,
+        /// Who, if anybody.
+        by: Option<Arc<str>>,
+    },
+    /// The message is complete.
+    MessageStop {
+        /// The message.
+        message_id: String,
+        /// Why it ended.
+        stop_reason: StopReason,
+    },
+}
+
+/// A frame from the server that belongs to the connection.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum ConnectionEvent {
+    /// The first frame.
+    Hello {
+        /// `countersign.v1`.
+        protocol: String,
+        /// Name and version of the server.
+        server: String,
+        /// How often the server pings an idle connection, in seconds.
+        heartbeat_seconds: u32,
+    },
+    /// The message, decision or cancel is stored durably.
+    Ack {
+        /// Echoed.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        request_id: Option<String>,
+        /// The session, also when the server made its id.
+        session_id: String,
+    },
+    /// Something was refused, or failed. Nothing changed.
+    Error {
+        /// The stable code.
+        code: Code,
+        /// What is wrong and what would be right.
+        message: String,
+        /// Echoed.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        request_id: Option<String>,
+        /// The session it was about.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        session_id: Option<String>,
+        /// The interruption it was about.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        approval_key: Option<String>,
+        /// More for programs.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        details: Option<Value>,
+    },
+    /// The answer to `ping`.
+    Pong,
+}
+
+/// Who speaks in a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// A person.
+    User,
+    /// The agent.
+    Assistant,
+}
+
+/// How an interruption ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Resolution {
+    /// A person decided.
+    Decided,
+    /// The deadline came first.
+    Timeout,
+    /// Its turn was cancelled.
+    Cancelled,
+}
+
+/// Why a message ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StopReason {
+    /// By itself.
+    EndTurn,
+    /// Cancelled.
+    Cancelled,
+    /// Something failed.
+    Error,
+    /// The turn used up its model calls.
+    MaxTurns,
+}
+
+/// Why a run failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct RunError {
+    /// A stable code, such as `model_error` or `max_turns`.
+    pub code: String,
+    /// What failed.
+    pub message: String,
+}
+
+/// A content block, as its start shows it (SPEC W3).
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum ContentBlock {
+    /// Text.
+    Text,
+    /// The model's reasoning.
+    Thinking,
+    /// A tool call.
+    ToolUse {
+        /// The call's id.
+        id: Arc<str>,
+        /// The tool.
+        name: Arc<str>,
+    },
+    /// A call's result.
+    ToolResult {
+        /// The call's id.
+        tool_use_id: Arc<str>,
+        /// The tool.
+        name: Arc<str>,
+        /// How it ended.
+        status: CallStatus,
+    },
+    /// A person is asked (source 000).
+    ApprovalRequest(ApprovalRequest),
+    /// What was decided; the decisions follow in a delta.
+    ApprovalResult {
+        /// The interruption.
+        approval_key: String,
+    },
+    /// Nobody decided in time.
+    ApprovalTimeout {
+        /// The interruption.
+        approval_key: String,
+    },
+}
+
+/// What is added to a block.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Delta {
+    /// Of text, thinking and tool calls.
+    Typed(TypedDelta),
+    /// Of a result.
+    Content {
+        /// The result's text.
+        content: String,
+    },
+    /// Of an `approval_result`.
+    Decisions {
+        /// The full set, filled in.
+        decisions: Vec<Decision>,
+    },
+}
+
+/// The deltas that carry a `type`.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum TypedDelta {
+    /// More text.
+    TextDelta {
+        /// The text.
+        text: String,
+    },
+    /// More thinking.
+    ThinkingDelta {
+        /// The text.
+        thinking: String,
+    },
+    /// More of a call's arguments, as the model writes them.
+    InputJsonDelta {
+        /// A piece of JSON text.
+        partial_json: String,
+    },
+}
+
+/// The `approval_request` block (source 000, SPEC W4).
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ApprovalRequest {
+    /// `{session_id}_{n}`.
+    pub approval_key: String,
+    /// What kind of answer it waits for.
+    pub kind: Kind,
+    /// What waits, in the model's order.
+    pub actions: Vec<RequestedAction>,
+    /// One for each action, in the same order.
+    pub review_configs: Vec<ReviewConfig>,
+    /// When it times out (RFC 3339); absent if never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<String>,
+}
+
+/// A waiting call.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct RequestedAction {
+    /// The tool.
+    pub name: Arc<str>,
+    /// The arguments, exactly those that will run.
+    pub args: Args,
+    /// The call's id in the model's words.
+    pub tool_use_id: Arc<str>,
+    /// The call's id in the session.
+    pub id: String,
+    /// The agent that proposed it.
+    pub agent: Arc<str>,
+    /// Lower-case hexadecimal SHA-256 of the canonical arguments.
+    pub args_digest: String,
+    /// What the tool says it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<Arc<str>>,
+}
+
+/// How a call may be decided.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ReviewConfig {
+    /// Always true.
+    pub require_approval: bool,
+    /// Seconds until it is rejected for want of a decision; 0 waits for ever.
+    pub timeout: u32,
+    /// The tool.
+    pub action_name: Arc<str>,
+    /// What may be decided.
+    pub allowed_decisions: Vec<DecisionType>,
+    /// The role that decides; absent: the session's own subject.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
+    /// The level that decides now, from 1, where there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub level: Option<u32>,
+    /// The roles of all levels, where there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub levels: Option<Vec<String>>,
+    /// The JSON Schema that an edit must fit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Value>")]
+    pub args_schema: Option<Arc<crate::journal::record::Schema>>,
+    /// The rule that asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}

@@ -1,0 +1,8 @@
+//! The wire protocol: what clients send, and what a session's records look like to them (SPEC W).
+
+pub mod client;
+pub mod cursor;
+pub mod event;
+pub mod expand;
+pub mod history;
+pub mod schema;

@@ -1,0 +1,104 @@
+//! Models: what answers the conversation. Each provider is one module behind [`Model`].
+
+
+pub mod scripted;
+
+use std::{sync::Arc, time::Duration};
+
+use countersign_core::{conversation::Message, journal::record::Usage};
+use futures::{future::BoxFuture, stream::BoxStream};
+use serde_json::value::RawValue;
+
+/// Something that answers a conversation, streaming.
+///
+/// A model is asked again from the start when its stream fails with a transient error or ends without
+/// [`ModelEvent::Stop`]; retries and their back-off are the caller's (SPEC S23).
+pub trait Model: Send + Sync {
+    /// Asks the model. The stream yields the answer's parts in order and ends with [`ModelEvent::Stop`].
+    ///
+    /// One block is open at a time: a part of another kind, a new [`ModelEvent::ToolUse`] or the end closes
+    /// the one before. A provider that interleaves the calls of one answer is put in order by its adapter.
+    fn call(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>>;
+}
+
+/// What a model is asked.
+pub struct ModelRequest {
+    /// The session that asks.
+    pub session_id: Arc<str>,
+    /// How many answers this model has already given in this session.
+    pub answers_before: u64,
+    /// The agent's instructions; may be empty.
+    pub instructions: Arc<str>,
+    /// The tools it may call.
+    pub tools: Arc<[ToolSpec]>,
+    /// The conversation so far, read only if the model asks for it.
+    pub conversation: Box<dyn Transcript>,
+}
+
+/// Access to the conversation, which may be long and is loaded only when asked for.
+pub trait Transcript: Send + Sync {
+    /// All messages, oldest first.
+    fn messages(&self) -> BoxFuture<'_, Result<Vec<Message>, ModelError>>;
+    /// The newest user message; empty if there is none.
+    fn last_user(&self) -> BoxFuture<'_, Result<String, ModelError>>;
+    /// The newest tool result; empty if there is none.
+    fn last_tool_result(&self) -> BoxFuture<'_, Result<String, ModelError>>;
+}
+
+/// A tool as a model sees it.
+#[derive(Clone, Debug)]
+pub struct ToolSpec {
+    /// Its name.
+    pub name: Arc<str>,
+    /// What it does.
+    pub description: Arc<str>,
+    /// The JSON Schema of its arguments, an object schema.
+    pub parameters: Arc<serde_json::Value>,
+}
+
+/// A part of a model's answer.
+#[derive(Clone, Debug)]
+pub enum ModelEvent {
+    /// More of a text block.
+    Text(String),
+    /// More of a thinking block.
+    Thinking(String),
+    /// A tool call begins.
+    ToolUse {
+        /// The call's id; may be empty, then one is made.
+        id: String,
+        /// The tool.
+        name: String,
+    },
+    /// More of the arguments of the tool call that is open, byte for byte as the model wrote them.
+    Input(String),
+    /// Tokens; the last one counts.
+    Usage(Usage),
+    /// What the provider wants back unchanged with this answer.
+    Opaque(Box<RawValue>),
+    /// The answer is complete.
+    Stop,
+}
+
+/// Why a model gave no answer.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct ModelError {
+    /// What happened, without secrets: status, provider's message.
+    pub message: String,
+    /// Whether asking again may help (429, 5xx, a broken stream, a refused connection).
+    pub transient: bool,
+    /// How long the provider asked to wait.
+    pub retry_after: Option<Duration>,
+}
+
+impl ModelError {
+    /// An error that asking again will not mend.
+    pub fn permanent(message: impl Into<String>) -> ModelError {
+        ModelError { message: message.into(), transient: false, retry_after: None }
+    }
+    /// An error that may pass.
+    pub fn transient(message: impl Into<String>) -> ModelError {
+        ModelError { message: message.into(), transient: true, retry_after: None }
+    }
+}

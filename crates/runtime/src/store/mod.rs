@@ -1,0 +1,230 @@
+//! Stores: where journals live. The journal is the truth; the indexes beside it are derived from it.
+//!
+//! A store keeps, for each session, its entries and a head: the position of the last entry, a summary
+//! for lists, and a snapshot of the state from which a load folds on (a cache, never the truth). Beside
+//! that it keeps one row for each interruption, derived from the entries by [`index`].
+
+pub mod index;
+
+use std::sync::Arc;
+
+use countersign_core::{
+    journal::{
+        record::{Entry, Millis},
+        state::{State, Status},
+    },
+    wire::event::Resolution,
+};
+use futures::future::BoxFuture;
+
+/// Keeps journals. Every method is atomic; an error means that nothing changed, except
+/// [`StoreError::Unknown`].
+pub trait Store: Send + Sync {
+    /// Appends entries to a session and replaces its head, if the session's last position is the expected one.
+    /// When it returns `Ok` the entries are durable as [`Append::durability`] asks.
+    ///
+    /// # Errors
+    /// [`StoreError::Conflict`] if the position is another, or the `request_id` of an entry is already there.
+    fn append(&self, append: Append) -> BoxFuture<'_, Result<(), StoreError>>;
+    /// The head of a session.
+    fn head(&self, session_id: &str) -> BoxFuture<'_, Result<Option<Head>, StoreError>>;
+    /// Entries at positions after `after`, oldest first, at most `limit`.
+    fn read(&self, session_id: &str, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, StoreError>>;
+    /// Whether an entry of the session carries this `request_id`.
+    fn has_request(&self, session_id: &str, request_id: &str) -> BoxFuture<'_, Result<bool, StoreError>>;
+    /// One interruption.
+    fn interruption(&self, session_id: &str, n: u32) -> BoxFuture<'_, Result<Option<InterruptionRow>, StoreError>>;
+    /// Interruptions that match, newest first; `cursor` is the opaque end of the page before.
+    fn interruptions(&self, filter: InterruptionFilter, page: Page) -> BoxFuture<'_, Result<Paged<InterruptionRow>, StoreError>>;
+    /// Sessions that match, most recently used first.
+    fn sessions(&self, filter: SessionFilter, page: Page) -> BoxFuture<'_, Result<Paged<Summary>, StoreError>>;
+    /// Waiting interruptions whose deadline is at or before `now`, earliest first, at most `limit`.
+    fn due(&self, now: Millis, limit: usize) -> BoxFuture<'_, Result<Vec<(Arc<str>, u32)>, StoreError>>;
+    /// Sessions that were running when their last entry was stored: what a crash has interrupted.
+    fn running(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>>;
+    /// Deletes a session with everything of it. `false` if there is none.
+    fn delete(&self, session_id: &str) -> BoxFuture<'_, Result<bool, StoreError>>;
+    /// Whether the store can be written to, for `/readyz`.
+    fn check(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+}
+
+/// How safe an append is when it is reported as done (DESIGN §6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// Survives power loss: what is acknowledged, permits, attempts and results.
+    Synced,
+    /// Survives a crash of the process, and power loss once a later append is synced.
+    Buffered,
+}
+
+/// What [`Store::append`] takes.
+#[derive(Clone, Debug)]
+pub struct Append {
+    /// The session.
+    pub session_id: Arc<str>,
+    /// The position of its last entry; 0 makes the session.
+    pub expected: u64,
+    /// At least one entry, at positions `expected + 1 …`.
+    pub entries: Vec<Arc<Entry>>,
+    /// The state after them, from which the summary is taken.
+    pub state: Arc<State>,
+    /// Whether to keep `state` as the snapshot.
+    pub snapshot: bool,
+    /// How safe it must be.
+    pub durability: Durability,
+}
+
+/// What [`Store::head`] gives.
+#[derive(Clone, Debug)]
+pub struct Head {
+    /// The position of the last entry.
+    pub pos: u64,
+    /// The last snapshot; fold the entries after `snapshot.pos` on top of it.
+    pub snapshot: Option<Arc<State>>,
+}
+
+/// A session in lists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// The session.
+    pub session_id: Arc<str>,
+    /// The agent that answers.
+    pub agent: Arc<str>,
+    /// Who it belongs to.
+    pub subject: Option<Arc<str>>,
+    /// The beginning of its first message.
+    pub title: Option<Arc<str>>,
+    /// What it is doing.
+    pub status: Status,
+    /// When it was made.
+    pub created_at: Millis,
+    /// When the last entry was appended.
+    pub updated_at: Millis,
+    /// The numbers of the interruptions that wait.
+    pub pending: Vec<u32>,
+}
+
+impl Summary {
+    /// The summary of a state.
+    #[must_use]
+    pub fn of(state: &State) -> Summary {
+        Summary {
+            session_id: state.session_id.clone(),
+            agent: state.agent.clone(),
+            subject: state.subject.clone(),
+            title: state.title.clone(),
+            status: state.status,
+            created_at: state.created_at,
+            updated_at: state.updated_at,
+            pending: state.open.iter().map(|open| open.asked.n).collect(),
+        }
+    }
+}
+
+/// An interruption in the inbox.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InterruptionRow {
+    /// The session.
+    pub session_id: Arc<str>,
+    /// Its number in the session.
+    pub n: u32,
+    /// Who the session belongs to.
+    pub subject: Option<Arc<str>>,
+    /// The role that decides; `None` is the session's own subject.
+    pub role: Option<String>,
+    /// The agent that asks.
+    pub agent: Arc<str>,
+    /// The tools, sorted, each once.
+    pub tools: Vec<Arc<str>>,
+    /// When it was asked.
+    pub asked_at: Millis,
+    /// When it times out.
+    pub expires_at: Option<Millis>,
+    /// The position of the `Interrupted` entry.
+    pub asked_pos: u64,
+    /// How it ended; `None` while it waits.
+    pub resolution: Option<Resolution>,
+    /// When it ended.
+    pub resolved_at: Option<Millis>,
+    /// The position of the entry that ended it.
+    pub resolved_pos: Option<u64>,
+}
+
+/// Which interruptions to list. `None` means any.
+#[derive(Clone, Debug, Default)]
+pub struct InterruptionFilter {
+    /// Waiting (true) or resolved (false).
+    pub waiting: Option<bool>,
+    /// The role that decides.
+    pub role: Option<String>,
+    /// The agent that asks.
+    pub agent: Option<String>,
+    /// A tool it asks about.
+    pub tool: Option<String>,
+    /// The session.
+    pub session_id: Option<String>,
+    /// Only what this person may see: of sessions with the subject, or for one of the roles.
+    pub visible_to: Option<Visible>,
+}
+
+/// Which sessions to list. `None` means any.
+#[derive(Clone, Debug, Default)]
+pub struct SessionFilter {
+    /// The status.
+    pub status: Option<Status>,
+    /// The agent.
+    pub agent: Option<String>,
+    /// Only what this person may see: its own, and those where one of the roles was ever asked.
+    pub visible_to: Option<Visible>,
+}
+
+/// A person, for lists.
+#[derive(Clone, Debug, Default)]
+pub struct Visible {
+    /// Its name.
+    pub subject: Option<String>,
+    /// Its roles, without `user`.
+    pub roles: Vec<String>,
+}
+
+/// A page of a list.
+#[derive(Clone, Debug)]
+pub struct Page {
+    /// Where the page before ended; `None` for the first.
+    pub cursor: Option<String>,
+    /// At most this many, from 1.
+    pub limit: usize,
+}
+
+/// Rows, and where to go on.
+#[derive(Clone, Debug)]
+pub struct Paged<T> {
+    /// The rows.
+    pub rows: Vec<T>,
+    /// The cursor of the next page, if there is one.
+    pub next: Option<String>,
+}
+
+/// Why a store did not do it.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The session is not at the expected position: somebody else appended, or it was deleted.
+    #[error("the session has moved on")]
+    Conflict,
+    /// The page cursor is not one of this store's.
+    #[error("the cursor is not one that a page returned")]
+    BadCursor,
+    /// Another process has the store open.
+    #[error("{0}")]
+    InUse(String),
+    /// What is stored cannot be read.
+    #[error("stored data cannot be read: {0}")]
+    Corrupt(String),
+    /// It could not be written or read (disk full, I/O); nothing changed.
+    #[error("the store failed: {0}")]
+    Failed(String),
+    /// It is not known whether it was written (the store closed in between).
+    #[error("the store closed before it answered")]
+    Unknown,
+}

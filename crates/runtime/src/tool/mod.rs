@@ -1,0 +1,130 @@
+//! Tools: what an agent may do, when a person is asked first, and how it is run.
+
+use std::sync::Arc;
+
+use countersign_core::call::{
+    args::Args,
+    gate::{Ask, DecisionType},
+    permit::Permit,
+};
+use futures::future::BoxFuture;
+
+use crate::model::ToolSpec;
+
+/// Something an agent can call.
+///
+/// The only way to run one is with a [`Permit`], which the runtime gets for one attempt of one call with
+/// exactly the arguments that were allowed or approved (SPEC R1, R4). Dropping the returned future cancels
+/// the call: whatever it started (a process group, a request) must end with it.
+pub trait Tool: Send + Sync {
+    /// Runs one attempt. `Ok` is the result for the model, `Err` an error result for it.
+    fn run(&self, permit: Permit) -> BoxFuture<'static, Result<String, ToolError>>;
+}
+
+/// A failed call, in words for the model.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct ToolError {
+    /// What failed and, if known, what would be right.
+    pub message: String,
+}
+
+impl ToolError {
+    /// An error with this message.
+    pub fn new(message: impl Into<String>) -> ToolError {
+        ToolError { message: message.into() }
+    }
+}
+
+/// When a tool's call needs a person (SPEC S1, P1).
+#[derive(Clone)]
+pub enum Require {
+    /// Never.
+    Never,
+    /// Always.
+    Always,
+    /// When the condition says so; an error of the condition means yes (SPEC P2, S26).
+    When(Arc<dyn Condition>),
+}
+
+/// A condition over one call, such as an expression from the configuration or a function.
+pub trait Condition: Send + Sync {
+    /// Whether the call needs a person. The text of an error is shown to the reviewer as the reason.
+    fn check<'a>(&'a self, call: &'a CallFacts<'a>) -> BoxFuture<'a, Result<bool, String>>;
+    /// The condition in its author's words, shown to the reviewer as the reason.
+    fn describe(&self) -> Option<&str>;
+}
+
+/// What a condition may look at.
+pub struct CallFacts<'a> {
+    /// The session.
+    pub session_id: &'a str,
+    /// The session's subject, if anybody.
+    pub subject: Option<&'a str>,
+    /// The agent that calls.
+    pub agent: &'a str,
+    /// The tool.
+    pub tool: &'a str,
+    /// The call's id in the model's words.
+    pub tool_use_id: &'a str,
+    /// The arguments.
+    pub args: &'a Args,
+}
+
+/// A tool's approval rule.
+#[derive(Clone)]
+pub struct Approval {
+    /// When a person is needed.
+    pub require: Require,
+    /// How the person is asked.
+    pub ask: Ask,
+}
+
+impl Approval {
+    /// Nobody is asked.
+    #[must_use]
+    pub fn never() -> Approval {
+        Approval { require: Require::Never, ask: Ask::default() }
+    }
+    /// The session's own subject is always asked.
+    #[must_use]
+    pub fn always() -> Approval {
+        Approval { require: Require::Always, ask: Ask::default() }
+    }
+    /// Asked when the condition says so.
+    #[must_use]
+    pub fn when(condition: Arc<dyn Condition>) -> Approval {
+        Approval { require: Require::When(condition), ask: Ask::default() }
+    }
+    /// Seconds to decide; 0 waits for ever (SPEC W7).
+    #[must_use]
+    pub fn timeout(mut self, seconds: u32) -> Approval {
+        self.ask.timeout = seconds;
+        self
+    }
+    /// What the reviewer may do.
+    #[must_use]
+    pub fn allow(mut self, decisions: impl Into<Vec<DecisionType>>) -> Approval {
+        self.ask.allowed = decisions.into();
+        self
+    }
+    /// The roles that must approve, one after the other.
+    #[must_use]
+    pub fn levels(mut self, roles: impl IntoIterator<Item = impl Into<String>>) -> Approval {
+        self.ask.levels = roles.into_iter().map(Into::into).collect();
+        self
+    }
+}
+
+/// A tool with all that the runtime knows of it.
+#[derive(Clone)]
+pub struct ToolEntry {
+    /// What the model sees.
+    pub spec: ToolSpec,
+    /// When a person is asked.
+    pub approval: Approval,
+    /// Whether a second attempt of the same call does nothing more than the first (SPEC R4).
+    pub idempotent: bool,
+    /// How it is run.
+    pub tool: Arc<dyn Tool>,
+}
