@@ -61,6 +61,8 @@ pub struct Conversation {
     open: Vec<Open>,
     /// What users said while calls were open.
     held: Vec<String>,
+    /// The calls that each interruption was about.
+    waiting: HashMap<u32, Vec<u32>>,
     /// What reviewers ran instead, by call.
     changed: HashMap<u32, Change>,
 }
@@ -91,9 +93,8 @@ impl Conversation {
         self.messages
     }
 
-    /// Takes the next record. `actions` of an interruption are needed to know what a decision was about,
-    /// so records must come in order from the first.
-    pub fn apply(&mut self, record: &Record, waiting: &mut HashMap<u32, Vec<u32>>) {
+    /// Takes the next record; they must come in order, from the first.
+    pub fn apply(&mut self, record: &Record) {
         match record {
             Record::SessionCreated(created) => self.locale = created.locale,
             Record::UserMessage(message) => {
@@ -120,10 +121,10 @@ impl Conversation {
                 }));
             }
             Record::Interrupted(interrupted) => {
-                waiting.insert(interrupted.n, interrupted.actions.iter().map(|a| a.call).collect());
+                self.waiting.insert(interrupted.n, interrupted.actions.iter().map(|a| a.call).collect());
             }
             Record::Decided(decided) => {
-                let Some(calls) = waiting.get(&decided.n) else { return };
+                let Some(calls) = self.waiting.get(&decided.n) else { return };
                 for (call, decision) in calls.iter().zip(&decided.decisions) {
                     match (decision.kind, &decision.edited_action) {
                         (DecisionType::Edit, Some(action)) => {

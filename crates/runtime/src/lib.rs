@@ -1,6 +1,8 @@
 //! The Countersign runtime: agents whose dangerous tool calls wait for a person.
 
+pub mod agent;
 pub mod model;
+pub mod run;
 pub mod store;
 pub mod tool;
 

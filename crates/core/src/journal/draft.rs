@@ -85,7 +85,7 @@ pub struct Draft {
 #[derive(Debug)]
 #[must_use = "a transition does nothing until it is stored and committed"]
 pub struct Transition {
-    state: State,
+    state: Arc<State>,
     entries: Vec<Arc<Entry>>,
     started: Vec<u32>,
 }
@@ -94,7 +94,7 @@ pub struct Transition {
 #[derive(Debug)]
 pub struct Committed {
     /// The state now.
-    pub state: State,
+    pub state: Arc<State>,
     /// What was stored.
     pub entries: Vec<Arc<Entry>>,
     /// The right to run each call whose start was stored.
@@ -109,7 +109,7 @@ impl Transition {
     }
     /// The state after them.
     #[must_use]
-    pub fn state(&self) -> &State {
+    pub fn state(&self) -> &Arc<State> {
         &self.state
     }
     /// Says that the records are stored. Call it after the store has said so, never before: this is the
@@ -487,7 +487,7 @@ impl Draft {
 
     /// Ends the draft without adding anything.
     pub fn finish(self) -> Transition {
-        Transition { state: self.state, entries: self.entries, started: self.started }
+        Transition { state: Arc::new(self.state), entries: self.entries, started: self.started }
     }
 }
 

@@ -195,6 +195,8 @@ pub struct State {
     pub usage: Usage,
     /// Whether the latest answer has no calls, so that the turn can end.
     pub answered: bool,
+    /// The position of the latest answer; 0 before the first.
+    pub answer_pos: u64,
     /// Calls so far.
     pub call_count: u32,
     /// The calls of the latest answer, in the model's order.
@@ -242,6 +244,7 @@ impl State {
             answers: BTreeMap::new(),
             usage: Usage::default(),
             answered: false,
+            answer_pos: 0,
             call_count: 0,
             calls: Vec::new(),
             interruptions: 0,
@@ -286,7 +289,10 @@ impl State {
             Record::UserMessage(message) => self.user_message(message),
             Record::MessageQueued(message) => self.queued.push_back(message.clone()),
             Record::BlockShown(block) => self.shown.push(block.clone()),
-            Record::ModelResponded(answer) => self.model_responded(answer),
+            Record::ModelResponded(answer) => {
+                self.answer_pos = entry.pos;
+                self.model_responded(answer);
+            }
             Record::CallsGated(gates) => self.calls_gated(gates),
             Record::Interrupted(asked) => self.interrupted(asked, entry.at),
             Record::Decided(decided) => self.decided(decided),

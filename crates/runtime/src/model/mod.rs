@@ -1,13 +1,19 @@
 //! Models: what answers the conversation. Each provider is one module behind [`Model`].
 
-
+mod http;
+mod key;
+pub mod openai_chat;
+pub mod retry;
 pub mod scripted;
+pub mod sse;
 
 use std::{sync::Arc, time::Duration};
 
 use countersign_core::{conversation::Message, journal::record::Usage};
 use futures::{future::BoxFuture, stream::BoxStream};
 use serde_json::value::RawValue;
+
+pub use self::{http::ModelConfigError, key::ApiKey};
 
 /// Something that answers a conversation, streaming.
 ///

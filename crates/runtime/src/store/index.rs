@@ -1,4 +1,4 @@
-//! What the entries of an append change in the index of interruptions.
+//! What a store derives from the entries of an append: the index of interruptions, and the request ids.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use countersign_core::{
     wire::event::Resolution,
 };
 
-use super::InterruptionRow;
+use super::{Append, InterruptionRow, StoreError};
 
 /// One change of the index.
 #[derive(Clone, Debug)]
@@ -63,4 +63,84 @@ pub fn changes(state: &State, entries: &[Arc<Entry>]) -> Vec<Change> {
         }
     }
     changes
+}
+
+/// A `request_id` that an entry brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim<'a> {
+    /// The id.
+    pub request_id: &'a str,
+    /// What brings it.
+    pub by: Claimant,
+}
+
+/// What brings a `request_id`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claimant {
+    /// A message that waits for its place; the message itself will bring the id once more.
+    Queued,
+    /// A user's message.
+    Message,
+    /// Anything else.
+    Other,
+}
+
+/// The request ids of one append, in order.
+#[must_use]
+pub fn claims(entries: &[Arc<Entry>]) -> Vec<Claim<'_>> {
+    let mut claims = Vec::new();
+    for entry in entries {
+        if let Some(request_id) = entry.record.request_id() {
+            let by = match &entry.record {
+                Record::MessageQueued(_) => Claimant::Queued,
+                Record::UserMessage(_) => Claimant::Message,
+                _ => Claimant::Other,
+            };
+            claims.push(Claim { request_id, by });
+        }
+    }
+    claims
+}
+
+/// Whether an append may bring these ids: each is new to the session, or is a queued message's that now
+/// finds its place. `known` says what last brought an id of the session.
+///
+/// # Errors
+/// [`StoreError::Conflict`] if an id was brought before; what `known` returns.
+pub fn admit(
+    claims: &[Claim<'_>],
+    mut known: impl FnMut(&str) -> Result<Option<Claimant>, StoreError>,
+) -> Result<(), StoreError> {
+    for (i, claim) in claims.iter().enumerate() {
+        let here =
+            claims[..i].iter().rev().find(|before| before.request_id == claim.request_id).map(|before| before.by);
+        let before = match here {
+            Some(by) => Some(by),
+            None => known(claim.request_id)?,
+        };
+        match (before, claim.by) {
+            (None, _) | (Some(Claimant::Queued), Claimant::Message) => {}
+            _ => return Err(StoreError::Conflict),
+        }
+    }
+    Ok(())
+}
+
+/// Whether an append is one: its entries follow each other, and its state is the one after them.
+///
+/// # Errors
+/// [`StoreError::Failed`]: the caller is wrong.
+pub fn check(append: &Append) -> Result<(), StoreError> {
+    let wrong = |what: &str| Err(StoreError::Failed(format!("append to session {}: {what}", append.session_id)));
+    if append.entries.is_empty() {
+        return wrong("no entries");
+    }
+    let gapless = append.entries.iter().zip(1..).all(|(entry, i)| Some(entry.pos) == append.expected.checked_add(i));
+    if !gapless {
+        return wrong("the entries are not at the positions after the expected one");
+    }
+    if append.state.session_id != append.session_id || Some(append.state.pos) != append.entries.last().map(|e| e.pos) {
+        return wrong("the state is not the one after the entries");
+    }
+    Ok(())
 }

@@ -5,6 +5,9 @@
 //! that it keeps one row for each interruption, derived from the entries by [`index`].
 
 pub mod index;
+pub mod memory;
+pub mod page;
+pub mod sqlite;
 
 use std::sync::Arc;
 
@@ -25,6 +28,7 @@ pub trait Store: Send + Sync {
     ///
     /// # Errors
     /// [`StoreError::Conflict`] if the position is another, or the `request_id` of an entry is already there.
+    /// A queued message brings its id twice: when it is queued, and when it finds its place.
     fn append(&self, append: Append) -> BoxFuture<'_, Result<(), StoreError>>;
     /// The head of a session.
     fn head(&self, session_id: &str) -> BoxFuture<'_, Result<Option<Head>, StoreError>>;
@@ -35,11 +39,15 @@ pub trait Store: Send + Sync {
     /// One interruption.
     fn interruption(&self, session_id: &str, n: u32) -> BoxFuture<'_, Result<Option<InterruptionRow>, StoreError>>;
     /// Interruptions that match, newest first; `cursor` is the opaque end of the page before.
-    fn interruptions(&self, filter: InterruptionFilter, page: Page) -> BoxFuture<'_, Result<Paged<InterruptionRow>, StoreError>>;
-    /// Sessions that match, most recently used first.
+    fn interruptions(
+        &self,
+        filter: InterruptionFilter,
+        page: Page,
+    ) -> BoxFuture<'_, Result<Paged<InterruptionRow>, StoreError>>;
+    /// Sessions that match, most recently used first; one that is used between two pages moves to the front.
     fn sessions(&self, filter: SessionFilter, page: Page) -> BoxFuture<'_, Result<Paged<Summary>, StoreError>>;
     /// Waiting interruptions whose deadline is at or before `now`, earliest first, at most `limit`.
-    fn due(&self, now: Millis, limit: usize) -> BoxFuture<'_, Result<Vec<(Arc<str>, u32)>, StoreError>>;
+    fn due(&self, now: Millis, limit: usize) -> BoxFuture<'_, Result<Vec<Due>, StoreError>>;
     /// Sessions that were running when their last entry was stored: what a crash has interrupted.
     fn running(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>>;
     /// Deletes a session with everything of it. `false` if there is none.
@@ -47,6 +55,9 @@ pub trait Store: Send + Sync {
     /// Whether the store can be written to, for `/readyz`.
     fn check(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 }
+
+/// A waiting interruption: its session, and its number there.
+pub type Due = (Arc<str>, u32);
 
 /// How safe an append is when it is reported as done (DESIGN §6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +90,7 @@ pub struct Append {
 pub struct Head {
     /// The position of the last entry.
     pub pos: u64,
-    /// The last snapshot; fold the entries after `snapshot.pos` on top of it.
+    /// A snapshot, if there is a usable one; fold the entries after `snapshot.pos` on top of it.
     pub snapshot: Option<Arc<State>>,
 }
 

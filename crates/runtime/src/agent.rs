@@ -1,0 +1,164 @@
+//! Agents: a model, instructions and tools under a name.
+
+use std::{collections::HashMap, sync::Arc};
+
+use countersign_core::{
+    call::schema::ArgsSchema,
+    journal::{
+        draft::{Catalog, ToolFacts},
+        record::Schema,
+    },
+    limits,
+};
+
+use crate::{
+    model::{Model, ToolSpec},
+    tool::ToolEntry,
+};
+
+/// An agent, as it is built.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use countersign::{agent::Agent, model::scripted::Scripted};
+/// let model = Scripted::from_json(r#"{"turns":[{"text":"Hello"}]}"#)?;
+/// let agent = Agent::new("helper", "demo", Arc::new(model)).instructions("You help.").max_turns(5);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Agent {
+    pub(crate) name: Arc<str>,
+    pub(crate) description: Option<Arc<str>>,
+    pub(crate) instructions: Arc<str>,
+    pub(crate) model_name: Arc<str>,
+    pub(crate) model: Arc<dyn Model>,
+    pub(crate) tools: Vec<ToolEntry>,
+    pub(crate) max_turns: u32,
+}
+
+impl Agent {
+    /// An agent that asks `model`, known in journals as `model_name`.
+    pub fn new(name: impl Into<Arc<str>>, model_name: impl Into<Arc<str>>, model: Arc<dyn Model>) -> Agent {
+        Agent {
+            name: name.into(),
+            description: None,
+            instructions: Arc::from(""),
+            model_name: model_name.into(),
+            model,
+            tools: Vec::new(),
+            max_turns: limits::MAX_TURNS,
+        }
+    }
+    /// What the model is told about its task.
+    #[must_use]
+    pub fn instructions(mut self, text: impl Into<Arc<str>>) -> Agent {
+        self.instructions = text.into();
+        self
+    }
+    /// What people are told about the agent.
+    #[must_use]
+    pub fn description(mut self, text: impl Into<Arc<str>>) -> Agent {
+        self.description = Some(text.into());
+        self
+    }
+    /// Gives it a tool.
+    #[must_use]
+    pub fn tool(mut self, tool: ToolEntry) -> Agent {
+        self.tools.push(tool);
+        self
+    }
+    /// Most model calls in one turn, at least 1 (SPEC S24).
+    #[must_use]
+    pub fn max_turns(mut self, calls: u32) -> Agent {
+        self.max_turns = calls.max(1);
+        self
+    }
+}
+
+/// Why agents do not fit together.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct AgentError(String);
+
+/// Agents by name, with their tools checked and compiled.
+pub(crate) struct Agents {
+    by_name: HashMap<Arc<str>, Ready>,
+    pub(crate) names: Vec<Arc<str>>,
+}
+
+/// An agent that is ready to run.
+pub(crate) struct Ready {
+    pub(crate) agent: Agent,
+    pub(crate) specs: Arc<[ToolSpec]>,
+    tools: HashMap<Arc<str>, ReadyTool>,
+}
+
+/// A tool whose schema is compiled.
+pub(crate) struct ReadyTool {
+    pub(crate) entry: ToolEntry,
+    pub(crate) schema: ArgsSchema,
+    text: Arc<Schema>,
+}
+
+impl Agents {
+    pub(crate) fn new(agents: Vec<Agent>) -> Result<Agents, AgentError> {
+        let mut by_name = HashMap::new();
+        let mut names = Vec::new();
+        for agent in agents {
+            let name = agent.name.clone();
+            if name.is_empty() || name.len() > limits::NAME_BYTES {
+                return Err(AgentError(format!("an agent's name has 1 to {} bytes: {name:?}", limits::NAME_BYTES)));
+            }
+            let mut tools = HashMap::new();
+            for entry in &agent.tools {
+                let spec = &entry.spec;
+                let bad = |what: String| AgentError(format!("agent {name:?}, tool {:?}: {what}", spec.name));
+                let schema =
+                    ArgsSchema::compile(&spec.parameters).map_err(|e| bad(format!("its schema is not valid: {e}")))?;
+                let text = serde_json::value::to_raw_value(&*spec.parameters).map_err(|e| bad(e.to_string()))?;
+                let ready = ReadyTool { entry: entry.clone(), schema, text: Arc::new(Schema(text)) };
+                if tools.insert(spec.name.clone(), ready).is_some() {
+                    return Err(bad("there are two tools of that name".to_owned()));
+                }
+            }
+            let specs = agent.tools.iter().map(|t| t.spec.clone()).collect();
+            names.push(name.clone());
+            if by_name.insert(name.clone(), Ready { agent, specs, tools }).is_some() {
+                return Err(AgentError(format!("there are two agents of the name {name:?}")));
+            }
+        }
+        if names.is_empty() {
+            return Err(AgentError("at least one agent is needed".to_owned()));
+        }
+        Ok(Agents { by_name, names })
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&Ready> {
+        self.by_name.get(name)
+    }
+}
+
+impl Ready {
+    pub(crate) fn tool(&self, name: &str) -> Option<&ReadyTool> {
+        self.tools.get(name)
+    }
+}
+
+impl Catalog for Agents {
+    fn has_agent(&self, agent: &str) -> bool {
+        self.by_name.contains_key(agent)
+    }
+    fn max_turns(&self, agent: &str) -> u32 {
+        self.get(agent).map_or(limits::MAX_TURNS, |ready| ready.agent.max_turns)
+    }
+    fn tool(&self, agent: &str, tool: &str) -> Option<ToolFacts> {
+        let tool = self.get(agent)?.tool(tool)?;
+        let description = &tool.entry.spec.description;
+        Some(ToolFacts {
+            description: (!description.is_empty()).then(|| description.clone()),
+            schema: Some(tool.text.clone()),
+            role: tool.entry.approval.ask.role(0).map(str::to_owned),
+            idempotent: tool.entry.idempotent,
+        })
+    }
+}

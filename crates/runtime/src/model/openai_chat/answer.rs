@@ -1,0 +1,441 @@
+//! From the chunks of a stream to the events of an answer, one block open at a time.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet, VecDeque},
+    mem,
+    sync::Arc,
+};
+
+use countersign_core::{journal::record::Usage, limits};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::super::{ApiKey, ModelError, ModelEvent, http::ErrorObject};
+
+/// How an error that comes inside a stream is introduced.
+pub(super) const FAILED: &str = "the provider reported an error in its answer";
+/// What a block counts for besides its text, so that empty ones are bounded too.
+const BLOCK_BYTES: usize = 64;
+
+#[derive(Deserialize)]
+struct Chunk {
+    choices: Option<Vec<Choice>>,
+    usage: Option<Box<RawValue>>,
+    error: Option<Box<RawValue>>,
+}
+
+#[derive(Deserialize)]
+struct Choice {
+    index: Option<u64>,
+    delta: Option<Delta>,
+    /// What an answer that is not streamed has instead of `delta`.
+    message: Option<Delta>,
+    finish_reason: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Delta {
+    content: Option<Box<RawValue>>,
+    refusal: Option<String>,
+    reasoning_content: Option<Box<RawValue>>,
+    reasoning: Option<Box<RawValue>>,
+    reasoning_details: Option<Vec<Box<RawValue>>>,
+    tool_calls: Option<Vec<CallDelta>>,
+}
+
+#[derive(Deserialize)]
+struct CallDelta {
+    index: Option<u64>,
+    id: Option<String>,
+    function: Option<FunctionDelta>,
+    extra_content: Option<Box<RawValue>>,
+}
+
+#[derive(Default, Deserialize)]
+struct FunctionDelta {
+    name: Option<String>,
+    arguments: Option<Box<RawValue>>,
+}
+
+/// What goes back to the provider with an answer, unchanged.
+#[derive(Debug, Default, Deserialize, Serialize)]
+pub(super) struct Opaque {
+    /// Which adapter made this.
+    pub(super) by: String,
+    /// Which model it is for.
+    pub(super) model: String,
+    /// The name under which reasoning text came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) reasoning_field: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) reasoning_details: Vec<Box<RawValue>>,
+    /// By the call's place in the answer, from 0.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) extra_content: BTreeMap<usize, Box<RawValue>>,
+}
+
+/// The value of [`Opaque::by`].
+pub(super) const BY: &str = "openai-chat";
+
+/// Puts an answer together. Blocks come out in the order in which they began: the first one at once, as it
+/// is written, the later ones as soon as those before them can get no more, which for a call is known when
+/// its arguments are a whole JSON value, or at the end.
+pub(super) struct Assembler {
+    key: Option<ApiKey>,
+    /// The blocks that are not given out completely.
+    blocks: VecDeque<Block>,
+    calls: Vec<Call>,
+    by_index: HashMap<u64, usize>,
+    ids: HashSet<String>,
+    size: usize,
+    usage: Option<Usage>,
+    opaque: Opaque,
+    any: bool,
+    finished: bool,
+}
+
+struct Block {
+    kind: Kind,
+    /// What is not given out yet.
+    pending: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Text,
+    Thinking,
+    /// The call's place in the answer.
+    Call(usize),
+}
+
+#[derive(Default)]
+struct Call {
+    id: String,
+    name: String,
+    args: Scan,
+    begun: bool,
+    closed: bool,
+}
+
+impl Assembler {
+    pub(super) fn new(model: Arc<str>, key: Option<ApiKey>) -> Assembler {
+        Assembler {
+            key,
+            blocks: VecDeque::new(),
+            calls: Vec::new(),
+            by_index: HashMap::new(),
+            ids: HashSet::new(),
+            size: 0,
+            usage: None,
+            opaque: Opaque { by: BY.to_owned(), model: model.as_ref().to_owned(), ..Opaque::default() },
+            any: false,
+            finished: false,
+        }
+    }
+
+    /// Whether the provider has said that the answer is complete.
+    pub(super) fn is_finished(&self) -> bool {
+        self.finished
+    }
+
+    /// Takes the end mark of the stream, which completes whatever came before it.
+    pub(super) fn done(&mut self) {
+        self.finished |= self.any;
+    }
+
+    /// Takes one chunk and gives out what can be given out.
+    pub(super) fn take(&mut self, json: &str, ready: &mut VecDeque<ModelEvent>) -> Result<(), ModelError> {
+        let chunk: Chunk = serde_json::from_str(json).map_err(|e| malformed(&e))?;
+        if let Some(error) = chunk.error {
+            return Err(ErrorObject::read(&error).into_error(FAILED, self.key.as_ref()));
+        }
+        if let Some(usage) = chunk.usage {
+            self.usage = read_usage(&usage).or(self.usage);
+        }
+        for choice in chunk.choices.unwrap_or_default() {
+            // One choice is asked for; the others of a server that gives more are not ours.
+            if choice.index.unwrap_or(0) != 0 {
+                continue;
+            }
+            self.any = true;
+            if let Some(delta) = choice.delta.or(choice.message) {
+                self.delta(delta)?;
+            }
+            self.finished |= choice.finish_reason.is_some_and(|reason| !reason.is_empty());
+        }
+        self.give_out(false, ready);
+        Ok(())
+    }
+
+    /// Ends the answer.
+    pub(super) fn finish(&mut self, ready: &mut VecDeque<ModelEvent>) -> Result<(), ModelError> {
+        if !self.finished {
+            return Err(ModelError::transient("the provider's answer ended before it was complete"));
+        }
+        self.give_out(true, ready);
+        ready.extend(self.usage.map(ModelEvent::Usage));
+        let opaque = &mut self.opaque;
+        if self.calls.is_empty() {
+            opaque.reasoning_field = None;
+        }
+        if opaque.reasoning_field.is_some() || !opaque.reasoning_details.is_empty() || !opaque.extra_content.is_empty()
+        {
+            let raw = serde_json::value::to_raw_value(opaque).map_err(|e| malformed(&e))?;
+            ready.push_back(ModelEvent::Opaque(raw));
+        }
+        ready.push_back(ModelEvent::Stop);
+        Ok(())
+    }
+
+    fn delta(&mut self, delta: Delta) -> Result<(), ModelError> {
+        let named = [("reasoning_content", delta.reasoning_content), ("reasoning", delta.reasoning)];
+        for (field, value) in named {
+            let text = value.as_deref().map(read_string).transpose()?.unwrap_or_default();
+            if !text.is_empty() {
+                self.opaque.reasoning_field.get_or_insert_with(|| field.to_owned());
+                self.write(Kind::Thinking, &text)?;
+                // Some servers send the same text under both names.
+                break;
+            }
+        }
+        for detail in delta.reasoning_details.unwrap_or_default() {
+            self.grow(detail.get().len())?;
+            self.opaque.reasoning_details.push(detail);
+        }
+        if let Some(content) = delta.content {
+            for (kind, text) in read_content(&content)? {
+                self.write(kind, &text)?;
+            }
+        }
+        self.write(Kind::Text, &delta.refusal.unwrap_or_default())?;
+        for call in delta.tool_calls.unwrap_or_default() {
+            self.call(call)?;
+        }
+        Ok(())
+    }
+
+    fn call(&mut self, delta: CallDelta) -> Result<(), ModelError> {
+        let function = delta.function.unwrap_or_default();
+        let id = delta.id.unwrap_or_default();
+        let name = function.name.unwrap_or_default();
+        let args = function.arguments.as_deref().map(read_arguments).transpose()?.unwrap_or_default();
+        let at = match self.find(delta.index, &id, &name, &args) {
+            Some(at) => at,
+            None => {
+                self.grow(BLOCK_BYTES)?;
+                self.calls.push(Call::default());
+                let at = self.calls.len() - 1;
+                self.blocks.push_back(Block { kind: Kind::Call(at), pending: String::new() });
+                at
+            }
+        };
+        if let Some(index) = delta.index {
+            self.by_index.insert(index, at);
+        }
+        self.grow(args.len())?;
+        if let Some(extra) = delta.extra_content {
+            self.grow(extra.get().len())?;
+            self.opaque.extra_content.insert(at, extra);
+        }
+        let call = &mut self.calls[at];
+        let mut names = 0;
+        for (known, new) in [(&mut call.id, id), (&mut call.name, name)] {
+            if known.is_empty() {
+                names += new.len();
+                *known = new;
+            }
+        }
+        if call.closed {
+            if args.trim().is_empty() {
+                return Ok(());
+            }
+            let message = format!("the provider went on with the arguments of call {}, which were complete", at + 1);
+            return Err(ModelError::transient(message));
+        }
+        call.args.feed(&args);
+        if let Some(block) = self.blocks.iter_mut().find(|block| block.kind == Kind::Call(at)) {
+            block.pending.push_str(&args);
+        }
+        self.grow(names)
+    }
+
+    /// The call a fragment belongs to; `None` for a new one.
+    fn find(&self, index: Option<u64>, id: &str, name: &str, args: &str) -> Option<usize> {
+        let at = match index {
+            Some(index) => *self.by_index.get(&index)?,
+            None => {
+                let known = |call: &Call| !id.is_empty() && call.id == id;
+                match self.calls.iter().rposition(known) {
+                    Some(at) => return Some(at),
+                    None => self.calls.len().checked_sub(1)?,
+                }
+            }
+        };
+        let call = &self.calls[at];
+        // Only a name can begin a call, and only when the one before it may be over.
+        if name.is_empty() || call.name.is_empty() || call.id == id && !id.is_empty() {
+            return Some(at);
+        }
+        let another = if id.is_empty() || call.id.is_empty() {
+            call.args.is_whole() && !args.trim().is_empty()
+        } else {
+            call.args.is_whole() || call.args.is_empty()
+        };
+        if another { None } else { Some(at) }
+    }
+
+    fn write(&mut self, kind: Kind, text: &str) -> Result<(), ModelError> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        self.grow(text.len())?;
+        match self.blocks.back_mut() {
+            Some(block) if block.kind == kind => block.pending.push_str(text),
+            _ => {
+                self.grow(BLOCK_BYTES)?;
+                self.blocks.push_back(Block { kind, pending: text.to_owned() });
+            }
+        }
+        Ok(())
+    }
+
+    fn grow(&mut self, bytes: usize) -> Result<(), ModelError> {
+        self.size += bytes;
+        if self.size > limits::RESPONSE_BYTES {
+            let limit = limits::RESPONSE_BYTES;
+            return Err(ModelError::permanent(format!("the model's answer is larger than {limit} bytes")));
+        }
+        Ok(())
+    }
+
+    fn give_out(&mut self, end: bool, ready: &mut VecDeque<ModelEvent>) {
+        while let Some(block) = self.blocks.front_mut() {
+            let (event, over): (fn(String) -> ModelEvent, _) = match block.kind {
+                Kind::Text => (ModelEvent::Text, true),
+                Kind::Thinking => (ModelEvent::Thinking, true),
+                Kind::Call(at) => {
+                    let call = &mut self.calls[at];
+                    if call.name.is_empty() && !end {
+                        return;
+                    }
+                    if !mem::replace(&mut call.begun, true) {
+                        // An id that was there before is no id: an empty one is replaced by the runner.
+                        let id = if self.ids.insert(call.id.clone()) { call.id.clone() } else { String::new() };
+                        ready.push_back(ModelEvent::ToolUse { id, name: call.name.clone() });
+                    }
+                    call.closed = end || self.blocks.len() > 1 && call.args.is_whole();
+                    (ModelEvent::Input, call.closed)
+                }
+            };
+            let Some(block) = self.blocks.front_mut() else { return };
+            if !block.pending.is_empty() {
+                ready.push_back(event(mem::take(&mut block.pending)));
+            }
+            if !(end || over && self.blocks.len() > 1) {
+                return;
+            }
+            self.blocks.pop_front();
+        }
+    }
+}
+
+/// Follows the brackets of an argument text, to know when it is a whole JSON value.
+#[derive(Default)]
+struct Scan {
+    state: ScanState,
+    depth: usize,
+    in_string: bool,
+    escaped: bool,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum ScanState {
+    #[default]
+    Empty,
+    Open,
+    Whole,
+    /// No object or array, or more than one value: its end cannot be known.
+    Unknown,
+}
+
+impl Scan {
+    fn is_whole(&self) -> bool {
+        self.state == ScanState::Whole
+    }
+
+    fn is_empty(&self) -> bool {
+        self.state == ScanState::Empty
+    }
+
+    fn feed(&mut self, text: &str) {
+        for byte in text.bytes() {
+            match (self.state, byte) {
+                (ScanState::Unknown, _) => return,
+                (ScanState::Open, _) if self.escaped => self.escaped = false,
+                (ScanState::Open, b'\\') if self.in_string => self.escaped = true,
+                (ScanState::Open, b'"') => self.in_string = !self.in_string,
+                (ScanState::Open, _) if self.in_string => {}
+                (_, b' ' | b'\t' | b'\r' | b'\n') => {}
+                (ScanState::Empty | ScanState::Open, b'{' | b'[') => {
+                    self.state = ScanState::Open;
+                    self.depth += 1;
+                }
+                (ScanState::Open, b'}' | b']') => {
+                    self.depth -= 1;
+                    if self.depth == 0 {
+                        self.state = ScanState::Whole;
+                    }
+                }
+                (ScanState::Open, _) => {}
+                (ScanState::Empty | ScanState::Whole, _) => self.state = ScanState::Unknown,
+            }
+        }
+    }
+}
+
+fn malformed(error: &serde_json::Error) -> ModelError {
+    ModelError::transient(format!("the provider sent something that is no chat completion chunk: {error}"))
+}
+
+fn read_string(raw: &RawValue) -> Result<String, ModelError> {
+    serde_json::from_str(raw.get()).map_err(|e| malformed(&e))
+}
+
+/// Argument text is a string; servers that send the object itself mean its text.
+fn read_arguments(raw: &RawValue) -> Result<String, ModelError> {
+    if raw.get().starts_with('"') { read_string(raw) } else { Ok(raw.get().to_owned()) }
+}
+
+/// `content` is a string, or a list of typed parts.
+fn read_content(raw: &RawValue) -> Result<Vec<(Kind, String)>, ModelError> {
+    #[derive(Deserialize)]
+    struct Part {
+        text: Option<String>,
+        thinking: Option<Vec<Part>>,
+    }
+    if raw.get().starts_with('"') {
+        return Ok(vec![(Kind::Text, read_string(raw)?)]);
+    }
+    let parts: Vec<Part> = serde_json::from_str(raw.get()).map_err(|e| malformed(&e))?;
+    let mut texts = Vec::new();
+    for part in parts {
+        for thought in part.thinking.unwrap_or_default() {
+            texts.push((Kind::Thinking, thought.text.unwrap_or_default()));
+        }
+        texts.push((Kind::Text, part.text.unwrap_or_default()));
+    }
+    Ok(texts)
+}
+
+/// Usage that cannot be read is no reason to lose an answer.
+fn read_usage(raw: &RawValue) -> Option<Usage> {
+    #[derive(Deserialize)]
+    struct Fields {
+        prompt_tokens: Option<u64>,
+        completion_tokens: Option<u64>,
+    }
+    let fields: Fields = serde_json::from_str(raw.get()).ok()?;
+    let (input_tokens, output_tokens) = (fields.prompt_tokens, fields.completion_tokens);
+    (input_tokens.is_some() || output_tokens.is_some())
+        .then(|| Usage { input_tokens: input_tokens.unwrap_or(0), output_tokens: output_tokens.unwrap_or(0) })
+}

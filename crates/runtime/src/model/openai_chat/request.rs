@@ -1,0 +1,194 @@
+//! The request's body, from the conversation.
+//!
+//! - Consecutive user messages become one, as do consecutive answers without calls: many servers insist that
+//!   roles alternate. An answer with neither text nor calls is left out.
+//! - Argument text goes back byte for byte if it is a JSON object, else as `{}`: servers parse it, and one
+//!   broken call would make every later request of the session fail. The call's result, which stays, tells
+//!   the model what was wrong with it.
+//! - A tool name that no tool has goes back with the characters the API allows, for the same reason.
+
+use countersign_core::{
+    conversation::{Answer, Message},
+    journal::record::{Block, ToolUse},
+};
+use serde::{Serialize, de::IgnoredAny};
+use serde_json::value::RawValue;
+
+use super::{
+    super::ToolSpec,
+    answer::{BY, Opaque},
+};
+
+/// The longest tool name the API takes.
+const NAME_CHARS: usize = 64;
+
+#[derive(Serialize)]
+struct Body<'a> {
+    model: &'a str,
+    messages: Vec<Wire<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<ToolWire<'a>>,
+    stream: bool,
+    stream_options: StreamOptions,
+}
+
+#[derive(Serialize)]
+struct StreamOptions {
+    include_usage: bool,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "role", rename_all = "snake_case")]
+enum Wire<'a> {
+    System { content: &'a str },
+    User { content: String },
+    Assistant(AnswerWire<'a>),
+    Tool { tool_call_id: &'a str, content: &'a str },
+}
+
+#[derive(Serialize)]
+struct AnswerWire<'a> {
+    content: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<CallWire<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_content: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    reasoning_details: Vec<Box<RawValue>>,
+}
+
+#[derive(Serialize)]
+struct CallWire<'a> {
+    id: &'a str,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    function: FunctionWire<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    extra_content: Option<Box<RawValue>>,
+}
+
+#[derive(Serialize)]
+struct FunctionWire<'a> {
+    name: String,
+    arguments: &'a str,
+}
+
+#[derive(Serialize)]
+struct ToolWire<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    function: SpecWire<'a>,
+}
+
+#[derive(Serialize)]
+struct SpecWire<'a> {
+    name: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    description: &'a str,
+    parameters: &'a serde_json::Value,
+}
+
+/// The JSON body of a request.
+pub(super) fn body(
+    model: &str,
+    instructions: &str,
+    tools: &[ToolSpec],
+    conversation: &[Message],
+) -> serde_json::Result<Vec<u8>> {
+    let messages = messages(model, instructions, tools, conversation);
+    let tools = tools.iter().map(|tool| ToolWire {
+        kind: "function",
+        function: SpecWire { name: &tool.name, description: &tool.description, parameters: &tool.parameters },
+    });
+    serde_json::to_vec(&Body {
+        model,
+        messages,
+        tools: tools.collect(),
+        stream: true,
+        stream_options: StreamOptions { include_usage: true },
+    })
+}
+
+fn messages<'a>(model: &str, instructions: &'a str, tools: &[ToolSpec], conversation: &'a [Message]) -> Vec<Wire<'a>> {
+    let mut wire = Vec::with_capacity(conversation.len() + 1);
+    if !instructions.is_empty() {
+        wire.push(Wire::System { content: instructions });
+    }
+    let last_user = conversation.iter().rposition(|message| matches!(message, Message::User(_))).unwrap_or(0);
+    for (at, message) in conversation.iter().enumerate() {
+        match message {
+            Message::User(text) => match wire.last_mut() {
+                Some(Wire::User { content }) => join(content, text),
+                _ => wire.push(Wire::User { content: text.clone() }),
+            },
+            Message::Assistant(answer) => {
+                let answer = answer_wire(answer, model, tools, at > last_user);
+                match (wire.last_mut(), answer) {
+                    (_, AnswerWire { content: None, tool_calls, .. }) if tool_calls.is_empty() => {}
+                    (Some(Wire::Assistant(before)), answer) if before.tool_calls.is_empty() => {
+                        let mut content = before.content.take().unwrap_or_default();
+                        join(&mut content, answer.content.as_deref().unwrap_or_default());
+                        *before = AnswerWire { content: Some(content), ..answer };
+                    }
+                    (_, answer) => wire.push(Wire::Assistant(answer)),
+                }
+            }
+            Message::ToolResult(result) => wire.push(Wire::Tool { tool_call_id: &result.id, content: &result.text }),
+        }
+    }
+    wire
+}
+
+fn join(text: &mut String, more: &str) {
+    if !text.is_empty() && !more.is_empty() {
+        text.push_str("\n\n");
+    }
+    text.push_str(more);
+}
+
+fn answer_wire<'a>(answer: &'a Answer, model: &str, tools: &[ToolSpec], current_turn: bool) -> AnswerWire<'a> {
+    let opaque = answer.opaque.as_deref().and_then(|raw| serde_json::from_str::<Opaque>(raw.get()).ok());
+    let mut opaque = opaque.filter(|opaque| opaque.by == BY && opaque.model == model).unwrap_or_default();
+    let (mut text, mut thinking) = (String::new(), String::new());
+    let mut tool_calls = Vec::new();
+    for block in &answer.blocks {
+        match block {
+            Block::Text(more) => join(&mut text, more),
+            Block::Thinking(more) => thinking.push_str(more),
+            Block::ToolUse(call) => {
+                let extra_content = opaque.extra_content.remove(&tool_calls.len());
+                tool_calls.push(CallWire {
+                    id: &call.id,
+                    kind: "function",
+                    function: function(call, tools),
+                    extra_content,
+                });
+            }
+        }
+    }
+    let field = opaque.reasoning_field.filter(|_| current_turn && !tool_calls.is_empty() && !thinking.is_empty());
+    let named = |name: &str| field.as_deref().filter(|field| *field == name).map(|_| thinking.clone());
+    AnswerWire {
+        content: Some(text).filter(|text| !text.is_empty()),
+        reasoning_content: named("reasoning_content"),
+        reasoning: named("reasoning"),
+        reasoning_details: opaque.reasoning_details,
+        tool_calls,
+    }
+}
+
+fn function<'a>(call: &'a ToolUse, tools: &[ToolSpec]) -> FunctionWire<'a> {
+    let known = tools.iter().any(|tool| *tool.name == *call.name);
+    let name = if known { call.name.to_string() } else { allowed_name(&call.name) };
+    let is_object = call.input.trim_start().starts_with('{') && serde_json::from_str::<IgnoredAny>(&call.input).is_ok();
+    FunctionWire { name, arguments: if is_object { &call.input } else { "{}" } }
+}
+
+/// A name with the characters the API allows: letters, digits, `_` and `-`, 1 to 64 of them.
+fn allowed_name(name: &str) -> String {
+    let allowed = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+    let name: String = name.chars().take(NAME_CHARS).map(allowed).collect();
+    if name.is_empty() { "_".to_owned() } else { name }
+}

@@ -1,0 +1,286 @@
+//! The driver: carries out what follows from a session's state until nothing does.
+//!
+//! There is at most one driver for a session. It holds the session's lock only while it looks and while it
+//! stores, never while a model or a tool is at work.
+
+use std::{sync::Arc, time::Duration};
+
+use countersign_core::{
+    call::permit::Permit,
+    journal::{
+        draft::{Draft, Transition},
+        graph,
+        record::{Block, ModelResponded},
+        state::State,
+    },
+    limits,
+    refusal::{Code, Refusal},
+};
+use futures::FutureExt as _;
+use tokio::task::JoinSet;
+
+use super::{
+    Inner, Outcome, failpoint,
+    live::{Live, LiveRef, LiveState},
+    now,
+    stream::Asked,
+};
+use crate::{model::ModelError, store::Durability, tool::ToolError};
+
+/// What has come to an end.
+enum Done {
+    Model(Asked),
+    Call { call: u32, attempt: u32, outcome: Result<String, ToolError> },
+}
+
+/// Waits between tries of something that must be stored: an outcome is never thrown away because a disk
+/// is full for a while.
+#[derive(Default)]
+pub(super) struct Patience {
+    tries: u32,
+}
+
+impl Patience {
+    /// Waits a little longer each time, at most two seconds.
+    pub(super) async fn wait(&mut self, error: &Refusal) {
+        if self.tries == 0 {
+            tracing::error!(error = %error, "a record could not be stored; trying until it can");
+        }
+        let delay = Duration::from_millis(20) * 2_u32.saturating_pow(self.tries.min(7));
+        self.tries += 1;
+        tokio::time::sleep(delay.min(Duration::from_secs(2))).await;
+    }
+}
+
+/// A driver's claim on its session, given back also when the driver is dropped in the middle.
+struct Claim<'a> {
+    inner: &'a Inner,
+    live: &'a Live,
+    held: bool,
+}
+
+impl Claim<'_> {
+    fn give_back(&mut self) {
+        if std::mem::take(&mut self.held) {
+            self.live.yield_driver();
+            self.inner.drivers.send_modify(|running| *running -= 1);
+        }
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        self.give_back();
+    }
+}
+
+impl Inner {
+    /// Lets the session go on in the background.
+    pub(super) fn spawn_driver(self: &Arc<Self>, live: LiveRef) {
+        if live.claim_driver() {
+            self.drivers.send_modify(|running| *running += 1);
+            let inner = self.clone();
+            tokio::spawn(async move { inner.drive(&live).await });
+        } else {
+            live.wake();
+        }
+    }
+
+    /// Lets the session go on here, and says where it stands then.
+    pub(super) async fn drive_here(self: Arc<Self>, live: LiveRef) -> Result<Outcome, Refusal> {
+        if live.claim_driver() {
+            self.drivers.send_modify(|running| *running += 1);
+            self.clone().drive(&live).await;
+        } else {
+            live.wake();
+            live.idle().await;
+        }
+        let mut guard = live.lock().await;
+        let state = self.load(&live, &mut guard).await?;
+        drop(guard);
+        self.outcome(&state).await
+    }
+
+    async fn drive(self: Arc<Self>, live: &LiveRef) {
+        let mut claim = Claim { inner: &self, live, held: true };
+        let mut closing = self.closing.subscribe();
+        let mut patience = Patience::default();
+        // Tasks of their own: one that waits for the session's lock must go on while the driver waits for it too.
+        let mut running: JoinSet<Done> = JoinSet::new();
+        let (mut turn, mut asking, mut recovered) = (0, false, false);
+        loop {
+            let mut guard = live.lock().await;
+            if *closing.borrow() {
+                drop(guard);
+                // Waits until what runs is gone: a tool's processes end with its task.
+                running.shutdown().await;
+                claim.give_back();
+                return;
+            }
+            let step = async {
+                let state = self.load(live, &mut guard).await?;
+                if state.turns != turn || !state.status.is_active() {
+                    // What was begun for an ended turn is stopped by dropping it.
+                    running.shutdown().await;
+                    (turn, asking) = (state.turns, false);
+                }
+                if !recovered {
+                    // Nothing of this session runs anywhere now, so what was started has an unknown outcome.
+                    let mut permits = Vec::new();
+                    if let Some(transition) = Draft::new(&state, now()).recover(&self.agents) {
+                        permits = self.transact(live, &mut guard, Durability::Synced, |_| Ok(transition)).await?;
+                    }
+                    recovered = true;
+                    for permit in permits {
+                        running.spawn(self.clone().run_call(permit));
+                    }
+                }
+                let state = guard.state()?;
+                let effects = graph::next(&state);
+                let room = limits::PARALLEL_CALLS.saturating_sub(running.len());
+                let start: Vec<u32> = effects.start.into_iter().take(room).collect();
+                if !start.is_empty() {
+                    failpoint::hit("start.before_commit");
+                    let make = |state: &State| Ok(Draft::new(state, now()).start(&start));
+                    let permits = self.transact(live, &mut guard, Durability::Synced, make).await?;
+                    for permit in permits {
+                        running.spawn(self.clone().run_call(permit));
+                    }
+                }
+                if effects.call_model && !asking {
+                    asking = true;
+                    running.spawn(self.clone().ask_model(live.clone(), state).map(Done::Model));
+                }
+                Ok::<(), Refusal>(())
+            };
+            if let Err(error) = step.await {
+                drop(guard);
+                patience.wait(&error).await;
+                continue;
+            }
+            patience = Patience::default();
+            if running.is_empty() {
+                // Under the session's lock: whoever changes the state afterwards finds no driver and begins one.
+                claim.give_back();
+                return;
+            }
+            drop(guard);
+            tokio::select! {
+                Some(done) = running.join_next() => match done {
+                    Ok(done) => {
+                        asking &= !matches!(done, Done::Model(_));
+                        self.done(live, turn, done).await;
+                    }
+                    // Calls catch their panics, so this was the model's adapter.
+                    Err(error) => {
+                        asking = false;
+                        let error = ModelError::permanent(format!("the model's adapter failed: {error}"));
+                        self.done(live, turn, Done::Model(Asked::Failed(error))).await;
+                    }
+                },
+                () = live.woken() => {}
+                _ = closing.changed() => {}
+            }
+        }
+    }
+
+    /// Records an outcome, however long the store takes to accept it.
+    async fn done(&self, live: &LiveRef, turn: u32, done: Done) {
+        match done {
+            Done::Call { call, attempt, outcome } => {
+                failpoint::hit("call.after_effect");
+                let outcome = outcome.map_err(|error| error.message);
+                failpoint::hit("finish.before_commit");
+                self.must_store(live, turn, |state, _| {
+                    Draft::new(state, now()).call_finished(call, attempt, outcome.clone(), &self.agents)
+                })
+                .await;
+                failpoint::hit("finish.after_commit");
+            }
+            Done::Model(Asked::Answered(answer)) => self.answered(live, turn, answer).await,
+            Done::Model(Asked::Failed(error)) => {
+                let ModelError { message, .. } = error;
+                self.must_store(live, turn, |state, partial| {
+                    Some(Draft::new(state, now()).fail("model_error", message.clone(), partial, &self.agents))
+                })
+                .await;
+            }
+            Done::Model(Asked::Stale) => {}
+        }
+    }
+
+    async fn answered(&self, live: &LiveRef, turn: u32, answer: ModelResponded) {
+        let Ok(state) = live.lock().await.state() else { return };
+        let kept = state.shown.len().saturating_sub(answer.shown as usize);
+        let blocks = state.shown.iter().skip(kept).chain(&answer.blocks);
+        let calls: Vec<_> = blocks
+            .filter_map(|block| match block {
+                Block::ToolUse(call) => Some(call),
+                Block::Text(_) | Block::Thinking(_) => None,
+            })
+            .collect();
+        let gates = self.gates(&state, &calls).await;
+        failpoint::hit("model.before_commit");
+        self.must_store(live, turn, |state, _| {
+            Some(Draft::new(state, now()).model_responded(answer.clone(), gates.clone(), &self.agents))
+        })
+        .await;
+        failpoint::hit("model.after_commit");
+    }
+
+    /// Stores what `make` makes, trying until it is stored, unless the turn has ended or the runtime closes.
+    async fn must_store(&self, live: &LiveRef, turn: u32, make: impl Fn(&State, Option<Block>) -> Option<Transition>) {
+        let mut patience = Patience::default();
+        loop {
+            let mut guard = live.lock().await;
+            match self.try_store(live, &mut guard, turn, &make).await {
+                Ok(()) => return,
+                Err(error) if error.code == Code::SessionNotFound => return,
+                Err(error) => {
+                    drop(guard);
+                    if *self.closing.borrow() {
+                        return;
+                    }
+                    patience.wait(&error).await;
+                }
+            }
+        }
+    }
+
+    async fn try_store(
+        &self,
+        live: &LiveRef,
+        guard: &mut LiveState,
+        turn: u32,
+        make: impl Fn(&State, Option<Block>) -> Option<Transition>,
+    ) -> Result<(), Refusal> {
+        let state = self.load(live, guard).await?;
+        if state.turns != turn || !state.status.is_active() {
+            return Ok(());
+        }
+        match make(&state, guard.partial()) {
+            Some(transition) => self.transact(live, guard, Durability::Synced, |_| Ok(transition)).await.map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// Runs one attempt of one call. The permit was given for exactly this.
+    async fn run_call(self: Arc<Self>, permit: Permit) -> Done {
+        let (call, attempt) = (permit.call(), permit.attempt());
+        failpoint::hit("call.before_effect");
+        let run = async {
+            let agent = self.agents.get(permit.agent());
+            match agent.and_then(|agent| agent.tool(permit.tool())) {
+                // The tool may have changed while the call waited for a person.
+                Some(tool) if !tool.schema.check(permit.args()).is_empty() => {
+                    Err(ToolError::new("not run: the arguments no longer fit the tool's schema"))
+                }
+                Some(tool) => tool.entry.tool.run(permit).await,
+                None => Err(ToolError::new(format!("not run: there is no tool {:?} any more", permit.tool()))),
+            }
+        };
+        let outcome = std::panic::AssertUnwindSafe(run).catch_unwind().await;
+        let outcome = outcome.unwrap_or_else(|_| Err(ToolError::new("the tool failed unexpectedly (it panicked)")));
+        Done::Call { call, attempt, outcome }
+    }
+}

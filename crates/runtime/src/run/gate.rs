@@ -1,0 +1,105 @@
+//! Verdicts: whether a proposed call runs, waits for a person, or goes back to the model (SPEC S1, S26, M3).
+
+use countersign_core::{
+    call::{
+        args::Args,
+        gate::{Ask, Gate, Verdict},
+    },
+    journal::{record::ToolUse, state::State},
+    limits,
+    locale::Text,
+};
+use futures::FutureExt as _;
+
+use super::Inner;
+use crate::{
+    agent::{Ready, ReadyTool},
+    tool::{CallFacts, Require},
+};
+
+/// Schema errors told to the model for one call.
+const ERRORS_TOLD: usize = 5;
+
+impl Inner {
+    /// The verdicts on the calls of an answer, in order. Every way to fail means that nothing runs unasked.
+    pub(super) async fn gates(&self, state: &State, calls: &[&ToolUse]) -> Vec<Gate> {
+        let mut gates = Vec::with_capacity(calls.len());
+        for (i, call) in calls.iter().enumerate() {
+            gates.push(if i < limits::CALLS_PER_RESPONSE {
+                self.gate(state, call).await
+            } else {
+                refuse(format!("too many calls in one answer: at most {} are taken", limits::CALLS_PER_RESPONSE))
+            });
+        }
+        gates
+    }
+
+    async fn gate(&self, state: &State, call: &ToolUse) -> Gate {
+        let Some(agent) = self.agents.get(&state.agent) else {
+            return refuse(format!("the agent {:?} does not exist any more", &*state.agent));
+        };
+        let Some(tool) = agent.tool(&call.name) else { return refuse(unknown_tool(agent, &call.name)) };
+        let args = match Args::parse(&call.input) {
+            Ok(args) => args,
+            Err(error) => return refuse(error.to_string()),
+        };
+        let errors = tool.schema.check(&args);
+        if !errors.is_empty() {
+            let told: Vec<String> =
+                errors.iter().take(ERRORS_TOLD).map(|e| format!("{}: {}", pointer(&e.pointer), e.message)).collect();
+            return refuse(format!("the arguments do not fit the tool's schema: {}", told.join("; ")));
+        }
+        let idempotent = tool.entry.idempotent;
+        let verdict = match state.sticky_for(&state.agent, &call.name) {
+            Some(rule) if !rule.approve => {
+                Verdict::Deny(rule.message.clone().unwrap_or_else(|| state.locale.text(Text::Rejected).to_owned()))
+            }
+            Some(_) => Verdict::Allow,
+            None => verdict(state, call, tool, &args).await,
+        };
+        Gate { verdict, idempotent }
+    }
+}
+
+async fn verdict(state: &State, call: &ToolUse, tool: &ReadyTool, args: &Args) -> Verdict {
+    let approval = &tool.entry.approval;
+    let ask = |reason: Option<String>| {
+        Verdict::Ask(Ask { reason: reason.or_else(|| approval.ask.reason.clone()), ..approval.ask.clone() })
+    };
+    match &approval.require {
+        Require::Never => Verdict::Allow,
+        Require::Always => ask(None),
+        Require::When(condition) => {
+            let facts = CallFacts {
+                session_id: &state.session_id,
+                subject: state.subject.as_deref(),
+                agent: &state.agent,
+                tool: &call.name,
+                tool_use_id: &call.id,
+                args,
+            };
+            // A condition that fails or panics asks: an error never widens what may run (SPEC P2).
+            match std::panic::AssertUnwindSafe(async { condition.check(&facts).await }).catch_unwind().await {
+                Ok(Ok(false)) => Verdict::Allow,
+                Ok(Ok(true)) => ask(condition.describe().map(str::to_owned)),
+                Ok(Err(error)) => ask(Some(format!("the condition failed: {error}"))),
+                Err(_) => ask(Some("the condition failed".to_owned())),
+            }
+        }
+    }
+}
+
+fn refuse(message: String) -> Gate {
+    Gate { verdict: Verdict::Refuse(message), idempotent: false }
+}
+
+fn unknown_tool(agent: &Ready, name: &str) -> String {
+    let names: Vec<&str> = agent.specs.iter().map(|spec| &*spec.name).collect();
+    let known = if names.is_empty() { "there are none".to_owned() } else { format!("there are {}", names.join(", ")) };
+    format!("there is no tool {name:?}; {known}")
+}
+
+/// A JSON pointer for people: the whole is `/`.
+fn pointer(pointer: &str) -> &str {
+    if pointer.is_empty() { "/" } else { pointer }
+}

@@ -1,0 +1,354 @@
+//! A session that something is happening to: its state in memory, its followers, the block being written.
+
+use std::{
+    collections::HashMap,
+    ops::Deref,
+    sync::{
+        Arc, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use countersign_core::{
+    call::permit::Permit,
+    journal::{
+        draft::Transition,
+        record::{Block, Entry, Record},
+        state::State,
+    },
+    refusal::{Code, Refusal},
+    wire::{
+        cursor::message_id,
+        event::{Delta, Event, SessionEvent, TypedDelta},
+        expand,
+    },
+};
+use tokio::sync::{Mutex, MutexGuard, Notify, broadcast};
+
+use super::{Inner, store_refusal, subscription::Frame, view::READ_PAGE};
+use crate::store::{Append, Durability, StoreError};
+
+/// Batches of events a follower may fall behind before it is brought up to date from the journal.
+const FOLLOWER_BATCHES: usize = 256;
+/// A snapshot is kept at least every so many entries, so that a load never folds more.
+const SNAPSHOT_ENTRIES: u64 = 64;
+
+/// Events that were published together.
+pub(super) type Batch = Arc<[Frame]>;
+
+/// A session in memory. Exists while somebody uses it; everything in it can be had from the store again.
+pub(super) struct Live {
+    pub(super) session_id: Arc<str>,
+    state: Mutex<LiveState>,
+    wake: Notify,
+    driving: AtomicBool,
+    idle: Notify,
+}
+
+/// What the session's lock protects.
+#[derive(Default)]
+pub(super) struct LiveState {
+    /// `None`: not loaded, or a store operation was abandoned and it must be loaded again.
+    state: Option<Arc<State>>,
+    /// The position of the last snapshot.
+    snapshot: u64,
+    /// The position of the last entry that followers were told of.
+    published: u64,
+    followers: Option<broadcast::Sender<Batch>>,
+    /// The block that the model is writing, as followers see it.
+    writing: Option<Block>,
+}
+
+/// A use of a live session. The last one to go lets the session be forgotten.
+pub(super) struct LiveRef {
+    inner: Arc<Inner>,
+    live: Option<Arc<Live>>,
+}
+
+impl Deref for LiveRef {
+    type Target = Live;
+    fn deref(&self) -> &Live {
+        match &self.live {
+            Some(live) => live,
+            None => unreachable!("only drop takes it"),
+        }
+    }
+}
+
+impl Clone for LiveRef {
+    fn clone(&self) -> Self {
+        LiveRef { inner: self.inner.clone(), live: self.live.clone() }
+    }
+}
+
+impl Drop for LiveRef {
+    fn drop(&mut self) {
+        let mut sessions = self.inner.live_sessions();
+        if let Some(live) = self.live.take()
+            // Counted under the map's lock: the map's own reference and this one.
+            && Arc::strong_count(&live) <= 2
+        {
+            sessions.remove(&live.session_id);
+        }
+    }
+}
+
+impl Inner {
+    fn live_sessions(&self) -> std::sync::MutexGuard<'_, HashMap<Arc<str>, Arc<Live>>> {
+        // The map is never left half changed, so a panic elsewhere does not spoil it.
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The live session of this id.
+    pub(super) fn live(self: &Arc<Self>, session_id: &Arc<str>) -> LiveRef {
+        let mut sessions = self.live_sessions();
+        let live = sessions.entry(session_id.clone()).or_insert_with(|| Arc::new(Live::new(session_id.clone())));
+        LiveRef { inner: self.clone(), live: Some(live.clone()) }
+    }
+
+    /// The session's state, from memory or from the store. A session that is not stored has `pos` 0.
+    pub(super) async fn load(&self, live: &Live, guard: &mut LiveState) -> Result<Arc<State>, Refusal> {
+        if let Some(state) = &guard.state {
+            return Ok(state.clone());
+        }
+        let head = self.store.head(&live.session_id).await.map_err(store_refusal)?;
+        let mut state = match &head {
+            Some(head) => head.snapshot.clone().unwrap_or_else(|| Arc::new(State::new(live.session_id.clone()))),
+            None => Arc::new(State::new(live.session_id.clone())),
+        };
+        guard.snapshot = state.pos;
+        let end = head.map_or(0, |head| head.pos);
+        let mut missed = Vec::new();
+        while state.pos < end {
+            let page = self.store.read(&live.session_id, state.pos, READ_PAGE).await.map_err(store_refusal)?;
+            if page.is_empty() {
+                return Err(Refusal::new(Code::Internal, "the session's journal has a gap"));
+            }
+            let fold = Arc::make_mut(&mut state);
+            page.iter().for_each(|entry| fold.apply(entry));
+            missed.extend(page);
+        }
+        // Followers of a session whose last append was abandoned half way have not heard of it.
+        if guard.has_followers() && guard.published < state.pos {
+            missed.retain(|entry| entry.pos > guard.published);
+            guard.publish(&live.session_id, &missed);
+        }
+        guard.published = state.pos;
+        guard.state = Some(state.clone());
+        Ok(state)
+    }
+
+    /// Makes a transition, stores it, and tells followers. The permits it gives are in the result.
+    ///
+    /// If the future is dropped half way, the state is loaded again before its next use.
+    pub(super) async fn transact(
+        &self,
+        live: &Live,
+        guard: &mut LiveState,
+        durability: Durability,
+        make: impl FnOnce(&State) -> Result<Transition, Refusal>,
+    ) -> Result<Vec<Permit>, Refusal> {
+        let state = self.load(live, guard).await?;
+        let transition = make(&state)?;
+        let Some(last) = transition.entries().last() else { return Ok(Vec::new()) };
+        let closes = |entry: &Arc<Entry>| matches!(entry.record, Record::ModelResponded(_) | Record::TurnEnded(_));
+        let snapshot =
+            transition.entries().iter().any(closes) || last.pos.saturating_sub(guard.snapshot) >= SNAPSHOT_ENTRIES;
+        let append = Append {
+            session_id: live.session_id.clone(),
+            expected: state.pos,
+            entries: transition.entries().to_vec(),
+            state: transition.state().clone(),
+            snapshot,
+            durability,
+        };
+        guard.state = None;
+        let stored = self.store.append(append).await;
+        if let Err(error) = stored {
+            if !matches!(error, StoreError::Conflict | StoreError::Unknown) {
+                guard.state = Some(state);
+            }
+            return Err(store_refusal(error));
+        }
+        let committed = transition.commit();
+        guard.publish(&live.session_id, &committed.entries);
+        if snapshot {
+            guard.snapshot = committed.state.pos;
+        }
+        guard.published = committed.state.pos;
+        guard.state = Some(committed.state);
+        Ok(committed.permits)
+    }
+}
+
+impl Live {
+    fn new(session_id: Arc<str>) -> Live {
+        Live {
+            session_id,
+            state: Mutex::default(),
+            wake: Notify::new(),
+            driving: AtomicBool::new(false),
+            idle: Notify::new(),
+        }
+    }
+
+    pub(super) async fn lock(&self) -> MutexGuard<'_, LiveState> {
+        self.state.lock().await
+    }
+
+    /// Tells the driver that the state has changed.
+    pub(super) fn wake(&self) {
+        self.wake.notify_one();
+    }
+
+    /// Waits for [`Live::wake`]; only the driver does.
+    pub(super) async fn woken(&self) {
+        self.wake.notified().await;
+    }
+
+    /// Makes the caller the session's only driver, or says that there is one.
+    pub(super) fn claim_driver(&self) -> bool {
+        !self.driving.swap(true, Ordering::SeqCst)
+    }
+
+    /// Ends the driver's claim.
+    pub(super) fn yield_driver(&self) {
+        self.driving.store(false, Ordering::SeqCst);
+        self.idle.notify_waiters();
+    }
+
+    /// Waits until no driver is at work.
+    pub(super) async fn idle(&self) {
+        loop {
+            let idle = self.idle.notified();
+            tokio::pin!(idle);
+            idle.as_mut().enable();
+            if !self.driving.load(Ordering::SeqCst) {
+                return;
+            }
+            idle.await;
+        }
+    }
+}
+
+impl LiveState {
+    /// The block being written, for a turn that is stopped now.
+    pub(super) fn partial(&self) -> Option<Block> {
+        self.writing.clone()
+    }
+
+    /// The state, which the caller has loaded.
+    pub(super) fn state(&self) -> Result<Arc<State>, Refusal> {
+        self.state.clone().ok_or_else(|| Refusal::new(Code::Internal, "the session is not loaded"))
+    }
+
+    /// The session is deleted: nothing in memory counts any more.
+    pub(super) fn forget(&mut self) {
+        *self = LiveState { followers: self.followers.take(), ..LiveState::default() };
+    }
+
+    fn has_followers(&self) -> bool {
+        self.followers.as_ref().is_some_and(|followers| followers.receiver_count() > 0)
+    }
+
+    /// A receiver of everything from now on, the `seq` up to which it is on record, and the block being
+    /// written, which comes on top.
+    pub(super) fn follow(&mut self, state: &State) -> (broadcast::Receiver<Batch>, Vec<Frame>) {
+        let followers = self.followers.get_or_insert_with(|| broadcast::Sender::new(FOLLOWER_BATCHES));
+        let receiver = followers.subscribe();
+        let writing = self.writing.as_ref().map(|block| begun(state, block)).unwrap_or_default();
+        (receiver, writing)
+    }
+
+    fn send(&self, frames: Vec<Frame>) {
+        if let Some(followers) = &self.followers
+            && !frames.is_empty()
+        {
+            // Nobody listening is fine: the journal has it.
+            let _ = followers.send(frames.into());
+        }
+    }
+
+    /// Tells followers of stored entries, without what they have already seen of the block being written.
+    fn publish(&mut self, session_id: &Arc<str>, entries: &[Arc<Entry>]) {
+        let closes = |entry: &Arc<Entry>| {
+            matches!(entry.record, Record::BlockShown(_) | Record::ModelResponded(_) | Record::TurnEnded(_))
+        };
+        let mut written = if entries.iter().any(closes) { self.writing.take() } else { None };
+        if !self.has_followers() {
+            return;
+        }
+        let mut frames = Vec::new();
+        for entry in entries {
+            let mut events = expand::expand(session_id, entry);
+            if written.is_some() && closes(entry) {
+                written = None;
+                // The block being written is always the first of the record that closes it.
+                if matches!(events.first().map(|e| &e.event), Some(Event::ContentBlockStart { .. })) {
+                    events.drain(..2.min(events.len()));
+                }
+            }
+            frames.extend(events.iter().map(Frame::of));
+        }
+        self.send(frames);
+    }
+
+    /// The model begins a block, or begins the open one over.
+    pub(super) fn begin(&mut self, state: &State, block: Block) {
+        if self.has_followers() {
+            self.send(begun(state, &block));
+        }
+        self.writing = Some(block);
+    }
+
+    /// The model adds to the block it writes.
+    pub(super) fn add(&mut self, state: &State, more: &str) {
+        let followed = self.has_followers();
+        let Some(block) = &mut self.writing else { return };
+        let delta = match block {
+            Block::Text(text) => {
+                text.push_str(more);
+                followed.then(|| TypedDelta::TextDelta { text: more.to_owned() })
+            }
+            Block::Thinking(text) => {
+                text.push_str(more);
+                followed.then(|| TypedDelta::ThinkingDelta { thinking: more.to_owned() })
+            }
+            Block::ToolUse(call) => {
+                call.input.push_str(more);
+                followed.then(|| TypedDelta::InputJsonDelta { partial_json: more.to_owned() })
+            }
+        };
+        if let Some(delta) = delta {
+            let event = Event::ContentBlockDelta {
+                message_id: message_id(state.cursor.open),
+                index: state.cursor.index,
+                delta: Delta::Typed(delta),
+            };
+            self.send(vec![Frame::of(&SessionEvent { event, session_id: state.session_id.clone(), seq: None })]);
+        }
+    }
+}
+
+/// The start of the block being written and what it holds so far. Its `seq` is the next one: the record
+/// that closes it will take the same.
+fn begun(state: &State, block: &Block) -> Vec<Frame> {
+    let (message_id, index) = (message_id(state.cursor.open), state.cursor.index);
+    let (content_block, delta) = expand::block_parts(block);
+    let session_id = &state.session_id;
+    let start = Event::ContentBlockStart { message_id: message_id.clone(), index, content_block };
+    let mut frames = vec![Frame::of(&SessionEvent {
+        event: start,
+        session_id: session_id.clone(),
+        seq: Some(state.cursor.seq + 1),
+    })];
+    let empty = match block {
+        Block::Text(text) | Block::Thinking(text) => text.is_empty(),
+        Block::ToolUse(call) => call.input.is_empty(),
+    };
+    if !empty {
+        let event = Event::ContentBlockDelta { message_id, index, delta };
+        frames.push(Frame::of(&SessionEvent { event, session_id: session_id.clone(), seq: None }));
+    }
+    frames
+}

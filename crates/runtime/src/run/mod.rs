@@ -1,0 +1,546 @@
+//! The runner: takes inputs, journals what they do, and carries out the effects.
+//!
+//! [`Runtime`] is the whole of it: sessions are made, messages sent, interruptions decided. Nothing is
+//! acknowledged before it is stored, and no effect begins before the records that caused it are stored
+//! (DESIGN invariant 4). A session that waits is rows in the store and nothing else.
+
+mod driver;
+pub mod failpoint;
+mod gate;
+mod live;
+mod recover;
+mod stream;
+pub mod subscription;
+mod transcript;
+mod view;
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use countersign_core::{
+    approval::{
+        decision::Decision,
+        key::{approval_key, parse_approval_key},
+        resolve::{self, DecideInput, Principal},
+    },
+    journal::{
+        draft::{Draft, MessageInput, OnPending},
+        record::{Millis, SessionCreated},
+        state::State,
+    },
+    locale::Locale,
+    refusal::{Code, Refusal},
+    wire::{client::check_session_id, event::ApprovalRequest},
+};
+use live::{Live, LiveRef, LiveState};
+use serde_json::{json, value::RawValue};
+use subscription::Subscription;
+use tokio::sync::watch;
+
+use crate::{
+    agent::{Agent, AgentError, Agents},
+    model::retry::RetryPolicy,
+    store::{Durability, Store, StoreError, Summary},
+};
+pub use view::{AgentView, ApprovalQuery, ApprovalStatus, ApprovalView, ListPage, SessionView, StateView};
+
+/// Runs agents over a store. Cheap to clone; all clones are the same runtime.
+#[derive(Clone)]
+pub struct Runtime {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) agents: Agents,
+    pub(crate) locale: Locale,
+    pub(crate) retry: RetryPolicy,
+    live: Mutex<HashMap<Arc<str>, Arc<Live>>>,
+    /// True once the runtime is shutting down: drivers stop and nothing new begins.
+    closing: watch::Sender<bool>,
+    drivers: tokio::sync::watch::Sender<usize>,
+}
+
+/// Settings of a [`Runtime`].
+pub struct RuntimeBuilder {
+    store: Arc<dyn Store>,
+    agents: Vec<Agent>,
+    locale: Locale,
+    retry: RetryPolicy,
+}
+
+/// A new session.
+#[derive(Debug, Default)]
+pub struct NewSession {
+    /// Its id; made if absent.
+    pub session_id: Option<String>,
+    /// The agent that answers; the first of the runtime if absent.
+    pub agent: Option<String>,
+    /// The language of the server's own texts; the runtime's if absent.
+    pub locale: Option<Locale>,
+    /// The application's own data, a JSON object.
+    pub context: Option<Box<RawValue>>,
+}
+
+/// A user's message.
+#[derive(Debug, Default)]
+pub struct NewMessage {
+    /// The session; made if it is not known, and named by the runtime if absent.
+    pub session_id: Option<String>,
+    /// The agent that answers from now on.
+    pub agent: Option<String>,
+    /// The text blocks; at least one.
+    pub text: Vec<Arc<str>>,
+    /// Makes it safe to send again.
+    pub request_id: Option<String>,
+    /// What to do if the session waits or runs.
+    pub on_pending: Option<OnPending>,
+}
+
+impl NewMessage {
+    /// A text for a session.
+    pub fn text(session_id: impl Into<String>, text: impl Into<Arc<str>>) -> NewMessage {
+        NewMessage { session_id: Some(session_id.into()), text: vec![text.into()], ..NewMessage::default() }
+    }
+}
+
+/// A decision on what waits under a key.
+#[derive(Debug, Default)]
+pub struct NewDecision {
+    /// The interruption.
+    pub approval_key: String,
+    /// One for each action; missing ones take the first.
+    pub decisions: Vec<Decision>,
+    /// The reviewer's words, shown in history and told to the model.
+    pub user_edit_content: Option<String>,
+    /// Makes it safe to send again.
+    pub request_id: Option<String>,
+}
+
+/// What was stored.
+#[derive(Debug)]
+pub struct Stored {
+    /// The session.
+    pub session_id: Arc<str>,
+    /// The session's events from this input on, if they were asked for.
+    pub follow: Option<Subscription>,
+}
+
+/// Where a turn stands when nothing more happens by itself.
+#[derive(Clone, Debug, serde::Serialize, schemars::JsonSchema)]
+pub struct Outcome {
+    /// The session.
+    pub session_id: Arc<str>,
+    /// Its status.
+    pub status: countersign_core::journal::state::Status,
+    /// The text of the latest answer.
+    pub text: String,
+    /// The keys that wait.
+    pub pending: Vec<String>,
+    /// What waits under them.
+    pub interruptions: Vec<ApprovalRequest>,
+    /// Why the turn failed, if it did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<countersign_core::wire::event::RunError>,
+}
+
+impl RuntimeBuilder {
+    /// Adds an agent. The first one answers where no agent is named.
+    #[must_use]
+    pub fn agent(mut self, agent: Agent) -> RuntimeBuilder {
+        self.agents.push(agent);
+        self
+    }
+    /// The language of the server's own texts in new sessions.
+    #[must_use]
+    pub fn locale(mut self, locale: Locale) -> RuntimeBuilder {
+        self.locale = locale;
+        self
+    }
+    /// How failed model calls are tried again.
+    #[must_use]
+    pub fn retry(mut self, retry: RetryPolicy) -> RuntimeBuilder {
+        self.retry = retry;
+        self
+    }
+    /// Checks the agents and makes the runtime. Nothing runs yet.
+    ///
+    /// # Errors
+    /// No agent, two of a name, two tools of a name, a schema that is not one.
+    pub fn build(self) -> Result<Runtime, AgentError> {
+        let inner = Inner {
+            store: self.store,
+            agents: Agents::new(self.agents)?,
+            locale: self.locale,
+            retry: self.retry,
+            live: Mutex::default(),
+            closing: watch::Sender::new(false),
+            drivers: watch::Sender::new(0),
+        };
+        Ok(Runtime { inner: Arc::new(inner) })
+    }
+}
+
+impl Runtime {
+    /// Begins a runtime over `store`.
+    pub fn builder(store: Arc<dyn Store>) -> RuntimeBuilder {
+        RuntimeBuilder { store, agents: Vec::new(), locale: Locale::default(), retry: RetryPolicy::default() }
+    }
+
+    /// Goes on with what a crash has interrupted, and times interruptions out from now on, until
+    /// [`Runtime::shutdown`] (SPEC W7, R4). Call it once, in a tokio runtime.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn start(&self) -> Result<(), Refusal> {
+        self.inner.resume_interrupted().await?;
+        tokio::spawn(self.inner.clone().watch_deadlines());
+        Ok(())
+    }
+
+    /// Stops: nothing new begins, running tools get `grace` to finish, then they are killed and their
+    /// outcome is unknown.
+    pub async fn shutdown(&self, grace: Duration) {
+        let mut drivers = self.inner.drivers.subscribe();
+        let idle = async {
+            let _ = drivers.wait_for(|running| *running == 0).await;
+        };
+        let _ = tokio::time::timeout(grace, idle).await;
+        self.inner.closing.send_replace(true);
+        let mut drivers = self.inner.drivers.subscribe();
+        let _ = tokio::time::timeout(Duration::from_secs(5), drivers.wait_for(|running| *running == 0)).await;
+    }
+
+    /// Makes a session. The same id again by its owner is answered with the session as it is.
+    ///
+    /// # Errors
+    /// `invalid_session_id`, `unknown_agent`, `session_not_found` (the id is somebody else's),
+    /// `store_unavailable`.
+    pub async fn create_session(&self, by: &Principal, new: NewSession) -> Result<SessionView, Refusal> {
+        let session_id = session_id(new.session_id.as_deref())?;
+        let live = self.inner.live(&session_id);
+        let mut guard = live.lock().await;
+        let existing = self.inner.load(&live, &mut guard).await?;
+        if existing.pos > 0 {
+            visible(by, &existing).map(|()| SessionView::of(&Summary::of(&existing)))
+        } else {
+            let created = self.created(by, new.agent, new.locale, new.context)?;
+            let at = now();
+            let make = |state: &State| {
+                let mut draft = Draft::new(state, at);
+                draft.create(created);
+                Ok(draft.finish())
+            };
+            self.inner.transact(&live, &mut guard, Durability::Synced, make).await?;
+            Ok(SessionView::of(&Summary::of(&*guard.state()?)))
+        }
+    }
+
+    /// Takes a message and starts the turn. It is stored when this returns; the turn goes on by itself.
+    /// With `follow`, the session's events from this message on come with the answer.
+    ///
+    /// # Errors
+    /// `invalid_session_id`, `unknown_agent`, `session_not_found` (somebody else's), `approval_pending`,
+    /// `session_busy`, `queue_full`, `store_unavailable`.
+    pub async fn message(&self, by: &Principal, message: NewMessage, follow: bool) -> Result<Stored, Refusal> {
+        let (live, stored) = self.take_message(by, message, follow).await?;
+        self.inner.spawn_driver(live);
+        Ok(stored)
+    }
+
+    /// Takes a message and runs the turn here, until it pauses or ends.
+    ///
+    /// Dropping the future stops the turn in the middle, as a crash would.
+    ///
+    /// # Errors
+    /// As [`Runtime::message`].
+    pub async fn run(&self, by: &Principal, message: NewMessage) -> Result<Outcome, Refusal> {
+        let (live, _) = self.take_message(by, message, false).await?;
+        self.inner.clone().drive_here(live).await
+    }
+
+    async fn take_message(
+        &self,
+        by: &Principal,
+        message: NewMessage,
+        follow: bool,
+    ) -> Result<(LiveRef, Stored), Refusal> {
+        let session_id = session_id(message.session_id.as_deref())?;
+        let live = self.inner.live(&session_id);
+        let follow = self.take_message_in(&live, by, message, follow).await?;
+        Ok((live, Stored { session_id, follow }))
+    }
+
+    async fn take_message_in(
+        &self,
+        live: &LiveRef,
+        by: &Principal,
+        message: NewMessage,
+        follow: bool,
+    ) -> Result<Option<Subscription>, Refusal> {
+        let mut guard = live.lock().await;
+        let state = self.inner.load(live, &mut guard).await?;
+        if state.pos > 0 {
+            owned(by, &state)?;
+            if self.inner.is_repeat(&live.session_id, message.request_id.as_deref()).await? {
+                return follow.then(|| self.inner.follow(live, &mut guard, None)).transpose();
+            }
+        }
+        let at = now();
+        let created = if state.pos == 0 { Some(self.created(by, message.agent.clone(), None, None)?) } else { None };
+        let input = MessageInput {
+            text: message.text,
+            by: by.subject.clone(),
+            agent: message.agent.map(Arc::from),
+            request_id: message.request_id.map(Arc::from),
+            on_pending: message.on_pending,
+        };
+        let followed = follow.then(|| self.inner.follow(live, &mut guard, None)).transpose()?;
+        let make = |state: &State| {
+            let mut draft = Draft::new(state, at);
+            if let Some(created) = created {
+                draft.create(created);
+            }
+            draft.message(input, &self.inner.agents)
+        };
+        failpoint::hit("message.before_commit");
+        self.inner.transact(live, &mut guard, Durability::Synced, make).await?;
+        failpoint::hit("message.after_commit");
+        live.wake();
+        Ok(followed)
+    }
+
+    /// Decides what waits under a key. It is stored when this returns; the agent goes on by itself.
+    ///
+    /// # Errors
+    /// `approval_not_found`, `approval_already_resolved`, `forbidden`, `decisions_mismatch`,
+    /// `decision_not_allowed`, `invalid_edit`, `stale_action`, `invalid_message`, `store_unavailable`. What
+    /// waits is then exactly as it was.
+    pub async fn decide(&self, by: &Principal, decision: NewDecision, follow: bool) -> Result<Stored, Refusal> {
+        let (live, stored) = self.take_decision(by, decision, follow).await?;
+        self.inner.spawn_driver(live);
+        Ok(stored)
+    }
+
+    /// Decides what waits under a key and runs the agent here, until it pauses or ends.
+    ///
+    /// # Errors
+    /// As [`Runtime::decide`].
+    pub async fn decide_and_run(&self, by: &Principal, decision: NewDecision) -> Result<Outcome, Refusal> {
+        let (live, _) = self.take_decision(by, decision, false).await?;
+        self.inner.clone().drive_here(live).await
+    }
+
+    async fn take_decision(
+        &self,
+        by: &Principal,
+        decision: NewDecision,
+        follow: bool,
+    ) -> Result<(LiveRef, Stored), Refusal> {
+        let Some((session_id, n)) = parse_approval_key(&decision.approval_key) else {
+            return Err(resolve::not_found(&decision.approval_key));
+        };
+        if check_session_id(session_id).is_err() {
+            return Err(resolve::not_found(&decision.approval_key));
+        }
+        let session_id: Arc<str> = Arc::from(session_id);
+        let live = self.inner.live(&session_id);
+        let follow = self.take_decision_in(&live, by, n, decision, follow).await?;
+        Ok((live, Stored { session_id, follow }))
+    }
+
+    async fn take_decision_in(
+        &self,
+        live: &LiveRef,
+        by: &Principal,
+        n: u32,
+        decision: NewDecision,
+        follow: bool,
+    ) -> Result<Option<Subscription>, Refusal> {
+        let mut guard = live.lock().await;
+        let state = self.inner.load(live, &mut guard).await?;
+        if state.pos == 0 || !by.may_see(&state) {
+            return Err(resolve::not_found(&decision.approval_key));
+        }
+        if self.inner.is_repeat(&live.session_id, decision.request_id.as_deref()).await? {
+            return follow.then(|| self.inner.follow(live, &mut guard, None)).transpose();
+        }
+        if state.waiting(n).is_none() {
+            return Err(self.inner.already_resolved(&live.session_id, n).await?);
+        }
+        let input = DecideInput {
+            n,
+            decisions: decision.decisions,
+            user_edit_content: decision.user_edit_content.map(Arc::from),
+            by: by.clone(),
+            request_id: decision.request_id.map(Arc::from),
+        };
+        let at = now();
+        let make = |state: &State| resolve::decide(state, at, input, &self.inner.agents);
+        let followed = follow.then(|| self.inner.follow(live, &mut guard, None)).transpose()?;
+        failpoint::hit("decide.before_commit");
+        self.inner.transact(live, &mut guard, Durability::Synced, make).await?;
+        failpoint::hit("decide.after_commit");
+        live.wake();
+        Ok(followed)
+    }
+
+    /// Cancels the session's turn: what runs is stopped, what waits resolves as cancelled (SPEC W1).
+    ///
+    /// # Errors
+    /// `session_not_found`, `nothing_to_cancel`, `store_unavailable`.
+    pub async fn cancel(&self, by: &Principal, session_id: &str, request_id: Option<String>) -> Result<(), Refusal> {
+        check_session_id(session_id)?;
+        let live = self.inner.live(&Arc::from(session_id));
+        self.cancel_in(&live, by, request_id).await?;
+        self.inner.spawn_driver(live);
+        Ok(())
+    }
+
+    async fn cancel_in(&self, live: &LiveRef, by: &Principal, request_id: Option<String>) -> Result<(), Refusal> {
+        let mut guard = live.lock().await;
+        let state = self.inner.load(live, &mut guard).await?;
+        owned(by, &state)?;
+        if self.inner.is_repeat(&live.session_id, request_id.as_deref()).await? {
+            return Ok(());
+        }
+        let partial = guard.partial();
+        let at = now();
+        let (subject, request_id) = (by.subject.clone(), request_id.map(Arc::from));
+        let make = |state: &State| Draft::new(state, at).cancel(subject, request_id, partial, &self.inner.agents);
+        self.inner.transact(live, &mut guard, Durability::Synced, make).await?;
+        live.wake();
+        Ok(())
+    }
+
+    /// Waits until nothing more happens by itself in the session, and says where it stands.
+    ///
+    /// # Errors
+    /// `session_not_found`, `store_unavailable`.
+    pub async fn wait(&self, by: &Principal, session_id: &str) -> Result<Outcome, Refusal> {
+        check_session_id(session_id)?;
+        let live = self.inner.live(&Arc::from(session_id));
+        live.idle().await;
+        let mut guard = live.lock().await;
+        let state = self.inner.load(&live, &mut guard).await?;
+        drop(guard);
+        visible(by, &state)?;
+        self.inner.outcome(&state).await
+    }
+
+    /// Follows a session: its events after `after` (0: from the start; `None`: from now on), then live.
+    ///
+    /// # Errors
+    /// `session_not_found`, `invalid_message` (`after` is beyond the last event), `store_unavailable`.
+    pub async fn subscribe(
+        &self,
+        by: &Principal,
+        session_id: &str,
+        after: Option<u64>,
+    ) -> Result<Subscription, Refusal> {
+        check_session_id(session_id)?;
+        let live = self.inner.live(&Arc::from(session_id));
+        let mut guard = live.lock().await;
+        let state = self.inner.load(&live, &mut guard).await?;
+        visible(by, &state)?;
+        self.inner.follow(&live, &mut guard, after)
+    }
+
+    fn created(
+        &self,
+        by: &Principal,
+        agent: Option<String>,
+        locale: Option<Locale>,
+        context: Option<Box<RawValue>>,
+    ) -> Result<SessionCreated, Refusal> {
+        let agents = &self.inner.agents;
+        let agent: Arc<str> = match agent {
+            Some(name) if agents.get(&name).is_none() => {
+                return Err(Refusal::new(Code::UnknownAgent, format!("there is no agent {name:?}"))
+                    .with_details(json!({ "agents": agents.names })));
+            }
+            Some(name) => name.into(),
+            // There is at least one: the builder has checked.
+            None => agents.names.first().cloned().unwrap_or_else(|| Arc::from("")),
+        };
+        let locale = locale.unwrap_or(self.inner.locale);
+        Ok(SessionCreated { agent, locale, subject: by.subject.clone(), context })
+    }
+}
+
+/// The refusal of a store error.
+pub(crate) fn store_refusal(error: StoreError) -> Refusal {
+    match error {
+        StoreError::BadCursor => Refusal::new(Code::InvalidMessage, format!("cursor: {error}")),
+        StoreError::Corrupt(_) => Refusal::new(Code::Internal, error.to_string()),
+        other => Refusal::new(Code::StoreUnavailable, format!("nothing was stored: {other}")),
+    }
+}
+
+/// The session of this id as the caller may know it: absent and not yours look the same (SPEC W8).
+pub(crate) fn visible(by: &Principal, state: &State) -> Result<(), Refusal> {
+    if state.pos > 0 && by.may_see(state) { Ok(()) } else { Err(session_not_found(&state.session_id)) }
+}
+
+/// Like [`visible`], for what only the session's subject may do.
+pub(crate) fn owned(by: &Principal, state: &State) -> Result<(), Refusal> {
+    visible(by, state)?;
+    if by.owns(state) { Ok(()) } else { Err(Refusal::new(Code::Forbidden, "only the session's owner may do this")) }
+}
+
+fn session_not_found(session_id: &str) -> Refusal {
+    Refusal::new(Code::SessionNotFound, format!("there is no session {session_id:?}"))
+}
+
+fn session_id(given: Option<&str>) -> Result<Arc<str>, Refusal> {
+    match given {
+        Some(id) => check_session_id(id).map(|()| Arc::from(id)),
+        None => Ok(uuid::Uuid::now_v7().to_string().into()),
+    }
+}
+
+/// The time, in Unix milliseconds.
+pub(crate) fn now() -> Millis {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX)
+}
+
+impl Inner {
+    /// Whether this `request_id` was acknowledged before (SPEC W1).
+    async fn is_repeat(&self, session_id: &str, request_id: Option<&str>) -> Result<bool, Refusal> {
+        match request_id {
+            Some(id) => self.store.has_request(session_id, id).await.map_err(store_refusal),
+            None => Ok(false),
+        }
+    }
+
+    fn follow(
+        self: &Arc<Self>,
+        live: &LiveRef,
+        guard: &mut LiveState,
+        after: Option<u64>,
+    ) -> Result<Subscription, Refusal> {
+        Subscription::new(self, live, guard, after)
+    }
+
+    /// The interruptions that wait in a state, as clients see them.
+    pub(crate) fn interruptions(state: &State) -> Vec<ApprovalRequest> {
+        state
+            .open
+            .iter()
+            .map(|open| countersign_core::wire::expand::approval_request(&state.session_id, &open.asked))
+            .collect()
+    }
+
+    /// The refusal for a key that does not wait: who was first, or that there never was one (SPEC W5).
+    async fn already_resolved(&self, session_id: &str, n: u32) -> Result<Refusal, Refusal> {
+        let row = self.store.interruption(session_id, n).await.map_err(store_refusal)?;
+        match row {
+            Some(row) if row.resolution.is_some() => self.resolved_refusal(&row).await,
+            _ => Ok(resolve::not_found(&approval_key(session_id, n))),
+        }
+    }
+}

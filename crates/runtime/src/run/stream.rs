@@ -1,0 +1,301 @@
+//! Asking a model: its stream becomes blocks, shown while they are written and journaled when finished.
+//!
+//! Only the block being written is not on record, so at most one `content_block_start` is out that a
+//! crash can take back; it then starts over under the same `seq`. A block that was finished and shown
+//! before an answer broke off stays; when the model is asked again and says the same, it is not repeated.
+
+use std::{collections::HashSet, sync::Arc};
+
+use countersign_core::{
+    journal::{
+        draft::Draft,
+        record::{Block, ModelResponded, ToolUse, Usage},
+        state::State,
+    },
+    limits,
+};
+use futures::StreamExt as _;
+use serde_json::value::RawValue;
+
+use super::{Inner, driver::Patience, failpoint, live::LiveRef, now, transcript::JournalTranscript};
+use crate::{
+    model::{ModelError, ModelEvent, ModelRequest},
+    store::Durability,
+};
+
+/// How asking a model ended.
+pub(super) enum Asked {
+    /// It answered; the blocks of `shown` are on record already.
+    Answered(ModelResponded),
+    /// It failed for good.
+    Failed(ModelError),
+    /// The turn is not wanted any more.
+    Stale,
+}
+
+impl Inner {
+    /// Asks the current agent's model for the next answer of turn `turn`, with retries (SPEC S23).
+    pub(super) async fn ask_model(self: Arc<Self>, live: LiveRef, state: Arc<State>) -> Asked {
+        let Some(ready) = self.agents.get(&state.agent) else {
+            return Asked::Failed(ModelError::permanent(format!("there is no agent {:?} any more", &*state.agent)));
+        };
+        let agent = &ready.agent;
+        let mut attempt = 0;
+        loop {
+            let request = ModelRequest {
+                session_id: state.session_id.clone(),
+                answers_before: state.answers.get(&agent.model_name).copied().unwrap_or_default(),
+                instructions: agent.instructions.clone(),
+                tools: ready.specs.clone(),
+                conversation: Box::new(JournalTranscript {
+                    inner: self.clone(),
+                    session_id: state.session_id.clone(),
+                    until: state.pos,
+                }),
+            };
+            let answer =
+                Writer::new(&self, &live, state.turns, agent.model_name.clone()).read(agent.model.call(request));
+            let error = match answer.await {
+                Ok(Some(answer)) => return Asked::Answered(answer),
+                Ok(None) => return Asked::Stale,
+                Err(error) => error,
+            };
+            attempt += 1;
+            let Some(delay) = self.retry.delay(attempt, &error, fraction()) else { return Asked::Failed(error) };
+            tracing::warn!(session = &*state.session_id, attempt, error = %error, ?delay, "the model call failed; trying again");
+            tokio::time::sleep(delay).await;
+        }
+    }
+}
+
+/// A number from 0 to 1 that differs between sessions, for spreading retries.
+fn fraction() -> f64 {
+    f64::from(uuid::Uuid::now_v7().as_fields().2) / f64::from(u16::MAX)
+}
+
+/// Turns one stream into blocks.
+struct Writer<'a> {
+    inner: &'a Arc<Inner>,
+    live: &'a LiveRef,
+    turn: u32,
+    model: Arc<str>,
+    /// The finished blocks of this answer.
+    blocks: Vec<Block>,
+    /// The block being written.
+    open: Option<Block>,
+    /// How many of `blocks` are on record (the first ones), once `repeating` is over.
+    recorded: usize,
+    /// Blocks on record from a stream that broke off; while they repeat nothing is shown.
+    before: Vec<Block>,
+    repeating: bool,
+    bytes: usize,
+    ids: HashSet<String>,
+    usage: Usage,
+    opaque: Option<Box<RawValue>>,
+}
+
+/// The turn is over; whatever the model says is not wanted.
+struct Stale;
+
+impl<'a> Writer<'a> {
+    fn new(inner: &'a Arc<Inner>, live: &'a LiveRef, turn: u32, model: Arc<str>) -> Writer<'a> {
+        Writer {
+            inner,
+            live,
+            turn,
+            model,
+            blocks: Vec::new(),
+            open: None,
+            recorded: 0,
+            before: Vec::new(),
+            repeating: false,
+            bytes: 0,
+            ids: HashSet::new(),
+            usage: Usage::default(),
+            opaque: None,
+        }
+    }
+
+    /// Reads the stream to its end. `None` if the turn ended meanwhile.
+    async fn read(
+        mut self,
+        mut stream: futures::stream::BoxStream<'static, Result<ModelEvent, ModelError>>,
+    ) -> Result<Option<ModelResponded>, ModelError> {
+        if let Ok(state) = self.live.lock().await.state() {
+            self.repeating = !state.shown.is_empty();
+            self.before.clone_from(&state.shown);
+        }
+        while let Some(event) = stream.next().await {
+            failpoint::hit("model.mid_stream");
+            let wanted = match event? {
+                ModelEvent::Text(text) => self.add(text, |open| matches!(open, Block::Text(_)), Block::Text).await?,
+                ModelEvent::Thinking(text) => {
+                    self.add(text, |open| matches!(open, Block::Thinking(_)), Block::Thinking).await?
+                }
+                ModelEvent::ToolUse { id, name } => self.begin_call(id, name).await?,
+                ModelEvent::Input(text) => {
+                    if !matches!(self.open, Some(Block::ToolUse(_))) {
+                        return Err(ModelError::transient("the model sent arguments of no call"));
+                    }
+                    self.more(text).await?
+                }
+                ModelEvent::Usage(usage) => {
+                    self.usage = usage;
+                    Ok(())
+                }
+                ModelEvent::Opaque(opaque) => {
+                    self.opaque = Some(opaque);
+                    Ok(())
+                }
+                ModelEvent::Stop => return Ok(self.finish().await.ok()),
+            };
+            if wanted.is_err() {
+                return Ok(None);
+            }
+        }
+        Err(ModelError::transient("the model's stream ended in the middle of its answer"))
+    }
+
+    async fn add(
+        &mut self,
+        text: String,
+        same: impl Fn(&Block) -> bool,
+        make: impl FnOnce(String) -> Block,
+    ) -> Result<Result<(), Stale>, ModelError> {
+        if text.is_empty() {
+            return Ok(Ok(()));
+        }
+        if self.open.as_ref().is_some_and(same) {
+            return self.more(text).await;
+        }
+        self.count(text.len())?;
+        Ok(self.begin(make(text)).await)
+    }
+
+    async fn begin_call(&mut self, id: String, name: String) -> Result<Result<(), Stale>, ModelError> {
+        self.count(id.len() + name.len())?;
+        // Each call of an answer has an id of its own, whatever the model says: results are matched by it.
+        let base = if id.is_empty() { format!("call_{}", self.ids.len() + 1) } else { id };
+        let mut unique = base.clone();
+        let mut n = 2;
+        while !self.ids.insert(unique.clone()) {
+            unique = format!("{base}~{n}");
+            n += 1;
+        }
+        let call = ToolUse { id: unique.into(), name: name.into(), input: String::new() };
+        Ok(self.begin(Block::ToolUse(call)).await)
+    }
+
+    fn count(&mut self, bytes: usize) -> Result<(), ModelError> {
+        self.bytes += bytes;
+        if self.bytes > limits::RESPONSE_BYTES {
+            return Err(ModelError::permanent(format!("the answer has more than {} bytes", limits::RESPONSE_BYTES)));
+        }
+        Ok(())
+    }
+
+    /// More of the open block.
+    async fn more(&mut self, text: String) -> Result<Result<(), Stale>, ModelError> {
+        self.count(text.len())?;
+        match &mut self.open {
+            Some(Block::Text(open) | Block::Thinking(open)) => open.push_str(&text),
+            Some(Block::ToolUse(call)) => call.input.push_str(&text),
+            None => {}
+        }
+        if self.repeating {
+            return Ok(Ok(()));
+        }
+        let mut guard = self.live.lock().await;
+        let Some(state) = self.current(&guard) else { return Ok(Err(Stale)) };
+        guard.add(&state, &text);
+        Ok(Ok(()))
+    }
+
+    /// A new block begins, which ends the open one and puts it on record.
+    async fn begin(&mut self, block: Block) -> Result<(), Stale> {
+        self.close();
+        self.record().await?;
+        self.open = Some(block.clone());
+        if self.repeating {
+            return Ok(());
+        }
+        let mut guard = self.live.lock().await;
+        let state = self.current(&guard).ok_or(Stale)?;
+        guard.begin(&state, block);
+        Ok(())
+    }
+
+    /// The open block is complete.
+    fn close(&mut self) {
+        let Some(block) = self.open.take() else { return };
+        self.blocks.push(block);
+        if self.repeating && self.before.get(self.blocks.len() - 1) != self.blocks.last() {
+            // It says something else this time: all of it is shown anew.
+            self.repeating = false;
+            self.recorded = 0;
+        }
+        if self.repeating {
+            self.recorded = self.blocks.len();
+            // All that was shown has been repeated; what comes now is new.
+            self.repeating = self.blocks.len() < self.before.len();
+        }
+    }
+
+    /// Puts finished blocks on record that are not yet.
+    async fn record(&mut self) -> Result<(), Stale> {
+        if self.repeating {
+            return Ok(());
+        }
+        while let Some(block) = self.blocks.get(self.recorded) {
+            let mut patience = Patience::default();
+            loop {
+                let mut guard = self.live.lock().await;
+                let loaded = self.inner.load(self.live, &mut guard).await;
+                if loaded.is_ok() {
+                    self.current(&guard).ok_or(Stale)?;
+                }
+                let make = |state: &State| Ok(Draft::new(state, now()).block_shown(block.clone()));
+                match self.inner.transact(self.live, &mut guard, Durability::Buffered, make).await {
+                    Ok(_) => break,
+                    Err(error) => {
+                        drop(guard);
+                        patience.wait(&error).await;
+                    }
+                }
+            }
+            self.recorded += 1;
+        }
+        Ok(())
+    }
+
+    async fn finish(mut self) -> Result<ModelResponded, Stale> {
+        self.close();
+        if self.repeating {
+            // It stopped earlier this time: what it repeated is not the end of what was shown.
+            self.repeating = false;
+            self.recorded = 0;
+        }
+        let open = self.live.lock().await.partial();
+        if let (Some(open), true) = (open, self.blocks.len() == self.recorded) {
+            // An earlier stream left a block open that this answer does not begin over.
+            self.blocks.push(open);
+            self.record().await?;
+            self.blocks.pop();
+            self.blocks.clear();
+            self.recorded = 0;
+        }
+        let blocks = self.blocks.split_off(self.recorded);
+        Ok(ModelResponded {
+            model: self.model,
+            shown: u32::try_from(self.recorded).unwrap_or(u32::MAX),
+            blocks,
+            usage: self.usage,
+            opaque: self.opaque,
+        })
+    }
+
+    /// The state, if the turn is still wanted.
+    fn current(&self, guard: &super::live::LiveState) -> Option<Arc<State>> {
+        guard.state().ok().filter(|state| state.status.is_active() && state.turns == self.turn)
+    }
+}

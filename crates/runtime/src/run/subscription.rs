@@ -1,0 +1,199 @@
+//! Following a session: a replay from the journal, then live, without a gap or a repeat (SPEC W2, R7).
+
+use std::{collections::VecDeque, sync::Arc};
+
+use countersign_core::{
+    journal::record::Entry,
+    refusal::{Code, Refusal},
+    wire::{
+        event::{Event, SessionEvent},
+        expand,
+    },
+};
+use tokio::sync::broadcast::{self, error::RecvError};
+
+use super::{
+    Inner,
+    live::{Batch, LiveRef, LiveState},
+    store_refusal,
+};
+
+/// Entries read from the store at once during a replay.
+const REPLAY_PAGE: usize = 128;
+
+/// One event, ready to be sent.
+#[derive(Clone, Debug)]
+pub struct Frame {
+    /// The JSON text.
+    pub json: Arc<str>,
+    /// Its `seq`; `None` for deltas.
+    pub seq: Option<u64>,
+}
+
+impl Frame {
+    pub(super) fn of(event: &SessionEvent) -> Frame {
+        // Events are plain data with string keys, which always serialise.
+        let json = serde_json::to_string(event).unwrap_or_default();
+        Frame { json: json.into(), seq: event.seq }
+    }
+}
+
+/// A session's events, in order, from a point on.
+///
+/// Memory is bounded: a follower that falls behind is brought up to date from the journal.
+pub struct Subscription {
+    inner: Arc<Inner>,
+    live: LiveRef,
+    receiver: broadcast::Receiver<Batch>,
+    ready: VecDeque<Frame>,
+    replay: Option<Replay>,
+    /// The last `seq` given.
+    seq: u64,
+}
+
+/// What is still to come from the journal before the live events.
+struct Replay {
+    /// Give what came after this `seq`.
+    after: u64,
+    /// The position read so far; `None` before the place of `after` is found.
+    pos: Option<u64>,
+    /// The last position to give.
+    until: u64,
+    /// The block that was being written when the subscription began.
+    writing: Vec<Frame>,
+}
+
+impl std::fmt::Debug for Subscription {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Subscription")
+            .field("session_id", &self.live.session_id)
+            .field("seq", &self.seq)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Subscription {
+    /// Begins under the session's lock, so that journal and live events meet exactly.
+    pub(super) fn new(
+        inner: &Arc<Inner>,
+        live: &LiveRef,
+        guard: &mut LiveState,
+        after: Option<u64>,
+    ) -> Result<Subscription, Refusal> {
+        let state = guard.state()?;
+        let last = state.cursor.seq;
+        let after = after.unwrap_or(last);
+        // One more than the last: the start of a block that was being written when the server stopped.
+        if after > last + 1 {
+            return Err(Refusal::new(Code::InvalidMessage, format!("after: the session's last event has seq {last}")));
+        }
+        let (receiver, writing) = guard.follow(&state);
+        let replay = Some(Replay { after, pos: None, until: state.pos, writing });
+        Ok(Subscription {
+            inner: inner.clone(),
+            live: live.clone(),
+            receiver,
+            ready: VecDeque::new(),
+            replay,
+            seq: after,
+        })
+    }
+
+    /// The session that is followed.
+    #[must_use]
+    pub fn session_id(&self) -> &Arc<str> {
+        &self.live.session_id
+    }
+
+    /// The next event. Dropping the future loses nothing.
+    ///
+    /// # Errors
+    /// `store_unavailable` if the journal cannot be read; call it again to try again.
+    /// `session_not_found` if the session was deleted.
+    pub async fn next(&mut self) -> Result<Frame, Refusal> {
+        loop {
+            if let Some(frame) = self.ready.pop_front() {
+                self.seq = frame.seq.unwrap_or(self.seq);
+                return Ok(frame);
+            }
+            if self.replay.is_some() {
+                self.replay_page().await?;
+                continue;
+            }
+            match self.receiver.recv().await {
+                Ok(batch) => self.ready.extend(batch.iter().cloned()),
+                Err(RecvError::Lagged(_)) => self.catch_up().await?,
+                Err(RecvError::Closed) => {
+                    return Err(Refusal::new(Code::SessionNotFound, "the session is gone"));
+                }
+            }
+        }
+    }
+
+    async fn catch_up(&mut self) -> Result<(), Refusal> {
+        let mut guard = self.live.lock().await;
+        self.inner.load(&self.live, &mut guard).await?;
+        let again = Subscription::new(&self.inner, &self.live, &mut guard, Some(self.seq))?;
+        drop(guard);
+        *self = again;
+        Ok(())
+    }
+
+    async fn replay_page(&mut self) -> Result<(), Refusal> {
+        let Some(replay) = &self.replay else { return Ok(()) };
+        let (after, until) = (replay.after, replay.until);
+        let from = match replay.pos {
+            Some(pos) => pos,
+            None => self.place_of(after, until).await?,
+        };
+        let mut pos = from;
+        if from < until {
+            let page = self.inner.store.read(&self.live.session_id, from, REPLAY_PAGE).await.map_err(store_refusal)?;
+            for entry in page.iter().filter(|entry| entry.pos <= until) {
+                pos = entry.pos;
+                self.expand_after(entry, after);
+            }
+            if pos == from {
+                return Err(Refusal::new(Code::SessionNotFound, "the session is gone"));
+            }
+        }
+        match &mut self.replay {
+            Some(replay) if pos < until => replay.pos = Some(pos),
+            _ => self.ready.extend(self.replay.take().map(|replay| replay.writing).unwrap_or_default()),
+        }
+        Ok(())
+    }
+
+    /// The events of an entry that came after `after`. If `after` lies inside a block, its start comes again.
+    fn expand_after(&mut self, entry: &Entry, after: u64) {
+        let mut seq = entry.cursor.seq;
+        let mut start: Option<Frame> = None;
+        for event in expand::expand(&self.live.session_id, entry) {
+            seq = event.seq.unwrap_or(seq);
+            // A delta stands or falls with the stop after it.
+            let due = event.seq.unwrap_or(seq + 1) > after;
+            if due {
+                self.ready.extend(start.take());
+                self.ready.push_back(Frame::of(&event));
+            } else {
+                start = matches!(event.event, Event::ContentBlockStart { .. }).then(|| Frame::of(&event));
+            }
+        }
+    }
+
+    /// The position before the entry that holds the event after `after`.
+    async fn place_of(&self, after: u64, until: u64) -> Result<u64, Refusal> {
+        // The last entry that began at or before `after`, by bisection: `seq` grows with the position.
+        let (mut low, mut high) = (0, until);
+        while low < high {
+            let middle = low + (high - low).div_ceil(2);
+            let page = self.inner.store.read(&self.live.session_id, middle - 1, 1).await.map_err(store_refusal)?;
+            if page.first().is_some_and(|entry| entry.cursor.seq <= after) {
+                low = middle;
+            } else {
+                high = middle - 1;
+            }
+        }
+        Ok(low.saturating_sub(1))
+    }
+}

@@ -1,0 +1,433 @@
+//! What can be read: sessions, the inbox of approvals, history, state, agents.
+
+use std::sync::Arc;
+
+use countersign_core::{
+    approval::{
+        decision::Decision,
+        key::{approval_key, parse_approval_key},
+        resolve::{self, Principal, rfc3339},
+    },
+    journal::{
+        graph,
+        record::{Block, Entry, Record, Usage},
+        state::{State, Status},
+    },
+    locale::Locale,
+    refusal::{Code, Refusal},
+    wire::{
+        client::check_session_id,
+        event::{ApprovalRequest, Resolution},
+        expand,
+        history::{HistoryMessage, history},
+    },
+};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::json;
+
+use super::{Inner, Outcome, Runtime, owned, store_refusal, visible};
+use crate::store::{InterruptionFilter, InterruptionRow, Page, SessionFilter, Summary, Visible};
+
+/// How many entries are read from the store at once.
+pub(crate) const READ_PAGE: usize = 512;
+
+/// A session, as lists show it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct SessionView {
+    /// Its id.
+    pub session_id: Arc<str>,
+    /// The agent that answers.
+    pub agent: Arc<str>,
+    /// Who it belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subject: Option<Arc<str>>,
+    /// The beginning of its first message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<Arc<str>>,
+    /// What it is doing.
+    pub status: Status,
+    /// When it was made (RFC 3339).
+    pub created_at: String,
+    /// When it last changed (RFC 3339).
+    pub updated_at: String,
+    /// The approval keys that wait.
+    pub pending: Vec<String>,
+}
+
+impl SessionView {
+    pub(crate) fn of(summary: &Summary) -> SessionView {
+        SessionView {
+            session_id: summary.session_id.clone(),
+            agent: summary.agent.clone(),
+            subject: summary.subject.clone(),
+            title: summary.title.clone(),
+            status: summary.status,
+            created_at: rfc3339(summary.created_at),
+            updated_at: rfc3339(summary.updated_at),
+            pending: summary.pending.iter().map(|n| approval_key(&summary.session_id, *n)).collect(),
+        }
+    }
+}
+
+/// An interruption in the inbox: the block that asked, and how it ended.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ApprovalView {
+    /// The session.
+    pub session_id: Arc<str>,
+    /// `waiting` or `resolved`.
+    pub status: ApprovalStatus,
+    /// What was asked.
+    #[serde(flatten)]
+    pub request: ApprovalRequest,
+    /// When it was asked (RFC 3339).
+    pub created_at: String,
+    /// How it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resolution: Option<Resolution>,
+    /// When it ended (RFC 3339).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resolved_at: Option<String>,
+    /// Who ended it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<Arc<str>>,
+    /// What was decided.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decisions: Option<Vec<Decision>>,
+}
+
+/// Whether an interruption waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, serde::Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ApprovalStatus {
+    /// It waits.
+    Waiting,
+    /// It is over.
+    Resolved,
+}
+
+/// Which approvals to list; all that match, newest first.
+#[derive(Clone, Debug, Default)]
+pub struct ApprovalQuery {
+    /// Waiting or resolved.
+    pub status: Option<ApprovalStatus>,
+    /// The role that decides.
+    pub role: Option<String>,
+    /// The agent that asks.
+    pub agent: Option<String>,
+    /// A tool it asks about.
+    pub tool: Option<String>,
+    /// The session.
+    pub session_id: Option<String>,
+    /// The end of the page before.
+    pub cursor: Option<String>,
+    /// Rows a page.
+    pub limit: usize,
+}
+
+/// An agent, as clients see it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct AgentView {
+    /// Its name.
+    pub name: Arc<str>,
+    /// What it is for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<Arc<str>>,
+    /// The configured name of its model.
+    pub model: Arc<str>,
+    /// Its tools.
+    pub tools: Vec<Arc<str>>,
+    /// Most model calls in one turn.
+    pub max_turns: u32,
+}
+
+/// The state of a session, for programs and people who look inside.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct StateView {
+    /// The session.
+    #[serde(flatten)]
+    pub session: SessionView,
+    /// The language of the server's own texts.
+    pub locale: Locale,
+    /// The node of the agent loop it stands at.
+    pub node: String,
+    /// The `seq` of the last event.
+    pub seq: u64,
+    /// Turns so far.
+    pub turns: u32,
+    /// Model calls of the current turn.
+    pub turn_calls: u32,
+    /// Tokens so far.
+    pub usage: Usage,
+    /// What waits.
+    pub interruptions: Vec<ApprovalRequest>,
+}
+
+/// A page of a list.
+#[derive(Clone, Debug)]
+pub struct ListPage<T> {
+    /// The rows.
+    pub rows: Vec<T>,
+    /// The cursor of the next page, if there is one.
+    pub next_cursor: Option<String>,
+}
+
+impl Runtime {
+    /// The agents, in the order they were added.
+    #[must_use]
+    pub fn agents(&self) -> Vec<AgentView> {
+        let agents = &self.inner.agents;
+        let ready = agents.names.iter().filter_map(|name| agents.get(name));
+        ready
+            .map(|ready| AgentView {
+                name: ready.agent.name.clone(),
+                description: ready.agent.description.clone(),
+                model: ready.agent.model_name.clone(),
+                tools: ready.specs.iter().map(|spec| spec.name.clone()).collect(),
+                max_turns: ready.agent.max_turns,
+            })
+            .collect()
+    }
+
+    /// The session's state.
+    ///
+    /// # Errors
+    /// `session_not_found`, `store_unavailable`.
+    pub async fn state(&self, by: &Principal, session_id: &str) -> Result<StateView, Refusal> {
+        let state = self.read_state(by, session_id).await?;
+        Ok(StateView {
+            session: SessionView::of(&Summary::of(&state)),
+            locale: state.locale,
+            node: graph::position(&state).name().to_owned(),
+            seq: state.cursor.seq,
+            turns: state.turns,
+            turn_calls: state.turn_calls,
+            usage: state.usage,
+            interruptions: Inner::interruptions(&state),
+        })
+    }
+
+    /// The session, as lists show it.
+    ///
+    /// # Errors
+    /// `session_not_found`, `store_unavailable`.
+    pub async fn session(&self, by: &Principal, session_id: &str) -> Result<SessionView, Refusal> {
+        self.read_state(by, session_id).await.map(|state| SessionView::of(&Summary::of(&state)))
+    }
+
+    /// The sessions `by` may see, most recently used first.
+    ///
+    /// # Errors
+    /// `invalid_message` (bad cursor), `store_unavailable`.
+    pub async fn sessions(
+        &self,
+        by: &Principal,
+        status: Option<Status>,
+        agent: Option<String>,
+        cursor: Option<String>,
+        limit: usize,
+    ) -> Result<ListPage<SessionView>, Refusal> {
+        let filter = SessionFilter { status, agent, visible_to: visible_to(by) };
+        let paged = self.inner.store.sessions(filter, Page { cursor, limit }).await.map_err(store_refusal)?;
+        Ok(ListPage { rows: paged.rows.iter().map(SessionView::of).collect(), next_cursor: paged.next })
+    }
+
+    /// The interruptions `by` may see, newest first.
+    ///
+    /// # Errors
+    /// `invalid_message` (bad cursor), `store_unavailable`.
+    pub async fn approvals(&self, by: &Principal, query: ApprovalQuery) -> Result<ListPage<ApprovalView>, Refusal> {
+        let filter = InterruptionFilter {
+            waiting: query.status.map(|status| status == ApprovalStatus::Waiting),
+            role: query.role,
+            agent: query.agent,
+            tool: query.tool,
+            session_id: query.session_id,
+            visible_to: visible_to(by),
+        };
+        let page = Page { cursor: query.cursor, limit: query.limit };
+        let paged = self.inner.store.interruptions(filter, page).await.map_err(store_refusal)?;
+        let mut rows = Vec::with_capacity(paged.rows.len());
+        for row in &paged.rows {
+            // A session deleted since the page was read is no error of the page.
+            rows.extend(self.inner.approval_view(row).await?);
+        }
+        Ok(ListPage { rows, next_cursor: paged.next })
+    }
+
+    /// One interruption.
+    ///
+    /// # Errors
+    /// `approval_not_found`, `store_unavailable`.
+    pub async fn approval(&self, by: &Principal, key: &str) -> Result<ApprovalView, Refusal> {
+        let not_found = || resolve::not_found(key);
+        let (session_id, n) = parse_approval_key(key).ok_or_else(not_found)?;
+        check_session_id(session_id).map_err(|_| not_found())?;
+        self.read_state(by, session_id)
+            .await
+            .map_err(|e| if e.code == Code::SessionNotFound { not_found() } else { e })?;
+        let row = self.inner.store.interruption(session_id, n).await.map_err(store_refusal)?;
+        let view = match row {
+            Some(row) => self.inner.approval_view(&row).await?,
+            None => None,
+        };
+        view.ok_or_else(not_found)
+    }
+
+    /// The whole history of the session, oldest first.
+    ///
+    /// # Errors
+    /// `session_not_found`, `store_unavailable`.
+    pub async fn history(&self, by: &Principal, session_id: &str) -> Result<Vec<HistoryMessage>, Refusal> {
+        self.read_state(by, session_id).await?;
+        let entries = self.inner.entries(session_id).await?;
+        Ok(history(session_id, entries.iter().map(|entry| &**entry)))
+    }
+
+    /// Deletes a session: what runs is stopped, and everything of it is gone.
+    ///
+    /// # Errors
+    /// `session_not_found`, `store_unavailable`.
+    pub async fn delete_session(&self, by: &Principal, session_id: &str) -> Result<(), Refusal> {
+        check_session_id(session_id)?;
+        let live = self.inner.live(&Arc::from(session_id));
+        let mut guard = live.lock().await;
+        let state = self.inner.load(&live, &mut guard).await?;
+        owned(by, &state)?;
+        self.inner.store.delete(session_id).await.map_err(store_refusal)?;
+        guard.forget();
+        live.wake();
+        Ok(())
+    }
+
+    /// Whether the store can be written to.
+    ///
+    /// # Errors
+    /// `store_unavailable`.
+    pub async fn ready(&self) -> Result<(), Refusal> {
+        self.inner.store.check().await.map_err(store_refusal)
+    }
+
+    async fn read_state(&self, by: &Principal, session_id: &str) -> Result<Arc<State>, Refusal> {
+        check_session_id(session_id)?;
+        let live = self.inner.live(&Arc::from(session_id));
+        let mut guard = live.lock().await;
+        let state = self.inner.load(&live, &mut guard).await?;
+        visible(by, &state).map(|()| state)
+    }
+}
+
+fn visible_to(by: &Principal) -> Option<Visible> {
+    if by.trusted {
+        return None;
+    }
+    let roles = by.roles.iter().filter(|role| *role != "user").cloned().collect();
+    Some(Visible { subject: by.subject.as_deref().map(str::to_owned), roles })
+}
+
+impl Inner {
+    /// All entries of a session, oldest first.
+    pub(crate) async fn entries(&self, session_id: &str) -> Result<Vec<Arc<Entry>>, Refusal> {
+        let mut entries: Vec<Arc<Entry>> = Vec::new();
+        loop {
+            let after = entries.last().map_or(0, |entry| entry.pos);
+            let page = self.store.read(session_id, after, READ_PAGE).await.map_err(store_refusal)?;
+            let last = page.len() < READ_PAGE;
+            entries.extend(page);
+            if last {
+                return Ok(entries);
+            }
+        }
+    }
+
+    async fn entry(&self, session_id: &str, pos: u64) -> Result<Option<Arc<Entry>>, Refusal> {
+        let page = self.store.read(session_id, pos.saturating_sub(1), 1).await.map_err(store_refusal)?;
+        Ok(page.into_iter().next().filter(|entry| entry.pos == pos))
+    }
+
+    /// The inbox's view of a row; `None` if its session is gone.
+    async fn approval_view(&self, row: &InterruptionRow) -> Result<Option<ApprovalView>, Refusal> {
+        let Some(asked) = self.entry(&row.session_id, row.asked_pos).await? else { return Ok(None) };
+        let Record::Interrupted(asked) = &asked.record else { return Ok(None) };
+        let (by, decisions) = match row.resolved_pos {
+            Some(pos) => self.ended_by(&row.session_id, pos).await?,
+            None => (None, None),
+        };
+        Ok(Some(ApprovalView {
+            session_id: row.session_id.clone(),
+            status: if row.resolution.is_some() { ApprovalStatus::Resolved } else { ApprovalStatus::Waiting },
+            request: expand::approval_request(&row.session_id, asked),
+            created_at: rfc3339(row.asked_at),
+            resolution: row.resolution,
+            resolved_at: row.resolved_at.map(rfc3339),
+            by,
+            decisions,
+        }))
+    }
+
+    async fn ended_by(&self, session_id: &str, pos: u64) -> Result<(Option<Arc<str>>, Option<Vec<Decision>>), Refusal> {
+        let entry = self.entry(session_id, pos).await?;
+        Ok(match entry.as_deref().map(|entry| &entry.record) {
+            Some(Record::Decided(decided)) => (decided.by.clone(), Some(decided.decisions.clone())),
+            Some(Record::Withdrawn { by, .. }) => (by.clone(), None),
+            _ => (None, None),
+        })
+    }
+
+    /// Who was first (SPEC W5: `details: {resolution, decisions, by, at}`).
+    pub(crate) async fn resolved_refusal(&self, row: &InterruptionRow) -> Result<Refusal, Refusal> {
+        let (by, decisions) = match row.resolved_pos {
+            Some(pos) => self.ended_by(&row.session_id, pos).await?,
+            None => (None, None),
+        };
+        let mut details = json!({ "resolution": row.resolution, "by": by, "at": row.resolved_at.map(rfc3339) });
+        if let Some(decisions) = decisions {
+            details["decisions"] = json!(decisions);
+        }
+        let key = approval_key(&row.session_id, row.n);
+        Ok(Refusal::new(Code::ApprovalAlreadyResolved, format!("{key:?} is already resolved")).with_details(details))
+    }
+
+    /// Where the session stands, with the text of its latest answer.
+    pub(crate) async fn outcome(&self, state: &State) -> Result<Outcome, Refusal> {
+        let (mut text, mut error) = (String::new(), None);
+        if state.answer_pos > 0 && state.turn_calls > 0 {
+            // Blocks that were shown early stand right before their answer; there are rarely any.
+            let entry = self.entry(&state.session_id, state.answer_pos).await?;
+            if let Some(Record::ModelResponded(answer)) = entry.as_deref().map(|entry| &entry.record) {
+                let shown = u64::from(answer.shown);
+                if shown > 0 {
+                    let from = state.answer_pos.saturating_sub(shown + 1);
+                    let limit = usize::try_from(shown).unwrap_or(usize::MAX);
+                    let early = self.store.read(&state.session_id, from, limit).await.map_err(store_refusal)?;
+                    for entry in &early {
+                        if let Record::BlockShown(Block::Text(part)) = &entry.record {
+                            text.push_str(part);
+                        }
+                    }
+                }
+                for block in &answer.blocks {
+                    if let Block::Text(part) = block {
+                        text.push_str(part);
+                    }
+                }
+            }
+        }
+        if state.status == Status::Failed
+            && let Some(entry) = self.entry(&state.session_id, state.pos).await?
+        {
+            error = expand::expand(&state.session_id, &entry).into_iter().rev().find_map(|event| match event.event {
+                countersign_core::wire::event::Event::RunStatus { error, .. } => error,
+                _ => None,
+            });
+        }
+        Ok(Outcome {
+            session_id: state.session_id.clone(),
+            status: state.status,
+            text,
+            pending: state.pending_keys(),
+            interruptions: Inner::interruptions(state),
+            error,
+        })
+    }
+}

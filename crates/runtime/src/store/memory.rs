@@ -1,0 +1,277 @@
+//! A store that forgets everything when the process ends: for tests, demos and throw-away agents.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, hash_map},
+    hash::{BuildHasher, RandomState},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use countersign_core::journal::{
+    record::{Entry, Millis},
+    state::{State, Status},
+};
+use futures::{FutureExt as _, future, future::BoxFuture};
+
+use super::{
+    Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, SessionFilter, Store, StoreError, Summary,
+    index::{self, Change, Claimant},
+    page::{self, Row as _},
+};
+
+const SHARDS: usize = 64;
+
+/// Keeps journals in memory, as they are: nothing is serialised. Every future is ready at once.
+pub struct MemoryStore {
+    hasher: RandomState,
+    shards: Box<[Mutex<Shard>]>,
+    /// What waits with a deadline. Locked after a shard, never before one.
+    due: Mutex<BTreeSet<(Millis, Arc<str>, u32)>>,
+}
+
+type Shard = HashMap<Arc<str>, Session>;
+
+struct Session {
+    entries: Vec<Arc<Entry>>,
+    /// The state after the last entry: summary and snapshot at once.
+    state: Arc<State>,
+    interruptions: BTreeMap<u32, Arc<InterruptionRow>>,
+    requests: HashMap<Box<str>, Claimant>,
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        MemoryStore::new()
+    }
+}
+
+impl std::fmt::Debug for MemoryStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MemoryStore").finish_non_exhaustive()
+    }
+}
+
+/// Nothing panics while it holds a lock, and every change is made after the last check.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn ready<'a, T: Send + 'a>(value: T) -> BoxFuture<'a, T> {
+    future::ready(value).boxed()
+}
+
+impl MemoryStore {
+    /// An empty store.
+    #[must_use]
+    pub fn new() -> MemoryStore {
+        MemoryStore {
+            hasher: RandomState::new(),
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            due: Mutex::default(),
+        }
+    }
+
+    fn shard(&self, session_id: &str) -> MutexGuard<'_, Shard> {
+        // The low bits choose the shard.
+        #[expect(clippy::cast_possible_truncation, reason = "only the low bits count")]
+        let at = self.hasher.hash_one(session_id) as usize % SHARDS;
+        lock(&self.shards[at])
+    }
+
+    fn append_now(&self, append: Append) -> Result<(), StoreError> {
+        index::check(&append)?;
+        let Append { session_id, expected, entries, state, .. } = append;
+        let claims = index::claims(&entries);
+        let mut shard = self.shard(&session_id);
+        let session = match shard.entry(session_id) {
+            hash_map::Entry::Vacant(vacant) => {
+                if expected != 0 {
+                    return Err(StoreError::Conflict);
+                }
+                index::admit(&claims, |_| Ok(None))?;
+                vacant.insert(Session {
+                    entries: Vec::new(),
+                    state: state.clone(),
+                    interruptions: BTreeMap::new(),
+                    requests: HashMap::new(),
+                })
+            }
+            hash_map::Entry::Occupied(occupied) => {
+                let session = occupied.into_mut();
+                if session.entries.len() as u64 != expected {
+                    return Err(StoreError::Conflict);
+                }
+                index::admit(&claims, |id| Ok(session.requests.get(id).copied()))?;
+                session
+            }
+        };
+        for claim in claims {
+            session.requests.insert(claim.request_id.into(), claim.by);
+        }
+        for change in index::changes(&state, &entries) {
+            self.change(session, change);
+        }
+        session.entries.extend(entries);
+        session.state = state;
+        Ok(())
+    }
+
+    fn change(&self, session: &mut Session, change: Change) {
+        match change {
+            Change::Asked(row) => {
+                if let Some(at) = row.expires_at {
+                    lock(&self.due).insert((at, row.session_id.clone(), row.n));
+                }
+                session.interruptions.insert(row.n, Arc::new(row));
+            }
+            Change::Resolved { n, resolution, at, pos } => {
+                let Some(row) = session.interruptions.get_mut(&n).filter(|row| row.resolution.is_none()) else {
+                    return;
+                };
+                if let Some(at) = row.expires_at {
+                    lock(&self.due).remove(&(at, row.session_id.clone(), n));
+                }
+                let row = Arc::make_mut(row);
+                row.resolution = Some(resolution);
+                row.resolved_at = Some(at);
+                row.resolved_pos = Some(pos);
+            }
+        }
+    }
+
+    fn delete_now(&self, session_id: &str) -> bool {
+        let mut shard = self.shard(session_id);
+        let Some(session) = shard.remove(session_id) else { return false };
+        let mut due = lock(&self.due);
+        for row in session.interruptions.into_values() {
+            if let (Some(at), None) = (row.expires_at, row.resolution) {
+                due.remove(&(at, row.session_id.clone(), row.n));
+            }
+        }
+        true
+    }
+
+    fn list_interruptions(
+        &self,
+        filter: &InterruptionFilter,
+        page: &Page,
+    ) -> Result<Paged<InterruptionRow>, StoreError> {
+        let start = page::start::<InterruptionRow>(page)?;
+        let mut found: Vec<Arc<InterruptionRow>> = Vec::new();
+        let take = |found: &mut Vec<_>, session: &Session| {
+            let matching = session.interruptions.values().filter(|row| filter.matches(row));
+            found.extend(matching.filter(|row| start.as_ref().is_none_or(|start| row.key() < *start)).cloned());
+        };
+        match &filter.session_id {
+            Some(id) => {
+                if let Some(session) = self.shard(id).get(&**id) {
+                    take(&mut found, session);
+                }
+            }
+            None => {
+                for shard in &self.shards {
+                    lock(shard).values().for_each(|session| take(&mut found, session));
+                }
+            }
+        }
+        newest(&mut found, page::limit(page), |row| (row.asked_at, row.session_id.clone(), row.n));
+        Ok(page::cut(found.iter().map(|row| InterruptionRow::clone(row)).collect(), page))
+    }
+
+    fn list_sessions(&self, filter: &SessionFilter, page: &Page) -> Result<Paged<Summary>, StoreError> {
+        let start = page::start::<Summary>(page)?;
+        let mut found: Vec<Arc<State>> = Vec::new();
+        for shard in &self.shards {
+            let shard = lock(shard);
+            let states = shard.values().map(|session| &session.state).filter(|state| {
+                start
+                    .as_ref()
+                    .is_none_or(|start| (state.updated_at, &*state.session_id) < (start.at, &*start.session_id))
+                    && filter.matches(state.status, &state.agent, state.subject.as_deref(), |role| {
+                        state.reviewers.contains(role)
+                    })
+            });
+            found.extend(states.cloned());
+        }
+        newest(&mut found, page::limit(page), |state| (state.updated_at, state.session_id.clone()));
+        Ok(page::cut(found.iter().map(|state| Summary::of(state)).collect(), page))
+    }
+}
+
+/// Keeps the `limit + 1` rows with the largest keys, largest first.
+fn newest<T, K: Ord>(rows: &mut Vec<T>, limit: usize, key: impl Fn(&T) -> K) {
+    if let Some(kept) = limit.checked_add(1)
+        && kept < rows.len()
+    {
+        rows.select_nth_unstable_by(limit, |a, b| key(b).cmp(&key(a)));
+        rows.truncate(kept);
+    }
+    rows.sort_unstable_by_key(|row| std::cmp::Reverse(key(row)));
+}
+
+impl Store for MemoryStore {
+    fn append(&self, append: Append) -> BoxFuture<'_, Result<(), StoreError>> {
+        ready(self.append_now(append))
+    }
+
+    fn head(&self, session_id: &str) -> BoxFuture<'_, Result<Option<Head>, StoreError>> {
+        let head = self
+            .shard(session_id)
+            .get(session_id)
+            .map(|session| Head { pos: session.entries.len() as u64, snapshot: Some(session.state.clone()) });
+        ready(Ok(head))
+    }
+
+    fn read(&self, session_id: &str, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, StoreError>> {
+        let shard = self.shard(session_id);
+        let entries = shard.get(session_id).map_or(&[][..], |session| &session.entries);
+        let after = usize::try_from(after).unwrap_or(usize::MAX).min(entries.len());
+        let entries = entries[after..].iter().take(limit).cloned().collect();
+        ready(Ok(entries))
+    }
+
+    fn has_request(&self, session_id: &str, request_id: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
+        let found = self.shard(session_id).get(session_id).is_some_and(|s| s.requests.contains_key(request_id));
+        ready(Ok(found))
+    }
+
+    fn interruption(&self, session_id: &str, n: u32) -> BoxFuture<'_, Result<Option<InterruptionRow>, StoreError>> {
+        let row = self.shard(session_id).get(session_id).and_then(|s| s.interruptions.get(&n).cloned());
+        ready(Ok(row.map(Arc::unwrap_or_clone)))
+    }
+
+    fn interruptions(
+        &self,
+        filter: InterruptionFilter,
+        page: Page,
+    ) -> BoxFuture<'_, Result<Paged<InterruptionRow>, StoreError>> {
+        ready(self.list_interruptions(&filter, &page))
+    }
+
+    fn sessions(&self, filter: SessionFilter, page: Page) -> BoxFuture<'_, Result<Paged<Summary>, StoreError>> {
+        ready(self.list_sessions(&filter, &page))
+    }
+
+    fn due(&self, now: Millis, limit: usize) -> BoxFuture<'_, Result<Vec<Due>, StoreError>> {
+        let due = lock(&self.due);
+        let rows = due.iter().take_while(|(at, ..)| *at <= now).take(limit);
+        ready(Ok(rows.map(|(_, session_id, n)| (session_id.clone(), *n)).collect()))
+    }
+
+    fn running(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
+        let mut running: Vec<Arc<str>> = Vec::new();
+        for shard in &self.shards {
+            let shard = lock(shard);
+            running.extend(shard.iter().filter(|(_, s)| s.state.status == Status::Running).map(|(id, _)| id.clone()));
+        }
+        running.sort_unstable();
+        ready(Ok(running))
+    }
+
+    fn delete(&self, session_id: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
+        ready(Ok(self.delete_now(session_id)))
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        ready(Ok(()))
+    }
+}

@@ -1,0 +1,163 @@
+//! Pages of lists: their order and their cursors, the same for every store.
+//!
+//! A list is ordered by a time, then by the session's id, then by a number, all descending; a cursor is
+//! the key of the last row of its page. So rows that come or go between two pages never shift others.
+
+use countersign_core::journal::record::Millis;
+
+use super::{InterruptionFilter, InterruptionRow, Page, Paged, SessionFilter, StoreError, Summary, Visible};
+
+/// The place of a row in its list.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key {
+    /// When it was asked, or used last.
+    pub at: Millis,
+    /// The session.
+    pub session_id: String,
+    /// The interruption's number; 0 in lists of sessions.
+    pub n: u32,
+}
+
+/// A row of a list.
+pub trait Row {
+    /// What its cursors begin with.
+    const LIST: &'static str;
+    /// Its place.
+    fn key(&self) -> Key;
+}
+
+impl Row for InterruptionRow {
+    const LIST: &'static str = "i";
+    fn key(&self) -> Key {
+        Key { at: self.asked_at, session_id: self.session_id.to_string(), n: self.n }
+    }
+}
+
+impl Row for Summary {
+    const LIST: &'static str = "s";
+    fn key(&self) -> Key {
+        Key { at: self.updated_at, session_id: self.session_id.to_string(), n: 0 }
+    }
+}
+
+/// Where the page begins: after this key.
+///
+/// # Errors
+/// [`StoreError::BadCursor`].
+pub fn start<T: Row>(page: &Page) -> Result<Option<Key>, StoreError> {
+    let Some(cursor) = &page.cursor else { return Ok(None) };
+    let mut parts = cursor.splitn(4, '.');
+    let mut next = || parts.next().ok_or(StoreError::BadCursor);
+    if next()? != T::LIST {
+        return Err(StoreError::BadCursor);
+    }
+    let at = next()?.parse().map_err(|_| StoreError::BadCursor)?;
+    let n = next()?.parse().map_err(|_| StoreError::BadCursor)?;
+    let key = Key { at, session_id: next()?.to_owned(), n };
+    // One spelling for each key: what no page returned is refused.
+    if write::<T>(&key) == *cursor { Ok(Some(key)) } else { Err(StoreError::BadCursor) }
+}
+
+fn write<T: Row>(key: &Key) -> String {
+    format!("{}.{}.{}.{}", T::LIST, key.at, key.n, key.session_id)
+}
+
+/// How many rows the page has at most, and one more to know whether there is another page.
+#[must_use]
+pub fn limit(page: &Page) -> usize {
+    page.limit.max(1)
+}
+
+/// Makes the page of rows that are in order, up to one more than fit.
+#[must_use]
+pub fn cut<T: Row>(mut rows: Vec<T>, page: &Page) -> Paged<T> {
+    let limit = limit(page);
+    let more = rows.len() > limit;
+    rows.truncate(limit);
+    let next = if more { rows.last().map(|row| write::<T>(&row.key())) } else { None };
+    Paged { rows, next }
+}
+
+impl InterruptionFilter {
+    /// Whether a row matches.
+    #[must_use]
+    pub fn matches(&self, row: &InterruptionRow) -> bool {
+        let InterruptionFilter { waiting, role, agent, tool, session_id, visible_to } = self;
+        waiting.is_none_or(|waiting| waiting == row.resolution.is_none())
+            && role.as_ref().is_none_or(|role| row.role.as_ref() == Some(role))
+            && agent.as_ref().is_none_or(|agent| **agent == *row.agent)
+            && tool.as_ref().is_none_or(|tool| row.tools.iter().any(|t| **t == **tool))
+            && session_id.as_ref().is_none_or(|id| **id == *row.session_id)
+            && visible_to.as_ref().is_none_or(|who| {
+                who.owns(row.subject.as_deref())
+                    || row.role.as_ref().is_some_and(|role| who.reviewing().any(|held| held == role))
+            })
+    }
+}
+
+impl SessionFilter {
+    /// Whether a session with this summary, whose reviewers `asked` knows, matches.
+    #[must_use]
+    pub fn matches(
+        &self,
+        status: countersign_core::journal::state::Status,
+        agent: &str,
+        subject: Option<&str>,
+        asked: impl Fn(&str) -> bool,
+    ) -> bool {
+        let SessionFilter { status: wanted, agent: named, visible_to } = self;
+        wanted.is_none_or(|wanted| wanted == status)
+            && named.as_ref().is_none_or(|named| named == agent)
+            && visible_to.as_ref().is_none_or(|who| who.owns(subject) || who.reviewing().any(|role| asked(role)))
+    }
+}
+
+impl Visible {
+    /// Whether a session of this subject is its own. Nobody's session is nobody's own.
+    #[must_use]
+    pub fn owns(&self, subject: Option<&str>) -> bool {
+        self.subject.is_some() && self.subject.as_deref() == subject
+    }
+
+    /// The roles that let it see other people's sessions: `user` does not (SPEC P1).
+    pub fn reviewing(&self) -> impl Iterator<Item = &String> {
+        self.roles.iter().filter(|role| *role != "user")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(cursor: &str) -> Page {
+        Page { cursor: Some(cursor.to_owned()), limit: 1 }
+    }
+
+    #[test]
+    fn r9_a_cursor_that_no_page_returned_is_refused() {
+        for bad in [
+            "",
+            "x",
+            "i",
+            "i.1",
+            "i.1.2",
+            "s.1.2.a",
+            "i.+1.2.a",
+            "i.01.2.a",
+            "i.1.-2.a",
+            "i.99999999999999999999.1.a",
+            "i.1.5000000000.a",
+            "i. 1.2.a",
+        ] {
+            assert!(matches!(start::<InterruptionRow>(&at(bad)), Err(StoreError::BadCursor)), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_cursor_reads_back_whatever_the_session_is_called() {
+        for session_id in ["a", "a.b-c_1", "", "ü\u{0}.", "i.1.2.3"] {
+            let key = Key { at: -5, session_id: session_id.to_owned(), n: u32::MAX };
+            assert_eq!(start::<InterruptionRow>(&at(&write::<InterruptionRow>(&key))).expect("cursor"), Some(key));
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! What one append or deletion does to the tables.
+
+use std::sync::Arc;
+
+use rusqlite::{Connection, params};
+
+use super::{
+    super::{
+        Append, Durability, InterruptionRow, StoreError, Summary,
+        index::{self, Change, Claim, Claimant},
+    },
+    schema::key,
+    statement::{find, resolution_name, run},
+};
+
+/// An append with its texts made, so that the writer only writes.
+#[derive(Debug)]
+pub(super) struct Write {
+    session_id: Arc<str>,
+    expected: u64,
+    bodies: Vec<String>,
+    summary: Summary,
+    pending: String,
+    snapshot: Option<String>,
+    claims: Vec<(Box<str>, Claimant)>,
+    changes: Vec<Indexed>,
+    pub(super) durability: Durability,
+}
+
+#[derive(Debug)]
+struct Indexed {
+    change: Change,
+    tools: String,
+}
+
+impl Write {
+    /// Serialises an append.
+    pub(super) fn of(append: &Append) -> Result<Write, StoreError> {
+        index::check(append)?;
+        let Append { session_id, expected, entries, state, snapshot, durability } = append;
+        let changes = index::changes(state, entries).into_iter().map(|change| {
+            let tools = if let Change::Asked(row) = &change { json(&row.tools)? } else { String::new() };
+            Ok(Indexed { change, tools })
+        });
+        let summary = Summary::of(state);
+        Ok(Write {
+            session_id: session_id.clone(),
+            expected: *expected,
+            bodies: entries.iter().map(json).collect::<Result<_, _>>()?,
+            pending: json(&summary.pending)?,
+            summary,
+            snapshot: if *snapshot { Some(json(state)?) } else { None },
+            claims: index::claims(entries).into_iter().map(|claim| (claim.request_id.into(), claim.by)).collect(),
+            changes: changes.collect::<Result<_, StoreError>>()?,
+            durability: *durability,
+        })
+    }
+
+    /// About how much it writes, in bytes.
+    pub(super) fn size(&self) -> usize {
+        self.bodies.iter().chain(&self.snapshot).map(String::len).sum()
+    }
+
+    /// Writes it. After an error some of it may be written: the caller rolls back.
+    pub(super) fn apply(&self, conn: &Connection) -> Result<(), StoreError> {
+        let session = self.check(conn)?;
+        let Summary { agent, subject, title, status, created_at, updated_at, .. } = &self.summary;
+        let (last, status) = (self.last()?, status.name());
+        let session = match session {
+            Some(session) => {
+                let values = params![session, last, agent, title, status, updated_at, self.pending];
+                run(
+                    conn,
+                    "UPDATE sessions SET pos = ?2, agent = ?3, title = ?4, status = ?5, updated_at = ?6, pending = ?7
+                     WHERE row = ?1",
+                    values,
+                )?;
+                session
+            }
+            None => {
+                let id = &self.session_id;
+                let values = params![id, last, agent, subject, title, status, created_at, updated_at, self.pending];
+                run(
+                    conn,
+                    "INSERT INTO sessions (id, pos, agent, subject, title, status, created_at, updated_at, pending)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+                    values,
+                )?;
+                conn.last_insert_rowid()
+            }
+        };
+        for (body, pos) in self.bodies.iter().zip(self.expected + 1..) {
+            run(conn, "INSERT INTO entries (key, body) VALUES (?1, ?2)", params![key(session, pos)?, body])?;
+        }
+        if let Some(snapshot) = &self.snapshot {
+            run(conn, "INSERT OR REPLACE INTO snapshots (session, body) VALUES (?1, ?2)", params![session, snapshot])?;
+        }
+        for (request_id, by) in &self.claims {
+            let values = params![session, request_id, *by == Claimant::Queued];
+            run(conn, "INSERT OR REPLACE INTO requests (session, id, queued) VALUES (?1, ?2, ?3)", values)?;
+        }
+        self.changes.iter().try_for_each(|indexed| indexed.apply(conn, session))
+    }
+
+    /// The session's number, if it is where it is expected and the request ids are new.
+    fn check(&self, conn: &Connection) -> Result<Option<i64>, StoreError> {
+        let found: Option<(i64, i64)> =
+            find(conn, "SELECT row, pos FROM sessions WHERE id = ?1", [&*self.session_id], |r| {
+                Ok((r.get(0)?, r.get(1)?))
+            })?;
+        let session = match found {
+            None if self.expected == 0 => None,
+            Some((session, pos)) if self.expected > 0 && u64::try_from(pos) == Ok(self.expected) => Some(session),
+            _ => return Err(StoreError::Conflict),
+        };
+        let claims: Vec<Claim<'_>> = self.claims.iter().map(|(id, by)| Claim { request_id: id, by: *by }).collect();
+        index::admit(&claims, |id| {
+            let Some(session) = session else { return Ok(None) };
+            let sql = "SELECT queued FROM requests WHERE session = ?1 AND id = ?2";
+            let queued = find(conn, sql, params![session, id], |r| r.get(0))?;
+            Ok(queued.map(|queued| if queued { Claimant::Queued } else { Claimant::Other }))
+        })?;
+        Ok(session)
+    }
+
+    fn last(&self) -> Result<i64, StoreError> {
+        key(0, self.expected + self.bodies.len() as u64)
+    }
+}
+
+impl Indexed {
+    fn apply(&self, conn: &Connection, session: i64) -> Result<(), StoreError> {
+        match &self.change {
+            Change::Asked(row) => {
+                let InterruptionRow { n, role, agent, asked_at, expires_at, asked_pos, .. } = row;
+                let (key, asked_pos) = (key(session, u64::from(*n))?, key(0, *asked_pos)?);
+                run(
+                    conn,
+                    "INSERT OR REPLACE INTO interruptions (key, role, agent, tools, asked_at, expires_at, asked_pos)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                    params![key, role, agent, self.tools, asked_at, expires_at, asked_pos],
+                )?;
+                if let Some(role) = role {
+                    run(
+                        conn,
+                        "INSERT OR IGNORE INTO reviewers (session, role) VALUES (?1, ?2)",
+                        params![session, role],
+                    )?;
+                }
+            }
+            Change::Resolved { n, resolution, at, pos } => {
+                let (key, pos) = (key(session, u64::from(*n))?, key(0, *pos)?);
+                run(
+                    conn,
+                    "UPDATE interruptions SET resolution = ?2, resolved_at = ?3, resolved_pos = ?4
+                     WHERE key = ?1 AND resolution IS NULL",
+                    params![key, resolution_name(*resolution), at, pos],
+                )?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Deletes a session with everything of it. `false` if there is none.
+pub(super) fn delete(conn: &Connection, session_id: &str) -> Result<bool, StoreError> {
+    let session: Option<i64> = find(conn, "SELECT row FROM sessions WHERE id = ?1", [session_id], |r| r.get(0))?;
+    let Some(session) = session else { return Ok(false) };
+    for sql in [
+        "DELETE FROM sessions WHERE row = ?1",
+        "DELETE FROM entries WHERE key BETWEEN ?1 << 32 AND (?1 << 32 | 4294967295)",
+        "DELETE FROM interruptions WHERE key BETWEEN ?1 << 32 AND (?1 << 32 | 4294967295)",
+        "DELETE FROM snapshots WHERE session = ?1",
+        "DELETE FROM requests WHERE session = ?1",
+        "DELETE FROM reviewers WHERE session = ?1",
+    ] {
+        run(conn, sql, [session])?;
+    }
+    Ok(true)
+}
+
+/// Writes a page and takes it back, to see whether there is room.
+pub(super) fn probe(conn: &Connection) -> Result<(), StoreError> {
+    run(conn, "INSERT OR REPLACE INTO probe (one, body) VALUES (1, zeroblob(16384))", [])?;
+    run(conn, "DELETE FROM probe", [])?;
+    Ok(())
+}
+
+fn json<T: serde::Serialize + ?Sized>(value: &T) -> Result<String, StoreError> {
+    serde_json::to_string(value).map_err(|e| StoreError::Failed(format!("a record cannot be written as JSON: {e}")))
+}

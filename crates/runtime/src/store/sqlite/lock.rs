@@ -1,0 +1,43 @@
+//! One process owns a SQLite store: an advisory lock of the operating system on a file beside it, which
+//! is gone when the process is, however it ends.
+
+use std::{
+    fs::{File, TryLockError},
+    io::{Read as _, Seek as _, Write as _},
+    path::Path,
+};
+
+use super::super::StoreError;
+
+/// Holds the lock until it is dropped.
+#[derive(Debug)]
+pub(super) struct Ownership(#[expect(dead_code, reason = "holding it open is what it is for")] File);
+
+impl Ownership {
+    /// Takes the lock of the store at `db`, which must be a path without symbolic links.
+    pub(super) fn take(db: &Path) -> Result<Ownership, StoreError> {
+        let mut path = db.as_os_str().to_owned();
+        path.push(".lock");
+        let failed = |e: std::io::Error| StoreError::Failed(format!("cannot use {}: {e}", Path::new(&path).display()));
+        // The file stays when the lock goes: removing it would let two processes lock two files of one name.
+        let mut file =
+            File::options().read(true).write(true).create(true).truncate(false).open(&path).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut pid = String::new();
+                // Without the number the sentence is still true.
+                let _ = file.take(20).read_to_string(&mut pid);
+                let pid = pid.trim().parse::<u32>().map(|pid| format!(" (pid {pid})")).unwrap_or_default();
+                return Err(StoreError::InUse(format!(
+                    "{} is in use by another countersign process{pid}; a SQLite store belongs to one process, use PostgreSQL for several nodes",
+                    db.display()
+                )));
+            }
+            Err(TryLockError::Error(e)) => return Err(failed(e)),
+        }
+        // For the sentence above; a disk too full to take it is no reason not to start.
+        let _ = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{}", std::process::id()));
+        Ok(Ownership(file))
+    }
+}

@@ -1,0 +1,188 @@
+//! A store in one SQLite file, for one server process.
+//!
+//! One thread writes and commits in groups ([`write`]); two read. An append is acknowledged when the
+//! operating system says that it is on the disk (`synchronous=FULL`), a buffered one when it is in the log.
+
+mod apply;
+mod list;
+mod lock;
+mod read;
+mod rows;
+mod schema;
+mod statement;
+mod write;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    thread::JoinHandle,
+};
+
+use countersign_core::journal::record::{Entry, Millis};
+use futures::future::{BoxFuture, FutureExt as _};
+
+use self::{
+    apply::Write,
+    lock::Ownership,
+    read::Reader,
+    write::{Op, Writer},
+};
+use super::{
+    Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, SessionFilter, Store, StoreError, Summary,
+};
+
+/// How a [`SqliteStore`] is opened.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct SqliteOptions {
+    /// After how many pages of 4 KiB the log is written back to the database file. More is a little
+    /// faster and takes more space.
+    pub checkpoint_pages: u32,
+    /// The largest number of pages of 4 KiB the database may have; `None` is as many as the disk holds.
+    pub max_pages: Option<u32>,
+}
+
+impl Default for SqliteOptions {
+    fn default() -> Self {
+        SqliteOptions { checkpoint_pages: 128, max_pages: None }
+    }
+}
+
+/// Keeps journals in one SQLite file. Dropping it writes what waits, and closes the file.
+#[derive(Debug)]
+pub struct SqliteStore {
+    path: PathBuf,
+    /// `None` while it is dropped.
+    lanes: Option<Lanes>,
+    readers: Vec<JoinHandle<()>>,
+    thread: Option<JoinHandle<()>>,
+    /// Given back last.
+    _ownership: Ownership,
+}
+
+#[derive(Debug)]
+struct Lanes {
+    writer: Writer,
+    /// Reads about one session.
+    points: Reader,
+    /// Lists, which may take longer.
+    lists: Reader,
+}
+
+impl SqliteStore {
+    /// Opens the store in the file at `path`, and makes it if there is none.
+    ///
+    /// # Errors
+    /// [`StoreError::InUse`] if another process has it open; [`StoreError::Corrupt`] if the file is not
+    /// one of ours or of a newer version; [`StoreError::Failed`].
+    pub fn open(path: impl AsRef<Path>, options: &SqliteOptions) -> Result<SqliteStore, StoreError> {
+        let path = schema::resolve(path.as_ref())?;
+        let ownership = Ownership::take(&path)?;
+        let conn = schema::writer(&path, options)?;
+        let (points, lists) = (schema::reader(&path)?, schema::reader(&path)?);
+        let (writer, thread) = Writer::start(conn)?;
+        let (points, first) = Reader::start(points, "reader")?;
+        let (lists, second) = Reader::start(lists, "lists")?;
+        Ok(SqliteStore {
+            path,
+            lanes: Some(Lanes { writer, points, lists }),
+            readers: vec![first, second],
+            thread: Some(thread),
+            _ownership: ownership,
+        })
+    }
+
+    /// The file, without symbolic links.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn lanes(&self) -> Result<&Lanes, StoreError> {
+        self.lanes.as_ref().ok_or_else(write::stopped)
+    }
+
+    async fn write(&self, op: Op) -> Result<bool, StoreError> {
+        self.lanes()?.writer.write(op).await
+    }
+}
+
+impl Drop for SqliteStore {
+    fn drop(&mut self) {
+        let Some(Lanes { writer, points, lists }) = self.lanes.take() else { return };
+        // A thread ends when its queue does. The readers first: whoever closes last removes the log.
+        drop((points, lists));
+        let readers = self.readers.drain(..).map(JoinHandle::join).collect::<Vec<_>>();
+        drop(writer);
+        let writer = self.thread.take().map(JoinHandle::join);
+        if readers.iter().chain(&writer).any(Result::is_err) {
+            tracing::error!("a thread of the SQLite store {} had panicked", self.path.display());
+        }
+    }
+}
+
+impl Store for SqliteStore {
+    fn append(&self, append: Append) -> BoxFuture<'_, Result<(), StoreError>> {
+        async move { self.write(Op::Append(Box::new(Write::of(&append)?))).await.map(|_| ()) }.boxed()
+    }
+
+    fn head(&self, session_id: &str) -> BoxFuture<'_, Result<Option<Head>, StoreError>> {
+        let id: Arc<str> = session_id.into();
+        async move {
+            let asked = id.clone();
+            let head = self.lanes()?.points.read(move |conn| rows::head(conn, &asked)).await?;
+            head.map(|head| head.parse(&id)).transpose()
+        }
+        .boxed()
+    }
+
+    fn read(&self, session_id: &str, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, StoreError>> {
+        let id: Arc<str> = session_id.into();
+        async move {
+            let asked = id.clone();
+            let bodies = self.lanes()?.points.read(move |conn| rows::entries(conn, &asked, after, limit)).await?;
+            rows::parse(&id, &bodies)
+        }
+        .boxed()
+    }
+
+    fn has_request(&self, session_id: &str, request_id: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
+        let (session_id, request_id) = (session_id.to_owned(), request_id.to_owned());
+        async move { self.lanes()?.points.read(move |conn| rows::has_request(conn, &session_id, &request_id)).await }
+            .boxed()
+    }
+
+    fn interruption(&self, session_id: &str, n: u32) -> BoxFuture<'_, Result<Option<InterruptionRow>, StoreError>> {
+        let session_id = session_id.to_owned();
+        async move { self.lanes()?.points.read(move |conn| list::interruption(conn, &session_id, n)).await }.boxed()
+    }
+
+    fn interruptions(
+        &self,
+        filter: InterruptionFilter,
+        page: Page,
+    ) -> BoxFuture<'_, Result<Paged<InterruptionRow>, StoreError>> {
+        async move { self.lanes()?.lists.read(move |conn| list::interruptions(conn, filter, &page)).await }.boxed()
+    }
+
+    fn sessions(&self, filter: SessionFilter, page: Page) -> BoxFuture<'_, Result<Paged<Summary>, StoreError>> {
+        async move { self.lanes()?.lists.read(move |conn| list::sessions(conn, filter, &page)).await }.boxed()
+    }
+
+    fn due(&self, now: Millis, limit: usize) -> BoxFuture<'_, Result<Vec<Due>, StoreError>> {
+        async move { self.lanes()?.points.read(move |conn| rows::due(conn, now, limit)).await }.boxed()
+    }
+
+    fn running(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
+        async move { self.lanes()?.lists.read(move |conn| rows::running(conn)).await }.boxed()
+    }
+
+    fn delete(&self, session_id: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
+        let session_id = session_id.into();
+        async move { self.write(Op::Delete(session_id)).await }.boxed()
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        async move { self.write(Op::Check).await.map(|_| ()) }.boxed()
+    }
+}

@@ -1,0 +1,138 @@
+//! Opening a database: whose file it is, which version, and the settings of each connection.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+use rusqlite_migration::{M, Migrations};
+
+use super::{super::StoreError, SqliteOptions};
+
+/// 'CSGN', at a fixed place of every database of ours.
+const APPLICATION_ID: i32 = 0x4353_474E;
+/// Every version of the schema, oldest first. Released ones never change.
+const MIGRATIONS: &[M<'static>] = &[M::up(include_str!("schema.sql"))];
+/// Prepared statements kept by each connection; more than there are.
+const STATEMENTS: usize = 128;
+
+/// The path without symbolic links, so that one file has one lock.
+pub(super) fn resolve(path: &Path) -> Result<PathBuf, StoreError> {
+    let failed = |e: std::io::Error| StoreError::Failed(format!("cannot open {}: {e}", path.display()));
+    match path.canonicalize() {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            let name = path.file_name().ok_or(e).map_err(failed)?;
+            let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+            Ok(parent.canonicalize().map_err(failed)?.join(name))
+        }
+        found => found.map_err(failed),
+    }
+}
+
+/// The connection that writes; makes or upgrades the database.
+pub(super) fn writer(path: &Path, options: &SqliteOptions) -> Result<Connection, StoreError> {
+    let mut conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
+    recognise(&conn, path)?;
+    let failed = |e: rusqlite::Error| error(&e);
+    conn.set_transaction_behavior(TransactionBehavior::Immediate);
+    let mode: String = conn.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0)).map_err(failed)?;
+    if !mode.eq_ignore_ascii_case("wal") {
+        return Err(StoreError::Failed(format!(
+            "{}: the file system does not support SQLite's WAL mode",
+            path.display()
+        )));
+    }
+    settings(&conn, 4096)?;
+    for (name, value) in [
+        ("synchronous", 2), // FULL
+        ("wal_autocheckpoint", i64::from(options.checkpoint_pages)),
+        ("journal_size_limit", i64::from(options.checkpoint_pages) * 4096),
+    ] {
+        conn.pragma_update(None, name, value).map_err(failed)?;
+    }
+    Migrations::from_slice(MIGRATIONS).to_latest(&mut conn).map_err(|e| match e {
+        rusqlite_migration::Error::RusqliteError { err, .. } => error(&err),
+        other => StoreError::Failed(format!("{}: {other}", path.display())),
+    })?;
+    if let Some(pages) = options.max_pages {
+        conn.pragma_update(None, "max_page_count", pages).map_err(failed)?;
+    }
+    // The name of a new file must survive power loss like its content.
+    if let Some(parent) = path.parent() {
+        let synced = std::fs::File::open(parent).and_then(|dir| dir.sync_all());
+        synced.map_err(|e| StoreError::Failed(format!("cannot sync {}: {e}", parent.display())))?;
+    }
+    Ok(conn)
+}
+
+/// A connection that only reads.
+pub(super) fn reader(path: &Path) -> Result<Connection, StoreError> {
+    let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    settings(&conn, 2048)?;
+    Ok(conn)
+}
+
+fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
+    // No URIs: a path is a path. No mutex: each connection stays on its thread.
+    Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+        .map_err(|e| StoreError::Failed(format!("cannot open {}: {e}", path.display())))
+}
+
+/// Bounded memory, and no waiting for others: there are none.
+fn settings(conn: &Connection, cache_kib: i64) -> Result<(), StoreError> {
+    conn.set_prepared_statement_cache_capacity(STATEMENTS);
+    for (name, value) in [("cache_size", -cache_kib), ("mmap_size", 0), ("temp_store", 2), ("trusted_schema", 0)] {
+        conn.pragma_update(None, name, value).map_err(|e| error(&e))?;
+    }
+    Ok(())
+}
+
+/// Refuses what is not ours before anything is written to it.
+fn recognise(conn: &Connection, path: &Path) -> Result<(), StoreError> {
+    let path = path.display();
+    let number = |pragma: &str| conn.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0));
+    let id = number("application_id").map_err(|e| match e.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase) => StoreError::Corrupt(format!("{path} is not a SQLite database")),
+        _ => error(&e),
+    })?;
+    if id == APPLICATION_ID {
+        let version = number("user_version").map_err(|e| error(&e))?;
+        if usize::try_from(version).map_or(true, |version| version > MIGRATIONS.len()) {
+            return Err(StoreError::Corrupt(format!(
+                "{path} was written by a newer countersign (its schema is {version}, this one knows {})",
+                MIGRATIONS.len()
+            )));
+        }
+        return Ok(());
+    }
+    let tables: i64 =
+        conn.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(|e| error(&e))?;
+    if id != 0 || tables != 0 {
+        return Err(StoreError::Corrupt(format!("{path} is a SQLite database of another program")));
+    }
+    Ok(())
+}
+
+/// What an error of SQLite is to our callers.
+pub(super) fn error(e: &rusqlite::Error) -> StoreError {
+    match e.sqlite_error_code() {
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => StoreError::Corrupt(e.to_string()),
+        _ => StoreError::Failed(e.to_string()),
+    }
+}
+
+/// The key of a session's row: its number, and the row's own.
+pub(super) fn key(session: i64, n: u64) -> Result<i64, StoreError> {
+    match u32::try_from(n) {
+        Ok(n) if (0..1 << 31).contains(&session) => Ok(session << 32 | i64::from(n)),
+        _ => Err(StoreError::Failed("the store has no room for more records of this session".to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_migrations_are_valid() {
+        Migrations::from_slice(MIGRATIONS).validate().expect("valid");
+    }
+}

@@ -1,0 +1,45 @@
+//! Running prepared statements, and the texts that enums are stored as.
+
+use countersign_core::wire::event::Resolution;
+use rusqlite::{Connection, OptionalExtension as _, Params, Row};
+
+use super::{super::StoreError, schema::error};
+
+/// Runs a statement that gives no rows.
+pub(super) fn run(conn: &Connection, sql: &str, params: impl Params) -> Result<usize, StoreError> {
+    conn.prepare_cached(sql).and_then(|mut statement| statement.execute(params)).map_err(|e| error(&e))
+}
+
+/// The first row of a query.
+pub(super) fn find<T>(
+    conn: &Connection,
+    sql: &str,
+    params: impl Params,
+    row: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+) -> Result<Option<T>, StoreError> {
+    conn.prepare_cached(sql).and_then(|mut query| query.query_row(params, row).optional()).map_err(|e| error(&e))
+}
+
+/// All rows of a query.
+pub(super) fn all<T>(
+    conn: &Connection,
+    sql: &str,
+    params: impl Params,
+    row: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+) -> Result<Vec<T>, StoreError> {
+    conn.prepare_cached(sql).and_then(|mut query| query.query_map(params, row)?.collect()).map_err(|e| error(&e))
+}
+
+/// How a resolution is stored.
+pub(super) fn resolution_name(resolution: Resolution) -> &'static str {
+    match resolution {
+        Resolution::Decided => "decided",
+        Resolution::Timeout => "timeout",
+        Resolution::Cancelled => "cancelled",
+    }
+}
+
+/// The resolution that is stored as `name`.
+pub(super) fn resolution(name: &str) -> Option<Resolution> {
+    [Resolution::Decided, Resolution::Timeout, Resolution::Cancelled].into_iter().find(|r| resolution_name(*r) == name)
+}

@@ -1,0 +1,156 @@
+//! The writer: one thread that owns the writing connection and commits in groups.
+//!
+//! Everything that waits when a commit ends goes into the next one together, so many sessions share the
+//! wait for the disk. Each member of a group that fails alone is taken back alone.
+
+use std::{
+    sync::{Arc, mpsc},
+    thread::JoinHandle,
+};
+
+use rusqlite::Connection;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+
+use super::{
+    super::{Durability, StoreError},
+    apply::{self, Write},
+    schema::error,
+    statement::run,
+};
+
+/// Most members of one group.
+const GROUP: usize = 256;
+/// Bytes that may wait for the writer. A larger append goes alone.
+const WAITING_BYTES: usize = 32 * 1024 * 1024;
+/// What an append counts for beside its texts, so that their number is bounded too.
+const OVERHEAD_BYTES: usize = 4 * 1024;
+
+/// Something to write.
+pub(super) enum Op {
+    Append(Box<Write>),
+    Delete(Box<str>),
+    Check,
+    #[cfg(test)]
+    Panic,
+}
+
+struct Job {
+    op: Op,
+    answer: oneshot::Sender<Result<bool, StoreError>>,
+    /// Its place among what waits; given back when it is answered.
+    _place: OwnedSemaphorePermit,
+}
+
+/// The way to the writer.
+#[derive(Debug)]
+pub(super) struct Writer {
+    jobs: mpsc::Sender<Job>,
+    places: Arc<Semaphore>,
+}
+
+impl Writer {
+    /// Starts the thread.
+    pub(super) fn start(conn: Connection) -> Result<(Writer, JoinHandle<()>), StoreError> {
+        let (jobs, waiting) = mpsc::channel();
+        let thread = std::thread::Builder::new()
+            .name("countersign-sqlite-writer".to_owned())
+            .spawn(move || write(conn, &waiting))
+            .map_err(|e| StoreError::Failed(format!("cannot start the writer: {e}")))?;
+        Ok((Writer { jobs, places: Arc::new(Semaphore::new(WAITING_BYTES)) }, thread))
+    }
+
+    /// Has something written, and waits until it is as safe as it asks for.
+    pub(super) async fn write(&self, op: Op) -> Result<bool, StoreError> {
+        let size = if let Op::Append(write) = &op { write.size() } else { 0 };
+        let size = size.saturating_add(OVERHEAD_BYTES).min(WAITING_BYTES);
+        let place = self.places.clone().acquire_many_owned(u32::try_from(size).unwrap_or(u32::MAX)).await;
+        let place = place.map_err(|_| stopped())?;
+        let (answer, answered) = oneshot::channel();
+        self.jobs.send(Job { op, answer, _place: place }).map_err(|_| stopped())?;
+        answered.await.map_err(|_| StoreError::Unknown)?
+    }
+}
+
+pub(super) fn stopped() -> StoreError {
+    StoreError::Failed("the store has stopped".to_owned())
+}
+
+fn write(mut conn: Connection, waiting: &mpsc::Receiver<Job>) {
+    let mut synced = true;
+    let mut group = Vec::new();
+    while let Ok(first) = waiting.recv() {
+        group.push(first);
+        group.extend(waiting.try_iter().take(GROUP - 1));
+        let answers = commit(&mut conn, &group, &mut synced);
+        for (job, answer) in group.drain(..).zip(answers) {
+            // Who does not wait any more does not need the answer.
+            let _ = job.answer.send(answer);
+        }
+    }
+    // Leaves one file: the log is empty and goes away.
+    if let Err(e) = conn.pragma_update(None, "wal_checkpoint", "TRUNCATE") {
+        tracing::warn!("the SQLite log could not be emptied: {e}");
+    }
+    if let Err((_, e)) = conn.close() {
+        tracing::warn!("the SQLite store could not be closed: {e}");
+    }
+}
+
+/// One transaction for a group. Its answers, in order.
+fn commit(conn: &mut Connection, group: &[Job], synced: &mut bool) -> Vec<Result<bool, StoreError>> {
+    let done = transaction(conn, group, synced);
+    done.unwrap_or_else(|e| {
+        if !conn.is_autocommit()
+            && let Err(e) = conn.execute_batch("ROLLBACK")
+        {
+            tracing::error!("a failed commit of the SQLite store could not be rolled back: {e}");
+        }
+        group.iter().map(|_| Err(e.clone())).collect()
+    })
+}
+
+fn transaction(
+    conn: &Connection,
+    group: &[Job],
+    synced: &mut bool,
+) -> Result<Vec<Result<bool, StoreError>>, StoreError> {
+    let sync = group.iter().any(|job| !matches!(&job.op, Op::Append(w) if w.durability == Durability::Buffered));
+    if sync != *synced {
+        // NORMAL writes to the log without waiting for the disk; the next FULL commit syncs the whole log.
+        conn.pragma_update(None, "synchronous", if sync { "FULL" } else { "NORMAL" }).map_err(|e| error(&e))?;
+        *synced = sync;
+    }
+    run(conn, "BEGIN IMMEDIATE", [])?;
+    let mut answers = Vec::with_capacity(group.len());
+    for job in group {
+        answers.push(member(conn, &job.op)?);
+    }
+    if answers.iter().all(Result::is_err) {
+        run(conn, "ROLLBACK", [])?;
+    } else {
+        run(conn, "COMMIT", [])?;
+    }
+    Ok(answers)
+}
+
+/// One member of a group: its own answer, or the error that ends the whole transaction.
+fn member(conn: &Connection, op: &Op) -> Result<Result<bool, StoreError>, StoreError> {
+    run(conn, "SAVEPOINT member", [])?;
+    let answer = match op {
+        Op::Append(write) => write.apply(conn).map(|()| true),
+        Op::Delete(session_id) => apply::delete(conn, session_id),
+        Op::Check => apply::probe(conn).map(|()| true),
+        #[cfg(test)]
+        #[expect(clippy::panic, reason = "what happens then is tested")]
+        Op::Panic => panic!("the writer panics"),
+    };
+    if let Err(e) = &answer {
+        if conn.is_autocommit() {
+            // SQLite has rolled the whole transaction back by itself.
+            return Err(e.clone());
+        }
+        run(conn, "ROLLBACK TO member", [])?;
+    }
+    run(conn, "RELEASE member", [])?;
+    Ok(answer)
+}

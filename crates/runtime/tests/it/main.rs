@@ -1,0 +1,4 @@
+//! The runtime's integration tests, one module a subject.
+
+mod runs;
+mod support;

@@ -1,0 +1,74 @@
+//! What the tests of the runner share: a tool that counts, a runtime over each store.
+
+use std::sync::{Arc, Mutex};
+
+use countersign::{
+    agent::Agent,
+    core::{
+        approval::{decision::Decision, resolve::Principal},
+        call::permit::Permit,
+        refusal::Refusal,
+    },
+    model::{ToolSpec, scripted::Scripted},
+    run::{NewDecision, NewMessage, Outcome, Runtime},
+    store::{
+        Store,
+        memory::MemoryStore,
+        sqlite::{SqliteOptions, SqliteStore},
+    },
+    tool::{Approval, Tool, ToolEntry, ToolError},
+};
+use futures::future::BoxFuture;
+
+/// What ran: tool, arguments, attempt, idempotency key.
+pub type Ledger = Arc<Mutex<Vec<(String, String, u32, String)>>>;
+
+/// A tool that writes down each run.
+pub struct Recorder(pub Ledger);
+
+impl Tool for Recorder {
+    fn run(&self, permit: Permit) -> BoxFuture<'static, Result<String, ToolError>> {
+        let row =
+            (permit.tool().to_owned(), permit.args().text().to_owned(), permit.attempt(), permit.idempotency_key());
+        let text = format!("ran {} {}", permit.tool(), permit.args().text());
+        self.0.lock().expect("ledger").push(row);
+        Box::pin(async { Ok(text) })
+    }
+}
+
+pub fn entry(name: &str, approval: Approval, ledger: &Ledger) -> ToolEntry {
+    ToolEntry {
+        spec: ToolSpec {
+            name: name.into(),
+            description: "A tool of the tests.".into(),
+            parameters: Arc::new(serde_json::json!({ "type": "object", "properties": { "n": { "type": "number" } } })),
+        },
+        approval,
+        idempotent: false,
+        tool: Arc::new(Recorder(ledger.clone())),
+    }
+}
+
+/// A store of each kind; SQLite's folder lives as long as the guard.
+pub fn stores() -> Vec<(&'static str, Arc<dyn Store>, Option<tempfile::TempDir>)> {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let sqlite = SqliteStore::open(dir.path().join("t.db"), &SqliteOptions::default()).expect("sqlite");
+    vec![("memory", Arc::new(MemoryStore::new()), None), ("sqlite", Arc::new(sqlite), Some(dir))]
+}
+
+pub fn runtime(store: Arc<dyn Store>, script: &str, ledger: &Ledger) -> Runtime {
+    let model = Scripted::from_json(script).expect("script");
+    let agent = Agent::new("trader", "demo", Arc::new(model))
+        .tool(entry("look", Approval::never(), ledger))
+        .tool(entry("trade", Approval::always(), ledger));
+    Runtime::builder(store).agent(agent).build().expect("runtime")
+}
+
+pub async fn send(runtime: &Runtime, session: &str, text: &str) -> Result<Outcome, Refusal> {
+    runtime.run(&Principal::trusted(), NewMessage::text(session, text)).await
+}
+
+pub async fn decide(runtime: &Runtime, key: &str, decisions: Vec<Decision>) -> Result<Outcome, Refusal> {
+    let decision = NewDecision { approval_key: key.to_owned(), decisions, ..NewDecision::default() };
+    runtime.decide_and_run(&Principal::trusted(), decision).await
+}
