@@ -11,7 +11,7 @@ use super::{
         Action, Block, CallFinished, CallStatus, Decided, EndReason, Entry, Interrupted, Kind, Millis, ModelResponded,
         Record, Schema, SessionCreated, TurnEnded, UserMessage,
     },
-    state::{Call, Phase, State, Status},
+    state::{Call, Deadline, Phase, State, Status},
 };
 use crate::{
     approval::decision::Decision,
@@ -445,9 +445,11 @@ impl Draft {
             let mut actions = Vec::with_capacity(group.len());
             for call in &group {
                 let ask = ask_of(call);
-                let own = call
-                    .deadline
-                    .unwrap_or_else(|| (ask.timeout > 0).then(|| self.now + Millis::from(ask.timeout) * 1000));
+                let own = match call.deadline {
+                    Deadline::Fresh => (ask.timeout > 0).then(|| self.now + Millis::from(ask.timeout) * 1000),
+                    Deadline::Never => None,
+                    Deadline::At(at) => Some(at),
+                };
                 deadline = match (deadline, own) {
                     (Some(a), Some(b)) => Some(a.min(b)),
                     (a, b) => a.or(b),

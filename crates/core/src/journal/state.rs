@@ -122,9 +122,22 @@ pub struct Call {
     /// The level that decides next.
     #[serde(default)]
     pub level: u32,
-    /// The deadline it keeps because it was deferred: `Some(None)` waits for ever.
+    /// When it must be decided, once it is asked about.
     #[serde(default)]
-    pub deadline: Option<Option<Millis>>,
+    pub deadline: Deadline,
+}
+
+/// The deadline of a call that is to be asked about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Deadline {
+    /// Its timeout begins when it is asked.
+    #[default]
+    Fresh,
+    /// It was deferred and waits for ever.
+    Never,
+    /// It was deferred and keeps this deadline.
+    At(Millis),
 }
 
 /// An interruption that waits for a person.
@@ -364,7 +377,7 @@ impl State {
                     idempotent: false,
                     attempts: 0,
                     level: 0,
-                    deadline: None,
+                    deadline: Deadline::Fresh,
                 });
             }
         }
@@ -423,7 +436,7 @@ impl State {
                 DecisionType::Approve if in_doubt || action.ask.is_last(action.level) => Phase::Permitted,
                 DecisionType::Approve => {
                     call.level = action.level + 1;
-                    call.deadline = None;
+                    call.deadline = Deadline::Fresh;
                     Phase::Gated
                 }
                 DecisionType::Edit => {
@@ -431,7 +444,7 @@ impl State {
                         call.name = Arc::from(edited.name.as_str());
                         call.args = Some(edited.args.clone());
                     }
-                    call.deadline = None;
+                    call.deadline = Deadline::Fresh;
                     // What the first level has not seen goes back to it.
                     let next = if action.level == 0 { 1 } else { 0 };
                     if action.level == 0 && action.ask.is_last(0) {
@@ -454,7 +467,7 @@ impl State {
                 }
                 DecisionType::Defer if in_doubt => Phase::Lost,
                 DecisionType::Defer => {
-                    call.deadline = Some(asked.expires_at);
+                    call.deadline = asked.expires_at.map_or(Deadline::Never, Deadline::At);
                     Phase::Gated
                 }
             });

@@ -1,0 +1,227 @@
+//! The laws, tried on random sessions.
+
+use std::{collections::HashMap, sync::Arc};
+
+use countersign_core::{
+    conversation::{Conversation, Message},
+    journal::{
+        graph,
+        record::{Block, Entry, Record},
+        state::{Phase, State, Status},
+    },
+    wire::{
+        event::{Event, Role},
+        expand::expand,
+        history::history,
+    },
+};
+use proptest::prelude::*;
+
+use crate::world::{Op, World, ops};
+
+fn fold(entries: &[Arc<Entry>]) -> State {
+    let mut state = State::new("s".into());
+    entries.iter().for_each(|entry| state.apply(entry));
+    state
+}
+
+/// Stored and read back, as any store does it.
+fn stored(entry: &Entry) -> Entry {
+    let text = serde_json::to_string(entry).expect("write");
+    Entry { pos: entry.pos, ..serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}")) }
+}
+
+/// DESIGN invariant 3: saved and restored between any two inputs, a session is the same.
+fn the_state_is_the_fold_of_the_stored_journal(world: &World) {
+    let read: Vec<Arc<Entry>> = world.journal.iter().map(|e| Arc::new(stored(e))).collect();
+    assert_eq!(fold(&read), *world.state);
+    let snapshot: State = serde_json::from_str(&serde_json::to_string(&*world.state).expect("write")).expect("read");
+    assert_eq!(snapshot, *world.state);
+}
+
+/// SPEC W2: `seq` has no gaps; blocks and messages open and close; the last status is the state's.
+fn the_events_are_well_formed(world: &World) {
+    let (mut seq, mut open, mut last_status) = (0, None::<(String, u32)>, None);
+    let mut next_index: HashMap<String, u32> = HashMap::new();
+    let mut messages: HashMap<String, bool> = HashMap::new();
+    for entry in &world.journal {
+        assert_eq!(entry.cursor.seq, seq);
+        for event in expand(&"s".into(), entry) {
+            match event.seq {
+                Some(n) => {
+                    assert_eq!(n, seq + 1, "{event:?}");
+                    seq = n;
+                }
+                None => assert!(matches!(event.event, Event::ContentBlockDelta { .. })),
+            }
+            match event.event {
+                Event::MessageStart { message_id, role } => {
+                    assert!(messages.insert(message_id, true).is_none());
+                    assert!(role == Role::User || messages.values().filter(|open| **open).count() == 1);
+                }
+                Event::ContentBlockStart { message_id, index, .. } => {
+                    assert_eq!(open, None);
+                    assert_eq!(messages.get(&message_id), Some(&true), "a block of an open message");
+                    let next = next_index.entry(message_id.clone()).or_default();
+                    assert_eq!(*next, index);
+                    *next += 1;
+                    open = Some((message_id, index));
+                }
+                Event::ContentBlockDelta { message_id, index, .. } => assert_eq!(open, Some((message_id, index))),
+                Event::ContentBlockStop { message_id, index } => {
+                    assert_eq!(open.take(), Some((message_id, index)));
+                }
+                Event::MessageStop { message_id, .. } => {
+                    assert_eq!(messages.insert(message_id, false), Some(true));
+                }
+                Event::RunStatus { status, pending, .. } => last_status = Some((status, pending)),
+                Event::ApprovalResolved { .. } => {}
+            }
+        }
+    }
+    assert_eq!(seq, world.state.cursor.seq);
+    if let Some((status, pending)) = last_status {
+        assert_eq!(status, world.state.status);
+        if status == Status::AwaitingInput {
+            assert_eq!(pending, world.state.pending_keys());
+        }
+    }
+}
+
+/// SPEC R1, R4: what ran was allowed with exactly these arguments, and once.
+fn nothing_runs_unless_allowed_and_nothing_twice(world: &World) {
+    let mut attempts: HashMap<u32, u32> = HashMap::new();
+    for (call, attempt, _) in &world.given {
+        let n = attempts.entry(*call).or_default();
+        *n += 1;
+        assert_eq!(n, attempt);
+        assert!(*n <= world.again.get(call).copied().unwrap_or(1), "call {call} began {n} times");
+    }
+}
+
+/// SPEC R2, W9: every interruption ends once; a finished turn leaves none and no call without a result.
+fn every_interruption_ends_once_and_every_call_has_one_result(world: &World) {
+    let (mut asked, mut ended, mut results): (Vec<u32>, Vec<u32>, Vec<u32>) = Default::default();
+    for entry in &world.journal {
+        match &entry.record {
+            Record::Interrupted(i) => {
+                asked.push(i.n);
+                assert_eq!(i.n as usize, asked.len());
+            }
+            Record::Decided(d) if d.last => ended.push(d.n),
+            Record::TimedOut { n } | Record::Withdrawn { n, .. } => ended.push(*n),
+            Record::CallFinished(call) => results.push(call.call),
+            _ => {}
+        }
+    }
+    let waiting: Vec<u32> = world.state.open.iter().map(|o| o.asked.n).collect();
+    let mut all: Vec<u32> = ended.iter().chain(&waiting).copied().collect();
+    all.sort_unstable();
+    assert_eq!(all, asked, "ended {ended:?}, waiting {waiting:?}");
+    results.sort_unstable();
+    let count = results.len();
+    results.dedup();
+    assert_eq!(results.len(), count, "a call has two results");
+    if !world.state.status.is_active() {
+        assert_eq!(results.len(), world.state.call_count as usize);
+        assert!(waiting.is_empty());
+    }
+}
+
+/// DESIGN §1: a session that waits has nothing to do, and one that has nothing to do waits or is over.
+fn pausing_is_the_absence_of_effects(world: &World) {
+    let effects = graph::next(&world.state);
+    let idle = !effects.call_model && effects.start.is_empty() && world.running.is_empty();
+    let started = world.state.calls.iter().any(|c| matches!(c.phase, Phase::Started(_)));
+    match world.state.status {
+        Status::Running => assert!(!idle || started, "running with nothing to do: {:?}", world.state.calls),
+        Status::AwaitingInput => assert!(idle && !world.state.open.is_empty()),
+        _ => assert!(idle),
+    }
+}
+
+/// DESIGN §2: when the model is asked, each call of each answer has its result, in the model's order.
+fn the_conversation_is_valid_for_a_provider(world: &World) {
+    if !graph::next(&world.state).call_model {
+        return;
+    }
+    let mut conversation = Conversation::new();
+    world.journal.iter().for_each(|e| conversation.apply(&e.record));
+    let mut owed: Vec<Arc<str>> = Vec::new();
+    for message in conversation.into_messages() {
+        match message {
+            Message::Assistant(answer) => {
+                assert!(owed.is_empty(), "an answer before the results of the one before");
+                owed = answer
+                    .blocks
+                    .iter()
+                    .filter_map(|b| if let Block::ToolUse(call) = b { Some(call.id.clone()) } else { None })
+                    .collect();
+                owed.reverse();
+            }
+            Message::ToolResult(result) => assert_eq!(owed.pop(), Some(result.id)),
+            Message::User(_) => assert!(owed.is_empty(), "a user message between a call and its result"),
+        }
+    }
+    assert!(owed.is_empty(), "calls without results: {owed:?}");
+}
+
+fn check(world: &World) {
+    the_state_is_the_fold_of_the_stored_journal(world);
+    the_events_are_well_formed(world);
+    nothing_runs_unless_allowed_and_nothing_twice(world);
+    every_interruption_ends_once_and_every_call_has_one_result(world);
+    pausing_is_the_absence_of_effects(world);
+    the_conversation_is_valid_for_a_provider(world);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    /// R1, R2, R4, W2, W9 and the design's invariants, after each of a random sequence of inputs.
+    #[test]
+    fn r1_r2_r4_the_laws_hold_whatever_happens(ops in ops()) {
+        let mut world = World::new();
+        for op in &ops {
+            let before = world.state.clone();
+            let given = world.given.len();
+            let refused = world.apply(op).is_err();
+            if refused {
+                prop_assert_eq!(&before, &world.state, "a refusal changes nothing");
+            }
+            for (call, _, args) in &world.given[given..] {
+                prop_assert_eq!(world.allowed.get(call), Some(args), "call {} ran with arguments nobody allowed", call);
+            }
+            check(&world);
+        }
+        // H: history is total and mentions every interruption.
+        let messages = history("s", world.journal.iter().map(|e| &**e));
+        let steps = messages.iter().filter(|m| m.message_type.is_some()).count();
+        prop_assert_eq!(steps, world.state.interruptions as usize);
+    }
+}
+
+/// The random sequences are worth something: together they reach every kind of record.
+#[test]
+fn the_random_sessions_reach_every_kind_of_record() {
+    use proptest::{strategy::ValueTree, test_runner::TestRunner};
+    let mut runner = TestRunner::deterministic();
+    let mut seen = std::collections::BTreeSet::new();
+    for _ in 0..400 {
+        let ops: Vec<Op> = ops().new_tree(&mut runner).expect("tree").current();
+        let mut world = World::new();
+        for op in &ops {
+            let _ = world.apply(op);
+        }
+        for entry in &world.journal {
+            let json = serde_json::to_value(&entry.record).expect("record");
+            seen.extend(json.as_object().and_then(|o| o.keys().next()).cloned());
+        }
+    }
+    let all = [
+        "block_shown", "call_finished", "call_lost", "call_started", "calls_gated", "decided", "interrupted",
+        "message_queued", "model_responded", "session_created", "status", "timed_out", "turn_ended", "user_message",
+        "withdrawn",
+    ];
+    assert_eq!(seen.into_iter().collect::<Vec<_>>(), all);
+}

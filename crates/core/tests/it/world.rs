@@ -1,0 +1,292 @@
+//! A session that random things happen to, with an outside view of what ran and what was decided.
+
+use std::{collections::HashMap, sync::Arc};
+
+use countersign_core::{
+    approval::{
+        decision::Decision,
+        resolve::{self, DecideInput, Principal},
+    },
+    call::{
+        args::Args,
+        gate::{Ask, DecisionType, Gate, Verdict},
+        permit::Permit,
+    },
+    journal::{
+        draft::{Catalog, Draft, MessageInput, OnPending, ToolFacts, Transition},
+        graph,
+        record::{Block, Entry, Millis, ModelResponded, Record, Schema, SessionCreated, ToolUse, Usage},
+        state::State,
+    },
+    refusal::Refusal,
+};
+use proptest::prelude::*;
+
+/// Two agents; `pay` and `wire` have a schema, `safe` is idempotent.
+pub struct Tools;
+
+impl Catalog for Tools {
+    fn has_agent(&self, agent: &str) -> bool {
+        matches!(agent, "a" | "b")
+    }
+    fn max_turns(&self, _: &str) -> u32 {
+        6
+    }
+    fn tool(&self, _: &str, tool: &str) -> Option<ToolFacts> {
+        let schema = r#"{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}"#;
+        let raw = serde_json::value::RawValue::from_string(schema.to_owned()).expect("schema");
+        matches!(tool, "pay" | "wire" | "safe").then(|| ToolFacts {
+            description: Some("moves money".into()),
+            schema: Some(Arc::new(Schema(raw))),
+            role: None,
+            idempotent: tool == "safe",
+        })
+    }
+}
+
+#[derive(Clone, Debug)]
+pub enum Op {
+    Message(Option<OnPending>),
+    Answer(Vec<(u8, u8)>),
+    ShowBlock,
+    Start(usize),
+    Finish(usize, bool),
+    Decide(usize, Vec<u8>, bool),
+    Later(u32),
+    Cancel,
+    Fail,
+    Crash,
+}
+
+pub fn ops() -> impl Strategy<Value = Vec<Op>> {
+    let op = prop_oneof![
+        4 => prop_oneof![Just(None), Just(Some(OnPending::Reject)), Just(Some(OnPending::Queue))].prop_map(Op::Message),
+        6 => proptest::collection::vec((0..7_u8, 0..3_u8), 0..5).prop_map(Op::Answer),
+        1 => Just(Op::ShowBlock),
+        5 => (1..4_usize).prop_map(Op::Start),
+        5 => (0..4_usize, any::<bool>()).prop_map(|(i, ok)| Op::Finish(i, ok)),
+        6 => (0..3_usize, proptest::collection::vec(0..7_u8, 0..4), any::<bool>()).prop_map(|(i, d, c)| Op::Decide(i, d, c)),
+        2 => (0..400_u32).prop_map(Op::Later),
+        1 => Just(Op::Cancel),
+        1 => Just(Op::Fail),
+        1 => Just(Op::Crash),
+    ];
+    proptest::collection::vec(op, 1..40)
+}
+
+pub struct World {
+    pub state: Arc<State>,
+    pub journal: Vec<Arc<Entry>>,
+    pub now: Millis,
+    /// Permits whose attempt is running.
+    pub running: Vec<Permit>,
+    /// Every permit ever given: call, attempt, arguments.
+    pub given: Vec<(u32, u32, String)>,
+    /// The arguments somebody approved last, or a verdict let through, by call.
+    pub allowed: HashMap<u32, String>,
+    /// Calls that a person allowed to run again after a crash, or that are idempotent.
+    pub again: HashMap<u32, u32>,
+    /// The calls of the answer that is being committed: number and arguments.
+    pending_answer: Vec<(u32, String)>,
+}
+
+impl World {
+    pub fn new() -> World {
+        let mut draft = Draft::new(&State::new("s".into()), 1_000);
+        draft.create(SessionCreated { agent: "a".into(), locale: Default::default(), subject: None, context: None });
+        let mut world = World {
+            state: Arc::new(State::new("s".into())),
+            journal: Vec::new(),
+            now: 1_000,
+            running: Vec::new(),
+            given: Vec::new(),
+            allowed: HashMap::new(),
+            again: HashMap::new(),
+            pending_answer: Vec::new(),
+        };
+        world.commit(draft.finish());
+        world
+    }
+
+    fn draft(&self) -> Draft {
+        Draft::new(&self.state, self.now)
+    }
+
+    pub fn commit(&mut self, transition: Transition) {
+        let committed = transition.commit();
+        for entry in &committed.entries {
+            self.watch(entry);
+        }
+        self.journal.extend(committed.entries);
+        self.state = committed.state;
+        for permit in committed.permits {
+            self.given.push((permit.call(), permit.attempt(), permit.args().text().to_owned()));
+            self.running.push(permit);
+        }
+        if !self.state.status.is_active() {
+            self.running.clear();
+        }
+    }
+
+    /// Keeps the outside view: what was allowed, from the records alone.
+    fn watch(&mut self, entry: &Entry) {
+        match &entry.record {
+            Record::CallsGated(gates) => {
+                for (gate, (call, input)) in gates.iter().zip(self.pending_answer.clone()) {
+                    if gate.verdict == Verdict::Allow {
+                        self.allowed.insert(call, Args::parse(&input).expect("args").text().to_owned());
+                    }
+                    if gate.idempotent {
+                        self.again.insert(call, u32::MAX);
+                    }
+                }
+            }
+            Record::Decided(decided) if decided.last => {
+                let asked = self.journal.iter().find_map(|e| match &e.record {
+                    Record::Interrupted(asked) if asked.n == decided.n => Some(asked.clone()),
+                    _ => None,
+                });
+                let asked = asked.expect("an interruption is recorded before its decision");
+                for (action, decision) in asked.actions.iter().zip(&decided.decisions) {
+                    match (decision.kind, &decision.edited_action) {
+                        (DecisionType::Approve, _) if asked.kind == countersign_core::journal::record::Kind::InDoubt => {
+                            *self.again.entry(action.call).or_insert(1) =
+                                self.again.get(&action.call).copied().unwrap_or(1).saturating_add(1);
+                        }
+                        (DecisionType::Approve, _) => {
+                            self.allowed.insert(action.call, action.args.text().to_owned());
+                        }
+                        (DecisionType::Edit, Some(edited)) => {
+                            self.allowed.insert(action.call, edited.args.text().to_owned());
+                        }
+                        (DecisionType::Reject | DecisionType::Respond, _) => {
+                            self.allowed.remove(&action.call);
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            Record::TimedOut { n } => {
+                for e in &self.journal {
+                    if let Record::Interrupted(asked) = &e.record
+                        && asked.n == *n
+                    {
+                        asked.actions.iter().for_each(|a| drop(self.allowed.remove(&a.call)));
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    pub fn apply(&mut self, op: &Op) -> Result<(), Refusal> {
+        match op {
+            Op::Message(on_pending) => {
+                let input = MessageInput { text: vec!["hi".into()], on_pending: *on_pending, ..MessageInput::default() };
+                let transition = self.draft().message(input, &Tools)?;
+                self.commit(transition);
+            }
+            Op::Answer(calls) if graph::next(&self.state).call_model => self.answer(calls),
+            Op::ShowBlock if graph::next(&self.state).call_model => {
+                let transition = self.draft().block_shown(Block::Text("early".into()));
+                self.commit(transition);
+            }
+            Op::Start(n) => {
+                let start: Vec<u32> = graph::next(&self.state).start.into_iter().take(*n).collect();
+                let transition = self.draft().start(&start);
+                self.commit(transition);
+            }
+            Op::Finish(i, ok) if !self.running.is_empty() => {
+                let permit = self.running.remove(i % self.running.len());
+                let outcome = if *ok { Ok("ran".to_owned()) } else { Err("broke".to_owned()) };
+                if let Some(t) = self.draft().call_finished(permit.call(), permit.attempt(), outcome, &Tools) {
+                    self.commit(t);
+                }
+            }
+            Op::Decide(i, decisions, comment) if !self.state.open.is_empty() => {
+                let open = &self.state.open[i % self.state.open.len()];
+                let decisions = decisions.iter().map(|d| decision(*d)).collect();
+                let input = DecideInput {
+                    n: open.asked.n,
+                    decisions,
+                    user_edit_content: comment.then(|| "careful".into()),
+                    by: Principal::trusted(),
+                    request_id: None,
+                };
+                let transition = resolve::decide(&self.state, self.now, input, &Tools)?;
+                self.commit(transition);
+            }
+            Op::Later(seconds) => {
+                self.now += Millis::from(*seconds) * 1000;
+                for n in self.state.open.iter().map(|o| o.asked.n).collect::<Vec<_>>() {
+                    if let Some(t) = self.draft().time_out(n, &Tools) {
+                        self.commit(t);
+                    }
+                }
+            }
+            Op::Cancel => {
+                let transition = self.draft().cancel(None, None, None, &Tools)?;
+                self.commit(transition);
+            }
+            Op::Fail if graph::next(&self.state).call_model => {
+                let transition = self.draft().fail("model_error", "no answer".into(), None, &Tools);
+                self.commit(transition);
+            }
+            Op::Crash => {
+                self.running.clear();
+                if let Some(t) = self.draft().recover(&Tools) {
+                    self.commit(t);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self, calls: &[(u8, u8)]) {
+        let mut blocks = vec![Block::Text("hm".into())];
+        let mut gates = Vec::new();
+        for (i, (verdict, tool)) in calls.iter().enumerate() {
+            let name = ["pay", "wire", "safe"][usize::from(*tool)];
+            let ask = |levels: &[&str], timeout| {
+                Verdict::Ask(Ask { levels: levels.iter().map(|l| (*l).to_owned()).collect(), timeout, ..Ask::default() })
+            };
+            let verdict = match verdict {
+                0 | 1 => Verdict::Allow,
+                2 => ask(&[], 300),
+                3 => ask(&["admin"], 0),
+                4 => ask(&["user", "admin"], 200),
+                5 => Verdict::Refuse("no".into()),
+                _ => Verdict::Deny("never".into()),
+            };
+            blocks.push(Block::ToolUse(ToolUse {
+                id: format!("t{i}").into(),
+                name: name.into(),
+                input: format!(r#"{{ "n": {i} }}"#),
+            }));
+            gates.push(Gate { verdict, idempotent: name == "safe" });
+        }
+        self.pending_answer = calls
+            .iter()
+            .enumerate()
+            .map(|(i, _)| (self.state.call_count + u32::try_from(i).expect("few") + 1, format!(r#"{{"n":{i}}}"#)))
+            .collect();
+        let shown = u32::try_from(self.state.shown.len()).expect("few");
+        let answer = ModelResponded { model: "m".into(), shown, blocks, usage: Usage::default(), opaque: None };
+        let transition = self.draft().model_responded(answer, gates, &Tools);
+        self.commit(transition);
+    }
+}
+
+/// Decisions by number: some fit, some do not.
+fn decision(n: u8) -> Decision {
+    match n {
+        0 => Decision::approve(),
+        1 => Decision::reject(None),
+        2 => Decision::edit("pay", Args::parse(r#"{"n":77}"#).expect("args")),
+        3 => Decision::edit("pay", Args::parse(r#"{"n":"seven"}"#).expect("args")),
+        4 => Decision::defer(),
+        5 => Decision::respond("done by hand"),
+        _ => Decision { always: Some(true), ..Decision::approve() },
+    }
+}
