@@ -1,1 +1,3 @@
-//! placeholder
+//! The Countersign server.
+
+pub mod config;

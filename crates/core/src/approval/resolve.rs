@@ -213,7 +213,7 @@ fn check(
         (DecisionType::Edit, None) => {
             invalid(format!("{at}: \"edit\" needs \"edited_action\": {{\"name\", \"args\"}}"))
         }
-        (DecisionType::Edit, Some(edited)) => check_edit(&edited.name, &edited.args, action, &at, catalog),
+        (DecisionType::Edit, Some(edited)) => check_edit(&edited.name, &edited.args, action, i, catalog),
         (_, Some(_)) => invalid(format!("{at}: \"edited_action\" goes with \"edit\" only")),
         _ => Ok(()),
     }
@@ -224,7 +224,7 @@ fn check_edit(
     name: &str,
     args: &crate::call::args::Args,
     action: &Action,
-    at: &str,
+    index: usize,
     catalog: &dyn Catalog,
 ) -> Result<(), Refusal> {
     let schema = if name == &*action.name {
@@ -233,7 +233,7 @@ fn check_edit(
         match catalog.tool(&action.agent, name) {
             Some(tool) if tool.role.as_deref() == action.role() => tool.schema,
             Some(_) => {
-                return Err(invalid_edit(at, &format!("the tool {name:?} is decided by somebody else"), Vec::new()));
+                return Err(invalid_edit(index, &format!("the tool {name:?} is decided by somebody else"), Vec::new()));
             }
             None => {
                 return Err(invalid_edit(
@@ -248,19 +248,21 @@ fn check_edit(
     let compiled = serde_json::from_str::<Value>(schema.0.get())
         .map_err(|e| e.to_string())
         .and_then(|schema| ArgsSchema::compile(&schema))
-        .map_err(|e| invalid_edit(at, &format!("the tool's schema cannot be used: {e}"), Vec::new()))?;
+        .map_err(|e| invalid_edit(index, &format!("the tool's schema cannot be used: {e}"), Vec::new()))?;
     let errors = compiled.check(args);
     if errors.is_empty() {
         return Ok(());
     }
     let first = errors.first().map(|e| format!("{}: {}", e.pointer, e.message)).unwrap_or_default();
     let errors = errors.into_iter().map(|e| json!({ "pointer": e.pointer, "message": e.message })).collect();
-    Err(invalid_edit(at, &format!("the arguments do not fit the tool's schema: {first}"), errors))
+    Err(invalid_edit(index, &format!("the arguments do not fit the tool's schema: {first}"), errors))
 }
 
-fn invalid_edit(at: &str, message: &str, errors: Vec<Value>) -> Refusal {
+/// `index` says which decision it is; the pointers are into its arguments.
+fn invalid_edit(index: usize, message: &str, errors: Vec<Value>) -> Refusal {
     let errors = if errors.is_empty() { vec![json!({ "pointer": "", "message": message })] } else { errors };
-    Refusal::new(Code::InvalidEdit, format!("{at}: {message}")).with_details(json!({ "errors": errors }))
+    Refusal::new(Code::InvalidEdit, format!("decisions[{index}]: {message}"))
+        .with_details(json!({ "index": index, "errors": errors }))
 }
 
 fn too_long(field: &str) -> Refusal {

@@ -1,26 +1,146 @@
-//! Replaced by the tools helper's version on merge.
+//! JSON Schemas for arguments: compiled once, checked in bounded time, never fetching anything.
+
+mod cost;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
 use super::args::Args;
-/// Compiled schema.
-pub struct ArgsSchema(jsonschema::Validator);
-/// One violation.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
+
+/// Largest schema, as JSON text in bytes.
+pub const SCHEMA_BYTES: usize = 64 * 1024;
+/// Deepest nesting of arrays and objects in a schema.
+pub const SCHEMA_DEPTH: usize = 64;
+/// Most errors one check reports.
+pub const SCHEMA_ERRORS: usize = 16;
+/// Longest message of one error, in characters.
+pub const MESSAGE_CHARS: usize = 200;
+/// Largest compiled pattern (`pattern`, `patternProperties`), in bytes.
+const PATTERN_BYTES: usize = 256 * 1024;
+
+/// A compiled JSON Schema for the arguments of a tool (SPEC M3, S10).
+///
+/// All drafts of JSON Schema are understood, 2020-12 unless `$schema` says otherwise. What makes a schema
+/// dangerous or slow is refused when it is compiled, not found out while a session waits:
+/// * a `$ref` to anything but a place in the same schema (`#`, `#/…`): nothing is ever read from a file or
+///   the network; `$dynamicRef`, `$recursiveRef`, anchors and an inner `$id` are refused too;
+/// * look-around and back-references in patterns: patterns are matched in linear time;
+/// * more than [`SCHEMA_BYTES`] or [`SCHEMA_DEPTH`];
+/// * `$ref`s that lead back to the same value, or that multiply without bound.
+///
+/// `format` is an annotation, as in 2020-12: it is not checked.
+pub struct ArgsSchema {
+    validator: jsonschema::Validator,
+    max_depth: usize,
+}
+
+/// One way in which arguments do not fit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SchemaError {
-    /// JSON pointer
+    /// Where, as a JSON Pointer into the arguments; empty for the arguments as a whole.
     pub pointer: String,
-    /// message
+    /// What is wrong, at most [`MESSAGE_CHARS`] characters.
     pub message: String,
 }
+
 impl ArgsSchema {
-    /// Compile.
-    pub fn compile(schema: &serde_json::Value) -> Result<ArgsSchema, String> {
-        jsonschema::validator_for(schema).map(ArgsSchema).map_err(|e| e.to_string())
+    /// Compiles a schema.
+    ///
+    /// # Errors
+    /// In words: it is not a JSON Schema, it does not describe an object, or see [`ArgsSchema`].
+    pub fn compile(schema: &Value) -> Result<ArgsSchema, String> {
+        // Before anything that recurses over the schema.
+        if deeper_than(schema, SCHEMA_DEPTH) {
+            return Err(format!("the schema is nested too deeply; at most {SCHEMA_DEPTH} levels are allowed"));
+        }
+        let bytes = schema.to_string().len();
+        if bytes > SCHEMA_BYTES {
+            return Err(format!("the schema has {bytes} bytes; at most {SCHEMA_BYTES} are allowed"));
+        }
+        if let Some(of) = schema.get("type").filter(|of| !names_object(of)) {
+            return Err(format!("arguments are always an object, but the schema's `type` is {of}"));
+        }
+        if !schema.is_object() {
+            return Err("a schema must be a JSON object".to_owned());
+        }
+        let max_depth = cost::deepest_instance(schema)?;
+        let patterns = jsonschema::PatternOptions::regex().size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_BYTES);
+        let validator = jsonschema::options()
+            .offline()
+            .with_pattern_options(patterns)
+            .should_validate_formats(false)
+            .build(schema)
+            .map_err(|error| {
+                let place = error.instance_path().to_string();
+                let place = if place.is_empty() { String::new() } else { format!(" (at {place})") };
+                shortened(&format!("{}{place}", error.masked_with("the value")))
+            })?;
+        Ok(ArgsSchema { validator, max_depth })
     }
-    /// Check.
+
+    /// What is wrong with these arguments; empty if nothing is. At most [`SCHEMA_ERRORS`] errors.
+    #[must_use]
     pub fn check(&self, args: &Args) -> Vec<SchemaError> {
-        self.0
-            .iter_errors(&args.value())
-            .take(16)
-            .map(|e| SchemaError { pointer: e.instance_path().to_string(), message: e.to_string() })
+        let value = args.value();
+        if deeper_than(&value, self.max_depth) {
+            let message = format!("nested too deeply for this schema; at most {} levels are allowed", self.max_depth);
+            return vec![SchemaError { pointer: String::new(), message }];
+        }
+        if self.validator.is_valid(&value) {
+            return Vec::new();
+        }
+        self.validator
+            .iter_errors(&value)
+            .take(SCHEMA_ERRORS)
+            .map(|error| SchemaError {
+                pointer: error.instance_path().to_string(),
+                message: shortened(&message(&error)),
+            })
             .collect()
     }
 }
+
+impl std::fmt::Debug for ArgsSchema {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ArgsSchema").finish_non_exhaustive()
+    }
+}
+
+/// The library's words, with the value itself if it is short.
+fn message(error: &jsonschema::ValidationError<'_>) -> String {
+    match &**error.instance() {
+        Value::Array(_) | Value::Object(_) => error.masked_with("the value").to_string(),
+        Value::String(text) if text.len() > MESSAGE_CHARS / 2 => error.masked_with("the value").to_string(),
+        _ => error.to_string(),
+    }
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(MESSAGE_CHARS - 1) {
+        Some((end, c)) if end + c.len_utf8() < text.len() => format!("{}…", &text[..end]),
+        _ => text.to_owned(),
+    }
+}
+
+fn names_object(of: &Value) -> bool {
+    match of {
+        Value::String(name) => name == "object",
+        Value::Array(names) => names.iter().any(|name| name == "object"),
+        // Not a type at all: the compiler says it better.
+        _ => true,
+    }
+}
+
+/// Whether arrays and objects nest deeper than `levels`; recurses no deeper than that.
+fn deeper_than(value: &Value, levels: usize) -> bool {
+    match value {
+        Value::Array(items) => levels == 0 || items.iter().any(|item| deeper_than(item, levels - 1)),
+        Value::Object(members) => levels == 0 || members.values().any(|member| deeper_than(member, levels - 1)),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+#[path = "schema/tests.rs"]
+mod tests;

@@ -219,8 +219,20 @@ fn the_random_sessions_reach_every_kind_of_record() {
         }
     }
     let all = [
-        "block_shown", "call_finished", "call_lost", "call_started", "calls_gated", "decided", "interrupted",
-        "message_queued", "model_responded", "session_created", "status", "timed_out", "turn_ended", "user_message",
+        "block_shown",
+        "call_finished",
+        "call_lost",
+        "call_started",
+        "calls_gated",
+        "decided",
+        "interrupted",
+        "message_queued",
+        "model_responded",
+        "session_created",
+        "status",
+        "timed_out",
+        "turn_ended",
+        "user_message",
         "withdrawn",
     ];
     assert_eq!(seen.into_iter().collect::<Vec<_>>(), all);

@@ -10,5 +10,8 @@ fn the_wire_schema_in_the_docs_is_that_of_the_code() {
         std::fs::write(path, &now).expect("write");
     }
     let kept = std::fs::read_to_string(path).unwrap_or_default();
-    assert!(kept == now, "docs/wire.schema.json is out of date: run the tests once with UPDATE_GOLDEN=1 and look at the diff");
+    assert!(
+        kept == now,
+        "docs/wire.schema.json is out of date: run the tests once with UPDATE_GOLDEN=1 and look at the diff"
+    );
 }

@@ -149,7 +149,9 @@ impl World {
                 let asked = asked.expect("an interruption is recorded before its decision");
                 for (action, decision) in asked.actions.iter().zip(&decided.decisions) {
                     match (decision.kind, &decision.edited_action) {
-                        (DecisionType::Approve, _) if asked.kind == countersign_core::journal::record::Kind::InDoubt => {
+                        (DecisionType::Approve, _)
+                            if asked.kind == countersign_core::journal::record::Kind::InDoubt =>
+                        {
                             *self.again.entry(action.call).or_insert(1) =
                                 self.again.get(&action.call).copied().unwrap_or(1).saturating_add(1);
                         }
@@ -182,7 +184,8 @@ impl World {
     pub fn apply(&mut self, op: &Op) -> Result<(), Refusal> {
         match op {
             Op::Message(on_pending) => {
-                let input = MessageInput { text: vec!["hi".into()], on_pending: *on_pending, ..MessageInput::default() };
+                let input =
+                    MessageInput { text: vec!["hi".into()], on_pending: *on_pending, ..MessageInput::default() };
                 let transition = self.draft().message(input, &Tools)?;
                 self.commit(transition);
             }
@@ -249,7 +252,11 @@ impl World {
         for (i, (verdict, tool)) in calls.iter().enumerate() {
             let name = ["pay", "wire", "safe"][usize::from(*tool)];
             let ask = |levels: &[&str], timeout| {
-                Verdict::Ask(Ask { levels: levels.iter().map(|l| (*l).to_owned()).collect(), timeout, ..Ask::default() })
+                Verdict::Ask(Ask {
+                    levels: levels.iter().map(|l| (*l).to_owned()).collect(),
+                    timeout,
+                    ..Ask::default()
+                })
             };
             let verdict = match verdict {
                 0 | 1 => Verdict::Allow,

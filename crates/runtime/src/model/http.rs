@@ -292,6 +292,17 @@ mod tests {
     }
 
     #[test]
+    fn m1_a_client_is_made_for_both_schemes() {
+        for base in ["http://127.0.0.1:1", "https://example.com"] {
+            match Endpoint::new(base, &[]).unwrap().client() {
+                Ok(_) => {}
+                // A machine without certificates can talk to plain servers only, and is told so.
+                Err(error) => assert!(base.starts_with("https") && error.0.contains("CA certificates"), "{error}"),
+            }
+        }
+    }
+
+    #[test]
     fn s23_retry_after_is_read_in_seconds_milliseconds_and_as_a_date() {
         let now = httpdate::parse_http_date("Wed, 21 Oct 2026 07:28:00 GMT").unwrap();
         let read = |pairs: &[(&'static str, &'static str)]| {

@@ -1,5 +1,10 @@
 //! Tools: what an agent may do, when a person is asked first, and how it is run.
 
+pub mod command;
+pub mod condition;
+pub mod function;
+mod process;
+
 use std::sync::Arc;
 
 use countersign_core::call::{
@@ -33,6 +38,18 @@ impl ToolError {
     /// An error with this message.
     pub fn new(message: impl Into<String>) -> ToolError {
         ToolError { message: message.into() }
+    }
+}
+
+impl From<String> for ToolError {
+    fn from(message: String) -> ToolError {
+        ToolError { message }
+    }
+}
+
+impl From<&str> for ToolError {
+    fn from(message: &str) -> ToolError {
+        ToolError::new(message)
     }
 }
 
@@ -127,4 +144,20 @@ pub struct ToolEntry {
     pub idempotent: bool,
     /// How it is run.
     pub tool: Arc<dyn Tool>,
+}
+
+impl ToolEntry {
+    /// Sets when a person is asked (SPEC S1).
+    #[must_use]
+    pub fn needs_approval(mut self, approval: Approval) -> ToolEntry {
+        self.approval = approval;
+        self
+    }
+
+    /// Says whether a second attempt of the same call does nothing more than the first (SPEC R4).
+    #[must_use]
+    pub fn idempotent(mut self, idempotent: bool) -> ToolEntry {
+        self.idempotent = idempotent;
+        self
+    }
 }

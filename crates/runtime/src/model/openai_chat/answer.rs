@@ -1,16 +1,18 @@
 //! From the chunks of a stream to the events of an answer, one block open at a time.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet, VecDeque},
+    collections::{BTreeMap, HashMap, VecDeque},
     mem,
-    sync::Arc,
 };
 
 use countersign_core::{journal::record::Usage, limits};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::super::{ApiKey, ModelError, ModelEvent, http::ErrorObject};
+use super::{
+    super::{ApiKey, ModelError, ModelEvent, http::ErrorObject},
+    text::{Piece, Pieces},
+};
 
 /// How an error that comes inside a stream is introduced.
 pub(super) const FAILED: &str = "the provider reported an error in its answer";
@@ -36,7 +38,7 @@ struct Choice {
 #[derive(Deserialize)]
 struct Delta {
     content: Option<Box<RawValue>>,
-    refusal: Option<String>,
+    refusal: Option<Piece>,
     reasoning_content: Option<Box<RawValue>>,
     reasoning: Option<Box<RawValue>>,
     reasoning_details: Option<Vec<Box<RawValue>>>,
@@ -85,8 +87,10 @@ pub(super) struct Assembler {
     /// The blocks that are not given out completely.
     blocks: VecDeque<Block>,
     calls: Vec<Call>,
+    /// The number of blocks that are given out completely.
+    gone: usize,
     by_index: HashMap<u64, usize>,
-    ids: HashSet<String>,
+    by_id: HashMap<String, usize>,
     size: usize,
     usage: Option<Usage>,
     opaque: Opaque,
@@ -97,7 +101,7 @@ pub(super) struct Assembler {
 struct Block {
     kind: Kind,
     /// What is not given out yet.
-    pending: String,
+    pending: Pieces,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -110,6 +114,8 @@ enum Kind {
 
 #[derive(Default)]
 struct Call {
+    /// The place of its block, counted from the answer's first.
+    block: usize,
     id: String,
     name: String,
     args: Scan,
@@ -118,16 +124,17 @@ struct Call {
 }
 
 impl Assembler {
-    pub(super) fn new(model: Arc<str>, key: Option<ApiKey>) -> Assembler {
+    pub(super) fn new(model: &str, key: Option<ApiKey>) -> Assembler {
         Assembler {
             key,
             blocks: VecDeque::new(),
             calls: Vec::new(),
+            gone: 0,
             by_index: HashMap::new(),
-            ids: HashSet::new(),
+            by_id: HashMap::new(),
             size: 0,
             usage: None,
-            opaque: Opaque { by: BY.to_owned(), model: model.as_ref().to_owned(), ..Opaque::default() },
+            opaque: Opaque { by: BY.to_owned(), model: model.to_owned(), ..Opaque::default() },
             any: false,
             finished: false,
         }
@@ -191,7 +198,7 @@ impl Assembler {
         let named = [("reasoning_content", delta.reasoning_content), ("reasoning", delta.reasoning)];
         for (field, value) in named {
             let text = value.as_deref().map(read_string).transpose()?.unwrap_or_default();
-            if !text.is_empty() {
+            if !text.bytes().is_empty() {
                 self.opaque.reasoning_field.get_or_insert_with(|| field.to_owned());
                 self.write(Kind::Thinking, &text)?;
                 // Some servers send the same text under both names.
@@ -199,7 +206,7 @@ impl Assembler {
             }
         }
         for detail in delta.reasoning_details.unwrap_or_default() {
-            self.grow(detail.get().len())?;
+            self.grow(detail.get().len() + BLOCK_BYTES)?;
             self.opaque.reasoning_details.push(detail);
         }
         if let Some(content) = delta.content {
@@ -219,57 +226,56 @@ impl Assembler {
         let id = delta.id.unwrap_or_default();
         let name = function.name.unwrap_or_default();
         let args = function.arguments.as_deref().map(read_arguments).transpose()?.unwrap_or_default();
-        let at = match self.find(delta.index, &id, &name, &args) {
+        let at = match self.find(delta.index, &id, &name, args.bytes()) {
             Some(at) => at,
             None => {
                 self.grow(BLOCK_BYTES)?;
-                self.calls.push(Call::default());
-                let at = self.calls.len() - 1;
-                self.blocks.push_back(Block { kind: Kind::Call(at), pending: String::new() });
+                let at = self.calls.len();
+                self.calls.push(Call { block: self.gone + self.blocks.len(), ..Call::default() });
+                self.blocks.push_back(Block { kind: Kind::Call(at), pending: Pieces::default() });
                 at
             }
         };
         if let Some(index) = delta.index {
             self.by_index.insert(index, at);
         }
-        self.grow(args.len())?;
+        self.grow(args.bytes().len())?;
         if let Some(extra) = delta.extra_content {
             self.grow(extra.get().len())?;
             self.opaque.extra_content.insert(at, extra);
         }
-        let call = &mut self.calls[at];
-        let mut names = 0;
-        for (known, new) in [(&mut call.id, id), (&mut call.name, name)] {
-            if known.is_empty() {
-                names += new.len();
-                *known = new;
-            }
+        if self.calls[at].name.is_empty() {
+            self.grow(name.len())?;
+            self.calls[at].name = name;
         }
+        if self.calls[at].id.is_empty() && !id.is_empty() {
+            self.grow(id.len())?;
+            self.by_id.entry(id.clone()).or_insert(at);
+            self.calls[at].id = id;
+        }
+        let call = &mut self.calls[at];
         if call.closed {
-            if args.trim().is_empty() {
+            if args.bytes().trim_ascii().is_empty() {
                 return Ok(());
             }
             let message = format!("the provider went on with the arguments of call {}, which were complete", at + 1);
             return Err(ModelError::transient(message));
         }
-        call.args.feed(&args);
-        if let Some(block) = self.blocks.iter_mut().find(|block| block.kind == Kind::Call(at)) {
-            block.pending.push_str(&args);
+        call.args.feed(args.bytes());
+        if let Some(block) = self.blocks.get_mut(call.block.saturating_sub(self.gone)) {
+            block.pending.push(&args);
         }
-        self.grow(names)
+        Ok(())
     }
 
     /// The call a fragment belongs to; `None` for a new one.
-    fn find(&self, index: Option<u64>, id: &str, name: &str, args: &str) -> Option<usize> {
+    fn find(&self, index: Option<u64>, id: &str, name: &str, args: &[u8]) -> Option<usize> {
         let at = match index {
             Some(index) => *self.by_index.get(&index)?,
-            None => {
-                let known = |call: &Call| !id.is_empty() && call.id == id;
-                match self.calls.iter().rposition(known) {
-                    Some(at) => return Some(at),
-                    None => self.calls.len().checked_sub(1)?,
-                }
-            }
+            None => match self.by_id.get(id) {
+                Some(at) => return Some(*at),
+                None => self.calls.len().checked_sub(1)?,
+            },
         };
         let call = &self.calls[at];
         // Only a name can begin a call, and only when the one before it may be over.
@@ -277,24 +283,24 @@ impl Assembler {
             return Some(at);
         }
         let another = if id.is_empty() || call.id.is_empty() {
-            call.args.is_whole() && !args.trim().is_empty()
+            call.args.is_whole() && !args.trim_ascii().is_empty()
         } else {
             call.args.is_whole() || call.args.is_empty()
         };
         if another { None } else { Some(at) }
     }
 
-    fn write(&mut self, kind: Kind, text: &str) -> Result<(), ModelError> {
-        if text.is_empty() {
+    fn write(&mut self, kind: Kind, text: &Piece) -> Result<(), ModelError> {
+        if text.bytes().is_empty() {
             return Ok(());
         }
-        self.grow(text.len())?;
-        match self.blocks.back_mut() {
-            Some(block) if block.kind == kind => block.pending.push_str(text),
-            _ => {
-                self.grow(BLOCK_BYTES)?;
-                self.blocks.push_back(Block { kind, pending: text.to_owned() });
-            }
+        self.grow(text.bytes().len())?;
+        if self.blocks.back().is_none_or(|block| block.kind != kind) {
+            self.grow(BLOCK_BYTES)?;
+            self.blocks.push_back(Block { kind, pending: Pieces::default() });
+        }
+        if let Some(block) = self.blocks.back_mut() {
+            block.pending.push(text);
         }
         Ok(())
     }
@@ -309,32 +315,36 @@ impl Assembler {
     }
 
     fn give_out(&mut self, end: bool, ready: &mut VecDeque<ModelEvent>) {
-        while let Some(block) = self.blocks.front_mut() {
-            let (event, over): (fn(String) -> ModelEvent, _) = match block.kind {
-                Kind::Text => (ModelEvent::Text, true),
-                Kind::Thinking => (ModelEvent::Thinking, true),
+        loop {
+            let last = self.blocks.len() == 1;
+            let Some(block) = self.blocks.front_mut() else { return };
+            let (event, over): (fn(String) -> ModelEvent, bool) = match block.kind {
+                Kind::Text => (ModelEvent::Text, end || !last),
+                Kind::Thinking => (ModelEvent::Thinking, end || !last),
                 Kind::Call(at) => {
                     let call = &mut self.calls[at];
                     if call.name.is_empty() && !end {
                         return;
                     }
                     if !mem::replace(&mut call.begun, true) {
-                        // An id that was there before is no id: an empty one is replaced by the runner.
-                        let id = if self.ids.insert(call.id.clone()) { call.id.clone() } else { String::new() };
+                        // An id that an earlier call has is no id: an empty one is replaced by the runner.
+                        let own = self.by_id.get(&call.id) == Some(&at);
+                        let id = if own { call.id.clone() } else { String::new() };
                         ready.push_back(ModelEvent::ToolUse { id, name: call.name.clone() });
                     }
-                    call.closed = end || self.blocks.len() > 1 && call.args.is_whole();
+                    call.closed = end || !last && call.args.is_whole();
                     (ModelEvent::Input, call.closed)
                 }
             };
-            let Some(block) = self.blocks.front_mut() else { return };
-            if !block.pending.is_empty() {
-                ready.push_back(event(mem::take(&mut block.pending)));
+            let text = block.pending.take(over);
+            if !text.is_empty() {
+                ready.push_back(event(text));
             }
-            if !(end || over && self.blocks.len() > 1) {
+            if !over {
                 return;
             }
             self.blocks.pop_front();
+            self.gone += 1;
         }
     }
 }
@@ -367,9 +377,9 @@ impl Scan {
         self.state == ScanState::Empty
     }
 
-    fn feed(&mut self, text: &str) {
-        for byte in text.bytes() {
-            match (self.state, byte) {
+    fn feed(&mut self, text: &[u8]) {
+        for byte in text {
+            match (self.state, *byte) {
                 (ScanState::Unknown, _) => return,
                 (ScanState::Open, _) if self.escaped => self.escaped = false,
                 (ScanState::Open, b'\\') if self.in_string => self.escaped = true,
@@ -397,20 +407,20 @@ fn malformed(error: &serde_json::Error) -> ModelError {
     ModelError::transient(format!("the provider sent something that is no chat completion chunk: {error}"))
 }
 
-fn read_string(raw: &RawValue) -> Result<String, ModelError> {
+fn read_string(raw: &RawValue) -> Result<Piece, ModelError> {
     serde_json::from_str(raw.get()).map_err(|e| malformed(&e))
 }
 
 /// Argument text is a string; servers that send the object itself mean its text.
-fn read_arguments(raw: &RawValue) -> Result<String, ModelError> {
-    if raw.get().starts_with('"') { read_string(raw) } else { Ok(raw.get().to_owned()) }
+fn read_arguments(raw: &RawValue) -> Result<Piece, ModelError> {
+    if raw.get().starts_with('"') { read_string(raw) } else { Ok(raw.get().into()) }
 }
 
 /// `content` is a string, or a list of typed parts.
-fn read_content(raw: &RawValue) -> Result<Vec<(Kind, String)>, ModelError> {
+fn read_content(raw: &RawValue) -> Result<Vec<(Kind, Piece)>, ModelError> {
     #[derive(Deserialize)]
     struct Part {
-        text: Option<String>,
+        text: Option<Piece>,
         thinking: Option<Vec<Part>>,
     }
     if raw.get().starts_with('"') {
@@ -439,3 +449,6 @@ fn read_usage(raw: &RawValue) -> Option<Usage> {
     (input_tokens.is_some() || output_tokens.is_some())
         .then(|| Usage { input_tokens: input_tokens.unwrap_or(0), output_tokens: output_tokens.unwrap_or(0) })
 }
+
+#[cfg(test)]
+mod tests;

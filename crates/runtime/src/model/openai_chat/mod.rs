@@ -19,6 +19,7 @@
 
 mod answer;
 mod request;
+mod text;
 
 use std::{collections::VecDeque, fmt, mem, sync::Arc, time::Duration};
 
@@ -148,6 +149,7 @@ struct Call {
 enum State {
     New(Box<ModelRequest>),
     Open(Box<Open>),
+    Failed(ModelError),
     Done,
 }
 
@@ -170,10 +172,14 @@ impl Call {
                     self.state = self.opened(response).await?;
                 }
                 State::Open(mut open) => {
-                    if open.read(&self.shared, &mut self.ready).await? {
-                        self.state = State::Open(open);
-                    }
+                    self.state = match open.read(&self.shared, &mut self.ready).await {
+                        Ok(true) => State::Open(open),
+                        Ok(false) => State::Done,
+                        // What came before the error is told before it.
+                        Err(error) => State::Failed(error),
+                    };
                 }
+                State::Failed(error) => return Err(error),
                 State::Done => return Ok(None),
             }
         }
@@ -190,7 +196,7 @@ impl Call {
         }
         let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-        let mut answer = Assembler::new(shared.model.clone(), shared.key.clone());
+        let mut answer = Assembler::new(&shared.model, shared.key.clone());
         match &*kind {
             // Servers that ignore `stream`, and errors that come with a status of success.
             "application/json" => {

@@ -1,7 +1,4 @@
-use std::sync::{
-    Mutex,
-    atomic::{AtomicUsize, Ordering},
-};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use countersign_core::conversation::Message;
 use futures::future::BoxFuture;
@@ -183,10 +180,12 @@ async fn m4_a_delay_is_spread_over_the_parts_of_the_answer() {
             "chunk_chars": 1}"#,
     );
     let start = tokio::time::Instant::now();
-    let seen = Mutex::new(Vec::new());
-    let note = |event| seen.lock().unwrap().push((start.elapsed().as_millis(), show(event)));
+    let mut seen = Vec::new();
     for entry in 0..3 {
-        stream(&model, entry, &Talk::default()).for_each(|event| futures::future::ready(note(event))).await;
+        let mut stream = stream(&model, entry, &Talk::default());
+        while let Some(event) = stream.next().await {
+            seen.push((start.elapsed().as_millis(), show(event)));
+        }
     }
     let want = [
         (1000, "text a"),
@@ -198,7 +197,7 @@ async fn m4_a_delay_is_spread_over_the_parts_of_the_answer() {
         (4730, "error late transient=false"),
     ];
     let want: Vec<_> = want.into_iter().map(|(at, event)| (at, event.to_owned())).collect();
-    assert_eq!(seen.into_inner().unwrap(), want);
+    assert_eq!(seen, want);
 }
 
 #[test]

@@ -32,20 +32,11 @@ use super::{
 };
 
 /// How a [`SqliteStore`] is opened.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct SqliteOptions {
-    /// After how many pages of 4 KiB the log is written back to the database file. More is a little
-    /// faster and takes more space.
-    pub checkpoint_pages: u32,
     /// The largest number of pages of 4 KiB the database may have; `None` is as many as the disk holds.
     pub max_pages: Option<u32>,
-}
-
-impl Default for SqliteOptions {
-    fn default() -> Self {
-        SqliteOptions { checkpoint_pages: 128, max_pages: None }
-    }
 }
 
 /// Keeps journals in one SQLite file. Dropping it writes what waits, and closes the file.

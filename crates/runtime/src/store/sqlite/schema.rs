@@ -11,6 +11,10 @@ use super::{super::StoreError, SqliteOptions};
 const APPLICATION_ID: i32 = 0x4353_474E;
 /// Every version of the schema, oldest first. Released ones never change.
 const MIGRATIONS: &[M<'static>] = &[M::up(include_str!("schema.sql"))];
+/// SQLite's default, which new databases have.
+const PAGE: i64 = 4096;
+/// The log's length in pages at which it is written back: at least, at most.
+const LOG_PAGES: (i64, i64) = (100, 2000);
 /// Prepared statements kept by each connection; more than there are.
 const STATEMENTS: usize = 128;
 
@@ -41,13 +45,8 @@ pub(super) fn writer(path: &Path, options: &SqliteOptions) -> Result<Connection,
         )));
     }
     settings(&conn, 4096)?;
-    for (name, value) in [
-        ("synchronous", 2), // FULL
-        ("wal_autocheckpoint", i64::from(options.checkpoint_pages)),
-        ("journal_size_limit", i64::from(options.checkpoint_pages) * 4096),
-    ] {
-        conn.pragma_update(None, name, value).map_err(failed)?;
-    }
+    conn.pragma_update(None, "synchronous", "FULL").map_err(failed)?;
+    bound_log(&conn)?;
     Migrations::from_slice(MIGRATIONS).to_latest(&mut conn).map_err(|e| match e {
         rusqlite_migration::Error::RusqliteError { err, .. } => error(&err),
         other => StoreError::Failed(format!("{}: {other}", path.display())),
@@ -61,6 +60,16 @@ pub(super) fn writer(path: &Path, options: &SqliteOptions) -> Result<Connection,
         synced.map_err(|e| StoreError::Failed(format!("cannot sync {}: {e}", parent.display())))?;
     }
     Ok(conn)
+}
+
+/// Has the log written back once it is a quarter of the database: a small store stays small, and a large
+/// one does not wait for the disk twice as often.
+pub(super) fn bound_log(conn: &Connection) -> Result<(), StoreError> {
+    let failed = |e: rusqlite::Error| error(&e);
+    let pages: i64 = conn.pragma_query_value(None, "page_count", |row| row.get(0)).map_err(failed)?;
+    let most = (pages / 4).clamp(LOG_PAGES.0, LOG_PAGES.1);
+    conn.pragma_update(None, "wal_autocheckpoint", most).map_err(failed)?;
+    conn.pragma_update(None, "journal_size_limit", most * PAGE).map_err(failed)
 }
 
 /// A connection that only reads.

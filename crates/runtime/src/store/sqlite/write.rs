@@ -14,7 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use super::{
     super::{Durability, StoreError},
     apply::{self, Write},
-    schema::error,
+    schema::{self, error},
     statement::run,
 };
 
@@ -24,6 +24,9 @@ const GROUP: usize = 256;
 const WAITING_BYTES: usize = 32 * 1024 * 1024;
 /// What an append counts for beside its texts, so that their number is bounded too.
 const OVERHEAD_BYTES: usize = 4 * 1024;
+
+/// After how many groups the size of the database is looked at.
+const LOOK_AT_SIZE: u32 = 256;
 
 /// Something to write.
 pub(super) enum Op {
@@ -78,6 +81,7 @@ pub(super) fn stopped() -> StoreError {
 fn write(mut conn: Connection, waiting: &mpsc::Receiver<Job>) {
     let mut synced = true;
     let mut group = Vec::new();
+    let mut groups = 0_u32;
     while let Ok(first) = waiting.recv() {
         group.push(first);
         group.extend(waiting.try_iter().take(GROUP - 1));
@@ -85,6 +89,13 @@ fn write(mut conn: Connection, waiting: &mpsc::Receiver<Job>) {
         for (job, answer) in group.drain(..).zip(answers) {
             // Who does not wait any more does not need the answer.
             let _ = job.answer.send(answer);
+        }
+        groups += 1;
+        if groups == LOOK_AT_SIZE {
+            groups = 0;
+            if let Err(e) = schema::bound_log(&conn) {
+                tracing::warn!("the SQLite log could not be bounded: {e}");
+            }
         }
     }
     // Leaves one file: the log is empty and goes away.
@@ -153,4 +164,17 @@ fn member(conn: &Connection, op: &Op) -> Result<Result<bool, StoreError>, StoreE
     }
     run(conn, "RELEASE member", [])?;
     Ok(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn r9_a_panic_of_the_writer_leaves_no_one_waiting() {
+        let (writer, thread) = Writer::start(Connection::open_in_memory().expect("open")).expect("start");
+        assert!(matches!(writer.write(Op::Panic).await, Err(StoreError::Unknown)));
+        assert!(thread.join().is_err());
+        assert!(matches!(writer.write(Op::Check).await, Err(StoreError::Failed(_))));
+    }
 }

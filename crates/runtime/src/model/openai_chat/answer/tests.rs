@@ -1,0 +1,139 @@
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+/// What one call of the model's answer is.
+#[derive(Clone, Debug)]
+struct Sent {
+    args: String,
+    /// Where the argument text is cut, in characters.
+    cut: usize,
+}
+
+fn sent() -> impl Strategy<Value = Sent> {
+    let args = prop_oneof![
+        Just(String::new()),
+        Just("{}".to_owned()),
+        Just(r#"{"n": 9007199254740993, "p":1.10}"#.to_owned()),
+        Just("{\"s\": \"}{\\\"[\\\\\", \"a\": [{}, []]} \n".to_owned()),
+        Just("{\"broken\": [1".to_owned()),
+        Just("}{".to_owned()),
+        "[a-z{}\"\\\\ đ🙂]{0,20}",
+    ];
+    (args, 1..9_usize).prop_map(|(args, cut)| Sent { args, cut })
+}
+
+/// Takes chunks and returns the calls that come out, checking that one block is open at a time.
+fn calls(chunks: &[String]) -> Vec<(String, String, String)> {
+    let mut answer = Assembler::new("m", None);
+    let mut ready = VecDeque::new();
+    for chunk in chunks {
+        answer.take(chunk, &mut ready).unwrap();
+    }
+    answer.done();
+    answer.finish(&mut ready).unwrap();
+    assert!(matches!(ready.pop_back(), Some(ModelEvent::Stop)));
+    let mut calls: Vec<(String, String, String)> = Vec::new();
+    for event in ready {
+        match event {
+            ModelEvent::ToolUse { id, name } => calls.push((id, name, String::new())),
+            ModelEvent::Input(text) => calls.last_mut().unwrap().2.push_str(&text),
+            other => panic!("{other:?}"),
+        }
+    }
+    calls
+}
+
+fn chunk(call: &serde_json::Value) -> String {
+    json!({"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]}).to_string()
+}
+
+proptest! {
+    /// Calls whose fragments come in any order, all beginnings first, keep their exact argument text.
+    #[test]
+    fn m1_interleaved_fragments_are_put_together_exactly(
+        sent in prop::collection::vec(sent(), 1..5),
+        turns in prop::collection::vec(0..5_usize, 0..60),
+    ) {
+        let mut chunks = Vec::new();
+        let mut rest: Vec<Vec<String>> = Vec::new();
+        for (i, call) in sent.iter().enumerate() {
+            let id = format!("id{i}");
+            chunks.push(chunk(&json!({"index": i, "id": id, "function": {"name": format!("t{i}"), "arguments": ""}})));
+            let chars: Vec<char> = call.args.chars().collect();
+            rest.push(chars.chunks(call.cut).rev().map(|part| part.iter().collect()).collect());
+        }
+        let mut turns = turns.into_iter();
+        while rest.iter().any(|rest| !rest.is_empty()) {
+            // When the given turns are used up, what is left comes call by call.
+            let at = turns.next().unwrap_or_else(|| rest.iter().position(|rest| !rest.is_empty()).unwrap());
+            if let Some(part) = rest.get_mut(at).and_then(Vec::pop) {
+                chunks.push(chunk(&json!({"index": at, "function": {"arguments": part}})));
+            }
+        }
+        // What may stand after a whole value is white space, and it may be lost once the call is over; any
+        // other text of a call that looked whole is refused, and cannot come from these.
+        let whole = |args: &str| {
+            let mut scan = Scan::default();
+            scan.feed(args.as_bytes());
+            scan.is_whole()
+        };
+        prop_assume!(sent.iter().all(|call| whole(&call.args) || (1..call.args.len()).all(|end| {
+            !call.args.is_char_boundary(end) || !whole(&call.args[..end])
+        })));
+        let got = calls(&chunks);
+        prop_assert_eq!(got.len(), sent.len());
+        for (i, ((id, name, args), call)) in got.iter().zip(&sent).enumerate() {
+            prop_assert_eq!((id, name), (&format!("id{i}"), &format!("t{i}")));
+            if whole(&call.args) {
+                prop_assert_eq!(args.trim_end(), call.args.trim_end());
+            } else {
+                prop_assert_eq!(args, &call.args);
+            }
+        }
+    }
+
+    /// Whatever a provider sends, nothing panics.
+    #[test]
+    fn r9_any_chunk_is_an_answer_or_an_error(
+        chunks in prop::collection::vec(prop_oneof![
+            "\\PC{0,40}",
+            (any::<Option<u8>>(), "[ab]{0,1}", "[tu]{0,1}", prop::option::of("[{}\"\\[,a ]{0,6}")).prop_map(
+                |(index, id, name, args)| chunk(&json!({"index": index, "id": id, "function": {"name": name, "arguments": args}})),
+            ),
+            "[a-z]{0,3}".prop_map(|text| json!({"choices": [{"delta": {"content": text}}]}).to_string()),
+        ], 0..30),
+    ) {
+        let mut answer = Assembler::new("m", None);
+        let mut ready = VecDeque::new();
+        for chunk in chunks {
+            let _ = answer.take(&chunk, &mut ready);
+        }
+        answer.done();
+        let _ = answer.finish(&mut ready);
+        let mut open = false;
+        for event in ready {
+            match event {
+                ModelEvent::ToolUse { .. } => open = true,
+                ModelEvent::Input(_) => prop_assert!(open),
+                _ => open = false,
+            }
+        }
+    }
+}
+
+#[test]
+fn m1_arguments_that_go_on_after_they_were_whole_are_refused_and_not_lost() {
+    let mut answer = Assembler::new("m", None);
+    let mut ready = VecDeque::new();
+    for call in [
+        json!({"index": 0, "id": "a", "function": {"name": "t", "arguments": "{}"}}),
+        json!({"index": 1, "id": "b", "function": {"name": "t", "arguments": "{}"}}),
+        json!({"index": 0, "function": {"arguments": " \n"}}),
+    ] {
+        answer.take(&chunk(&call), &mut ready).unwrap();
+    }
+    let late = chunk(&json!({"index": 0, "function": {"arguments": ",1"}}));
+    assert!(answer.take(&late, &mut ready).unwrap_err().transient);
+}

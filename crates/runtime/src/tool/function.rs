@@ -1,0 +1,241 @@
+//! Tools that are Rust functions, with the schema of their arguments taken from their type.
+
+use std::{future::Future, panic::AssertUnwindSafe, sync::Arc};
+
+use countersign_core::call::{args::Args, permit::Permit};
+use futures::{FutureExt as _, future::BoxFuture};
+use schemars::JsonSchema;
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::{Approval, Tool, ToolEntry, ToolError};
+use crate::model::ToolSpec;
+
+/// Which call a function runs for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ToolContext {
+    /// The session.
+    pub session_id: String,
+    /// The agent that proposed the call.
+    pub agent: String,
+    /// The call's id in the model's words.
+    pub tool_use_id: String,
+    /// The attempt, from 1; more than 1 only after a crash (SPEC R4).
+    pub attempt: u32,
+    /// The same for every attempt of this call, and for no other call (SPEC M2, R4).
+    pub idempotency_key: String,
+}
+
+impl From<&Permit> for ToolContext {
+    fn from(permit: &Permit) -> ToolContext {
+        ToolContext {
+            session_id: permit.session_id().to_owned(),
+            agent: permit.agent().to_owned(),
+            tool_use_id: permit.tool_use_id().to_owned(),
+            attempt: permit.attempt(),
+            idempotency_key: permit.idempotency_key(),
+        }
+    }
+}
+
+type Run = dyn Fn(ToolContext, Args) -> BoxFuture<'static, Result<String, ToolError>> + Send + Sync;
+
+/// An async Rust function as a tool (SPEC S1).
+///
+/// * Its arguments are read from the canonical text that was approved, so numbers are exact: a field of type
+///   `i64` or `u64` gets 9007199254740993 as it was written. Arguments that do not fit the type are an error
+///   for the model and the function does not run.
+/// * A result that serializes to a JSON string is given to the model as that string, anything else as JSON.
+/// * A panic is an error for the model, without its text; the text is in the log.
+/// * Dropping the call drops the function's future at its current `await`.
+#[derive(Clone)]
+pub struct FunctionTool {
+    spec: ToolSpec,
+    run: Arc<Run>,
+}
+
+impl FunctionTool {
+    /// A tool of a function over `T`, which must be a struct (its JSON Schema an object).
+    ///
+    /// ```
+    /// # use countersign::tool::{Approval, function::FunctionTool};
+    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// struct Order {
+    ///     symbol: String,
+    ///     quantity: u64,
+    /// }
+    /// let order = FunctionTool::new("order", "Place an order.", |order: Order| async move {
+    ///     Ok(format!("bought {} {}", order.quantity, order.symbol))
+    /// });
+    /// let entry = order.entry().needs_approval(Approval::always());
+    /// assert_eq!(&*entry.spec.name, "order");
+    /// ```
+    pub fn new<T, R, F, Fut>(name: &str, description: &str, function: F) -> FunctionTool
+    where
+        T: DeserializeOwned + JsonSchema + Send + 'static,
+        R: Serialize,
+        F: Fn(T) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<R, ToolError>> + Send + 'static,
+    {
+        FunctionTool::with_context(name, description, move |_, args| function(args))
+    }
+
+    /// Like [`FunctionTool::new`]; the function is also told which call it runs for.
+    pub fn with_context<T, R, F, Fut>(name: &str, description: &str, function: F) -> FunctionTool
+    where
+        T: DeserializeOwned + JsonSchema + Send + 'static,
+        R: Serialize,
+        F: Fn(ToolContext, T) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<R, ToolError>> + Send + 'static,
+    {
+        let function = Arc::new(function);
+        let run = move |context: ToolContext, args: Args| -> BoxFuture<'static, Result<String, ToolError>> {
+            let function = function.clone();
+            Box::pin(async move {
+                let args: T = serde_json::from_str(args.text())
+                    .map_err(|error| ToolError::new(format!("the arguments do not fit the tool: {error}")))?;
+                text(&function(context, args).await?)
+            })
+        };
+        let parameters = schemars::schema_for!(T).to_value();
+        let spec = ToolSpec { name: name.into(), description: description.into(), parameters: Arc::new(parameters) };
+        FunctionTool { spec, run: Arc::new(run) }
+    }
+
+    /// The tool with what the runtime knows of it: nobody is asked, and it is not idempotent.
+    #[must_use]
+    pub fn entry(self) -> ToolEntry {
+        ToolEntry { spec: self.spec.clone(), approval: Approval::never(), idempotent: false, tool: Arc::new(self) }
+    }
+
+    async fn call(run: Arc<Run>, name: Arc<str>, context: ToolContext, args: Args) -> Result<String, ToolError> {
+        // The function itself may panic before it gives a future: it is called within.
+        let outcome = AssertUnwindSafe(async move { run(context, args).await }).catch_unwind().await;
+        outcome.unwrap_or_else(|panic| {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no text");
+            tracing::error!(tool = %name, panic = text, "a tool panicked");
+            Err(ToolError::new("the tool failed unexpectedly; it may have done a part of its work"))
+        })
+    }
+}
+
+impl Tool for FunctionTool {
+    fn run(&self, permit: Permit) -> BoxFuture<'static, Result<String, ToolError>> {
+        let context = ToolContext::from(&permit);
+        Box::pin(FunctionTool::call(self.run.clone(), self.spec.name.clone(), context, permit.args().clone()))
+    }
+}
+
+/// A tool of an async function: [`FunctionTool::new`] as a [`ToolEntry`].
+pub fn tool<T, R, F, Fut>(name: &str, description: &str, function: F) -> ToolEntry
+where
+    T: DeserializeOwned + JsonSchema + Send + 'static,
+    R: Serialize,
+    F: Fn(T) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<R, ToolError>> + Send + 'static,
+{
+    FunctionTool::new(name, description, function).entry()
+}
+
+/// A result in words for the model.
+fn text(result: &impl Serialize) -> Result<String, ToolError> {
+    let failed = |error| ToolError::new(format!("the tool's result is not JSON: {error}"));
+    let json = serde_json::to_string(result).map_err(failed)?;
+    if json.starts_with('"') { serde_json::from_str(&json).map_err(failed) } else { Ok(json) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(serde::Deserialize, JsonSchema)]
+    struct Order {
+        /// What to buy.
+        symbol: String,
+        quantity: i64,
+        price: serde_json::Number,
+    }
+
+    #[derive(Serialize)]
+    struct Done {
+        z: i64,
+        a: String,
+    }
+
+    fn context() -> ToolContext {
+        ToolContext {
+            session_id: "s1".to_owned(),
+            agent: "trader".to_owned(),
+            tool_use_id: "call_1".to_owned(),
+            attempt: 1,
+            idempotency_key: "s1/c1".to_owned(),
+        }
+    }
+
+    async fn call(tool: &FunctionTool, args: &str) -> Result<String, ToolError> {
+        let args = Args::parse(args).expect("args");
+        FunctionTool::call(tool.run.clone(), tool.spec.name.clone(), context(), args).await
+    }
+
+    #[tokio::test]
+    async fn s1_a_function_gets_exactly_the_numbers_that_were_approved() {
+        let tool = FunctionTool::new("order", "", |order: Order| async move {
+            Ok(format!("{} {} {}", order.symbol, order.quantity, order.price))
+        });
+        let result = call(&tool, r#"{"symbol":"X","quantity":9007199254740993,"price":0.1}"#).await.expect("result");
+        assert_eq!(result, "X 9007199254740993 0.1");
+    }
+
+    #[tokio::test]
+    async fn s26_arguments_that_do_not_fit_never_reach_the_function() {
+        let tool = FunctionTool::new("order", "", |_: Order| async move { Ok("ran") });
+        let error = call(&tool, r#"{"symbol":"X","quantity":"all","price":1}"#).await.expect_err("error").message;
+        assert!(error.starts_with("the arguments do not fit the tool: invalid type: string \"all\""), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_result_is_a_string_as_it_is_and_anything_else_as_json() {
+        let tool = FunctionTool::new("t", "", |_: Order| async move { Ok("say \"ü\"\n") });
+        let args = r#"{"symbol":"X","quantity":1,"price":1}"#;
+        assert_eq!(call(&tool, args).await.expect("result"), "say \"ü\"\n");
+        let tool = FunctionTool::new("t", "", |o: Order| async move { Ok(Done { z: o.quantity, a: o.symbol }) });
+        assert_eq!(call(&tool, args).await.expect("result"), r#"{"z":1,"a":"X"}"#);
+    }
+
+    #[tokio::test]
+    async fn r9_a_panic_is_an_error_for_the_model_without_its_text() {
+        for tool in [
+            FunctionTool::new("t", "", |o: Order| async move {
+                assert_ne!(o.quantity, 1, "secret");
+                Ok(())
+            }),
+            FunctionTool::new("t", "", |o: Order| {
+                assert_ne!(o.quantity, 1, "secret");
+                async { Ok(()) }
+            }),
+        ] {
+            let error = call(&tool, r#"{"symbol":"X","quantity":1,"price":1}"#).await.expect_err("error").message;
+            assert_eq!(error, "the tool failed unexpectedly; it may have done a part of its work");
+        }
+    }
+
+    #[tokio::test]
+    async fn m2_a_function_is_told_its_idempotency_key() {
+        let tool = FunctionTool::with_context("t", "", |context: ToolContext, _: Order| async move {
+            Ok(format!("{} {}", context.idempotency_key, context.attempt))
+        });
+        assert_eq!(call(&tool, r#"{"symbol":"X","quantity":1,"price":1}"#).await.expect("result"), "s1/c1 1");
+    }
+
+    #[test]
+    fn the_schema_comes_from_the_type() {
+        let entry = tool("order", "Place an order.", |_: Order| async move { Ok(()) })
+            .needs_approval(Approval::always())
+            .idempotent(true);
+        assert!(entry.idempotent && matches!(entry.approval.require, super::super::Require::Always));
+        assert_eq!(entry.spec.parameters["type"], "object");
+        assert_eq!(entry.spec.parameters["properties"]["symbol"]["description"], "What to buy.");
+        assert_eq!(entry.spec.parameters["required"], serde_json::json!(["symbol", "quantity", "price"]));
+    }
+}

@@ -1,0 +1,103 @@
+//! `[agents.*]`.
+
+use countersign_core::limits;
+
+use super::{
+    reader::{At, Section},
+    server::unknown,
+};
+
+/// Most model calls of one turn that can be configured.
+pub const MAX_TURNS_MAX: u32 = 1000;
+
+/// An agent as it is declared (SPEC C).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigAgent {
+    /// Its name.
+    pub name: String,
+    /// What people are told about it.
+    pub description: Option<String>,
+    /// What its model is told; may be empty.
+    pub instructions: String,
+    /// The name of its model, one of the declared ones.
+    pub model: String,
+    /// The names of its tools, all of them declared.
+    pub tools: Vec<String>,
+    /// Most model calls in one turn (SPEC S24).
+    pub max_turns: u32,
+}
+
+/// Tools that are part of the product, but not of this version.
+const LATER_TOOLS: [&str; 15] = [
+    "apply_patch",
+    "ask_user_question",
+    "computer",
+    "computer_use_preview",
+    "edit_file",
+    "list_files",
+    "read_file",
+    "read_todos",
+    "share_thought",
+    "shell",
+    "task",
+    "web_fetch",
+    "web_search",
+    "write_file",
+    "write_todos",
+];
+
+pub(super) fn read(name: &str, section: &Section<'_>, models: &[&str], tools: &[&str]) -> Option<ConfigAgent> {
+    name_error(section, "agent", name, limits::NAME_BYTES);
+    let model = section.required("model");
+    let description = section.string("description").map(|text| text.value);
+    let instructions = section.string("instructions").map(|text| text.value).unwrap_or_default();
+    let used = section.strings("tools").unwrap_or_default();
+    let max_turns = section.whole("max_turns", 1..=MAX_TURNS_MAX, "").map_or(limits::MAX_TURNS, |n| n.value);
+    if let Some(at) = section.has("handoffs") {
+        section.strings("handoffs");
+        section.bad(at, "handoffs", "is not supported yet in this version");
+    }
+    section.finish();
+    if let Some(model) = &model
+        && !models.contains(&model.value.as_str())
+    {
+        unknown(section, "model", model, models.iter().copied());
+    }
+    let mut own: Vec<String> = Vec::new();
+    for tool in used {
+        if tools.contains(&tool.value.as_str()) {
+            if own.contains(&tool.value) {
+                section.bad(tool.at, "tools", format!("has {:?} twice", tool.value));
+            } else {
+                own.push(tool.value);
+            }
+        } else if LATER_TOOLS.contains(&tool.value.as_str()) {
+            let At { value, at } = tool;
+            section
+                .document
+                .error(at, format!("the tool {value:?}{} is not available in this version", section.place()));
+        } else {
+            unknown(section, "tool", &tool, tools.iter().copied());
+        }
+    }
+    let model = model?.value;
+    Some(ConfigAgent { name: name.to_owned(), description, instructions, model, tools: own, max_turns })
+}
+
+/// Reports a name that is not one. Model providers take no others for tools.
+pub(super) fn name_error(section: &Section<'_>, what: &str, name: &str, most: usize) {
+    let right = !name.is_empty()
+        && name.len() <= most
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
+    if !right {
+        let message = format!(
+            "{name:?} is no name of {} {what}; it must have 1 to {most} letters, digits, _ or -",
+            article(what)
+        );
+        section.document.error(section.at, message);
+    }
+}
+
+fn article(what: &str) -> &'static str {
+    if what.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" }
+}

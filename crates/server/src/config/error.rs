@@ -1,0 +1,41 @@
+//! What is wrong with a configuration, and where.
+
+use std::fmt;
+
+/// One thing that is wrong with a configuration, or only doubtful (a warning).
+///
+/// Displayed as one line: `countersign.toml:12: unknown key "instuctions" in [agents.trader]; did you mean
+/// "instructions"?`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    /// The file, as it was given.
+    pub file: String,
+    /// The line, from 1.
+    pub line: usize,
+    /// The column in characters, from 1, where one is known.
+    pub column: Option<usize>,
+    /// What is wrong and, if it is not obvious, what would be right.
+    pub message: String,
+    /// The nearest right name.
+    pub suggestion: Option<String>,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.file, self.line, self.message)?;
+        match &self.suggestion {
+            Some(name) => write!(f, "; did you mean {name:?}?"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// The known name that is most like `name`, if one is near enough to be meant.
+pub(super) fn nearest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+    let near = known.into_iter().map(|k| (strsim::damerau_levenshtein(k, name), k)).min()?;
+    let chars = name.chars().count();
+    // Half of a short name is another name.
+    (near.0 <= (chars / 3).clamp(1, 4) && near.0 < chars).then_some(near.1)
+}

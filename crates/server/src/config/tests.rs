@@ -1,0 +1,604 @@
+//! Each wrong file with the exact lines an operator reads, and the files that are right.
+
+use std::{fs, path::PathBuf, time::Instant};
+
+use countersign::tool::Require;
+use countersign_core::call::gate::{Ask, DecisionType};
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+/// A folder with `demo.json` (a script), `broken.json` and `tool` (a program).
+fn folder() -> tempfile::TempDir {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().expect("folder");
+    let at = |name: &str| folder.path().join(name);
+    fs::write(at("demo.json"), r#"{"turns":[{"text":"Hello"}]}"#).expect("script");
+    fs::write(at("broken.json"), r#"{"turns":{}}"#).expect("script");
+    for program in ["tool", "execute_trade"] {
+        fs::write(at(program), "#!/bin/sh\ncat\n").expect("program");
+        fs::set_permissions(at(program), fs::Permissions::from_mode(0o755)).expect("mode");
+    }
+    folder
+}
+
+fn env(name: &str) -> Option<String> {
+    match name {
+        "ALICE_TOKEN" => Some("alice's secret".to_owned()),
+        "ALICE_AGAIN" => Some("alice's secret".to_owned()),
+        "BOB_TOKEN" => Some("bob's secret".to_owned()),
+        "EMPTY" => Some(" ".to_owned()),
+        "PATH" => Some("/usr/bin:/bin".to_owned()),
+        _ => None,
+    }
+}
+
+fn parse(text: &str) -> Result<Config, Vec<ConfigError>> {
+    let folder = folder();
+    Config::parse(text, "countersign.toml", folder.path(), &env)
+}
+
+fn lines(text: &str) -> Vec<String> {
+    match parse(text) {
+        Ok(_) => Vec::new(),
+        Err(errors) => errors.iter().map(ToString::to_string).collect(),
+    }
+}
+
+/// The smallest right file; tests add to its end.
+const MINIMAL: &str = "[models.demo]
+provider = \"scripted\"
+script = \"demo.json\"
+[agents.trader]
+model = \"demo\"
+";
+
+#[test]
+fn c_a_minimal_file_is_enough() {
+    let folder = folder();
+    let config = Config::parse(MINIMAL, "countersign.toml", folder.path(), &env).expect("config");
+    assert_eq!(config.locale, Locale::En);
+    assert_eq!(config.server, ConfigServer { listen: LISTEN, allowed_origins: Vec::new() });
+    assert_eq!(config.store, ConfigStore::Sqlite(folder.path().join("countersign.db")));
+    let provider = ConfigProvider::Scripted {
+        path: folder.path().join("demo.json"),
+        script: r#"{"turns":[{"text":"Hello"}]}"#.to_owned(),
+    };
+    assert_eq!(config.models, [ConfigModel { name: "demo".to_owned(), provider }]);
+    let agent = ConfigAgent {
+        name: "trader".to_owned(),
+        description: None,
+        instructions: String::new(),
+        model: "demo".to_owned(),
+        tools: Vec::new(),
+        max_turns: 20,
+    };
+    assert_eq!(config.agents, [agent]);
+    assert!(config.tools.is_empty() && config.tokens.is_empty() && config.warnings.is_empty());
+}
+
+const FULL: &str = r#"locale = "vi"
+[server]
+listen = "0.0.0.0:80"
+allowed_origins = ["https://App.example.com", "http://localhost:3000"]
+[store]
+url = "memory:"
+[models.demo]
+provider = "scripted"
+script = "demo.json"
+[models.big]
+provider = "openai-chat"
+model = "gpt-x"
+base_url = "http://127.0.0.1:9999/v1/"
+api_key_env = "BOB_TOKEN"
+[agents.zoe]
+model = "big"
+description = "Helps."
+instructions = "You help."
+tools = ["order", "look"]
+max_turns = 3
+[agents.adam]
+model = "demo"
+[tools.order]
+description = "Place an order."
+command = ["./tool", "--fast"]
+env = ["ALICE_TOKEN"]
+time_limit = 5
+output_limit = 1000
+idempotent = true
+content_message = "Order {{ args.symbol }}"
+stream = { tool_result = false }
+approval = { require = "args.quantity * args.price > 1000000", timeout = 0, allowed_decisions = ["reject", "approve"], levels = ["user", "admin"], on_timeout = "reject" }
+[tools.order.parameters]
+required = ["symbol"]
+properties.symbol = { type = "string" }
+properties.quantity = { type = "integer", maximum = 9007199254740993 }
+properties.price.multipleOf = 0.5
+[tools.look]
+command = ["cat"]
+approval = true
+[[auth.tokens]]
+subject = "alice"
+roles = ["user", "admin"]
+token_env = "ALICE_TOKEN"
+[[auth.tokens]]
+subject = "bob"
+token_env = "BOB_TOKEN"
+"#;
+
+#[test]
+fn c_everything_that_is_declared_is_read() {
+    let folder = folder();
+    let config = Config::parse(FULL, "countersign.toml", folder.path(), &env).expect("config");
+    assert_eq!(config.locale, Locale::Vi);
+    assert_eq!(config.server.listen.to_string(), "0.0.0.0:80");
+    assert_eq!(config.server.allowed_origins, ["https://app.example.com", "http://localhost:3000"]);
+    assert_eq!(config.store, ConfigStore::Memory);
+    let big = ConfigProvider::OpenAiChat {
+        model: "gpt-x".to_owned(),
+        base_url: "http://127.0.0.1:9999/v1".to_owned(),
+        api_key_env: Some("BOB_TOKEN".to_owned()),
+    };
+    assert_eq!(config.models[1].provider, big);
+    assert_eq!(
+        config.agents.iter().map(|agent| agent.name.as_str()).collect::<Vec<_>>(),
+        ["zoe", "adam"],
+        "file order"
+    );
+    assert_eq!((config.agents[0].max_turns, config.agents[0].tools.len()), (3, 2));
+    let order = &config.tools[0];
+    assert_eq!(order.command, [folder.path().join("./tool").to_str().expect("path"), "--fast"]);
+    assert_eq!((order.time_limit, order.output_limit, order.idempotent), (5, 1000, true));
+    assert_eq!(order.stream, ConfigStream { tool_use: true, tool_result: false, display_as_content: false });
+    assert_eq!(order.content_message.as_deref(), Some("Order {{ args.symbol }}"));
+    assert_eq!(order.approval.require, ConfigRequire::When("args.quantity * args.price > 1000000".to_owned()));
+    let ask = Ask {
+        timeout: 0,
+        allowed: vec![DecisionType::Reject, DecisionType::Approve],
+        levels: vec!["user".to_owned(), "admin".to_owned()],
+        ..Ask::default()
+    };
+    assert_eq!(order.approval.ask, ask);
+    assert_eq!(order.parameters["properties"]["quantity"]["maximum"], json!(9_007_199_254_740_993_i64));
+    assert_eq!(order.parameters["type"], "object");
+    assert_eq!(order.parameters["properties"]["price"]["multipleOf"], json!(0.5));
+    assert_eq!(config.tools[1].approval.require, ConfigRequire::Always);
+    assert_eq!(config.tokens[0].subject, "alice");
+    assert_eq!(config.warnings, []);
+    let entries = tool_entries(&config).expect("entries");
+    assert_eq!(entries.keys().collect::<Vec<_>>(), ["look", "order"]);
+    assert!(entries["order"].idempotent && matches!(entries["order"].approval.require, Require::When(_)));
+    assert_eq!(&*entries["order"].spec.description, "Place an order.");
+    assert!(!format!("{config:?}").contains("secret"), "no token in what may be printed");
+}
+
+/// The example of SPEC C, word for word.
+const SPEC_EXAMPLE: &str = r#"locale = "vi"                              # en | vi | zh
+[server]
+listen = "127.0.0.1:7410"
+[store]
+url = "sqlite:countersign.db"              # memory: | sqlite:PATH | postgres://…
+[models.demo]
+provider = "scripted"                      # openai | openai-chat | anthropic | scripted
+script = "demo.json"                       # or: model, base_url, api_key_env
+[agents.trader]
+model = "demo"
+instructions = "You trade for the user."
+tools = ["execute_trade", "ask_user_question", "write_todos"]
+handoffs = ["analyst"]
+max_turns = 20
+[tools.execute_trade]
+description = "Place an order."
+command = ["./execute_trade"]              # or: http = {…}, agent = "…", mcp = "server/tool"
+parameters = { type = "object", required = ["symbol"], properties = { symbol = { type = "string" } } }
+idempotent = false
+content_message = "Order {{ args.symbol }}"
+approval = { require = "args.quantity * args.price > 1000000", timeout = 300, levels = ["user", "admin"] }
+stream = { tool_use = true, tool_result = true, display_as_content = false }
+[mcp.files]
+command = ["npx", "-y", "@modelcontextprotocol/server-filesystem", "."]
+[[auth.tokens]]
+subject = "alice"
+roles = ["user"]
+token_env = "ALICE_TOKEN"
+"#;
+
+#[test]
+fn c_the_whole_example_is_read_and_what_cannot_run_yet_is_an_error() {
+    assert_eq!(
+        lines(SPEC_EXAMPLE),
+        [
+            r#"countersign.toml:12: the tool "ask_user_question" in [agents.trader] is not available in this version"#,
+            r#"countersign.toml:12: the tool "write_todos" in [agents.trader] is not available in this version"#,
+            r#"countersign.toml:13: "handoffs" in [agents.trader] is not supported yet in this version"#,
+            r"countersign.toml:23: [mcp.files] is not supported yet in this version",
+        ]
+    );
+    let now = SPEC_EXAMPLE
+        .replace(r#", "ask_user_question", "write_todos""#, "")
+        .replace("handoffs = [\"analyst\"]\n", "")
+        .replace("[mcp.files]\ncommand = [\"npx\", \"-y\", \"@modelcontextprotocol/server-filesystem\", \".\"]\n", "");
+    let config = parse(&now).expect("what is left runs");
+    let warnings: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(warnings, [r#"countersign.toml:20: nobody in [[auth.tokens]] has the role "admin""#]);
+}
+
+#[test]
+fn c_several_errors_are_reported_at_once_in_the_order_of_the_file() {
+    let text = r#"locale = "fr"
+[server]
+listen = "everywhere"
+[models.demo]
+provider = "script"
+[agents.trader]
+model = "dmo"
+instuctions = "x"
+max_turns = 0
+tools = ["ordr", 3]
+[tools.order]
+command = "./order"
+approval = { require = "arg.price > 5", timeout = -1 }
+"#;
+    assert_eq!(
+        lines(text),
+        [
+            r#"countersign.toml:1: "locale" is "fr"; it must be one of "en", "vi", "zh""#,
+            r#"countersign.toml:3: "listen" in [server] is "everywhere"; it must be an address and a port, such as "127.0.0.1:7410""#,
+            r#"countersign.toml:5: unknown provider "script" in [models.demo]; did you mean "scripted"?"#,
+            r#"countersign.toml:7: unknown model "dmo" in [agents.trader]; did you mean "demo"?"#,
+            r#"countersign.toml:8: unknown key "instuctions" in [agents.trader]; did you mean "instructions"?"#,
+            r#"countersign.toml:9: "max_turns" in [agents.trader] is 0; it must be 1 to 1000"#,
+            r#"countersign.toml:10: "tools" in [agents.trader] must be a list of strings, not a whole number"#,
+            r#"countersign.toml:12: "command" in [tools.order] must be a list of strings, not a string"#,
+            r#"countersign.toml:13: "require" in [tools.order.approval]: unknown variable `arg`; did you mean `args`?"#,
+            r#"countersign.toml:13: "timeout" in [tools.order.approval] is -1; it must be 0 to 34560000 seconds"#,
+        ]
+    );
+}
+
+#[test]
+fn c_each_mistake_is_told_with_its_line() {
+    // What is added to the end of MINIMAL (so it begins in line 6), and the one line it gives.
+    for (added, line) in [
+        ("handofs = []", r#"6: unknown key "handofs" in [agents.trader]; did you mean "handoffs"?"#),
+        ("zzz = 1", r#"6: unknown key "zzz" in [agents.trader]"#),
+        ("instructions = 5", r#"6: "instructions" in [agents.trader] must be a string, not a whole number"#),
+        ("max_turns = \"5\"", r#"6: "max_turns" in [agents.trader] must be a whole number, not a string"#),
+        ("tools = [\"shell\"]", r#"6: the tool "shell" in [agents.trader] is not available in this version"#),
+        ("[agents.b]\nmodel = 1", r#"7: "model" in [agents.b] must be a string, not a whole number"#),
+        ("[agents.b]", r#"6: missing "model" in [agents.b]"#),
+        (
+            "[agents.\"a b\"]\nmodel = \"demo\"",
+            r#"6: "a b" is no name of an agent; it must have 1 to 128 letters, digits, _ or -"#,
+        ),
+        ("[agents]\nb = 1", r#"7: "b" in [agents] must be a table, not a whole number"#),
+        ("[agnts.b]\nmodel = \"demo\"", r#"6: unknown key "agnts"; did you mean "agents"?"#),
+        (
+            "[server]\nlisten = \"0.0.0.0:7410\"",
+            r#"7: "listen" in [server] is 0.0.0.0:7410, which other machines can reach; declare who may connect with [[auth.tokens]], or listen on 127.0.0.1"#,
+        ),
+        (
+            "[server]\nallowed_origins = [\"https://a.b/c\"]",
+            r#"7: "allowed_origins" in [server] has "https://a.b/c", which is no origin; one looks like "https://app.example.com""#,
+        ),
+        (
+            "[server]\nallowed_origins = [\"*\"]",
+            r#"7: "allowed_origins" in [server] has "*", which is no origin; one looks like "https://app.example.com""#,
+        ),
+        (
+            "[store]\nurl = \"postgres://db/x\"",
+            r#"7: "url" in [store] names PostgreSQL, which is not supported yet in this version; use "sqlite:PATH""#,
+        ),
+        ("[store]\nurl = \"mysql:x\"", r#"7: "url" in [store] is "mysql:x"; it must be "memory:" or "sqlite:PATH""#),
+        (
+            "[store]\nurl = \"sqlite:\"",
+            r#"7: "url" in [store] must name a file after "sqlite:"; for no file use "memory:""#,
+        ),
+        (
+            "[models.m]\nprovider = \"openai\"",
+            r#"7: "provider" in [models.m] is "openai", which is not supported yet in this version; use "openai-chat" or "scripted""#,
+        ),
+        (
+            "[models.m]\nprovider = \"anthropic\"\nmodel = \"c\"",
+            r#"7: "provider" in [models.m] is "anthropic", which is not supported yet in this version; use "openai-chat" or "scripted""#,
+        ),
+        ("[models.m]", r#"6: missing "provider" in [models.m]"#),
+        ("[models.m]\nprovider = \"scripted\"", r#"6: missing "script" in [models.m]"#),
+        (
+            "[models.m]\nprovider = \"scripted\"\nscript = \"none.json\"",
+            r#"8: "script" in [models.m] names none.json, which cannot be read: No such file or directory (os error 2)"#,
+        ),
+        (
+            "[models.m]\nprovider = \"scripted\"\nscript = \"broken.json\"",
+            r#"8: "script" in [models.m] names broken.json, which is not a script: it must be an object with a list "turns""#,
+        ),
+        (
+            "[models.m]\nprovider = \"scripted\"\nscript = \"demo.json\"\nbase_url = \"http://x\"",
+            r#"9: "base_url" in [models.m] means nothing to the provider "scripted""#,
+        ),
+        ("[models.m]\nprovider = \"openai-chat\"", r#"6: missing "model" in [models.m]"#),
+        (
+            "[models.m]\nprovider = \"openai-chat\"\nmodel = \"x\"\nbase_url = \"example.com/v1\"",
+            r#"9: "base_url" in [models.m] is "example.com/v1"; it must be a URL with http or https, without a password, query or fragment"#,
+        ),
+        (
+            "[models.m]\nprovider = \"openai-chat\"\nmodel = \"x\"\napi_key_env = \"NONE\"",
+            r#"9: "api_key_env" in [models.m] names the environment variable NONE, which is not set"#,
+        ),
+        (
+            "[[auth.tokens]]\nsubject = \"a\"\ntoken_env = \"EMPTY\"",
+            r#"8: "token_env" in [[auth.tokens]] names the environment variable EMPTY, which is not set"#,
+        ),
+        ("[[auth.tokens]]\nsubject = \"a\"", r#"6: missing "token_env" in [[auth.tokens]]"#),
+        (
+            "[[auth.tokens]]\nsubject = \"a\"\ntoken_env = \"BOB_TOKEN\"\n[[auth.tokens]]\nsubject = \"a\"\ntoken_env = \"ALICE_TOKEN\"",
+            r#"10: "subject" in [[auth.tokens]] is "a", which has a token already"#,
+        ),
+        (
+            "[[auth.tokens]]\nsubject = \"a\"\ntoken_env = \"ALICE_AGAIN\"\n[[auth.tokens]]\nsubject = \"b\"\ntoken_env = \"ALICE_TOKEN\"",
+            r#"11: "token_env" in [[auth.tokens]] is "ALICE_TOKEN", whose token is the same as that of "ALICE_AGAIN""#,
+        ),
+        (
+            "[[auth.tokens]]\nsubject = \"a\"\nroles = [\"a b\"]\ntoken_env = \"BOB_TOKEN\"",
+            r#"8: "roles" in [[auth.tokens]] has "a b", which is no role; a role has letters, digits and _ - . :"#,
+        ),
+        (
+            "[auth]\ntokens = 1",
+            r#"7: "tokens" in [auth] must be a list of tables ([[auth.tokens]]), not a whole number"#,
+        ),
+        ("[mcp.files]\nurl = \"http://x\"", r"6: [mcp.files] is not supported yet in this version"),
+        ("[tools.t]\ndescription = \"x\"", r#"6: missing "command" in [tools.t]: what the tool runs"#),
+        (
+            "[tools.t]\nhttp = { url = \"http://x\" }",
+            r#"7: "http" in [tools.t] is not supported yet in this version; a tool can only be a "command""#,
+        ),
+        (
+            "[tools.t]\nagent = \"trader\"",
+            r#"7: "agent" in [tools.t] is not supported yet in this version; a tool can only be a "command""#,
+        ),
+        (
+            "[tools.t]\nmcp = \"files/read\"",
+            r#"7: "mcp" in [tools.t] is not supported yet in this version; a tool can only be a "command""#,
+        ),
+        ("[tools.t]\nmcp = \"files\"", r#"7: "mcp" in [tools.t] is "files"; it must be "server/tool""#),
+    ] {
+        assert_eq!(lines(&format!("{MINIMAL}{added}\n")), [format!("countersign.toml:{line}")], "{added}");
+    }
+}
+
+#[test]
+fn c_each_mistake_in_a_tool_is_told_with_its_line() {
+    // What is added to a tool (so it begins in line 8), and the one line it gives.
+    for (added, line) in [
+        ("agent = \"trader\"", r#"8: "agent" in [tools.t] cannot stand beside "command": a tool is one or the other"#),
+        ("time_limit = 0", r#"8: "time_limit" in [tools.t] is 0; it must be 1 to 86400 seconds"#),
+        (
+            "time_limit = 99999999999999999999",
+            r#"8: "time_limit" in [tools.t] is 99999999999999999999; it must be 1 to 86400 seconds"#,
+        ),
+        (
+            "time_limit = 1.5",
+            r#"8: "time_limit" in [tools.t] must be a whole number of seconds, not a number with a point"#,
+        ),
+        ("output_limit = 262145", r#"8: "output_limit" in [tools.t] is 262145; it must be 1 to 262144 bytes"#),
+        ("idempotent = \"yes\"", r#"8: "idempotent" in [tools.t] must be true or false, not a string"#),
+        ("idempotant = true", r#"8: unknown key "idempotant" in [tools.t]; did you mean "idempotent"?"#),
+        ("cwd = \"nowhere\"", r#"8: "cwd" in [tools.t] names nowhere, which is not a folder"#),
+        (
+            "env = [\"A=b\"]",
+            r#"8: "env" in [tools.t] has "A=b"; it lists names of environment variables, without values"#,
+        ),
+        (
+            "env = [\"COUNTERSIGN_X\"]",
+            r#"8: "env" in [tools.t] has "COUNTERSIGN_X"; names with COUNTERSIGN_ are the server's own"#,
+        ),
+        ("content_message = \"{{ args.x\"", r#"8: "content_message" in [tools.t] has a "{{" without its "}}""#),
+        (
+            "content_message = \"{{ x }}\"",
+            r#"8: "content_message" in [tools.t] has "{{ x }}"; only arguments can stand there, such as "{{ args.symbol }}""#,
+        ),
+        ("stream = { tool_us = true }", r#"8: unknown key "tool_us" in [tools.t.stream]; did you mean "tool_use"?"#),
+        ("parameters = \"x\"", r#"8: "parameters" in [tools.t] must be a table (a JSON Schema), not a string"#),
+        (
+            "parameters = { type = \"strnig\" }",
+            r#"8: "parameters" in [tools.t] is not a JSON Schema: arguments are always an object, but the schema's `type` is "strnig""#,
+        ),
+        (
+            "parameters = { \"$ref\" = \"http://example.com/\" }",
+            r##"8: "parameters" in [tools.t] is not a JSON Schema: `$ref` "http://example.com/" is not supported; only places in the same schema (`#/…`) can be referred to"##,
+        ),
+        (
+            "[tools.t.parameters]\ndefault = 2020-01-01",
+            r#"9: "parameters" in [tools.t] has a date, which JSON cannot express; write it as a string"#,
+        ),
+        (
+            "[tools.t.parameters]\n\ndefault = nan",
+            r#"10: "parameters" in [tools.t] has nan, which JSON cannot express"#,
+        ),
+        ("approval = 1", r#"8: "approval" in [tools.t] must be true, false or a table, not a whole number"#),
+        (
+            "approval = { requires = true }",
+            r#"8: unknown key "requires" in [tools.t.approval]; did you mean "require"?"#,
+        ),
+        (
+            "approval = { require = 1 }",
+            r#"8: "require" in [tools.t.approval] must be true, false or a condition, not a whole number"#,
+        ),
+        (
+            "[tools.t.approval]\nrequire = \"args.a.startWith('x')\"",
+            r#"9: "require" in [tools.t.approval]: unknown function `startWith`; did you mean `startsWith`?"#,
+        ),
+        (
+            "approval = { require = \"args.a >\" }",
+            r#"8: "require" in [tools.t.approval]: the condition is not valid CEL: it ends too early (at character 9)"#,
+        ),
+        (
+            "approval = { on_timeout = \"escalate:admin\" }",
+            r#"8: "on_timeout" in [tools.t.approval] is "escalate:admin", which is not supported yet in this version; use "reject""#,
+        ),
+        (
+            "approval = { on_timeout = \"allow\" }",
+            r#"8: "on_timeout" in [tools.t.approval] is "allow"; it must be "reject""#,
+        ),
+        (
+            "approval = { not_self = true }",
+            r#"8: "not_self" in [tools.t.approval] is not supported yet in this version"#,
+        ),
+        (
+            "approval = { allowed_decisions = [\"aprove\"] }",
+            r#"8: unknown decision "aprove" in [tools.t.approval]; did you mean "approve"?"#,
+        ),
+        (
+            "approval = { allowed_decisions = [\"defer\"] }",
+            r#"8: "allowed_decisions" in [tools.t.approval] must have one of "approve", "reject", "edit" and "respond""#,
+        ),
+        ("approval = { levels = [] }", r#"8: "levels" in [tools.t.approval] must name at least one role"#),
+        ("approval = { levels = [\"a\", \"a\"] }", r#"8: "levels" in [tools.t.approval] has "a" twice"#),
+        (
+            "approval = { quorum = 2 }",
+            r#"8: "quorum" in [tools.t.approval] is 2, but the session's own user is one person; name other roles in "levels""#,
+        ),
+        ("approval = { quorum = 0 }", r#"8: "quorum" in [tools.t.approval] is 0; it must be 1 to 100"#),
+    ] {
+        let text = format!("{MINIMAL}[tools.t]\ncommand = [\"./tool\"]\n{added}\n");
+        assert_eq!(lines(&text), [format!("countersign.toml:{line}")], "{added}");
+    }
+    for (command, line) in [
+        ("[]", r#"7: "command" in [tools.t] must begin with a program"#),
+        (r#"["a", 1]"#, r#"7: "command" in [tools.t] must be a list of strings, not a whole number"#),
+        (r#"["a\u0000"]"#, r#"7: "command" in [tools.t] must not contain a NUL character"#),
+    ] {
+        let text = format!("{MINIMAL}[tools.t]\ncommand = {command}\n");
+        assert_eq!(lines(&text), [format!("countersign.toml:{line}")], "{command}");
+    }
+}
+
+#[test]
+fn c_what_may_be_meant_is_a_warning() {
+    let text = format!(
+        "{MINIMAL}[tools.a]\ncommand = [\"./none\"]\n[tools.b]\ncommand = [\"no-such-program\"]\nenv = [\"NONE\"]\n"
+    );
+    let warnings: Vec<String> = parse(&text).expect("config").warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        warnings,
+        [
+            r#"countersign.toml:7: "command" in [tools.a] names ./none, which is not a program"#,
+            r#"countersign.toml:9: "command" in [tools.b] names no-such-program, which is not in PATH"#,
+            r#"countersign.toml:10: "env" in [tools.b] names NONE, which is not set"#,
+        ]
+    );
+}
+
+#[test]
+fn c_toml_that_is_not_toml_is_told_with_its_line() {
+    assert_eq!(lines("a = 1\na = 2\n"), ["countersign.toml:2: not valid TOML: duplicate key"]);
+    let [line] = lines("[models.demo]\nprovider = \n").try_into().expect("one line");
+    assert!(line.starts_with("countersign.toml:2: not valid TOML: "), "{line}");
+    assert_eq!(lines(""), ["countersign.toml:1: there is no agent; declare one with [agents.NAME]"]);
+}
+
+#[test]
+fn c_paths_are_relative_to_the_file() {
+    let folder = folder();
+    let file = folder.path().join("countersign.toml");
+    fs::write(&file, MINIMAL).expect("write");
+    let config = Config::load(&file).expect("config");
+    assert_eq!(config.store, ConfigStore::Sqlite(folder.path().join("countersign.db")));
+    let missing = Config::load(&PathBuf::from("/no/such/countersign.toml")).expect_err("missing");
+    let line = missing[0].to_string();
+    assert!(line.starts_with("/no/such/countersign.toml:1: the file cannot be read: No such file"), "{line}");
+}
+
+#[test]
+fn r9_a_hostile_file_neither_crashes_nor_hangs() {
+    let start = Instant::now();
+    for text in [
+        format!("{} = 1", vec!["a"; 100_000].join(".")),
+        format!("[{}]", vec!["a"; 100_000].join(".")),
+        format!("a = {}", "[".repeat(100_000)),
+        format!("a = {}1{}", "{a=".repeat(50_000), "}".repeat(50_000)),
+        "[[a]]\n".repeat(50_000),
+        format!(
+            "{MINIMAL}[tools.t]\ncommand = [\"./tool\"]\n[tools.t.parameters.{}]\na = 1",
+            vec!["not"; 5000].join(".")
+        ),
+        (0..20_000).map(|i| format!("key{i} = 1\n")).collect(),
+        "x".repeat(FILE_BYTES + 1),
+    ] {
+        assert!(!lines(&text).is_empty());
+    }
+    assert!(lines(&(0..1000).map(|i| format!("key{i} = 1\n")).collect::<String>()).len() <= ERRORS);
+    assert!(start.elapsed().as_secs() < 60, "{:?}", start.elapsed());
+}
+
+fn any_toml() -> impl Strategy<Value = String> {
+    let words = prop::sample::select(vec![
+        "[server]",
+        "[agents.a]",
+        "[tools.t]",
+        "[tools.t.approval]",
+        "[[auth.tokens]]",
+        "[models.demo]",
+        "[mcp.x]",
+        "[store]",
+        "[auth]",
+        "[a.b]",
+        "model",
+        "tools",
+        "command",
+        "approval",
+        "require",
+        "levels",
+        "parameters",
+        "listen",
+        "url",
+        "provider",
+        "script",
+        "timeout",
+        "=",
+        "=",
+        "=",
+        "=",
+        ".",
+        ",",
+        "[",
+        "]",
+        "{",
+        "}",
+        "\n",
+        "\n",
+        "\n",
+        "\"demo\"",
+        "\"ü\"",
+        "'",
+        "\"\"\"",
+        "1",
+        "-1",
+        "0x1f",
+        "1e999",
+        "nan",
+        "true",
+        "1979-05-27",
+        "\"demo.json\"",
+        "\"args.a > 1\"",
+        "\\",
+        "#",
+        "\t",
+    ]);
+    prop_oneof![prop::collection::vec(words, 0..60).prop_map(|words| words.join(" ")), ".{0,200}"]
+}
+
+proptest! {
+    #[test]
+    fn r9_any_text_gives_an_answer(text in any_toml()) {
+        let folder = std::env::temp_dir();
+        if let Err(errors) = Config::parse(&text, "countersign.toml", &folder, &env) {
+            prop_assert!(!errors.is_empty());
+            for error in errors {
+                prop_assert!(error.line >= 1 && error.line <= text.matches('\n').count() + 1);
+                prop_assert!(!error.to_string().contains('\n'), "{:?}", error);
+            }
+        }
+    }
+}

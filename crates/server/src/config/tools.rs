@@ -1,0 +1,243 @@
+//! `[tools.*]` and `[mcp.*]`.
+
+use std::path::{Path, PathBuf};
+
+use countersign::tool::command::{TIME_LIMIT_SECONDS, TIME_LIMIT_SECONDS_MAX};
+use countersign_core::{call::schema::ArgsSchema, limits};
+use serde_json::{Value, json};
+use toml::de::DeValue;
+
+use super::{
+    agents::name_error,
+    approval::{self, ConfigApproval},
+    reader::{At, Section},
+};
+
+/// Longest name of a tool: model providers take no longer ones.
+const TOOL_NAME_BYTES: usize = 64;
+/// The ways to declare a tool, of which each has one.
+const KINDS: [&str; 4] = ["command", "http", "agent", "mcp"];
+
+/// A command tool as it is declared (SPEC M2, C).
+#[derive(Clone, Debug, PartialEq)]
+pub struct ConfigTool {
+    /// Its name.
+    pub name: String,
+    /// What the model is told about it; may be empty.
+    pub description: String,
+    /// The program and its arguments. A program with a `/` is absolute; one without is looked for in `PATH`.
+    pub command: Vec<String>,
+    /// Its working directory, absolute: the folder of the file unless `cwd` says otherwise.
+    pub cwd: PathBuf,
+    /// Variables of the server's environment that it also gets.
+    pub env: Vec<String>,
+    /// Seconds until it is killed.
+    pub time_limit: u32,
+    /// Most bytes of its output.
+    pub output_limit: u32,
+    /// The JSON Schema of its arguments.
+    pub parameters: Value,
+    /// Whether a second attempt of the same call does nothing more than the first (SPEC R4).
+    pub idempotent: bool,
+    /// What a reviewer is shown instead of the default text; `{{ args.NAME }}` stands for an argument.
+    pub content_message: Option<String>,
+    /// When a person is asked.
+    pub approval: ConfigApproval,
+    /// What of its calls a client sees.
+    pub stream: ConfigStream,
+}
+
+/// What of a tool's calls a client sees (SPEC C).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConfigStream {
+    /// The call.
+    pub tool_use: bool,
+    /// The result.
+    pub tool_result: bool,
+    /// The result as if the assistant had said it.
+    pub display_as_content: bool,
+}
+
+impl Default for ConfigStream {
+    fn default() -> Self {
+        ConfigStream { tool_use: true, tool_result: true, display_as_content: false }
+    }
+}
+
+/// Reads one tool. The second part is each role its approval needs, with its place in the file.
+pub(super) fn read(name: &str, section: &Section<'_>) -> (Option<ConfigTool>, Vec<(String, usize)>) {
+    name_error(section, "tool", name, TOOL_NAME_BYTES);
+    let kinds: Vec<(&str, usize)> = KINDS.into_iter().filter_map(|kind| Some((kind, section.has(kind)?))).collect();
+    match kinds.as_slice() {
+        [] => section.document.error(section.at, format!("missing \"command\"{}: what the tool runs", section.place())),
+        [(kind, at)] => other_kind(section, kind, *at),
+        [(first, _), (second, at), ..] => {
+            section.bad(*at, second, format!("cannot stand beside \"{first}\": a tool is one or the other"));
+        }
+    }
+    let command = command(section);
+    let cwd = cwd(section);
+    let env = env(section);
+    let time_limit = section.whole("time_limit", 1..=TIME_LIMIT_SECONDS_MAX, " seconds");
+    let most = u32::try_from(limits::RESULT_BYTES).unwrap_or(u32::MAX);
+    let output_limit = section.whole("output_limit", 1..=most, " bytes");
+    let (approval, roles) = approval::read(section);
+    let tool = ConfigTool {
+        name: name.to_owned(),
+        description: section.string("description").map(|text| text.value).unwrap_or_default(),
+        command: command.unwrap_or_default(),
+        cwd,
+        env,
+        time_limit: time_limit.map_or(TIME_LIMIT_SECONDS, |limit| limit.value),
+        output_limit: output_limit.map_or(most, |limit| limit.value),
+        parameters: parameters(section),
+        idempotent: section.boolean("idempotent").unwrap_or(false),
+        content_message: content_message(section),
+        approval,
+        stream: stream(section),
+    };
+    section.finish();
+    let runs = matches!(kinds.as_slice(), [("command", _)]) && !tool.command.is_empty();
+    (runs.then_some(tool), roles)
+}
+
+/// Checks the shape of a kind that does not run yet, and says that it does not.
+fn other_kind(section: &Section<'_>, kind: &str, at: usize) {
+    let known = match kind {
+        "http" => section.table("http").is_some(),
+        "agent" => section.string("agent").is_some(),
+        "mcp" => section.string("mcp").is_some_and(|tool| {
+            let right = tool.value.split_once('/').is_some_and(|(server, tool)| !server.is_empty() && !tool.is_empty());
+            if !right {
+                section.bad(tool.at, "mcp", format!("is {:?}; it must be \"server/tool\"", tool.value));
+            }
+            right
+        }),
+        _ => return,
+    };
+    if known {
+        section.bad(at, kind, "is not supported yet in this version; a tool can only be a \"command\"");
+    }
+}
+
+fn command(section: &Section<'_>) -> Option<Vec<String>> {
+    let at = section.has("command")?;
+    let parts = section.strings("command")?;
+    let Some(program) = parts.first().filter(|program| !program.value.is_empty()) else {
+        section.bad(at, "command", "must begin with a program");
+        return None;
+    };
+    if let Some(part) = parts.iter().find(|part| part.value.contains('\0')) {
+        section.bad(part.at, "command", "must not contain a NUL character");
+        return None;
+    }
+    let mut command: Vec<String> = parts.iter().map(|part| part.value.clone()).collect();
+    if program.value.contains('/') {
+        let path = section.document.path(&program.value);
+        if !is_program(&path) {
+            let what = format!("\"command\"{} names {}, which is not a program", section.place(), program.value);
+            section.document.warn(program.at, what);
+        }
+        if let (Some(first), Some(path)) = (command.first_mut(), path.to_str()) {
+            path.clone_into(first);
+        }
+    } else {
+        let paths = (section.document.env)("PATH").unwrap_or_default();
+        if !std::env::split_paths(&paths).any(|folder| is_program(&folder.join(&program.value))) {
+            let what = format!("\"command\"{} names {}, which is not in PATH", section.place(), program.value);
+            section.document.warn(program.at, what);
+        }
+    }
+    Some(command)
+}
+
+fn is_program(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+}
+
+fn cwd(section: &Section<'_>) -> PathBuf {
+    let folder = section.document.directory.to_owned();
+    let Some(cwd) = section.string("cwd") else { return folder };
+    let path = section.document.path(&cwd.value);
+    if !path.is_dir() {
+        section.bad(cwd.at, "cwd", format!("names {}, which is not a folder", cwd.value));
+    }
+    path
+}
+
+fn env(section: &Section<'_>) -> Vec<String> {
+    let mut names = Vec::new();
+    for At { value, at } in section.strings("env").unwrap_or_default() {
+        if value.is_empty() || value.contains(['=', '\0']) {
+            section.bad(at, "env", format!("has {value:?}; it lists names of environment variables, without values"));
+        } else if value.starts_with("COUNTERSIGN_") {
+            section.bad(at, "env", format!("has {value:?}; names with COUNTERSIGN_ are the server's own"));
+        } else {
+            if (section.document.env)(&value).is_none() {
+                let what = format!("\"env\"{} names {value}, which is not set", section.place());
+                section.document.warn(at, what);
+            }
+            names.push(value);
+        }
+    }
+    names
+}
+
+fn parameters(section: &Section<'_>) -> Value {
+    let default = json!({ "type": "object", "properties": {} });
+    let Some(value) = section.value("parameters") else { return default };
+    if !matches!(value.value, DeValue::Table(_)) {
+        section.wrong_type("parameters", &value, "a table (a JSON Schema)");
+        return default;
+    }
+    let Some(mut schema) = section.json("parameters") else { return default };
+    if let Err(error) = ArgsSchema::compile(&schema.value) {
+        section.document.error(schema.at, format!("\"parameters\"{} is not a JSON Schema: {error}", section.place()));
+    }
+    if let Value::Object(keywords) = &mut schema.value {
+        // Model providers insist on it.
+        keywords.entry("type").or_insert_with(|| "object".into());
+    }
+    schema.value
+}
+
+fn content_message(section: &Section<'_>) -> Option<String> {
+    let message = section.string("content_message")?;
+    let mut rest = message.value.as_str();
+    while let Some((_, after)) = rest.split_once("{{") {
+        let Some((inside, after)) = after.split_once("}}") else {
+            section.bad(message.at, "content_message", "has a \"{{\" without its \"}}\"");
+            break;
+        };
+        if !inside.trim().starts_with("args.") {
+            let what =
+                format!("has \"{{{{{inside}}}}}\"; only arguments can stand there, such as \"{{{{ args.symbol }}}}\"");
+            section.bad(message.at, "content_message", what);
+        }
+        rest = after;
+    }
+    Some(message.value)
+}
+
+fn stream(section: &Section<'_>) -> ConfigStream {
+    let default = ConfigStream::default();
+    let Some(table) = section.table("stream") else { return default };
+    let stream = ConfigStream {
+        tool_use: table.boolean("tool_use").unwrap_or(default.tool_use),
+        tool_result: table.boolean("tool_result").unwrap_or(default.tool_result),
+        display_as_content: table.boolean("display_as_content").unwrap_or(default.display_as_content),
+    };
+    table.finish();
+    stream
+}
+
+/// Checks the shape of an MCP server, and says that it does not run yet.
+pub(super) fn mcp(name: &str, section: &Section<'_>) {
+    section.strings("command");
+    section.string("url");
+    section.string("cwd");
+    section.strings("env");
+    section.finish();
+    section.document.error(section.at, format!("[mcp.{name}] is not supported yet in this version"));
+}

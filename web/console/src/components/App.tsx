@@ -1,0 +1,63 @@
+import { useEffect, useState } from "react";
+import { useI18n } from "../i18n/index.js";
+import { announcement } from "../lib/announce.js";
+import { connectionState } from "../state/connection.js";
+import { waiting } from "../state/lists.js";
+import { route } from "../state/route.js";
+import { useStore } from "../state/store.js";
+import { ChatPage } from "./ChatPage.js";
+import { Inbox } from "./Inbox.js";
+import { NewSession } from "./NewSession.js";
+import { Sidebar } from "./Sidebar.js";
+import { TokenForm } from "./TokenForm.js";
+
+export function App() {
+  const { t } = useI18n();
+  const { sessionId } = useStore(route);
+  const connection = useStore(connectionState);
+  const waits = useStore(waiting).length;
+  const said = useStore(announcement);
+  const [menuOpen, setMenuOpen] = useState(false);
+  const [inboxOpen, setInboxOpen] = useState(false);
+
+  // On a phone the menu covers the page, so going somewhere closes it.
+  useEffect(() => setMenuOpen(false), [sessionId]);
+  useEffect(() => void (document.title = waits > 0 ? `(${waits}) Countersign` : "Countersign"), [waits]);
+
+  if (connection === "unauthorized") return <TokenForm />;
+
+  const openMenu = () => setMenuOpen(true);
+  return (
+    <div className="app">
+      <a
+        className="skip-link"
+        href="#main"
+        onClick={(e) => {
+          e.preventDefault(); // The hash belongs to the route.
+          document.getElementById("main")?.focus();
+        }}
+      >
+        {t("app.skip")}
+      </a>
+      <Sidebar
+        open={menuOpen}
+        onClose={() => setMenuOpen(false)}
+        onInbox={() => {
+          setMenuOpen(false);
+          setInboxOpen(true);
+        }}
+      />
+      <main id="main" className="main" tabIndex={-1}>
+        {sessionId === undefined ? (
+          <NewSession onMenu={openMenu} onInbox={() => setInboxOpen(true)} />
+        ) : (
+          <ChatPage key={sessionId} sessionId={sessionId} onMenu={openMenu} onInbox={() => setInboxOpen(true)} />
+        )}
+      </main>
+      <Inbox open={inboxOpen} onClose={() => setInboxOpen(false)} />
+      <div className="visually-hidden" aria-live="polite" role="status">
+        {said}
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,183 @@
+import { useEffect, useRef, useState } from "react";
+import { pendingApprovals, timeline, type CountersignError, type SessionView } from "@countersign/client";
+import { useI18n } from "../i18n/index.js";
+import { announce } from "../lib/announce.js";
+import { useStickToEnd } from "../lib/useStickToEnd.js";
+import { client, connectionState } from "../state/connection.js";
+import { sessionList } from "../state/lists.js";
+import { asRefusal, followSession, sendMessage, sessionStore } from "../state/sessions.js";
+import { useStore } from "../state/store.js";
+import { cardId, focusCard } from "./approval/focus.js";
+import { toolNames } from "./approval/title.js";
+import { Composer } from "./Composer.js";
+import { errorText } from "./errorText.js";
+import { Icon } from "./Icon.js";
+import { MessageItem } from "./MessageItem.js";
+import { shortId } from "./Sidebar.js";
+import { TopBar } from "./TopBar.js";
+
+interface Props {
+  sessionId: string;
+  onMenu: () => void;
+  onInbox: () => void;
+}
+
+export function ChatPage({ sessionId, onMenu, onInbox }: Props) {
+  const { t } = useI18n();
+  const session = useStore(sessionStore(sessionId));
+  const connection = useStore(connectionState);
+  const row = useStore(sessionList).rows.find((s) => s.session_id === sessionId);
+  const [error, setError] = useState<CountersignError>();
+  const { view, outgoing } = session;
+
+  useEffect(() => followSession(sessionId), [sessionId]);
+  useAnnounceRequests(view);
+
+  const pending = pendingApprovals(view);
+  const scroll = useStickToEnd([view, outgoing], pending[0] && cardId(pending[0].approvalKey));
+  const busy = view.status === "running" || view.status === "awaiting_input" || outgoing.length > 0;
+  const title = row?.title || firstWords(view) || t("sessions.untitled", { id: shortId(sessionId) });
+
+  const send = async (text: string) => {
+    setError(undefined);
+    try {
+      await sendMessage(sessionId, text);
+    } catch (e) {
+      setError(asRefusal(e));
+      throw e;
+    }
+  };
+  const stop = () =>
+    client.cancel(sessionId).then(
+      () => setError(undefined),
+      (e: unknown) => setError(asRefusal(e)),
+    );
+
+  return (
+    <>
+      <TopBar
+        title={title}
+        detail={
+          <>
+            {row?.agent && <span>{row.agent}</span>}
+            {view.status && (
+              <span className="status" data-status={view.status}>
+                <span className="dot" data-status={view.status} aria-hidden="true" />
+                {t(`status.${view.status}`)}
+              </span>
+            )}
+          </>
+        }
+        onMenu={onMenu}
+        onInbox={onInbox}
+      />
+      <div className="chat-scroll" ref={scroll.ref} onScroll={scroll.onScroll}>
+        <div className="chat" role="region" aria-label={t("chat.region")}>
+          {session.missing && (
+            <p className="notice">
+              <Icon name="warning" />
+              {t("chat.missing")}
+            </p>
+          )}
+          {view.lastSeq === 0 && !session.missing && !session.fresh && <p className="muted center">{t("chat.loading")}</p>}
+          {timeline(view).map(({ key, message, blocks }) => (
+            <MessageItem key={key} message={message} blocks={blocks} view={message.open ? view : stable(view)} />
+          ))}
+          {outgoing.map((message) => (
+            <div key={message.id} className="message user sending">
+              <div className="bubble">{message.text}</div>
+              <p className="hint">{t(connection === "open" ? "chat.sending" : "chat.offlineSending")}</p>
+            </div>
+          ))}
+          {view.status === "running" && pending.length === 0 && (
+            <p className="working">
+              <span className="pulse" aria-hidden="true" />
+              {t("chat.working")}
+            </p>
+          )}
+          <TurnEnd view={view} />
+        </div>
+      </div>
+      <div className="composer-dock">
+        {!scroll.atEnd && pending.length === 0 && (
+          <button type="button" className="button small jump" onClick={scroll.toEnd}>
+            <Icon name="down" />
+            {t("chat.jump")}
+          </button>
+        )}
+        {error && (
+          <p className="field-error" role="alert">
+            {errorText(error, t)}
+          </p>
+        )}
+        <Composer
+          draftKey={`draft:${sessionId}`}
+          onSend={send}
+          onStop={view.status === "running" || view.status === "awaiting_input" ? stop : undefined}
+          blocked={
+            pending.length > 0 ? (
+              <>
+                <Icon name="clock" />
+                <span>{t("composer.waiting")}</span>
+                <button type="button" className="link" onClick={() => focusCard(pending[0]!.approvalKey)}>
+                  {t("composer.goTo")}
+                </button>
+              </>
+            ) : busy ? (
+              t("composer.running")
+            ) : undefined
+          }
+        />
+      </div>
+    </>
+  );
+}
+
+/** Only approvals matter to a finished message, and they are the same object until one changes. */
+const stableViews = new WeakMap<SessionView["approvals"], SessionView>();
+function stable(view: SessionView): SessionView {
+  const known = stableViews.get(view.approvals);
+  if (known) return known;
+  stableViews.set(view.approvals, view);
+  return view;
+}
+
+function TurnEnd({ view }: { view: SessionView }) {
+  const { t } = useI18n();
+  if (view.status === "cancelled") return <p className="turn-end">{t("chat.stopped")}</p>;
+  if (view.status !== "failed") return null;
+  const error = view.error as { code?: string; message?: string } | string | undefined;
+  const text = typeof error === "string" ? error : error?.message;
+  const limit = view.messages.at(-1)?.stopReason === "max_turns";
+  return (
+    <div className="turn-end failed" role="alert">
+      <Icon name="warning" />
+      <p>
+        {t(limit ? "chat.maxTurns" : "chat.failed")}
+        {text && <span className="detail">{text}</span>}
+      </p>
+    </div>
+  );
+}
+
+function firstWords(view: SessionView): string {
+  const block = view.messages.find((m) => m.role === "user")?.blocks.find((b) => b.type === "text");
+  return block?.type === "text" ? block.text.slice(0, 80) : "";
+}
+
+/** Tell screen readers about each new request, once, without moving the focus. */
+function useAnnounceRequests(view: SessionView): void {
+  const { t } = useI18n();
+  const told = useRef(new Set<string>());
+  const keys = pendingApprovals(view)
+    .map((a) => a.approvalKey)
+    .join(" ");
+  useEffect(() => {
+    for (const approval of pendingApprovals(view)) {
+      if (told.current.has(approval.approvalKey)) continue;
+      told.current.add(approval.approvalKey);
+      announce(t("card.announce", { tool: toolNames(approval) }));
+    }
+    // The keys say when something new waits; the view itself changes with every event.
+  }, [keys]);
+}

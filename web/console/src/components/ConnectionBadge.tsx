@@ -1,0 +1,29 @@
+import { useEffect, useState } from "react";
+import { useI18n } from "../i18n/index.js";
+import { connectionState } from "../state/connection.js";
+import { useStore } from "../state/store.js";
+
+/** Silent while all is well: it says something only when the connection is not there. */
+export function ConnectionBadge() {
+  const { t } = useI18n();
+  const state = useStore(connectionState);
+  const away = state !== "open";
+  // The first connect takes a moment; a flash of "connecting" would only make the page look nervous.
+  const [shown, setShown] = useState(false);
+  useEffect(() => {
+    if (!away) return setShown(false);
+    const timer = setTimeout(() => setShown(true), state === "reconnecting" ? 0 : 800);
+    return () => clearTimeout(timer);
+  }, [away, state]);
+  const key = state === "idle" ? "connection.connecting" : (`connection.${state}` as const);
+  return (
+    <div className="connection" data-state={state} role="status">
+      {away && shown && (
+        <span className="connection-badge">
+          <span className="dot" aria-hidden="true" />
+          {t(key)}
+        </span>
+      )}
+    </div>
+  );
+}

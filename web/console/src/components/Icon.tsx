@@ -1,0 +1,30 @@
+/** The icons, drawn with the colour of the text around them. They are decoration: labels carry the meaning. */
+const paths = {
+  plus: "M10 4v12M4 10h12",
+  menu: "M3 6h14M3 10h14M3 14h14",
+  close: "M5 5l10 10M15 5L5 15",
+  inbox: "M3 11l2.5-6.5h9L17 11v4.5H3V11zm0 0h4l1 2h4l1-2h4",
+  send: "M10 16V4M5 9l5-5 5 5",
+  stop: "M6 6h8v8H6z",
+  check: "M4 10.5l4 4 8-9",
+  cross: "M5.5 5.5l9 9M14.5 5.5l-9 9",
+  pencil: "M4 16l.8-3.5L13 4.3l2.7 2.7-8.2 8.2L4 16z",
+  clock: "M10 3a7 7 0 100 14 7 7 0 000-14zm0 3v4l2.5 2",
+  chevron: "M7 4l6 6-6 6",
+  shield: "M10 3l6 2v5c0 3.5-2.5 6-6 7-3.5-1-6-3.5-6-7V5l6-2z",
+  tool: "M12.5 3.5a4 4 0 00-4.8 5.2L3.5 13a1.8 1.8 0 002.5 2.5l4.3-4.2a4 4 0 005.2-4.8L13 9l-2-2 2.5-2.5-1-1z",
+  question: "M7.5 7.5A2.5 2.5 0 1111 9.8c-.7.4-1 .8-1 1.7M10 14.5v.01",
+  warning: "M10 3.5l7 12.5H3l7-12.5zm0 4.5v4m0 2v.01",
+  down: "M10 4v12M5 11l5 5 5-5",
+  comment: "M4 4.5h12v9H9l-3.5 3v-3H4v-9z",
+} as const;
+
+export type IconName = keyof typeof paths;
+
+export function Icon({ name }: { name: IconName }) {
+  return (
+    <svg className="icon" viewBox="0 0 20 20" aria-hidden="true" focusable="false">
+      <path d={paths[name]} />
+    </svg>
+  );
+}

@@ -1,0 +1,103 @@
+import { useEffect, useRef } from "react";
+import type { ApprovalView } from "@countersign/client";
+import { useI18n } from "../i18n/index.js";
+import { valueText } from "../lib/values.js";
+import { visibleText } from "../lib/visible.js";
+import { sessionList, waiting } from "../state/lists.js";
+import { openSession, route } from "../state/route.js";
+import { useStore } from "../state/store.js";
+import { Countdown } from "./approval/Countdown.js";
+import { focusCard } from "./approval/focus.js";
+import { cardTitle } from "./approval/title.js";
+import { Icon } from "./Icon.js";
+import { shortId } from "./Sidebar.js";
+
+/** Everything that waits, across sessions. Choosing one opens its session at the request. */
+export function Inbox({ open, onClose }: { open: boolean; onClose: () => void }) {
+  const { t } = useI18n();
+  const rows = useStore(waiting);
+  const dialog = useRef<HTMLDialogElement>(null);
+
+  useEffect(() => {
+    if (open) dialog.current?.showModal();
+    else dialog.current?.close();
+  }, [open]);
+
+  return (
+    <dialog
+      ref={dialog}
+      className="dialog"
+      aria-labelledby="inbox-heading"
+      onClose={onClose}
+      onClick={(e) => e.target === dialog.current && onClose()}
+    >
+      {open && (
+        <div className="dialog-body">
+          <div className="dialog-head">
+            <h2 id="inbox-heading">{t("inbox.heading")}</h2>
+            <button type="button" className="icon-button" onClick={onClose} aria-label={t("app.close")}>
+              <Icon name="close" />
+            </button>
+          </div>
+          {rows.length === 0 ? (
+            <div className="empty">
+              <Icon name="check" />
+              <p>{t("inbox.empty")}</p>
+              <p className="muted">{t("inbox.emptyHint")}</p>
+            </div>
+          ) : (
+            <ul className="inbox-list">
+              {rows.map((row) => (
+                <InboxRow key={row.approvalKey} row={row} onClose={onClose} />
+              ))}
+            </ul>
+          )}
+        </div>
+      )}
+    </dialog>
+  );
+}
+
+function InboxRow({ row, onClose }: { row: ApprovalView; onClose: () => void }) {
+  const { t } = useI18n();
+  const session = useStore(sessionList).rows.find((s) => s.session_id === row.sessionId);
+  const action = row.actions[0];
+  const more = row.actions.length - 1;
+  const go = () => {
+    onClose();
+    if (route.get().sessionId !== row.sessionId) openSession(row.sessionId);
+    focusCard(row.approvalKey);
+  };
+  return (
+    <li>
+      <button type="button" className="inbox-row" onClick={go}>
+        <span className="inbox-main">
+          <span className="inbox-title">{cardTitle(row, t)}</span>
+          {action && row.kind !== "question" && (
+            <span className="inbox-action">
+              <code>{visibleText(action.name)}</code>{" "}
+              <span className="inbox-args">
+                {Object.entries(action.args)
+                  .map(([key, value]) => `${visibleText(key)}: ${visibleText(valueText(value))}`)
+                  .join(", ")}
+              </span>
+            </span>
+          )}
+          <span className="session-meta">
+            {[
+              action?.agent ?? session?.agent,
+              session?.title || t("inbox.session", { id: shortId(row.sessionId) }),
+              more > 0 ? t("inbox.more", { n: more }) : "",
+            ]
+              .filter(Boolean)
+              .join(" · ")}
+          </span>
+        </span>
+        <span className="inbox-side">
+          {row.expiresAt && <Countdown expiresAt={row.expiresAt} compact />}
+          <span className="inbox-go">{t("inbox.review")}</span>
+        </span>
+      </button>
+    </li>
+  );
+}

@@ -1,0 +1,86 @@
+import { useState } from "react";
+import { useI18n } from "../i18n/index.js";
+import { readTab, writeTab } from "../lib/storage.js";
+import { agents, sessionList } from "../state/lists.js";
+import { openSession } from "../state/route.js";
+import { asRefusal, startSession } from "../state/sessions.js";
+import { useStore } from "../state/store.js";
+import { Composer } from "./Composer.js";
+import { errorText } from "./errorText.js";
+import { TopBar } from "./TopBar.js";
+
+const DRAFT = "draft:new";
+
+export function NewSession({ onMenu, onInbox }: { onMenu: () => void; onInbox: () => void }) {
+  const { t } = useI18n();
+  const list = useStore(agents);
+  const known = useStore(sessionList);
+  const [chosen, setChosen] = useState(() => readTab("agent") ?? "");
+  const [error, setError] = useState(() => takeStartError());
+  const agent = list?.find((a) => a.name === chosen) ?? list?.[0];
+  const tools = (agent?.tools ?? []).map((tool) => (typeof tool === "string" ? tool : tool.name));
+
+  const send = (text: string) => {
+    const { id, sent } = startSession(agent?.name, text);
+    openSession(id);
+    sent.catch((e: unknown) => {
+      // The session was never made: come back here with the text and the reason.
+      writeTab(DRAFT, JSON.stringify(text));
+      startError = asRefusal(e);
+      location.hash = "#/";
+    });
+    return Promise.resolve();
+  };
+
+  return (
+    <>
+      <TopBar title={t("sessions.new")} onMenu={onMenu} onInbox={onInbox} />
+      <div className="new-session">
+        <div className="new-inner">
+          <h2>{t("new.heading")}</h2>
+          <p className="muted lead">{t("new.intro")}</p>
+          {list && list.length === 0 && known.loaded && <p className="notice">{t("new.noAgents")}</p>}
+          {agent && (
+            <div className="agent-picker">
+              <label className="label" htmlFor="agent">
+                {t("new.agent")}
+              </label>
+              <select
+                id="agent"
+                className="select"
+                value={agent.name}
+                onChange={(e) => {
+                  setChosen(e.target.value);
+                  writeTab("agent", e.target.value);
+                }}
+              >
+                {list?.map((a) => (
+                  <option key={a.name}>{a.name}</option>
+                ))}
+              </select>
+              {(agent.description || tools.length > 0) && (
+                <p className="hint">
+                  {agent.description} {tools.length > 0 && t("new.tools", { list: tools.join(", ") })}
+                </p>
+              )}
+            </div>
+          )}
+          {error && (
+            <p className="field-error" role="alert" onClick={() => setError(undefined)}>
+              {errorText(error, t)}
+            </p>
+          )}
+          <Composer draftKey={DRAFT} onSend={send} autoFocus />
+        </div>
+      </div>
+    </>
+  );
+}
+
+let startError: ReturnType<typeof asRefusal> | undefined;
+
+function takeStartError() {
+  const error = startError;
+  startError = undefined;
+  return error;
+}

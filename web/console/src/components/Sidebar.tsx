@@ -1,0 +1,135 @@
+import { useEffect, useRef } from "react";
+import type { SessionSummary } from "@countersign/client";
+import { useI18n } from "../i18n/index.js";
+import { agoText } from "../lib/time.js";
+import { useNow } from "../lib/useNow.js";
+import { hasToken, setToken } from "../state/connection.js";
+import { loadMoreSessions, sessionList, waiting } from "../state/lists.js";
+import { newHref, route, sessionHref } from "../state/route.js";
+import { useStore } from "../state/store.js";
+import { Icon } from "./Icon.js";
+import { Preferences } from "./Preferences.js";
+
+interface Props {
+  /** On phone width: is the drawer open? */
+  open: boolean;
+  onClose: () => void;
+  onInbox: () => void;
+}
+
+export function Sidebar({ open, onClose, onInbox }: Props) {
+  const { t } = useI18n();
+  const list = useStore(sessionList);
+  const count = useStore(waiting).length;
+  const { sessionId } = useStore(route);
+  const signedIn = useStore(hasToken);
+  const panel = useRef<HTMLElement>(null);
+
+  useEffect(() => {
+    if (!open) return;
+    const before = document.activeElement as HTMLElement | null;
+    panel.current?.querySelector<HTMLElement>("a, button")?.focus();
+    return () => before?.focus?.();
+  }, [open]);
+
+  return (
+    <>
+      {open && <div className="scrim phone-only" onClick={onClose} />}
+      <aside
+        ref={panel}
+        className="sidebar"
+        data-open={open || undefined}
+        onKeyDown={(e) => e.key === "Escape" && onClose()}
+      >
+        <div className="sidebar-head">
+          <span className="brand">
+            <img src="./favicon.svg" alt="" width="24" height="24" />
+            Countersign
+          </span>
+          <button type="button" className="icon-button phone-only" onClick={onClose} aria-label={t("app.menuClose")}>
+            <Icon name="close" />
+          </button>
+        </div>
+        <div className="sidebar-actions">
+          <a className="button wide" href={newHref} onClick={onClose}>
+            <Icon name="plus" />
+            {t("sessions.new")}
+          </a>
+          <button type="button" className="button wide quiet spread" onClick={onInbox}>
+            <Icon name="inbox" />
+            <span className="grow">{t("inbox.open")}</span>
+            {count > 0 && (
+              <span className="count">
+                <span className="visually-hidden">{t("inbox.count", { n: count })}</span>
+                <span aria-hidden="true">{count}</span>
+              </span>
+            )}
+          </button>
+        </div>
+        <nav className="session-nav" aria-labelledby="sessions-heading">
+          <h2 id="sessions-heading" className="eyebrow">
+            {t("sessions.heading")}
+          </h2>
+          {list.loaded && list.rows.length === 0 && <p className="muted pad">{t("sessions.empty")}</p>}
+          <ul>
+            {list.rows.map((row) => (
+              <SessionRow key={row.session_id} row={row} current={row.session_id === sessionId} onOpen={onClose} />
+            ))}
+          </ul>
+          {list.next && (
+            <button type="button" className="button quiet wide" onClick={() => void loadMoreSessions()}>
+              {t("sessions.more")}
+            </button>
+          )}
+        </nav>
+        <div className="sidebar-foot">
+          <Preferences />
+          {signedIn && (
+            <button type="button" className="button quiet small" onClick={() => signOut()}>
+              {t("token.signOut")}
+            </button>
+          )}
+        </div>
+      </aside>
+    </>
+  );
+}
+
+function signOut(): void {
+  setToken(undefined);
+  location.reload(); // Nothing of the session stays in memory.
+}
+
+function SessionRow({ row, current, onOpen }: { row: SessionSummary; current: boolean; onOpen: () => void }) {
+  const { t, language } = useI18n();
+  const now = useNow(30_000);
+  const waits = (row.pending?.length ?? 0) > 0;
+  const status = row.status ?? "none";
+  return (
+    <li>
+      <a
+        className="session-row"
+        href={sessionHref(row.session_id)}
+        aria-current={current ? "page" : undefined}
+        onClick={onOpen}
+      >
+        <span className="dot" data-status={status} aria-hidden="true" />
+        <span className="session-text">
+          <span className="session-title">{row.title || t("sessions.untitled", { id: shortId(row.session_id) })}</span>
+          <span className="session-meta">
+            {waits ? (
+              <strong className="session-waiting">{t("sessions.waiting")}</strong>
+            ) : (
+              <span className="visually-hidden">{t(`status.${status}`)}</span>
+            )}
+            {[row.agent, agoText(row.updated_at, now, language)].filter(Boolean).join(" · ")}
+          </span>
+        </span>
+      </a>
+    </li>
+  );
+}
+
+export function shortId(id: string): string {
+  return id.length > 12 ? id.slice(0, 8) : id;
+}

@@ -1,0 +1,39 @@
+import type { ReactNode } from "react";
+import { useI18n } from "../i18n/index.js";
+import { waiting } from "../state/lists.js";
+import { useStore } from "../state/store.js";
+import { ConnectionBadge } from "./ConnectionBadge.js";
+import { Icon } from "./Icon.js";
+
+interface Props {
+  title: string;
+  detail?: ReactNode;
+  onMenu: () => void;
+  onInbox: () => void;
+}
+
+export function TopBar({ title, detail, onMenu, onInbox }: Props) {
+  const { t } = useI18n();
+  const count = useStore(waiting).length;
+  return (
+    <header className="topbar">
+      <button type="button" className="icon-button phone-only" onClick={onMenu} aria-label={t("app.menu")}>
+        <Icon name="menu" />
+      </button>
+      <div className="topbar-title">
+        <h1>{title}</h1>
+        {detail && <div className="topbar-detail">{detail}</div>}
+      </div>
+      <ConnectionBadge />
+      <button
+        type="button"
+        className="icon-button phone-only with-count"
+        onClick={onInbox}
+        aria-label={`${t("inbox.open")}. ${t("inbox.count", { n: count })}`}
+      >
+        <Icon name="inbox" />
+        {count > 0 && <span className="count">{count}</span>}
+      </button>
+    </header>
+  );
+}

@@ -1,0 +1,63 @@
+import type { Action, ReviewConfig } from "@countersign/client";
+import { useI18n } from "../../i18n/index.js";
+import { visibleText } from "../../lib/visible.js";
+import { Icon } from "../Icon.js";
+import { Visible } from "../Visible.js";
+
+interface Props {
+  action: Action;
+  config: ReviewConfig;
+  /** The card's own heading does not already say it. */
+  showTitle: boolean;
+}
+
+/** Who wants to run what, and why a person is asked. */
+export function ActionFacts({ action, config, showTitle }: Props) {
+  const { t } = useI18n();
+  const levels = Array.isArray(config.levels) ? config.levels.length : config.levels;
+  const level = config.level !== undefined && levels !== undefined && levels > 1;
+  return (
+    <div className="facts">
+      {showTitle && config.title && (
+        <h3>
+          <Visible text={config.title} />
+        </h3>
+      )}
+      <div className="facts-line">
+        <span className="tool-chip">
+          <Icon name="tool" />
+          <span className="visually-hidden">{t("card.tool")}: </span>
+          <code>
+            <Visible text={action.name} />
+          </code>
+        </span>
+        {action.agent && (
+          <span className="fact">
+            {t("card.agent")}: <strong>{visibleText(action.agent)}</strong>
+          </span>
+        )}
+        {config.role && (
+          <span className="fact">
+            {t("card.role")}: <strong>{config.role}</strong>
+            {level && <> ({t("card.level", { n: config.level!, of: levels })})</>}
+          </span>
+        )}
+        {config.risk && (
+          <span className="risk" data-risk={config.risk.toLowerCase()}>
+            {t("card.risk", { risk: config.risk })}
+          </span>
+        )}
+      </div>
+      {action.description && (
+        <p className="card-text">
+          <Visible text={action.description} />
+        </p>
+      )}
+      {config.reason && (
+        <p className="reason">
+          <span className="muted">{t("card.reason")}:</span> <Visible text={config.reason} />
+        </p>
+      )}
+    </div>
+  );
+}

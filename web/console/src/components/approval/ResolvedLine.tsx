@@ -1,0 +1,107 @@
+import { useState } from "react";
+import type { ApprovalView, Decision } from "@countersign/client";
+import { useI18n, type Translate } from "../../i18n/index.js";
+import { decisionFor } from "../../lib/decisions.js";
+import { visibleText } from "../../lib/visible.js";
+import { Icon, type IconName } from "../Icon.js";
+import { Visible } from "../Visible.js";
+import { ArgList } from "./ArgList.js";
+import { Changes } from "./Changes.js";
+import { toolNames } from "./title.js";
+
+type Tone = "good" | "bad" | "neutral";
+
+/** A resolved request in one line; it opens to show what was asked and what was decided. */
+export function ResolvedLine({ approval }: { approval: ApprovalView }) {
+  const { t } = useI18n();
+  const { text, tone, icon } = summarize(approval, t);
+  const edited = approval.actions.some((_, i) => decisionFor(approval.decisions, i)?.type === "edit");
+  // An edit shows what it changed at once, until the person says otherwise.
+  const [chosen, setOpen] = useState<boolean>();
+  const open = chosen ?? (edited && approval.actions.length === 1);
+  return (
+    <div className="resolved" data-tone={tone}>
+      <button type="button" className="resolved-row" aria-expanded={open} onClick={() => setOpen(!open)}>
+        <span className="resolved-icon">
+          <Icon name={icon} />
+        </span>
+        <span className="resolved-text">
+          <strong>{text}</strong> <code>{toolNames(approval)}</code>
+          {approval.by && <span className="muted"> {t("resolved.by", { name: visibleText(approval.by) })}</span>}
+        </span>
+        <span className="resolved-more">
+          <span>{t("resolved.details")}</span>
+          <Icon name="chevron" />
+        </span>
+      </button>
+      {open && (
+        <div className="resolved-body">
+          {approval.actions.map((action, i) => {
+            const decision = decisionFor(approval.decisions, i);
+            return (
+              <section key={i}>
+                {approval.actions.length > 1 && (
+                  <h4>
+                    <code>{visibleText(action.name)}</code>{" "}
+                    <span className="muted">{decision && decisionText(decision, approval, t)}</span>
+                  </h4>
+                )}
+                {decision?.type === "edit" ? (
+                  <Changes before={action.args} after={decision.edited_action.args} />
+                ) : (
+                  <ArgList args={action.args} />
+                )}
+                {decision?.type === "reject" && decision.message && approval.actions.length > 1 && (
+                  <p className="quote">
+                    <Visible text={decision.message} />
+                  </p>
+                )}
+              </section>
+            );
+          })}
+        </div>
+      )}
+    </div>
+  );
+}
+
+export function summarize(approval: ApprovalView, t: Translate): { text: string; tone: Tone; icon: IconName } {
+  if (approval.resolution === "timeout") return { text: t("resolved.timeout"), tone: "bad", icon: "clock" };
+  if (approval.resolution === "cancelled") return { text: t("resolved.cancelled"), tone: "neutral", icon: "cross" };
+  if (approval.kind === "question" && !approval.decisions) {
+    return { text: t("resolved.answered"), tone: "good", icon: "check" };
+  }
+  const decisions = approval.actions.flatMap((_, i) => decisionFor(approval.decisions, i) ?? []);
+  const first = decisions[0];
+  if (!first) return { text: t("resolved.decided"), tone: "neutral", icon: "check" };
+  const rejected = decisions.filter((d) => d.type === "reject").length;
+  const alike = decisions.every((d) => d.type === first.type);
+  if (!alike) {
+    const approved = decisions.filter((d) => d.type === "approve" || d.type === "edit").length;
+    return { text: t("resolved.mixed", { approved, rejected }), tone: "neutral", icon: "check" };
+  }
+  const said = first.type === "reject" && decisions.length === 1 && first.message ? `: ${visibleText(first.message)}` : "";
+  return {
+    text: decisionText(first, approval, t) + said,
+    tone: rejected > 0 ? "bad" : "good",
+    icon: rejected > 0 ? "cross" : first.type === "edit" ? "pencil" : "check",
+  };
+}
+
+function decisionText(decision: Decision, approval: ApprovalView, t: Translate): string {
+  const doubt = approval.kind === "in_doubt";
+  switch (decision.type) {
+    case "approve":
+      return t(doubt ? "resolved.doubt.approve" : "resolved.approved");
+    case "reject":
+      return t(doubt ? "resolved.doubt.reject" : "resolved.rejected");
+    case "respond":
+      return t(doubt ? "resolved.doubt.respond" : "resolved.responded");
+    case "edit":
+      return t("resolved.edited");
+    case "defer":
+      return t("resolved.deferred");
+    default:
+      return t("resolved.decided");
+  }
+}

@@ -1,0 +1,111 @@
+/** From what a person did on a card to the decisions that are sent, and from those to words. */
+import {
+  equalJson,
+  isObject,
+  type Action,
+  type ApprovalView,
+  type Decision,
+  type DecisionType,
+  type JsonObject,
+  type JsonValue,
+  type ReviewConfig,
+} from "@countersign/client";
+import { fieldsOf, readEdit, type EditDraft } from "./form.js";
+
+/** What a person has entered for one action so far. */
+export interface ActionDraft {
+  choice?: DecisionType;
+  reason: string;
+  output: string;
+  edit?: EditDraft;
+}
+
+export interface CardDraft {
+  actions: ActionDraft[];
+  comment: string;
+  commentOpen: boolean;
+}
+
+export const emptyAction: ActionDraft = { reason: "", output: "" };
+
+export function emptyCard(actions: number): CardDraft {
+  return { actions: Array.from({ length: actions }, () => emptyAction), comment: "", commentOpen: false };
+}
+
+export function configOf(approval: ApprovalView, index: number): ReviewConfig {
+  return approval.reviewConfigs[index] ?? {};
+}
+
+/** A server that says nothing allows the two basic ones. */
+export function allowedOf(config: ReviewConfig): DecisionType[] {
+  return config.allowed_decisions ?? ["approve", "reject"];
+}
+
+/** The decision for one action; nothing while it is undecided or its edit cannot be read. */
+export function toDecision(action: Action, config: ReviewConfig, draft: ActionDraft): Decision | undefined {
+  const digest = action.args_digest === undefined ? {} : { args_digest: action.args_digest };
+  switch (draft.choice) {
+    case "approve":
+      return { type: "approve", ...digest };
+    case "defer":
+      return { type: "defer", ...digest };
+    case "reject": {
+      const message = draft.reason.trim();
+      return { type: "reject", ...(message ? { message } : {}), ...digest };
+    }
+    case "respond":
+      return { type: "respond", output: draft.output, ...digest };
+    case "edit": {
+      const args = editedArgs(action, config, draft);
+      if (!args) return undefined;
+      // An edit that changes nothing is an approval, and is recorded as one.
+      if (equalJson(args, action.args) && allowedOf(config).includes("approve")) {
+        return { type: "approve", ...digest };
+      }
+      return { type: "edit", edited_action: { name: action.name, args }, ...digest };
+    }
+    default:
+      return undefined;
+  }
+}
+
+export function editedArgs(action: Action, config: ReviewConfig, draft: ActionDraft): JsonObject | undefined {
+  if (!draft.edit) return action.args; // Opened, and nothing typed yet.
+  const read = readEdit(draft.edit, fieldsOf(config.args_schema, action.args), action.args);
+  return read.ok ? read.args : undefined;
+}
+
+/** The decision that applied to an action: missing ones take the first. */
+export function decisionFor(decisions: Decision[] | undefined, index: number): Decision | undefined {
+  return decisions?.[index] ?? decisions?.[0];
+}
+
+export interface FieldProblem {
+  pointer: string;
+  message: string;
+}
+
+/** `details.errors` of `invalid_edit`. */
+export function problemsOf(details: JsonObject | undefined): FieldProblem[] {
+  const errors = details?.errors;
+  if (!Array.isArray(errors)) return [];
+  return errors.filter(isObject).map((e) => ({ pointer: text(e.pointer), message: text(e.message) }));
+}
+
+const text = (value: JsonValue | undefined) => (typeof value === "string" ? value : "");
+
+/**
+ * The argument a JSON pointer is about. Servers may point into the arguments (`/price`) or into the whole
+ * message (`/decisions/0/edited_action/args/price`).
+ */
+export function argumentOf(pointer: string): string {
+  const parts = pointer.split("/").slice(1).map((p) => p.replaceAll("~1", "/").replaceAll("~0", "~"));
+  const at = parts[0] === "decisions" ? parts.indexOf("args") : -1;
+  return parts[at + 1] ?? "";
+}
+
+/** Which action an `invalid_edit` error is about, where its pointer or its message says so. */
+export function actionIndexOf(pointer: string, message = ""): number | undefined {
+  const match = /^\/decisions\/(\d+)\//.exec(pointer) ?? /^decisions\[(\d+)\]/.exec(message);
+  return match ? Number(match[1]) : undefined;
+}

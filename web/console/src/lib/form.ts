@@ -1,0 +1,174 @@
+/**
+ * A form for a tool's arguments, from their JSON Schema.
+ *
+ * Each property becomes one field that holds text. Plain types get a fitting field; anything nested gets
+ * a small JSON editor of its own. Text is turned into a value without passing through a JavaScript
+ * number, so nothing is rounded. The server checks the whole schema; here only what a field itself must be.
+ */
+import {
+  equalJson,
+  isNumber,
+  isNumberText,
+  isObject,
+  numberFromText,
+  parseJson,
+  stringifyJson,
+  type JsonObject,
+  type JsonValue,
+} from "@countersign/client";
+
+export type FieldKind = "string" | "number" | "integer" | "boolean" | "enum" | "json";
+
+export interface Field {
+  name: string;
+  kind: FieldKind;
+  required: boolean;
+  description?: string;
+  /** The choices of an enum, each as JSON text. */
+  options?: string[];
+}
+
+/** An edit in progress. Kept as text so that half-typed input survives a reload. */
+export interface EditDraft {
+  tab: "form" | "json";
+  texts: Record<string, string>;
+  raw: string;
+}
+
+export type FieldError = { key: "edit.error.required" | "edit.error.number" | "edit.error.integer" | "edit.error.object" }
+  | { key: "edit.error.json"; message: string };
+
+export type EditResult = { ok: true; args: JsonObject } | { ok: false; errors: Record<string, FieldError> };
+
+/** The error of the raw editor has no field of its own. */
+export const WHOLE = "";
+
+/** The fields, or nothing where the schema is not that of an object with known properties. */
+export function fieldsOf(schema: JsonObject | undefined, args: JsonObject): Field[] | undefined {
+  if (!schema || !isObject(schema.properties)) return undefined;
+  const properties = schema.properties;
+  const required = Array.isArray(schema.required) ? schema.required : [];
+  const extra = Object.keys(args).filter((name) => !Object.hasOwn(properties, name));
+  const names = [...Object.keys(properties), ...extra];
+  if (names.length === 0) return undefined;
+  return names.map((name) => {
+    const property = Object.hasOwn(properties, name) ? properties[name] : undefined;
+    const value = Object.hasOwn(args, name) ? args[name] : undefined;
+    return field(name, isObject(property) ? property : {}, value, required.includes(name));
+  });
+}
+
+function field(name: string, schema: JsonObject, value: JsonValue | undefined, required: boolean): Field {
+  const base = {
+    name,
+    required,
+    ...(typeof schema.description === "string" ? { description: schema.description } : {}),
+  };
+  if (Array.isArray(schema.enum)) {
+    const choices = schema.enum;
+    if (value === undefined || choices.some((choice) => equalJson(choice, value))) {
+      return { ...base, kind: "enum", options: choices.map((choice) => stringifyJson(choice)) };
+    }
+  }
+  const kind = schema.type;
+  const fits =
+    value === undefined ||
+    (kind === "string" && typeof value === "string") ||
+    ((kind === "number" || kind === "integer") && isNumber(value)) ||
+    (kind === "boolean" && typeof value === "boolean");
+  if (fits && (kind === "string" || kind === "number" || kind === "integer" || kind === "boolean")) {
+    return { ...base, kind };
+  }
+  // An argument that the schema does not describe, of a plain type.
+  if (kind === undefined && typeof value === "string") return { ...base, kind: "string" };
+  if (kind === undefined && isNumber(value)) return { ...base, kind: "number" };
+  return { ...base, kind: "json" };
+}
+
+export function fieldText(field: Field, value: JsonValue | undefined): string {
+  if (value === undefined) return "";
+  if (field.kind === "string" && typeof value === "string") return value;
+  return stringifyJson(value, field.kind === "json" ? 2 : undefined);
+}
+
+export function newEdit(fields: Field[] | undefined, args: JsonObject): EditDraft {
+  const texts = (fields ?? []).map((f) => [f.name, fieldText(f, Object.hasOwn(args, f.name) ? args[f.name] : undefined)]);
+  return {
+    tab: fields ? "form" : "json",
+    texts: Object.fromEntries(texts) as Record<string, string>,
+    raw: stringifyJson(args, 2),
+  };
+}
+
+export function readEdit(draft: EditDraft, fields: Field[] | undefined, original: JsonObject): EditResult {
+  return draft.tab === "form" && fields ? readForm(draft.texts, fields, original) : readRaw(draft.raw);
+}
+
+/** The same edit on the other tab; nothing changes where the text of the raw editor cannot be read. */
+export function switchTab(draft: EditDraft, fields: Field[], original: JsonObject): EditDraft {
+  const read = readEdit(draft, fields, original);
+  if (!read.ok) return draft;
+  const fresh = newEdit(fields, read.args);
+  return { ...fresh, tab: draft.tab === "form" ? "json" : "form" };
+}
+
+function readRaw(raw: string): EditResult {
+  try {
+    const args = parseJson(raw);
+    if (isObject(args)) return { ok: true, args };
+    return { ok: false, errors: { [WHOLE]: { key: "edit.error.object" } } };
+  } catch (error) {
+    return { ok: false, errors: { [WHOLE]: jsonError(error) } };
+  }
+}
+
+function readForm(texts: Record<string, string>, fields: Field[], original: JsonObject): EditResult {
+  const errors: Record<string, FieldError> = {};
+  const values = new Map<string, JsonValue>();
+  for (const field of fields) {
+    const before = Object.hasOwn(original, field.name) ? original[field.name] : undefined;
+    const read = readField(field, texts[field.name] ?? "", before);
+    if ("error" in read) errors[field.name] = read.error;
+    else if (read.value !== undefined) values.set(field.name, read.value);
+  }
+  if (Object.keys(errors).length > 0) return { ok: false, errors };
+  // The order the model wrote them in, then what is new.
+  const names = [...Object.keys(original), ...fields.map((f) => f.name)];
+  const entries = [...new Set(names)].flatMap((name): [string, JsonValue][] => {
+    const value = values.get(name);
+    return value === undefined ? [] : [[name, value]];
+  });
+  return { ok: true, args: Object.fromEntries(entries) };
+}
+
+type FieldResult = { value: JsonValue | undefined } | { error: FieldError };
+
+function readField(field: Field, text: string, before: JsonValue | undefined): FieldResult {
+  if (field.kind === "string") {
+    // An empty text is a value where there was one, or where there must be one; else it is "not set".
+    return { value: text === "" && before === undefined && !field.required ? undefined : text };
+  }
+  const trimmed = text.trim();
+  if (trimmed === "") {
+    return field.required ? { error: { key: "edit.error.required" } } : { value: undefined };
+  }
+  if (field.kind === "number" || field.kind === "integer") {
+    if (!isNumberText(trimmed)) return { error: { key: "edit.error.number" } };
+    if (field.kind === "integer" && !isWhole(trimmed)) return { error: { key: "edit.error.integer" } };
+    return { value: numberFromText(trimmed) };
+  }
+  try {
+    return { value: parseJson(trimmed) };
+  } catch (error) {
+    return { error: jsonError(error) };
+  }
+}
+
+/** JSON Schema counts 1.0 as a whole number; with an exponent we leave it to the server. */
+function isWhole(text: string): boolean {
+  return /[eE]/.test(text) || /^-?\d+(\.0+)?$/.test(text);
+}
+
+function jsonError(error: unknown): FieldError {
+  return { key: "edit.error.json", message: error instanceof Error ? error.message : String(error) };
+}

@@ -1,0 +1,37 @@
+/**
+ * What the page remembers. Session storage: this tab's drafts and token, gone with the tab. Local
+ * storage: preferences only. Storage can be switched off or full; the page then just forgets.
+ */
+const PREFIX = "countersign:";
+
+function read(area: () => Storage, key: string): string | null {
+  try {
+    return area().getItem(PREFIX + key);
+  } catch {
+    return null;
+  }
+}
+
+function write(area: () => Storage, key: string, value: string | null): void {
+  try {
+    if (value === null || value === "") area().removeItem(PREFIX + key);
+    else area().setItem(PREFIX + key, value);
+  } catch {
+    // Nothing to do: the value lives on in memory.
+  }
+}
+
+export const readLocal = (key: string) => read(() => localStorage, key);
+export const writeLocal = (key: string, value: string | null) => write(() => localStorage, key, value);
+export const readTab = (key: string) => read(() => sessionStorage, key);
+export const writeTab = (key: string, value: string | null) => write(() => sessionStorage, key, value);
+
+export function readTabJson<T>(key: string): T | undefined {
+  const text = readTab(key);
+  if (text === null) return undefined;
+  try {
+    return JSON.parse(text) as T;
+  } catch {
+    return undefined;
+  }
+}

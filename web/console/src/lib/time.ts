@@ -1,0 +1,26 @@
+/** Durations and moments in words. */
+
+/** `4:05`, or `1:02:03` from an hour on. */
+export function clockText(ms: number): string {
+  const total = Math.max(0, Math.ceil(ms / 1000));
+  const [h, m, s] = [Math.floor(total / 3600), Math.floor(total / 60) % 60, total % 60];
+  const two = (n: number) => String(n).padStart(2, "0");
+  return h > 0 ? `${h}:${two(m)}:${two(s)}` : `${m}:${two(s)}`;
+}
+
+const UNITS: [Intl.RelativeTimeFormatUnit, number][] = [
+  ["day", 86_400_000],
+  ["hour", 3_600_000],
+  ["minute", 60_000],
+];
+
+/** "3 minutes ago" in the language of the page; "now" below a minute. */
+export function agoText(then: string | undefined, now: number, language: string): string {
+  const ms = then ? Date.parse(then) - now : Number.NaN;
+  if (Number.isNaN(ms)) return "";
+  const format = new Intl.RelativeTimeFormat(language, { numeric: "auto", style: "short" });
+  for (const [unit, size] of UNITS) {
+    if (Math.abs(ms) >= size) return format.format(Math.round(ms / size), unit);
+  }
+  return format.format(0, "second");
+}

@@ -1,0 +1,53 @@
+/** The one connection of this tab, and the token it uses. */
+import { CountersignClient, CountersignError, CountersignHttp, type ConnectionState } from "@countersign/client";
+import { readTab, writeTab } from "../lib/storage.js";
+import { Store } from "./store.js";
+
+const base = new URL("./", document.baseURI);
+const wsUrl = new URL("v1/ws", base);
+wsUrl.protocol = wsUrl.protocol === "https:" ? "wss:" : "ws:";
+
+let token = readTab("token") ?? undefined;
+
+export const connectionState = new Store<ConnectionState>("idle");
+/** A token was given and the server did not accept it. */
+export const tokenRefused = new Store(false);
+export const hasToken = new Store(token !== undefined);
+
+export const http = new CountersignHttp({ baseUrl: base.href.replace(/\/$/, ""), token: () => token });
+
+export const client = new CountersignClient({
+  url: wsUrl.href,
+  ...(token === undefined ? {} : { token }),
+  isUnauthorized: async () => {
+    try {
+      await http.agents();
+      return false;
+    } catch (error) {
+      return error instanceof CountersignError && error.code === "unauthenticated";
+    }
+  },
+});
+
+client.on("state", (state) => {
+  connectionState.set(state);
+  if (state === "unauthorized" && token !== undefined) tokenRefused.set(true);
+});
+
+export function setToken(next: string | undefined): void {
+  token = next;
+  writeTab("token", next ?? null);
+  hasToken.set(next !== undefined);
+  tokenRefused.set(false);
+  client.setToken(next);
+}
+
+/** The server's time now, for countdowns. */
+export function serverNow(): number {
+  return Date.now() + http.clockOffsetMs;
+}
+
+window.addEventListener("online", () => client.retryNow());
+document.addEventListener("visibilitychange", () => {
+  if (!document.hidden) client.retryNow();
+});

@@ -1,0 +1,91 @@
+/**
+ * What is known across sessions: agents, the session list, the inbox.
+ *
+ * The protocol pushes the events of followed sessions only, so lists are read again every few seconds
+ * and at once when this tab or another tab of the same browser sees something change.
+ */
+import { CountersignError, type AgentSummary, type ApprovalView, type SessionSummary } from "@countersign/client";
+import { client, connectionState, http } from "./connection.js";
+import { Store } from "./store.js";
+
+export const agents = new Store<AgentSummary[] | undefined>(undefined);
+export const waiting = new Store<ApprovalView[]>([]);
+
+interface SessionList {
+  rows: SessionSummary[];
+  next: string | undefined;
+  loaded: boolean;
+}
+export const sessionList = new Store<SessionList>({ rows: [], next: undefined, loaded: false });
+/** Pages beyond the first; they are kept while the first is read again. */
+let older: SessionSummary[] = [];
+let olderNext: string | undefined;
+
+const VISIBLE_MS = 4_000;
+const HIDDEN_MS = 15_000;
+
+const channel = typeof BroadcastChannel === "undefined" ? undefined : new BroadcastChannel("countersign");
+if (channel) channel.onmessage = () => refreshSoon();
+
+let timer: ReturnType<typeof setTimeout> | undefined;
+let busy = false;
+let again = false;
+
+async function refresh(): Promise<void> {
+  if (busy) {
+    again = true;
+    return;
+  }
+  busy = true;
+  clearTimeout(timer);
+  try {
+    const [list, approvals] = await Promise.all([http.sessions(), http.waiting()]);
+    if (agents.get() === undefined) agents.set(await http.agents());
+    const known = new Set(list.sessions.map((s) => s.session_id));
+    older = older.filter((s) => !known.has(s.session_id));
+    sessionList.set({
+      rows: [...list.sessions, ...older],
+      next: older.length > 0 ? olderNext : list.next,
+      loaded: true,
+    });
+    waiting.set(approvals);
+  } catch (error) {
+    // The connection indicator tells; 401 is noticed by the connection itself.
+    if (!(error instanceof CountersignError) && !(error instanceof TypeError)) console.error(error);
+  } finally {
+    busy = false;
+    clearTimeout(timer);
+    const pause = again ? 50 : document.hidden ? HIDDEN_MS : VISIBLE_MS;
+    again = false;
+    // While the server is away, the connection's own attempts are enough.
+    if (connectionState.get() === "open") timer = setTimeout(() => void refresh(), pause);
+  }
+}
+
+let soon: ReturnType<typeof setTimeout> | undefined;
+function refreshSoon(): void {
+  clearTimeout(soon);
+  soon = setTimeout(() => void refresh(), 120);
+}
+
+export async function loadMoreSessions(): Promise<void> {
+  const { next } = sessionList.get();
+  if (!next) return;
+  const page = await http.sessions(next);
+  older = [...older, ...page.sessions];
+  olderNext = page.next;
+  sessionList.set((list) => ({ ...list, rows: [...list.rows, ...page.sessions], next: page.next }));
+}
+
+export function startLists(): void {
+  client.on("hello", () => void refresh());
+  client.on("event", (event) => {
+    if (event.type === "run_status" || event.type === "approval_resolved") {
+      refreshSoon();
+      channel?.postMessage("changed");
+    }
+  });
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden && connectionState.get() === "open") void refresh();
+  });
+}

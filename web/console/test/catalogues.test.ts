@@ -1,0 +1,35 @@
+import { describe, expect, it } from "vitest";
+import { en } from "../src/i18n/en.js";
+import { vi } from "../src/i18n/vi.js";
+import { zh } from "../src/i18n/zh.js";
+import { pickLanguage, translate } from "../src/i18n/index.js";
+
+const placeholders = (text: string) => [...text.matchAll(/\{(\w+)\}/g)].map((m) => m[1]).sort();
+
+describe.each([
+  ["vi", vi],
+  ["zh", zh],
+] as const)("catalogue %s", (_, catalogue) => {
+  it("has exactly the keys of the English one", () => {
+    expect(Object.keys(catalogue).sort()).toEqual(Object.keys(en).sort());
+  });
+
+  it("has the same placeholders in every text, and no empty text", () => {
+    for (const key of Object.keys(en) as (keyof typeof en)[]) {
+      expect(placeholders(catalogue[key]), key).toEqual(placeholders(en[key]));
+      expect(catalogue[key].trim(), key).not.toBe("");
+    }
+  });
+});
+
+describe("language", () => {
+  it("is the chosen one, else the browser's first that we have, else English", () => {
+    expect(pickLanguage("vi", ["zh-CN"])).toBe("vi");
+    expect(pickLanguage(null, ["fr-FR", "zh-TW", "en"])).toBe("zh");
+    expect(pickLanguage("constructor", ["fr"])).toBe("en");
+  });
+
+  it("fills in parameters as text", () => {
+    expect(translate(en, "resolved.by", { name: "{x} $& alice" })).toBe("by {x} $& alice");
+  });
+});

@@ -1,0 +1,57 @@
+import { describe, expect, it } from "vitest";
+import type { Action, ReviewConfig } from "@countersign/client";
+import { actionIndexOf, argumentOf, emptyAction, problemsOf, toDecision } from "../src/lib/decisions.js";
+import { clockText } from "../src/lib/time.js";
+
+const action: Action = { name: "trade", args: { q: 1 }, args_digest: "d1" };
+const config: ReviewConfig = { allowed_decisions: ["approve", "edit", "reject"] };
+const raw = (text: string) => ({ tab: "json" as const, texts: {}, raw: text });
+
+describe("toDecision", () => {
+  it("is nothing while undecided", () => {
+    expect(toDecision(action, config, emptyAction)).toBeUndefined();
+  });
+
+  it("sends the digest of what was shown with every decision", () => {
+    expect(toDecision(action, config, { ...emptyAction, choice: "approve" })).toEqual({ type: "approve", args_digest: "d1" });
+    expect(toDecision(action, config, { ...emptyAction, choice: "reject", reason: " no " })).toEqual({
+      type: "reject",
+      message: "no",
+      args_digest: "d1",
+    });
+  });
+
+  it("sends an edit, or an approval where the edit changes nothing", () => {
+    const edited = { ...emptyAction, choice: "edit" as const, edit: raw('{"q":2}') };
+    expect(toDecision(action, config, edited)).toEqual({
+      type: "edit",
+      edited_action: { name: "trade", args: { q: 2 } },
+      args_digest: "d1",
+    });
+    expect(toDecision(action, config, { ...edited, edit: raw('{ "q": 1 }') })?.type).toBe("approve");
+    expect(toDecision(action, config, { ...edited, edit: raw('{"q":') })).toBeUndefined();
+  });
+});
+
+describe("errors of an edit", () => {
+  it("reads pointers into the arguments and into the message", () => {
+    expect(argumentOf("/price")).toBe("price");
+    expect(argumentOf("/a~1b/0")).toBe("a/b");
+    expect(argumentOf("/decisions/1/edited_action/args/price")).toBe("price");
+    expect(actionIndexOf("/decisions/1/edited_action/args/price")).toBe(1);
+    expect(actionIndexOf("/price")).toBeUndefined();
+    expect(actionIndexOf("/price", "decisions[2]: the arguments do not fit")).toBe(2);
+    expect(argumentOf("")).toBe("");
+  });
+
+  it("takes only what it understands from the details", () => {
+    expect(problemsOf({ errors: [{ pointer: "/q", message: "bad" }, "?"] })).toEqual([{ pointer: "/q", message: "bad" }]);
+    expect(problemsOf(undefined)).toEqual([]);
+  });
+});
+
+describe("clockText", () => {
+  it("counts minutes and hours", () => {
+    expect([0, 4_100, 245_000, 3_723_000, -5].map(clockText)).toEqual(["0:00", "0:05", "4:05", "1:02:03", "0:00"]);
+  });
+});

@@ -1,0 +1,106 @@
+import { describe, expect, it } from "vitest";
+import { parseJson, stringifyJson, type JsonObject } from "@countersign/client";
+import { diff } from "../src/lib/diff.js";
+import { fieldsOf, newEdit, readEdit, switchTab, type EditDraft } from "../src/lib/form.js";
+
+const json = (text: string) => parseJson(text) as JsonObject;
+const schema = json(`{
+  "type": "object",
+  "required": ["symbol", "quantity"],
+  "properties": {
+    "symbol": {"type": "string"},
+    "quantity": {"type": "integer"},
+    "price": {"type": "number"},
+    "side": {"enum": ["buy", "sell"]},
+    "day_only": {"type": "boolean"},
+    "note": {"type": "string"},
+    "legs": {"type": "array"}
+  }
+}`);
+const args = json('{"symbol":"VNM","quantity":9007199254740993,"price":1.10,"side":"buy","legs":[{"x":1.0}],"extra":"e"}');
+const fields = fieldsOf(schema, args)!;
+const edit = (changes: Record<string, string>): EditDraft => {
+  const draft = newEdit(fields, args);
+  return { ...draft, texts: { ...draft.texts, ...changes } };
+};
+const read = (changes: Record<string, string>) => readEdit(edit(changes), fields, args);
+const text = (changes: Record<string, string>) => {
+  const result = read(changes);
+  return result.ok ? stringifyJson(result.args) : result.errors;
+};
+
+describe("form", () => {
+  it("has a field for each property, and for arguments that the schema does not name", () => {
+    expect(fields.map((f) => [f.name, f.kind])).toEqual([
+      ["symbol", "string"],
+      ["quantity", "integer"],
+      ["price", "number"],
+      ["side", "enum"],
+      ["day_only", "boolean"],
+      ["note", "string"],
+      ["legs", "json"],
+      ["extra", "string"],
+    ]);
+  });
+
+  it("gives back exactly the same arguments when nothing was typed", () => {
+    expect(text({})).toBe(stringifyJson(args));
+  });
+
+  it("never rounds what is typed", () => {
+    expect(text({ quantity: "9007199254740995", price: "2.50" })).toBe(
+      '{"symbol":"VNM","quantity":9007199254740995,"price":2.50,"side":"buy","legs":[{"x":1.0}],"extra":"e"}',
+    );
+  });
+
+  it("adds what is set and removes what is emptied", () => {
+    expect(text({ day_only: "true", price: "", note: "" })).toBe(
+      '{"symbol":"VNM","quantity":9007199254740993,"side":"buy","legs":[{"x":1.0}],"extra":"e","day_only":true}',
+    );
+    expect(text({ symbol: "" })).toContain('"symbol":""');
+  });
+
+  it("says which field is wrong, and why", () => {
+    expect(text({ quantity: "" })).toEqual({ quantity: { key: "edit.error.required" } });
+    expect(text({ quantity: "1.5" })).toEqual({ quantity: { key: "edit.error.integer" } });
+    expect(text({ price: "1,5" })).toEqual({ price: { key: "edit.error.number" } });
+    expect(text({ legs: "[1," })).toMatchObject({ legs: { key: "edit.error.json" } });
+  });
+
+  it("carries an edit over to JSON and back", () => {
+    const raw = switchTab(edit({ price: "3.00" }), fields, args);
+    expect(raw.tab).toBe("json");
+    expect(raw.raw).toContain('"price": 3.00');
+    const back = switchTab(raw, fields, args);
+    expect(back.texts.price).toBe("3.00");
+    expect(switchTab({ ...raw, raw: "{" }, fields, args).tab).toBe("json");
+  });
+
+  it("has only the JSON editor where there is no usable schema", () => {
+    expect(fieldsOf(undefined, args)).toBeUndefined();
+    expect(newEdit(undefined, args).tab).toBe("json");
+    expect(readEdit({ tab: "json", texts: {}, raw: "[1]" }, undefined, args)).toEqual({
+      ok: false,
+      errors: { "": { key: "edit.error.object" } },
+    });
+  });
+
+  it("lets a value be edited that does not fit its schema", () => {
+    expect(fieldsOf(schema, json('{"symbol":5}'))![0]).toMatchObject({ kind: "json" });
+    expect(fieldsOf(schema, json('{"side":"hold"}'))![3]).toMatchObject({ kind: "string" });
+  });
+});
+
+describe("diff", () => {
+  it("lists what changed, old and new, and nothing else", () => {
+    const before = json('{"a":1,"b":{"c":[1,{"d":2}]},"gone":true,"same":1.10,"odd key":1}');
+    const after = json('{"a":1.0,"b":{"c":[1,{"d":3},4]},"same":1.10,"odd key":2}');
+    expect(diff(before, after).map((c) => [c.path, c.before?.toString(), c.after?.toString()])).toEqual([
+      ["a", "1", "1.0"],
+      ["b.c[1].d", "2", "3"],
+      ["b.c[2]", undefined, "4"],
+      ["gone", "true", undefined],
+      ['"odd key"', "1", "2"],
+    ]);
+  });
+});

@@ -1,0 +1,20 @@
+import react from "@vitejs/plugin-react";
+import { defineConfig } from "vite";
+
+// In development the page is served by Vite and the API by a Countersign server beside it.
+const server = "http://127.0.0.1:7410";
+
+export default defineConfig({
+  plugins: [react()],
+  // Relative addresses: the console works at any path it is served from.
+  base: "./",
+  resolve: { conditions: ["source", "module", "browser", "development|production"] },
+  build: {
+    // Recent enough for light-dark(); nothing has to be rewritten for older browsers.
+    target: ["chrome123", "firefox121", "safari17.5"],
+    cssTarget: ["chrome123", "firefox121", "safari17.5"],
+    modulePreload: { polyfill: false },
+    assetsInlineLimit: 0,
+  },
+  server: { proxy: { "/v1": { target: server, ws: true } } },
+});

@@ -1,0 +1,183 @@
+import { call, expect, oneOrder, openCard, order, resolved, send, test } from "./support/console.js";
+
+test("approve runs the call with exactly the arguments that were shown", async ({ page, serve }) => {
+  const { url } = await serve({ turns: oneOrder });
+  const card = await openCard(page, url);
+  await expect(card.locator("dd", { hasText: "82000.10" })).toBeVisible();
+  await expect(card.locator("dd", { hasText: "9007199254740993" })).toBeVisible();
+  await expect(card.getByRole("timer")).toContainText("left");
+  await expect(page.getByText("Decide the request above to go on.")).toBeVisible();
+
+  await card.getByRole("button", { name: "Approve" }).click();
+  await expect(resolved(page)).toContainText("Approved");
+  await expect(page.locator(".markdown").last()).toContainText('"order_ref":9007199254740993');
+  await expect(page.locator(".markdown").last()).toContainText('"price":82000.10');
+  await expect(page.locator(".tool-status")).toHaveText("done");
+  await expect(page.locator(".card")).toHaveCount(0);
+});
+
+test("an edit runs instead, and shows what changed", async ({ page, serve }) => {
+  const { url } = await serve({ turns: oneOrder });
+  const card = await openCard(page, url);
+  await card.getByRole("button", { name: "Edit" }).click();
+  await card.getByLabel("quantity").fill("50");
+  await card.getByLabel("price").fill("81000.20");
+  await expect(card.locator(".changes")).toContainText("100→50");
+  await card.getByRole("button", { name: "Approve with changes" }).click();
+
+  await expect(resolved(page)).toContainText("Approved with changes");
+  await expect(resolved(page).locator(".changes")).toContainText("82000.10→81000.20");
+  await expect(page.locator(".markdown").last()).toContainText('"quantity":50');
+  await expect(page.locator(".markdown").last()).toContainText('"price":81000.20');
+});
+
+test("a refused edit says why, keeps what was typed, and can be corrected", async ({ page, serve }) => {
+  const { url } = await serve({ turns: oneOrder });
+  const card = await openCard(page, url);
+  await card.getByRole("button", { name: "Edit" }).click();
+  await card.getByLabel("quantity").fill("5000");
+  await card.getByRole("button", { name: "Approve with changes" }).click();
+  await expect(card.getByRole("alert")).toContainText("do not fit the tool");
+  await expect(card.getByRole("alert")).toContainText("1000");
+  await expect(card.getByLabel("quantity")).toHaveValue("5000");
+  await expect(card.getByLabel("quantity")).toHaveAttribute("aria-invalid", "true");
+
+  await card.getByLabel("quantity").fill("500");
+  await expect(card.getByRole("alert")).toHaveCount(0);
+  await card.getByRole("button", { name: "Approve with changes" }).click();
+  await expect(page.locator(".markdown").last()).toContainText('"quantity":500');
+});
+
+test("the JSON editor says at once whether the text is JSON", async ({ page, serve }) => {
+  const { url } = await serve({ turns: oneOrder });
+  const card = await openCard(page, url);
+  await card.getByRole("button", { name: "Edit" }).click();
+  await card.getByRole("button", { name: "JSON" }).click();
+  const editor = card.getByLabel("Arguments as JSON");
+  await expect(editor).toHaveValue(/"order_ref": 9007199254740993/);
+  await editor.fill('{"symbol": "FPT", "quantity": ');
+  await expect(card.getByText("Not valid JSON")).toBeVisible();
+  await expect(card.getByRole("button", { name: "Approve with changes" })).toBeDisabled();
+  await editor.fill('{"symbol": "FPT", "quantity": 7}');
+  await card.getByRole("button", { name: "Approve with changes" }).click();
+  await expect(page.locator(".markdown").last()).toContainText('"symbol":"FPT"');
+});
+
+test("a rejection gives the agent the reason, and the call does not run", async ({ page, serve }) => {
+  const { url } = await serve({ turns: oneOrder });
+  const card = await openCard(page, url);
+  await card.getByRole("button", { name: "Reject" }).click();
+  await expect(card.getByLabel("Reason")).toBeFocused();
+  await card.getByLabel("Reason").fill("Too expensive today");
+  await card.getByRole("button", { name: "Reject" }).click();
+  await expect(resolved(page)).toContainText("Rejected: Too expensive today");
+  await expect(page.locator(".markdown").last()).toContainText("Result: Too expensive today");
+  await expect(page.locator(".tool-status")).toHaveText("rejected");
+});
+
+test("a comment goes along with the decision", async ({ page, serve }) => {
+  const { url } = await serve({ turns: oneOrder });
+  const card = await openCard(page, url);
+  await card.getByRole("button", { name: "Add a comment" }).click();
+  await card.getByLabel("Comment for the agent").fill("Only this once");
+  const frame = page.evaluate(
+    () =>
+      new Promise<string>((resolve) => {
+        const before = WebSocket.prototype.send;
+        WebSocket.prototype.send = function (data) {
+          if (String(data).includes('"approval"')) resolve(String(data));
+          return before.call(this, data);
+        };
+      }),
+  );
+  await card.getByRole("button", { name: "Approve" }).click();
+  const sent = JSON.parse(await frame) as Record<string, unknown>;
+  expect(sent).toMatchObject({
+    user_edit_content: "Only this once",
+    decisions: [{ type: "approve", args_digest: expect.stringMatching(/^[0-9a-f]{64}$/) }],
+  });
+  await expect(resolved(page)).toContainText("Approved");
+  // Shown as the reviewer's words, above what the agent did with them.
+  const comment = page.locator(".message.user", { hasText: "Only this once" });
+  await expect(comment).toHaveCount(1);
+  await expect(comment.locator("xpath=following-sibling::article")).toContainText("Result:");
+});
+
+test("nobody decides: the card says that time ran out", async ({ page, serve }) => {
+  const { url } = await serve({ turns: oneOrder, timeout: 3 });
+  const card = await openCard(page, url);
+  await expect(card.getByRole("timer")).toContainText("0:0");
+  await expect(resolved(page)).toContainText("Timed out");
+  await expect(page.locator(".tool-status")).toHaveText("rejected");
+});
+
+test("several actions are decided one by one and sent together", async ({ page, serve }) => {
+  const { url } = await serve({
+    turns: [
+      {
+        text: "Two orders.",
+        calls: [
+          { name: "execute_trade", args: '{"symbol":"AAA","quantity":1}' },
+          { name: "execute_trade", args: '{"symbol":"BBB","quantity":2}' },
+        ],
+      },
+      { text: "Done." },
+    ],
+  });
+  const card = await openCard(page, url);
+  await expect(card.getByRole("heading", { level: 2 })).toHaveText("2 actions need approval");
+  const sendButton = card.getByRole("button", { name: "Send decisions" });
+  await expect(sendButton).toBeDisabled();
+  await card.getByRole("button", { name: "Approve", exact: true }).first().click();
+  await card.getByRole("button", { name: "Reject", exact: true }).last().click();
+  await expect(card.getByText("2 of 2 decided")).toBeVisible();
+  await sendButton.click();
+  await expect(resolved(page)).toContainText("1 approved, 1 rejected");
+  await expect(page.locator(".tool-status")).toHaveText(["done", "rejected"]);
+});
+
+test("approve all takes one press", async ({ page, serve }) => {
+  const { url } = await serve({
+    turns: [
+      {
+        calls: ["A", "B", "C"].map((s) => ({ name: "execute_trade", args: `{"symbol":"${s}","quantity":1}` })),
+      },
+      { text: "Done." },
+    ],
+  });
+  const card = await openCard(page, url);
+  await card.getByRole("button", { name: "Approve all" }).click();
+  await expect(page.locator(".tool-status")).toHaveText(["done", "done", "done"]);
+});
+
+test("the keyboard is enough", async ({ page, serve }) => {
+  const { url } = await serve({ turns: [call(order), call(order), { text: "Finished." }] });
+  const card = await openCard(page, url);
+  // Single letters do nothing while the focus is elsewhere.
+  await page.getByLabel("Message to the agent").press("a");
+  await expect(card).toBeVisible();
+  await page.getByRole("button", { name: "Go to the request" }).press("Enter");
+  await expect(card).toBeFocused();
+
+  await page.keyboard.press("r");
+  await expect(card.getByLabel("Reason")).toBeFocused();
+  await page.keyboard.type("area");
+  await page.keyboard.press("Escape");
+  await expect(card.getByRole("button", { name: "Approve" })).toBeFocused();
+  await page.keyboard.press("e");
+  await expect(card.getByLabel("symbol")).toBeFocused();
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("a");
+  await expect(resolved(page).first()).toContainText("Approved");
+  await expect(resolved(page).first().getByRole("button")).toBeFocused();
+});
+
+test("stop cancels what waits", async ({ page, serve }) => {
+  const { url } = await serve({ turns: oneOrder });
+  await openCard(page, url);
+  await page.getByRole("button", { name: "Stop" }).click();
+  await expect(resolved(page)).toContainText("Cancelled");
+  await expect(page.getByText("The turn was stopped.")).toBeVisible();
+  await send(page, "Again");
+  await expect(page.locator(".message.user")).toHaveCount(2);
+});

@@ -1,0 +1,127 @@
+/** What it looks like: phone width, languages, accessibility, and text that must not be taken for markup. */
+import AxeBuilder from "@axe-core/playwright";
+import type { Page } from "@playwright/test";
+import { call, expect, hasNoSidewaysScroll, oneOrder, openCard, order, resolved, test } from "./support/console.js";
+
+for (const colorScheme of ["light", "dark"] as const) {
+  test.describe(`accessibility, ${colorScheme}`, () => {
+    test.use({ colorScheme });
+
+    const check = async (page: Page, where: string) => {
+      // Colours that are still fading would be measured half way.
+      await page.waitForTimeout(400);
+      const { violations } = await new AxeBuilder({ page }).withTags(["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]).analyze();
+      const found = violations.map((v) => `${where}: ${v.id} (${v.impact}) ${v.nodes.map((n) => n.target).join(" | ")}`);
+      expect(found).toEqual([]);
+    };
+
+    test("axe finds nothing in any state", async ({ page, serve }) => {
+      const { url } = await serve({ turns: oneOrder });
+      await page.goto(url);
+      await expect(page.getByLabel("Agent", { exact: true })).toBeVisible();
+      await check(page, "empty");
+      const card = await openCard(page, url);
+      await check(page, "waiting");
+      await page.locator(".tool-row").click();
+      await card.getByRole("button", { name: "Edit" }).click();
+      await card.getByLabel("quantity").fill("x");
+      await check(page, "editing");
+      await page.keyboard.press("Escape");
+      await card.getByRole("button", { name: "Reject" }).click();
+      await check(page, "rejecting");
+      await page.getByRole("button", { name: "Inbox" }).click();
+      await check(page, "inbox");
+      await page.keyboard.press("Escape");
+      await card.getByRole("button", { name: "Reject" }).click();
+      await expect(page.locator(".topbar")).toContainText("Finished");
+      await check(page, "resolved");
+    });
+  });
+}
+
+test.describe("phone", () => {
+  test.use({ viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true });
+
+  test("nothing scrolls sideways, and everything can be done", async ({ page, serve }) => {
+    const long = "x".repeat(300);
+    const { url } = await serve({
+      turns: [
+        { text: `Word ${long}\n\n| a | b |\n|---|---|\n| ${long} | c |\n\n\`\`\`\n${long}\n\`\`\``, ...pick(call(`{"symbol":"${long}","quantity":1}`)) },
+        { text: "Done." },
+      ],
+    });
+    const card = await openCard(page, url);
+    await hasNoSidewaysScroll(page);
+    await card.getByRole("button", { name: "Edit" }).tap();
+    await hasNoSidewaysScroll(page);
+    await card.getByRole("button", { name: "Back" }).tap();
+    await page.getByRole("button", { name: "Open the session list" }).tap();
+    await expect(page.getByRole("link", { name: "New session" })).toBeVisible();
+    await hasNoSidewaysScroll(page);
+    await page.getByRole("button", { name: "Close the session list" }).tap();
+    await page.locator(".topbar").getByRole("button", { name: /^Inbox/ }).tap();
+    await expect(page.getByRole("dialog")).toBeVisible();
+    await hasNoSidewaysScroll(page);
+    await page.getByRole("button", { name: "Close", exact: true }).tap();
+    await card.getByRole("button", { name: "Approve" }).tap();
+    await expect(resolved(page)).toContainText("Approved");
+    await hasNoSidewaysScroll(page);
+  });
+});
+
+const pick = ({ calls }: ReturnType<typeof call>) => ({ calls: calls! });
+
+for (const [locale, approve, heading] of [
+  ["vi-VN", "Phê duyệt", "Cần phê duyệt"],
+  ["zh-CN", "批准", "需要批准"],
+] as const) {
+  test.describe(`language ${locale}`, () => {
+    test.use({ locale });
+    test("follows the browser and can be switched", async ({ page, serve }) => {
+      const { url } = await serve({ turns: oneOrder });
+      await page.goto(url);
+      await expect(page.locator("html")).toHaveAttribute("lang", locale.slice(0, 2));
+      await page.locator("textarea").fill("VNM");
+      await page.locator("textarea").press("Enter");
+      const card = page.locator(".card");
+      await expect(card.getByRole("heading", { level: 2 })).toHaveText(heading);
+      await expect(card.getByRole("button", { name: approve })).toBeVisible();
+      await page.locator(".preferences select").first().selectOption("en");
+      await expect(card.getByRole("button", { name: "Approve" })).toBeVisible();
+      await page.reload();
+      await expect(card.getByRole("button", { name: "Approve" })).toBeVisible();
+    });
+  });
+}
+
+test("hidden characters in arguments are shown", async ({ page, serve }) => {
+  const { url } = await serve({ turns: [call('{"symbol":"VN\\u202eM","quantity":1,"note":"a\\u200bb"}'), { text: "Done." }] });
+  const card = await openCard(page, url);
+  await expect(card.locator("dd").first()).toHaveText("VN⟨U+202E⟩M");
+  await expect(card.getByText("Contains hidden characters")).toBeVisible();
+});
+
+test("the model's text is Markdown and never markup", async ({ page, serve }) => {
+  const requests: string[] = [];
+  page.on("request", (r) => requests.push(r.url()));
+  const text = "**bold** <img src=x onerror=alert(1)> <script>alert(1)</script> ![pic](https://evil.example/p.png) [bad](javascript:alert(1))";
+  const { url } = await serve({ turns: [{ ...call(order), text }, { text: "Done." }] });
+  await openCard(page, url);
+  const said = page.locator(".markdown").first();
+  await expect(said.locator("strong")).toHaveText("bold");
+  await expect(said).toContainText("<script>alert(1)</script>");
+  await expect(said.locator("img, script")).toHaveCount(0);
+  await expect(said.locator('a[href^="javascript"]')).toHaveCount(0);
+  expect(requests.filter((r) => r.includes("evil.example"))).toEqual([]);
+});
+
+test("light and dark can be chosen, and stay chosen", async ({ page, serve }) => {
+  const { url } = await serve({ turns: oneOrder });
+  await page.goto(url);
+  const background = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  const light = await background();
+  await page.getByLabel("Appearance").selectOption("dark");
+  expect(await background()).not.toBe(light);
+  await page.reload();
+  expect(await background()).not.toBe(light);
+});

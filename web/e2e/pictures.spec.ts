@@ -1,0 +1,75 @@
+/** Draws the console's pictures for the documentation, from the real thing. Only on request. */
+import { join } from "node:path";
+import type { Page } from "@playwright/test";
+import { expect, openCard, resolved, send, test } from "./support/console.js";
+import type { Turn } from "./support/server.js";
+
+test.skip(!process.env.PICTURES, "only with PICTURES=1");
+
+const folder = join(import.meta.dirname, "../../docs/images");
+const picture = async (page: Page, name: string) => {
+  await page.mouse.move(0, 0);
+  await page.waitForTimeout(500);
+  await page.screenshot({ path: join(folder, `console-${name}.png`) });
+};
+
+const turns: Turn[] = [
+  {
+    thinking: "The user wants to buy. I look at the price first, then place the order and wait for approval.",
+    text: "I will look up the price of **VNM** first.",
+    calls: [{ name: "lookup", args: '{"symbol":"VNM"}' }],
+  },
+  {
+    text: "VNM trades at 82,000.10 VND. I would place this order:",
+    calls: [
+      {
+        name: "execute_trade",
+        args: '{"symbol":"VNM","quantity":100,"price":82000.10,"order_ref":9007199254740993,"note":"pension fund"}',
+      },
+    ],
+  },
+  { text: "The order is placed. Is there anything else?" },
+];
+
+test.describe("light", () => {
+  test("approval and edit", async ({ page, serve }) => {
+    const { url } = await serve({ turns });
+    const card = await openCard(page, url);
+    await picture(page, "approval-light");
+    await card.getByRole("button", { name: "Edit" }).click();
+    await card.getByLabel("quantity").fill("50");
+    await picture(page, "edit-light");
+    await card.getByRole("button", { name: "Approve with changes" }).click();
+    await expect(page.locator(".topbar")).toContainText("Finished");
+    await picture(page, "resolved-light");
+  });
+});
+
+test.describe("dark", () => {
+  test.use({ colorScheme: "dark" });
+  test("approval and inbox", async ({ page, serve }) => {
+    const { url } = await serve({ turns });
+    await openCard(page, url);
+    await picture(page, "approval-dark");
+    await page.getByRole("link", { name: "New session" }).click();
+    await send(page, "Sell what the fund holds of VNM");
+    await expect(page.locator(".card")).toBeVisible();
+    await page.getByRole("button", { name: "Inbox" }).click();
+    await expect(page.locator(".inbox-row")).toHaveCount(2);
+    await picture(page, "inbox-dark");
+  });
+});
+
+test.describe("phone", () => {
+  test.use({ viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true, deviceScaleFactor: 2, locale: "vi-VN" });
+  test("approval in Vietnamese", async ({ page, serve }) => {
+    const { url } = await serve({ turns });
+    await page.goto(url);
+    await page.locator("textarea").fill("Mua 100 cổ phiếu VNM");
+    await page.locator("textarea").press("Enter");
+    await expect(page.locator(".card")).toBeVisible();
+    await picture(page, "phone-vi");
+    await page.locator("[data-choice=approve]").tap();
+    await expect(resolved(page)).toBeVisible();
+  });
+});

@@ -1,0 +1,79 @@
+/** Playwright's `test` with a server for each test, and a watch on everything the browser complains about. */
+import { test as base, expect, type Locator, type Page } from "@playwright/test";
+import { startServer, type Server, type ServerOptions, type Turn } from "./server.js";
+
+interface Fixtures {
+  serve: (options: ServerOptions) => Promise<Server>;
+  /** Complaints that a test expects, because it takes the server away. */
+  tolerate: RegExp[];
+  watched: string[];
+}
+
+export const test = base.extend<Fixtures>({
+  serve: async ({ context }, use) => {
+    const servers: Server[] = [];
+    await use(async (options) => {
+      const server = await startServer(options);
+      servers.push(server);
+      return server;
+    });
+    // Pages first: they would complain about the server's end.
+    for (const page of context.pages()) await page.close();
+    for (const server of servers) await server.stop();
+  },
+
+  tolerate: async ({}, use) => use([]),
+
+  watched: [
+    async ({ context, tolerate }, use) => {
+      const complaints: string[] = [];
+      context.on("weberror", (e) => complaints.push(`uncaught: ${e.error().message}`));
+      context.on("console", (m) => {
+        if (m.type() === "error" || m.type() === "warning") complaints.push(`${m.type()}: ${m.text()}`);
+      });
+      // Reported on the console too, but only some of them.
+      await context.addInitScript(() => {
+        document.addEventListener("securitypolicyviolation", (e) =>
+          console.error(`CSP: ${e.violatedDirective} ${e.blockedURI}`),
+        );
+      });
+      await use(complaints);
+      expect(complaints.filter((c) => !tolerate.some((t) => t.test(c)))).toEqual([]);
+    },
+    { auto: true },
+  ],
+});
+
+export { expect };
+
+export const call = (args: string): Turn => ({ text: "Here is the order.", calls: [{ name: "execute_trade", args }] });
+export const order = '{"symbol":"VNM","quantity":100,"price":82000.10,"order_ref":9007199254740993}';
+/** Ask for one order, then report what came back. */
+export const oneOrder: Turn[] = [call(order), { text: "Result: {{ last_tool_result }}" }];
+
+export async function send(page: Page, text = "Buy 100 VNM"): Promise<void> {
+  const field = page.getByLabel("Message to the agent");
+  await field.fill(text);
+  await field.press("Enter");
+}
+
+/** Open the console, start a session, wait for its request. */
+export async function openCard(page: Page, url: string): Promise<Locator> {
+  await page.goto(url);
+  await expect(page.getByLabel("Agent", { exact: true })).toBeVisible();
+  await send(page);
+  const card = page.locator(".card");
+  await expect(card.getByRole("button", { name: "Approve" }).first()).toBeEnabled();
+  return card;
+}
+
+export const resolved = (page: Page) => page.locator(".resolved");
+
+export async function hasNoSidewaysScroll(page: Page): Promise<void> {
+  const wider = await page.evaluate(() => {
+    const root = document.scrollingElement!;
+    const chat = document.querySelector(".chat-scroll");
+    return [root.scrollWidth - root.clientWidth, chat ? chat.scrollWidth - chat.clientWidth : 0];
+  });
+  expect(wider).toEqual([0, 0]);
+}

@@ -1,0 +1,147 @@
+/** A real Countersign server for one test: its own folder, configuration, script, store and port. */
+import { spawn, type ChildProcess } from "node:child_process";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve as resolvePath } from "node:path";
+
+export interface ToolCall {
+  id?: string;
+  name: string;
+  /** JSON text, because a JavaScript number could not carry `1.10` or `9007199254740993`. */
+  args: string;
+}
+
+/** One entry of the scripted model. */
+export interface Turn {
+  thinking?: string;
+  text?: string;
+  calls?: ToolCall[];
+  delay_ms?: number;
+}
+
+export interface ServerOptions {
+  turns: Turn[];
+  /** Seconds until a request is rejected by itself. */
+  timeout?: number;
+  /** Ask for this token. */
+  token?: string;
+}
+
+export interface Server {
+  url: string;
+  /** End it as a crash would. */
+  kill(): Promise<void>;
+  /** Start it again on the same port and store. */
+  restart(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+const LISTENING = /listening on (http:\/\/[\d.]+:(\d+))/;
+
+export async function startServer(options: ServerOptions): Promise<Server> {
+  if (!process.env.COUNTERSIGN_BIN) throw new Error("Set COUNTERSIGN_BIN to the countersign binary to test.");
+  // Relative to where npm was called, which is not where it runs the tests.
+  const binary = resolvePath(process.env.INIT_CWD ?? ".", process.env.COUNTERSIGN_BIN);
+  const folder = await mkdtemp(join(tmpdir(), "countersign-e2e-"));
+  await writeFile(join(folder, "script.json"), script(options.turns));
+
+  let child: ChildProcess | undefined;
+  let url = "";
+  let port = "0";
+
+  const start = async () => {
+    const file = join(folder, "countersign.toml");
+    await writeFile(file, config(port, options));
+    const started = spawn(binary, ["serve", "--config", file], {
+      cwd: folder,
+      env: { ...process.env, E2E_TOKEN: options.token },
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    child = started;
+    [, url, port] = await listening(started);
+  };
+  const end = async (signal: NodeJS.Signals) => {
+    const ending = child;
+    child = undefined;
+    if (!ending || ending.exitCode !== null || ending.signalCode !== null) return;
+    const gone = new Promise((resolve) => ending.once("exit", resolve));
+    ending.kill(signal);
+    await gone;
+  };
+
+  await start();
+  return {
+    url,
+    kill: () => end("SIGKILL"),
+    restart: start,
+    stop: async () => {
+      await end("SIGKILL");
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+function listening(child: ChildProcess): Promise<[string, string, string]> {
+  return new Promise((resolve, reject) => {
+    let output = "";
+    const read = (data: Buffer) => {
+      output += data.toString();
+      const match = LISTENING.exec(output);
+      if (match) resolve([match[0], match[1]!, match[2]!]);
+    };
+    child.stdout?.on("data", read);
+    child.stderr?.on("data", (data: Buffer) => (output += data.toString()));
+    child.once("error", reject);
+    child.once("exit", (code) => reject(new Error(`the server ended with ${code}:\n${output}`)));
+  });
+}
+
+function script(turns: Turn[]): string {
+  const entries = turns.map(({ calls, ...rest }) => {
+    const fields = Object.entries(rest).map(([key, value]) => `${JSON.stringify(key)}: ${JSON.stringify(value)}`);
+    if (calls) {
+      const list = calls.map((c) => {
+        const id = c.id === undefined ? "" : `"id": ${JSON.stringify(c.id)}, `;
+        return `{${id}"name": ${JSON.stringify(c.name)}, "args": ${c.args}}`;
+      });
+      fields.push(`"tool_calls": [${list.join(", ")}]`);
+    }
+    return `{${fields.join(", ")}}`;
+  });
+  return `{"turns": [${entries.join(",\n")}]}`;
+}
+
+/** `execute_trade` waits for approval and answers with its arguments; `lookup` just runs. */
+function config(port: string, { timeout = 300, token }: ServerOptions): string {
+  return `
+locale = "en"
+[server]
+listen = "127.0.0.1:${port}"
+[store]
+url = "sqlite:test.db"
+[models.demo]
+provider = "scripted"
+script = "script.json"
+[agents.trader]
+model = "demo"
+instructions = "You trade for the user."
+tools = ["execute_trade", "lookup"]
+[tools.execute_trade]
+description = "Place an order."
+command = ["/bin/cat"]
+approval = { timeout = ${timeout}, allowed_decisions = ["approve", "edit", "reject"] }
+[tools.execute_trade.parameters]
+type = "object"
+required = ["symbol", "quantity"]
+[tools.execute_trade.parameters.properties]
+symbol = { type = "string" }
+quantity = { type = "integer", maximum = 1000 }
+price = { type = "number" }
+order_ref = { type = "integer" }
+note = { type = "string" }
+[tools.lookup]
+description = "Look up a price."
+command = ["/bin/cat"]
+parameters = { type = "object", properties = { symbol = { type = "string" } } }
+${token === undefined ? "" : '[[auth.tokens]]\nsubject = "alice"\nroles = ["user"]\ntoken_env = "E2E_TOKEN"\n'}`;
+}

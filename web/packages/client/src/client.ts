@@ -1,0 +1,332 @@
+/**
+ * One connection to a Countersign server that looks after itself.
+ *
+ * - It reconnects for ever, with growing pauses, and follows its sessions again from the last `seq` it saw.
+ * - Every request carries a `request_id` and stays in an outbox until the server answers it. After a
+ *   reconnect it is sent again under the same id, so the server does it once however often it arrives.
+ * - A connection that does not answer a ping within a heartbeat is given up: a half-open socket would
+ *   otherwise look alive for minutes.
+ */
+import { backoffMs, type BackoffOptions } from "./backoff.js";
+import { Emitter } from "./emitter.js";
+import { CountersignError } from "./errors.js";
+import { randomId } from "./ids.js";
+import { parseJson, stringifyJson } from "./json.js";
+import {
+  isSessionEvent,
+  SUBPROTOCOL,
+  type AckEvent,
+  type ApprovalCommand,
+  type ClientCommand,
+  type ErrorEvent,
+  type HelloEvent,
+  type MessageCommand,
+  type ServerEvent,
+  type SessionEvent,
+} from "./protocol.js";
+
+export type ConnectionState =
+  | "idle"
+  | "connecting"
+  | "open"
+  /** Lost; will try again. */
+  | "reconnecting"
+  /** The server wants a token, or another one. Waits for `setToken`. */
+  | "unauthorized"
+  | "closed";
+
+export interface ClientOptions {
+  /** `ws://…/v1/ws` */
+  url: string;
+  token?: string;
+  backoff?: BackoffOptions;
+  /**
+   * A browser cannot see why an upgrade failed. This is asked after a connection that never opened, and
+   * says whether the server refuses the token.
+   */
+  isUnauthorized?: (token: string | undefined) => Promise<boolean>;
+  /** Injected in tests and where there is no global `WebSocket`. */
+  webSocket?: new (url: string, protocols: string[]) => WebSocket;
+}
+
+export type ClientEvents = {
+  state: ConnectionState;
+  hello: HelloEvent;
+  event: SessionEvent;
+  /** An error that answers no request of ours, for example of a subscription. */
+  error: ErrorEvent;
+};
+
+interface Pending {
+  command: (MessageCommand | ApprovalCommand) & { request_id: string };
+  /** How often it went out; more than once means that a connection was lost in between. */
+  sent: number;
+  resolve: (ack: AckEvent) => void;
+  reject: (error: Error) => void;
+}
+
+interface PendingCancel {
+  resolve: (ack: AckEvent) => void;
+  reject: (error: Error) => void;
+}
+
+interface Followed {
+  lastSeq: number;
+  /** The server knows the session, so it may be subscribed to. */
+  exists: boolean;
+}
+
+export class CountersignClient extends Emitter<ClientEvents> {
+  readonly #options: ClientOptions;
+  #token: string | undefined;
+  #state: ConnectionState = "idle";
+  #socket: WebSocket | undefined;
+  #ready = false;
+  #attempt = 0;
+  #retryTimer: ReturnType<typeof setTimeout> | undefined;
+  #beatTimer: ReturnType<typeof setInterval> | undefined;
+  #heardSincePing = true;
+  readonly #followed = new Map<string, Followed>();
+  readonly #outbox = new Map<string, Pending>();
+  readonly #cancels = new Map<string, PendingCancel>();
+
+  constructor(options: ClientOptions) {
+    super();
+    this.#options = options;
+    this.#token = options.token;
+  }
+
+  get state(): ConnectionState {
+    return this.#state;
+  }
+
+  connect(): void {
+    if (this.#socket || this.#state === "connecting") return;
+    this.#open();
+  }
+
+  /** Try at once instead of waiting for the next attempt, for example when the network is back. */
+  retryNow(): void {
+    if (this.#state === "reconnecting" && !this.#socket) this.#open();
+  }
+
+  setToken(token: string | undefined): void {
+    this.#token = token;
+    if (this.#state === "unauthorized") this.#open();
+  }
+
+  /** Close for good. What was not acknowledged is rejected. */
+  close(): void {
+    clearTimeout(this.#retryTimer);
+    this.#drop();
+    this.#setState("closed");
+    const error = new CountersignError("closed", "The connection was closed.");
+    for (const pending of this.#outbox.values()) pending.reject(error);
+    this.#outbox.clear();
+    this.#failCancels(error);
+  }
+
+  /** Follow a session: replay what came after `after`, then live. */
+  subscribe(sessionId: string, after = 0): void {
+    this.#followed.set(sessionId, { lastSeq: after, exists: true });
+    if (this.#ready) this.#send({ type: "subscribe", session_id: sessionId, after });
+  }
+
+  unsubscribe(sessionId: string): void {
+    if (this.#followed.delete(sessionId) && this.#ready) {
+      this.#send({ type: "unsubscribe", session_id: sessionId });
+    }
+  }
+
+  /**
+   * Send a user message. Without a `session_id` one is made here rather than by the server: a retry after
+   * a lost connection must reach the same session.
+   */
+  sendMessage(message: Omit<MessageCommand, "type" | "request_id">): Promise<AckEvent> {
+    const sessionId = message.session_id ?? randomId();
+    if (!this.#followed.has(sessionId)) this.#followed.set(sessionId, { lastSeq: 0, exists: false });
+    return this.#request({ ...message, type: "message", session_id: sessionId, request_id: randomId() });
+  }
+
+  sendApproval(approval: Omit<ApprovalCommand, "type" | "request_id">): Promise<AckEvent> {
+    return this.#request({ ...approval, type: "approval", request_id: randomId() });
+  }
+
+  /** Stop the session's turn. Not repeated after a reconnect: by then it could stop another turn. */
+  cancel(sessionId: string): Promise<AckEvent> {
+    if (!this.#ready) return Promise.reject(new CountersignError("offline", "Not connected."));
+    const requestId = randomId();
+    return new Promise((resolve, reject) => {
+      this.#cancels.set(requestId, { resolve, reject });
+      this.#send({ type: "cancel", session_id: sessionId, request_id: requestId });
+    });
+  }
+
+  // -------------------------------------------------------------- connection
+
+  #open(): void {
+    clearTimeout(this.#retryTimer);
+    this.#setState(this.#attempt === 0 ? "connecting" : "reconnecting");
+    const protocols = [SUBPROTOCOL];
+    if (this.#token) protocols.push(`bearer.${this.#token}`);
+    let socket: WebSocket;
+    try {
+      const WebSocketClass = this.#options.webSocket ?? WebSocket;
+      socket = new WebSocketClass(this.#options.url, protocols);
+    } catch {
+      // A token with characters that a subprotocol may not have.
+      this.#setState("unauthorized");
+      return;
+    }
+    this.#socket = socket;
+    let opened = false;
+    socket.onopen = () => {
+      opened = true;
+    };
+    socket.onmessage = (message: MessageEvent) => {
+      if (this.#socket === socket && typeof message.data === "string") this.#receive(message.data);
+    };
+    socket.onclose = () => {
+      if (this.#socket === socket) void this.#lost(opened);
+    };
+  }
+
+  async #lost(opened: boolean): Promise<void> {
+    this.#drop();
+    this.#failCancels(new CountersignError("offline", "The connection was lost."));
+    if (this.#state === "closed") return;
+    this.#setState("reconnecting");
+    if (!opened && (await this.#options.isUnauthorized?.(this.#token).catch(() => false))) {
+      if (this.#state === "reconnecting") this.#setState("unauthorized");
+      return;
+    }
+    if (this.#state !== "reconnecting") return;
+    const pause = backoffMs(this.#attempt++, this.#options.backoff);
+    this.#retryTimer = setTimeout(() => this.#open(), pause);
+  }
+
+  #drop(): void {
+    clearInterval(this.#beatTimer);
+    const socket = this.#socket;
+    this.#socket = undefined;
+    this.#ready = false;
+    if (!socket) return;
+    socket.onopen = socket.onmessage = socket.onclose = null;
+    socket.close();
+  }
+
+  #beat(seconds: number): void {
+    clearInterval(this.#beatTimer);
+    if (!(seconds > 0)) return;
+    this.#beatTimer = setInterval(() => {
+      // Not a matter of the clock: the timers of a hidden tab may fire a minute late.
+      if (!this.#heardSincePing) return void this.#lost(true);
+      this.#heardSincePing = false;
+      this.#send({ type: "ping" });
+    }, seconds * 1000);
+  }
+
+  #setState(state: ConnectionState): void {
+    if (this.#state === state) return;
+    this.#state = state;
+    this.emit("state", state);
+  }
+
+  // -------------------------------------------------------------- frames
+
+  #send(command: ClientCommand): void {
+    this.#socket?.send(stringifyJson(command));
+  }
+
+  #receive(text: string): void {
+    this.#heardSincePing = true;
+    const event = parseJson(text) as unknown as ServerEvent;
+    if (isSessionEvent(event)) return this.#receiveSessionEvent(event);
+    switch (event.type) {
+      case "hello":
+        return this.#welcome(event);
+      case "ack":
+        return this.#acknowledged(event);
+      case "error":
+        return this.#refused(event);
+      default: // `pong`, and whatever a newer server adds
+    }
+  }
+
+  #welcome(hello: HelloEvent): void {
+    this.#ready = true;
+    this.#attempt = 0;
+    this.#beat(hello.heartbeat_seconds);
+    for (const [sessionId, { lastSeq, exists }] of this.#followed) {
+      if (exists) this.#send({ type: "subscribe", session_id: sessionId, after: lastSeq });
+    }
+    for (const pending of this.#outbox.values()) {
+      pending.sent++;
+      this.#send(pending.command);
+    }
+    this.#setState("open");
+    this.emit("hello", hello);
+  }
+
+  #receiveSessionEvent(event: SessionEvent): void {
+    const followed = this.#followed.get(event.session_id);
+    if (followed) {
+      followed.exists = true;
+      if (event.type !== "content_block_delta" && event.seq > followed.lastSeq) followed.lastSeq = event.seq;
+    }
+    this.emit("event", event);
+  }
+
+  // -------------------------------------------------------------- requests
+
+  #request(command: Pending["command"]): Promise<AckEvent> {
+    return new Promise((resolve, reject) => {
+      const pending: Pending = { command, sent: this.#ready ? 1 : 0, resolve, reject };
+      this.#outbox.set(command.request_id, pending);
+      if (this.#ready) this.#send(command);
+    });
+  }
+
+  #acknowledged(ack: AckEvent): void {
+    if (ack.request_id === undefined) return;
+    this.#takeCancel(ack.request_id)?.resolve(ack);
+    const pending = this.#outbox.get(ack.request_id);
+    if (!pending) return;
+    this.#outbox.delete(ack.request_id);
+    const followed = this.#followed.get(ack.session_id);
+    if (followed && !followed.exists) {
+      followed.exists = true;
+      // Whoever sends a message follows its session from then on. But this one may have been stored on an
+      // earlier connection, and the events it caused were lost with that.
+      if (pending.sent > 1) {
+        this.#send({ type: "subscribe", session_id: ack.session_id, after: followed.lastSeq });
+      }
+    }
+    pending.resolve(ack);
+  }
+
+  #refused(event: ErrorEvent): void {
+    const error = CountersignError.fromEvent(event);
+    if (event.request_id !== undefined) {
+      const pending = this.#outbox.get(event.request_id);
+      if (pending) {
+        this.#outbox.delete(event.request_id);
+        return pending.reject(error);
+      }
+      const cancel = this.#takeCancel(event.request_id);
+      if (cancel) return cancel.reject(error);
+    }
+    this.emit("error", event);
+  }
+
+  #takeCancel(requestId: string): PendingCancel | undefined {
+    const cancel = this.#cancels.get(requestId);
+    this.#cancels.delete(requestId);
+    return cancel;
+  }
+
+  #failCancels(error: Error): void {
+    for (const cancel of this.#cancels.values()) cancel.reject(error);
+    this.#cancels.clear();
+  }
+}

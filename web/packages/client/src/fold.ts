@@ -1,0 +1,294 @@
+/**
+ * The fold from a session's events to its view.
+ *
+ * Pure: it returns a new view and shares every part that did not change. Events may come again after a
+ * reconnect, so the fold drops what it has already seen: an event with an old `seq` counts only if it
+ * starts a block over that is still open, because that is how the server resumes inside a block.
+ */
+import type {
+  ApprovalRequestBlock,
+  ContentBlock,
+  ContentBlockDeltaEvent,
+  ContentBlockStartEvent,
+  Delta,
+  SessionEvent,
+} from "./protocol.js";
+import type { ApprovalView, BlockView, MessageView, SessionView } from "./view.js";
+
+/**
+ * Fold many events at once, as after a replay. The same as folding one by one, but the lists of the view
+ * are copied once for all of them and not once for each, which would be quadratic in a long session.
+ */
+export function foldAll(view: SessionView, events: Iterable<SessionEvent>): SessionView {
+  ours = new WeakSet();
+  try {
+    let next = view;
+    for (const event of events) next = fold(next, event);
+    return next;
+  } finally {
+    ours = undefined; // From here on the view is the caller's, and is not changed again.
+  }
+}
+
+/** Within `foldAll`: the lists that were made by it, which nobody else has seen yet. */
+let ours: WeakSet<object> | undefined;
+
+/** A list that may be written to: a copy, unless it is already one of ours. */
+function writable<T extends unknown[] | Record<string, unknown>>(list: T): T {
+  if (ours?.has(list)) return list;
+  const copy = (Array.isArray(list) ? list.slice() : { ...list }) as T;
+  ours?.add(copy);
+  return copy;
+}
+
+export function fold(view: SessionView, event: SessionEvent): SessionView {
+  if (event.session_id !== view.sessionId) return view;
+  if (event.type === "content_block_delta") return foldDelta(view, event);
+
+  const seen = event.seq <= view.lastSeq;
+  if (event.type === "content_block_start") {
+    const open = findBlock(view, event.message_id, event.index)?.open;
+    return seen && !open ? view : startBlock(advance(view, event.seq), event);
+  }
+  if (seen) return view;
+  const next = advance(view, event.seq);
+
+  switch (event.type) {
+    case "message_start": {
+      if (next.messages.at(-1)?.id === event.message_id) return next;
+      const messages = writable(next.messages);
+      messages.push({ id: event.message_id, role: event.role, seq: event.seq, blocks: [], open: true });
+      return { ...next, messages };
+    }
+    case "message_stop":
+      return withMessage(next, event.message_id, (m) => ({
+        ...m,
+        open: false,
+        stopReason: event.stop_reason,
+        // A turn can end in the middle of a block (cancelled, failed): nothing more will come for it.
+        blocks: m.blocks.some((b) => b.open) ? m.blocks.map(close) : m.blocks,
+      }));
+    case "content_block_stop":
+      return stopBlock(next, event.message_id, event.index);
+    case "run_status":
+      return { ...next, status: event.status, error: event.error };
+    case "approval_resolved":
+      return withApproval(next, event.approval_key, (a) => ({
+        ...a,
+        resolution: event.resolution,
+        by: event.by ?? a.by,
+      }));
+    case "group_start":
+      return {
+        ...next,
+        openGroup: event.group_id,
+        groups: {
+          ...next.groups,
+          [event.group_id]: { id: event.group_id, summary: event.summary, open: true },
+        },
+      };
+    case "group_end": {
+      const before = next.groups[event.group_id];
+      return {
+        ...next,
+        openGroup: next.openGroup === event.group_id ? undefined : next.openGroup,
+        groups: {
+          ...next.groups,
+          [event.group_id]: { id: event.group_id, summary: event.summary ?? before?.summary, open: false },
+        },
+      };
+    }
+    default:
+      return next; // An event of a newer server: its seq counts, its content does not.
+  }
+}
+
+// ---------------------------------------------------------------- blocks
+
+function startBlock(view: SessionView, event: ContentBlockStartEvent): SessionView {
+  const before = findBlock(view, event.message_id, event.index);
+  // A block that starts over keeps its place, and stays in the group it was first streamed in.
+  const block = newBlock(event.content_block, event.index, before?.seq ?? event.seq);
+  const groupId = before ? before.groupId : view.openGroup;
+  if (groupId !== undefined) block.groupId = groupId;
+
+  const next = withMessage(view, event.message_id, (m) => ({ ...m, blocks: putBlock(m.blocks, block) }));
+  const content = event.content_block;
+  if (content.type === "approval_request") {
+    return addApproval(next, content);
+  }
+  if (content.type === "approval_timeout") {
+    return withApproval(next, content.approval_key, (a) => ({ ...a, resolution: "timeout" }));
+  }
+  return next;
+}
+
+function newBlock(content: ContentBlock, index: number, seq: number): BlockView {
+  const base = { index, seq, open: true };
+  switch (content.type) {
+    case "text":
+      return { ...base, type: "text", text: content.text ?? "" };
+    case "thinking":
+      return { ...base, type: "thinking", thinking: content.thinking ?? "" };
+    case "tool_use":
+      return { ...base, type: "tool_use", id: content.id, name: content.name, json: "" };
+    case "tool_result":
+      return {
+        ...base,
+        type: "tool_result",
+        toolUseId: content.tool_use_id,
+        name: content.name,
+        status: content.status,
+        content: content.content ?? "",
+      };
+    case "approval_request":
+      return { ...base, type: "approval_request", approvalKey: content.approval_key };
+    case "approval_result":
+      return { ...base, type: "approval_result", approvalKey: content.approval_key, decisions: [] };
+    case "approval_timeout":
+      return { ...base, type: "approval_timeout", approvalKey: content.approval_key };
+    default:
+      return { ...base, type: "unknown", blockType: (content as { type: string }).type };
+  }
+}
+
+function foldDelta(view: SessionView, event: ContentBlockDeltaEvent): SessionView {
+  const block = findBlock(view, event.message_id, event.index);
+  if (!block?.open) return view; // Of a block that is already complete: a replay.
+  const grown = grow(block, event.delta);
+  const next =
+    grown === block
+      ? view
+      : withMessage(view, event.message_id, (m) => ({ ...m, blocks: putBlock(m.blocks, grown) }));
+
+  const delta = event.delta;
+  if (block.type === "approval_result" && delta.type === undefined && delta.decisions) {
+    const decisions = delta.decisions;
+    return withApproval(next, block.approvalKey, (a) => ({
+      ...a,
+      resolution: a.resolution ?? "decided",
+      decisions,
+    }));
+  }
+  if (block.type === "approval_request" && delta.type === undefined && delta.action_requests) {
+    return withApproval(next, block.approvalKey, (a) => ({
+      ...a,
+      kind: "question",
+      actions: delta.action_requests ?? a.actions,
+      reviewConfigs: delta.review_configs ?? a.reviewConfigs,
+      timeoutSeconds: delta.timeout_seconds ?? a.timeoutSeconds,
+      expiresAt: delta.expires_at ?? a.expiresAt,
+    }));
+  }
+  return next;
+}
+
+function grow(block: BlockView, delta: Delta): BlockView {
+  if (block.type === "text" && delta.type === "text_delta") {
+    return { ...block, text: block.text + delta.text };
+  }
+  if (block.type === "thinking" && delta.type === "thinking_delta") {
+    return { ...block, thinking: block.thinking + delta.thinking };
+  }
+  if (block.type === "tool_use" && delta.type === "input_json_delta") {
+    return { ...block, json: block.json + delta.partial_json };
+  }
+  if (block.type === "tool_result" && delta.type === undefined && delta.content !== undefined) {
+    return { ...block, content: block.content + delta.content };
+  }
+  if (block.type === "approval_result" && delta.type === undefined && delta.decisions) {
+    return { ...block, decisions: delta.decisions };
+  }
+  return block;
+}
+
+function stopBlock(view: SessionView, messageId: string, index: number): SessionView {
+  const block = findBlock(view, messageId, index);
+  if (!block) return view;
+  const next = withMessage(view, messageId, (m) => ({ ...m, blocks: putBlock(m.blocks, close(block)) }));
+  if (block.type !== "approval_request") return next;
+  return withApproval(next, block.approvalKey, (a) => ({ ...a, complete: true }));
+}
+
+// ---------------------------------------------------------------- approvals
+
+/** Also used for the rows of `GET /v1/approvals`, which have the same fields as the block. */
+export function approvalFromBlock(block: ApprovalRequestBlock, sessionId: string): ApprovalView {
+  return {
+    approvalKey: block.approval_key,
+    sessionId,
+    kind: block.kind ?? (block.actions ? "approval" : "question"),
+    actions: block.actions ?? block.action_requests ?? [],
+    reviewConfigs: block.review_configs ?? [],
+    expiresAt: block.expires_at,
+    complete: false,
+  };
+}
+
+function addApproval(view: SessionView, block: ApprovalRequestBlock): SessionView {
+  const before = view.approvals[block.approval_key];
+  const fresh = approvalFromBlock(block, view.sessionId);
+  const kept = before && { resolution: before.resolution, by: before.by, decisions: before.decisions };
+  return putApproval(view, { ...fresh, ...kept });
+}
+
+function withApproval(
+  view: SessionView,
+  key: string,
+  change: (approval: ApprovalView) => ApprovalView,
+): SessionView {
+  const approval = view.approvals[key];
+  if (!approval) return view;
+  return putApproval(view, change(approval));
+}
+
+function putApproval(view: SessionView, approval: ApprovalView): SessionView {
+  const approvals = writable(view.approvals);
+  approvals[approval.approvalKey] = approval;
+  return { ...view, approvals };
+}
+
+// ---------------------------------------------------------------- small parts
+
+function advance(view: SessionView, seq: number): SessionView {
+  return seq > view.lastSeq ? { ...view, lastSeq: seq } : view;
+}
+
+function close(block: BlockView): BlockView {
+  return block.open ? { ...block, open: false } : block;
+}
+
+function findBlock(view: SessionView, messageId: string, index: number): BlockView | undefined {
+  return findMessage(view, messageId)?.blocks.find((b) => b.index === index);
+}
+
+/** Almost always the last message, so look from the end; without an id it is the last message. */
+function findMessage(view: SessionView, messageId: string | undefined): MessageView | undefined {
+  if (messageId === undefined) return view.messages.at(-1);
+  for (let i = view.messages.length - 1; i >= 0; i--) {
+    if (view.messages[i]?.id === messageId) return view.messages[i];
+  }
+  return undefined;
+}
+
+function withMessage(
+  view: SessionView,
+  messageId: string,
+  change: (message: MessageView) => MessageView,
+): SessionView {
+  const message = findMessage(view, messageId);
+  if (!message) return view;
+  const messages = writable(view.messages);
+  messages[messages.lastIndexOf(message)] = change(message);
+  return { ...view, messages };
+}
+
+function putBlock(blocks: BlockView[], block: BlockView): BlockView[] {
+  // Almost always at or near the end.
+  const at = blocks.findLastIndex((b) => b.index < block.index) + 1;
+  const next = writable(blocks);
+  if (at === next.length) next.push(block);
+  else if (next[at]?.index === block.index) next[at] = block;
+  else next.splice(at, 0, block);
+  return next;
+}

@@ -1,0 +1,68 @@
+/**
+ * JSON that keeps every number as it was written.
+ *
+ * What a person approves must be what runs, so `9007199254740993` and `1.10` may not turn into
+ * `9007199254740992` and `1.1` on their way through the browser. Numbers that JavaScript would print
+ * exactly as they were written stay plain numbers; every other number becomes a `LosslessNumber`.
+ */
+import { isLosslessNumber, LosslessNumber, parse, stringify } from "lossless-json";
+
+export { isLosslessNumber, LosslessNumber };
+
+export type JsonValue =
+  | null
+  | boolean
+  | string
+  | number
+  | LosslessNumber
+  | JsonValue[]
+  | { [key: string]: JsonValue };
+
+export type JsonObject = { [key: string]: JsonValue };
+
+const NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/;
+
+/** Is this text a JSON number? */
+export function isNumberText(text: string): boolean {
+  return NUMBER.test(text);
+}
+
+/** A number with exactly this text: a plain number where that is exact, else a `LosslessNumber`. */
+export function numberFromText(text: string): number | LosslessNumber {
+  const plain = Number(text);
+  return String(plain) === text ? plain : new LosslessNumber(text);
+}
+
+/** Parse JSON without changing any number. Throws `SyntaxError` on bad JSON and on duplicate keys. */
+export function parseJson(text: string): JsonValue {
+  return parse(text, null, numberFromText) as JsonValue;
+}
+
+/** Write JSON; every number gets its original text back. */
+export function stringifyJson(value: unknown, indent?: number): string {
+  return stringify(value, null, indent) ?? "null";
+}
+
+export function isObject(value: JsonValue | undefined): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value) && !isLosslessNumber(value);
+}
+
+export function isNumber(value: JsonValue | undefined): value is number | LosslessNumber {
+  return typeof value === "number" || isLosslessNumber(value);
+}
+
+/** Equal as JSON, with numbers compared by their text and object keys in any order. */
+export function equalJson(a: JsonValue | undefined, b: JsonValue | undefined): boolean {
+  if (a === undefined || b === undefined) return a === b;
+  if (isNumber(a) || isNumber(b)) return isNumber(a) && isNumber(b) && String(a) === String(b);
+  if (Array.isArray(a) || Array.isArray(b)) {
+    if (!Array.isArray(a) || !Array.isArray(b) || a.length !== b.length) return false;
+    return a.every((item, i) => equalJson(item, b[i]));
+  }
+  if (isObject(a) && isObject(b)) {
+    const keys = Object.keys(a);
+    if (keys.length !== Object.keys(b).length) return false;
+    return keys.every((key) => Object.hasOwn(b, key) && equalJson(a[key], b[key]));
+  }
+  return a === b;
+}

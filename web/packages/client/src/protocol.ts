@@ -1,0 +1,297 @@
+/**
+ * The messages of the `countersign.v1` WebSocket protocol.
+ *
+ * Written by hand for now; a version generated from the server's JSON Schema will replace this file.
+ */
+import type { JsonObject, JsonValue } from "./json.js";
+
+export const SUBPROTOCOL = "countersign.v1";
+
+// ---------------------------------------------------------------- client → server
+
+/** Start a turn. A session that does not exist yet is created under the given id. */
+export interface MessageCommand {
+  type: "message";
+  session_id?: string;
+  agent?: string;
+  content: string | TextContent[];
+  request_id?: string;
+  /** What to do when something waits or a turn runs: reject what waits, or queue this message. */
+  on_pending?: "reject" | "queue";
+}
+
+export interface TextContent {
+  type: "text";
+  text: string;
+}
+
+/** Decide the actions of one approval request, or answer one question request. */
+export interface ApprovalCommand {
+  type: "approval";
+  session_id: string;
+  approval_key: string;
+  decisions?: Decision[];
+  answers?: Record<string, string | string[]>;
+  /** The reviewer's own words; the model reads them after the tool results. */
+  user_edit_content?: string;
+  request_id?: string;
+}
+
+export interface SubscribeCommand {
+  type: "subscribe";
+  session_id: string;
+  /** Replay what came after this `seq` (0: from the start), then go on live. */
+  after?: number;
+}
+
+export interface UnsubscribeCommand {
+  type: "unsubscribe";
+  session_id: string;
+}
+
+/** Stop the turn; what waits is resolved as cancelled. */
+export interface CancelCommand {
+  type: "cancel";
+  session_id: string;
+  request_id?: string;
+}
+
+export interface PingCommand {
+  type: "ping";
+}
+
+export type ClientCommand =
+  | MessageCommand
+  | ApprovalCommand
+  | SubscribeCommand
+  | UnsubscribeCommand
+  | CancelCommand
+  | PingCommand;
+
+// ---------------------------------------------------------------- decisions
+
+interface DecisionBase {
+  /** Digest of the arguments that were shown; the server refuses the decision if they are not what waits. */
+  args_digest?: string;
+}
+
+export type Decision = DecisionBase &
+  (
+    | { type: "approve"; always?: boolean }
+    | { type: "reject"; message?: string; always?: boolean }
+    | { type: "edit"; edited_action: { name: string; args: JsonValue } }
+    | { type: "defer" }
+    /** The call does not run; the person supplies its result. */
+    | { type: "respond"; output: JsonValue }
+  );
+
+export type DecisionType = Decision["type"];
+
+// ---------------------------------------------------------------- server → client
+
+export interface HelloEvent {
+  type: "hello";
+  protocol: string;
+  server: string;
+  heartbeat_seconds: number;
+}
+
+/** The `message`, `approval` or `cancel` is stored durably. */
+export interface AckEvent {
+  type: "ack";
+  request_id?: string;
+  session_id: string;
+}
+
+export interface PongEvent {
+  type: "pong";
+}
+
+export interface ErrorEvent {
+  type: "error";
+  code: string;
+  message: string;
+  request_id?: string;
+  session_id?: string;
+  approval_key?: string;
+  details?: JsonObject;
+}
+
+interface SessionEventBase {
+  session_id: string;
+}
+
+/** Everything but a delta is numbered 1, 2, 3 … without gaps for the session's whole life. */
+interface NumberedEvent extends SessionEventBase {
+  seq: number;
+}
+
+export interface MessageStartEvent extends NumberedEvent {
+  type: "message_start";
+  message_id: string;
+  role: "user" | "assistant";
+}
+
+export interface ContentBlockStartEvent extends NumberedEvent {
+  type: "content_block_start";
+  message_id: string;
+  index: number;
+  content_block: ContentBlock;
+}
+
+/** A delta has no `seq`. */
+export interface ContentBlockDeltaEvent extends SessionEventBase {
+  type: "content_block_delta";
+  message_id: string;
+  index: number;
+  delta: Delta;
+}
+
+export interface ContentBlockStopEvent extends NumberedEvent {
+  type: "content_block_stop";
+  message_id: string;
+  index: number;
+}
+
+export interface GroupStartEvent extends NumberedEvent {
+  type: "group_start";
+  group_id: string;
+  summary?: string;
+}
+
+export interface GroupEndEvent extends NumberedEvent {
+  type: "group_end";
+  group_id: string;
+  summary?: string;
+}
+
+export type RunStatus = "running" | "awaiting_input" | "completed" | "failed" | "cancelled";
+
+export interface RunStatusEvent extends NumberedEvent {
+  type: "run_status";
+  status: RunStatus;
+  pending?: string[];
+  error?: JsonValue;
+}
+
+export type Resolution = "decided" | "timeout" | "cancelled";
+
+export interface ApprovalResolvedEvent extends NumberedEvent {
+  type: "approval_resolved";
+  approval_key: string;
+  resolution: Resolution;
+  /** Nobody, when time ran out. */
+  by?: string | null;
+}
+
+export interface MessageStopEvent extends NumberedEvent {
+  type: "message_stop";
+  message_id: string;
+  stop_reason: "end_turn" | "cancelled" | "error" | "max_turns";
+}
+
+/** An event that belongs to a session and is folded into its view. */
+export type SessionEvent =
+  | MessageStartEvent
+  | ContentBlockStartEvent
+  | ContentBlockDeltaEvent
+  | ContentBlockStopEvent
+  | GroupStartEvent
+  | GroupEndEvent
+  | RunStatusEvent
+  | ApprovalResolvedEvent
+  | MessageStopEvent;
+
+export type ServerEvent = HelloEvent | AckEvent | PongEvent | ErrorEvent | SessionEvent;
+
+const SESSION_EVENTS: ReadonlySet<string> = new Set<SessionEvent["type"]>([
+  "message_start",
+  "content_block_start",
+  "content_block_delta",
+  "content_block_stop",
+  "group_start",
+  "group_end",
+  "run_status",
+  "approval_resolved",
+  "message_stop",
+]);
+
+export function isSessionEvent(event: { type: string }): event is SessionEvent {
+  return SESSION_EVENTS.has(event.type);
+}
+
+// ---------------------------------------------------------------- content blocks
+
+export type ContentBlock =
+  | { type: "text"; text?: string }
+  | { type: "thinking"; thinking?: string }
+  | { type: "tool_use"; id: string; name: string }
+  | { type: "tool_result"; tool_use_id: string; name: string; status: ToolResultStatus; content?: string }
+  | ApprovalRequestBlock
+  | { type: "approval_result"; approval_key: string }
+  | { type: "approval_timeout"; approval_key: string };
+
+export type ToolResultStatus = "success" | "error" | "rejected";
+
+export type ApprovalKind = "approval" | "in_doubt" | "question" | "interrupt";
+
+export interface ApprovalRequestBlock {
+  type: "approval_request";
+  approval_key: string;
+  kind?: ApprovalKind;
+  /** Absent for questions, whose content comes in a delta. */
+  actions?: Action[];
+  /** The same under the name that questions use. */
+  action_requests?: Action[];
+  /** One for each action, in the same order. */
+  review_configs?: ReviewConfig[];
+  /** RFC 3339; absent: waits for ever. */
+  expires_at?: string;
+}
+
+/** A tool call that waits for a person. */
+export interface Action {
+  name: string;
+  args: JsonObject;
+  tool_use_id?: string;
+  id?: string;
+  agent?: string;
+  /** SHA-256 of the canonical arguments, lower-case hex. */
+  args_digest?: string;
+  description?: string;
+}
+
+export interface ReviewConfig {
+  require_approval?: boolean;
+  /** Seconds until what waits is rejected by itself; 0 waits for ever. */
+  timeout?: number;
+  action_name?: string;
+  allowed_decisions?: DecisionType[];
+  /** Who is asked. */
+  role?: string;
+  level?: number;
+  levels?: string[] | number;
+  /** The JSON Schema of the tool's arguments. */
+  args_schema?: JsonObject;
+  /** The rule that asked. */
+  reason?: string;
+  title?: string;
+  risk?: string;
+}
+
+export type Delta =
+  | { type: "text_delta"; text: string }
+  | { type: "thinking_delta"; thinking: string }
+  | { type: "input_json_delta"; partial_json: string }
+  | UntypedDelta;
+
+/** The deltas of results, decisions and questions carry no `type`. */
+export interface UntypedDelta {
+  type?: undefined;
+  content?: string;
+  decisions?: Decision[];
+  action_requests?: Action[];
+  review_configs?: ReviewConfig[];
+  timeout_seconds?: number;
+  expires_at?: string;
+}

@@ -1,0 +1,196 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { CountersignClient, CountersignError, type ConnectionState } from "../src/index.js";
+import { backoffMs } from "../src/backoff.js";
+
+/** A WebSocket under the test's control. */
+class FakeSocket {
+  static all: FakeSocket[] = [];
+  onopen: (() => void) | null = null;
+  onmessage: ((m: { data: string }) => void) | null = null;
+  onclose: (() => void) | null = null;
+  sent: Record<string, unknown>[] = [];
+  closed = false;
+  constructor(
+    readonly url: string,
+    readonly protocols: string[],
+  ) {
+    FakeSocket.all.push(this);
+  }
+  send(text: string) {
+    this.sent.push(JSON.parse(text));
+  }
+  close() {
+    this.closed = true;
+  }
+  receive(frame: object) {
+    this.onmessage?.({ data: JSON.stringify(frame) });
+  }
+  hello() {
+    this.onopen?.();
+    this.receive({ type: "hello", protocol: "countersign.v1", server: "test", heartbeat_seconds: 10 });
+  }
+  die() {
+    this.onclose?.();
+  }
+}
+
+const last = () => FakeSocket.all.at(-1)!;
+const make = (extra = {}) =>
+  new CountersignClient({
+    url: "ws://test/v1/ws",
+    webSocket: FakeSocket as never,
+    backoff: { firstMs: 100, random: () => 1 },
+    ...extra,
+  });
+
+beforeEach(() => {
+  FakeSocket.all = [];
+  vi.useFakeTimers();
+});
+afterEach(() => void vi.useRealTimers());
+
+describe("CountersignClient", () => {
+  it("offers the subprotocol, and the token as a second one", () => {
+    make({ token: "abc" }).connect();
+    expect(last().protocols).toEqual(["countersign.v1", "bearer.abc"]);
+  });
+
+  it("resolves a request on its ack and rejects it on its error", async () => {
+    const client = make();
+    client.connect();
+    last().hello();
+    const good = client.sendMessage({ session_id: "s", content: "hi" });
+    last().receive({ type: "ack", request_id: last().sent.at(-1)!.request_id, session_id: "s" });
+    await expect(good).resolves.toMatchObject({ session_id: "s" });
+
+    const bad = client.sendApproval({ session_id: "s", approval_key: "s_1", decisions: [{ type: "approve" }] });
+    last().receive({
+      type: "error",
+      code: "approval_already_resolved",
+      message: "too late",
+      request_id: last().sent.at(-1)!.request_id,
+      details: { by: "bob" },
+    });
+    const error = await bad.catch((e: unknown) => e);
+    expect(error).toBeInstanceOf(CountersignError);
+    expect(error).toMatchObject({ code: "approval_already_resolved", details: { by: "bob" } });
+  });
+
+  it("follows its sessions again from the last seq after a reconnect", async () => {
+    const client = make();
+    client.connect();
+    last().hello();
+    client.subscribe("s", 0);
+    last().receive({ type: "run_status", session_id: "s", seq: 1, status: "running" });
+    last().receive({ type: "run_status", session_id: "s", seq: 2, status: "completed" });
+    last().die();
+    await vi.advanceTimersByTimeAsync(100);
+    expect(FakeSocket.all).toHaveLength(2);
+    last().hello();
+    expect(last().sent).toEqual([{ type: "subscribe", session_id: "s", after: 2 }]);
+  });
+
+  it("sends what was not acknowledged again, under the same request_id, and only that", async () => {
+    const client = make();
+    client.connect();
+    last().hello();
+    client.subscribe("s");
+    const first = client.sendApproval({ session_id: "s", approval_key: "s_1", decisions: [{ type: "approve" }] });
+    const sent = last().sent.at(-1)!;
+    last().die();
+    await vi.advanceTimersByTimeAsync(100);
+    last().hello();
+    expect(last().sent.at(-1)).toEqual(sent);
+    last().receive({ type: "ack", request_id: sent.request_id, session_id: "s" });
+    await first;
+    last().die();
+    await vi.advanceTimersByTimeAsync(100);
+    last().hello();
+    expect(last().sent.map((f) => f.type)).toEqual(["subscribe"]);
+  });
+
+  it("gets the events of a new session whose first message was acknowledged on a lost connection", async () => {
+    const client = make();
+    client.connect();
+    last().hello();
+    void client.sendMessage({ content: "hi" });
+    const message = last().sent[0]!;
+    expect(message.session_id).toEqual(expect.any(String));
+    last().die();
+    await vi.advanceTimersByTimeAsync(100);
+    last().hello();
+    // Not subscribed to before the message: the server may not know the session yet.
+    expect(last().sent).toEqual([message]);
+    last().receive({ type: "ack", request_id: message.request_id, session_id: message.session_id });
+    expect(last().sent.at(-1)).toEqual({ type: "subscribe", session_id: message.session_id, after: 0 });
+  });
+
+  it("waits longer after each failure, and starts afresh after a success", async () => {
+    make().connect();
+    for (const pause of [100, 200, 400]) {
+      const before = FakeSocket.all.length;
+      last().die();
+      await vi.advanceTimersByTimeAsync(pause - 1);
+      expect(FakeSocket.all).toHaveLength(before);
+      await vi.advanceTimersByTimeAsync(1);
+      expect(FakeSocket.all).toHaveLength(before + 1);
+    }
+    last().hello();
+    last().die();
+    await vi.advanceTimersByTimeAsync(100);
+    expect(FakeSocket.all).toHaveLength(5);
+  });
+
+  it("pings, and gives up a connection that does not answer", async () => {
+    const states: ConnectionState[] = [];
+    const client = make();
+    client.on("state", (s) => states.push(s));
+    client.connect();
+    const first = last();
+    first.hello();
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect(first.sent).toEqual([{ type: "ping" }]);
+    first.receive({ type: "pong" });
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect(first.closed).toBe(false);
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect(first.closed).toBe(true);
+    expect(states).toContain("reconnecting");
+  });
+
+  it("asks for a token when the server refuses, and goes on with the new one", async () => {
+    const client = make({ isUnauthorized: async (token: string | undefined) => token !== "good" });
+    client.connect();
+    last().die();
+    await vi.advanceTimersByTimeAsync(0);
+    expect(client.state).toBe("unauthorized");
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(FakeSocket.all).toHaveLength(1);
+    client.setToken("good");
+    last().hello();
+    expect(client.state).toBe("open");
+  });
+
+  it("settles a cancel, and does not repeat it", async () => {
+    const client = make();
+    client.connect();
+    last().hello();
+    const refused = client.cancel("s");
+    last().receive({ type: "error", code: "nothing_to_cancel", message: "", request_id: last().sent.at(-1)!.request_id });
+    await expect(refused).rejects.toMatchObject({ code: "nothing_to_cancel" });
+    const lost = client.cancel("s");
+    last().die();
+    await expect(lost).rejects.toMatchObject({ code: "offline" });
+    await vi.advanceTimersByTimeAsync(100);
+    last().hello();
+    expect(last().sent).toEqual([]);
+  });
+});
+
+describe("backoffMs", () => {
+  it("grows to its limit and keeps its jitter in the upper half", () => {
+    expect(backoffMs(0, { random: () => 0 })).toBe(150);
+    expect(backoffMs(0, { random: () => 1 })).toBe(300);
+    expect(backoffMs(50, { random: () => 1 })).toBe(10_000);
+  });
+});

@@ -1,0 +1,227 @@
+import { describe, expect, it } from "vitest";
+import { emptySession, fold, foldAll, pendingApprovals, timeline, type SessionEvent, type SessionView } from "../src/index.js";
+
+const S = "s1";
+type Loose = { type: string } & Record<string, unknown>;
+
+/** Number the events as the server does: everything but deltas. */
+function numbered(events: Loose[]): SessionEvent[] {
+  let seq = 0;
+  return events.map((e) => {
+    const base = { ...e, session_id: S };
+    return (e.type === "content_block_delta" ? base : { ...base, seq: ++seq }) as unknown as SessionEvent;
+  });
+}
+
+const start = (index: number, content_block: object, message_id = "m1"): Loose => ({
+  type: "content_block_start",
+  message_id,
+  index,
+  content_block,
+});
+const delta = (index: number, d: object, message_id = "m1"): Loose => ({
+  type: "content_block_delta",
+  message_id,
+  index,
+  delta: d,
+});
+const stop = (index: number, message_id = "m1"): Loose => ({ type: "content_block_stop", message_id, index });
+
+const turn = numbered([
+  { type: "message_start", message_id: "u1", role: "user" },
+  start(0, { type: "text" }, "u1"),
+  delta(0, { type: "text_delta", text: "Buy" }, "u1"),
+  stop(0, "u1"),
+  { type: "message_stop", message_id: "u1", stop_reason: "end_turn" },
+  { type: "run_status", status: "running", pending: [] },
+  { type: "message_start", message_id: "m1", role: "assistant" },
+  start(0, { type: "thinking" }),
+  delta(0, { type: "thinking_delta", thinking: "Hmm" }),
+  stop(0),
+  start(1, { type: "text" }),
+  delta(1, { type: "text_delta", text: "I will " }),
+  delta(1, { type: "text_delta", text: "buy." }),
+  stop(1),
+  start(2, { type: "tool_use", id: "t1", name: "trade" }),
+  delta(2, { type: "input_json_delta", partial_json: '{"q":' }),
+  delta(2, { type: "input_json_delta", partial_json: "1.10}" }),
+  stop(2),
+  start(3, {
+    type: "approval_request",
+    approval_key: "s1_1",
+    kind: "approval",
+    actions: [{ name: "trade", args: { q: 1 }, tool_use_id: "t1", args_digest: "ab" }],
+    review_configs: [{ require_approval: true, timeout: 300, allowed_decisions: ["approve", "reject"] }],
+    expires_at: "2026-11-21T00:00:00Z",
+  }),
+  stop(3),
+  { type: "run_status", status: "awaiting_input", pending: ["s1_1"] },
+  { type: "approval_resolved", approval_key: "s1_1", resolution: "decided", by: "alice" },
+  start(4, { type: "approval_result", approval_key: "s1_1" }),
+  delta(4, { decisions: [{ type: "approve" }] }),
+  stop(4),
+  { type: "run_status", status: "running" },
+  start(5, { type: "tool_result", tool_use_id: "t1", name: "trade", status: "success" }),
+  delta(5, { content: "done" }),
+  stop(5),
+  { type: "message_stop", message_id: "m1", stop_reason: "end_turn" },
+  { type: "run_status", status: "completed" },
+]);
+
+const run = (events: SessionEvent[], from: SessionView = emptySession(S)) => events.reduce(fold, from);
+const upTo = (type: string, n = 1) => {
+  let at = -1;
+  for (let i = 0; i < n; i++) at = turn.findIndex((e, j) => j > at && e.type === type);
+  return turn.slice(0, at + 1);
+};
+
+describe("fold", () => {
+  it("gives messages, blocks, status and the resolved approval", () => {
+    const view = run(turn);
+    expect(view.messages.map((m) => [m.role, m.blocks.map((b) => b.type)])).toEqual([
+      ["user", ["text"]],
+      ["assistant", ["thinking", "text", "tool_use", "approval_request", "approval_result", "tool_result"]],
+    ]);
+    expect(view.messages[1]?.blocks[1]).toMatchObject({ type: "text", text: "I will buy.", open: false });
+    expect(view.messages[1]?.blocks[2]).toMatchObject({ json: '{"q":1.10}' });
+    expect(view.approvals["s1_1"]).toMatchObject({
+      resolution: "decided",
+      by: "alice",
+      decisions: [{ type: "approve" }],
+    });
+    expect(view.status).toBe("completed");
+    expect(pendingApprovals(view)).toEqual([]);
+  });
+
+  it("offers a request only when it is whole", () => {
+    const waiting = run(upTo("run_status", 2));
+    expect(pendingApprovals(waiting).map((a) => a.approvalKey)).toEqual(["s1_1"]);
+    const beforeStop = turn.slice(0, upTo("run_status", 2).length - 2);
+    expect(pendingApprovals(run(beforeStop))).toEqual([]);
+  });
+
+  it("is unchanged when everything is replayed", () => {
+    const once = run(turn);
+    expect(run(turn, once)).toEqual(once);
+  });
+
+  it("resumes at every point without losing or repeating anything", () => {
+    const whole = run(turn);
+    for (let cut = 0; cut <= turn.length; cut++) {
+      const before = run(turn.slice(0, cut));
+      // The server's rule: what came after `seq`; inside a block its start comes again, then all its content.
+      const lastStart = turn.slice(0, cut).findLastIndex((e) => e.type === "content_block_start");
+      const inside =
+        lastStart >= 0 && !turn.slice(lastStart, cut).some((e) => e.type === "content_block_stop");
+      const from = inside ? lastStart : turn.findIndex((e) => "seq" in e && e.seq > before.lastSeq);
+      const rest = from < 0 ? [] : turn.slice(from);
+      expect(run(rest, before), `cut at ${cut}`).toEqual(whole);
+    }
+  });
+
+  it("starts an open block over", () => {
+    const events = numbered([
+      { type: "message_start", message_id: "m1", role: "assistant" },
+      start(0, { type: "text" }),
+      delta(0, { type: "text_delta", text: "half of i" }),
+      start(0, { type: "text" }),
+      delta(0, { type: "text_delta", text: "all of it" }),
+    ]);
+    expect(run(events).messages[0]?.blocks).toMatchObject([{ text: "all of it", open: true }]);
+  });
+
+  it("closes blocks that a cancelled turn left open", () => {
+    const events = numbered([
+      { type: "message_start", message_id: "m1", role: "assistant" },
+      start(0, { type: "text" }),
+      { type: "message_stop", message_id: "m1", stop_reason: "cancelled" },
+    ]);
+    expect(run(events).messages[0]).toMatchObject({ open: false, blocks: [{ open: false }] });
+  });
+
+  it("marks a timeout, and a cancellation", () => {
+    const waiting = upTo("run_status", 2);
+    const last = run(waiting).lastSeq;
+    const timeout = { ...start(4, { type: "approval_timeout", approval_key: "s1_1" }), session_id: S, seq: last + 1 };
+    expect(fold(run(waiting), timeout as never).approvals["s1_1"]?.resolution).toBe("timeout");
+    const cancelled = {
+      type: "approval_resolved",
+      approval_key: "s1_1",
+      resolution: "cancelled",
+      session_id: S,
+      seq: last + 1,
+    };
+    expect(fold(run(waiting), cancelled as never).approvals["s1_1"]?.resolution).toBe("cancelled");
+  });
+
+  it("keeps blocks in their group, and survives unknown events and blocks", () => {
+    const view = run(
+      numbered([
+        { type: "message_start", message_id: "m1", role: "assistant" },
+        { type: "group_start", group_id: "g1" },
+        start(0, { type: "thinking" }),
+        stop(0),
+        { type: "group_end", group_id: "g1", summary: "Thought" },
+        start(1, { type: "hologram" }),
+        { type: "something_new" },
+      ]),
+    );
+    expect(view.messages[0]?.blocks).toMatchObject([{ groupId: "g1" }, { type: "unknown", blockType: "hologram" }]);
+    expect(view.groups["g1"]).toEqual({ id: "g1", summary: "Thought", open: false });
+    expect(view.lastSeq).toBe(7);
+  });
+
+  it("reads a question from its delta", () => {
+    const view = run(
+      numbered([
+        { type: "message_start", message_id: "m1", role: "assistant" },
+        start(0, { type: "approval_request", approval_key: "s1_1" }),
+        delta(0, { action_requests: [{ name: "ask_user_question", args: { questions: [] } }], timeout_seconds: 600 }),
+        stop(0),
+      ]),
+    );
+    expect(pendingApprovals(view)).toMatchObject([{ kind: "question", timeoutSeconds: 600 }]);
+  });
+
+  it("shows what a reviewer says in the middle of a turn where it was said", () => {
+    const view = run(
+      numbered([
+        { type: "message_start", message_id: "m1", role: "assistant" },
+        start(0, { type: "text" }),
+        stop(0),
+        { type: "message_start", message_id: "u2", role: "user" },
+        start(0, { type: "text" }, "u2"),
+        stop(0, "u2"),
+        { type: "message_stop", message_id: "u2", stop_reason: "end_turn" },
+        start(1, { type: "text" }),
+        stop(1),
+        { type: "message_stop", message_id: "m1", stop_reason: "end_turn" },
+        { type: "message_start", message_id: "u3", role: "user" },
+      ]),
+    );
+    expect(timeline(view).map((p) => [p.message.id, p.blocks.map((b) => b.index)])).toEqual([
+      ["m1", [0]],
+      ["u2", [0]],
+      ["m1", [1]],
+      ["u3", []],
+    ]);
+  });
+
+  it("never changes a view in place", () => {
+    const view = run(turn.slice(0, 12));
+    const copy = structuredClone(view);
+    run(turn.slice(12), view);
+    expect(view).toEqual(copy);
+    const whole = foldAll(view, turn.slice(12));
+    expect(view).toEqual(copy);
+    const wholeCopy = structuredClone(whole);
+    foldAll(whole, [{ type: "message_start", session_id: S, seq: 99, message_id: "u9", role: "user" }]);
+    expect(whole).toEqual(wholeCopy);
+  });
+
+  it("gives the same at once as one by one, wherever it is cut", () => {
+    for (let cut = 0; cut <= turn.length; cut++) {
+      expect(foldAll(foldAll(emptySession(S), turn.slice(0, cut)), turn.slice(cut))).toEqual(run(turn));
+    }
+  });
+});

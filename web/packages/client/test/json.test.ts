@@ -1,0 +1,31 @@
+import { describe, expect, it } from "vitest";
+import { equalJson, parseJson, stringifyJson } from "../src/index.js";
+
+describe("lossless JSON", () => {
+  it.each(["9007199254740993", "1.10", "-0", "1e400", "0.1000000000000000055511151231257827", "1.0", "42"])(
+    "keeps %s as it was written",
+    (number) => {
+      const text = `{"n":${number}}`;
+      expect(stringifyJson(parseJson(text))).toBe(text);
+    },
+  );
+
+  it("keeps ordinary numbers usable as numbers", () => {
+    expect(parseJson('{"seq":12}')).toEqual({ seq: 12 });
+  });
+
+  it("keeps a __proto__ key as an ordinary, visible key", () => {
+    const value = parseJson('{"__proto__":{"admin":true}}');
+    expect(Object.keys(value as object)).toEqual(["__proto__"]);
+    expect(stringifyJson(value)).toBe('{"__proto__":{"admin":true}}');
+  });
+
+  it("refuses duplicate keys", () => {
+    expect(() => parseJson('{"a":1,"a":2}')).toThrow();
+  });
+
+  it("compares numbers by their text", () => {
+    expect(equalJson(parseJson("1.10"), parseJson("1.1"))).toBe(false);
+    expect(equalJson(parseJson('{"a":[1,2],"b":null}'), parseJson('{"b":null,"a":[1,2]}'))).toBe(true);
+  });
+});
