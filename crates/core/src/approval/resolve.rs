@@ -237,7 +237,7 @@ fn check_edit(
             }
             None => {
                 return Err(invalid_edit(
-                    at,
+                    index,
                     &format!("the agent {:?} has no tool {name:?}", &*action.agent),
                     Vec::new(),
                 ));

@@ -16,6 +16,9 @@ pub const SCHEMA_DEPTH: usize = 64;
 pub const SCHEMA_ERRORS: usize = 16;
 /// Longest message of one error, in characters.
 pub const MESSAGE_CHARS: usize = 200;
+/// Above this product of the values in the arguments and the bytes of the schema, wrong arguments are refused
+/// without saying where they are wrong.
+const EXPLAINED: usize = 1_000_000;
 /// Largest compiled pattern (`pattern`, `patternProperties`), in bytes.
 const PATTERN_BYTES: usize = 256 * 1024;
 
@@ -33,6 +36,7 @@ const PATTERN_BYTES: usize = 256 * 1024;
 pub struct ArgsSchema {
     validator: jsonschema::Validator,
     max_depth: usize,
+    bytes: usize,
 }
 
 /// One way in which arguments do not fit.
@@ -76,10 +80,11 @@ impl ArgsSchema {
                 let place = if place.is_empty() { String::new() } else { format!(" (at {place})") };
                 shortened(&format!("{}{place}", error.masked_with("the value")))
             })?;
-        Ok(ArgsSchema { validator, max_depth })
+        Ok(ArgsSchema { validator, max_depth, bytes })
     }
 
-    /// What is wrong with these arguments; empty if nothing is. At most [`SCHEMA_ERRORS`] errors.
+    /// What is wrong with these arguments; empty if nothing is. At most [`SCHEMA_ERRORS`] errors; very many
+    /// values (not: long ones) against a large schema get only one, without a place.
     #[must_use]
     pub fn check(&self, args: &Args) -> Vec<SchemaError> {
         let value = args.value();
@@ -89,6 +94,11 @@ impl ArgsSchema {
         }
         if self.validator.is_valid(&value) {
             return Vec::new();
+        }
+        // The library makes all errors before it gives the first; their number is at most about this.
+        if values(&value).saturating_mul(self.bytes) > EXPLAINED {
+            let message = "does not fit the tool's schema (too large to say where)".to_owned();
+            return vec![SchemaError { pointer: String::new(), message }];
         }
         self.validator
             .iter_errors(&value)
@@ -138,6 +148,15 @@ fn deeper_than(value: &Value, levels: usize) -> bool {
         Value::Array(items) => levels == 0 || items.iter().any(|item| deeper_than(item, levels - 1)),
         Value::Object(members) => levels == 0 || members.values().any(|member| deeper_than(member, levels - 1)),
         _ => false,
+    }
+}
+
+/// How many values there are, at all levels.
+fn values(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(values).sum::<usize>(),
+        Value::Object(members) => 1 + members.values().map(values).sum::<usize>(),
+        _ => 1,
     }
 }
 

@@ -246,3 +246,22 @@ impl Tail {
         self.bytes
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn m2_a_group_is_never_signalled_after_its_leader_was_reaped() {
+        let mut child_ended = signal(SignalKind::child()).expect("signal");
+        let mut command = Command::new("/bin/true");
+        let mut group = Group::spawn(command.process_group(0)).expect("spawn");
+        group.has_ended(&mut child_ended).await;
+        // Ended and not reaped: the number is still reserved, so a signal cannot reach a stranger.
+        let leader = group.leader.expect("leader");
+        assert!(waitid(WaitId::Pid(leader), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).is_ok());
+        assert!(group.reap().await.expect("status").success());
+        assert!(group.leader.is_none(), "nobody is left to signal");
+        assert!(waitid(WaitId::Pid(leader), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).is_err());
+    }
+}

@@ -23,7 +23,7 @@ pub use self::{
     approval::{ConfigApproval, ConfigRequire},
     entries::tool_entries,
     error::ConfigError,
-    models::{ConfigModel, ConfigProvider, OPENAI_URL, check_script},
+    models::{ConfigModel, ConfigProvider, check_script},
     server::{ConfigServer, ConfigStore, ConfigToken, LISTEN},
     tools::{ConfigStream, ConfigTool},
 };

@@ -3,15 +3,13 @@
 use std::{fs, path::PathBuf};
 
 use axum::http::Uri;
-use countersign_core::{call::json::Json, limits};
+use countersign::model::scripted::Scripted;
 
 use super::{
     reader::Section,
     server::{secret, unknown},
 };
 
-/// The API of OpenAI, where `openai-chat` asks unless `base_url` says otherwise.
-pub const OPENAI_URL: &str = "https://api.openai.com/v1";
 /// Largest script, in bytes.
 const SCRIPT_BYTES: u64 = 16 * 1024 * 1024;
 
@@ -106,31 +104,25 @@ fn scripted(section: &Section<'_>) -> Option<ConfigProvider> {
 /// Whether a text is a script for the provider `scripted` (SPEC M4).
 ///
 /// # Errors
-/// In words: it is not strict JSON, or not an object with the list `turns`.
+/// In words, with the line and column.
 pub fn check_script(script: &str) -> Result<(), String> {
-    let json = Json::parse(script, limits::JSON_DEPTH).map_err(|error| error.to_string())?;
-    match json.get("turns") {
-        Some(Json::Array(_)) => Ok(()),
-        _ => Err("it must be an object with a list \"turns\"".to_owned()),
-    }
+    Scripted::from_json(script).map(drop).map_err(|error| error.to_string())
 }
 
 fn openai_chat(section: &Section<'_>) -> Option<ConfigProvider> {
     let model = section.required("model");
-    let base_url = match section.string("base_url") {
-        None => Some(OPENAI_URL.to_owned()),
-        Some(url) => {
-            let right = as_base_url(&url.value);
-            if right.is_none() {
-                let what = format!(
-                    "is {:?}; it must be a URL with http or https, without a password, query or fragment",
-                    url.value
-                );
-                section.bad(url.at, "base_url", what);
-            }
-            right
+    // Providers are reached only where the configuration says.
+    let base_url = section.required("base_url").and_then(|url| {
+        let right = as_base_url(&url.value);
+        if right.is_none() {
+            let what = format!(
+                "is {:?}; it must be a URL with http or https, without a password, query or fragment",
+                url.value
+            );
+            section.bad(url.at, "base_url", what);
         }
-    };
+        right
+    });
     let api_key_env = section.string("api_key_env");
     if let Some(variable) = &api_key_env {
         secret(section, "api_key_env", variable);

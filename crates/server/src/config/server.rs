@@ -121,14 +121,13 @@ pub(super) fn store(root: &Section<'_>) -> ConfigStore {
         }
         Some(path) if !path.contains('\0') => {
             let path = root.document.path(path.strip_prefix("//").unwrap_or(path));
-            if path.parent().is_some_and(std::path::Path::is_dir) && !path.is_dir() {
+            if path.is_dir() {
+                section.bad(at, "url", format!("names {}, which is a folder", path.display()));
+            } else if !path.parent().is_some_and(std::path::Path::is_dir) {
+                section.bad(at, "url", format!("names {}, whose folder does not exist", path.display()));
+            } else {
                 return ConfigStore::Sqlite(path);
             }
-            section.bad(
-                at,
-                "url",
-                format!("names {}, which cannot be a file: its folder does not exist", path.display()),
-            );
         }
         _ => section.bad(at, "url", format!("is {url:?}; it must be \"memory:\" or \"sqlite:PATH\"")),
     }

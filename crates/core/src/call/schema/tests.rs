@@ -206,6 +206,23 @@ fn r9_a_large_or_deep_schema_is_refused() {
     assert_eq!(errors(&schema, "{}"), []);
 }
 
+#[test]
+fn r9_large_arguments_are_checked_in_time() {
+    let unique =
+        json!({ "properties": { "l": { "uniqueItems": true, "contains": { "const": 0 }, "maxContains": 2 } } });
+    let required: Vec<String> = (0..2000).map(|i| format!("p{i}")).collect();
+    let many = json!({ "additionalProperties": { "required": required, "enum": (0..2000).collect::<Vec<_>>() } });
+    let start = Instant::now();
+    for item in ["[N]", "{\"a\":N}", "N", "\"N\"", "[[[N]]]", "N.5"] {
+        let items = (0..17_000).map(|i| item.replace('N', &i.to_string())).collect::<Vec<_>>().join(",");
+        let _ = errors(&unique, &format!(r#"{{"l":[{items}]}}"#));
+    }
+    let members = (0..17_000).map(|i| format!("\"m{i}\":{{}}")).collect::<Vec<_>>().join(",");
+    let found = errors(&many, &format!("{{{members}}}"));
+    assert_eq!(found, [(String::new(), "does not fit the tool's schema (too large to say where)".to_owned())]);
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+}
+
 fn any_schema() -> impl Strategy<Value = Value> {
     let keyword = prop::sample::select(vec![
         "type",

@@ -1,0 +1,259 @@
+//! Each mistake with the exact line an operator reads.
+
+use super::{MINIMAL, lines};
+
+#[test]
+fn c_several_errors_are_reported_at_once_in_the_order_of_the_file() {
+    let text = r#"locale = "fr"
+[server]
+listen = "everywhere"
+[models.demo]
+provider = "script"
+[agents.trader]
+model = "dmo"
+instuctions = "x"
+max_turns = 0
+tools = ["ordr", 3]
+[tools.order]
+command = "./order"
+approval = { require = "arg.price > 5", timeout = -1 }
+"#;
+    assert_eq!(
+        lines(text),
+        [
+            r#"countersign.toml:1: "locale" is "fr"; it must be one of "en", "vi", "zh""#,
+            r#"countersign.toml:3: "listen" in [server] is "everywhere"; it must be an address and a port, such as "127.0.0.1:7410""#,
+            r#"countersign.toml:5: unknown provider "script" in [models.demo]; did you mean "scripted"?"#,
+            r#"countersign.toml:7: unknown model "dmo" in [agents.trader]; did you mean "demo"?"#,
+            r#"countersign.toml:8: unknown key "instuctions" in [agents.trader]; did you mean "instructions"?"#,
+            r#"countersign.toml:9: "max_turns" in [agents.trader] is 0; it must be 1 to 1000"#,
+            r#"countersign.toml:10: "tools" in [agents.trader] must be a list of strings, not a whole number"#,
+            r#"countersign.toml:12: "command" in [tools.order] must be a list of strings, not a string"#,
+            r#"countersign.toml:13: "require" in [tools.order.approval]: unknown variable `arg`; did you mean `args`?"#,
+            r#"countersign.toml:13: "timeout" in [tools.order.approval] is -1; it must be 0 to 34560000 seconds"#,
+        ]
+    );
+}
+
+#[test]
+fn c_each_mistake_is_told_with_its_line() {
+    // What is added to the end of MINIMAL (so it begins in line 6), and the one line it gives.
+    for (added, line) in [
+        ("handofs = []", r#"6: unknown key "handofs" in [agents.trader]; did you mean "handoffs"?"#),
+        ("zzz = 1", r#"6: unknown key "zzz" in [agents.trader]"#),
+        ("instructions = 5", r#"6: "instructions" in [agents.trader] must be a string, not a whole number"#),
+        ("max_turns = \"5\"", r#"6: "max_turns" in [agents.trader] must be a whole number, not a string"#),
+        ("tools = [\"shell\"]", r#"6: the tool "shell" in [agents.trader] is not available in this version"#),
+        ("[agents.b]\nmodel = 1", r#"7: "model" in [agents.b] must be a string, not a whole number"#),
+        ("[agents.b]", r#"6: missing "model" in [agents.b]"#),
+        (
+            "[agents.\"a b\"]\nmodel = \"demo\"",
+            r#"6: "a b" is no name of an agent; it must have 1 to 128 letters, digits, _ or -"#,
+        ),
+        ("[agents]\nb = 1", r#"7: "b" in [agents] must be a table, not a whole number"#),
+        ("[agnts.b]\nmodel = \"demo\"", r#"6: unknown key "agnts"; did you mean "agents"?"#),
+        (
+            "[server]\nlisten = \"0.0.0.0:7410\"",
+            r#"7: "listen" in [server] is 0.0.0.0:7410, which other machines can reach; declare who may connect with [[auth.tokens]], or listen on 127.0.0.1"#,
+        ),
+        (
+            "[server]\nallowed_origins = [\"https://a.b/c\"]",
+            r#"7: "allowed_origins" in [server] has "https://a.b/c", which is no origin; one looks like "https://app.example.com""#,
+        ),
+        (
+            "[server]\nallowed_origins = [\"*\"]",
+            r#"7: "allowed_origins" in [server] has "*", which is no origin; one looks like "https://app.example.com""#,
+        ),
+        (
+            "[store]\nurl = \"postgres://db/x\"",
+            r#"7: "url" in [store] names PostgreSQL, which is not supported yet in this version; use "sqlite:PATH""#,
+        ),
+        ("[store]\nurl = \"mysql:x\"", r#"7: "url" in [store] is "mysql:x"; it must be "memory:" or "sqlite:PATH""#),
+        (
+            "[store]\nurl = \"sqlite:\"",
+            r#"7: "url" in [store] must name a file after "sqlite:"; for no file use "memory:""#,
+        ),
+        (
+            "[models.m]\nprovider = \"openai\"",
+            r#"7: "provider" in [models.m] is "openai", which is not supported yet in this version; use "openai-chat" or "scripted""#,
+        ),
+        (
+            "[models.m]\nprovider = \"anthropic\"\nmodel = \"c\"",
+            r#"7: "provider" in [models.m] is "anthropic", which is not supported yet in this version; use "openai-chat" or "scripted""#,
+        ),
+        ("[store]\nurl = \"sqlite:/\"", r#"7: "url" in [store] names /, which is a folder"#),
+        (
+            "[store]\nurl = \"sqlite:/no/such/place.db\"",
+            r#"7: "url" in [store] names /no/such/place.db, whose folder does not exist"#,
+        ),
+        ("[models.m]", r#"6: missing "provider" in [models.m]"#),
+        ("[models.m]\nprovider = \"scripted\"", r#"6: missing "script" in [models.m]"#),
+        (
+            "[models.m]\nprovider = \"scripted\"\nscript = \"none.json\"",
+            r#"8: "script" in [models.m] names none.json, which cannot be read: No such file or directory (os error 2)"#,
+        ),
+        (
+            "[models.m]\nprovider = \"scripted\"\nscript = \"broken.json\"",
+            r#"8: "script" in [models.m] names broken.json, which is not a script: line 1, column 9: invalid type: map, expected a sequence"#,
+        ),
+        (
+            "[models.m]\nprovider = \"scripted\"\nscript = \"demo.json\"\nbase_url = \"http://x\"",
+            r#"9: "base_url" in [models.m] means nothing to the provider "scripted""#,
+        ),
+        ("[models.m]\nprovider = \"openai-chat\"\nmodel = \"x\"", r#"6: missing "base_url" in [models.m]"#),
+        ("[models.m]\nprovider = \"openai-chat\"\nbase_url = \"http://x\"", r#"6: missing "model" in [models.m]"#),
+        (
+            "[models.m]\nprovider = \"openai-chat\"\nmodel = \"x\"\nbase_url = \"example.com/v1\"",
+            r#"9: "base_url" in [models.m] is "example.com/v1"; it must be a URL with http or https, without a password, query or fragment"#,
+        ),
+        (
+            "[models.m]\nprovider = \"openai-chat\"\nmodel = \"x\"\nbase_url = \"http://x\"\napi_key_env = \"NONE\"",
+            r#"10: "api_key_env" in [models.m] names the environment variable NONE, which is not set"#,
+        ),
+        (
+            "[[auth.tokens]]\nsubject = \"a\"\ntoken_env = \"EMPTY\"",
+            r#"8: "token_env" in [[auth.tokens]] names the environment variable EMPTY, which is not set"#,
+        ),
+        ("[[auth.tokens]]\nsubject = \"a\"", r#"6: missing "token_env" in [[auth.tokens]]"#),
+        (
+            "[[auth.tokens]]\nsubject = \"a\"\ntoken_env = \"BOB_TOKEN\"\n[[auth.tokens]]\nsubject = \"a\"\ntoken_env = \"ALICE_TOKEN\"",
+            r#"10: "subject" in [[auth.tokens]] is "a", which has a token already"#,
+        ),
+        (
+            "[[auth.tokens]]\nsubject = \"a\"\ntoken_env = \"ALICE_AGAIN\"\n[[auth.tokens]]\nsubject = \"b\"\ntoken_env = \"ALICE_TOKEN\"",
+            r#"11: "token_env" in [[auth.tokens]] is "ALICE_TOKEN", whose token is the same as that of "ALICE_AGAIN""#,
+        ),
+        (
+            "[[auth.tokens]]\nsubject = \"a\"\nroles = [\"a b\"]\ntoken_env = \"BOB_TOKEN\"",
+            r#"8: "roles" in [[auth.tokens]] has "a b", which is no role; a role has letters, digits and _ - . :"#,
+        ),
+        (
+            "[auth]\ntokens = 1",
+            r#"7: "tokens" in [auth] must be a list of tables ([[auth.tokens]]), not a whole number"#,
+        ),
+        ("[mcp.files]\nurl = \"http://x\"", r"6: [mcp.files] is not supported yet in this version"),
+        ("[tools.t]\ndescription = \"x\"", r#"6: missing "command" in [tools.t]: what the tool runs"#),
+        (
+            "[tools.t]\nhttp = { url = \"http://x\" }",
+            r#"7: "http" in [tools.t] is not supported yet in this version; a tool can only be a "command""#,
+        ),
+        (
+            "[tools.t]\nagent = \"trader\"",
+            r#"7: "agent" in [tools.t] is not supported yet in this version; a tool can only be a "command""#,
+        ),
+        (
+            "[tools.t]\nmcp = \"files/read\"",
+            r#"7: "mcp" in [tools.t] is not supported yet in this version; a tool can only be a "command""#,
+        ),
+        ("[tools.t]\nmcp = \"files\"", r#"7: "mcp" in [tools.t] is "files"; it must be "server/tool""#),
+    ] {
+        assert_eq!(lines(&format!("{MINIMAL}{added}\n")), [format!("countersign.toml:{line}")], "{added}");
+    }
+}
+
+#[test]
+fn c_each_mistake_in_a_tool_is_told_with_its_line() {
+    // What is added to a tool (so it begins in line 8), and the one line it gives.
+    for (added, line) in [
+        ("agent = \"trader\"", r#"8: "agent" in [tools.t] cannot stand beside "command": a tool is one or the other"#),
+        ("time_limit = 0", r#"8: "time_limit" in [tools.t] is 0; it must be 1 to 86400 seconds"#),
+        (
+            "time_limit = 99999999999999999999",
+            r#"8: "time_limit" in [tools.t] is 99999999999999999999; it must be 1 to 86400 seconds"#,
+        ),
+        (
+            "time_limit = 1.5",
+            r#"8: "time_limit" in [tools.t] must be a whole number of seconds, not a number with a point"#,
+        ),
+        ("output_limit = 262145", r#"8: "output_limit" in [tools.t] is 262145; it must be 1 to 262144 bytes"#),
+        ("idempotent = \"yes\"", r#"8: "idempotent" in [tools.t] must be true or false, not a string"#),
+        ("idempotant = true", r#"8: unknown key "idempotant" in [tools.t]; did you mean "idempotent"?"#),
+        ("cwd = \"nowhere\"", r#"8: "cwd" in [tools.t] names nowhere, which is not a folder"#),
+        (
+            "env = [\"A=b\"]",
+            r#"8: "env" in [tools.t] has "A=b"; it lists names of environment variables, without values"#,
+        ),
+        (
+            "env = [\"COUNTERSIGN_X\"]",
+            r#"8: "env" in [tools.t] has "COUNTERSIGN_X"; names with COUNTERSIGN_ are the server's own"#,
+        ),
+        ("content_message = \"{{ args.x\"", r#"8: "content_message" in [tools.t] has a "{{" without its "}}""#),
+        (
+            "content_message = \"{{ x }}\"",
+            r#"8: "content_message" in [tools.t] has "{{ x }}"; only arguments can stand there, such as "{{ args.symbol }}""#,
+        ),
+        ("stream = { tool_us = true }", r#"8: unknown key "tool_us" in [tools.t.stream]; did you mean "tool_use"?"#),
+        ("parameters = \"x\"", r#"8: "parameters" in [tools.t] must be a table (a JSON Schema), not a string"#),
+        (
+            "parameters = { type = \"strnig\" }",
+            r#"8: "parameters" in [tools.t] is not a JSON Schema: arguments are always an object, but the schema's `type` is "strnig""#,
+        ),
+        (
+            "parameters = { \"$ref\" = \"http://example.com/\" }",
+            r##"8: "parameters" in [tools.t] is not a JSON Schema: `$ref` "http://example.com/" is not supported; only places in the same schema (`#/…`) can be referred to"##,
+        ),
+        (
+            "[tools.t.parameters]\ndefault = 2020-01-01",
+            r#"9: "parameters" in [tools.t] has a date, which JSON cannot express; write it as a string"#,
+        ),
+        (
+            "[tools.t.parameters]\n\ndefault = nan",
+            r#"10: "parameters" in [tools.t] has nan, which JSON cannot express"#,
+        ),
+        ("approval = 1", r#"8: "approval" in [tools.t] must be true, false or a table, not a whole number"#),
+        (
+            "approval = { requires = true }",
+            r#"8: unknown key "requires" in [tools.t.approval]; did you mean "require"?"#,
+        ),
+        (
+            "approval = { require = 1 }",
+            r#"8: "require" in [tools.t.approval] must be true, false or a condition, not a whole number"#,
+        ),
+        (
+            "[tools.t.approval]\nrequire = \"args.a.startWith('x')\"",
+            r#"9: "require" in [tools.t.approval]: unknown function `startWith`; did you mean `startsWith`?"#,
+        ),
+        (
+            "approval = { require = \"args.a >\" }",
+            r#"8: "require" in [tools.t.approval]: the condition is not valid CEL: it ends too early (at character 9)"#,
+        ),
+        (
+            "approval = { on_timeout = \"escalate:admin\" }",
+            r#"8: "on_timeout" in [tools.t.approval] is "escalate:admin", which is not supported yet in this version; use "reject""#,
+        ),
+        (
+            "approval = { on_timeout = \"allow\" }",
+            r#"8: "on_timeout" in [tools.t.approval] is "allow"; it must be "reject""#,
+        ),
+        (
+            "approval = { not_self = true }",
+            r#"8: "not_self" in [tools.t.approval] is not supported yet in this version"#,
+        ),
+        (
+            "approval = { allowed_decisions = [\"aprove\"] }",
+            r#"8: unknown decision "aprove" in [tools.t.approval]; did you mean "approve"?"#,
+        ),
+        (
+            "approval = { allowed_decisions = [\"defer\"] }",
+            r#"8: "allowed_decisions" in [tools.t.approval] must have one of "approve", "reject", "edit" and "respond""#,
+        ),
+        ("approval = { levels = [] }", r#"8: "levels" in [tools.t.approval] must name at least one role"#),
+        ("approval = { levels = [\"a\", \"a\"] }", r#"8: "levels" in [tools.t.approval] has "a" twice"#),
+        (
+            "approval = { quorum = 2 }",
+            r#"8: "quorum" in [tools.t.approval] is 2, but the session's own user is one person; name other roles in "levels""#,
+        ),
+        ("approval = { quorum = 0 }", r#"8: "quorum" in [tools.t.approval] is 0; it must be 1 to 100"#),
+    ] {
+        let text = format!("{MINIMAL}[tools.t]\ncommand = [\"./tool\"]\n{added}\n");
+        assert_eq!(lines(&text), [format!("countersign.toml:{line}")], "{added}");
+    }
+    for (command, line) in [
+        ("[]", r#"7: "command" in [tools.t] must begin with a program"#),
+        (r#"["a", 1]"#, r#"7: "command" in [tools.t] must be a list of strings, not a whole number"#),
+        (r#"["a\u0000"]"#, r#"7: "command" in [tools.t] must not contain a NUL character"#),
+    ] {
+        let text = format!("{MINIMAL}[tools.t]\ncommand = {command}\n");
+        assert_eq!(lines(&text), [format!("countersign.toml:{line}")], "{command}");
+    }
+}
