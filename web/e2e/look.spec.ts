@@ -97,7 +97,8 @@ for (const [locale, approve, heading] of [
 test("hidden characters in arguments are shown", async ({ page, serve }) => {
   const { url } = await serve({ turns: [call('{"symbol":"VN\\u202eM","quantity":1,"note":"a\\u200bb"}'), { text: "Done." }] });
   const card = await openCard(page, url);
-  await expect(card.locator("dd").first()).toHaveText("VN⟨U+202E⟩M");
+  await expect(card.locator("dd").first()).toHaveText("a⟨U+200B⟩b");
+  await expect(card.locator("dd").last()).toHaveText("VN⟨U+202E⟩M");
   await expect(card.getByText("Contains hidden characters")).toBeVisible();
 });
 

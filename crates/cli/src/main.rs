@@ -1,1 +1,74 @@
-fn main() {}
+//! The command line of Countersign.
+
+mod check;
+mod completions;
+mod demo;
+mod serve;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// AI agents whose dangerous tool calls wait for a person.
+#[derive(Parser)]
+#[command(name = "countersign", version, about, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Serves the agents of a configuration file
+    Serve(serve::Serve),
+    /// Says what is wrong with a configuration file, or what is in it
+    Check(check::Check),
+    /// Serves a trading assistant that asks before it trades: no key, no network, a real order book
+    Demo(demo::Demo),
+    /// Prints completions for a shell
+    Completions(completions::Completions),
+    /// Prints the JSON Schema of the WebSocket's frames
+    Schema,
+    /// Prints the OpenAPI document of the HTTP interface
+    Openapi,
+    /// The tools of the demo
+    #[command(hide = true)]
+    DemoTool(demo::tool::DemoTool),
+}
+
+/// What a command came to: `Err` is one sentence, or several lines, for standard error.
+type Outcome = Result<(), String>;
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Serve(serve) => serve::run(serve),
+        Command::Check(check) => check::run(&check),
+        Command::Demo(demo) => demo::run(demo),
+        Command::Completions(completions) => completions::run(&completions),
+        Command::Schema => print(&countersign::core::wire::schema::wire_schema()),
+        Command::Openapi => print(&countersign_server::openapi()),
+        Command::DemoTool(tool) => demo::tool::run(&tool),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn print(value: &serde_json::Value) -> Outcome {
+    let text = serde_json::to_string_pretty(value).map_err(|e| e.to_string())?;
+    say(&text)
+}
+
+/// Writes a line to standard output. A reader who has gone away is no error.
+fn say(line: &str) -> Outcome {
+    use std::io::{ErrorKind, Write as _};
+    let mut out = std::io::stdout().lock();
+    match writeln!(out, "{line}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(format!("cannot write: {error}")),
+        _ => Ok(()),
+    }
+}

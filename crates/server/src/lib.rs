@@ -1,3 +1,33 @@
-//! The Countersign server.
+//! The Countersign server: a WebSocket protocol, its HTTP twin and the console's files over a [`Runtime`].
+//!
+//! [`Server`] is an axum router that can stand alone ([`Server::serve`]) or inside another application
+//! ([`Server::router`]). It keeps nothing of its own: sessions, decisions and events are the runtime's, and
+//! who asks comes from the connection, never from a message.
+//!
+//! ```no_run
+//! # async fn example(runtime: countersign::run::Runtime) -> std::io::Result<()> {
+//! use countersign_server::{Options, Server};
+//! let listener = tokio::net::TcpListener::bind("127.0.0.1:7410").await?;
+//! Server::new(runtime, Options::default()).serve(listener, std::future::pending()).await
+//! # }
+//! ```
+//!
+//! [`Runtime`]: countersign::run::Runtime
 
+mod auth;
 pub mod config;
+mod console;
+mod http;
+mod listener;
+mod metrics;
+mod options;
+mod origin;
+mod problem;
+mod server;
+mod ws;
+
+pub use auth::Token;
+pub use http::openapi::openapi;
+pub use options::{HEARTBEAT_SECONDS, Options};
+pub use problem::Problem;
+pub use server::Server;

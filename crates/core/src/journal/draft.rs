@@ -361,7 +361,8 @@ impl Draft {
         if self.state.status == Status::AwaitingInput && !self.must_wait() {
             self.push(Record::Status { pending: Vec::new(), awaiting: false });
         }
-        for call in self.state.calls.clone() {
+        let settled = |call: &&Call| matches!(call.phase, Phase::Settled(..));
+        for call in self.state.calls.iter().filter(settled).cloned().collect::<Vec<_>>() {
             if let Phase::Settled(status, text) = &call.phase {
                 let record = finished(&call, *status, text);
                 self.push(record);
@@ -414,16 +415,11 @@ impl Draft {
     /// Asks about what must be asked now: lost calls one by one, gated calls by role once nothing of the
     /// answer can run without them (SPEC G2, W4).
     fn ask(&mut self, catalog: &dyn Catalog) {
-        for call in self.state.calls.clone() {
-            if call.phase == Phase::Lost {
-                let ask = Ask {
-                    timeout: 0,
-                    allowed: DecisionType::IN_DOUBT.to_vec(),
-                    ..call.ask.clone().unwrap_or_default()
-                };
-                let action = self.action(&call, ask, catalog);
-                self.interrupt(Kind::InDoubt, action.into_iter().collect(), None);
-            }
+        for call in self.state.calls.iter().filter(|call| call.phase == Phase::Lost).cloned().collect::<Vec<_>>() {
+            let ask =
+                Ask { timeout: 0, allowed: DecisionType::IN_DOUBT.to_vec(), ..call.ask.clone().unwrap_or_default() };
+            let action = self.action(&call, ask, catalog);
+            self.interrupt(Kind::InDoubt, action.into_iter().collect(), None);
         }
         if self.state.calls.iter().any(|c| matches!(c.phase, Phase::Permitted | Phase::Started(_) | Phase::Proposed)) {
             return;

@@ -11,7 +11,7 @@ use countersign_core::{
         draft::{Draft, Transition},
         graph,
         record::{Block, ModelResponded},
-        state::State,
+        state::{Phase, State},
     },
     limits,
     refusal::{Code, Refusal},
@@ -97,8 +97,9 @@ impl Inner {
         }
         let mut guard = live.lock().await;
         let state = self.load(&live, &mut guard).await?;
+        let answer = guard.answer_at(state.answer_pos);
         drop(guard);
-        self.outcome(&state).await
+        self.outcome(&state, answer).await
     }
 
     async fn drive(self: Arc<Self>, live: &LiveRef) {
@@ -127,7 +128,8 @@ impl Inner {
                 if !recovered {
                     // Nothing of this session runs anywhere now, so what was started has an unknown outcome.
                     let mut permits = Vec::new();
-                    if let Some(transition) = Draft::new(&state, now()).recover(&self.agents) {
+                    let begun = state.calls.iter().any(|call| matches!(call.phase, Phase::Started(_)));
+                    if begun && let Some(transition) = Draft::new(&state, now()).recover(&self.agents) {
                         permits = self.transact(live, &mut guard, Durability::Synced, |_| Ok(transition)).await?;
                     }
                     recovered = true;

@@ -57,6 +57,8 @@ pub(super) struct LiveState {
     followers: Option<broadcast::Sender<Batch>>,
     /// The block that the model is writing, as followers see it.
     writing: Option<Block>,
+    /// The latest answer, if it was given while this was in memory.
+    answer: Option<Arc<Entry>>,
 }
 
 /// A use of a live session. The last one to go lets the session be forgotten.
@@ -171,6 +173,10 @@ impl Inner {
             return Err(store_refusal(error));
         }
         let committed = transition.commit();
+        let answers = |entry: &&Arc<Entry>| matches!(entry.record, Record::ModelResponded(_));
+        if let Some(answer) = committed.entries.iter().rev().find(answers) {
+            guard.answer = Some(answer.clone());
+        }
         guard.publish(&live.session_id, &committed.entries);
         if snapshot {
             guard.snapshot = committed.state.pos;
@@ -235,6 +241,11 @@ impl LiveState {
     /// The block being written, for a turn that is stopped now.
     pub(super) fn partial(&self) -> Option<Block> {
         self.writing.clone()
+    }
+
+    /// The entry at `pos`, if it is the latest answer and still in memory.
+    pub(super) fn answer_at(&self, pos: u64) -> Option<Arc<Entry>> {
+        self.answer.clone().filter(|entry| entry.pos == pos)
     }
 
     /// The state, which the caller has loaded.

@@ -426,9 +426,10 @@ impl Runtime {
         live.idle().await;
         let mut guard = live.lock().await;
         let state = self.inner.load(&live, &mut guard).await?;
+        let answer = guard.answer_at(state.answer_pos);
         drop(guard);
         visible(by, &state)?;
-        self.inner.outcome(&state).await
+        self.inner.outcome(&state, answer).await
     }
 
     /// Follows a session: its events after `after` (0: from the start; `None`: from now on), then live.

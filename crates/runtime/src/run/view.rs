@@ -389,11 +389,16 @@ impl Inner {
     }
 
     /// Where the session stands, with the text of its latest answer.
-    pub(crate) async fn outcome(&self, state: &State) -> Result<Outcome, Refusal> {
+    ///
+    /// `answer` is the entry of the latest answer, if the caller has it at hand.
+    pub(crate) async fn outcome(&self, state: &State, answer: Option<Arc<Entry>>) -> Result<Outcome, Refusal> {
         let (mut text, mut error) = (String::new(), None);
         if state.answer_pos > 0 && state.turn_calls > 0 {
             // Blocks that were shown early stand right before their answer; there are rarely any.
-            let entry = self.entry(&state.session_id, state.answer_pos).await?;
+            let entry = match answer {
+                Some(entry) => Some(entry),
+                None => self.entry(&state.session_id, state.answer_pos).await?,
+            };
             if let Some(Record::ModelResponded(answer)) = entry.as_deref().map(|entry| &entry.record) {
                 let shown = u64::from(answer.shown);
                 if shown > 0 {

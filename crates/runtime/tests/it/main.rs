@@ -9,6 +9,7 @@ mod models_openai_errors;
 mod runs;
 mod store_conformance;
 mod store_differential;
+mod store_lists;
 mod store_sqlite;
 mod store_support;
 mod support;

@@ -16,7 +16,7 @@ use countersign::{
         },
         refusal::Refusal,
     },
-    store::{Append, Durability, Store, StoreError},
+    store::{Append, Durability, InterruptionFilter, Page, SessionFilter, Store, StoreError},
 };
 
 /// Agents `a` and `b`, and any tool.
@@ -210,4 +210,44 @@ pub(crate) async fn load(store: &dyn Store, id: &str) -> Option<State> {
 /// Entries as texts, for comparing.
 pub(crate) fn texts(entries: &[Arc<Entry>]) -> Vec<(u64, String)> {
     entries.iter().map(|e| (e.pos, serde_json::to_string(e).expect("entry"))).collect()
+}
+
+/// Instantiates each test once for each store.
+macro_rules! conformance {
+    ($($name:ident),* $(,)?) => {
+        mod memory {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                super::$name(std::sync::Arc::new(countersign::store::memory::MemoryStore::new())).await;
+            })*
+        }
+        mod sqlite {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                let dir = tempfile::tempdir().expect("directory");
+                let path = dir.path().join("s.db");
+                let store = countersign::store::sqlite::SqliteStore::open(path, &Default::default()).expect("open");
+                super::$name(std::sync::Arc::new(store)).await;
+            })*
+        }
+    };
+}
+pub(crate) use conformance;
+
+/// The store under test.
+pub(crate) type Tested = Arc<dyn Store>;
+
+pub(crate) fn page(cursor: Option<&str>, limit: usize) -> Page {
+    Page { cursor: cursor.map(str::to_owned), limit }
+}
+
+pub(crate) async fn keys(store: &Tested, filter: InterruptionFilter) -> Vec<String> {
+    let page = store.interruptions(filter, page(None, 1000)).await.expect("list");
+    assert_eq!(page.next, None);
+    page.rows.iter().map(|row| format!("{}_{}", row.session_id, row.n)).collect()
+}
+
+pub(crate) async fn ids(store: &Tested, filter: SessionFilter) -> Vec<String> {
+    let page = store.sessions(filter, page(None, 1000)).await.expect("list");
+    page.rows.iter().map(|row| row.session_id.to_string()).collect()
 }

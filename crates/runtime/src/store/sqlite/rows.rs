@@ -118,5 +118,7 @@ pub(super) fn due(conn: &Connection, now: Millis, limit: usize) -> Result<Vec<Du
 
 /// See [`super::super::Store::running`].
 pub(super) fn running(conn: &Connection) -> Result<Vec<Arc<str>>, StoreError> {
-    all(conn, "SELECT id FROM sessions WHERE status = 'running' ORDER BY id", [], |r| r.get(0))
+    all(conn, "SELECT id FROM sessions INDEXED BY sessions_running WHERE status = 'running' ORDER BY id", [], |r| {
+        r.get(0)
+    })
 }

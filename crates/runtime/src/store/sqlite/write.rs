@@ -78,14 +78,14 @@ pub(super) fn stopped() -> StoreError {
     StoreError::Failed("the store has stopped".to_owned())
 }
 
-fn write(mut conn: Connection, waiting: &mpsc::Receiver<Job>) {
+fn write(conn: Connection, waiting: &mpsc::Receiver<Job>) {
     let mut synced = true;
     let mut group = Vec::new();
     let mut groups = 0_u32;
     while let Ok(first) = waiting.recv() {
         group.push(first);
         group.extend(waiting.try_iter().take(GROUP - 1));
-        let answers = commit(&mut conn, &group, &mut synced);
+        let answers = commit(&conn, &group, &mut synced);
         for (job, answer) in group.drain(..).zip(answers) {
             // Who does not wait any more does not need the answer.
             let _ = job.answer.send(answer);
@@ -107,39 +107,48 @@ fn write(mut conn: Connection, waiting: &mpsc::Receiver<Job>) {
     }
 }
 
-/// One transaction for a group. Its answers, in order.
-fn commit(conn: &mut Connection, group: &[Job], synced: &mut bool) -> Vec<Result<bool, StoreError>> {
-    let done = transaction(conn, group, synced);
-    done.unwrap_or_else(|e| {
-        if !conn.is_autocommit()
-            && let Err(e) = conn.execute_batch("ROLLBACK")
-        {
-            tracing::error!("a failed commit of the SQLite store could not be rolled back: {e}");
-        }
-        group.iter().map(|_| Err(e.clone())).collect()
-    })
+/// Commits a group. Its answers, in order.
+fn commit(conn: &Connection, group: &[Job], synced: &mut bool) -> Vec<Result<bool, StoreError>> {
+    let (committing, e) = match transaction(conn, group, synced) {
+        Ok(answers) => return answers,
+        Err(Broken { committing, error }) => (committing, error),
+    };
+    if !conn.is_autocommit()
+        && let Err(e) = run(conn, "ROLLBACK", [])
+    {
+        tracing::error!("a failed commit of the SQLite store could not be rolled back: {e}");
+    }
+    if committing || group.len() == 1 {
+        return group.iter().map(|_| Err(e.clone())).collect();
+    }
+    // One that does not fit must not keep out those that do.
+    group.iter().flat_map(|job| commit(conn, std::slice::from_ref(job), synced)).collect()
 }
 
-fn transaction(
-    conn: &Connection,
-    group: &[Job],
-    synced: &mut bool,
-) -> Result<Vec<Result<bool, StoreError>>, StoreError> {
+/// Why a transaction is not there.
+struct Broken {
+    committing: bool,
+    error: StoreError,
+}
+
+fn transaction(conn: &Connection, group: &[Job], synced: &mut bool) -> Result<Vec<Result<bool, StoreError>>, Broken> {
+    let before = |error| Broken { committing: false, error };
     let sync = group.iter().any(|job| !matches!(&job.op, Op::Append(w) if w.durability == Durability::Buffered));
     if sync != *synced {
         // NORMAL writes to the log without waiting for the disk; the next FULL commit syncs the whole log.
-        conn.pragma_update(None, "synchronous", if sync { "FULL" } else { "NORMAL" }).map_err(|e| error(&e))?;
+        let set = conn.pragma_update(None, "synchronous", if sync { "FULL" } else { "NORMAL" });
+        set.map_err(|e| before(error(&e)))?;
         *synced = sync;
     }
-    run(conn, "BEGIN IMMEDIATE", [])?;
+    run(conn, "BEGIN IMMEDIATE", []).map_err(before)?;
     let mut answers = Vec::with_capacity(group.len());
     for job in group {
-        answers.push(member(conn, &job.op)?);
+        answers.push(member(conn, &job.op).map_err(before)?);
     }
     if answers.iter().all(Result::is_err) {
-        run(conn, "ROLLBACK", [])?;
+        run(conn, "ROLLBACK", []).map_err(before)?;
     } else {
-        run(conn, "COMMIT", [])?;
+        run(conn, "COMMIT", []).map_err(|error| Broken { committing: true, error })?;
     }
     Ok(answers)
 }

@@ -1,0 +1,170 @@
+//! Whole approval cycles: message → pause → stored → loaded afresh → approve → tool → final answer.
+
+use std::{
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use countersign::{
+    agent::Agent,
+    core::approval::{decision::Decision, resolve::Principal},
+    model::scripted::Scripted,
+    run::{NewDecision, NewMessage, Runtime},
+    store::{
+        Store,
+        memory::MemoryStore,
+        sqlite::{SqliteOptions, SqliteStore},
+    },
+    tool::{Approval, function::tool},
+};
+use serde::Deserialize;
+
+use crate::{Result, Verdict, bare};
+
+/// Synced commits of one cycle: the message, the answer with its interruption, the decision, the start of
+/// the call, its result, the final answer.
+pub const COMMITS: usize = 6;
+/// Each figure is the median of this many rounds, ours and the floor in turn.
+const ROUNDS: usize = 5;
+
+#[derive(Deserialize, schemars::JsonSchema)]
+struct Order {
+    symbol: String,
+    quantity: u32,
+}
+
+/// A runtime whose agent proposes an order in each turn and then answers with `final_text`.
+pub fn runtime(store: Arc<dyn Store>, final_text: &str) -> Result<Runtime> {
+    let script = serde_json::json!({
+        "turns": [
+            { "tool_calls": [{ "name": "order", "args": { "symbol": "VNM", "quantity": 100 } }] },
+            { "text": final_text }
+        ],
+        "at_end": "repeat"
+    });
+    let model = Scripted::from_json(&script.to_string())?;
+    let order = tool("order", "Places an order.", |order: Order| async move {
+        Ok(format!("ordered {} {}", order.quantity, order.symbol))
+    })
+    .needs_approval(Approval::always());
+    Ok(Runtime::builder(store).agent(Agent::new("trader", "script", Arc::new(model)).tool(order)).build()?)
+}
+
+pub fn sqlite(path: &Path) -> Result<Arc<dyn Store>> {
+    Ok(Arc::new(SqliteStore::open(path, &SqliteOptions::default())?))
+}
+
+/// One cycle in a session; `n` is the number of its interruption.
+pub async fn cycle(runtime: &Runtime, session: &str, text: &Arc<str>, n: usize) -> Result<()> {
+    let me = Principal::trusted();
+    let paused = runtime.run(&me, NewMessage::text(session, text.clone())).await?;
+    if paused.pending.len() != 1 {
+        return Err(format!("the session did not pause: {paused:?}").into());
+    }
+    let decision = NewDecision {
+        approval_key: format!("{session}_{n}"),
+        decisions: vec![Decision::approve()],
+        ..NewDecision::default()
+    };
+    let done = runtime.decide_and_run(&me, decision).await?;
+    if !done.pending.is_empty() || done.text.is_empty() {
+        return Err(format!("the turn did not end: {done:?}").into());
+    }
+    Ok(())
+}
+
+fn executor() -> Result<tokio::runtime::Runtime> {
+    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
+}
+
+/// Cycles a second, one after the other, each in a session of its own.
+async fn stream(runtime: &Runtime, prefix: &str, cycles: usize) -> Result<f64> {
+    let text: Arc<str> = Arc::from("Buy 100 VNM");
+    let begin = Instant::now();
+    for i in 0..cycles {
+        cycle(runtime, &format!("{prefix}-{i}"), &text, 1).await?;
+    }
+    Ok(cycles as f64 / begin.elapsed().as_secs_f64())
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// (a) One stream on SQLite against the bare loop with as many synced commits: at least 0.6.
+pub fn single_stream() -> Result<Verdict> {
+    let dir = tempfile::tempdir()?;
+    let runtime = runtime(sqlite(&dir.path().join("ours.db"))?, "Ordered.")?;
+    let executor = executor()?;
+    executor.block_on(stream(&runtime, "warm", 50))?;
+    let (mut ours, mut floor) = (Vec::new(), Vec::new());
+    for round in 0..ROUNDS {
+        floor.push(bare::rate(Some(&dir.path().join(format!("bare{round}.db"))), COMMITS, 200)?);
+        ours.push(executor.block_on(stream(&runtime, &format!("r{round}"), 200))?);
+    }
+    let (ours, floor) = (median(ours), median(floor));
+    Ok(Verdict {
+        name: "cycle: SQLite, one stream / bare",
+        ratio: ours / floor,
+        at_least: Some(0.6),
+        at_most: None,
+        detail: format!("{ours:.0} against {floor:.0} cycles/s"),
+    })
+}
+
+/// (a) In memory: 40,000 where the bare loop of two commits in memory does 140,000.
+pub fn in_memory() -> Result<Verdict> {
+    let runtime = runtime(Arc::new(MemoryStore::new()), "Ordered.")?;
+    let executor = executor()?;
+    executor.block_on(stream(&runtime, "warm", 2_000))?;
+    let (mut ours, mut floor) = (Vec::new(), Vec::new());
+    for round in 0..ROUNDS {
+        floor.push(bare::rate(None, 2, 30_000)?);
+        ours.push(executor.block_on(stream(&runtime, &format!("r{round}"), 10_000))?);
+    }
+    let (ours, floor) = (median(ours), median(floor));
+    Ok(Verdict {
+        name: "cycle: memory / bare in memory",
+        ratio: ours / floor,
+        at_least: Some(40.0 / 140.0),
+        at_most: None,
+        detail: format!("{ours:.0} against {floor:.0} cycles/s"),
+    })
+}
+
+/// (b) 64 sessions at once on SQLite against the bare single stream: at least 2.5.
+pub fn many_sessions() -> Result<Verdict> {
+    const SESSIONS: usize = 64;
+    const EACH: usize = 40;
+    let dir = tempfile::tempdir()?;
+    let runtime = runtime(sqlite(&dir.path().join("ours.db"))?, "Ordered.")?;
+    let executor = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let (mut ours, mut floor) = (Vec::new(), Vec::new());
+    for round in 0..ROUNDS {
+        floor.push(bare::rate(Some(&dir.path().join(format!("bare{round}.db"))), COMMITS, 200)?);
+        let begin = Instant::now();
+        executor.block_on(async {
+            let mut tasks = tokio::task::JoinSet::new();
+            for session in 0..SESSIONS {
+                let runtime = runtime.clone();
+                tasks.spawn(async move { stream(&runtime, &format!("r{round}-{session}"), EACH).await });
+            }
+            while let Some(done) = tasks.join_next().await {
+                done??;
+            }
+            Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+        })?;
+        ours.push((SESSIONS * EACH) as f64 / begin.elapsed().as_secs_f64());
+    }
+    executor.shutdown_timeout(Duration::from_secs(1));
+    let (ours, floor) = (median(ours), median(floor));
+    Ok(Verdict {
+        name: "cycle: 64 sessions / bare stream",
+        ratio: ours / floor,
+        at_least: Some(2.5),
+        at_most: None,
+        detail: format!("{ours:.0} against {floor:.0} cycles/s"),
+    })
+}

@@ -1,0 +1,70 @@
+//! Benchmarks, each a ratio against something measured in the same run.
+//!
+//! `cargo run --release -p countersign-bench [--] [cycle|memory|many|growth|paused]…` runs the named ones,
+//! or all. What each number means is in `bench/README.md`.
+
+mod bare;
+mod cycle;
+mod growth;
+mod paused;
+
+use std::process::ExitCode;
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+/// A measured ratio and what it must be.
+struct Verdict {
+    name: &'static str,
+    ratio: f64,
+    at_least: Option<f64>,
+    at_most: Option<f64>,
+    detail: String,
+}
+
+impl Verdict {
+    fn holds(&self) -> bool {
+        self.at_least.is_none_or(|bound| self.ratio >= bound) && self.at_most.is_none_or(|bound| self.ratio <= bound)
+    }
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("the benchmark could not run: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<bool> {
+    let wanted: Vec<String> = std::env::args().skip(1).collect();
+    let want = |name: &str| wanted.is_empty() || wanted.iter().any(|w| w == name);
+    let mut verdicts = Vec::new();
+    if want("cycle") {
+        verdicts.push(cycle::single_stream()?);
+    }
+    if want("memory") {
+        verdicts.push(cycle::in_memory()?);
+    }
+    if want("many") {
+        verdicts.push(cycle::many_sessions()?);
+    }
+    if want("growth") {
+        verdicts.extend(growth::one_long_session()?);
+    }
+    if want("paused") {
+        verdicts.extend(paused::hundred_thousand()?);
+    }
+    for verdict in &verdicts {
+        let bound = match (verdict.at_least, verdict.at_most) {
+            (Some(bound), _) => format!("at least {bound}"),
+            (_, Some(bound)) => format!("at most {bound}"),
+            _ => String::new(),
+        };
+        let mark = if verdict.holds() { "ok  " } else { "MISS" };
+        println!("{mark} {:<34} {:>8.3}  ({bound})  {}", verdict.name, verdict.ratio, verdict.detail);
+    }
+    Ok(verdicts.iter().all(Verdict::holds))
+}

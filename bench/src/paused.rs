@@ -1,0 +1,81 @@
+//! (d) 100,000 paused sessions: memory of the process that serves them, and the time to resume one.
+
+use std::{sync::Arc, time::Instant};
+
+use countersign::{
+    core::approval::{decision::Decision, resolve::Principal},
+    run::{NewDecision, NewMessage},
+};
+
+use crate::{
+    Result, Verdict,
+    cycle::{runtime, sqlite},
+};
+
+const SESSIONS: usize = 100_000;
+const AT_ONCE: usize = 128;
+const RESUMED: usize = 200;
+
+/// Resident memory of this process, in MB.
+fn resident() -> Result<f64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).ok_or("no VmRSS")?;
+    let kilobytes: f64 = line.split_whitespace().nth(1).ok_or("no number")?.parse()?;
+    Ok(kilobytes / 1024.0)
+}
+
+pub fn hundred_thousand() -> Result<Vec<Verdict>> {
+    let dir = tempfile::tempdir()?;
+    let executor = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let runtime = runtime(sqlite(&dir.path().join("paused.db"))?, "Ordered.")?;
+    let begin = Instant::now();
+    executor.block_on(async {
+        runtime.start().await?;
+        let mut tasks = tokio::task::JoinSet::new();
+        for worker in 0..AT_ONCE {
+            let runtime = runtime.clone();
+            tasks.spawn(async move {
+                let text: Arc<str> = Arc::from("Buy 100 VNM");
+                for i in (worker..SESSIONS).step_by(AT_ONCE) {
+                    runtime.run(&Principal::trusted(), NewMessage::text(format!("s{i}"), text.clone())).await?;
+                }
+                Ok::<(), countersign::core::refusal::Refusal>(())
+            });
+        }
+        while let Some(done) = tasks.join_next().await {
+            done??;
+        }
+        Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    })?;
+    let created = SESSIONS as f64 / begin.elapsed().as_secs_f64();
+    let resident = resident()?;
+    let mut times = Vec::with_capacity(RESUMED);
+    for i in 0..RESUMED {
+        let approval_key = format!("s{}_1", i * (SESSIONS / RESUMED));
+        let decision = NewDecision { approval_key, decisions: vec![Decision::approve()], ..NewDecision::default() };
+        let begin = Instant::now();
+        let done = executor.block_on(runtime.decide_and_run(&Principal::trusted(), decision))?;
+        times.push(begin.elapsed().as_secs_f64() * 1e3);
+        if done.text.is_empty() {
+            return Err("a resumed session did not end its turn".into());
+        }
+    }
+    times.sort_by(f64::total_cmp);
+    let (half, most) = (times[RESUMED / 2], times[RESUMED * 99 / 100]);
+    Ok(vec![
+        Verdict {
+            name: "paused: MB resident, 100,000 wait",
+            ratio: resident,
+            at_least: None,
+            at_most: Some(200.0),
+            detail: format!("{created:.0} sessions/s to make them"),
+        },
+        Verdict {
+            name: "paused: ms to resume one",
+            ratio: half,
+            at_least: None,
+            at_most: Some(5.0),
+            detail: format!("99 of 100 within {most:.2} ms, stored afresh to final answer"),
+        },
+    ])
+}

@@ -1,0 +1,101 @@
+//! `countersign check --config FILE`
+
+use std::path::PathBuf;
+
+use clap::Args;
+use countersign_server::config::{Config, ConfigError, ConfigProvider, ConfigRequire, ConfigStore};
+use serde_json::{Value, json};
+
+use crate::{Outcome, say};
+
+/// Arguments of `check`.
+#[derive(Args)]
+pub(crate) struct Check {
+    /// The configuration file
+    #[arg(long, value_name = "FILE", default_value = "countersign.toml")]
+    config: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Checks the file.
+pub(crate) fn run(check: &Check) -> Outcome {
+    match (Config::load(&check.config), check.json) {
+        (Ok(config), false) => {
+            config.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+            say(&found(&config))
+        }
+        (Ok(config), true) => say(&found_json(&config).to_string()),
+        (Err(errors), false) => Err(lines(&errors)),
+        (Err(errors), true) => {
+            say(&json!({ "ok": false, "errors": errors.iter().map(error_json).collect::<Vec<_>>() }).to_string())?;
+            Err(lines(&errors))
+        }
+    }
+}
+
+/// All errors, a line each.
+pub(crate) fn lines(errors: &[ConfigError]) -> String {
+    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
+fn error_json(error: &ConfigError) -> Value {
+    json!({
+        "file": error.file,
+        "line": error.line,
+        "column": error.column,
+        "message": error.message,
+        "suggestion": error.suggestion,
+    })
+}
+
+fn found(config: &Config) -> String {
+    use std::fmt::Write as _;
+    let mut text = format!("ok: {} on {}", store(config), config.server.listen);
+    for agent in &config.agents {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "\nagent {} (model {})", agent.name, agent.model);
+        for name in &agent.tools {
+            let asks = match config.tools.iter().find(|tool| tool.name == *name).map(|tool| &tool.approval.require) {
+                Some(ConfigRequire::Always) => "a person decides",
+                Some(ConfigRequire::When(condition)) => &format!("a person decides if {condition}"),
+                Some(ConfigRequire::Never) | None => "runs by itself",
+            };
+            let _ = write!(text, "\n  tool {name}: {asks}");
+        }
+    }
+    let people = config.tokens.len();
+    let _ = match people {
+        0 => write!(text, "\nno [[auth.tokens]]: only this machine can reach it, and may do everything"),
+        _ => write!(text, "\n{people} {}", if people == 1 { "token" } else { "tokens" }),
+    };
+    text
+}
+
+fn found_json(config: &Config) -> Value {
+    let agent = |agent: &countersign_server::config::ConfigAgent| json!({ "name": agent.name, "model": agent.model, "tools": agent.tools });
+    let provider = |provider: &ConfigProvider| match provider {
+        ConfigProvider::Scripted { .. } => "scripted",
+        ConfigProvider::OpenAiChat { .. } => "openai-chat",
+    };
+    json!({
+        "ok": true,
+        "listen": config.server.listen,
+        "store": store(config),
+        "agents": config.agents.iter().map(agent).collect::<Vec<_>>(),
+        "models": config.models.iter()
+            .map(|model| json!({ "name": model.name, "provider": provider(&model.provider) }))
+            .collect::<Vec<_>>(),
+        "tools": config.tools.iter().map(|tool| &tool.name).collect::<Vec<_>>(),
+        "subjects": config.tokens.iter().map(|token| &token.subject).collect::<Vec<_>>(),
+        "warnings": config.warnings.iter().map(error_json).collect::<Vec<_>>(),
+    })
+}
+
+fn store(config: &Config) -> String {
+    match &config.store {
+        ConfigStore::Memory => "memory:".to_owned(),
+        ConfigStore::Sqlite(path) => format!("sqlite:{}", path.display()),
+    }
+}

@@ -1,0 +1,122 @@
+//! `countersign demo`: a trading assistant with a scripted model and a real order book on disk.
+
+pub(crate) mod tool;
+
+use std::{
+    fs,
+    io::ErrorKind,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
+
+use clap::{Args, ValueEnum};
+
+use crate::{
+    Outcome,
+    serve::{self, Serve},
+};
+
+/// Arguments of `demo`.
+#[derive(Args)]
+pub(crate) struct Demo {
+    /// The address, instead of 127.0.0.1:7410; port 0 takes a free one
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<SocketAddr>,
+    /// The folder of the demo; made, with its files, where they are missing
+    #[arg(long, value_name = "DIR", default_value = "countersign-demo")]
+    dir: PathBuf,
+    /// The language of the conversation; $LANG if absent
+    #[arg(long)]
+    locale: Option<Language>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Language {
+    En,
+    Vi,
+    Zh,
+}
+
+const CONFIG: &str = include_str!("countersign.toml");
+/// The places in [`CONFIG`] that are filled in.
+const LOCALE: &str = "locale = \"en\"";
+const PROGRAM: &str = "\"countersign\", \"demo-tool\"";
+
+/// Makes what is missing and serves it.
+pub(crate) fn run(demo: Demo) -> Outcome {
+    let language = demo.locale.unwrap_or_else(|| from_lang(std::env::var("LANG").ok().as_deref()));
+    let failed = |path: &Path, error: &std::io::Error| format!("{}: {error}", path.display());
+    fs::create_dir_all(&demo.dir).map_err(|error| failed(&demo.dir, &error))?;
+    let program = std::env::current_exe().map_err(|error| format!("this program's own path is not known: {error}"))?;
+    let config = demo.dir.join("countersign.toml");
+    for (path, text) in [
+        (config.clone(), config_text(language, &program.to_string_lossy())?),
+        (demo.dir.join("demo.json"), script(language).to_owned()),
+    ] {
+        match fs::File::create_new(&path) {
+            Ok(mut file) => {
+                use std::io::Write as _;
+                file.write_all(text.as_bytes()).map_err(|error| failed(&path, &error))?;
+            }
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(failed(&path, &error)),
+        }
+    }
+    serve::run(Serve { config, listen: demo.listen })
+}
+
+fn from_lang(lang: Option<&str>) -> Language {
+    match lang.unwrap_or_default().get(..2) {
+        Some("vi") => Language::Vi,
+        Some("zh") => Language::Zh,
+        _ => Language::En,
+    }
+}
+
+fn script(language: Language) -> &'static str {
+    match language {
+        Language::En => include_str!("demo.en.json"),
+        Language::Vi => include_str!("demo.vi.json"),
+        Language::Zh => include_str!("demo.zh.json"),
+    }
+}
+
+fn config_text(language: Language, program: &str) -> Result<String, String> {
+    let locale = match language {
+        Language::En => "en",
+        Language::Vi => "vi",
+        Language::Zh => "zh",
+    };
+    // JSON strings are TOML strings too.
+    let program = serde_json::to_string(program).map_err(|error| error.to_string())?;
+    Ok(CONFIG.replace(LOCALE, &format!("locale = \"{locale}\"")).replace(PROGRAM, &format!("{program}, \"demo-tool\"")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_places_that_are_filled_in_are_there() {
+        let text = config_text(Language::Vi, "/a \"b\"/countersign").expect("a text");
+        assert!(text.contains("locale = \"vi\""));
+        assert_eq!(text.matches(r#"["/a \"b\"/countersign", "demo-tool","#).count(), 2);
+        toml::from_str::<toml::Table>(&text).expect("TOML");
+    }
+
+    #[test]
+    fn the_language_comes_from_the_environment() {
+        assert_eq!(from_lang(Some("vi_VN.UTF-8")), Language::Vi);
+        assert_eq!(from_lang(Some("zh_CN.UTF-8")), Language::Zh);
+        assert_eq!(from_lang(Some("C")), Language::En);
+        assert_eq!(from_lang(None), Language::En);
+    }
+
+    #[test]
+    fn the_example_in_the_repository_is_the_demo() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/demo");
+        let read = |name: &str| fs::read_to_string(format!("{folder}/{name}")).unwrap_or_default();
+        assert_eq!(read("countersign.toml"), CONFIG);
+        assert_eq!(read("demo.json"), script(Language::En));
+    }
+}

@@ -1,0 +1,178 @@
+//! `countersign serve --config FILE`
+
+use std::{io::IsTerminal as _, net::SocketAddr, path::PathBuf, sync::Arc};
+
+use clap::Args;
+use countersign::{
+    agent::Agent,
+    model::{
+        ApiKey, Model,
+        openai_chat::{OpenAiChat, OpenAiChatConfig},
+        scripted::Scripted,
+    },
+    run::Runtime,
+    store::{
+        Store,
+        memory::MemoryStore,
+        sqlite::{SqliteOptions, SqliteStore},
+    },
+};
+use countersign_server::{
+    Options, Server, Token,
+    config::{Config, ConfigModel, ConfigProvider, ConfigStore, ConfigToken, tool_entries},
+};
+use tokio::{
+    net::TcpListener,
+    signal::unix::{Signal, SignalKind, signal},
+};
+
+use crate::{Outcome, check::lines, say};
+
+/// Arguments of `serve`.
+#[derive(Args)]
+pub(crate) struct Serve {
+    /// The configuration file
+    #[arg(long, value_name = "FILE", default_value = "countersign.toml")]
+    pub(crate) config: PathBuf,
+    /// The address, instead of the file's; port 0 takes a free one
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) listen: Option<SocketAddr>,
+}
+
+/// Serves until a signal ends it.
+pub(crate) fn run(serve: Serve) -> Outcome {
+    log();
+    let config = Config::load(&serve.config).map_err(|errors| lines(&errors))?;
+    config.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| format!("the server cannot start: {error}"))?;
+    runtime.block_on(serve_until_told(config, serve.listen))
+}
+
+fn log() {
+    use tracing_subscriber::EnvFilter;
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(std::io::stderr)
+        .init();
+}
+
+async fn serve_until_told(config: Config, listen: Option<SocketAddr>) -> Outcome {
+    // Taken first, so that a signal is never lost.
+    let signals = Signals::new().map_err(|error| format!("signals cannot be taken: {error}"))?;
+    let listen = listen.unwrap_or(config.server.listen);
+    if config.tokens.is_empty() && !listen.ip().is_loopback() {
+        return Err(format!(
+            "{listen} can be reached by other machines: declare who may connect with [[auth.tokens]], or listen on 127.0.0.1"
+        ));
+    }
+    let options = Options {
+        tokens: config.tokens.iter().map(token).collect::<Result<_, _>>()?,
+        allowed_origins: config.server.allowed_origins.clone(),
+        host: Some(listen.to_string()),
+        ..Options::default()
+    };
+    // The address first: a store that is not used is not opened.
+    let listener = TcpListener::bind(listen).await.map_err(|error| format!("cannot listen on {listen}: {error}"))?;
+    let address = listener.local_addr().map_err(|error| error.to_string())?;
+    let runtime = assemble(&config).await?;
+    runtime.start().await.map_err(|refusal| format!("the store cannot be read: {refusal}"))?;
+    say(&format!("listening on http://{address}"))?;
+    if config.tokens.is_empty() {
+        tracing::warn!("without [auth] only this machine can reach the server, and everybody on it may do everything");
+    }
+    let served = Server::new(runtime, options).serve(listener, signals.first()).await;
+    served.map_err(|error| format!("the server failed: {error}"))
+}
+
+/// The runtime that a configuration declares.
+async fn assemble(config: &Config) -> Result<Runtime, String> {
+    let tools = tool_entries(config)?;
+    let models: Vec<(&str, Arc<dyn Model>)> = config
+        .models
+        .iter()
+        .map(|declared| Ok((declared.name.as_str(), model(declared)?)))
+        .collect::<Result<_, String>>()?;
+    let mut builder = Runtime::builder(store(config.store.clone()).await?).locale(config.locale);
+    for declared in &config.agents {
+        let model = models.iter().find(|(name, _)| *name == declared.model).map(|(_, model)| model.clone());
+        let model = model.ok_or_else(|| format!("there is no model {:?}", declared.model))?;
+        let mut agent = Agent::new(declared.name.as_str(), declared.model.as_str(), model)
+            .instructions(declared.instructions.as_str())
+            .max_turns(declared.max_turns);
+        if let Some(description) = &declared.description {
+            agent = agent.description(description.as_str());
+        }
+        for name in &declared.tools {
+            agent = agent.tool(tools.get(name).ok_or_else(|| format!("there is no tool {name:?}"))?.clone());
+        }
+        builder = builder.agent(agent);
+    }
+    builder.build().map_err(|error| error.to_string())
+}
+
+fn model(declared: &ConfigModel) -> Result<Arc<dyn Model>, String> {
+    let name = &declared.name;
+    Ok(match &declared.provider {
+        ConfigProvider::Scripted { path, script } => Arc::new(
+            Scripted::from_json(script).map_err(|error| format!("model {name:?}: {}: {error}", path.display()))?,
+        ),
+        ConfigProvider::OpenAiChat { model, base_url, api_key_env } => {
+            let mut config = OpenAiChatConfig::new(model.as_str());
+            config.base_url.clone_from(base_url);
+            config.api_key = api_key_env.as_deref().map(|env| secret(env).map(|key| ApiKey::new(&key))).transpose()?;
+            Arc::new(OpenAiChat::new(config).map_err(|error| format!("model {name:?}: {error}"))?)
+        }
+    })
+}
+
+async fn store(declared: ConfigStore) -> Result<Arc<dyn Store>, String> {
+    match declared {
+        ConfigStore::Memory => Ok(Arc::new(MemoryStore::new())),
+        ConfigStore::Sqlite(path) => {
+            let opened = tokio::task::spawn_blocking(move || SqliteStore::open(path, &SqliteOptions::default())).await;
+            let store = opened.map_err(|error| format!("the store cannot be opened: {error}"))?;
+            Ok(Arc::new(store.map_err(|error| error.to_string())?))
+        }
+    }
+}
+
+fn token(declared: &ConfigToken) -> Result<Token, String> {
+    Ok(Token::new(declared.subject.as_str(), declared.roles.clone(), &secret(&declared.token_env)?))
+}
+
+fn secret(env: &str) -> Result<String, String> {
+    std::env::var(env).map_err(|_| format!("the environment variable {env} is not set"))
+}
+
+/// SIGTERM and SIGINT: the first ends the server in order, the second at once.
+struct Signals {
+    term: Signal,
+    int: Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Signals> {
+        Ok(Signals { term: signal(SignalKind::terminate())?, int: signal(SignalKind::interrupt())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.term.recv() => {}
+            _ = self.int.recv() => {}
+        }
+    }
+
+    async fn first(mut self) {
+        self.next().await;
+        tracing::info!("stopping; running tools get ten seconds, a second signal stops at once");
+        tokio::spawn(async move {
+            self.next().await;
+            std::process::exit(130);
+        });
+    }
+}

@@ -1,0 +1,16 @@
+//! The real binary, on a free port, with real clients: every line of SPEC W, and what belongs to it.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod bad_input;
+mod commands;
+mod decisions;
+mod demo;
+mod golden;
+mod http;
+mod pending;
+mod reconnect;
+mod restart;
+mod security;
+mod support;
+mod timeouts;
+mod wire;

@@ -1,0 +1,337 @@
+//! A server of one's own for each test.
+
+pub(crate) mod fold;
+pub(crate) mod http;
+pub(crate) mod ws;
+
+use std::{
+    fs,
+    io::Read as _,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+
+pub(crate) use self::{http::Response, ws::Ws};
+
+/// The longest any single thing may take. Machines that run tests are slow at times.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
+
+pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_countersign");
+
+/// Where a test's sessions are kept.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Store {
+    Memory,
+    Sqlite,
+}
+
+/// Makes one test for each store of a body.
+#[macro_export]
+macro_rules! on_both_stores {
+    ($(async fn $name:ident($store:ident) $body:block)*) => {
+        $(mod $name {
+            #[allow(unused_imports)]
+            use super::*;
+
+            async fn body($store: $crate::support::Store) $body
+
+            #[tokio::test]
+            async fn memory() {
+                body($crate::support::Store::Memory).await;
+            }
+
+            #[tokio::test]
+            async fn sqlite() {
+                body($crate::support::Store::Sqlite).await;
+            }
+        })*
+    };
+}
+
+/// What a test's server is made of.
+pub(crate) struct Setup {
+    store: Store,
+    script: String,
+    /// Extra lines of the execute_trade tool.
+    trade: String,
+    /// Whole sections.
+    more: String,
+    tools: Vec<&'static str>,
+    max_turns: u32,
+    locale: &'static str,
+    server: String,
+    env: Vec<(String, String)>,
+}
+
+/// The call of source 000.
+pub(crate) fn trade(quantity: u64) -> Value {
+    json!({ "name": "execute_trade", "args": { "symbol": "VNM", "quantity": quantity, "side": "buy", "price": 82000 } })
+}
+
+impl Setup {
+    /// An agent that says what the script says, with the tools `execute_trade` (asks) and `note` (does not).
+    /// Both write their arguments to `calls.log`, a line each, and give them back.
+    pub(crate) fn new(store: Store, script: &Value) -> Setup {
+        Setup {
+            store,
+            script: script.to_string(),
+            trade: "approval = { require = true, timeout = 300 }".to_owned(),
+            more: String::new(),
+            tools: vec!["execute_trade", "note"],
+            max_turns: 20,
+            locale: "en",
+            server: String::new(),
+            env: Vec::new(),
+        }
+    }
+
+    /// One trade of 100 that waits, and then a last word.
+    pub(crate) fn one_trade(store: Store) -> Setup {
+        Setup::new(
+            store,
+            &json!({ "turns": [
+                { "thinking": "hm", "text": "I will trade.", "tool_calls": [trade(100)] },
+                { "text": "Result: {{ last_tool_result }}" },
+            ], "at_end": "repeat" }),
+        )
+    }
+
+    pub(crate) fn script_text(mut self, text: &str) -> Setup {
+        text.clone_into(&mut self.script);
+        self
+    }
+
+    pub(crate) fn trade(mut self, lines: &str) -> Setup {
+        lines.clone_into(&mut self.trade);
+        self
+    }
+
+    pub(crate) fn tool(mut self, name: &'static str, section: &str) -> Setup {
+        self.tools.push(name);
+        self.more.push_str(&format!("\n[tools.{name}]\n{section}\n"));
+        self
+    }
+
+    pub(crate) fn locale(mut self, locale: &'static str) -> Setup {
+        self.locale = locale;
+        self
+    }
+
+    pub(crate) fn max_turns(mut self, calls: u32) -> Setup {
+        self.max_turns = calls;
+        self
+    }
+
+    pub(crate) fn server(mut self, lines: &str) -> Setup {
+        lines.clone_into(&mut self.server);
+        self
+    }
+
+    /// A person with a token, which is `{subject}-secret`.
+    pub(crate) fn person(mut self, subject: &str, roles: &[&str]) -> Setup {
+        let env = format!("TEST_TOKEN_{}", subject.to_uppercase());
+        self.more.push_str(&format!(
+            "\n[[auth.tokens]]\nsubject = \"{subject}\"\nroles = {roles:?}\ntoken_env = \"{env}\"\n"
+        ));
+        self.env.push((env, format!("{subject}-secret")));
+        self
+    }
+
+    fn config(&self) -> String {
+        let store = match self.store {
+            Store::Memory => "memory:",
+            Store::Sqlite => "sqlite:test.db",
+        };
+        let Setup { trade, more, tools, max_turns, locale, server, .. } = self;
+        format!(
+            r#"locale = "{locale}"
+[server]
+listen = "127.0.0.1:0"
+{server}
+[store]
+url = "{store}"
+[models.script]
+provider = "scripted"
+script = "script.json"
+[agents.trader]
+model = "script"
+tools = {tools:?}
+max_turns = {max_turns}
+[tools.execute_trade]
+description = "Place an order."
+command = ["sh", "-c", "tee -a calls.log; echo >> calls.log"]
+{trade}
+[tools.execute_trade.parameters]
+type = "object"
+required = ["symbol", "quantity"]
+[tools.execute_trade.parameters.properties]
+symbol = {{ type = "string" }}
+quantity = {{ type = "integer", minimum = 1 }}
+side = {{ type = "string" }}
+price = {{ type = "number" }}
+[tools.note]
+description = "Writes something down."
+command = ["sh", "-c", "tee -a calls.log; echo >> calls.log"]
+parameters = {{ type = "object" }}
+{more}
+"#
+        )
+    }
+
+    pub(crate) async fn start(self) -> Server {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("countersign.toml"), self.config()).unwrap();
+        fs::write(dir.path().join("script.json"), &self.script).unwrap();
+        let (child, address) = spawn(dir.path(), &self.env).await;
+        Server { child, address, dir, env: self.env }
+    }
+}
+
+/// A running server. Killed when it goes.
+pub(crate) struct Server {
+    child: Child,
+    pub(crate) address: SocketAddr,
+    dir: TempDir,
+    env: Vec<(String, String)>,
+}
+
+async fn spawn(dir: &Path, env: &[(String, String)]) -> (Child, SocketAddr) {
+    let mut command = tokio::process::Command::new(BINARY);
+    command
+        .args(["serve", "--config", "countersign.toml"])
+        .current_dir(dir)
+        .env("RUST_LOG", "warn")
+        .envs(env.iter().map(|(name, value)| (name, value)))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::inherit());
+    let mut child = command.into_std().spawn().unwrap();
+    let stdout = tokio::process::ChildStdout::from_std(child.stdout.take().unwrap()).unwrap();
+    let mut lines = BufReader::new(stdout).lines();
+    let line = tokio::time::timeout(DEADLINE, lines.next_line()).await.expect("the server is ready in time");
+    let Some(line) = line.unwrap() else { panic!("the server ended: {:?}", child.wait()) };
+    let address = line.strip_prefix("listening on http://").expect(&line).parse().unwrap();
+    (child, address)
+}
+
+impl Server {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// What the tools were called with, in order.
+    pub(crate) fn calls(&self) -> Vec<String> {
+        let text = fs::read_to_string(self.path("calls.log")).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    pub(crate) async fn ws(&self) -> Ws {
+        Ws::connect(self.address, &[]).await
+    }
+
+    pub(crate) async fn ws_as(&self, subject: &str) -> Ws {
+        Ws::connect(self.address, &[("authorization", &format!("Bearer {subject}-secret"))]).await
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Response {
+        http::request(self.address, "GET", path, &[], None).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Response {
+        http::request(self.address, "POST", path, &[], Some(&body.to_string())).await
+    }
+
+    /// A request of a person.
+    pub(crate) async fn ask_as(&self, subject: &str, method: &str, path: &str, body: Option<&Value>) -> Response {
+        let token = format!("Bearer {subject}-secret");
+        let body = body.map(Value::to_string);
+        http::request(self.address, method, path, &[("authorization", &token)], body.as_deref()).await
+    }
+
+    /// Waits until a session has this status.
+    pub(crate) async fn until_status(&self, session_id: &str, status: &str) -> Value {
+        let deadline = Instant::now() + DEADLINE;
+        loop {
+            let session = self.get(&format!("/v1/sessions/{session_id}")).await.json();
+            if session["status"] == status {
+                return session;
+            }
+            assert!(Instant::now() < deadline, "{session_id} is {session}, not {status}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// As a power cut would.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    pub(crate) async fn start_again(&mut self) {
+        (self.child, self.address) = spawn(self.dir.path(), &self.env).await;
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Waits for the end of the process.
+    pub(crate) async fn ended(&mut self) -> ExitStatus {
+        let deadline = Instant::now() + DEADLINE;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(Instant::now() < deadline, "the server does not end");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What a command that ends by itself says.
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// Runs the binary until it ends.
+pub(crate) fn run(dir: &Path, arguments: &[&str], input: &str, env: &[(&str, &str)]) -> Ended {
+    use std::io::Write as _;
+    let mut child = Command::new(BINARY)
+        .args(arguments)
+        .current_dir(dir)
+        .envs(env.iter().copied())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    let deadline = Instant::now() + DEADLINE;
+    while child.try_wait().unwrap().is_none() {
+        if Instant::now() > deadline {
+            child.kill().unwrap();
+            panic!("{arguments:?} does not end");
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let (mut stdout, mut stderr) = (String::new(), String::new());
+    child.stdout.take().unwrap().read_to_string(&mut stdout).unwrap();
+    child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+    Ended { code: child.wait().unwrap().code(), stdout, stderr }
+}

@@ -1,0 +1,139 @@
+//! A WebSocket client.
+
+use std::net::SocketAddr;
+
+use futures::{SinkExt as _, StreamExt as _};
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio_tungstenite::{
+    WebSocketStream,
+    tungstenite::{
+        Error, Message,
+        client::IntoClientRequest as _,
+        http::{HeaderName, HeaderValue},
+    },
+};
+
+use super::DEADLINE;
+
+pub(crate) struct Ws(pub(crate) WebSocketStream<TcpStream>);
+
+/// What an upgrade came to.
+pub(crate) async fn upgrade(
+    address: SocketAddr,
+    headers: &[(&str, &str)],
+) -> Result<(Ws, Option<String>), (u16, Value)> {
+    let mut request = format!("ws://{address}/v1/ws").into_client_request().unwrap();
+    for (name, value) in headers {
+        let name: HeaderName = name.parse().unwrap();
+        request.headers_mut().insert(name, HeaderValue::from_str(value).unwrap());
+    }
+    let stream = TcpStream::connect(address).await.unwrap();
+    match tokio::time::timeout(DEADLINE, tokio_tungstenite::client_async(request, stream)).await.unwrap() {
+        Ok((stream, response)) => {
+            let chosen = response.headers().get("sec-websocket-protocol").map(|v| v.to_str().unwrap().to_owned());
+            Ok((Ws(stream), chosen))
+        }
+        Err(Error::Http(response)) => {
+            let body = response.body().clone().unwrap_or_default();
+            Err((response.status().as_u16(), serde_json::from_slice(&body).unwrap_or_default()))
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+impl Ws {
+    /// A connection that has been greeted.
+    pub(crate) async fn connect(address: SocketAddr, headers: &[(&str, &str)]) -> Ws {
+        let mut all = vec![("sec-websocket-protocol", "countersign.v1")];
+        all.extend(headers);
+        let (mut ws, _) = upgrade(address, &all).await.expect("an upgrade");
+        let hello = ws.next().await;
+        assert_eq!((&hello["type"], &hello["protocol"]), (&json!("hello"), &json!("countersign.v1")), "{hello}");
+        ws
+    }
+
+    pub(crate) async fn send(&mut self, frame: &Value) {
+        self.send_text(&frame.to_string()).await;
+    }
+
+    pub(crate) async fn send_text(&mut self, frame: &str) {
+        self.0.send(Message::text(frame)).await.unwrap();
+    }
+
+    /// The next frame.
+    #[track_caller]
+    pub(crate) fn next(&mut self) -> impl Future<Output = Value> + '_ {
+        let place = std::panic::Location::caller();
+        async move {
+            match self.frame().await {
+                Message::Text(text) => serde_json::from_str(&text).unwrap(),
+                other => panic!("{place}: {other:?} instead of a frame"),
+            }
+        }
+    }
+
+    /// The next message that is no ping.
+    pub(crate) async fn frame(&mut self) -> Message {
+        loop {
+            let next = tokio::time::timeout(DEADLINE, self.0.next()).await.expect("a frame comes in time");
+            match next.expect("the connection is open").expect("a message") {
+                Message::Ping(_) | Message::Pong(_) => {}
+                message => return message,
+            }
+        }
+    }
+
+    /// The frames up to the first that `end` accepts, with it.
+    pub(crate) async fn until(&mut self, end: impl Fn(&Value) -> bool) -> Vec<Value> {
+        let mut frames = Vec::new();
+        loop {
+            frames.push(self.next().await);
+            if end(frames.last().unwrap()) {
+                return frames;
+            }
+        }
+    }
+
+    pub(crate) async fn until_type(&mut self, kind: &str) -> Vec<Value> {
+        self.until(|frame| frame["type"] == kind).await
+    }
+
+    /// The frames up to a `run_status` of this status, with it.
+    pub(crate) async fn until_status(&mut self, status: &str) -> Vec<Value> {
+        self.until(|frame| frame["type"] == "run_status" && frame["status"] == status).await
+    }
+
+    /// The error that answers next, which has this code.
+    #[track_caller]
+    pub(crate) fn error(&mut self, code: &str) -> impl Future<Output = Value> + '_ {
+        let (place, code) = (std::panic::Location::caller(), code.to_owned());
+        async move {
+            let frame = self.next().await;
+            assert_eq!((&frame["type"], &frame["code"]), (&json!("error"), &json!(code)), "{place}: {frame}");
+            assert!(!frame["message"].as_str().unwrap().is_empty(), "{place}: {frame}");
+            frame
+        }
+    }
+
+    pub(crate) async fn message(&mut self, session_id: &str, content: &str) {
+        self.send(&json!({ "type": "message", "session_id": session_id, "content": content })).await;
+    }
+
+    pub(crate) async fn decide(&mut self, key: &str, decisions: Value) {
+        let session_id = key.rsplit_once('_').unwrap().0;
+        let frame = json!({ "type": "approval", "session_id": session_id, "approval_key": key, "decisions": decisions });
+        self.send(&frame).await;
+    }
+
+    pub(crate) async fn subscribe(&mut self, session_id: &str, after: u64) {
+        self.send(&json!({ "type": "subscribe", "session_id": session_id, "after": after })).await;
+    }
+
+    /// Proves that nothing is on its way: what the server sends first is the answer to a ping.
+    pub(crate) async fn nothing_more(&mut self) {
+        self.send(&json!({ "type": "ping" })).await;
+        let frame = self.next().await;
+        assert_eq!(frame, json!({ "type": "pong" }));
+    }
+}

@@ -1,0 +1,144 @@
+//! The inbox: what waits for people, across sessions, and deciding it.
+
+use axum::{
+    Json,
+    extract::State,
+    http::HeaderMap,
+    response::{IntoResponse as _, Response},
+};
+use countersign::{
+    core::{
+        approval::decision::Decision,
+        refusal::{Code, Refusal},
+    },
+    run::{ApprovalQuery, ApprovalStatus, ApprovalView, NewDecision},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, value::RawValue};
+
+use super::{
+    extract::{Body, Caller, Params, Segment, page_limit, request_id},
+    to_the_end,
+};
+use crate::{problem::Problem, server::App};
+
+/// The decisions of an answer to an ordinary action, which takes no `answers` (SPEC W1, Q3).
+pub(crate) fn actions_of(
+    decisions: Option<Vec<Decision>>,
+    answers: Option<&RawValue>,
+) -> Result<Vec<Decision>, Refusal> {
+    match (decisions, answers) {
+        (Some(decisions), None) => Ok(decisions),
+        (None, Some(_)) => Err(Refusal::new(
+            Code::DecisionsRequired,
+            "actions wait here, not questions: send \"decisions\", such as [{\"type\":\"approve\"}]",
+        )),
+        (Some(_), Some(_)) => {
+            Err(Refusal::new(Code::InvalidMessage, "send either \"decisions\" or \"answers\", not both"))
+        }
+        (None, None) => Err(Refusal::new(Code::InvalidMessage, "\"decisions\" is missing")),
+    }
+}
+
+/// The query of `GET /v1/approvals`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListApprovals {
+    status: Option<ApprovalStatus>,
+    role: Option<String>,
+    agent: Option<String>,
+    tool: Option<String>,
+    session_id: Option<String>,
+    cursor: Option<String>,
+    limit: Option<usize>,
+}
+
+/// A page of approvals, newest first.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Approvals {
+    /// The approvals.
+    approvals: Vec<ApprovalView>,
+    /// Where the next page begins; null on the last.
+    next_cursor: Option<String>,
+}
+
+pub(super) async fn list(
+    State(app): State<App>,
+    Caller(by): Caller,
+    Params(params): Params<ListApprovals>,
+) -> Result<Json<Approvals>, Problem> {
+    let query = ApprovalQuery {
+        status: params.status,
+        role: params.role,
+        agent: params.agent,
+        tool: params.tool,
+        session_id: params.session_id,
+        cursor: params.cursor,
+        limit: page_limit(params.limit)?,
+    };
+    let page = app.runtime.approvals(&by, query).await?;
+    Ok(Json(Approvals { approvals: page.rows, next_cursor: page.next_cursor }))
+}
+
+pub(super) async fn get(
+    State(app): State<App>,
+    Caller(by): Caller,
+    Segment(key): Segment,
+) -> Result<Json<ApprovalView>, Problem> {
+    Ok(Json(app.runtime.approval(&by, &key).await?))
+}
+
+/// The body of `POST /v1/approvals/{approval_key}`: either `decisions` or `answers`.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct Decide {
+    /// For actions: one decision for each; missing ones take the first.
+    #[serde(default)]
+    decisions: Option<Vec<Decision>>,
+    /// For questions: question text → answer.
+    #[serde(default)]
+    #[schemars(with = "Option<Value>")]
+    answers: Option<Box<RawValue>>,
+    /// The reviewer's words, shown in history and told to the model.
+    #[serde(default)]
+    user_edit_content: Option<String>,
+    /// Makes it safe to send again.
+    #[serde(default)]
+    request_id: Option<String>,
+}
+
+/// The query of `POST /v1/approvals/{approval_key}`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DecideParams {
+    #[serde(default)]
+    wait: bool,
+}
+
+pub(super) async fn decide(
+    State(app): State<App>,
+    Caller(by): Caller,
+    Segment(key): Segment,
+    Params(params): Params<DecideParams>,
+    headers: HeaderMap,
+    Body(body): Body<Decide>,
+) -> Result<Response, Problem> {
+    let request_id = request_id(&headers, body.request_id)?;
+    if body.answers.is_some() {
+        // What does not exist for the caller is not found, whatever is sent to it.
+        app.runtime.approval(&by, &key).await?;
+    }
+    let decisions = actions_of(body.decisions, body.answers.as_deref())?;
+    let counted = decisions.clone();
+    let decision =
+        NewDecision { approval_key: key.clone(), decisions, user_edit_content: body.user_edit_content, request_id };
+    let (runtime, decider) = (app.runtime.clone(), by.clone());
+    let stored = to_the_end(async move { runtime.decide(&decider, decision, false).await })
+        .await
+        .inspect_err(|problem| app.metrics.refused(problem.code()))?;
+    app.metrics.decisions(&counted);
+    if params.wait {
+        return Ok(Json(app.runtime.wait(&by, &stored.session_id).await?).into_response());
+    }
+    Ok(Json(app.runtime.approval(&by, &key).await?).into_response())
+}

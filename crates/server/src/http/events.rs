@@ -1,0 +1,156 @@
+//! A session's events as server-sent events (SPEC W8).
+
+use std::{convert::Infallible, pin::Pin, time::Duration};
+
+use axum::{
+    extract::State,
+    http::HeaderMap,
+    response::{
+        IntoResponse as _, Response, Sse,
+        sse::{Event, KeepAlive},
+    },
+};
+use countersign::{
+    core::{
+        approval::resolve::Principal,
+        refusal::{Code, Refusal},
+    },
+    run::subscription::{Frame, Subscription},
+};
+use futures::{Stream, stream};
+use serde::Deserialize;
+
+use super::extract::{Caller, Params, Segment};
+use crate::{metrics::Counted, problem::Problem, server::App};
+
+/// How often a stream says that it is alive.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// How long to wait before the journal is read again after a failure of the store.
+const AGAIN: Duration = Duration::from_secs(1);
+/// How long the last events of a turn may take to be read once the turn is over.
+const LAST_EVENTS: Duration = Duration::from_secs(1);
+
+/// The query of `GET /v1/sessions/{session_id}/events`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Follow {
+    after: Option<u64>,
+}
+
+pub(super) async fn follow(
+    State(app): State<App>,
+    Caller(by): Caller,
+    Segment(session_id): Segment,
+    Params(params): Params<Follow>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let last = match headers.get("last-event-id") {
+        None => None,
+        Some(value) => {
+            let seq = value.to_str().ok().and_then(|value| value.parse().ok());
+            Some(seq.ok_or_else(|| Problem::invalid("Last-Event-ID: must be the seq of an event"))?)
+        }
+    };
+    let subscription = app.runtime.subscribe(&by, &session_id, last.or(params.after)).await?;
+    let counted = Counted::new(&app.metrics.streams);
+    let closed = Box::pin(app.closed());
+    let events = stream::unfold(Some((subscription, closed, counted)), |state| async {
+        let (mut subscription, mut closed, counted) = state?;
+        let next = tokio::select! {
+            next = next(&mut subscription) => next,
+            () = &mut closed => return None,
+        };
+        match next {
+            Ok(frame) => Some((Ok(event(&frame)), Some((subscription, closed, counted)))),
+            Err(refusal) => Some((Ok(failure(refusal)), None)),
+        }
+    });
+    Ok(answer(events))
+}
+
+/// The events of a turn that was just begun, until it pauses or ends.
+pub(super) fn turn(app: App, by: Principal, subscription: Subscription) -> Response {
+    let turn = Turn {
+        idle: Box::pin(idle(app.clone(), by, subscription.session_id().to_string())),
+        closed: Box::pin(app.closed()),
+        _counted: Counted::new(&app.metrics.streams),
+        subscription,
+        seq: 0,
+        until: None,
+    };
+    answer(stream::unfold(Some(turn), |turn| async {
+        let mut turn = turn?;
+        match turn.next().await {
+            Some(Ok(frame)) => Some((Ok(event(&frame)), Some(turn))),
+            Some(Err(refusal)) => Some((Ok(failure(refusal)), None)),
+            None => None,
+        }
+    }))
+}
+
+struct Turn {
+    subscription: Subscription,
+    /// Resolves when nothing more happens by itself, with the `seq` of the last event.
+    idle: Pin<Box<dyn Future<Output = u64> + Send>>,
+    closed: Pin<Box<dyn Future<Output = ()> + Send>>,
+    /// The last `seq` given.
+    seq: u64,
+    until: Option<u64>,
+    _counted: Counted,
+}
+
+impl Turn {
+    async fn next(&mut self) -> Option<Result<Frame, Refusal>> {
+        let next = loop {
+            match self.until {
+                Some(until) if self.seq >= until => return None,
+                // A repeated request follows a turn that may be over: then nothing comes.
+                Some(_) => break tokio::time::timeout(LAST_EVENTS, next(&mut self.subscription)).await.ok()?,
+                None => tokio::select! {
+                    biased;
+                    next = next(&mut self.subscription) => break next,
+                    until = &mut self.idle => self.until = Some(until),
+                    () = &mut self.closed => return None,
+                },
+            }
+        };
+        if let Ok(frame) = &next {
+            self.seq = frame.seq.unwrap_or(self.seq);
+        }
+        Some(next)
+    }
+}
+
+async fn idle(app: App, by: Principal, session_id: String) -> u64 {
+    // A session that is gone has no more events.
+    let _ = app.runtime.wait(&by, &session_id).await;
+    app.runtime.state(&by, &session_id).await.map_or(0, |state| state.seq)
+}
+
+/// The next event, however often the store must be asked.
+async fn next(subscription: &mut Subscription) -> Result<Frame, Refusal> {
+    loop {
+        match subscription.next().await {
+            Err(refusal) if refusal.code == Code::StoreUnavailable => tokio::time::sleep(AGAIN).await,
+            next => return next,
+        }
+    }
+}
+
+fn event(frame: &Frame) -> Event {
+    let event = Event::default().data(&*frame.json);
+    match frame.seq {
+        Some(seq) => event.id(seq.to_string()),
+        None => event,
+    }
+}
+
+/// The last event of a stream that cannot go on.
+fn failure(refusal: Refusal) -> Event {
+    let data = serde_json::json!({ "type": "error", "code": refusal.code, "message": refusal.message });
+    Event::default().data(data.to_string())
+}
+
+fn answer(events: impl Stream<Item = Result<Event, Infallible>> + Send + 'static) -> Response {
+    Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response()
+}

@@ -1,0 +1,151 @@
+//! What handlers take from a request, with errors as problem documents.
+
+use std::time::Duration;
+
+use axum::{
+    body::to_bytes,
+    extract::{FromRequest, FromRequestParts, Path, Query, Request},
+    http::{HeaderMap, StatusCode, header, request::Parts},
+};
+use countersign::core::{
+    approval::resolve::Principal,
+    limits,
+    refusal::{Code, Refusal},
+    wire::client::{check_request_id, read},
+};
+use serde::de::DeserializeOwned;
+
+use crate::{
+    auth::identify,
+    options::{BODY_SECONDS, PAGE, PAGE_MAX},
+    problem::Problem,
+    server::App,
+};
+
+/// Who asks.
+pub(super) struct Caller(pub(super) Principal);
+
+impl FromRequestParts<App> for Caller {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Caller, Problem> {
+        identify(&app.options.tokens, &parts.headers).map(Caller)
+    }
+}
+
+/// The variable part of the path.
+pub(super) struct Segment(pub(super) String);
+
+impl FromRequestParts<App> for Segment {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Segment, Problem> {
+        match Path::<String>::from_request_parts(parts, app).await {
+            Ok(Path(segment)) => Ok(Segment(segment)),
+            Err(error) => Err(Problem::invalid(format!("the path: {}", error.body_text()))),
+        }
+    }
+}
+
+/// The query, of which every parameter must be known.
+pub(super) struct Params<T>(pub(super) T);
+
+impl<T: DeserializeOwned> FromRequestParts<App> for Params<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _app: &App) -> Result<Params<T>, Problem> {
+        match Query::<T>::try_from_uri(&parts.uri) {
+            Ok(Query(params)) => Ok(Params(params)),
+            Err(error) => {
+                let text = error.body_text();
+                let text = text.strip_prefix("Failed to deserialize query string: ").unwrap_or(&text);
+                Err(Problem::invalid(format!("the query: {text}")))
+            }
+        }
+    }
+}
+
+/// A JSON body, strictly read. An absent one is an empty object.
+pub(super) struct Body<T>(pub(super) T);
+
+impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _app: &App) -> Result<Body<T>, Problem> {
+        let (parts, body) = request.into_parts();
+        let too_large =
+            || Problem::of(Refusal::new(Code::TooLarge, format!("a body has at most {} bytes", limits::FRAME_BYTES)));
+        let length = parts.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+        if length.is_some_and(|length: u64| length > limits::FRAME_BYTES as u64) {
+            return Err(too_large());
+        }
+        let body = tokio::time::timeout(Duration::from_secs(BODY_SECONDS), to_bytes(body, limits::FRAME_BYTES));
+        let Ok(body) = body.await else {
+            let refusal = Refusal::new(Code::InvalidMessage, "the body did not come in time");
+            return Err(Problem::with_status(StatusCode::REQUEST_TIMEOUT, refusal));
+        };
+        // What else can go wrong is a connection that is gone, and then nobody reads the answer.
+        let body = body.map_err(|_| too_large())?;
+        if body.is_empty() {
+            return read("{}").map(Body).map_err(Problem::of);
+        }
+        if !is_json(&parts.headers) {
+            let refusal =
+                Refusal::new(Code::InvalidMessage, "the body must be JSON, with Content-Type: application/json");
+            return Err(Problem::with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, refusal));
+        }
+        let text = std::str::from_utf8(&body)
+            .map_err(|_| Problem::of(Refusal::new(Code::BadJson, "the body is not UTF-8")))?;
+        read(text).map(Body).map_err(Problem::of)
+    }
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json"))
+}
+
+/// Whether the client wants a stream of events.
+pub(super) fn wants_events(headers: &HeaderMap) -> bool {
+    headers
+        .get_all(header::ACCEPT)
+        .into_iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .any(|kind| kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("text/event-stream"))
+}
+
+/// The `request_id`: of the body, or the `Idempotency-Key`.
+pub(super) fn request_id(headers: &HeaderMap, of_body: Option<String>) -> Result<Option<String>, Problem> {
+    let of_header = match headers.get("idempotency-key") {
+        None => None,
+        Some(value) => {
+            let value = value.to_str().map_err(|_| Problem::invalid("Idempotency-Key: must be ASCII"))?;
+            Some(value.to_owned())
+        }
+    };
+    let id = match (of_header, of_body) {
+        (Some(header), Some(body)) if header != body => {
+            return Err(Problem::invalid("request_id: differs from the Idempotency-Key header; one is enough"));
+        }
+        (header, body) => header.or(body),
+    };
+    if let Some(id) = &id {
+        check_request_id(id)?;
+    }
+    Ok(id)
+}
+
+/// The size of a page of a list.
+pub(super) fn page_limit(limit: Option<usize>) -> Result<usize, Problem> {
+    bounded_limit(limit, PAGE, PAGE_MAX)
+}
+
+pub(super) fn bounded_limit(limit: Option<usize>, default: usize, most: usize) -> Result<usize, Problem> {
+    match limit {
+        None => Ok(default),
+        Some(limit) if (1..=most).contains(&limit) => Ok(limit),
+        Some(limit) => Err(Problem::invalid(format!("limit: must be from 1 to {most}, not {limit}"))),
+    }
+}

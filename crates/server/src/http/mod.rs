@@ -1,0 +1,70 @@
+//! The HTTP twin of the WebSocket protocol (SPEC W8).
+//!
+//! [`routes::ROUTES`] is the one table that both registers and documents the routes.
+
+mod agents;
+pub(crate) mod approvals;
+mod events;
+mod extract;
+mod health;
+mod history;
+pub(crate) mod openapi;
+mod routes;
+mod sessions;
+
+use axum::{
+    Router,
+    extract::Request,
+    http::{HeaderValue, Method, StatusCode, Uri, header},
+    middleware::Next,
+    response::Response,
+};
+use countersign::core::refusal::{Code, Refusal};
+
+use crate::{problem::Problem, server::App};
+
+/// A router of every route in the table.
+pub(crate) fn routes() -> Router<App> {
+    routes::ROUTES.iter().fold(Router::new(), |router, route| router.route(route.path, (route.handler)()))
+}
+
+/// The answer for a path that is none.
+pub(crate) async fn not_found(uri: Uri) -> Problem {
+    let path: String = uri.path().chars().take(200).collect();
+    Problem::of(Refusal::new(
+        Code::NotFound,
+        format!("there is nothing at {path:?}; /openapi.json lists what there is"),
+    ))
+}
+
+/// The answer for a method that the path does not have.
+pub(crate) async fn method_not_allowed(method: Method, uri: Uri) -> Problem {
+    let path: String = uri.path().chars().take(200).collect();
+    Problem::of(Refusal::new(Code::MethodNotAllowed, format!("{path:?} cannot be asked by {method}")))
+}
+
+/// Headers that are right for every answer.
+pub(crate) async fn security_headers(request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    let switching = response.status() == StatusCode::SWITCHING_PROTOCOLS;
+    let headers = response.headers_mut();
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    if !switching && !headers.contains_key(header::CACHE_CONTROL) {
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    }
+    response
+}
+
+/// Runs to its end also if the client goes away in the middle: what is stored must be acted on.
+async fn to_the_end<T: Send + 'static>(
+    work: impl Future<Output = Result<T, Refusal>> + Send + 'static,
+) -> Result<T, Problem> {
+    match tokio::spawn(work).await {
+        Ok(result) => result.map_err(Problem::of),
+        Err(error) => {
+            tracing::error!(%error, "a request failed");
+            Err(Problem::of(Refusal::new(Code::Internal, "the request failed")))
+        }
+    }
+}

@@ -1,0 +1,410 @@
+//! The table of routes: what is served, and what `/openapi.json` says of it. There is no other way to
+//! register a route, so none exists without its documentation.
+
+use axum::routing::{MethodRouter, delete, get, post};
+use countersign::{
+    core::refusal::Code,
+    run::{ApprovalView, Outcome, SessionView, StateView},
+};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+
+use super::{agents, approvals, events, health, history, sessions};
+use crate::{server::App, ws};
+
+/// A route.
+pub(super) struct Route {
+    pub(super) method: &'static str,
+    pub(super) path: &'static str,
+    /// The id of the operation in generated clients.
+    pub(super) id: &'static str,
+    pub(super) summary: &'static str,
+    /// The parameters of the query and the headers; those of the path are in the path.
+    pub(super) parameters: &'static [Parameter],
+    pub(super) body: Option<SchemaOf>,
+    pub(super) answers: &'static [Answer],
+    /// Why it may be refused, beside what every route may answer.
+    pub(super) refusals: &'static [Code],
+    /// Whether it answers without a token.
+    pub(super) open: bool,
+    pub(super) handler: fn() -> MethodRouter<App>,
+}
+
+/// The schema of a type.
+pub(super) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
+
+/// A parameter of the query or a header.
+pub(super) struct Parameter {
+    pub(super) place: &'static str,
+    pub(super) name: &'static str,
+    pub(super) kind: Kind,
+    pub(super) about: &'static str,
+}
+
+/// What a parameter holds.
+pub(super) enum Kind {
+    Text,
+    Whole,
+    Flag,
+    OneOf(&'static [&'static str]),
+}
+
+/// A successful answer.
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) about: &'static str,
+    pub(super) media: &'static str,
+    pub(super) schema: Option<SchemaOf>,
+}
+
+const fn query(name: &'static str, kind: Kind, about: &'static str) -> Parameter {
+    Parameter { place: "query", name, kind, about }
+}
+
+const fn header(name: &'static str, about: &'static str) -> Parameter {
+    Parameter { place: "header", name, kind: Kind::Text, about }
+}
+
+const fn json(status: u16, about: &'static str, schema: SchemaOf) -> Answer {
+    Answer { status, about, media: "application/json", schema: Some(schema) }
+}
+
+const fn other(status: u16, about: &'static str, media: &'static str) -> Answer {
+    Answer { status, about, media, schema: None }
+}
+
+fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<T>()
+}
+
+const CURSOR: Parameter = query("cursor", Kind::Text, "The next_cursor of the page before.");
+const LIMIT: Parameter = query("limit", Kind::Whole, "Rows of the page, from 1 to 200; 50 by default.");
+const IDEMPOTENCY_KEY: Parameter =
+    header("Idempotency-Key", "The same as request_id in the body: makes it safe to send again.");
+const EVENTS: &str = "text/event-stream";
+const STATUSES: Kind = Kind::OneOf(&["idle", "running", "awaiting_input", "completed", "failed", "cancelled"]);
+
+const SESSION: &[Code] = &[Code::InvalidSessionId, Code::SessionNotFound, Code::StoreUnavailable];
+const LIST: &[Code] = &[Code::InvalidMessage, Code::StoreUnavailable];
+
+/// Every route.
+pub(super) const ROUTES: &[Route] = &[
+    Route {
+        method: "get",
+        path: "/v1/ws",
+        id: "connect",
+        summary: "The WebSocket, subprotocol countersign.v1; its frames are described by wire.schema.json.",
+        parameters: &[header(
+            "Sec-WebSocket-Protocol",
+            "countersign.v1, and from browsers bearer.TOKEN as a second one.",
+        )],
+        body: None,
+        answers: &[other(101, "The connection.", "")],
+        refusals: &[Code::InvalidMessage],
+        open: false,
+        handler: || get(ws::upgrade),
+    },
+    Route {
+        method: "post",
+        path: "/v1/sessions",
+        id: "createSession",
+        summary: "Makes a session. The same id again is answered with the session as it is.",
+        parameters: &[IDEMPOTENCY_KEY],
+        body: Some(of::<sessions::CreateSession>),
+        answers: &[
+            json(201, "The session was made.", of::<SessionView>),
+            json(200, "The session was there.", of::<SessionView>),
+        ],
+        refusals: &[
+            Code::BadJson,
+            Code::InvalidMessage,
+            Code::InvalidSessionId,
+            Code::SessionNotFound,
+            Code::UnknownAgent,
+            Code::StoreUnavailable,
+        ],
+        open: false,
+        handler: || post(sessions::create),
+    },
+    Route {
+        method: "get",
+        path: "/v1/sessions",
+        id: "listSessions",
+        summary: "The sessions the caller may see, most recently used first.",
+        parameters: &[
+            query("status", STATUSES, "Only sessions of this status."),
+            query("agent", Kind::Text, "Only sessions of this agent."),
+            CURSOR,
+            LIMIT,
+        ],
+        body: None,
+        answers: &[json(200, "A page of sessions.", of::<sessions::Sessions>)],
+        refusals: LIST,
+        open: false,
+        handler: || get(sessions::list),
+    },
+    Route {
+        method: "get",
+        path: "/v1/sessions/{session_id}",
+        id: "getSession",
+        summary: "A session.",
+        parameters: &[],
+        body: None,
+        answers: &[json(200, "The session.", of::<SessionView>)],
+        refusals: SESSION,
+        open: false,
+        handler: || get(sessions::get),
+    },
+    Route {
+        method: "delete",
+        path: "/v1/sessions/{session_id}",
+        id: "deleteSession",
+        summary: "Stops a session and deletes everything of it.",
+        parameters: &[],
+        body: None,
+        answers: &[other(204, "It is gone.", "")],
+        refusals: SESSION,
+        open: false,
+        handler: || delete(sessions::delete),
+    },
+    Route {
+        method: "post",
+        path: "/v1/sessions/{session_id}/messages",
+        id: "sendMessage",
+        summary: "Sends a message, and answers when the turn pauses or ends; or streams its events.",
+        parameters: &[
+            IDEMPOTENCY_KEY,
+            header("Accept", "text/event-stream: the events as they come, instead of the outcome."),
+        ],
+        body: Some(of::<sessions::PostMessage>),
+        answers: &[
+            json(200, "Where the turn stands now.", of::<Outcome>),
+            other(200, "The events of the turn, until it pauses or ends.", EVENTS),
+        ],
+        refusals: &[
+            Code::BadJson,
+            Code::InvalidMessage,
+            Code::InvalidSessionId,
+            Code::SessionNotFound,
+            Code::UnknownAgent,
+            Code::ApprovalPending,
+            Code::SessionBusy,
+            Code::QueueFull,
+            Code::TooLarge,
+            Code::StoreUnavailable,
+        ],
+        open: false,
+        handler: || post(sessions::send),
+    },
+    Route {
+        method: "post",
+        path: "/v1/sessions/{session_id}/cancel",
+        id: "cancelTurn",
+        summary: "Stops the turn; what waits resolves as cancelled.",
+        parameters: &[IDEMPOTENCY_KEY],
+        body: Some(of::<sessions::CancelTurn>),
+        answers: &[json(200, "The session.", of::<SessionView>)],
+        refusals: &[
+            Code::InvalidSessionId,
+            Code::SessionNotFound,
+            Code::NothingToCancel,
+            Code::Forbidden,
+            Code::StoreUnavailable,
+        ],
+        open: false,
+        handler: || post(sessions::cancel),
+    },
+    Route {
+        method: "get",
+        path: "/v1/sessions/{session_id}/events",
+        id: "followSession",
+        summary: "The session's events: what came after a seq, then live.",
+        parameters: &[
+            query("after", Kind::Whole, "Replay what came after this seq; 0: from the start; absent: only what comes."),
+            header("Last-Event-ID", "The same as after, and stronger."),
+        ],
+        body: None,
+        answers: &[other(200, "Events; each id is the event's seq.", EVENTS)],
+        refusals: &[Code::InvalidMessage, Code::InvalidSessionId, Code::SessionNotFound, Code::StoreUnavailable],
+        open: false,
+        handler: || get(events::follow),
+    },
+    Route {
+        method: "get",
+        path: "/v1/sessions/{session_id}/history",
+        id: "readHistory",
+        summary: "The session's messages, oldest first.",
+        parameters: &[CURSOR, query("limit", Kind::Whole, "Messages of the page, from 1 to 1000; 1000 by default.")],
+        body: None,
+        answers: &[json(200, "A page of history.", of::<history::History>)],
+        refusals: SESSION,
+        open: false,
+        handler: || get(history::read),
+    },
+    Route {
+        method: "get",
+        path: "/v1/sessions/{session_id}/state",
+        id: "getState",
+        summary: "The session's state: where it stands, what waits, what it used.",
+        parameters: &[],
+        body: None,
+        answers: &[json(200, "The state.", of::<StateView>)],
+        refusals: SESSION,
+        open: false,
+        handler: || get(sessions::state),
+    },
+    Route {
+        method: "get",
+        path: "/v1/approvals",
+        id: "listApprovals",
+        summary: "The inbox: what waits or waited for a decision, across sessions, newest first.",
+        parameters: &[
+            query("status", Kind::OneOf(&["waiting", "resolved"]), "Only what waits, or what is over."),
+            query("role", Kind::Text, "Only what this role decides."),
+            query("agent", Kind::Text, "Only what this agent asks."),
+            query("tool", Kind::Text, "Only what is about this tool."),
+            query("session_id", Kind::Text, "Only this session."),
+            CURSOR,
+            LIMIT,
+        ],
+        body: None,
+        answers: &[json(200, "A page of approvals.", of::<approvals::Approvals>)],
+        refusals: LIST,
+        open: false,
+        handler: || get(approvals::list),
+    },
+    Route {
+        method: "get",
+        path: "/v1/approvals/{approval_key}",
+        id: "getApproval",
+        summary: "An approval: what is asked, and how it ended.",
+        parameters: &[],
+        body: None,
+        answers: &[json(200, "The approval.", of::<ApprovalView>)],
+        refusals: &[Code::ApprovalNotFound, Code::StoreUnavailable],
+        open: false,
+        handler: || get(approvals::get),
+    },
+    Route {
+        method: "post",
+        path: "/v1/approvals/{approval_key}",
+        id: "decideApproval",
+        summary: "Decides what waits. The answer comes when it is stored, or with wait when the turn pauses or ends.",
+        parameters: &[
+            query("wait", Kind::Flag, "Answer with the outcome, when the turn pauses or ends."),
+            IDEMPOTENCY_KEY,
+        ],
+        body: Some(of::<approvals::Decide>),
+        answers: &[
+            json(200, "The approval as it is now.", of::<ApprovalView>),
+            json(200, "With wait: where the turn stands.", of::<Outcome>),
+        ],
+        refusals: &[
+            Code::BadJson,
+            Code::InvalidMessage,
+            Code::DecisionsMismatch,
+            Code::DecisionsRequired,
+            Code::DecisionNotAllowed,
+            Code::InvalidEdit,
+            Code::Forbidden,
+            Code::ApprovalNotFound,
+            Code::ApprovalAlreadyResolved,
+            Code::StaleAction,
+            Code::TooLarge,
+            Code::StoreUnavailable,
+        ],
+        open: false,
+        handler: || post(approvals::decide),
+    },
+    Route {
+        method: "get",
+        path: "/v1/agents",
+        id: "listAgents",
+        summary: "The agents, the default one first.",
+        parameters: &[],
+        body: None,
+        answers: &[json(200, "The agents.", of::<agents::AgentsList>)],
+        refusals: &[],
+        open: false,
+        handler: || get(agents::list),
+    },
+    Route {
+        method: "get",
+        path: "/v1/agents/{name}/graph",
+        id: "getGraph",
+        summary: "The graph an agent runs on, as data and as a Mermaid flow chart.",
+        parameters: &[query("session_id", Kind::Text, "Mark where this session stands.")],
+        body: None,
+        answers: &[json(200, "The graph.", of::<agents::Graph>)],
+        refusals: &[Code::UnknownAgent, Code::InvalidSessionId, Code::SessionNotFound],
+        open: false,
+        handler: || get(agents::graph),
+    },
+    Route {
+        method: "get",
+        path: "/healthz",
+        id: "healthz",
+        summary: "Whether the process lives.",
+        parameters: &[],
+        body: None,
+        answers: &[json(200, "It does.", of::<health::Health>)],
+        refusals: &[],
+        open: true,
+        handler: || get(health::healthz),
+    },
+    Route {
+        method: "get",
+        path: "/readyz",
+        id: "readyz",
+        summary: "Whether the store can be written to.",
+        parameters: &[],
+        body: None,
+        answers: &[json(200, "It can.", of::<health::Health>)],
+        refusals: &[Code::StoreUnavailable],
+        open: true,
+        handler: || get(health::readyz),
+    },
+    Route {
+        method: "get",
+        path: "/metrics",
+        id: "metrics",
+        summary: "Metrics for Prometheus.",
+        parameters: &[],
+        body: None,
+        answers: &[other(200, "OpenMetrics text.", "application/openmetrics-text")],
+        refusals: &[],
+        open: false,
+        handler: || get(health::metrics),
+    },
+    Route {
+        method: "get",
+        path: "/openapi.json",
+        id: "openapi",
+        summary: "This document.",
+        parameters: &[],
+        body: None,
+        answers: &[other(200, "OpenAPI 3.1.", "application/json")],
+        refusals: &[],
+        open: true,
+        handler: || get(health::document),
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn w8_every_route_is_named_once_and_takes_a_body_where_its_method_does() {
+        for (i, route) in ROUTES.iter().enumerate() {
+            assert!(ROUTES[..i].iter().all(|other| other.id != route.id), "{}", route.id);
+            assert!(
+                ROUTES[..i].iter().all(|other| (other.path, other.method) != (route.path, route.method)),
+                "{} {}",
+                route.method,
+                route.path
+            );
+            assert_eq!(route.body.is_some(), route.method == "post", "{}", route.path);
+            assert!(!route.answers.is_empty(), "{}", route.path);
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Sessions: made, listed, talked to, cancelled, deleted.
+
+use axum::{
+    Json,
+    extract::State,
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    response::{IntoResponse as _, Response},
+};
+use countersign::{
+    core::{
+        approval::resolve::Principal,
+        journal::{draft::OnPending, state::Status},
+        locale::Locale,
+        wire::client::Content,
+    },
+    run::{NewMessage, NewSession, SessionView, StateView},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, value::RawValue};
+use sha2::{Digest as _, Sha256};
+
+use super::{
+    events,
+    extract::{Body, Caller, Params, Segment, page_limit, request_id, wants_events},
+    to_the_end,
+};
+use crate::{metrics::Transport, problem::Problem, server::App};
+
+/// The body of `POST /v1/sessions`.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct CreateSession {
+    /// Its id, `[A-Za-z0-9._-]{1,128}`; made if absent.
+    #[serde(default)]
+    session_id: Option<String>,
+    /// The agent that answers; the first one if absent.
+    #[serde(default)]
+    agent: Option<String>,
+    /// The language of the server's own texts.
+    #[serde(default)]
+    locale: Option<Locale>,
+    /// The application's own data, a JSON object.
+    #[serde(default)]
+    #[schemars(with = "Option<Value>")]
+    context: Option<Box<RawValue>>,
+    /// Makes it safe to send again.
+    #[serde(default)]
+    request_id: Option<String>,
+}
+
+pub(super) async fn create(
+    State(app): State<App>,
+    Caller(by): Caller,
+    headers: HeaderMap,
+    Body(body): Body<CreateSession>,
+) -> Result<Response, Problem> {
+    let request_id = request_id(&headers, body.request_id)?;
+    if body.context.as_ref().is_some_and(|context| !context.get().starts_with('{')) {
+        return Err(Problem::invalid("context: must be a JSON object"));
+    }
+    // A session remembers its requests, but there is none yet: the key itself names it.
+    let session_id = body.session_id.or_else(|| request_id.map(|key| session_of(&by, &key)));
+    let known = match &session_id {
+        Some(id) => app.runtime.session(&by, id).await.is_ok(),
+        None => false,
+    };
+    let new = NewSession { session_id, agent: body.agent, locale: body.locale, context: body.context };
+    let runtime = app.runtime.clone();
+    let view = to_the_end(async move { runtime.create_session(&by, new).await }).await?;
+    if known {
+        return Ok(Json(view).into_response());
+    }
+    let location = HeaderValue::from_str(&format!("/v1/sessions/{}", view.session_id));
+    let mut response = (StatusCode::CREATED, Json(view)).into_response();
+    if let Ok(location) = location {
+        response.headers_mut().insert(header::LOCATION, location);
+    }
+    Ok(response)
+}
+
+/// The id of the session that this key of this caller made.
+fn session_of(by: &Principal, key: &str) -> String {
+    let mut hash = Sha256::new();
+    // The length keeps two callers' keys apart.
+    let subject = by.subject.as_deref().unwrap_or_default();
+    hash.update(format!("countersign session {}:{subject}:{key}", subject.len()));
+    let digest: [u8; 32] = hash.finalize().into();
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&digest[..16]);
+    uuid::Uuid::new_v8(bytes).to_string()
+}
+
+/// The query of `GET /v1/sessions`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListSessions {
+    status: Option<Status>,
+    agent: Option<String>,
+    cursor: Option<String>,
+    limit: Option<usize>,
+}
+
+/// A page of sessions, most recently used first.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Sessions {
+    /// The sessions.
+    sessions: Vec<SessionView>,
+    /// Where the next page begins; null on the last.
+    next_cursor: Option<String>,
+}
+
+pub(super) async fn list(
+    State(app): State<App>,
+    Caller(by): Caller,
+    Params(params): Params<ListSessions>,
+) -> Result<Json<Sessions>, Problem> {
+    let limit = page_limit(params.limit)?;
+    let page = app.runtime.sessions(&by, params.status, params.agent, params.cursor, limit).await?;
+    Ok(Json(Sessions { sessions: page.rows, next_cursor: page.next_cursor }))
+}
+
+pub(super) async fn get(
+    State(app): State<App>,
+    Caller(by): Caller,
+    Segment(session_id): Segment,
+) -> Result<Json<SessionView>, Problem> {
+    Ok(Json(app.runtime.session(&by, &session_id).await?))
+}
+
+pub(super) async fn state(
+    State(app): State<App>,
+    Caller(by): Caller,
+    Segment(session_id): Segment,
+) -> Result<Json<StateView>, Problem> {
+    Ok(Json(app.runtime.state(&by, &session_id).await?))
+}
+
+pub(super) async fn delete(
+    State(app): State<App>,
+    Caller(by): Caller,
+    Segment(session_id): Segment,
+) -> Result<StatusCode, Problem> {
+    let runtime = app.runtime.clone();
+    to_the_end(async move { runtime.delete_session(&by, &session_id).await }).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// The body of `POST /v1/sessions/{session_id}/messages`.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct PostMessage {
+    /// The text, or text blocks.
+    content: Content,
+    /// The agent that answers from now on.
+    #[serde(default)]
+    agent: Option<String>,
+    /// What to do if the session waits or runs.
+    #[serde(default)]
+    on_pending: Option<OnPending>,
+    /// Makes it safe to send again.
+    #[serde(default)]
+    request_id: Option<String>,
+}
+
+pub(super) async fn send(
+    State(app): State<App>,
+    Caller(by): Caller,
+    Segment(session_id): Segment,
+    headers: HeaderMap,
+    Body(body): Body<PostMessage>,
+) -> Result<Response, Problem> {
+    let request_id = request_id(&headers, body.request_id)?;
+    let message = NewMessage {
+        session_id: Some(session_id.clone()),
+        agent: body.agent,
+        text: body.content.into_text()?,
+        request_id,
+        on_pending: body.on_pending,
+    };
+    let follow = wants_events(&headers);
+    let (runtime, sender) = (app.runtime.clone(), by.clone());
+    let stored = to_the_end(async move { runtime.message(&sender, message, follow).await }).await?;
+    app.metrics.message(Transport::Http);
+    match stored.follow {
+        Some(subscription) => Ok(events::turn(app, by, subscription)),
+        None => Ok(Json(app.runtime.wait(&by, &session_id).await?).into_response()),
+    }
+}
+
+/// The body of `POST /v1/sessions/{session_id}/cancel`; may be absent.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct CancelTurn {
+    /// Makes it safe to send again.
+    #[serde(default)]
+    request_id: Option<String>,
+}
+
+pub(super) async fn cancel(
+    State(app): State<App>,
+    Caller(by): Caller,
+    Segment(session_id): Segment,
+    headers: HeaderMap,
+    Body(body): Body<CancelTurn>,
+) -> Result<Json<SessionView>, Problem> {
+    let request_id = request_id(&headers, body.request_id)?;
+    let (runtime, canceller, session) = (app.runtime.clone(), by.clone(), session_id.clone());
+    to_the_end(async move { runtime.cancel(&canceller, &session, request_id).await })
+        .await
+        .inspect_err(|problem| app.metrics.refused(problem.code()))?;
+    Ok(Json(app.runtime.session(&by, &session_id).await?))
+}

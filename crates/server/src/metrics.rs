@@ -1,0 +1,169 @@
+//! What can be counted, for Prometheus. No label holds an id, a name from outside or a secret.
+
+use std::time::Instant;
+
+use axum::{
+    extract::{MatchedPath, Request, State},
+    middleware::Next,
+    response::Response,
+};
+use countersign::core::{approval::decision::Decision, refusal::Code};
+use prometheus_client::{
+    encoding::{EncodeLabelSet, text::encode},
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+    registry::{Registry, Unit},
+};
+
+use crate::server::App;
+
+/// Upper bounds of the latency buckets, in seconds.
+const BUCKETS: [f64; 12] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Via {
+    transport: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Type {
+    r#type: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Refused {
+    code: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Answered {
+    method: &'static str,
+    route: String,
+    status: u16,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Route {
+    method: &'static str,
+    route: String,
+}
+
+/// How a message came in.
+#[derive(Clone, Copy)]
+pub(crate) enum Transport {
+    WebSocket,
+    Http,
+}
+
+/// The server's metrics.
+pub(crate) struct Metrics {
+    registry: Registry,
+    messages: Family<Via, Counter>,
+    decisions: Family<Type, Counter>,
+    refusals: Family<Refused, Counter>,
+    requests: Family<Answered, Counter>,
+    latency: Family<Route, Histogram>,
+    /// WebSocket connections that are open.
+    pub(crate) connections: Gauge,
+    /// Sessions that WebSocket connections follow.
+    pub(crate) subscriptions: Gauge,
+    /// Server-sent event streams that are open.
+    pub(crate) streams: Gauge,
+}
+
+impl Default for Metrics {
+    fn default() -> Metrics {
+        let metrics = Metrics {
+            registry: Registry::default(),
+            messages: Family::default(),
+            decisions: Family::default(),
+            refusals: Family::default(),
+            requests: Family::default(),
+            latency: Family::new_with_constructor(|| Histogram::new(BUCKETS)),
+            connections: Gauge::default(),
+            subscriptions: Gauge::default(),
+            streams: Gauge::default(),
+        };
+        let mut registry = Registry::with_prefix("countersign");
+        registry.register("messages", "User messages that were stored", metrics.messages.clone());
+        registry.register("decisions", "Decisions that were stored, one for each action", metrics.decisions.clone());
+        registry.register("refusals", "Inputs that were refused", metrics.refusals.clone());
+        registry.register("http_requests", "HTTP requests that were answered", metrics.requests.clone());
+        registry.register_with_unit(
+            "http_request_duration",
+            "Time until the answer began",
+            Unit::Seconds,
+            metrics.latency.clone(),
+        );
+        registry.register("ws_connections", "WebSocket connections that are open", metrics.connections.clone());
+        registry.register(
+            "ws_subscriptions",
+            "Sessions that WebSocket connections follow",
+            metrics.subscriptions.clone(),
+        );
+        registry.register("sse_streams", "Event streams over HTTP that are open", metrics.streams.clone());
+        Metrics { registry, ..metrics }
+    }
+}
+
+impl Metrics {
+    pub(crate) fn message(&self, transport: Transport) {
+        let transport = match transport {
+            Transport::WebSocket => "websocket",
+            Transport::Http => "http",
+        };
+        self.messages.get_or_create(&Via { transport }).inc();
+    }
+
+    pub(crate) fn decisions(&self, decisions: &[Decision]) {
+        for decision in decisions {
+            self.decisions.get_or_create(&Type { r#type: decision.kind.name() }).inc();
+        }
+    }
+
+    pub(crate) fn refused(&self, code: Code) {
+        self.refusals.get_or_create(&Refused { code: code.name() }).inc();
+    }
+
+    /// The metrics in the OpenMetrics text format.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _ = encode(&mut text, &self.registry);
+        text
+    }
+}
+
+/// A gauge that is one higher for as long as this lives.
+pub(crate) struct Counted(Gauge);
+
+impl Counted {
+    pub(crate) fn new(gauge: &Gauge) -> Counted {
+        gauge.inc();
+        Counted(gauge.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+/// Counts every request and its time.
+pub(crate) async fn observe(State(app): State<App>, request: Request, next: Next) -> Response {
+    let begun = Instant::now();
+    let method = match request.method().as_str() {
+        "GET" => "GET",
+        "POST" => "POST",
+        "DELETE" => "DELETE",
+        "HEAD" => "HEAD",
+        "OPTIONS" => "OPTIONS",
+        _ => "other",
+    };
+    let route = request.extensions().get::<MatchedPath>().map_or("none", |path| path.as_str()).to_owned();
+    let response = next.run(request).await;
+    let status = response.status().as_u16();
+    app.metrics.requests.get_or_create(&Answered { method, route: route.clone(), status }).inc();
+    app.metrics.latency.get_or_create(&Route { method, route }).observe(begun.elapsed().as_secs_f64());
+    response
+}

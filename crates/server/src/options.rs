@@ -1,0 +1,57 @@
+//! Settings of a server, and the bounds of its connections.
+
+use crate::auth::Token;
+
+/// Seconds between the server's pings on a connection, by default.
+pub const HEARTBEAT_SECONDS: u32 = 30;
+/// Sessions one WebSocket connection may follow at a time.
+pub(crate) const SUBSCRIPTIONS: usize = 256;
+/// Seconds a write may make no progress before the connection is closed.
+pub(crate) const WRITE_STALL_SECONDS: u64 = 30;
+/// The slowest reader that is put up with, in bytes a second: what a single frame may take beyond the above.
+pub(crate) const SLOWEST_READER: u64 = 16 * 1024;
+/// Frames that are put into one write when they are ready at once.
+pub(crate) const FRAMES_AT_ONCE: usize = 64;
+/// Seconds a request's body may take to arrive.
+pub(crate) const BODY_SECONDS: u64 = 30;
+/// Connections that are open at the same time; more of them wait to be accepted.
+pub(crate) const CONNECTIONS: usize = 16 * 1024;
+/// Rows of a list's page, by default.
+pub(crate) const PAGE: usize = 50;
+/// Rows of a list's page, at most.
+pub(crate) const PAGE_MAX: usize = 200;
+/// Messages of a page of history, at most.
+pub(crate) const HISTORY_PAGE_MAX: usize = 1000;
+
+/// Settings of a server.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Who may connect. Empty: everybody who can reach the server is its one trusted user.
+    pub tokens: Vec<Token>,
+    /// Other origins whose pages may use the server, such as `https://app.example.org`.
+    pub allowed_origins: Vec<String>,
+    /// The host name the server is reached under, beside `localhost` and the loopback addresses. Only looked
+    /// at where hosts are checked.
+    pub host: Option<String>,
+    /// Refuses requests for unknown host names, so that a page cannot reach a server on this machine by
+    /// pointing a name of its own at it (DNS rebinding). [`Server::serve`](crate::Server::serve) turns it on
+    /// for loopback addresses.
+    pub check_host: bool,
+    /// Seconds between the server's pings.
+    pub heartbeat_seconds: u32,
+    /// Whether the console is served at `/`.
+    pub console: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            tokens: Vec::new(),
+            allowed_origins: Vec::new(),
+            host: None,
+            check_host: false,
+            heartbeat_seconds: HEARTBEAT_SECONDS,
+            console: true,
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Which pages and names may reach the server: `Origin` against foreign pages, `Host` against DNS rebinding
+//! (SPEC C, X).
+
+use axum::{
+    extract::{Request, State},
+    http::{HeaderMap, header},
+    middleware::Next,
+    response::{IntoResponse as _, Response},
+};
+use countersign::core::refusal::{Code, Refusal};
+
+use crate::{options::Options, problem::Problem, server::App};
+
+/// Refuses requests from pages and for hosts that are not allowed, whatever they ask for.
+pub(crate) async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
+    match check(&app.options, request.uri().host(), request.headers()) {
+        Ok(()) => next.run(request).await,
+        Err(refusal) => Problem::of(refusal).into_response(),
+    }
+}
+
+fn check(options: &Options, target: Option<&str>, headers: &HeaderMap) -> Result<(), Refusal> {
+    let forbidden = |message: String| Err(Refusal::new(Code::Forbidden, message));
+    let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
+    let host = text(header::HOST).or(target);
+    if options.check_host && !host.is_some_and(|host| host_allowed(options, host)) {
+        return forbidden(
+            "this server answers to localhost only; add the page's origin to server.allowed_origins".to_owned(),
+        );
+    }
+    match text(header::ORIGIN) {
+        None => Ok(()),
+        Some(origin) if is_own(origin, host) => Ok(()),
+        Some(origin) if options.allowed_origins.iter().any(|allowed| same_origin(allowed, origin)) => Ok(()),
+        Some(origin) => forbidden(format!(
+            "pages of {:?} may not use this server; add it to server.allowed_origins",
+            origin.chars().take(200).collect::<String>()
+        )),
+    }
+}
+
+/// Whether the page came from this very server.
+fn is_own(origin: &str, host: Option<&str>) -> bool {
+    let Some((scheme, authority)) = split(origin) else { return false };
+    let port = default_port(scheme);
+    host.is_some_and(|host| with_port(authority, port) == with_port(host, port))
+}
+
+fn same_origin(allowed: &str, origin: &str) -> bool {
+    match (split(allowed.trim_end_matches('/')), split(origin)) {
+        (Some((scheme, authority)), Some((other, given))) => {
+            let port = default_port(scheme);
+            scheme.eq_ignore_ascii_case(other) && with_port(authority, port) == with_port(given, port)
+        }
+        _ => false,
+    }
+}
+
+fn host_allowed(options: &Options, host: &str) -> bool {
+    let name = without_port(host).to_ascii_lowercase();
+    matches!(name.as_str(), "localhost" | "127.0.0.1" | "[::1]")
+        || options.host.as_ref().is_some_and(|own| without_port(own).eq_ignore_ascii_case(&name))
+        || options.allowed_origins.iter().any(|origin| {
+            split(origin.trim_end_matches('/'))
+                .is_some_and(|(_, authority)| without_port(authority).eq_ignore_ascii_case(&name))
+        })
+}
+
+/// Scheme and authority of an origin.
+fn split(origin: &str) -> Option<(&str, &str)> {
+    let (scheme, authority) = origin.split_once("://")?;
+    let plain = !authority.is_empty() && !authority.contains(['/', '?', '#', '@']);
+    (plain && matches!(scheme.to_ascii_lowercase().as_str(), "http" | "https")).then_some((scheme, authority))
+}
+
+fn default_port(scheme: &str) -> &'static str {
+    if scheme.eq_ignore_ascii_case("https") { "443" } else { "80" }
+}
+
+/// The name without the port; `[::1]:80` is `[::1]`.
+fn without_port(authority: &str) -> &str {
+    match authority.rsplit_once(':') {
+        Some((name, port)) if !port.contains(']') && !name.is_empty() => name,
+        _ => authority,
+    }
+}
+
+fn with_port(authority: &str, default: &str) -> (String, String) {
+    let name = without_port(authority);
+    let port = authority.get(name.len() + 1..).filter(|port| !port.is_empty()).unwrap_or(default);
+    (name.to_ascii_lowercase(), port.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn allowed(options: &Options, host: &str, origin: Option<&str>) -> bool {
+        let mut headers = HeaderMap::from_iter([(header::HOST, host.parse().expect("host"))]);
+        if let Some(origin) = origin {
+            headers.insert(header::ORIGIN, origin.parse().expect("origin"));
+        }
+        check(options, None, &headers).is_ok()
+    }
+
+    #[test]
+    fn c_origins_are_the_servers_own_or_allowed() {
+        let options = Options { allowed_origins: vec!["https://app.example.org/".into()], ..Options::default() };
+        let from = |origin| allowed(&options, "agents.example.org:7410", Some(origin));
+        assert!(from("http://agents.example.org:7410"));
+        assert!(from("https://app.example.org"));
+        assert!(from("https://app.example.org:443"));
+        assert!(allowed(&options, "agents.example.org", Some("https://agents.example.org")), "behind a proxy");
+        for foreign in [
+            "null",
+            "http://app.example.org",
+            "https://app.example.org:8443",
+            "https://app.example.org.evil.test",
+            "http://agents.example.org",
+            "http://agents.example.org:7410@evil.test",
+            "file://",
+            "",
+        ] {
+            assert!(!from(foreign), "{foreign}");
+        }
+        assert!(allowed(&options, "whatever", None), "no Origin is allowed");
+    }
+
+    #[test]
+    fn x_a_loopback_server_answers_to_its_own_names_only() {
+        let options = Options {
+            check_host: true,
+            host: Some("agents.lan".into()),
+            allowed_origins: vec!["https://app.example.org".into()],
+            ..Options::default()
+        };
+        for host in ["localhost:7410", "127.0.0.1", "[::1]:7410", "LOCALHOST", "agents.lan:1", "app.example.org"] {
+            assert!(allowed(&options, host, None), "{host}");
+        }
+        for host in ["evil.test", "evil.test:7410", "127.0.0.1.evil.test", "[::2]", "localhost.evil.test"] {
+            assert!(!allowed(&options, host, None), "{host}");
+        }
+        assert!(check(&options, None, &HeaderMap::new()).is_err(), "no Host at all");
+        assert!(!allowed(&options, "evil.test:7410", Some("http://evil.test:7410")), "rebinding");
+    }
+}

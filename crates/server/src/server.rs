@@ -1,0 +1,110 @@
+//! The server: the routes, and a life that ends when it is told to.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    Router,
+    middleware::{from_fn, from_fn_with_state},
+};
+use countersign::run::Runtime;
+use tokio::{net::TcpListener, sync::watch};
+
+use crate::{console, http, listener::Tcp, metrics::Metrics, options::Options, origin};
+
+/// How long running tools get to finish when the server stops.
+const GRACE: Duration = Duration::from_secs(10);
+/// How long connections get to close after that.
+const CLOSING: Duration = Duration::from_secs(3);
+
+/// What every handler shares. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct App {
+    pub(crate) runtime: Runtime,
+    pub(crate) options: Arc<Options>,
+    pub(crate) metrics: Arc<Metrics>,
+    /// True once connections must end.
+    pub(crate) closing: watch::Receiver<bool>,
+}
+
+impl App {
+    /// Resolves once connections must end.
+    pub(crate) fn closed(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut closing = self.closing.clone();
+        async move {
+            if closing.wait_for(|closing| *closing).await.is_err() {
+                // A router without a server: nobody will ever say so.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+}
+
+/// A server over a runtime.
+pub struct Server {
+    runtime: Runtime,
+    options: Options,
+}
+
+impl Server {
+    /// A server that shows `runtime` to the world. The runtime must be [started](Runtime::start) by the caller.
+    #[must_use]
+    pub fn new(runtime: Runtime, options: Options) -> Server {
+        Server { runtime, options }
+    }
+
+    /// The routes, to be put into an application of one's own. Connections are closed when the application
+    /// ends them; body and frame limits are in force, `Host` is only checked if the options say so.
+    #[must_use]
+    pub fn router(self) -> Router {
+        self.app(watch::channel(false).1)
+    }
+
+    /// Serves until `shutdown` resolves; then running tools get ten seconds, connections are closed, and it
+    /// returns.
+    ///
+    /// # Errors
+    /// The listener has no address.
+    pub async fn serve(
+        mut self,
+        listener: TcpListener,
+        shutdown: impl Future<Output = ()> + Send + 'static,
+    ) -> std::io::Result<()> {
+        self.options.check_host |= listener.local_addr()?.ip().is_loopback();
+        let runtime = self.runtime.clone();
+        let (closing, receiver) = watch::channel(false);
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let serving = axum::serve(Tcp::new(listener), self.app(receiver)).with_graceful_shutdown(async {
+            // An error means that the other end is gone, which is a reason to stop too.
+            let _ = stopped.await;
+        });
+        let serving = tokio::spawn(serving.into_future());
+        shutdown.await;
+        let _ = stop.send(());
+        runtime.shutdown(GRACE).await;
+        closing.send_replace(true);
+        if tokio::time::timeout(CLOSING, serving).await.is_err() {
+            tracing::info!("some connections did not close in time");
+        }
+        Ok(())
+    }
+
+    fn app(self, closing: watch::Receiver<bool>) -> Router {
+        let app = App {
+            runtime: self.runtime,
+            options: Arc::new(self.options),
+            metrics: Arc::new(Metrics::default()),
+            closing,
+        };
+        let mut router = http::routes();
+        if app.options.console {
+            router = router.merge(console::routes());
+        }
+        router
+            .fallback(http::not_found)
+            .method_not_allowed_fallback(http::method_not_allowed)
+            .layer(from_fn_with_state(app.clone(), origin::guard))
+            .layer(from_fn(http::security_headers))
+            .layer(from_fn_with_state(app.clone(), crate::metrics::observe))
+            .with_state(app)
+    }
+}

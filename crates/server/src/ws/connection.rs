@@ -1,0 +1,334 @@
+//! One WebSocket connection: one task that reads, acts and writes, so that an `ack` always comes before the
+//! events it causes.
+
+use std::{pin::pin, time::Duration};
+
+use axum::extract::ws::{CloseFrame, Message, WebSocket, close_code};
+use countersign::{
+    core::{
+        approval::{
+            key::parse_approval_key,
+            resolve::{self, Principal},
+        },
+        limits,
+        refusal::{Code, Refusal},
+        wire::{
+            client::{ClientMessage, SendApproval, SendMessage, Subscribe},
+            event::ConnectionEvent,
+        },
+    },
+    run::{NewDecision, NewMessage, Stored},
+};
+use futures::{
+    SinkExt as _, StreamExt as _,
+    stream::{SplitSink, SplitStream},
+};
+use tokio::time::{Instant, MissedTickBehavior, timeout};
+use tokio_tungstenite::tungstenite;
+
+use super::{
+    PROTOCOL,
+    follow::{Event, Follows},
+};
+use crate::{
+    http::approvals::actions_of,
+    metrics::{Counted, Transport},
+    options::{FRAMES_AT_ONCE, SLOWEST_READER, WRITE_STALL_SECONDS},
+    server::App,
+};
+
+/// Pings that may go unanswered before the connection is closed.
+const MISSED_PINGS: u32 = 2;
+
+/// The connection is over; there is nothing more to say.
+struct Over;
+
+struct Connection {
+    app: App,
+    by: Principal,
+    out: SplitSink<WebSocket, Message>,
+    follows: Follows,
+}
+
+/// Serves a connection until it ends.
+pub(super) async fn serve(socket: WebSocket, app: App, by: Principal) {
+    let _counted = Counted::new(&app.metrics.connections);
+    let (out, input) = socket.split();
+    let follows = Follows::new(&app.metrics.subscriptions);
+    let mut connection = Connection { app, by, out, follows };
+    let close = match connection.run(input).await {
+        Ok(close) => close,
+        Err(Over) => return,
+    };
+    let closing = async {
+        connection.out.send(Message::Close(Some(close))).await?;
+        connection.out.close().await
+    };
+    let _ = timeout(Duration::from_secs(WRITE_STALL_SECONDS), closing).await;
+}
+
+impl Connection {
+    /// Runs until one side wants to close, and says how.
+    async fn run(&mut self, mut input: SplitStream<WebSocket>) -> Result<CloseFrame, Over> {
+        let heartbeat = Duration::from_secs(self.app.options.heartbeat_seconds.max(1).into());
+        self.say(&ConnectionEvent::Hello {
+            protocol: PROTOCOL.to_owned(),
+            server: concat!("countersign/", env!("CARGO_PKG_VERSION")).to_owned(),
+            heartbeat_seconds: self.app.options.heartbeat_seconds.max(1),
+        })
+        .await?;
+        let mut beat = tokio::time::interval_at(Instant::now() + heartbeat, heartbeat);
+        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut heard = Instant::now();
+        let mut closed = pin!(self.app.closed());
+        loop {
+            tokio::select! {
+                frame = input.next() => {
+                    heard = Instant::now();
+                    match frame {
+                        None => return Err(Over),
+                        Some(Err(error)) => return self.unreadable(error).await,
+                        Some(Ok(Message::Close(_))) => return Err(Over),
+                        Some(Ok(Message::Text(text))) => self.take(text.as_str()).await?,
+                        Some(Ok(Message::Binary(_))) => {
+                            let refusal = Refusal::new(Code::BadJson, "a frame must be text, not binary");
+                            self.refuse(refusal, About::default()).await?;
+                        }
+                        Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
+                    }
+                }
+                event = self.follows.next() => self.pass_on(event).await?,
+                _ = beat.tick() => {
+                    if heard.elapsed() > heartbeat * MISSED_PINGS + heartbeat / 2 {
+                        return Ok(close(close_code::POLICY, "nothing was heard for too long"));
+                    }
+                    self.write(Message::Ping(Vec::new().into())).await?;
+                }
+                () = &mut closed => return Ok(close(close_code::AWAY, "the server stops")),
+            }
+        }
+    }
+
+    /// Input that is no frame. What is too large is answered, what is broken cannot be.
+    async fn unreadable(&mut self, error: axum::Error) -> Result<CloseFrame, Over> {
+        let error = error.into_inner();
+        if let Some(tungstenite::Error::Capacity(_)) = error.downcast_ref() {
+            let message = format!("a frame has at most {} bytes", limits::FRAME_BYTES);
+            self.refuse(Refusal::new(Code::TooLarge, message), About::default()).await?;
+            return Ok(close(close_code::SIZE, "the frame is too large"));
+        }
+        if let Some(tungstenite::Error::Utf8(_)) = error.downcast_ref() {
+            self.refuse(Refusal::new(Code::BadJson, "the frame is not UTF-8"), About::default()).await?;
+            return Ok(close(close_code::INVALID, "the frame is not UTF-8"));
+        }
+        tracing::debug!(%error, "the connection broke");
+        Err(Over)
+    }
+
+    async fn take(&mut self, text: &str) -> Result<(), Over> {
+        match ClientMessage::parse(text) {
+            Err(bad) => {
+                let about = About { request_id: bad.request_id, session_id: bad.session_id, approval_key: None };
+                self.refuse(bad.refusal, about).await
+            }
+            Ok(ClientMessage::Ping) => self.say(&ConnectionEvent::Pong).await,
+            Ok(ClientMessage::Message(message)) => self.message(message).await,
+            Ok(ClientMessage::Approval(approval)) => self.approval(approval).await,
+            Ok(ClientMessage::Subscribe(subscribe)) => self.subscribe(subscribe).await,
+            Ok(ClientMessage::Unsubscribe(of)) => {
+                self.follows.remove(&of.session_id);
+                Ok(())
+            }
+            Ok(ClientMessage::Cancel(of)) => {
+                let about =
+                    About { request_id: of.request_id.clone(), session_id: Some(of.session_id), ..About::default() };
+                let session_id = about.session_id.clone().unwrap_or_default();
+                match self.app.runtime.cancel(&self.by, &session_id, of.request_id).await {
+                    Ok(()) => self.ack(about.request_id, &session_id).await,
+                    Err(refusal) => self.refuse(refusal, about).await,
+                }
+            }
+        }
+    }
+
+    async fn message(&mut self, message: SendMessage) -> Result<(), Over> {
+        let about = About {
+            request_id: message.request_id.clone(),
+            session_id: message.session_id.clone(),
+            approval_key: None,
+        };
+        let room = self.follows.check_room(message.session_id.as_deref());
+        let follow = !message.session_id.as_deref().is_some_and(|id| self.follows.follows(id));
+        let (app, by) = (&self.app, &self.by);
+        let stored = async {
+            room?;
+            let new = NewMessage {
+                session_id: message.session_id,
+                agent: message.agent,
+                text: message.content.into_text()?,
+                request_id: message.request_id,
+                on_pending: message.on_pending,
+            };
+            app.runtime.message(by, new, follow).await
+        };
+        match stored.await {
+            Ok(stored) => {
+                self.app.metrics.message(Transport::WebSocket);
+                self.stored(about.request_id, stored).await
+            }
+            Err(refusal) => self.refuse(refusal, about).await,
+        }
+    }
+
+    async fn approval(&mut self, approval: SendApproval) -> Result<(), Over> {
+        let about = About {
+            request_id: approval.request_id.clone(),
+            session_id: Some(approval.session_id.clone()),
+            approval_key: Some(approval.approval_key.clone()),
+        };
+        let room = self.follows.check_room(Some(&approval.session_id));
+        let follow = !self.follows.follows(&approval.session_id);
+        let (app, by) = (&self.app, &self.by);
+        let stored = async {
+            let of = parse_approval_key(&approval.approval_key).map(|(session_id, _)| session_id);
+            if of != Some(&*approval.session_id) {
+                return Err(resolve::not_found(&approval.approval_key));
+            }
+            let decisions = actions_of(approval.decisions, approval.answers.as_deref())?;
+            room?;
+            let counted = decisions.clone();
+            let new = NewDecision {
+                approval_key: approval.approval_key,
+                decisions,
+                user_edit_content: approval.user_edit_content,
+                request_id: approval.request_id,
+            };
+            let stored = app.runtime.decide(by, new, follow).await?;
+            app.metrics.decisions(&counted);
+            Ok(stored)
+        };
+        match stored.await {
+            Ok(stored) => self.stored(about.request_id, stored).await,
+            Err(refusal) => self.refuse(refusal, about).await,
+        }
+    }
+
+    async fn subscribe(&mut self, subscribe: Subscribe) -> Result<(), Over> {
+        let room = self.follows.check_room(Some(&subscribe.session_id));
+        let (app, by) = (&self.app, &self.by);
+        let subscription = async {
+            room?;
+            app.runtime.subscribe(by, &subscribe.session_id, subscribe.after).await
+        };
+        match subscription.await {
+            Ok(subscription) => {
+                self.follows.insert(subscription);
+                Ok(())
+            }
+            Err(refusal) => {
+                let (request_id, session_id) = (subscribe.request_id, Some(subscribe.session_id));
+                self.refuse(refusal, About { request_id, session_id, approval_key: None }).await
+            }
+        }
+    }
+
+    /// Acknowledges what is stored; its events come after.
+    async fn stored(&mut self, request_id: Option<String>, stored: Stored) -> Result<(), Over> {
+        self.ack(request_id, &stored.session_id).await?;
+        if let Some(subscription) = stored.follow {
+            self.follows.insert(subscription);
+        }
+        Ok(())
+    }
+
+    /// Writes an event, and what else is ready, at once.
+    async fn pass_on(&mut self, event: Event) -> Result<(), Over> {
+        let mut next = Some(event);
+        let mut written = 0;
+        while let Some((session_id, event)) = next.take() {
+            match event {
+                Ok(frame) => self.feed(Message::Text(frame.json.to_string().into())).await?,
+                Err(refusal) => {
+                    if refusal.code != Code::StoreUnavailable {
+                        self.follows.remove(&session_id);
+                    }
+                    self.refuse(refusal, About { session_id: Some(session_id.to_string()), ..About::default() })
+                        .await?;
+                }
+            }
+            written += 1;
+            if written < FRAMES_AT_ONCE {
+                next = self.follows.ready();
+            }
+        }
+        bounded(0, self.out.flush()).await
+    }
+
+    async fn ack(&mut self, request_id: Option<String>, session_id: &str) -> Result<(), Over> {
+        self.say(&ConnectionEvent::Ack { request_id, session_id: session_id.to_owned() }).await
+    }
+
+    async fn refuse(&mut self, refusal: Refusal, about: About) -> Result<(), Over> {
+        self.app.metrics.refused(refusal.code);
+        if refusal.code == Code::Internal {
+            tracing::error!(message = refusal.message, session_id = about.session_id, "internal error");
+        }
+        self.say(&ConnectionEvent::Error {
+            code: refusal.code,
+            message: refusal.message,
+            request_id: about.request_id,
+            session_id: about.session_id,
+            approval_key: about.approval_key,
+            details: refusal.details,
+        })
+        .await
+    }
+
+    async fn say(&mut self, event: &ConnectionEvent) -> Result<(), Over> {
+        // Plain data with string keys, which always serialises.
+        let text = serde_json::to_string(event).unwrap_or_default();
+        self.write(Message::Text(text.into())).await
+    }
+
+    async fn write(&mut self, message: Message) -> Result<(), Over> {
+        let size = size_of(&message);
+        bounded(size, self.out.send(message)).await
+    }
+
+    async fn feed(&mut self, message: Message) -> Result<(), Over> {
+        let size = size_of(&message);
+        bounded(size, self.out.feed(message)).await
+    }
+}
+
+/// What a refused frame was about.
+#[derive(Default)]
+struct About {
+    request_id: Option<String>,
+    session_id: Option<String>,
+    approval_key: Option<String>,
+}
+
+fn size_of(message: &Message) -> u64 {
+    match message {
+        Message::Text(text) => text.len() as u64,
+        _ => 0,
+    }
+}
+
+/// Waits for a write, but not for a reader who is gone in all but name.
+async fn bounded(size: u64, write: impl Future<Output = Result<(), axum::Error>>) -> Result<(), Over> {
+    let limit = Duration::from_secs(WRITE_STALL_SECONDS + size / SLOWEST_READER);
+    match timeout(limit, write).await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(_)) => Err(Over),
+        Err(_) => {
+            tracing::info!("a connection that does not read was closed");
+            Err(Over)
+        }
+    }
+}
+
+fn close(code: u16, reason: &'static str) -> CloseFrame {
+    CloseFrame { code, reason: reason.into() }
+}

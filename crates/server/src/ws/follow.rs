@@ -1,0 +1,115 @@
+//! The sessions one connection follows, as one stream.
+
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use countersign::{
+    core::refusal::{Code, Refusal},
+    run::subscription::{Frame, Subscription},
+};
+use futures::{
+    FutureExt as _, StreamExt as _,
+    future::{AbortHandle, Abortable},
+    stream::{self, BoxStream, SelectAll},
+};
+use prometheus_client::metrics::gauge::Gauge;
+
+use crate::{metrics::Counted, options::SUBSCRIPTIONS};
+
+/// How long to wait before the journal is read again after a failure of the store.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// What one session gives: an event, or why there is none. After `session_not_found` nothing more comes.
+pub(super) type Event = (Arc<str>, Result<Frame, Refusal>);
+
+/// The followed sessions. Each is followed once.
+pub(super) struct Follows {
+    streams: SelectAll<BoxStream<'static, Event>>,
+    handles: HashMap<Arc<str>, Following>,
+    gauge: Gauge,
+}
+
+struct Following {
+    abort: AbortHandle,
+    _counted: Counted,
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        self.abort.abort();
+    }
+}
+
+impl Follows {
+    pub(super) fn new(gauge: &Gauge) -> Follows {
+        Follows { streams: SelectAll::new(), handles: HashMap::new(), gauge: gauge.clone() }
+    }
+
+    pub(super) fn follows(&self, session_id: &str) -> bool {
+        self.handles.contains_key(session_id)
+    }
+
+    /// Whether one more session can be followed.
+    pub(super) fn check_room(&self, session_id: Option<&str>) -> Result<(), Refusal> {
+        if self.handles.len() < SUBSCRIPTIONS || session_id.is_some_and(|id| self.follows(id)) {
+            return Ok(());
+        }
+        Err(Refusal::new(
+            Code::QueueFull,
+            format!("a connection follows at most {SUBSCRIPTIONS} sessions; unsubscribe from one first"),
+        ))
+    }
+
+    /// Follows a session from now on by this subscription, and by no other.
+    pub(super) fn insert(&mut self, subscription: Subscription) {
+        let session_id = subscription.session_id().clone();
+        let (abort, registration) = AbortHandle::new_pair();
+        let following = Following { abort, _counted: Counted::new(&self.gauge) };
+        self.handles.insert(session_id, following);
+        self.streams.push(Abortable::new(events(subscription), registration).boxed());
+    }
+
+    /// Follows it no longer.
+    pub(super) fn remove(&mut self, session_id: &str) {
+        self.handles.remove(session_id);
+    }
+
+    /// The next event of any session; waits for ever if none is followed. Dropping the future loses nothing.
+    pub(super) async fn next(&mut self) -> Event {
+        futures::future::poll_fn(|context| self.poll(context)).await
+    }
+
+    /// The next event, if there is one at once.
+    pub(super) fn ready(&mut self) -> Option<Event> {
+        self.next().now_or_never()
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Event> {
+        match self.streams.poll_next_unpin(context) {
+            Poll::Ready(Some(event)) => Poll::Ready(event),
+            // An empty set has nobody to wake us; whoever adds to it polls it again.
+            Poll::Ready(None) | Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+fn events(subscription: Subscription) -> impl futures::Stream<Item = Event> + Send + 'static {
+    stream::unfold(Some((subscription, false)), |state| async {
+        let (mut subscription, failed) = state?;
+        if failed {
+            tokio::time::sleep(AGAIN).await;
+        }
+        let session_id = subscription.session_id().clone();
+        let next = subscription.next().await;
+        let state = match &next {
+            Ok(_) => Some((subscription, false)),
+            Err(refusal) if refusal.code == Code::StoreUnavailable => Some((subscription, true)),
+            Err(_) => None,
+        };
+        Some(((session_id, next), state))
+    })
+}

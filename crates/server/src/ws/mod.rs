@@ -1,0 +1,45 @@
+//! `GET /v1/ws`: the upgrade (SPEC W).
+
+mod connection;
+mod follow;
+
+use axum::{
+    extract::{State, WebSocketUpgrade, ws::rejection::WebSocketUpgradeRejection},
+    http::{HeaderMap, HeaderValue},
+    response::{IntoResponse as _, Response},
+};
+use countersign::core::limits;
+
+use crate::{
+    auth::{identify, offered_protocols},
+    problem::Problem,
+    server::App,
+};
+
+/// The subprotocol, and what `hello` says.
+pub(crate) const PROTOCOL: &str = "countersign.v1";
+
+/// Makes a connection of a request that offers the protocol.
+pub(crate) async fn upgrade(
+    State(app): State<App>,
+    headers: HeaderMap,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+) -> Response {
+    let mut upgrade = match upgrade {
+        Ok(upgrade) => upgrade,
+        Err(rejection) => return Problem::invalid(format!("a WebSocket is wanted here: {rejection}")).into_response(),
+    };
+    let principal = match identify(&app.options.tokens, &headers) {
+        Ok(principal) => principal,
+        Err(problem) => return problem.into_response(),
+    };
+    if !offered_protocols(&headers).any(|name| name == PROTOCOL) {
+        return Problem::invalid(format!("the WebSocket must offer the subprotocol {PROTOCOL:?}")).into_response();
+    }
+    upgrade.set_selected_protocol(HeaderValue::from_static(PROTOCOL));
+    upgrade
+        .max_message_size(limits::FRAME_BYTES)
+        .max_frame_size(limits::FRAME_BYTES)
+        .on_failed_upgrade(|error| tracing::debug!(%error, "the upgrade failed"))
+        .on_upgrade(|socket| connection::serve(socket, app, principal))
+}
