@@ -1,1 +1,280 @@
-//! x
+//! SPEC W5: what a decision may be, what is filled in, and that a refusal changes nothing.
+
+use std::sync::Arc;
+
+use countersign_core::{
+    approval::{
+        decision::Decision,
+        resolve::{self, DecideInput, Principal},
+    },
+    call::{
+        args::Args,
+        gate::{Ask, DecisionType, Gate, Verdict},
+    },
+    journal::{
+        draft::{Draft, MessageInput},
+        record::{Block, ModelResponded, Record, ToolUse, Usage},
+        state::{Phase, State},
+    },
+    refusal::{Code, Refusal},
+};
+
+use crate::world::{Tools, World};
+
+/// A session in which these calls wait: tool and how it is asked.
+fn waiting(calls: &[(&str, Ask)]) -> World {
+    let mut world = World::new();
+    let input = MessageInput { text: vec!["go".into()], ..MessageInput::default() };
+    let transition = Draft::new(&world.state, world.now).message(input, &Tools).expect("message");
+    world.commit(transition);
+    let blocks = (0..).zip(calls).map(|(i, (name, _))| {
+        Block::ToolUse(ToolUse { id: format!("t{i}").into(), name: (*name).into(), input: format!(r#"{{"n":{i}}}"#) })
+    });
+    let answer = ModelResponded {
+        model: "m".into(),
+        shown: 0,
+        blocks: blocks.collect(),
+        usage: Usage::default(),
+        opaque: None,
+    };
+    let gates =
+        calls.iter().map(|(_, ask)| Gate { verdict: Verdict::Ask(ask.clone()), idempotent: false }).collect();
+    let transition = Draft::new(&world.state, world.now).model_responded(answer, gates, &Tools);
+    world.commit(transition);
+    world
+}
+
+fn decide(world: &mut World, n: u32, decisions: Vec<Decision>, by: Principal) -> Result<(), Refusal> {
+    let input = DecideInput { n, decisions, user_edit_content: None, by, request_id: None };
+    let transition = resolve::decide(&world.state, world.now, input, &Tools)?;
+    world.commit(transition);
+    Ok(())
+}
+
+/// The decision is refused with this code and a message with this part, and what waits is as it was.
+fn refused(calls: &[(&str, Ask)], decisions: Vec<Decision>, code: Code, part: &str) -> Refusal {
+    let mut world = waiting(calls);
+    let before = world.state.clone();
+    let refusal = decide(&mut world, 1, decisions, Principal::trusted()).expect_err(part);
+    assert_eq!(refusal.code, code, "{refusal}");
+    assert!(refusal.message.contains(part), "{refusal}");
+    assert_eq!(before, world.state);
+    refusal
+}
+
+fn phases(world: &World) -> Vec<Phase> {
+    world.state.calls.iter().map(|call| call.phase.clone()).collect()
+}
+
+fn args(text: &str) -> Args {
+    Args::parse(text).expect("args")
+}
+
+fn plain() -> Ask {
+    Ask::default()
+}
+
+fn recorded(world: &World) -> Vec<DecisionType> {
+    let decided = world.journal.iter().rev().find_map(|e| match &e.record {
+        Record::Decided(decided) => Some(decided.decisions.iter().map(|d| d.kind).collect()),
+        _ => None,
+    });
+    decided.expect("a decision")
+}
+
+#[test]
+fn w5_missing_decisions_take_the_first_and_are_recorded_in_full() {
+    let three = [("pay", plain()), ("pay", plain()), ("wire", plain())];
+    let mut world = waiting(&three);
+    decide(&mut world, 1, vec![Decision::approve()], Principal::trusted()).expect("filled");
+    assert_eq!(recorded(&world), [DecisionType::Approve; 3]);
+    assert_eq!(phases(&world), [Phase::Permitted, Phase::Permitted, Phase::Permitted]);
+
+    let mut world = waiting(&three);
+    let always = Decision { always: Some(true), ..Decision::reject(Some("no".into())) };
+    decide(&mut world, 1, vec![always.for_digest(args(r#"{"n":0}"#).digest())], Principal::trusted()).expect("filled");
+    assert_eq!(recorded(&world), [DecisionType::Reject; 3]);
+    assert_eq!(world.state.sticky.len(), 3, "`always` is filled along, the digest is not");
+}
+
+#[test]
+fn w5_decisions_that_cannot_be_matched_are_refused() {
+    let two = [("pay", plain()), ("pay", plain())];
+    refused(&two, vec![], Code::DecisionsMismatch, "no decisions");
+    refused(&two, vec![Decision::approve(); 3], Code::DecisionsMismatch, "3 decisions for 2 actions");
+    let edit = Decision::edit("pay", args(r#"{"n":1}"#));
+    refused(&two, vec![edit], Code::DecisionsMismatch, "\"edit\" cannot be repeated");
+}
+
+#[test]
+fn w5_a_decision_that_is_not_allowed_is_refused() {
+    let only = Ask { allowed: vec![DecisionType::Approve, DecisionType::Reject], ..plain() };
+    let edit = Decision::edit("pay", args(r#"{"n":1}"#));
+    let refusal = refused(&[("pay", only.clone())], vec![edit], Code::DecisionNotAllowed, "allowed: approve, reject");
+    assert_eq!(refusal.details.expect("details")["allowed_decisions"], serde_json::json!(["approve", "reject"]));
+    refused(&[("pay", only)], vec![Decision::defer()], Code::DecisionNotAllowed, "defer");
+    refused(&[("pay", plain())], vec![Decision::respond("x")], Code::DecisionNotAllowed, "respond");
+}
+
+#[test]
+fn w5_an_edit_must_fit_the_schema_and_names_what_does_not() {
+    let edit = Decision::edit("pay", args(r#"{"n":"seven"}"#));
+    let refusal = refused(&[("pay", plain()), ("pay", plain())], vec![Decision::approve(), edit], Code::InvalidEdit, "/n");
+    let details = refusal.details.expect("details");
+    assert_eq!(details["index"], 1);
+    assert_eq!(details["errors"][0]["pointer"], "/n");
+    let edit = Decision::edit("pay", args("{}"));
+    refused(&[("pay", plain())], vec![edit], Code::InvalidEdit, "\"n\" is a required property");
+}
+
+#[test]
+fn w5_an_edit_to_another_tool_needs_one_the_same_agent_has_and_the_same_reviewer_may_approve() {
+    let mut world = waiting(&[("pay", plain())]);
+    decide(&mut world, 1, vec![Decision::edit("wire", args(r#"{"n":5}"#))], Principal::trusted()).expect("wire");
+    assert_eq!(&*world.state.calls[0].name, "wire");
+    assert_eq!(world.state.calls[0].args.as_ref().expect("args").text(), r#"{"n":5}"#);
+    let nowhere = Decision::edit("rm", args("{}"));
+    refused(&[("pay", plain())], vec![nowhere], Code::InvalidEdit, "has no tool \"rm\"");
+    let admin = Ask { levels: vec!["admin".into()], ..plain() };
+    let other = Decision::edit("wire", args(r#"{"n":5}"#));
+    refused(&[("pay", admin)], vec![other], Code::InvalidEdit, "decided by somebody else");
+}
+
+#[test]
+fn w5_a_decision_on_other_arguments_than_wait_is_stale() {
+    let stale = Decision::approve().for_digest(args(r#"{"n":1}"#).digest());
+    refused(&[("pay", plain())], vec![stale], Code::StaleAction, "other arguments wait");
+    let upper = Decision {
+        args_digest: Some(args(r#"{"n":0}"#).digest().to_string().to_uppercase()),
+        ..Decision::approve()
+    };
+    refused(&[("pay", plain())], vec![upper], Code::StaleAction, "other arguments wait");
+}
+
+#[test]
+fn w5_fields_that_do_not_belong_to_a_decision_are_refused() {
+    let cases = [
+        (Decision { message: Some("x".into()), ..Decision::approve() }, "\"message\" goes with \"reject\""),
+        (Decision { output: Some("x".into()), ..Decision::approve() }, "\"output\" goes with \"respond\""),
+        (Decision::of(DecisionType::Edit), "\"edit\" needs \"edited_action\""),
+        (Decision { always: Some(true), ..Decision::defer() }, "\"always\" goes with approve or reject"),
+        (
+            Decision { edited_action: Decision::edit("pay", args("{}")).edited_action, ..Decision::approve() },
+            "\"edited_action\" goes with \"edit\"",
+        ),
+        (Decision::reject(Some("x".repeat(70_000))), "more than 65536 bytes"),
+    ];
+    for (decision, part) in cases {
+        refused(&[("pay", plain())], vec![decision], Code::InvalidMessage, part);
+    }
+}
+
+#[test]
+fn w5_a_set_is_applied_whole_or_not_at_all() {
+    let good = Decision::approve();
+    let bad = Decision::respond("x");
+    refused(&[("pay", plain()), ("pay", plain())], vec![good, bad], Code::DecisionNotAllowed, "decisions[1]");
+}
+
+#[test]
+fn w5_a_deferred_action_comes_back_under_the_next_key_and_keeps_its_deadline() {
+    let mut world = waiting(&[("pay", plain()), ("pay", Ask { timeout: 100, ..plain() })]);
+    let due = world.state.waiting(1).expect("waits").asked.expires_at;
+    assert_eq!(due, Some(world.now + 100_000), "the smallest timeout that is not 0");
+    world.now += 40_000;
+    decide(&mut world, 1, vec![Decision::approve(), Decision::defer()], Principal::trusted()).expect("deferred");
+    assert_eq!(phases(&world)[0], Phase::Permitted);
+    assert!(world.state.open.is_empty(), "what was approved runs first");
+    world.apply(&crate::world::Op::Start(1)).expect("start");
+    world.apply(&crate::world::Op::Finish(0, true)).expect("finish");
+    let again = world.state.waiting(2).expect("the next key");
+    assert_eq!(again.asked.expires_at, due);
+    assert_eq!(again.asked.actions.len(), 1);
+}
+
+#[test]
+fn w5_each_level_is_asked_under_its_own_key_with_a_fresh_timeout() {
+    let ask = Ask { levels: vec!["user".into(), "admin".into()], ..plain() };
+    let mut world = waiting(&[("pay", ask)]);
+    world.now += 200_000;
+    decide(&mut world, 1, vec![Decision::approve()], Principal::trusted()).expect("user");
+    let second = world.state.waiting(2).expect("admin's turn").asked.clone();
+    assert_eq!(second.expires_at, Some(world.now + 300_000));
+    assert_eq!(second.actions[0].role(), Some("admin"));
+    let user = Principal { subject: Some("alice".into()), roles: vec!["user".into()], trusted: false };
+    assert_eq!(decide(&mut world, 2, vec![Decision::approve()], user).expect_err("role").code, Code::Forbidden);
+    let admin = Principal { subject: Some("bob".into()), roles: vec!["admin".into()], trusted: false };
+    decide(&mut world, 2, vec![Decision::approve()], admin).expect("admin");
+    assert_eq!(phases(&world), [Phase::Permitted]);
+}
+
+#[test]
+fn w5_a_quorum_waits_for_different_people_and_one_reject_ends_it() {
+    let ask = Ask { levels: vec!["admin".into()], quorum: 2, ..plain() };
+    let admin = |name: &str| Principal { subject: Some(name.into()), roles: vec!["admin".into()], trusted: false };
+    let mut world = waiting(&[("pay", ask.clone())]);
+    for _ in 0..3 {
+        decide(&mut world, 1, vec![Decision::approve()], admin("bob")).expect("a vote");
+        assert!(world.state.waiting(1).is_some(), "one person is not two");
+    }
+    decide(&mut world, 1, vec![Decision::approve()], admin("eve")).expect("the second");
+    assert_eq!(phases(&world), [Phase::Permitted]);
+    let mut world = waiting(&[("pay", ask)]);
+    decide(&mut world, 1, vec![Decision::approve()], admin("bob")).expect("a vote");
+    decide(&mut world, 1, vec![Decision::reject(None)], admin("eve")).expect("a veto");
+    assert_eq!(phases(&world), [Phase::Finished]);
+    assert!(world.given.is_empty());
+}
+
+#[test]
+fn w4_actions_for_one_role_share_a_request_and_other_roles_get_their_own() {
+    let admin = Ask { levels: vec!["admin".into()], ..plain() };
+    let world = waiting(&[("pay", plain()), ("wire", admin.clone()), ("pay", plain()), ("pay", admin)]);
+    let groups: Vec<Vec<u32>> =
+        world.state.open.iter().map(|o| o.asked.actions.iter().map(|a| a.call).collect()).collect();
+    assert_eq!(groups, [vec![1, 3], vec![2, 4]]);
+}
+
+#[test]
+fn w7_a_decision_at_the_deadline_has_lost_and_the_time_out_fires_once() {
+    let mut world = waiting(&[("pay", plain())]);
+    assert!(Draft::new(&world.state, world.now + 299_999).time_out(1, &Tools).is_none(), "not before its time");
+    world.now += 300_000;
+    let late = decide(&mut world, 1, vec![Decision::approve()], Principal::trusted()).expect_err("late");
+    assert_eq!(late.code, Code::ApprovalAlreadyResolved);
+    assert_eq!(late.details.expect("details")["resolution"], "timeout");
+    let transition = Draft::new(&world.state, world.now).time_out(1, &Tools).expect("due");
+    world.commit(transition);
+    assert!(Draft::new(&world.state, world.now).time_out(1, &Tools).is_none());
+    assert_eq!(phases(&world), [Phase::Finished]);
+    assert!(world.given.is_empty());
+}
+
+#[test]
+fn w7_a_timeout_of_zero_waits_for_ever() {
+    let world = waiting(&[("pay", Ask { timeout: 0, ..plain() })]);
+    assert_eq!(world.state.waiting(1).expect("waits").asked.expires_at, None);
+    assert!(Draft::new(&world.state, i64::MAX).time_out(1, &Tools).is_none());
+}
+
+#[test]
+fn w6_a_rejection_says_so_in_the_sessions_language_or_in_the_reviewers_words() {
+    for (locale, text) in [
+        ("en", "The user rejected this action"),
+        ("vi", "Thao tác đã bị người dùng từ chối"),
+        ("zh", "操作已被用户取消"),
+    ] {
+        let mut world = waiting(&[("pay", plain()), ("pay", plain())]);
+        let mut state = State::clone(&world.state);
+        state.locale = countersign_core::locale::Locale::from_name(locale).expect("locale");
+        world.state = Arc::new(state);
+        let decisions = vec![Decision::reject(None), Decision::reject(Some("quá đắt".into()))];
+        decide(&mut world, 1, decisions, Principal::trusted()).expect("rejected");
+        let results: Vec<String> = world
+            .journal
+            .iter()
+            .filter_map(|e| if let Record::CallFinished(c) = &e.record { Some(c.output.clone()) } else { None })
+            .collect();
+        assert_eq!(results, [text, "quá đắt"]);
+    }
+}
