@@ -30,15 +30,9 @@ fn waiting(calls: &[(&str, Ask)]) -> World {
     let blocks = (0..).zip(calls).map(|(i, (name, _))| {
         Block::ToolUse(ToolUse { id: format!("t{i}").into(), name: (*name).into(), input: format!(r#"{{"n":{i}}}"#) })
     });
-    let answer = ModelResponded {
-        model: "m".into(),
-        shown: 0,
-        blocks: blocks.collect(),
-        usage: Usage::default(),
-        opaque: None,
-    };
-    let gates =
-        calls.iter().map(|(_, ask)| Gate { verdict: Verdict::Ask(ask.clone()), idempotent: false }).collect();
+    let answer =
+        ModelResponded { model: "m".into(), shown: 0, blocks: blocks.collect(), usage: Usage::default(), opaque: None };
+    let gates = calls.iter().map(|(_, ask)| Gate { verdict: Verdict::Ask(ask.clone()), idempotent: false }).collect();
     let transition = Draft::new(&world.state, world.now).model_responded(answer, gates, &Tools);
     world.commit(transition);
     world
@@ -119,7 +113,8 @@ fn w5_a_decision_that_is_not_allowed_is_refused() {
 #[test]
 fn w5_an_edit_must_fit_the_schema_and_names_what_does_not() {
     let edit = Decision::edit("pay", args(r#"{"n":"seven"}"#));
-    let refusal = refused(&[("pay", plain()), ("pay", plain())], vec![Decision::approve(), edit], Code::InvalidEdit, "/n");
+    let refusal =
+        refused(&[("pay", plain()), ("pay", plain())], vec![Decision::approve(), edit], Code::InvalidEdit, "/n");
     let details = refusal.details.expect("details");
     assert_eq!(details["index"], 1);
     assert_eq!(details["errors"][0]["pointer"], "/n");
@@ -144,10 +139,8 @@ fn w5_an_edit_to_another_tool_needs_one_the_same_agent_has_and_the_same_reviewer
 fn w5_a_decision_on_other_arguments_than_wait_is_stale() {
     let stale = Decision::approve().for_digest(args(r#"{"n":1}"#).digest());
     refused(&[("pay", plain())], vec![stale], Code::StaleAction, "other arguments wait");
-    let upper = Decision {
-        args_digest: Some(args(r#"{"n":0}"#).digest().to_string().to_uppercase()),
-        ..Decision::approve()
-    };
+    let upper =
+        Decision { args_digest: Some(args(r#"{"n":0}"#).digest().to_string().to_uppercase()), ..Decision::approve() };
     refused(&[("pay", plain())], vec![upper], Code::StaleAction, "other arguments wait");
 }
 

@@ -312,6 +312,14 @@ impl LiveState {
         self.writing = Some(block);
     }
 
+    /// `block` is about to go on record in the place of the block being written. Followers who saw another
+    /// one begin there, from a stream that broke off, see it begin over.
+    pub(super) fn show_instead(&mut self, state: &State, block: &Block) {
+        if self.writing.as_ref().is_some_and(|writing| writing != block) {
+            self.begin(state, block.clone());
+        }
+    }
+
     /// The model adds to the block it writes.
     pub(super) fn add(&mut self, state: &State, more: &str) {
         let followed = self.has_followers();

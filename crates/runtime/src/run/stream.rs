@@ -252,7 +252,8 @@ impl<'a> Writer<'a> {
                 let mut guard = self.live.lock().await;
                 let loaded = self.inner.load(self.live, &mut guard).await;
                 if loaded.is_ok() {
-                    self.current(&guard).ok_or(Stale)?;
+                    let state = self.current(&guard).ok_or(Stale)?;
+                    guard.show_instead(&state, block);
                 }
                 let make = |state: &State| Ok(Draft::new(state, now()).block_shown(block.clone()));
                 match self.inner.transact(self.live, &mut guard, Durability::Buffered, make).await {
@@ -277,14 +278,19 @@ impl<'a> Writer<'a> {
         }
         let open = self.live.lock().await.partial();
         if let (Some(open), true) = (open, self.blocks.len() == self.recorded) {
-            // An earlier stream left a block open that this answer does not begin over.
-            self.blocks.push(open);
-            self.record().await?;
-            self.blocks.pop();
-            self.blocks.clear();
+            // An earlier stream left a block open that this answer does not begin over: it stays as it is, and
+            // what this answer repeated before it is shown anew.
+            let answer = std::mem::replace(&mut self.blocks, vec![open]);
             self.recorded = 0;
+            self.record().await?;
+            (self.blocks, self.recorded) = (answer, 0);
         }
         let blocks = self.blocks.split_off(self.recorded);
+        if let Some(first) = blocks.first() {
+            let mut guard = self.live.lock().await;
+            let state = self.current(&guard).ok_or(Stale)?;
+            guard.show_instead(&state, first);
+        }
         Ok(ModelResponded {
             model: self.model,
             shown: u32::try_from(self.recorded).unwrap_or(u32::MAX),

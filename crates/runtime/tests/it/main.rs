@@ -2,6 +2,7 @@
 #![allow(unreachable_pub, reason = "a test binary's modules share freely")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "these are tests")]
 
+mod crashes;
 mod models_aimock;
 mod models_fake;
 mod models_openai;
@@ -12,4 +13,5 @@ mod store_differential;
 mod store_lists;
 mod store_sqlite;
 mod store_support;
+mod streams;
 mod support;
