@@ -11,7 +11,7 @@ const ROW: usize = 400;
 
 /// Cycles a second of a single thread that inserts a row and updates another in each of `commits`
 /// transactions a cycle, WAL and `synchronous=FULL`; in memory without a path.
-pub fn rate(path: Option<&Path>, commits: usize, cycles: usize) -> Result<f64> {
+pub(crate) fn rate(path: Option<&Path>, commits: usize, cycles: usize) -> Result<f64> {
     let db = match path {
         Some(path) => Connection::open(path)?,
         None => Connection::open_in_memory()?,

@@ -24,7 +24,7 @@ use crate::{Result, Verdict, bare};
 
 /// Synced commits of one cycle: the message, the answer with its interruption, the decision, the start of
 /// the call, its result, the final answer.
-pub const COMMITS: usize = 6;
+pub(crate) const COMMITS: usize = 6;
 /// Each figure is the median of this many rounds, ours and the floor in turn.
 const ROUNDS: usize = 5;
 
@@ -35,7 +35,7 @@ struct Order {
 }
 
 /// A runtime whose agent proposes an order in each turn and then answers with `final_text`.
-pub fn runtime(store: Arc<dyn Store>, final_text: &str) -> Result<Runtime> {
+pub(crate) fn runtime(store: Arc<dyn Store>, final_text: &str) -> Result<Runtime> {
     let script = serde_json::json!({
         "turns": [
             { "tool_calls": [{ "name": "order", "args": { "symbol": "VNM", "quantity": 100 } }] },
@@ -51,12 +51,12 @@ pub fn runtime(store: Arc<dyn Store>, final_text: &str) -> Result<Runtime> {
     Ok(Runtime::builder(store).agent(Agent::new("trader", "script", Arc::new(model)).tool(order)).build()?)
 }
 
-pub fn sqlite(path: &Path) -> Result<Arc<dyn Store>> {
+pub(crate) fn sqlite(path: &Path) -> Result<Arc<dyn Store>> {
     Ok(Arc::new(SqliteStore::open(path, &SqliteOptions::default())?))
 }
 
 /// One cycle in a session; `n` is the number of its interruption.
-pub async fn cycle(runtime: &Runtime, session: &str, text: &Arc<str>, n: usize) -> Result<()> {
+pub(crate) async fn cycle(runtime: &Runtime, session: &str, text: &Arc<str>, n: usize) -> Result<()> {
     let me = Principal::trusted();
     let paused = runtime.run(&me, NewMessage::text(session, text.clone())).await?;
     if paused.pending.len() != 1 {
@@ -94,7 +94,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 /// (a) One stream on SQLite against the bare loop with as many synced commits: at least 0.6.
-pub fn single_stream() -> Result<Verdict> {
+pub(crate) fn single_stream() -> Result<Verdict> {
     let dir = tempfile::tempdir()?;
     let runtime = runtime(sqlite(&dir.path().join("ours.db"))?, "Ordered.")?;
     let executor = executor()?;
@@ -115,7 +115,7 @@ pub fn single_stream() -> Result<Verdict> {
 }
 
 /// (a) In memory: 40,000 where the bare loop of two commits in memory does 140,000.
-pub fn in_memory() -> Result<Verdict> {
+pub(crate) fn in_memory() -> Result<Verdict> {
     let runtime = runtime(Arc::new(MemoryStore::new()), "Ordered.")?;
     let executor = executor()?;
     executor.block_on(stream(&runtime, "warm", 2_000))?;
@@ -135,7 +135,7 @@ pub fn in_memory() -> Result<Verdict> {
 }
 
 /// (b) 64 sessions at once on SQLite against the bare single stream: at least 2.5.
-pub fn many_sessions() -> Result<Verdict> {
+pub(crate) fn many_sessions() -> Result<Verdict> {
     const SESSIONS: usize = 64;
     const EACH: usize = 40;
     let dir = tempfile::tempdir()?;

@@ -13,7 +13,7 @@ const AROUND: usize = 10;
 /// Sessions measured side by side, a cycle of each in turn, so that a slow moment hits early and late alike.
 const SESSIONS: usize = 3;
 
-pub fn one_long_session() -> Result<Vec<Verdict>> {
+pub(crate) fn one_long_session() -> Result<Vec<Verdict>> {
     let kilobyte: Arc<str> = "Buy a hundred VNM and tell me why it is a good idea. ".repeat(19).into();
     let dir = tempfile::tempdir()?;
     let executor = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

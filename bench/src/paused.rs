@@ -24,7 +24,7 @@ fn resident() -> Result<f64> {
     Ok(kilobytes / 1024.0)
 }
 
-pub fn hundred_thousand() -> Result<Vec<Verdict>> {
+pub(crate) fn hundred_thousand() -> Result<Vec<Verdict>> {
     let dir = tempfile::tempdir()?;
     let executor = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let runtime = runtime(sqlite(&dir.path().join("paused.db"))?, "Ordered.")?;

@@ -142,7 +142,9 @@ impl Conversation {
                 self.settle();
                 // A later answer must not take blocks of an answer that never came.
                 self.shown.clear();
-                if let Some(Block::Text(text)) = &ended.partial {
+                if let Some(Block::Text(text)) = &ended.partial
+                    && !text.is_empty()
+                {
                     self.messages.push(Message::Assistant(Answer {
                         model: Arc::from(""),
                         blocks: vec![Block::Text(text.clone())],

@@ -3,7 +3,7 @@
 
 use axum::{
     extract::{Request, State},
-    http::{HeaderMap, header},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, header},
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
@@ -11,12 +11,31 @@ use countersign::core::refusal::{Code, Refusal};
 
 use crate::{options::Options, problem::Problem, server::App};
 
-/// Refuses requests from pages and for hosts that are not allowed, whatever they ask for.
+/// Refuses requests from pages and for hosts that are not allowed, whatever they ask for; pages that are
+/// allowed may read the answers.
 pub(crate) async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
-    match check(&app.options, request.uri().host(), request.headers()) {
-        Ok(()) => next.run(request).await,
-        Err(refusal) => Problem::of(refusal).into_response(),
+    if let Err(refusal) = check(&app.options, request.uri().host(), request.headers()) {
+        return Problem::of(refusal).into_response();
     }
+    let foreign = request.headers().get(header::ORIGIN).filter(|origin| {
+        let origin = origin.to_str().unwrap_or_default();
+        app.options.allowed_origins.iter().any(|allowed| same_origin(allowed, origin))
+    });
+    let Some(origin) = foreign.cloned() else { return next.run(request).await };
+    let preflight =
+        *request.method() == Method::OPTIONS && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
+    let mut response = if preflight { StatusCode::NO_CONTENT.into_response() } else { next.run(request).await };
+    let headers = response.headers_mut();
+    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    headers.append(header::VARY, HeaderValue::from_static("origin"));
+    headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("location"));
+    if preflight {
+        headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, DELETE"));
+        let sent = "authorization, content-type, idempotency-key, last-event-id";
+        headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(sent));
+        headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
+    }
+    response
 }
 
 fn check(options: &Options, target: Option<&str>, headers: &HeaderMap) -> Result<(), Refusal> {

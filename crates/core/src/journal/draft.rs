@@ -244,7 +244,7 @@ impl Draft {
     /// `nothing_to_cancel`.
     pub fn cancel(
         mut self,
-        by: Option<Arc<str>>,
+        by: Option<&Arc<str>>,
         request_id: Option<Arc<str>>,
         partial: Option<Block>,
         catalog: &dyn Catalog,
@@ -252,10 +252,7 @@ impl Draft {
         if !self.state.status.is_active() {
             return Err(Refusal::new(Code::NothingToCancel, "no turn is active in this session"));
         }
-        for n in self.state.open.iter().map(|open| open.asked.n).collect::<Vec<_>>() {
-            self.push(Record::Withdrawn { n, by: by.clone() });
-        }
-        self.end(EndReason::Cancelled, partial, request_id);
+        self.end(EndReason::Cancelled, by, partial, request_id);
         Ok(self.settle(catalog))
     }
 
@@ -276,10 +273,7 @@ impl Draft {
 
     /// The turn failed for good.
     pub fn fail(mut self, code: &str, message: String, partial: Option<Block>, catalog: &dyn Catalog) -> Transition {
-        for n in self.state.open.iter().map(|open| open.asked.n).collect::<Vec<_>>() {
-            self.push(Record::Withdrawn { n, by: None });
-        }
-        self.end(EndReason::Error { code: code.to_owned(), message }, partial, None);
+        self.end(EndReason::Error { code: code.to_owned(), message }, None, partial, None);
         self.settle(catalog)
     }
 
@@ -338,8 +332,12 @@ impl Draft {
         Some(self.settle(catalog))
     }
 
-    /// Gives every unfinished call its result, then ends the turn.
-    fn end(&mut self, reason: EndReason, partial: Option<Block>, request_id: Option<Arc<str>>) {
+    /// Withdraws what waits, gives every unfinished call its result, then ends the turn.
+    fn end(&mut self, reason: EndReason, by: Option<&Arc<str>>, partial: Option<Block>, request_id: Option<Arc<str>>) {
+        for n in self.state.open.iter().map(|open| open.asked.n).collect::<Vec<_>>() {
+            let by = by.cloned();
+            self.push(Record::Withdrawn { n, by });
+        }
         for call in self.state.calls.clone() {
             let (status, text) = match &call.phase {
                 Phase::Finished => continue,

@@ -1,6 +1,7 @@
 //! The core's integration tests: laws that hold for every session, whatever happens to it.
 
-#![allow(unreachable_pub)] // a test binary's modules share freely
+#![allow(unreachable_pub, reason = "a test binary's modules share freely")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "these are tests")]
 
 mod decisions;
 mod laws;

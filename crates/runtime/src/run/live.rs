@@ -13,6 +13,7 @@ use countersign_core::{
     call::permit::Permit,
     journal::{
         draft::Transition,
+        graph,
         record::{Block, Entry, Record},
         state::State,
     },
@@ -59,6 +60,9 @@ pub(super) struct LiveState {
     writing: Option<Block>,
     /// The latest answer, if it was given while this was in memory.
     answer: Option<Arc<Entry>>,
+    /// The state came from the store while the model had to answer: whoever was told of a block before the
+    /// crash still waits for its end, and its `seq` must stay that of a block (SPEC W2, R7).
+    interrupted: bool,
 }
 
 /// A use of a live session. The last one to go lets the session be forgotten.
@@ -136,6 +140,7 @@ impl Inner {
             guard.publish(&live.session_id, &missed);
         }
         guard.published = state.pos;
+        guard.interrupted = graph::next(&state).call_model && guard.writing.is_none();
         guard.state = Some(state.clone());
         Ok(state)
     }
@@ -240,7 +245,7 @@ impl Live {
 impl LiveState {
     /// The block being written, for a turn that is stopped now.
     pub(super) fn partial(&self) -> Option<Block> {
-        self.writing.clone()
+        self.writing.clone().or_else(|| self.interrupted.then(|| Block::Text(String::new())))
     }
 
     /// The entry at `pos`, if it is the latest answer and still in memory.
@@ -285,7 +290,11 @@ impl LiveState {
         let closes = |entry: &Arc<Entry>| {
             matches!(entry.record, Record::BlockShown(_) | Record::ModelResponded(_) | Record::TurnEnded(_))
         };
-        let mut written = if entries.iter().any(closes) { self.writing.take() } else { None };
+        let mut written = None;
+        if entries.iter().any(closes) {
+            written = self.writing.take();
+            self.interrupted = false;
+        }
         if !self.has_followers() {
             return;
         }
@@ -310,6 +319,7 @@ impl LiveState {
             self.send(begun(state, &block));
         }
         self.writing = Some(block);
+        self.interrupted = false;
     }
 
     /// `block` is about to go on record in the place of the block being written. Followers who saw another

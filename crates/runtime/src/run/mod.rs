@@ -410,7 +410,8 @@ impl Runtime {
         let partial = guard.partial();
         let at = now();
         let (subject, request_id) = (by.subject.clone(), request_id.map(Arc::from));
-        let make = |state: &State| Draft::new(state, at).cancel(subject, request_id, partial, &self.inner.agents);
+        let make =
+            |state: &State| Draft::new(state, at).cancel(subject.as_ref(), request_id, partial, &self.inner.agents);
         self.inner.transact(live, &mut guard, Durability::Synced, make).await?;
         live.wake();
         Ok(())

@@ -203,7 +203,7 @@ pub(crate) struct Server {
 }
 
 async fn spawn(dir: &Path, env: &[(String, String)]) -> (Child, SocketAddr) {
-    let mut command = tokio::process::Command::new(BINARY);
+    let mut command = Command::new(BINARY);
     command
         .args(["serve", "--config", "countersign.toml"])
         .current_dir(dir)
@@ -212,7 +212,7 @@ async fn spawn(dir: &Path, env: &[(String, String)]) -> (Child, SocketAddr) {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::inherit());
-    let mut child = command.into_std().spawn().unwrap();
+    let mut child = command.spawn().unwrap();
     let stdout = tokio::process::ChildStdout::from_std(child.stdout.take().unwrap()).unwrap();
     let mut lines = BufReader::new(stdout).lines();
     let line = tokio::time::timeout(DEADLINE, lines.next_line()).await.expect("the server is ready in time");

@@ -122,7 +122,8 @@ impl Ws {
 
     pub(crate) async fn decide(&mut self, key: &str, decisions: Value) {
         let session_id = key.rsplit_once('_').unwrap().0;
-        let frame = json!({ "type": "approval", "session_id": session_id, "approval_key": key, "decisions": decisions });
+        let frame =
+            json!({ "type": "approval", "session_id": session_id, "approval_key": key, "decisions": decisions });
         self.send(&frame).await;
     }
 

@@ -1,0 +1,102 @@
+//! SPEC U3, C: the command line.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::support::{Setup, Store, run};
+
+const GOOD: &str = r#"
+[models.m]
+provider = "scripted"
+script = "s.json"
+[agents.a]
+model = "m"
+tools = ["t"]
+[tools.t]
+description = "Cats."
+command = ["cat"]
+parameters = { type = "object" }
+approval = { require = "args.n > 1", timeout = 5 }
+"#;
+
+#[test]
+fn c_check_says_what_is_there_or_everything_that_is_wrong() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("s.json"), r#"{"turns":[]}"#).unwrap();
+    fs::write(dir.path().join("good.toml"), GOOD).unwrap();
+    let good = run(dir.path(), &["check", "--config", "good.toml"], "", &[]);
+    assert_eq!(good.code, Some(0), "{}", good.stderr);
+    assert!(good.stdout.contains("agent a") && good.stdout.contains("args.n > 1"), "{}", good.stdout);
+    let good = run(dir.path(), &["check", "--config", "good.toml", "--json"], "", &[]);
+    let found: Value = serde_json::from_str(&good.stdout).unwrap();
+    assert_eq!((&found["ok"], &found["agents"][0]["name"]), (&json!(true), &json!("a")));
+
+    let bad = GOOD.replace("model = \"m\"", "model = \"n\"").replace("timeout", "timout");
+    fs::write(dir.path().join("bad.toml"), bad).unwrap();
+    for arguments in [vec!["check"], vec!["serve"]] {
+        let arguments = [arguments, vec!["--config", "bad.toml"]].concat();
+        let bad = run(dir.path(), &arguments, "", &[]);
+        assert_eq!((bad.code, bad.stdout.as_str()), (Some(1), ""));
+        assert!(bad.stderr.contains("bad.toml:6") && bad.stderr.contains("bad.toml:12"), "{}", bad.stderr);
+        assert!(bad.stderr.contains("\"timeout\""), "the nearest right name: {}", bad.stderr);
+    }
+    let bad = run(dir.path(), &["check", "--config", "bad.toml", "--json"], "", &[]);
+    let found: Value = serde_json::from_str(&bad.stdout).unwrap();
+    assert_eq!((bad.code, &found["ok"]), (Some(1), &json!(false)));
+    assert_eq!(found["errors"][0]["line"], 6);
+    let none = run(dir.path(), &["serve", "--config", "none.toml"], "", &[]);
+    assert_eq!(none.code, Some(1));
+    assert!(none.stderr.contains("none.toml"), "{}", none.stderr);
+}
+
+#[test]
+fn c_without_auth_only_loopback_is_listened_on() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("s.json"), r#"{"turns":[]}"#).unwrap();
+    fs::write(dir.path().join("good.toml"), GOOD).unwrap();
+    let open = run(dir.path(), &["serve", "--config", "good.toml", "--listen", "0.0.0.0:0"], "", &[]);
+    assert_eq!((open.code, open.stdout.as_str()), (Some(1), ""));
+    assert!(open.stderr.contains("auth"), "{}", open.stderr);
+    assert!(!dir.path().join("countersign.db").exists(), "nothing was opened");
+}
+
+#[tokio::test]
+async fn c_a_second_server_on_the_same_store_is_refused_in_one_sentence() {
+    let server = Setup::one_trade(Store::Sqlite).start().await;
+    let dir = server.path("");
+    let second = run(&dir, &["serve", "--config", "countersign.toml"], "", &[("RUST_LOG", "warn")]);
+    assert_eq!((second.code, second.stdout.as_str()), (Some(1), ""));
+    assert_eq!(second.stderr.trim().lines().count(), 1, "{}", second.stderr);
+    assert!(second.stderr.contains("test.db"), "{}", second.stderr);
+    // The first has not noticed.
+    let mut ws = server.ws().await;
+    ws.message("s", "go").await;
+    ws.until_status("awaiting_input").await;
+}
+
+#[tokio::test]
+async fn u3_a_port_in_use_is_said() {
+    let server = Setup::one_trade(Store::Memory).start().await;
+    let address = server.address.to_string();
+    let second = run(&server.path(""), &["serve", "--config", "countersign.toml", "--listen", &address], "", &[]);
+    assert_eq!(second.code, Some(1));
+    assert!(second.stderr.contains(&address), "{}", second.stderr);
+}
+
+#[test]
+fn u3_schema_openapi_and_completions_are_printed() {
+    let dir = tempfile::tempdir().unwrap();
+    let schema = run(dir.path(), &["schema"], "", &[]);
+    let schema: Value = serde_json::from_str(&schema.stdout).unwrap();
+    assert_eq!(schema["title"], "countersign.v1");
+    let openapi = run(dir.path(), &["openapi"], "", &[]);
+    let openapi: Value = serde_json::from_str(&openapi.stdout).unwrap();
+    assert_eq!(openapi["openapi"], "3.1.0");
+    for shell in ["bash", "zsh", "fish"] {
+        let completions = run(dir.path(), &["completions", shell], "", &[]);
+        assert!(completions.code == Some(0) && completions.stdout.contains("countersign"), "{shell}");
+        assert!(!completions.stdout.contains("demo-tool") || shell != "fish");
+    }
+    assert_eq!(run(dir.path(), &["fly"], "", &[]).code, Some(2));
+}

@@ -1,0 +1,285 @@
+//! SPEC W8: everything also works without a WebSocket.
+
+use serde_json::{Value, json};
+
+use crate::{
+    on_both_stores,
+    support::{
+        Setup, Store,
+        fold::{Fold, without_gaps},
+        http::{Sse, events, request},
+        trade,
+    },
+};
+
+on_both_stores! {
+    async fn w8_a_turn_and_a_decision_over_http(store) {
+        let server = Setup::one_trade(store).start().await;
+        let made = server.post("/v1/sessions", &json!({ "session_id": "s", "locale": "vi", "context": { "a": 1 } })).await;
+        assert_eq!(made.status, 201, "{}", made.body);
+        assert_eq!(made.header("location"), Some("/v1/sessions/s"));
+        assert_eq!(made.json()["status"], "idle");
+        assert_eq!(server.post("/v1/sessions", &json!({ "session_id": "s" })).await.status, 200);
+        assert_eq!(server.get("/v1/sessions/s/state").await.ok()["locale"], "vi");
+        let outcome = server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+        assert_eq!(outcome["status"], "awaiting_input");
+        assert_eq!(outcome["text"], "I will trade.");
+        assert_eq!(outcome["pending"], json!(["s_1"]));
+        assert_eq!(outcome["interruptions"][0]["actions"][0]["args"]["quantity"], 100);
+        let decided = server.post("/v1/approvals/s_1", &json!({ "decisions": [{ "type": "approve" }] })).await;
+        assert_eq!(decided.status, 200);
+        let decided = decided.json();
+        assert_eq!((&decided["approval_key"], &decided["session_id"]), (&json!("s_1"), &json!("s")));
+        assert_eq!((&decided["status"], &decided["resolution"]), (&json!("resolved"), &json!("decided")));
+        assert_eq!(decided["decisions"], json!([{ "type": "approve" }]));
+        server.until_status("s", "completed").await;
+        assert_eq!(server.calls().len(), 1);
+        // With wait the outcome comes.
+        server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+        let outcome = server.post("/v1/approvals/s_2?wait=true", &json!({ "decisions": [{ "type": "reject" }] })).await.ok();
+        assert_eq!(outcome["status"], "completed");
+        assert_eq!(outcome["text"], "Result: Thao tác đã bị người dùng từ chối");
+        let late = server.post("/v1/approvals/s_2", &json!({ "decisions": [{ "type": "approve" }] })).await;
+        let problem = late.problem(409, "approval_already_resolved");
+        assert_eq!(problem["details"]["decisions"], json!([{ "type": "reject" }]));
+    }
+
+    async fn w8_a_turn_as_a_stream_of_events(store) {
+        let server = Setup::one_trade(store).start().await;
+        let accept = [("accept", "text/event-stream")];
+        let body = json!({ "content": "go", "request_id": "r" }).to_string();
+        let answer = request(server.address, "POST", "/v1/sessions/s/messages", &accept, Some(&body)).await;
+        assert_eq!((answer.status, answer.header("content-type")), (200, Some("text/event-stream")));
+        let stream = events(&answer.body);
+        assert!(stream.iter().all(|(id, event)| *id == event["seq"].as_u64()), "each id is the seq");
+        let stream: Vec<_> = stream.into_iter().map(|(_, event)| event).collect();
+        without_gaps(&stream, 0);
+        assert_eq!(stream.last().unwrap()["status"], "awaiting_input");
+        let mut ws = server.ws().await;
+        ws.subscribe("s", 0).await;
+        assert_eq!(Fold::of(&ws.until_status("awaiting_input").await), Fold::of(&stream));
+        // Again under the same id: done once, and the stream ends.
+        let again = request(server.address, "POST", "/v1/sessions/s/messages", &accept, Some(&body)).await;
+        assert_eq!(events(&again.body).len(), 0);
+        assert_eq!(server.get("/v1/sessions/s").await.ok()["pending"], json!(["s_1"]));
+    }
+
+    async fn w8_following_by_server_sent_events(store) {
+        let server = Setup::one_trade(store).start().await;
+        server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+        let mut sse = Sse::open(server.address, "/v1/sessions/s/events?after=0", &[]).await;
+        let mut seen = Vec::new();
+        while seen.last().is_none_or(|event: &Value| event["status"] != "awaiting_input") {
+            seen.push(sse.next().await.1);
+        }
+        let last = without_gaps(&seen, 0);
+        // Last-Event-ID wins over after.
+        let resume = [("last-event-id", "3")];
+        let mut again = Sse::open(server.address, "/v1/sessions/s/events?after=0", &resume).await;
+        assert_eq!(again.next().await.0, Some(4));
+        server.post("/v1/approvals/s_1", &json!({ "decisions": [{ "type": "approve" }] })).await.ok();
+        let (id, event) = sse.next().await;
+        assert_eq!((id, &event["type"]), (Some(last + 1), &json!("approval_resolved")));
+        let bad = request(server.address, "GET", "/v1/sessions/s/events", &[("last-event-id", "x")], None).await;
+        bad.problem(400, "invalid_message");
+        server.get("/v1/sessions/s/events?after=x").await.problem(400, "invalid_message");
+        server.get("/v1/sessions/none/events").await.problem(404, "session_not_found");
+        let gone = request(server.address, "DELETE", "/v1/sessions/s", &[], None).await;
+        assert_eq!((gone.status, gone.body.as_str()), (204, ""));
+        sse.ended().await;
+    }
+
+    async fn w8_the_inbox_is_filtered_and_paged(store) {
+        let server = Setup::one_trade(store).start().await;
+        for i in 0..5 {
+            server.post(&format!("/v1/sessions/s{i}/messages"), &json!({ "content": "go" })).await.ok();
+        }
+        server.post("/v1/approvals/s0_1?wait=true", &json!({ "decisions": [{ "type": "reject" }] })).await.ok();
+        let keys = |list: &Value| list["approvals"].as_array().unwrap().iter()
+            .map(|a| a["approval_key"].as_str().unwrap().to_owned()).collect::<Vec<_>>();
+        let waiting = server.get("/v1/approvals?status=waiting").await.ok();
+        assert_eq!(keys(&waiting), ["s4_1", "s3_1", "s2_1", "s1_1"]);
+        assert_eq!(waiting["next_cursor"], Value::Null);
+        let first = &waiting["approvals"][0];
+        assert_eq!((&first["kind"], &first["session_id"], &first["status"]), (&json!("approval"), &json!("s4"), &json!("waiting")));
+        assert!(first["actions"].is_array() && first["review_configs"].is_array(), "the stream's spelling: {first}");
+        assert_eq!(keys(&server.get("/v1/approvals?status=resolved").await.ok()), ["s0_1"]);
+        assert_eq!(keys(&server.get("/v1/approvals?session_id=s2").await.ok()), ["s2_1"]);
+        assert_eq!(keys(&server.get("/v1/approvals?tool=execute_trade&agent=trader").await.ok()).len(), 5);
+        assert_eq!(keys(&server.get("/v1/approvals?tool=note").await.ok()).len(), 0);
+        assert_eq!(keys(&server.get("/v1/approvals?role=admin").await.ok()).len(), 0);
+        let (mut all, mut cursor) = (Vec::new(), String::new());
+        loop {
+            let page = server.get(&format!("/v1/approvals?limit=2{cursor}")).await.ok();
+            all.extend(keys(&page));
+            assert!(keys(&page).len() <= 2);
+            match page["next_cursor"].as_str() {
+                Some(next) => cursor = format!("&cursor={next}"),
+                None => break,
+            }
+        }
+        assert_eq!(all, ["s4_1", "s3_1", "s2_1", "s1_1", "s0_1"]);
+        for bad in ["limit=0", "limit=201", "limit=x", "status=maybe", "cursor=%21", "colour=red", "status=%ff"] {
+            server.get(&format!("/v1/approvals?{bad}")).await.problem(400, "invalid_message");
+        }
+        let sessions = server.get("/v1/sessions?status=awaiting_input&limit=3").await.ok();
+        assert_eq!(sessions["sessions"].as_array().unwrap().len(), 3);
+        assert!(sessions["next_cursor"].is_string());
+        let one = server.get("/v1/approvals/s0_1").await.ok();
+        assert_eq!(one["resolution"], "decided");
+        server.get("/v1/approvals/s0_9").await.problem(404, "approval_not_found");
+        server.get("/v1/approvals/nonsense").await.problem(404, "approval_not_found");
+    }
+
+    async fn w8_cancel_and_delete(store) {
+        let server = Setup::one_trade(store).start().await;
+        server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+        let cancelled = request(server.address, "POST", "/v1/sessions/s/cancel", &[], None).await.ok();
+        assert_eq!((&cancelled["status"], &cancelled["pending"]), (&json!("cancelled"), &json!([])));
+        server.post("/v1/sessions/s/cancel", &json!({})).await.problem(409, "nothing_to_cancel");
+        assert_eq!(request(server.address, "DELETE", "/v1/sessions/s", &[], None).await.status, 204);
+        server.get("/v1/sessions/s").await.problem(404, "session_not_found");
+        server.get("/v1/approvals/s_1").await.problem(404, "approval_not_found");
+        request(server.address, "DELETE", "/v1/sessions/s", &[], None).await.problem(404, "session_not_found");
+    }
+
+    async fn w8_an_idempotency_key_is_a_request_id(store) {
+        let server = Setup::one_trade(store).start().await;
+        let key = [("idempotency-key", "k1")];
+        let make = || request(server.address, "POST", "/v1/sessions", &key, Some("{}"));
+        let (first, second) = (make().await, make().await);
+        assert_eq!((first.status, second.status), (201, 200));
+        assert_eq!(first.json()["session_id"], second.json()["session_id"]);
+        let body = json!({ "content": "go" }).to_string();
+        for _ in 0..2 {
+            let sent = request(server.address, "POST", "/v1/sessions/s/messages", &key, Some(&body)).await;
+            assert_eq!(sent.ok()["pending"], json!(["s_1"]));
+        }
+        let yes = json!({ "decisions": [{ "type": "approve" }] }).to_string();
+        for _ in 0..2 {
+            let key = [("idempotency-key", "k2")];
+            request(server.address, "POST", "/v1/approvals/s_1?wait=true", &key, Some(&yes)).await.ok();
+        }
+        assert_eq!(server.calls().len(), 1);
+        let body = json!({ "content": "go", "request_id": "other" }).to_string();
+        let both = request(server.address, "POST", "/v1/sessions/s/messages", &key, Some(&body)).await;
+        both.problem(400, "invalid_message");
+        let long = "x".repeat(300);
+        let long = request(server.address, "POST", "/v1/sessions", &[("idempotency-key", &long)], Some("{}")).await;
+        long.problem(400, "invalid_message");
+    }
+
+    async fn h_history_in_pages(store) {
+        let script = json!({ "turns": [{ "text": "[{{ last_user }}]" }], "at_end": "repeat" });
+        let server = Setup::new(store, &script).start().await;
+        for i in 0..5 {
+            server.post("/v1/sessions/s/messages", &json!({ "content": format!("m{i}") })).await.ok();
+        }
+        let whole = server.get("/v1/sessions/s/history").await.ok();
+        assert_eq!((whole["messages"].as_array().unwrap().len(), &whole["has_more"]), (10, &json!(false)));
+        let (mut all, mut cursor) = (Vec::new(), String::new());
+        loop {
+            let page = server.get(&format!("/v1/sessions/s/history?limit=3{cursor}")).await.ok();
+            all.extend(page["messages"].as_array().unwrap().clone());
+            assert_eq!(page["has_more"] == json!(true), page["next_cursor"].is_string());
+            match page["next_cursor"].as_str() {
+                Some(next) => cursor = format!("&cursor={next}"),
+                None => break,
+            }
+        }
+        assert_eq!(json!(all), whole["messages"]);
+        server.get("/v1/sessions/s/history?cursor=x").await.problem(400, "invalid_message");
+        server.get("/v1/sessions/s/history?limit=0").await.problem(400, "invalid_message");
+    }
+}
+
+#[tokio::test]
+async fn w8_every_error_is_a_problem_document() {
+    let server = Setup::one_trade(Store::Memory).start().await;
+    let raw = |method: &'static str,
+               path: &'static str,
+               headers: &'static [(&str, &str)],
+               body: Option<&'static str>| { request(server.address, method, path, headers, body) };
+    raw("GET", "/nothing", &[], None).await.problem(404, "not_found");
+    raw("GET", "/v1/nothing", &[], None).await.problem(404, "not_found");
+    raw("PUT", "/v1/sessions", &[], Some("{}")).await.problem(405, "method_not_allowed");
+    raw("DELETE", "/healthz", &[], None).await.problem(405, "method_not_allowed");
+    let plain = &[("content-type", "text/plain")];
+    raw("POST", "/v1/sessions", plain, Some("{}")).await.problem(415, "invalid_message");
+    let form = &[("content-type", "application/x-www-form-urlencoded")];
+    raw("POST", "/v1/approvals/s_1", form, Some("a=b")).await.problem(415, "invalid_message");
+    raw("POST", "/v1/sessions", &[], Some("{")).await.problem(400, "bad_json");
+    raw("POST", "/v1/sessions", &[], Some("[]")).await.problem(400, "invalid_message");
+    raw("POST", "/v1/sessions", &[], Some(r#"{"agent":7}"#)).await.problem(400, "invalid_message");
+    raw("POST", "/v1/sessions", &[], Some(r#"{"agent":"nobody"}"#)).await.problem(404, "unknown_agent");
+    raw("POST", "/v1/sessions", &[], Some(r#"{"session_id":"a b"}"#)).await.problem(400, "invalid_session_id");
+    raw("POST", "/v1/sessions", &[], Some(r#"{"context":[1]}"#)).await.problem(400, "invalid_message");
+    raw("POST", "/v1/sessions", &[], Some(r#"{"locale":"xx"}"#)).await.problem(400, "invalid_message");
+    raw("POST", "/v1/sessions/s/messages", &[], Some("{}")).await.problem(400, "invalid_message");
+    raw("POST", "/v1/sessions/s/messages", &[], Some(r#"{"content":" "}"#)).await.problem(400, "invalid_message");
+    raw("POST", "/v1/sessions/a%20b/messages", &[], Some(r#"{"content":"x"}"#))
+        .await
+        .problem(400, "invalid_session_id");
+    raw("GET", "/v1/sessions/%ff", &[], None).await.problem(400, "invalid_message");
+    raw("POST", "/v1/approvals/s_1", &[], Some(r#"{"decisions":[{"type":"approve"}]}"#))
+        .await
+        .problem(404, "approval_not_found");
+    raw("POST", "/v1/approvals/s_1", &[], Some("{}")).await.problem(400, "invalid_message");
+    raw("GET", "/v1/agents/nobody/graph", &[], None).await.problem(404, "unknown_agent");
+    let big = format!(r#"{{"content":"{}"}}"#, "x".repeat(2 * 1024 * 1024));
+    let large = request(server.address, "POST", "/v1/sessions/s/messages", &[], Some(&big)).await;
+    large.problem(413, "too_large");
+    let long = format!(r#"{{"content":"{}"}}"#, "x".repeat(300 * 1024));
+    let long = request(server.address, "POST", "/v1/sessions/s/messages", &[], Some(&long)).await;
+    long.problem(400, "invalid_message");
+    server.get("/v1/sessions/s").await.problem(404, "session_not_found");
+}
+
+#[tokio::test]
+async fn g7_the_graph_marks_where_a_session_stands() {
+    let server = Setup::one_trade(Store::Memory).start().await;
+    let agents = server.get("/v1/agents").await.ok();
+    assert_eq!((&agents["agents"][0]["name"], &agents["next_cursor"]), (&json!("trader"), &Value::Null));
+    server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+    let graph = server.get("/v1/agents/trader/graph?session_id=s").await.ok();
+    assert_eq!(graph["current"], "approval");
+    assert!(graph["mermaid"].as_str().unwrap().contains("class approval current"));
+    assert!(graph["nodes"].as_array().unwrap().contains(&json!("tools")));
+    assert!(graph["edges"].as_array().unwrap().iter().any(|e| e["from"] == "approval" && e["to"] == "tools"));
+    let bare = server.get("/v1/agents/trader/graph").await.ok();
+    assert!(bare.get("current").is_none());
+    server.get("/v1/agents/trader/graph?session_id=none").await.problem(404, "session_not_found");
+}
+
+#[tokio::test]
+async fn w8_health_metrics_and_the_document() {
+    let server = Setup::new(
+        Store::Sqlite,
+        &json!({ "turns": [{ "tool_calls": [trade(1)] }, { "text": "done" }], "at_end": "repeat" }),
+    )
+    .start()
+    .await;
+    assert_eq!(server.get("/healthz").await.ok(), json!({ "status": "ok" }));
+    assert_eq!(server.get("/readyz").await.ok(), json!({ "status": "ok" }));
+    server.post("/v1/sessions/secret-session/messages", &json!({ "content": "go" })).await.ok();
+    let yes = json!({ "decisions": [{ "type": "approve" }] });
+    server.post("/v1/approvals/secret-session_1?wait=true", &yes).await.ok();
+    let _ws = server.ws().await;
+    let metrics = server.get("/metrics").await.body;
+    for line in [
+        "countersign_messages_total{transport=\"http\"} 1",
+        "countersign_decisions_total{type=\"approve\"} 1",
+        "countersign_ws_connections 1",
+        "route=\"/v1/sessions/{session_id}/messages\",status=\"200\"} 1",
+        "countersign_http_request_duration_seconds_bucket",
+        "# EOF",
+    ] {
+        assert!(metrics.contains(line), "{line}\n{metrics}");
+    }
+    assert!(!metrics.contains("secret-session"), "no ids in labels");
+    let document = server.get("/openapi.json").await.ok();
+    assert_eq!(document["openapi"], "3.1.0");
+    for path in ["/v1/sessions", "/v1/approvals/{approval_key}", "/v1/sessions/{session_id}/events", "/v1/ws"] {
+        assert!(document["paths"][path].is_object(), "{path}");
+    }
+}

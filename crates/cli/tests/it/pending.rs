@@ -1,0 +1,83 @@
+//! SPEC W9: a message while something waits or runs.
+
+use serde_json::json;
+
+use crate::{
+    on_both_stores,
+    support::{Setup, trade},
+};
+
+on_both_stores! {
+    async fn w9_a_message_while_it_waits_is_refused_with_the_keys(store) {
+        let server = Setup::one_trade(store).start().await;
+        let mut ws = server.ws().await;
+        ws.message("s", "go").await;
+        ws.until_status("awaiting_input").await;
+        ws.send(&json!({ "type": "message", "session_id": "s", "content": "hello?", "request_id": "r" })).await;
+        let error = ws.error("approval_pending").await;
+        assert!(error.to_string().contains("s_1"), "{error}");
+        assert_eq!(error["request_id"], "r");
+        ws.nothing_more().await;
+        let problem = server.post("/v1/sessions/s/messages", &json!({ "content": "hello?" })).await;
+        problem.problem(409, "approval_pending");
+    }
+
+    async fn w9_reject_makes_the_message_the_reason(store) {
+        let script = json!({ "turns": [
+            { "tool_calls": [trade(1), trade(2)] }, { "text": "[{{ last_tool_result }}] [{{ last_user }}]" },
+        ] });
+        let server = Setup::new(store, &script).start().await;
+        let mut ws = server.ws().await;
+        ws.message("s", "go").await;
+        ws.until_status("awaiting_input").await;
+        ws.send(&json!({
+            "type": "message", "session_id": "s", "content": "sell instead", "on_pending": "reject"
+        })).await;
+        let frames = ws.until_status("completed").await;
+        assert_eq!(frames[0]["type"], "ack");
+        let results: Vec<_> = frames.iter().enumerate()
+            .filter(|(_, f)| f["content_block"]["type"] == "tool_result")
+            .map(|(at, f)| (f["content_block"]["status"].clone(), frames[at + 1]["delta"]["content"].clone()))
+            .collect();
+        assert_eq!(results, vec![(json!("rejected"), json!("sell instead")); 2]);
+        let text = server.get("/v1/sessions/s/history").await.body;
+        assert!(text.contains("[sell instead] [sell instead]"), "{text}");
+        assert!(server.calls().is_empty());
+    }
+
+    async fn w9_queue_waits_for_its_place(store) {
+        let script = json!({ "turns": [{ "tool_calls": [trade(1)] }, { "text": "[{{ last_user }}]" }] });
+        let server = Setup::new(store, &script).start().await;
+        let mut ws = server.ws().await;
+        ws.message("s", "go").await;
+        ws.until_status("awaiting_input").await;
+        ws.send(&json!({ "type": "message", "session_id": "s", "content": "and then?", "on_pending": "queue" })).await;
+        assert_eq!(ws.next().await["type"], "ack");
+        ws.nothing_more().await;
+        assert_eq!(server.get("/v1/sessions/s").await.ok()["pending"], json!(["s_1"]), "it still waits");
+        ws.decide("s_1", json!([{ "type": "approve" }])).await;
+        ws.until_status("completed").await;
+        let text = server.get("/v1/sessions/s/history").await.body;
+        assert!(text.contains("[and then?]"), "{text}");
+        assert_eq!(server.calls().len(), 1);
+    }
+
+    async fn w9_a_running_session_is_busy(store) {
+        let script = json!({ "turns": [{ "text": "slow", "delay_ms": 1500 }, { "text": "[{{ last_user }}]" }] });
+        let server = Setup::new(store, &script).start().await;
+        let mut ws = server.ws().await;
+        ws.message("s", "go").await;
+        ws.until_status("running").await;
+        ws.message("s", "now").await;
+        ws.until(|f| f["type"] == "error" && f["code"] == "session_busy").await;
+        let reject = json!({ "type": "message", "session_id": "s", "content": "now", "on_pending": "reject" });
+        ws.send(&reject).await;
+        ws.until(|f| f["type"] == "error" && f["code"] == "session_busy").await;
+        ws.send(&json!({ "type": "message", "session_id": "s", "content": "next", "on_pending": "queue" })).await;
+        ws.until_type("ack").await;
+        // It starts a turn of its own, since the running one ends first.
+        ws.until_status("completed").await;
+        ws.until_status("completed").await;
+        assert!(server.get("/v1/sessions/s/history").await.body.contains("[next]"));
+    }
+}

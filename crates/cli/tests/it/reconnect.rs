@@ -1,0 +1,121 @@
+//! SPEC R7 and W2: a client that comes back with its `seq` loses nothing and sees nothing twice.
+
+use serde_json::{Value, json};
+
+use crate::{
+    on_both_stores,
+    support::{
+        Setup, Ws,
+        fold::{Fold, without_gaps},
+        trade,
+    },
+};
+
+fn script() -> Value {
+    json!({ "turns": [
+        { "thinking": "let me think", "text": "I will do both.", "tool_calls": [{ "name": "note", "args": { "a": 1 } }, trade(1)] },
+        { "text": "All is done now." },
+    ], "chunk_chars": 4 })
+}
+
+/// The frames a client has seen when its connection broke right after an event, or some deltas later.
+fn seen(frames: &[Value], seq: u64, deltas: usize) -> Vec<Value> {
+    let at = frames.iter().position(|f| f["seq"] == seq).map_or(0, |at| at + 1);
+    let more = frames[at..].iter().take_while(|f| f["seq"].is_null()).take(deltas).count();
+    frames[..at + more].to_vec()
+}
+
+on_both_stores! {
+    async fn r7_from_every_position_the_fold_is_the_same(store) {
+        let server = Setup::new(store, &script()).start().await;
+        let mut ws = server.ws().await;
+        ws.message("s", "go").await;
+        let mut live = ws.until_status("awaiting_input").await;
+        ws.decide("s_1", json!([{ "type": "approve" }])).await;
+        live.extend(ws.until_status("completed").await);
+        live.retain(|frame| frame["type"] != "ack");
+        let last = without_gaps(&live, 0);
+        let whole = Fold::of(&live);
+        let mut again = Ws::connect(server.address, &[]).await;
+        for after in 0..=last {
+            for deltas in [0, 1, 100] {
+                let before = seen(&live, after, deltas);
+                again.subscribe("s", after).await;
+                let mut rest = Vec::new();
+                if after < last {
+                    rest = again.until_status_seq(last).await;
+                }
+                again.nothing_more().await;
+                let mut fold = Fold::of(&before);
+                rest.iter().for_each(|event| fold.add(event));
+                assert_eq!(fold, whole, "after {after} and {deltas} deltas");
+                // Only the start of the block that was open comes again.
+                let repeated: Vec<_> = rest.iter().filter(|f| f["seq"].as_u64().is_some_and(|s| s <= after)).collect();
+                assert!(repeated.len() <= 1, "{repeated:?}");
+                assert!(repeated.iter().all(|f| f["type"] == "content_block_start" && f["seq"] == after));
+                rest.retain(|f| f["seq"].as_u64().is_none_or(|s| s > after));
+                without_gaps(&rest, after);
+                again.send(&json!({ "type": "unsubscribe", "session_id": "s" })).await;
+            }
+        }
+    }
+
+    async fn r7_in_the_middle_of_a_block_that_is_being_written(store) {
+        let text = "a b c d e f g h i j k l m n o p q r s t u v w x y z";
+        let script = json!({ "turns": [{ "text": text, "delay_ms": 1500 }], "chunk_chars": 2 });
+        let server = Setup::new(store, &script).start().await;
+        let mut first = server.ws().await;
+        first.message("s", "go").await;
+        first.until_type("ack").await;
+        let mut before = first.until_type("content_block_delta").await;
+        while !before.last().unwrap()["delta"]["text"].as_str().is_some_and(|t| t.starts_with('f')) {
+            before.extend(first.until_type("content_block_delta").await);
+        }
+        let seq = before.iter().rev().find_map(|f| f["seq"].as_u64()).unwrap();
+        drop(first);
+        let mut second = server.ws().await;
+        second.subscribe("s", seq).await;
+        let rest = second.until_status("completed").await;
+        assert_eq!((&rest[0]["type"], &rest[0]["seq"]), (&json!("content_block_start"), &json!(seq)), "{}", rest[0]);
+        let mut fold = Fold::of(&before);
+        rest.iter().for_each(|event| fold.add(event));
+        assert_eq!(fold.blocks().last().unwrap().1, text);
+    }
+
+    async fn w2_live_and_replay_and_history_say_the_same(store) {
+        let server = Setup::new(store, &script()).start().await;
+        let mut ws = server.ws().await;
+        ws.message("s", "go").await;
+        let mut live = ws.until_status("awaiting_input").await;
+        ws.decide("s_1", json!([{ "type": "reject", "message": "no" }])).await;
+        live.extend(ws.until_status("completed").await);
+        live.retain(|frame| frame["type"] != "ack");
+        let fold = Fold::of(&live);
+        let history = server.get("/v1/sessions/s/history").await.ok();
+        let messages = history["messages"].as_array().unwrap();
+        let texts = |kind: &str| fold.blocks().into_iter().filter(|(k, _)| k == kind).map(|(_, t)| t).collect::<Vec<_>>();
+        let of = |role: &str, field: &str| messages.iter()
+            .filter(|m| m["role"] == role)
+            .filter_map(|m| m["content"][0][field].as_str().map(str::to_owned))
+            .collect::<Vec<_>>();
+        let mut said = of("user", "text");
+        said.extend(of("assistant", "text"));
+        assert_eq!(said, texts("text"));
+        assert_eq!(of("assistant", "thinking"), texts("thinking"));
+        assert_eq!(of("tool", "text"), texts("tool_result"));
+        let approval = messages.iter().find(|m| m["content"][0]["type"] == "approval_request").unwrap();
+        assert_eq!(approval["message_type"], "step");
+        let block = &approval["content"][0];
+        assert_eq!(block["isResolved"], true);
+        assert_eq!(block["submittedDecisions"], json!([{ "type": "reject", "message": "no" }]));
+        let last = messages.last().unwrap();
+        assert_eq!(last["content"][0]["is_final"], true, "{last}");
+    }
+}
+
+impl Ws {
+    /// The frames up to the event with this `seq`, with it.
+    async fn until_status_seq(&mut self, seq: u64) -> Vec<Value> {
+        self.until(|frame| frame["seq"] == seq).await
+    }
+}

@@ -1,0 +1,122 @@
+//! SPEC R3, R4: the server dies between asking and answering.
+
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::support::{DEADLINE, Setup, Store, fold::without_gaps, trade};
+
+#[tokio::test]
+async fn r3_what_waits_survives_kill_9_and_goes_on_when_it_is_decided() {
+    let mut server = Setup::one_trade(Store::Sqlite).start().await;
+    let mut ws = server.ws().await;
+    ws.message("s", "go").await;
+    let before = ws.until_status("awaiting_input").await;
+    let last = without_gaps(&before[1..], 0);
+    for _ in 0..2 {
+        server.kill();
+        server.start_again().await;
+    }
+    let waiting = server.get("/v1/approvals?status=waiting").await.ok();
+    assert_eq!(waiting["approvals"][0]["approval_key"], "s_1");
+    let mut ws = server.ws().await;
+    ws.subscribe("s", last).await;
+    ws.decide("s_1", json!([{ "type": "approve" }])).await;
+    let after = ws.until_status("completed").await;
+    let after: Vec<_> = after.into_iter().filter(|f| f["type"] != "ack").collect();
+    without_gaps(&after, last);
+    assert_eq!(server.calls().len(), 1);
+}
+
+#[tokio::test]
+async fn r3_an_acknowledged_message_survives_kill_9() {
+    let script = json!({ "turns": [{ "text": "thought about for long", "delay_ms": 1000 }] });
+    let mut server = Setup::new(Store::Sqlite, &script).start().await;
+    let mut ws = server.ws().await;
+    ws.message("s", "remember me").await;
+    ws.until_type("ack").await;
+    server.kill();
+    server.start_again().await;
+    // Nobody asks it to: it goes on by itself.
+    server.until_status("s", "completed").await;
+    let history = server.get("/v1/sessions/s/history").await.body;
+    assert!(history.contains("remember me") && history.contains("thought about for long"), "{history}");
+}
+
+#[tokio::test]
+async fn r3_an_acknowledged_decision_survives_kill_9() {
+    let mut server = Setup::one_trade(Store::Sqlite).trade("approval = true\nidempotent = true").start().await;
+    let mut ws = server.ws().await;
+    ws.message("s", "go").await;
+    ws.until_status("awaiting_input").await;
+    ws.decide("s_1", json!([{ "type": "approve" }])).await;
+    ws.until_type("ack").await;
+    server.kill();
+    server.start_again().await;
+    server.until_status("s", "completed").await;
+    let calls = server.calls();
+    assert!(!calls.is_empty() && calls.len() <= 2, "idempotent: begun again at most once: {calls:?}");
+}
+
+#[tokio::test]
+async fn r4_a_crash_in_the_middle_of_a_call_asks_a_person() {
+    let slow = "description = \"Slow.\"\ncommand = [\"sh\", \"-c\", \"echo begun >> calls.log; sleep 30\"]\n\
+                parameters = { type = \"object\" }";
+    let script =
+        json!({ "turns": [{ "tool_calls": [{ "name": "slow", "args": {} }] }, { "text": "{{ last_tool_result }}" }] });
+    let mut server = Setup::new(Store::Sqlite, &script).tool("slow", slow).start().await;
+    let mut ws = server.ws().await;
+    ws.message("s", "go").await;
+    let begun = async {
+        while server.calls().is_empty() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, begun).await.expect("the call begins");
+    server.kill();
+    server.start_again().await;
+    server.until_status("s", "awaiting_input").await;
+    assert_eq!(server.calls().len(), 1, "it is not run again");
+    let approval = server.get("/v1/approvals/s_1").await.ok();
+    assert_eq!(approval["kind"], "in_doubt", "{approval}");
+    assert!(approval.get("expires_at").is_none());
+    let mut ws = server.ws().await;
+    ws.decide("s_1", json!([{ "type": "respond", "output": "it had worked" }])).await;
+    ws.until_status("completed").await;
+    assert_eq!(server.calls().len(), 1);
+    assert!(server.get("/v1/sessions/s/history").await.body.contains("it had worked"));
+}
+
+#[tokio::test]
+async fn u3_sigterm_ends_in_order_and_a_second_signal_at_once() {
+    let mut server = Setup::one_trade(Store::Sqlite).start().await;
+    let mut ws = server.ws().await;
+    ws.message("s", "go").await;
+    ws.until_status("awaiting_input").await;
+    server.signal(Signal::TERM);
+    let closed = ws.frame().await;
+    assert!(matches!(closed, tokio_tungstenite::tungstenite::Message::Close(_)), "{closed:?}");
+    assert!(server.ended().await.success());
+    server.start_again().await;
+    let mut ws = server.ws().await;
+    ws.decide("s_1", json!([{ "type": "approve" }])).await;
+    ws.until_status("completed").await;
+    assert_eq!(server.calls().len(), 1);
+
+    let endless = json!({ "turns": [{ "tool_calls": [trade(1)] }, { "text": "slow", "delay_ms": 100_000 }] });
+    let mut server = Setup::new(Store::Memory, &endless).trade("approval = false").start().await;
+    let mut ws = server.ws().await;
+    ws.message("s", "go").await;
+    ws.until(|f| f["content_block"]["type"] == "tool_result").await;
+    server.signal(Signal::INT);
+    // The listener is closed once the first signal was taken.
+    let refused = async {
+        while tokio::net::TcpStream::connect(server.address).await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, refused).await.expect("it stops listening");
+    server.signal(Signal::INT);
+    assert_eq!(server.ended().await.code(), Some(130));
+}

@@ -1,0 +1,301 @@
+//! The life of every call, from the journal, against its effects (SPEC R1, R2, R4).
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use countersign::core::{
+    approval::decision::Decision,
+    call::{
+        args::Args,
+        gate::{DecisionType, Verdict},
+    },
+    journal::record::{Action, Block, CallFinished, CallStatus, Interrupted, Kind, Record, ToolUse},
+};
+
+use super::Findings;
+use crate::ledger::{Line, What};
+
+/// What may run: a tool and the digest of its arguments.
+type Leave = (Arc<str>, String);
+
+#[derive(Default)]
+struct Call {
+    gated: bool,
+    idempotent: bool,
+    edited: bool,
+    /// What may run now.
+    leave: Option<Leave>,
+    /// A person or a deadline refused it before it ran.
+    rejected: bool,
+    /// A person supplied its result, before or after it may have run.
+    responded: bool,
+    /// Times a person said that a lost call is to run again.
+    again: usize,
+    /// A person ended a lost call.
+    closed: bool,
+    /// The attempts, with the leave they were started by.
+    starts: Vec<(u32, Option<Leave>)>,
+    finished: Vec<CallFinished>,
+}
+
+struct Question {
+    asked: Arc<Interrupted>,
+    resolved: u32,
+}
+
+/// Follows one session's journal.
+pub(super) struct Calls<'a, 'f> {
+    session: &'a str,
+    findings: &'f mut Findings,
+    calls: BTreeMap<u32, Call>,
+    questions: BTreeMap<u32, Question>,
+    shown: Vec<Block>,
+    answer: Vec<(u32, ToolUse)>,
+    count: u32,
+    active: bool,
+}
+
+impl<'a, 'f> Calls<'a, 'f> {
+    pub(super) fn new(session: &'a str, findings: &'f mut Findings) -> Calls<'a, 'f> {
+        Calls {
+            session,
+            findings,
+            calls: BTreeMap::new(),
+            questions: BTreeMap::new(),
+            shown: Vec::new(),
+            answer: Vec::new(),
+            count: 0,
+            active: false,
+        }
+    }
+
+    fn wrong(&mut self, promise: &str, what: &str) {
+        self.findings.wrong(format!("{promise} {}: {what}", self.session));
+    }
+
+    pub(super) fn record(&mut self, record: &Record) {
+        match record {
+            Record::UserMessage(_) => self.active = true,
+            Record::BlockShown(block) => self.shown.push(block.clone()),
+            Record::ModelResponded(answer) => {
+                let kept = self.shown.len().saturating_sub(answer.shown as usize);
+                self.answer.clear();
+                for block in self.shown.drain(..).skip(kept).chain(answer.blocks.iter().cloned()) {
+                    if let Block::ToolUse(call) = block {
+                        self.count += 1;
+                        self.answer.push((self.count, call));
+                    }
+                }
+            }
+            Record::CallsGated(gates) => {
+                if gates.len() != self.answer.len() {
+                    self.wrong("R1", "not every call has a verdict");
+                }
+                for ((n, call), gate) in std::mem::take(&mut self.answer).into_iter().zip(gates) {
+                    let leave =
+                        || Args::parse(&call.input).ok().map(|args| (call.name.clone(), args.digest().to_string()));
+                    let leave = if gate.verdict == Verdict::Allow { leave() } else { None };
+                    let gated = leave.is_none();
+                    self.calls.insert(n, Call { gated, idempotent: gate.idempotent, leave, ..Call::default() });
+                }
+            }
+            Record::Interrupted(asked) => {
+                self.findings.counts.in_doubt += u64::from(asked.kind == Kind::InDoubt);
+                if self.questions.insert(asked.n, Question { asked: asked.clone(), resolved: 0 }).is_some() {
+                    self.wrong("R2", &format!("interruption {} was asked twice", asked.n));
+                }
+            }
+            Record::Decided(decided) if decided.last => {
+                self.findings.counts.resolved[0] += 1;
+                let asked = self.resolve(decided.n);
+                if let Some(asked) = &asked
+                    && asked.actions.len() != decided.decisions.len()
+                {
+                    self.wrong("R1", &format!("interruption {} has not one decision for each action", decided.n));
+                }
+                for (action, decision) in asked.iter().flat_map(|asked| &asked.actions).zip(&decided.decisions) {
+                    self.decided(asked.as_ref().is_some_and(|asked| asked.kind == Kind::InDoubt), action, decision);
+                }
+            }
+            Record::TimedOut { n } => {
+                self.findings.counts.resolved[1] += 1;
+                self.refused(*n);
+            }
+            Record::Withdrawn { n, .. } => {
+                self.findings.counts.resolved[2] += 1;
+                self.refused(*n);
+            }
+            Record::CallStarted { call, attempt } => self.started(*call, *attempt),
+            Record::CallFinished(finished) => self.finished(finished),
+            Record::TurnEnded(_) => {
+                self.active = false;
+                self.shown.clear();
+                let open: Vec<u32> =
+                    self.calls.iter().filter(|(_, call)| call.finished.is_empty()).map(|(n, _)| *n).collect();
+                if !open.is_empty() {
+                    self.wrong("R4", &format!("a turn ended while calls {open:?} have no result"));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn resolve(&mut self, n: u32) -> Option<Arc<Interrupted>> {
+        let found = self.questions.get_mut(&n).map(|question| {
+            question.resolved += 1;
+            (question.resolved, question.asked.clone())
+        });
+        match found {
+            None => self.wrong("R2", &format!("interruption {n} was resolved and never asked")),
+            Some((1, asked)) => return Some(asked),
+            Some(_) => self.wrong("R2", &format!("interruption {n} was resolved twice")),
+        }
+        None
+    }
+
+    fn refused(&mut self, n: u32) {
+        let Some(asked) = self.resolve(n) else { return };
+        for action in &asked.actions {
+            let call = self.calls.entry(action.call).or_default();
+            call.closed = true;
+            call.rejected |= asked.kind == Kind::Approval;
+        }
+    }
+
+    fn decided(&mut self, in_doubt: bool, action: &Action, decision: &Decision) {
+        let call = self.calls.entry(action.call).or_default();
+        match (decision.kind, in_doubt) {
+            (DecisionType::Approve, true) => call.again += 1,
+            (DecisionType::Approve, false) => {
+                call.leave = Some((action.name.clone(), action.args.digest().to_string()))
+            }
+            (DecisionType::Edit, _) => {
+                call.edited = true;
+                call.leave = decision
+                    .edited_action
+                    .as_ref()
+                    .map(|edited| (edited.name.as_str().into(), edited.args.digest().to_string()));
+            }
+            (DecisionType::Reject, true) => call.closed = true,
+            (DecisionType::Reject, false) => {
+                call.rejected = true;
+                self.findings.counts.rejected += 1;
+            }
+            (DecisionType::Respond, _) => {
+                call.closed = true;
+                call.responded = true;
+                self.findings.counts.responded += u64::from(!in_doubt);
+            }
+            (DecisionType::Defer, _) => {}
+        }
+    }
+
+    fn started(&mut self, n: u32, attempt: u32) {
+        let call = self.calls.entry(n).or_default();
+        let earlier = call.starts.len();
+        let next = u32::try_from(earlier).unwrap_or(u32::MAX).saturating_add(1);
+        let mut wrongs = Vec::new();
+        if call.leave.is_none() {
+            wrongs.push(("R1", "was started without leave"));
+        }
+        if call.rejected || call.closed {
+            wrongs.push(("R1", "was started after a person had refused it"));
+        }
+        if attempt != next {
+            wrongs.push(("R4", "was started with the wrong attempt number"));
+        }
+        if earlier > call.again && !call.idempotent {
+            wrongs.push(("R4", "was started again and nobody said so"));
+        }
+        if !call.finished.is_empty() {
+            wrongs.push(("R4", "was started after it had its result"));
+        }
+        if earlier > 0 {
+            let counts = &mut self.findings.counts;
+            *(if call.idempotent { &mut counts.again_idempotent } else { &mut counts.again_by_person }) += 1;
+        }
+        call.starts.push((attempt, call.leave.clone()));
+        for (promise, what) in wrongs {
+            self.wrong(promise, &format!("call {n} {what}"));
+        }
+    }
+
+    fn finished(&mut self, finished: &CallFinished) {
+        let call = self.calls.entry(finished.call).or_default();
+        call.finished.push(finished.clone());
+        let n = finished.call;
+        let rejected = call.rejected && finished.status == CallStatus::Success;
+        let from_nothing = finished.status == CallStatus::Success && call.starts.is_empty() && !call.responded;
+        if rejected {
+            self.wrong("R1", &format!("call {n} was refused and has the result of a success"));
+        }
+        if from_nothing {
+            self.wrong("R4", &format!("call {n} has a result that nobody and nothing gave"));
+        }
+    }
+
+    /// What must be true when all is over, and the effects.
+    pub(super) fn end(mut self, effects: &mut HashMap<(&'a str, u32), Vec<&Line>>) {
+        if self.active {
+            self.wrong("A10", "the session is stuck: its last turn has not ended");
+        }
+        let open: Vec<u32> = self.questions.iter().filter(|(_, q)| q.resolved == 0).map(|(n, _)| *n).collect();
+        if !open.is_empty() {
+            self.wrong("R2", &format!("interruptions {open:?} were never resolved"));
+        }
+        for (n, call) in std::mem::take(&mut self.calls) {
+            self.findings.counts.calls += 1;
+            if call.finished.len() != 1 {
+                self.wrong("R4", &format!("call {n} has {} results", call.finished.len()));
+            }
+            let lines = effects.remove(&(self.session, n)).unwrap_or_default();
+            self.effects(n, &call, &lines);
+        }
+    }
+
+    fn effects(&mut self, n: u32, call: &Call, lines: &[&Line]) {
+        let begun: Vec<_> = lines.iter().filter(|line| line.what == What::Begin).collect();
+        for line in &begun {
+            let counts = &mut self.findings.counts;
+            *(if call.gated { &mut counts.gated_effects } else { &mut counts.free_effects }) += 1;
+            counts.edited_effects += u64::from(call.edited);
+            match call.starts.iter().find(|(attempt, _)| *attempt == line.attempt) {
+                None => self.wrong("R4", &format!("call {n}: attempt {} ran and is not in the journal", line.attempt)),
+                Some((_, Some((tool, digest)))) if **tool == line.tool && *digest == line.digest => {}
+                Some(_) => self.wrong("R1", &format!("call {n}: {} ran with arguments that nobody allowed", line.tool)),
+            }
+        }
+        if call.rejected && !begun.is_empty() {
+            self.wrong("R1", &format!("call {n} was refused and ran"));
+        }
+        for (attempt, _) in &call.starts {
+            if begun.iter().filter(|line| line.attempt == *attempt).count() > 1 {
+                self.wrong("R4", &format!("call {n}: attempt {attempt} ran twice"));
+            }
+        }
+        if begun.len() > 1 + call.again && !call.idempotent {
+            self.wrong(
+                "R4",
+                &format!(
+                    "call {n} ran {} times; people said {} times that it should run again",
+                    begun.len(),
+                    call.again
+                ),
+            );
+        }
+        let succeeded = call.finished.iter().any(|finished| finished.status == CallStatus::Success);
+        if succeeded && !call.responded {
+            let last = call.starts.last().map(|(attempt, _)| *attempt);
+            if !lines.iter().any(|line| line.what == What::End && Some(line.attempt) == last) {
+                self.wrong("R4", &format!("call {n} is said to have succeeded and never came to its end"));
+            }
+            let said =
+                call.finished.iter().all(|finished| finished.output.contains(&format!("{}/c{n} done", self.session)));
+            if !said {
+                self.wrong("R4", &format!("call {n} has the result of another"));
+            }
+        }
+    }
+}

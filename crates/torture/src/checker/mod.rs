@@ -1,0 +1,206 @@
+//! The offline checker: joins a session's journal, the ledger and what its person remembers, when all is
+//! over. A pure function; its tests plant every violation it looks for.
+
+mod calls;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashMap};
+
+use countersign::core::{
+    journal::record::{Entry, Record},
+    wire::{cursor::Cursor, expand},
+};
+use serde::Serialize;
+
+use self::calls::Calls;
+use crate::{
+    client::{Asked, Request},
+    ledger::{Line, What},
+};
+
+/// All there is to know about one session.
+#[derive(Debug)]
+pub struct Evidence<'a> {
+    /// The session.
+    pub session_id: &'a str,
+    /// Its whole journal.
+    pub entries: &'a [Entry],
+    /// What its person asked for, where one person had it alone.
+    pub requests: Option<&'a [Request]>,
+}
+
+/// How much there was to check.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// Sessions.
+    pub sessions: u64,
+    /// Journal entries.
+    pub entries: u64,
+    /// Acknowledged messages.
+    pub messages_acked: u64,
+    /// Acknowledged decisions.
+    pub decisions_acked: u64,
+    /// Acknowledged cancels.
+    pub cancels_acked: u64,
+    /// Requests that were sent more than once.
+    pub sent_again: u64,
+    /// Calls.
+    pub calls: u64,
+    /// Effects in the ledger that a person had to allow.
+    pub gated_effects: u64,
+    /// Effects in the ledger that needed nobody.
+    pub free_effects: u64,
+    /// Effects with arguments that a person changed.
+    pub edited_effects: u64,
+    /// Calls that a person rejected before they ran.
+    pub rejected: u64,
+    /// Calls whose result a person supplied before they ran.
+    pub responded: u64,
+    /// Interruptions of kind `in_doubt`.
+    pub in_doubt: u64,
+    /// Calls that were started again because a person said so.
+    pub again_by_person: u64,
+    /// Calls that were started again because their tool is idempotent.
+    pub again_idempotent: u64,
+    /// Interruptions that were decided, timed out, and withdrawn.
+    pub resolved: [u64; 3],
+}
+
+impl Counts {
+    /// Adds others.
+    pub fn add(&mut self, other: &Counts) {
+        let Counts { resolved, .. } = other;
+        for (mine, theirs) in [
+            (&mut self.sessions, other.sessions),
+            (&mut self.entries, other.entries),
+            (&mut self.messages_acked, other.messages_acked),
+            (&mut self.decisions_acked, other.decisions_acked),
+            (&mut self.cancels_acked, other.cancels_acked),
+            (&mut self.sent_again, other.sent_again),
+            (&mut self.calls, other.calls),
+            (&mut self.gated_effects, other.gated_effects),
+            (&mut self.free_effects, other.free_effects),
+            (&mut self.edited_effects, other.edited_effects),
+            (&mut self.rejected, other.rejected),
+            (&mut self.responded, other.responded),
+            (&mut self.in_doubt, other.in_doubt),
+            (&mut self.again_by_person, other.again_by_person),
+            (&mut self.again_idempotent, other.again_idempotent),
+        ] {
+            *mine += theirs;
+        }
+        self.resolved.iter_mut().zip(resolved).for_each(|(mine, theirs)| *mine += theirs);
+    }
+}
+
+/// What the checker found.
+#[derive(Debug, Default)]
+pub struct Findings {
+    /// Broken promises, each beginning with its number.
+    pub violations: Vec<String>,
+    /// How much was checked.
+    pub counts: Counts,
+}
+
+impl Findings {
+    fn wrong(&mut self, what: impl Into<String>) {
+        self.violations.push(what.into());
+    }
+}
+
+/// Checks sessions against the ledger they share.
+#[must_use]
+pub fn check(sessions: &[Evidence<'_>], ledger: &[Line]) -> Findings {
+    let mut findings = Findings::default();
+    let mut effects: HashMap<(&str, u32), Vec<&Line>> = HashMap::new();
+    for line in ledger {
+        let call = line.key.rsplit_once("/c").and_then(|(session, n)| Some((session, n.parse().ok()?)));
+        match call {
+            Some(call) => effects.entry(call).or_default().push(line),
+            None => findings.wrong(format!("R4 the idempotency key {:?} names no call", line.key)),
+        }
+        if !line.canonical {
+            findings.wrong(format!("R1 {}: the tool got arguments that are not canonical", line.key));
+        }
+    }
+    for evidence in sessions {
+        findings.counts.sessions += 1;
+        findings.counts.entries += evidence.entries.len() as u64;
+        chain(evidence, &mut findings);
+        if let Some(asked) = evidence.requests {
+            requests(evidence, asked, &mut findings);
+        }
+        let mut calls = Calls::new(evidence.session_id, &mut findings);
+        evidence.entries.iter().for_each(|entry| calls.record(&entry.record));
+        calls.end(&mut effects);
+    }
+    for ((session, call), lines) in effects {
+        findings.wrong(format!("R1 {session}/c{call}: {} effects of a call that no journal has", begins(&lines)));
+    }
+    findings
+}
+
+fn begins(lines: &[&Line]) -> usize {
+    lines.iter().filter(|line| line.what == What::Begin).count()
+}
+
+/// Positions and the `seq` they stand for have no gaps, in the store too.
+fn chain(evidence: &Evidence<'_>, findings: &mut Findings) {
+    let (mut pos, mut cursor) = (0, Cursor::default());
+    for entry in evidence.entries {
+        if entry.pos != pos + 1 || entry.cursor != cursor {
+            findings.wrong(format!("R3 {}: the journal breaks at position {}", evidence.session_id, entry.pos));
+        }
+        pos = entry.pos;
+        cursor = expand::after(entry);
+    }
+}
+
+/// Everything acknowledged is there once, and nothing that nobody asked for (SPEC R3, W1).
+fn requests(evidence: &Evidence<'_>, asked: &[Request], findings: &mut Findings) {
+    let mut stored: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
+    for entry in evidence.entries {
+        if let (Some(id), false) = (entry.record.request_id(), matches!(entry.record, Record::MessageQueued(_))) {
+            stored.entry(id).or_default().push(&entry.record);
+        }
+    }
+    let at = evidence.session_id;
+    for request in asked {
+        let records = stored.remove(&*request.id).unwrap_or_default();
+        findings.counts.sent_again += u64::from(request.sends > 1);
+        match (&request.answer, records.as_slice()) {
+            (Some(Ok(())), [record]) => {
+                if !fits(&request.what, record) {
+                    findings.wrong(format!("R3 {at}: {request:?} was stored as {record:?}"));
+                }
+                match request.what {
+                    Asked::Message { .. } => findings.counts.messages_acked += 1,
+                    Asked::Decision { .. } => findings.counts.decisions_acked += 1,
+                    Asked::Cancel => findings.counts.cancels_acked += 1,
+                }
+            }
+            (Some(Ok(())), []) => findings.wrong(format!("R3 {at}: {request:?} was acknowledged and is not stored")),
+            (_, [_, _, ..]) => findings.wrong(format!("R3 {at}: {request:?} is stored {} times", records.len())),
+            (Some(Err(code)), [_]) => {
+                findings.wrong(format!("R3 {at}: {request:?} was refused ({code}) and is stored"))
+            }
+            (None, _) | (Some(Err(_)), []) => {}
+        }
+    }
+    for id in stored.keys() {
+        findings.wrong(format!("R3 {at}: a request {id:?} is stored that nobody sent"));
+    }
+}
+
+fn fits(asked: &Asked, record: &Record) -> bool {
+    match (asked, record) {
+        (Asked::Message { text }, Record::UserMessage(message)) => message.text.concat() == *text,
+        (Asked::Decision { n, kinds }, Record::Decided(decided)) => {
+            decided.n == *n
+                && decided.decisions.iter().map(|decision| decision.kind.name()).eq(kinds.iter().map(String::as_str))
+        }
+        (Asked::Cancel, Record::TurnEnded(_)) => true,
+        _ => false,
+    }
+}

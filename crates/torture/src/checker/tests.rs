@@ -1,0 +1,245 @@
+//! Every violation the checker looks for, planted: it is able to fail.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::ledger::Line;
+
+/// A session with one gated call of `pay`, approved and run, and its end.
+struct Case {
+    entries: Vec<Entry>,
+    requests: Vec<Request>,
+    ledger: Vec<Line>,
+}
+
+fn record(value: Value) -> Record {
+    serde_json::from_value(value).expect("a record")
+}
+
+fn action() -> Value {
+    json!({ "call": 1, "tool_use_id": "t", "agent": "a", "name": "pay", "args": { "n": 1 }, "ask": {} })
+}
+
+fn digest(text: &str) -> String {
+    countersign::core::call::args::Digest::of(text.as_bytes()).to_string()
+}
+
+fn line(what: What, attempt: u32) -> Line {
+    Line { what, tool: "pay".into(), key: "s/c1".into(), attempt, digest: digest("{\"n\":1}"), canonical: true }
+}
+
+fn finished(status: &str) -> Value {
+    json!({ "call_finished": { "call": 1, "id": "t", "name": "pay", "status": status, "output": "pay s/c1 done\n" } })
+}
+
+fn decided(n: u32, kind: &str, id: &str) -> Value {
+    let mut decision = json!({ "type": kind });
+    if kind == "edit" {
+        decision["edited_action"] = json!({ "name": "pay", "args": { "n": 2 } });
+    }
+    json!({ "decided": { "n": n, "decisions": [decision], "request_id": id } })
+}
+
+fn interrupted(n: u32, kind: &str) -> Value {
+    json!({ "interrupted": { "n": n, "kind": kind, "actions": [action()] } })
+}
+
+fn ended() -> Value {
+    json!({ "turn_ended": { "reason": "end_turn" } })
+}
+
+fn started(attempt: u32) -> Value {
+    json!({ "call_started": { "call": 1, "attempt": attempt } })
+}
+
+/// Up to the question.
+fn asked(idempotent: bool) -> Vec<Value> {
+    vec![
+        json!({ "session_created": { "agent": "a" } }),
+        json!({ "user_message": { "text": ["hello"], "request_id": "q1" } }),
+        json!({ "model_responded": { "model": "m", "blocks": [{ "tool_use": { "id": "t", "name": "pay", "input": "{\"n\":1}" } }] } }),
+        json!({ "calls_gated": [{ "verdict": { "ask": {} }, "idempotent": idempotent }] }),
+        interrupted(1, "approval"),
+    ]
+}
+
+fn entries(records: Vec<Value>) -> Vec<Entry> {
+    let mut cursor = Cursor::default();
+    let entry = |(pos, value): (u64, Value)| {
+        let entry = Entry { pos, at: 0, cursor, record: record(value) };
+        cursor = expand::after(&entry);
+        entry
+    };
+    (1..).zip(records).map(entry).collect()
+}
+
+fn request(id: &str, what: Asked, answer: Option<Result<(), String>>) -> Request {
+    Request { id: id.into(), frame: Value::Null, what, sends: 1, answer }
+}
+
+fn case(records: Vec<Value>, kind: &str, ledger: Vec<Line>) -> Case {
+    let requests = vec![
+        request("q1", Asked::Message { text: "hello".into() }, Some(Ok(()))),
+        request("q2", Asked::Decision { n: 1, kinds: vec![kind.into()] }, Some(Ok(()))),
+    ];
+    Case { entries: entries(records), requests, ledger }
+}
+
+fn plus(mut records: Vec<Value>, more: Vec<Value>) -> Vec<Value> {
+    records.extend(more);
+    records
+}
+
+fn good() -> Case {
+    let records = plus(asked(false), vec![decided(1, "approve", "q2"), started(1), finished("success"), ended()]);
+    case(records, "approve", vec![line(What::Begin, 1), line(What::End, 1)])
+}
+
+/// Lost after its first start; a person said this about it.
+fn in_doubt(answer: &str, more: Vec<Value>, ledger: Vec<Line>) -> Case {
+    let doubt = vec![
+        decided(1, "approve", "q2"),
+        started(1),
+        json!({ "call_lost": { "call": 1 } }),
+        interrupted(2, "in_doubt"),
+        decided(2, answer, "q3"),
+    ];
+    let mut case = case(plus(plus(asked(false), doubt), more), "approve", ledger);
+    case.requests.push(request("q3", Asked::Decision { n: 2, kinds: vec![answer.into()] }, Some(Ok(()))));
+    case
+}
+
+fn run(case: &Case) -> Findings {
+    let evidence = Evidence { session_id: "s", entries: &case.entries, requests: Some(&case.requests) };
+    check(&[evidence], &case.ledger)
+}
+
+#[track_caller]
+fn finds(case: &Case, part: &str) {
+    let violations = run(case).violations;
+    assert!(violations.iter().any(|violation| violation.contains(part)), "{part:?} is not among {violations:#?}");
+}
+
+#[track_caller]
+fn passes(case: &Case) -> Counts {
+    let findings = run(case);
+    assert_eq!(findings.violations, Vec::<String>::new());
+    findings.counts
+}
+
+#[test]
+fn what_is_right_passes() {
+    let counts = passes(&good());
+    assert_eq!((counts.calls, counts.gated_effects, counts.resolved), (1, 1, [1, 0, 0]));
+    let rejected = plus(asked(false), vec![decided(1, "reject", "q2"), finished("rejected"), ended()]);
+    assert_eq!(passes(&case(rejected, "reject", vec![])).rejected, 1);
+    let twice = vec![line(What::Begin, 1), line(What::Begin, 2), line(What::End, 2)];
+    let counts = passes(&in_doubt("approve", vec![started(2), finished("success"), ended()], twice.clone()));
+    assert_eq!((counts.in_doubt, counts.again_by_person), (1, 1));
+    let again = vec![decided(1, "approve", "q2"), started(1), started(2), finished("success"), ended()];
+    assert_eq!(passes(&case(plus(asked(true), again), "approve", twice)).again_idempotent, 1);
+}
+
+#[test]
+fn r1_effects_without_leave_are_found() {
+    let mut other = good();
+    other.ledger[0].digest = digest("{\"n\":2}");
+    finds(&other, "R1 s: call 1: pay ran with arguments that nobody allowed");
+    let mut tool = good();
+    tool.ledger[0].tool = "post".into();
+    finds(&tool, "ran with arguments that nobody allowed");
+    let mut raw = good();
+    raw.ledger[0].canonical = false;
+    finds(&raw, "not canonical");
+    let records = plus(asked(false), vec![started(1), decided(1, "approve", "q2"), finished("success"), ended()]);
+    finds(
+        &case(records, "approve", vec![line(What::Begin, 1), line(What::End, 1)]),
+        "R1 s: call 1 was started without leave",
+    );
+    let rejected = |status| plus(asked(false), vec![decided(1, "reject", "q2"), finished(status), ended()]);
+    finds(&case(rejected("rejected"), "reject", vec![line(What::Begin, 1)]), "R1 s: call 1 was refused and ran");
+    finds(&case(rejected("success"), "reject", vec![]), "has the result of a success");
+    let edited = plus(asked(false), vec![decided(1, "edit", "q2"), started(1), finished("success"), ended()]);
+    finds(&case(edited, "edit", vec![line(What::Begin, 1), line(What::End, 1)]), "arguments that nobody allowed");
+    let mut stranger = good();
+    stranger.ledger.push(Line { key: "t/c9".into(), ..line(What::Begin, 1) });
+    finds(&stranger, "a call that no journal has");
+    let mut nameless = good();
+    nameless.ledger[0].key = "?".into();
+    finds(&nameless, "names no call");
+}
+
+#[test]
+fn r2_interruptions_resolved_never_or_twice_are_found() {
+    let twice =
+        vec![decided(1, "approve", "q2"), json!({ "timed_out": { "n": 1 } }), started(1), finished("success"), ended()];
+    finds(
+        &case(plus(asked(false), twice), "approve", vec![line(What::Begin, 1), line(What::End, 1)]),
+        "R2 s: interruption 1 was resolved twice",
+    );
+    let never = plus(asked(false), vec![finished("error"), ended()]);
+    finds(&case(never, "approve", vec![]), "R2 s: interruptions [1] were never resolved");
+    let unasked = plus(asked(false), vec![decided(2, "approve", "q2"), finished("error"), ended()]);
+    finds(&case(unasked, "approve", vec![]), "resolved and never asked");
+}
+
+#[test]
+fn r3_what_was_lost_or_invented_is_found() {
+    let mut lost = good();
+    lost.requests.push(request("q9", Asked::Message { text: "more".into() }, Some(Ok(()))));
+    finds(&lost, "was acknowledged and is not stored");
+    let mut changed = good();
+    changed.requests[0].what = Asked::Message { text: "good bye".into() };
+    finds(&changed, "was stored as");
+    let mut refused = good();
+    refused.requests[1].answer = Some(Err("stale_action".into()));
+    finds(&refused, "was refused (stale_action) and is stored");
+    let mut unsent = good();
+    unsent.requests.pop();
+    finds(&unsent, "that nobody sent");
+    let twice = json!({ "user_message": { "text": ["hello"], "request_id": "q1" } });
+    let mut doubled = good();
+    let pos = doubled.entries.len() as u64 + 1;
+    doubled.entries.push(Entry { pos, at: 0, cursor: Cursor::default(), record: record(twice) });
+    finds(&doubled, "is stored 2 times");
+    let mut gap = good();
+    gap.entries.remove(2);
+    finds(&gap, "the journal breaks at position 4");
+}
+
+#[test]
+fn r4_calls_that_run_twice_or_come_to_nothing_are_found() {
+    let both = vec![line(What::Begin, 1), line(What::End, 1), line(What::Begin, 2), line(What::End, 2)];
+    let again = vec![decided(1, "approve", "q2"), started(1), started(2), finished("success"), ended()];
+    finds(
+        &case(plus(asked(false), again), "approve", both.clone()),
+        "R4 s: call 1 was started again and nobody said so",
+    );
+    let mut unjournaled = good();
+    unjournaled.ledger = both.clone();
+    finds(&unjournaled, "attempt 2 ran and is not in the journal");
+    finds(&unjournaled, "call 1 ran 2 times; people said 0 times");
+    let mut twice = good();
+    twice.ledger.push(line(What::Begin, 1));
+    finds(&twice, "attempt 1 ran twice");
+    finds(
+        &in_doubt("reject", vec![started(2), finished("error"), ended()], both),
+        "started after a person had refused it",
+    );
+    let mut never = good();
+    never.ledger.clear();
+    finds(&never, "said to have succeeded and never came to its end");
+    let results = |count: usize| {
+        let more = std::iter::once(decided(1, "approve", "q2")).chain([started(1)]);
+        plus(asked(false), more.chain(vec![finished("success"); count]).chain([ended()]).collect())
+    };
+    let ledger = || vec![line(What::Begin, 1), line(What::End, 1)];
+    finds(&case(results(0), "approve", ledger()), "call 1 has 0 results");
+    finds(&case(results(0), "approve", ledger()), "a turn ended while calls [1] have no result");
+    finds(&case(results(2), "approve", ledger()), "call 1 has 2 results");
+    let nothing = plus(asked(false), vec![decided(1, "approve", "q2"), finished("success"), ended()]);
+    finds(&case(nothing, "approve", vec![]), "a result that nobody and nothing gave");
+    let mut stuck = good();
+    stuck.entries.pop();
+    finds(&stuck, "the session is stuck");
+}

@@ -1,0 +1,143 @@
+//! A connection to a server, and what its user remembers.
+
+use std::{net::SocketAddr, time::Duration};
+
+use futures::{SinkExt as _, StreamExt as _};
+use serde_json::Value;
+use tokio::{net::TcpStream, time::timeout};
+use tokio_tungstenite::{
+    MaybeTlsStream, WebSocketStream, connect_async,
+    tungstenite::{Message, client::IntoClientRequest as _, http::HeaderValue},
+};
+
+/// How long a person waits for anything at all before the session counts as stuck.
+pub const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Why nothing more comes.
+#[derive(Debug)]
+pub enum Over {
+    /// The connection is gone, as it is when the server was killed.
+    Gone,
+    /// Something that must not be.
+    Wrong(String),
+}
+
+impl From<Over> for String {
+    fn from(over: Over) -> String {
+        match over {
+            Over::Gone => "Gone: the connection ended".to_owned(),
+            Over::Wrong(what) => what,
+        }
+    }
+}
+
+/// A WebSocket connection.
+#[derive(Debug)]
+pub struct Conn {
+    socket: WebSocketStream<MaybeTlsStream<TcpStream>>,
+}
+
+impl Conn {
+    /// Connects and reads `hello`.
+    ///
+    /// # Errors
+    /// Nobody is there, or what is there is no Countersign.
+    pub async fn open(address: SocketAddr, token: Option<&str>) -> Result<Conn, Over> {
+        let mut request =
+            format!("ws://{address}/v1/ws").into_client_request().map_err(|error| Over::Wrong(error.to_string()))?;
+        request.headers_mut().insert("sec-websocket-protocol", HeaderValue::from_static("countersign.v1"));
+        if let Some(token) = token {
+            let value = HeaderValue::from_str(&format!("Bearer {token}"));
+            request.headers_mut().insert("authorization", value.map_err(|error| Over::Wrong(error.to_string()))?);
+        }
+        let socket = match timeout(PATIENCE, connect_async(request)).await {
+            Ok(Ok((socket, _))) => socket,
+            Ok(Err(tokio_tungstenite::tungstenite::Error::Http(response))) => {
+                return Err(Over::Wrong(format!("the connection was refused: {}", response.status())));
+            }
+            Ok(Err(_)) => return Err(Over::Gone),
+            Err(_) => return Err(Over::Wrong("the server does not answer a connection".to_owned())),
+        };
+        let mut conn = Conn { socket };
+        let hello = conn.recv().await?;
+        if hello["type"] == "hello" && hello["protocol"] == "countersign.v1" {
+            Ok(conn)
+        } else {
+            Err(Over::Wrong(format!("the first frame is {hello} instead of a hello")))
+        }
+    }
+
+    /// Sends a frame.
+    ///
+    /// # Errors
+    /// The connection is gone.
+    pub async fn send(&mut self, frame: &Value) -> Result<(), Over> {
+        self.socket.send(Message::Text(frame.to_string().into())).await.map_err(|_| Over::Gone)
+    }
+
+    /// The next frame.
+    ///
+    /// # Errors
+    /// The connection is gone, nothing came for too long, or it is no JSON.
+    pub async fn recv(&mut self) -> Result<Value, Over> {
+        let text = async {
+            loop {
+                match self.socket.next().await {
+                    Some(Ok(Message::Text(text))) => return Ok(text),
+                    Some(Ok(Message::Close(_)) | Err(_)) | None => return Err(Over::Gone),
+                    // The heartbeat of a server that has nothing to say does not make the wait longer.
+                    Some(Ok(_)) => {}
+                }
+            }
+        };
+        match timeout(PATIENCE, text).await {
+            Ok(text) => {
+                let text = text?;
+                serde_json::from_str(&text).map_err(|error| Over::Wrong(format!("{text:?}: {error}")))
+            }
+            Err(_) => Err(Over::Wrong(format!("nothing came for {} seconds", PATIENCE.as_secs()))),
+        }
+    }
+}
+
+/// What a person asked for, and the answer: the memory that outlives every server.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Its `request_id`.
+    pub id: String,
+    /// The frame, which is sent again unchanged until it is answered.
+    pub frame: Value,
+    /// What it asks for.
+    pub what: Asked,
+    /// How often it was sent.
+    pub sends: u32,
+    /// The answer: none yet, `ack` (`Ok`) or the code of a refusal.
+    pub answer: Option<Result<(), String>>,
+}
+
+/// What a request asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// To take a message.
+    Message {
+        /// Its text.
+        text: String,
+    },
+    /// To decide an interruption.
+    Decision {
+        /// Its number.
+        n: u32,
+        /// The types of the decisions.
+        kinds: Vec<String>,
+    },
+    /// To cancel.
+    Cancel,
+}
+
+impl Request {
+    /// Whether it was acknowledged.
+    #[must_use]
+    pub fn is_acked(&self) -> bool {
+        self.answer == Some(Ok(()))
+    }
+}

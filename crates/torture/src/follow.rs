@@ -1,0 +1,270 @@
+//! The event stream of a session, checked and folded while it comes (SPEC W2, R7).
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde_json::Value;
+
+/// What a session looks like to somebody who has folded its events.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Fold {
+    /// The messages, by number of appearance.
+    pub messages: Vec<FoldedMessage>,
+    /// The last `run_status` and its `pending`.
+    pub status: Option<(String, Vec<String>)>,
+    /// Every `run_status`, in order.
+    pub statuses: Vec<String>,
+    /// The interruptions that are over, in order: key and resolution.
+    pub resolved: Vec<(String, String)>,
+}
+
+/// A folded message.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FoldedMessage {
+    /// Its id.
+    pub id: String,
+    /// Who speaks.
+    pub role: String,
+    /// Its blocks by index.
+    pub blocks: BTreeMap<u64, FoldedBlock>,
+    /// Why it stopped; none while it is open.
+    pub stop_reason: Option<String>,
+}
+
+/// A folded block.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FoldedBlock {
+    /// The block as its start shows it.
+    pub start: Value,
+    /// The typed deltas, joined.
+    pub text: String,
+    /// The last delta without a type.
+    pub content: Option<Value>,
+    /// Whether it is complete.
+    pub closed: bool,
+}
+
+/// Somebody who follows one session over any number of connections.
+#[derive(Clone, Debug)]
+pub struct Follow {
+    session_id: String,
+    /// The `seq` of the last event seen.
+    pub seq: u64,
+    /// The open block: message, index, and the `seq` of its start.
+    open: Option<(String, u64, u64)>,
+    /// Whether the next event comes from a new connection, so that the open block may begin again.
+    reconnected: bool,
+    /// What was seen.
+    pub fold: Fold,
+    /// The questions asked so far, by key.
+    pub asked: HashMap<String, Value>,
+    /// Blocks that began again.
+    pub restarts: u64,
+}
+
+impl Follow {
+    /// Follows from the first event on.
+    #[must_use]
+    pub fn new(session_id: &str) -> Follow {
+        Follow {
+            session_id: session_id.to_owned(),
+            seq: 0,
+            open: None,
+            reconnected: false,
+            fold: Fold::default(),
+            asked: HashMap::new(),
+            restarts: 0,
+        }
+    }
+
+    /// The next events come from a new connection.
+    pub fn reconnect(&mut self) {
+        self.reconnected = true;
+    }
+
+    /// The users' messages seen so far.
+    #[must_use]
+    pub fn user_messages(&self) -> usize {
+        self.fold.messages.iter().filter(|message| message.role == "user").count()
+    }
+
+    /// Takes the next event.
+    ///
+    /// # Errors
+    /// It breaks SPEC W2 or R7: a gap, a repeat, an event that does not fit what came before.
+    pub fn event(&mut self, event: &Value) -> Result<(), String> {
+        self.take(event).map_err(|what| format!("R7 {}: {what}, after seq {}: {event}", self.session_id, self.seq))
+    }
+
+    fn take(&mut self, event: &Value) -> Result<(), String> {
+        if event["session_id"] != *self.session_id {
+            return Err("an event of another session".to_owned());
+        }
+        let kind = event["type"].as_str().unwrap_or_default();
+        let place =
+            (event["message_id"].as_str().unwrap_or_default().to_owned(), event["index"].as_u64().unwrap_or(u64::MAX));
+        let Some(seq) = event["seq"].as_u64() else {
+            return if kind == "content_block_delta" {
+                self.delta(&place, &event["delta"])
+            } else {
+                Err("an event without a seq".to_owned())
+            };
+        };
+        if kind == "content_block_delta" {
+            return Err("a delta with a seq".to_owned());
+        }
+        let again = kind == "content_block_start"
+            && self
+                .open
+                .as_ref()
+                .is_some_and(|(message, index, at)| (message, *index, *at) == (&place.0, place.1, seq));
+        if again {
+            // A live model call that is tried again begins its block over on the same connection, too.
+            self.restarts += 1;
+            self.reconnected = false;
+            return self.start(place, seq, &event["content_block"]);
+        }
+        if seq != self.seq + 1 {
+            return Err(if seq <= self.seq { "a repeated event" } else { "a gap" }.to_owned());
+        }
+        self.seq = seq;
+        self.reconnected = false;
+        match kind {
+            "content_block_start" if self.open.is_none() => {
+                let expected = self.message(&place.0)?.blocks.len() as u64;
+                if place.1 != expected {
+                    return Err(format!("a block at the wrong index; the next one is {expected}"));
+                }
+                self.start(place, seq, &event["content_block"])
+            }
+            "content_block_stop" => {
+                self.block(&place)?.closed = true;
+                self.open = None;
+                Ok(())
+            }
+            "message_start" if self.fold.messages.iter().any(|message| message.id == place.0) => {
+                Err("a message that began before".to_owned())
+            }
+            "message_start" => {
+                let role = event["role"].as_str().unwrap_or_default().to_owned();
+                self.fold.messages.push(FoldedMessage { id: place.0, role, ..FoldedMessage::default() });
+                Ok(())
+            }
+            "message_stop" if self.open.is_none() => {
+                let reason = event["stop_reason"].as_str().unwrap_or_default().to_owned();
+                self.message(&place.0)?.stop_reason = Some(reason);
+                Ok(())
+            }
+            "run_status" if self.open.is_none() => {
+                let status = event["status"].as_str().unwrap_or_default().to_owned();
+                let keys = event["pending"].as_array().map(Vec::as_slice).unwrap_or_default();
+                let pending = keys.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+                self.fold.statuses.push(status.clone());
+                self.fold.status = Some((status, pending));
+                Ok(())
+            }
+            "approval_resolved" => {
+                let text = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
+                let key = text("approval_key");
+                if self.fold.resolved.iter().any(|(resolved, _)| *resolved == key) {
+                    return Err("R2: an interruption that was resolved before".to_owned());
+                }
+                self.fold.resolved.push((key, text("resolution")));
+                Ok(())
+            }
+            "content_block_start" | "message_stop" | "run_status" => Err("an event inside an open block".to_owned()),
+            _ => Err("an unknown event".to_owned()),
+        }
+    }
+
+    fn message(&mut self, id: &str) -> Result<&mut FoldedMessage, String> {
+        let message = self.fold.messages.iter_mut().find(|message| message.id == id && message.stop_reason.is_none());
+        message.ok_or_else(|| "an event of a message that is not open".to_owned())
+    }
+
+    fn block(&mut self, place: &(String, u64)) -> Result<&mut FoldedBlock, String> {
+        if self.open.as_ref().map(|(message, index, _)| (message, *index)) != Some((&place.0, place.1)) {
+            return Err("an event of a block that is not open".to_owned());
+        }
+        self.message(&place.0)?.blocks.get_mut(&place.1).ok_or_else(|| "an event of no block".to_owned())
+    }
+
+    fn start(&mut self, place: (String, u64), seq: u64, start: &Value) -> Result<(), String> {
+        if let (Some("approval_request"), Some(key)) = (start["type"].as_str(), start["approval_key"].as_str()) {
+            self.asked.insert(key.to_owned(), start.clone());
+        }
+        let block = FoldedBlock { start: start.clone(), text: String::new(), content: None, closed: false };
+        self.message(&place.0)?.blocks.insert(place.1, block);
+        self.open = Some((place.0, place.1, seq));
+        Ok(())
+    }
+
+    fn delta(&mut self, place: &(String, u64), delta: &Value) -> Result<(), String> {
+        let block = self.block(place)?;
+        let text = match delta["type"].as_str() {
+            Some("text_delta") => &delta["text"],
+            Some("thinking_delta") => &delta["thinking"],
+            Some("input_json_delta") => &delta["partial_json"],
+            Some(_) => return Err("a delta of an unknown type".to_owned()),
+            None => {
+                block.content = Some(delta.clone());
+                return Ok(());
+            }
+        };
+        block.text.push_str(text.as_str().ok_or("a delta without its text")?);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn started() -> Follow {
+        let mut follow = Follow::new("s");
+        for event in [
+            json!({ "type": "message_start", "session_id": "s", "seq": 1, "message_id": "m", "role": "assistant" }),
+            json!({ "type": "content_block_start", "session_id": "s", "seq": 2, "message_id": "m", "index": 0, "content_block": { "type": "text" } }),
+            json!({ "type": "content_block_delta", "session_id": "s", "message_id": "m", "index": 0, "delta": { "type": "text_delta", "text": "half" } }),
+        ] {
+            follow.event(&event).expect("a legal event");
+        }
+        follow
+    }
+
+    fn stop(seq: u64) -> Value {
+        json!({ "type": "content_block_stop", "session_id": "s", "seq": seq, "message_id": "m", "index": 0 })
+    }
+
+    #[test]
+    fn r7_a_block_that_begins_again_replaces_its_content() {
+        let mut follow = started();
+        follow.reconnect();
+        let again = json!({ "type": "content_block_start", "session_id": "s", "seq": 2, "message_id": "m", "index": 0, "content_block": { "type": "text" } });
+        follow.event(&again).expect("again");
+        follow.event(&stop(3)).expect("stop");
+        assert_eq!(follow.fold.messages[0].blocks[&0].text, "");
+        assert_eq!(follow.restarts, 1);
+        // Once it is closed it cannot begin again.
+        assert!(follow.event(&again).expect_err("a repeat").contains("repeated"));
+    }
+
+    #[test]
+    fn r7_gaps_repeats_and_strangers_are_found() {
+        assert!(started().event(&stop(4)).expect_err("a gap").contains("a gap"));
+        assert!(started().event(&stop(2)).expect_err("a repeat").contains("repeated"));
+        let other = json!({ "type": "content_block_stop", "session_id": "s", "seq": 3, "message_id": "m", "index": 1 });
+        assert!(started().event(&other).expect_err("another block").contains("not open"));
+        let status = json!({ "type": "run_status", "session_id": "s", "seq": 3, "status": "completed", "pending": [] });
+        assert!(started().event(&status).expect_err("inside").contains("inside an open block"));
+        let stranger =
+            json!({ "type": "run_status", "session_id": "t", "seq": 3, "status": "completed", "pending": [] });
+        assert!(started().event(&stranger).expect_err("stranger").contains("another session"));
+        let resolved = |seq: u64| json!({ "type": "approval_resolved", "session_id": "s", "seq": seq, "approval_key": "s_1", "resolution": "decided", "by": null });
+        let mut follow = started();
+        follow.event(&stop(3)).expect("stop");
+        follow.event(&resolved(4)).expect("once");
+        assert!(follow.event(&resolved(5)).expect_err("twice").contains("R2"));
+    }
+}

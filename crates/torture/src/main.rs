@@ -1,0 +1,99 @@
+//! `countersign-torture`: kills servers for as long as it is told to, and says what broke.
+
+use std::{
+    path::PathBuf,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use countersign::run::failpoint::POINTS;
+use countersign_torture::{ledger, report::Report, torture};
+
+/// Kills Countersign servers and checks what is left.
+#[derive(Parser)]
+#[command(name = "countersign-torture", args_conflicts_with_subcommands = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    run: Run,
+}
+
+#[derive(Args)]
+struct Run {
+    /// How long
+    #[arg(long, default_value_t = 10)]
+    minutes: u64,
+    /// The seed of the first round; the next round takes the next one
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// The store that the servers use
+    #[arg(long, value_enum, default_value = "sqlite")]
+    store: Store,
+    /// Sessions at a time
+    #[arg(long, default_value_t = 16)]
+    sessions: u64,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Store {
+    Sqlite,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// The tool that the servers' agents call
+    #[command(hide = true)]
+    LedgerTool {
+        /// The ledger
+        ledger: PathBuf,
+        /// The tool's name
+        tool: String,
+    },
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let ended = match cli.command {
+        Some(Command::LedgerTool { ledger, tool }) => ledger::tool(&ledger, &tool),
+        None => run(&cli.run),
+    };
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(what) => {
+            eprintln!("{what}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(run: &Run) -> Result<(), String> {
+    let Store::Sqlite = run.store;
+    let tool = std::env::current_exe().map_err(|error| error.to_string())?;
+    let runtime = tokio::runtime::Runtime::new().map_err(|error| error.to_string())?;
+    let end = Instant::now() + Duration::from_secs(60 * run.minutes);
+    let mut report = Report::default();
+    let mut seed = run.seed;
+    loop {
+        runtime.block_on(round(&tool, run, seed, &mut report))?;
+        seed += 1;
+        println!("after seed {}: {report}", seed - 1);
+        if Instant::now() >= end {
+            break;
+        }
+    }
+    let untried = report.untried(true);
+    if untried.is_empty() { Ok(()) } else { Err(untried.join("\n")) }
+}
+
+async fn round(tool: &std::path::Path, run: &Run, seed: u64, report: &mut Report) -> Result<(), String> {
+    for at_acks in [false, true] {
+        report.add(&torture::random(tool, seed, run.sessions, 100, at_acks).await?);
+    }
+    // A few hits of every failpoint, other ones each round.
+    for point in POINTS {
+        report.add(&torture::enumerate(tool.to_owned(), point, 1 + seed % 7, 7, seed).await?);
+    }
+    Ok(())
+}

@@ -1,0 +1,335 @@
+//! A person with one session: talks, decides by a fixed policy, reconnects, sends again.
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use tokio::{
+    sync::{mpsc, watch},
+    time::timeout,
+};
+
+use crate::{
+    client::{Asked, Conn, Over, PATIENCE, Request},
+    follow::Follow,
+    rng::Rng,
+};
+
+/// Where the server is now; none while there is none.
+pub type Address = watch::Receiver<Option<SocketAddr>>;
+
+/// One person and one session.
+#[derive(Debug)]
+pub struct Player {
+    /// The session.
+    pub session_id: String,
+    /// What was seen of it.
+    pub follow: Follow,
+    /// What was asked for, in order. Only the last one can be without an answer.
+    pub requests: Vec<Request>,
+    agent: String,
+    seed: u64,
+    /// Messages to send in all.
+    messages: usize,
+    /// Out of 100 moments in which it could cancel, how often it does.
+    cancels: u64,
+    /// After how many of 100 frames it hangs up.
+    hang_ups: u64,
+    /// Frames so far.
+    frames: u64,
+    /// Connections it ended itself.
+    pub hung_up: u64,
+    /// No more messages after the current turn.
+    enough: Arc<AtomicBool>,
+    /// Told of every acknowledgement.
+    acks: Option<mpsc::UnboundedSender<()>>,
+    /// Connections so far.
+    pub connections: u64,
+    last_try: Option<(usize, u64)>,
+}
+
+impl Player {
+    /// Somebody who sends this many messages to an agent.
+    #[must_use]
+    pub fn new(session_id: &str, agent: &str, seed: u64, messages: usize) -> Player {
+        Player {
+            session_id: session_id.to_owned(),
+            follow: Follow::new(session_id),
+            requests: Vec::new(),
+            agent: agent.to_owned(),
+            seed,
+            messages,
+            cancels: 0,
+            hang_ups: 0,
+            frames: 0,
+            hung_up: 0,
+            enough: Arc::default(),
+            acks: None,
+            connections: 0,
+            last_try: None,
+        }
+    }
+
+    /// Cancels in that many of 100 moments.
+    #[must_use]
+    pub fn cancels(mut self, percent: u64) -> Player {
+        self.cancels = percent;
+        self
+    }
+
+    /// Ends the connection after that many of 100 frames, wherever they are in the stream.
+    #[must_use]
+    pub fn hangs_up(mut self, percent: u64) -> Player {
+        self.hang_ups = percent;
+        self
+    }
+
+    /// Stops talking once this is true.
+    #[must_use]
+    pub fn until(mut self, enough: Arc<AtomicBool>) -> Player {
+        self.enough = enough;
+        self
+    }
+
+    /// Tells of every acknowledgement.
+    #[must_use]
+    pub fn tell(mut self, acks: mpsc::UnboundedSender<()>) -> Player {
+        self.acks = Some(acks);
+        self
+    }
+
+    /// Has one more message to send, and goes on without cancelling.
+    pub fn one_more(&mut self) {
+        self.messages = self.messages_acked() + 1;
+        self.cancels = 0;
+        self.hang_ups = 0;
+        self.enough = Arc::default();
+    }
+
+    /// Plays until every message is answered, over as many servers as it takes.
+    ///
+    /// # Errors
+    /// A promise was broken, or the session is stuck.
+    pub async fn play(&mut self, mut address: Address) -> Result<(), String> {
+        loop {
+            let now = match timeout(PATIENCE, address.wait_for(Option::is_some)).await {
+                Ok(Ok(now)) => *now,
+                Ok(Err(_)) => return Err(format!("{}: the test ended early", self.session_id)),
+                Err(_) => return Err(format!("{}: no server for too long", self.session_id)),
+            };
+            let Some(now) = now else { continue };
+            match self.connected(now).await {
+                Ok(()) => return Ok(()),
+                // The same address once more until there is another one: it may be a hiccup.
+                Err(Over::Gone) => drop(timeout(Duration::from_millis(10), address.changed()).await),
+                Err(Over::Wrong(what)) => {
+                    let last = self.requests.last();
+                    return Err(format!(
+                        "{}: {what} (status {:?}, last request {last:?})",
+                        self.session_id, self.follow.fold.status
+                    ));
+                }
+            }
+        }
+    }
+
+    async fn connected(&mut self, address: SocketAddr) -> Result<(), Over> {
+        let mut conn = Conn::open(address, None).await?;
+        self.connections += 1;
+        if !self.requests.is_empty() {
+            self.follow.reconnect();
+            // Counted first: what the request has caused may now come before its answer.
+            if let Some(request) = self.requests.last_mut().filter(|request| request.answer.is_none()) {
+                request.sends += 1;
+            }
+            let subscribe = json!({ "type": "subscribe", "session_id": self.session_id, "after": self.follow.seq, "request_id": "subscribe" });
+            conn.send(&subscribe).await?;
+            conn.send(&json!({ "type": "ping" })).await?;
+            while self.read(&mut conn).await? != "pong" {}
+            if let Some(request) = self.requests.last().filter(|request| request.answer.is_none()) {
+                conn.send(&request.frame).await?;
+            }
+        }
+        loop {
+            if self.requests.last().is_none_or(|request| request.answer.is_some()) {
+                match self.next_request() {
+                    Next::Request(request) => {
+                        conn.send(&request.frame).await?;
+                        self.requests.push(request);
+                    }
+                    Next::Wait => {}
+                    Next::Done => return Ok(()),
+                }
+            }
+            self.read(&mut conn).await?;
+        }
+    }
+
+    /// Takes one frame and says its type.
+    async fn read(&mut self, conn: &mut Conn) -> Result<String, Over> {
+        let frame = conn.recv().await?;
+        let kind = frame["type"].as_str().unwrap_or_default().to_owned();
+        match kind.as_str() {
+            "pong" => {}
+            "ack" => self.answered(&frame, Ok(()))?,
+            "error" if frame["request_id"] == "subscribe" => {
+                if frame["code"] != "session_not_found"
+                    || self.follow.seq > 0
+                    || self.requests.iter().any(Request::is_acked)
+                {
+                    return Err(Over::Wrong(format!("R3: following the session again is refused: {frame}")));
+                }
+            }
+            "error" => {
+                let code = frame["code"].as_str().unwrap_or_default();
+                let cancelled = matches!(self.requests.last(), Some(Request { what: Asked::Cancel, .. }));
+                if !(cancelled && code == "nothing_to_cancel") {
+                    return Err(Over::Wrong(format!("an unexpected refusal: {frame}")));
+                }
+                self.answered(&frame, Err(code.to_owned()))?;
+            }
+            _ => {
+                self.ack_comes_first(&frame)?;
+                self.follow.event(&frame).map_err(Over::Wrong)?;
+            }
+        }
+        self.frames += 1;
+        if Rng::of(self.seed, &format!("frame {} {}", self.session_id, self.frames)).percent(self.hang_ups) {
+            self.hung_up += 1;
+            return Err(Over::Gone);
+        }
+        Ok(kind)
+    }
+
+    fn answered(&mut self, frame: &Value, answer: Result<(), String>) -> Result<(), Over> {
+        let request =
+            self.requests.last_mut().filter(|request| request.answer.is_none() && frame["request_id"] == *request.id);
+        let Some(request) = request else {
+            return Err(Over::Wrong(format!("an answer to nothing that was asked: {frame}")));
+        };
+        request.answer = Some(answer);
+        if let Some(acks) = &self.acks {
+            // Nobody listening is fine.
+            let _ = acks.send(());
+        }
+        Ok(())
+    }
+
+    /// An `ack` comes before what it causes (SPEC W2). After a crash the cause may be older than this connection.
+    fn ack_comes_first(&self, frame: &Value) -> Result<(), Over> {
+        let early = self.requests.last().is_some_and(|request| {
+            request.answer.is_none()
+                && request.sends == 1
+                && match &request.what {
+                    Asked::Decision { .. } => {
+                        frame["type"] == "approval_resolved" && frame["approval_key"] == request.frame["approval_key"]
+                    }
+                    Asked::Message { .. } => frame["type"] == "message_start" && frame["role"] == "user",
+                    Asked::Cancel => false,
+                }
+        });
+        if early { Err(Over::Wrong(format!("W2: an event came before the ack of its cause: {frame}"))) } else { Ok(()) }
+    }
+
+    fn messages_acked(&self) -> usize {
+        let messages = self.requests.iter().filter(|request| matches!(request.what, Asked::Message { .. }));
+        messages.filter(|request| request.is_acked()).count()
+    }
+
+    fn next_request(&mut self) -> Next {
+        let sent = self.messages_acked();
+        let cancels =
+            self.requests.iter().filter(|request| request.what == Asked::Cancel && request.is_acked()).count();
+        let cancelled = self.follow.fold.statuses.iter().filter(|status| *status == "cancelled").count();
+        if self.follow.user_messages() < sent || cancelled < cancels {
+            return Next::Wait;
+        }
+        let (status, pending) = match &self.follow.fold.status {
+            Some((status, pending)) => (status.as_str(), pending.as_slice()),
+            None => ("", &[][..]),
+        };
+        // Each message is a turn, and each turn comes to one end.
+        let over = |status: &&String| matches!(status.as_str(), "completed" | "failed" | "cancelled");
+        if self.follow.fold.statuses.iter().filter(over).count() >= sent {
+            if sent >= self.messages || (sent > 0 && self.enough.load(Ordering::SeqCst)) {
+                return Next::Done;
+            }
+            let text = format!("errand {} of {}", sent + 1, self.session_id);
+            let mut frame = json!({ "type": "message", "session_id": self.session_id, "content": text });
+            if sent == 0 {
+                frame["agent"] = self.agent.as_str().into();
+            }
+            return Next::Request(self.request(frame, Asked::Message { text }));
+        }
+        let moment = (sent, self.follow.seq);
+        if self.cancels > 0 && self.last_try != Some(moment) {
+            self.last_try = Some(moment);
+            if Rng::of(self.seed, &format!("cancel {} {moment:?}", self.session_id)).percent(self.cancels) {
+                let frame = json!({ "type": "cancel", "session_id": self.session_id });
+                return Next::Request(self.request(frame, Asked::Cancel));
+            }
+        }
+        let waits =
+            pending.iter().find(|key| !self.requests.iter().any(|r| r.is_acked() && r.frame["approval_key"] == **key));
+        match waits.and_then(|key| Some((key, self.follow.asked.get(key)?))) {
+            Some((key, asked)) if status == "awaiting_input" => {
+                let decisions = decide(self.seed, key, asked);
+                let kinds = decisions.iter().map(|d| d["type"].as_str().unwrap_or_default().to_owned()).collect();
+                let n = key.rsplit('_').next().and_then(|n| n.parse().ok()).unwrap_or_default();
+                let frame = json!({ "type": "approval", "session_id": self.session_id, "approval_key": key, "decisions": decisions });
+                Next::Request(self.request(frame, Asked::Decision { n, kinds }))
+            }
+            _ => Next::Wait,
+        }
+    }
+
+    fn request(&self, mut frame: Value, what: Asked) -> Request {
+        let id = format!("q{}", self.requests.len() + 1);
+        frame["request_id"] = id.as_str().into();
+        Request { id, frame, what, sends: 1, answer: None }
+    }
+}
+
+enum Next {
+    Request(Request),
+    Wait,
+    Done,
+}
+
+/// What this person decides about a request: the same whenever it is asked.
+#[must_use]
+pub fn decide(seed: u64, key: &str, asked: &Value) -> Vec<Value> {
+    let actions = asked["actions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let in_doubt = asked["kind"] == "in_doubt";
+    let mut rng = Rng::of(seed, key);
+    let decide = |action: &Value| {
+        let kind = match (in_doubt, rng.below(100)) {
+            (true, 0..34) | (false, 80..90) => "respond",
+            (true, 34..67) | (false, 0..40) => "approve",
+            (_, 40..60) | (true, _) => "reject",
+            (false, 60..80) => "edit",
+            (false, _) => "defer",
+        };
+        let mut decision = json!({ "type": kind });
+        match kind {
+            "respond" => decision["output"] = "a person says what came of it".into(),
+            "edit" => {
+                let mut args = action["args"].clone();
+                args["n"] = (1000 + args["n"].as_i64().unwrap_or_default()).into();
+                decision["edited_action"] = json!({ "name": action["name"], "args": args });
+            }
+            _ => {}
+        }
+        if rng.percent(50) {
+            decision["args_digest"] = action["args_digest"].clone();
+        }
+        decision
+    };
+    actions.iter().map(decide).collect()
+}

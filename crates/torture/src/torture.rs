@@ -1,0 +1,303 @@
+//! Whole runs: people, servers that die, and the check at the end.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use countersign::{
+    core::journal::record::Entry,
+    run::failpoint::POINTS,
+    store::{
+        Store as _,
+        sqlite::{SqliteOptions, SqliteStore},
+    },
+};
+use serde_json::json;
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinSet,
+    time::timeout,
+};
+
+use crate::{
+    checker::{self, Evidence},
+    client::{Conn, Over, PATIENCE},
+    follow::Follow,
+    harness::{Server, Started},
+    ledger,
+    player::Player,
+    report::{OUTSIDE, Report},
+    rng::Rng,
+    world::{AGENTS, World},
+};
+
+/// More servers than any world needs.
+const SERVERS: usize = 100_000;
+/// More hits than any failpoint has in the scenario.
+const HITS: u64 = 1000;
+
+/// What becomes of one server.
+#[derive(Debug, Default)]
+pub struct Plan {
+    /// The failpoint it is started with.
+    pub failpoint: Option<String>,
+    /// When it is killed from outside.
+    pub kill: Kill,
+}
+
+/// When a server is killed from outside.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Kill {
+    /// Never.
+    #[default]
+    Never,
+    /// After so long.
+    After(Duration),
+    /// At once when somebody has seen an acknowledgement.
+    AtAck,
+}
+
+/// Lets people play in a world while server after server goes as `plan` says. Gives the people back, and
+/// whether the first server died.
+///
+/// # Errors
+/// A promise was broken, or something is stuck.
+pub async fn play(
+    world: &World,
+    players: Vec<Player>,
+    report: &mut Report,
+    mut acks: Option<mpsc::UnboundedReceiver<()>>,
+    mut plan: impl FnMut(usize) -> Plan,
+) -> Result<(Vec<Player>, bool), String> {
+    let (tell, address) = watch::channel(None);
+    let mut tasks = JoinSet::new();
+    for mut player in players {
+        let address = address.clone();
+        tasks.spawn(async move {
+            let played = player.play(address).await;
+            (player, played)
+        });
+    }
+    let (mut done, mut first_died) = (Vec::new(), false);
+    for i in 0..SERVERS {
+        let Plan { failpoint, kill } = plan(i);
+        let by = failpoint.clone().unwrap_or_else(|| OUTSIDE.to_owned());
+        let mut server = match Server::start(world, failpoint.as_deref()).await? {
+            Started::Listening(server) => server,
+            Started::Died => {
+                report.killed(&by);
+                first_died |= i == 0;
+                continue;
+            }
+        };
+        if let Some(acks) = &mut acks {
+            while acks.try_recv().is_ok() {}
+        }
+        tell.send_replace(Some(server.address));
+        let moment = async {
+            match (kill, &mut acks) {
+                (Kill::After(time), _) => tokio::time::sleep(time).await,
+                (Kill::AtAck, Some(acks)) => drop(acks.recv().await),
+                _ => std::future::pending().await,
+            }
+        };
+        tokio::pin!(moment);
+        let killed = loop {
+            tokio::select! {
+                joined = tasks.join_next() => match joined {
+                    None => {
+                        server.kill(world).await?;
+                        return Ok((done, first_died));
+                    }
+                    Some(Err(error)) => return Err(format!("a player failed: {error}")),
+                    Some(Ok((player, played))) => {
+                        played?;
+                        done.push(player);
+                    }
+                },
+                died = server.dead(world) => {
+                    died?;
+                    break None;
+                }
+                () = &mut moment => break Some(OUTSIDE),
+            }
+        };
+        first_died |= i == 0 && killed.is_none();
+        report.killed(killed.unwrap_or(&by));
+        if killed.is_some() {
+            server.kill(world).await?;
+        }
+        tell.send_replace(None);
+    }
+    Err("the world needs too many servers".to_owned())
+}
+
+/// The end of every world: each session takes one more message, its folded events are those of a full
+/// replay, and journal, ledger and memories agree.
+///
+/// # Errors
+/// What does not.
+pub async fn finish(world: &World, mut players: Vec<Player>, report: &mut Report) -> Result<(), String> {
+    players.iter_mut().for_each(Player::one_more);
+    let (players, _) = play(world, players, report, None, |_| Plan::default()).await?;
+    let Started::Listening(server) = Server::start(world, None).await? else {
+        return Err("a server without failpoints died".to_owned());
+    };
+    for player in &players {
+        let fresh = replay(&server, player).await?;
+        if fresh.fold != player.follow.fold {
+            let (seen, is) = (&player.follow.fold, &fresh.fold);
+            return Err(format!(
+                "R7 {}: seen over the crashes was {seen:?}; a full replay is {is:?}",
+                player.session_id
+            ));
+        }
+        if fresh.fold.statuses.iter().any(|status| status == "failed")
+            || !fresh.fold.statuses.ends_with(&["completed".to_owned()])
+        {
+            return Err(format!("A10 {}: its turns ended {:?}", player.session_id, fresh.fold.statuses));
+        }
+        report.replays += 1;
+        report.connections += player.connections;
+        report.hung_up += player.hung_up;
+        report.restarts += player.follow.restarts;
+    }
+    server.kill(world).await?;
+    let names: Vec<&str> = players.iter().map(|player| &*player.session_id).collect();
+    let journals = journals(world, &names).await?;
+    let evidence: Vec<Evidence<'_>> = players
+        .iter()
+        .zip(&journals)
+        .map(|(player, entries)| Evidence { session_id: &player.session_id, entries, requests: Some(&player.requests) })
+        .collect();
+    let findings = checker::check(&evidence, &ledger::settled(&world.path("ledger")).await?);
+    if !findings.violations.is_empty() {
+        return Err(findings.violations.join("\n"));
+    }
+    report.counts.add(&findings.counts);
+    report.worlds += 1;
+    Ok(())
+}
+
+async fn replay(server: &Server, player: &Player) -> Result<Follow, String> {
+    let wrong = |over: Over| format!("{}: the full replay ended early: {over:?}", player.session_id);
+    let mut conn = Conn::open(server.address, None).await.map_err(wrong)?;
+    let subscribe = json!({ "type": "subscribe", "session_id": player.session_id, "after": 0 });
+    conn.send(&subscribe).await.map_err(wrong)?;
+    let mut follow = Follow::new(&player.session_id);
+    while follow.seq < player.follow.seq {
+        follow.event(&conn.recv().await.map_err(wrong)?)?;
+    }
+    Ok(follow)
+}
+
+/// The journals of these sessions, read from the store that the last server has left.
+///
+/// # Errors
+/// The store cannot be read.
+pub async fn journals(world: &World, sessions: &[&str]) -> Result<Vec<Vec<Entry>>, String> {
+    let path = world.path("store.db");
+    let failed = |error: countersign::store::StoreError| format!("the store cannot be read: {error}");
+    let opened = tokio::task::spawn_blocking(move || SqliteStore::open(path, &SqliteOptions::default())).await;
+    let store = opened.map_err(|error| error.to_string())?.map_err(failed)?;
+    let mut journals = Vec::new();
+    for session in sessions {
+        let mut entries: Vec<Entry> = Vec::new();
+        loop {
+            let page = store.read(session, entries.last().map_or(0, |entry| entry.pos), 256).await.map_err(failed)?;
+            if page.is_empty() {
+                break;
+            }
+            entries.extend(page.iter().map(|entry| Entry::clone(entry)));
+        }
+        journals.push(entries);
+    }
+    Ok(journals)
+}
+
+/// Every `step`-th hit of a failpoint, from the `from`-th on, until the scenario ends without reaching it. Each
+/// hit kills one server; about every second world then meets another failpoint, too.
+///
+/// # Errors
+/// A broken promise, with the world's folder.
+pub async fn enumerate(tool: PathBuf, point: &'static str, from: u64, step: u64, seed: u64) -> Result<Report, String> {
+    let mut report = Report::default();
+    let mut hit = from;
+    while hit < HITS {
+        let mut world = World::new(&tool, false)?;
+        let name = format!("{point}:{hit}");
+        let mut rng = Rng::of(seed, &name);
+        let second = rng.percent(50).then(|| {
+            let at = usize::try_from(rng.below(POINTS.len() as u64)).unwrap_or_default();
+            format!("{}:{}", POINTS[at], 1 + rng.below(3))
+        });
+        let player = Player::new("s", AGENTS[0], seed ^ hit, 4);
+        let plan = |i| Plan {
+            failpoint: match i {
+                0 => Some(name.clone()),
+                1 => second.clone(),
+                _ => None,
+            },
+            kill: Kill::Never,
+        };
+        let run = async {
+            let (players, died) = play(&world, vec![player], &mut report, None, plan).await?;
+            finish(&world, players, &mut report).await?;
+            Ok::<bool, String>(died)
+        };
+        match run.await {
+            Ok(true) => hit += step,
+            Ok(false) => return Ok(report),
+            Err(what) => {
+                return Err(format!(
+                    "{what}\n(failpoint {name}, then {second:?}, seed {seed}; see {})",
+                    world.keep().display()
+                ));
+            }
+        }
+    }
+    Err(format!("the failpoint {point} has more than {HITS} hits"))
+}
+
+/// Kills at random moments under the load of many sessions, `kills` times or for as long as `time`.
+///
+/// # Errors
+/// A broken promise, with the world's folder.
+pub async fn random(tool: &Path, seed: u64, sessions: u64, kills: usize, at_acks: bool) -> Result<Report, String> {
+    let mut world = World::new(tool, false)?;
+    let mut report = Report::default();
+    let enough = Arc::new(AtomicBool::new(false));
+    let (tell, acks) = mpsc::unbounded_channel();
+    let players = (0..sessions).map(|i| {
+        let at = usize::try_from(i).unwrap_or_default() % AGENTS.len();
+        Player::new(&format!("s{i}"), AGENTS[at], seed, usize::MAX)
+            .cancels(if i % 4 == 3 { 8 } else { 0 })
+            .hangs_up(if i % 4 == 1 { 8 } else { 0 })
+            .until(enough.clone())
+            .tell(tell.clone())
+    });
+    let players: Vec<Player> = players.collect();
+    let mut rng = Rng::of(seed, "kills");
+    let plan = |i| {
+        if i >= kills {
+            enough.store(true, Ordering::SeqCst);
+            return Plan::default();
+        }
+        let most = if rng.percent(70) { 150 } else { 600 };
+        let moment = Duration::from_millis(10 + rng.below(most));
+        Plan { failpoint: None, kill: if at_acks { Kill::AtAck } else { Kill::After(moment) } }
+    };
+    let run = async {
+        let (players, _) = play(&world, players, &mut report, Some(acks), plan).await?;
+        finish(&world, players, &mut report).await
+    };
+    // A bound for the whole run, far beyond what it takes.
+    let bound = PATIENCE * 4 + Duration::from_secs(2) * u32::try_from(kills).unwrap_or(u32::MAX);
+    let ended = timeout(bound, run).await.unwrap_or_else(|_| Err("the run does not come to an end".to_owned()));
+    ended.map(|()| report).map_err(|what| format!("{what}\n(seed {seed}; see {})", world.keep().display()))
+}

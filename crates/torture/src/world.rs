@@ -1,0 +1,164 @@
+//! A folder with all that a server needs: configuration, scripts, store, ledger.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// The agents of a world; sessions take them in turn.
+pub const AGENTS: [&str; 3] = ["trader", "clerk", "slow"];
+
+/// Who may do what in a world with identities: the session's owner, and people with the role `admin`.
+pub const DECIDERS: usize = 8;
+
+/// A folder that is removed when this is dropped.
+#[derive(Debug)]
+pub struct World {
+    dir: TempDir,
+    /// The server's program.
+    pub program: PathBuf,
+    /// Whether people have names and tokens here.
+    pub named: bool,
+}
+
+impl World {
+    /// Makes one. `tool` is the program whose subcommand `ledger-tool` is every tool; with `named` there
+    /// is an owner and [`DECIDERS`] people with the role that decides.
+    ///
+    /// # Errors
+    /// The server's program is missing, or the folder cannot be written.
+    pub fn new(tool: &Path, named: bool) -> Result<World, String> {
+        let program = server_program()?;
+        let dir = tempfile::Builder::new().prefix("countersign-torture-").tempdir();
+        let dir = dir.map_err(|error| format!("no folder could be made: {error}"))?;
+        let world = World { dir, program, named };
+        world.write("countersign.toml", &world.config(tool))?;
+        for agent in AGENTS {
+            let text = serde_json::to_string_pretty(&script(agent)).map_err(|error| error.to_string())?;
+            world.write(&format!("{agent}.json"), &text)?;
+        }
+        for (agent, tool) in [("race", "gated"), ("brief", "brief")] {
+            let turns = json!([{ "tool_calls": [call(tool, &json!({ "n": 1 }))] }, { "text": "Decided." }]);
+            world.write(&format!("{agent}.json"), &json!({ "turns": turns, "at_end": "repeat" }).to_string())?;
+        }
+        Ok(world)
+    }
+
+    /// A file of the world.
+    #[must_use]
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Keeps the folder, for somebody to look at.
+    pub fn keep(&mut self) -> &Path {
+        self.dir.disable_cleanup(true);
+        self.dir.path()
+    }
+
+    /// The tokens: variables of the server's environment, and whose they are.
+    #[must_use]
+    pub fn tokens(&self) -> Vec<(String, String)> {
+        let names = std::iter::once("owner".to_owned()).chain((0..DECIDERS).map(|i| format!("r{i}")));
+        names.filter(|_| self.named).map(|name| (format!("TOKEN_{name}"), token(&name))).collect()
+    }
+
+    fn write(&self, name: &str, text: &str) -> Result<(), String> {
+        fs::write(self.path(name), text).map_err(|error| format!("{name} cannot be written: {error}"))
+    }
+
+    fn config(&self, tool: &Path) -> String {
+        // JSON strings are TOML strings too.
+        let quoted = |path: &Path| Value::from(path.to_string_lossy()).to_string();
+        let command =
+            |name: &str| format!("[{}, \"ledger-tool\", {}, \"{name}\"]", quoted(tool), quoted(&self.path("ledger")));
+        let mut text = "[server]\nlisten = \"127.0.0.1:0\"\n[store]\nurl = \"sqlite:store.db\"\n".to_owned();
+        for agent in AGENTS.into_iter().chain(["race", "brief"]) {
+            text += &format!("[models.{agent}]\nprovider = \"scripted\"\nscript = \"{agent}.json\"\n");
+            let tools = match agent {
+                "race" => "\"gated\"",
+                "brief" => "\"brief\"",
+                _ => "\"pay\", \"post\", \"note\", \"look\"",
+            };
+            text += &format!("[agents.{agent}]\nmodel = \"{agent}\"\ntools = [{tools}]\n");
+        }
+        let all = "[\"approve\", \"reject\", \"edit\", \"respond\", \"defer\"]";
+        let asked = format!("{{ timeout = 0, allowed_decisions = {all} }}");
+        let levels = if self.named { "levels = [\"admin\"], " } else { "" };
+        for (name, idempotent, approval) in [
+            ("pay", false, asked.clone()),
+            ("post", true, asked),
+            ("note", false, "false".to_owned()),
+            ("look", true, "false".to_owned()),
+            ("gated", false, format!("{{ {levels}timeout = 0 }}")),
+            ("brief", false, format!("{{ {levels}timeout = 1 }}")),
+        ] {
+            text += &format!(
+                "[tools.{name}]\ndescription = \"Writes to the ledger.\"\ncommand = {}\nidempotent = {idempotent}\napproval = {approval}\n\
+                 parameters = {{ type = \"object\", required = [\"n\"], properties = {{ n = {{ type = \"integer\" }}, ms = {{ type = \"integer\" }} }} }}\n",
+                command(name)
+            );
+        }
+        for (variable, _) in self.tokens() {
+            let name = variable.trim_start_matches("TOKEN_");
+            let roles = if name == "owner" { "\"user\"" } else { "\"admin\"" };
+            text += &format!("[[auth.tokens]]\nsubject = \"{name}\"\nroles = [{roles}]\ntoken_env = \"{variable}\"\n");
+        }
+        text
+    }
+}
+
+/// The token of somebody.
+#[must_use]
+pub fn token(name: &str) -> String {
+    format!("{name}-token-0123456789-0123456789")
+}
+
+/// The server's program: beside this one, or in the folder above it (tests run in `deps`).
+///
+/// # Errors
+/// It is not there.
+pub fn server_program() -> Result<PathBuf, String> {
+    let own = std::env::current_exe().map_err(|error| format!("this program's own path is not known: {error}"))?;
+    let found = own.ancestors().skip(1).take(2).map(|folder| folder.join("countersign")).find(|path| path.is_file());
+    found.ok_or_else(|| {
+        "there is no program `countersign` beside this one: build the workspace first (cargo build --workspace)"
+            .to_owned()
+    })
+}
+
+fn call(name: &str, args: &Value) -> Value {
+    json!({ "name": name, "args": args })
+}
+
+fn script(agent: &str) -> Value {
+    let turns = match agent {
+        "trader" => json!([
+            { "text": "I will pay for {{ last_user }}.", "tool_calls": [call("pay", &json!({ "n": 1, "ms": 2, "for": "{{ last_user }}" }))] },
+            { "text": "It says: {{ last_tool_result }}" },
+            { "thinking": "Several at once.", "text": "Three things to do.", "tool_calls": [
+                call("pay", &json!({ "n": 2, "rate": 1.5 })), call("note", &json!({ "n": 3, "ms": 3 })), call("post", &json!({ "ms": 3, "n": 4 }))] },
+            { "text": "All of it is done." },
+            { "tool_calls": [call("look", &json!({ "n": 5 })), call("note", &json!({ "n": 6, "fail": true }))] },
+            { "text": "Now the rest.", "tool_calls": [call("post", &json!({ "n": 7 })), call("pay", &json!({ "n": 8, "ms": 2 }))] },
+            { "text": "That was it." },
+            { "text": "Nothing to do this time." }
+        ]),
+        "clerk" => json!([
+            { "tool_calls": [call("pay", &json!({ "n": 1, "ms": 15, "for": "{{ last_user }}" })), call("pay", &json!({ "n": 2, "ms": 5 }))] },
+            { "text": "Both are through." },
+            { "thinking": "Hm.", "tool_calls": [call("post", &json!({ "n": 3, "ms": 20 })), call("look", &json!({ "n": 4, "ms": 10 }))] },
+            { "text": "Posted." }
+        ]),
+        _ => json!([
+            { "text": "Slowly, slowly, one word after the other, I come to the point: {{ last_user }}", "delay_ms": 60,
+              "tool_calls": [call("note", &json!({ "n": 1, "ms": 30 })), call("pay", &json!({ "n": 2, "ms": 30, "why": "because it must be done, after all" }))] },
+            { "thinking": "What did it say? {{ last_tool_result }}", "text": "The answer takes its time as well.", "delay_ms": 40 },
+            { "text": "Nothing more, but that slowly.", "delay_ms": 50 }
+        ]),
+    };
+    json!({ "turns": turns, "at_end": "repeat", "chunk_chars": 20 })
+}

@@ -1,0 +1,47 @@
+//! Servers that die at every named point, at any moment, and right after an acknowledgement.
+
+use countersign::run::failpoint::POINTS;
+use countersign_torture::{
+    report::{OUTSIDE, Report},
+    torture,
+};
+use tokio::task::JoinSet;
+
+use crate::{seed, tool};
+
+/// Worlds that are played at the same time.
+const LANES: u64 = 2;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r1_r2_r3_r4_r7_a_kill_at_every_hit_of_every_failpoint_breaks_nothing() {
+    let mut report = Report::default();
+    for point in POINTS {
+        let mut lanes = JoinSet::new();
+        for lane in 1..=LANES {
+            lanes.spawn(torture::enumerate(tool(), point, lane, LANES, seed()));
+        }
+        while let Some(ended) = lanes.join_next().await {
+            report.add(&ended.expect("a lane that ends").unwrap_or_else(|what| panic!("{what}")));
+        }
+    }
+    println!("{report}");
+    assert_eq!(report.untried(true), Vec::<String>::new(), "{report}");
+    assert!(report.all_kills() >= 100, "{report}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r1_r2_r3_r4_r7_kills_at_any_moment_under_load_break_nothing() {
+    let report = torture::random(&tool(), seed(), 16, 150, false).await.unwrap_or_else(|what| panic!("{what}"));
+    println!("{report}");
+    assert_eq!(report.untried(false), Vec::<String>::new(), "{report}");
+    assert_eq!(report.kills[OUTSIDE], 150, "{report}");
+    assert!(report.counts.cancels_acked > 0 && report.hung_up > 0, "{report}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r3_what_was_acknowledged_survives_a_kill_at_that_very_moment() {
+    let report = torture::random(&tool(), seed() + 1, 4, 100, true).await.unwrap_or_else(|what| panic!("{what}"));
+    println!("{report}");
+    assert_eq!(report.kills[OUTSIDE], 100, "{report}");
+    assert!(report.counts.messages_acked + report.counts.decisions_acked >= 100, "{report}");
+}

@@ -1,0 +1,17 @@
+//! The ordinary torture: a few minutes, hundreds of kills. `countersign-torture --minutes N` goes on for longer.
+
+mod crash;
+mod races;
+mod wire;
+
+use std::path::PathBuf;
+
+/// The program whose subcommand is every tool.
+fn tool() -> PathBuf {
+    PathBuf::from(env!("CARGO_BIN_EXE_countersign-torture"))
+}
+
+/// The seed of this run: always the same, unless `TORTURE_SEED` says otherwise.
+fn seed() -> u64 {
+    std::env::var("TORTURE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1)
+}
