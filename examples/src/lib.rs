@@ -1,1 +1,1 @@
-//! x
+#![doc = include_str!("../../README.md")]

@@ -1,1 +1,84 @@
-fn main() {}
+//! `cargo xtask`: what has to be done with the whole repository, one file a command.
+
+mod bench;
+mod chromium;
+mod demo;
+#[cfg(test)]
+mod layout;
+mod npm;
+mod process;
+mod stamp;
+mod test;
+mod web;
+
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+const HELP: &str = "\
+Usage: cargo xtask COMMAND
+
+  demo [OPTION…]   builds everything and starts the demo; options go to `countersign demo`
+  test             installs what is missing and runs every test
+  web              builds the console, if its sources have changed
+  bench [NAME…]    runs the benchmarks, in release mode";
+
+/// What a command came to: `Err` is for standard error.
+type Outcome = Result<(), String>;
+
+/// Where things are.
+struct Places {
+    /// The repository.
+    root: PathBuf,
+    /// The folder of build results.
+    target: PathBuf,
+}
+
+impl Places {
+    fn find() -> Result<Places, String> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
+        let root = root.ok_or("the repository's folder has no name")?.to_owned();
+        // This program is TARGET/debug/xtask, whatever CARGO_TARGET_DIR says.
+        let own = std::env::current_exe().map_err(|error| format!("this program's own path is not known: {error}"))?;
+        let target = own.parent().and_then(Path::parent);
+        let target = target.ok_or("the folder of build results is not known")?.to_owned();
+        Ok(Places { root, target })
+    }
+
+    /// The console's sources and packages.
+    fn web(&self) -> PathBuf {
+        self.root.join("web")
+    }
+
+    /// The program `countersign` as a profile builds it.
+    fn countersign(&self, profile: &str) -> PathBuf {
+        self.target.join(profile).join("countersign")
+    }
+}
+
+fn main() -> ExitCode {
+    let mut args = std::env::args().skip(1);
+    let command = args.next();
+    let rest: Vec<String> = args.collect();
+    let outcome = Places::find().and_then(|places| match (command.as_deref(), rest.as_slice()) {
+        (Some("demo"), options) => demo::run(&places, options),
+        (Some("test"), []) => test::run(&places),
+        (Some("web"), []) => web::build(&places).map(drop),
+        (Some("bench"), names) => bench::run(&places, names),
+        (Some("help" | "--help" | "-h"), _) => {
+            println!("{HELP}");
+            Ok(())
+        }
+        (Some(command @ ("test" | "web")), [option, ..]) => Err(format!("{command} takes no {option:?}\n\n{HELP}")),
+        (Some(command), _) => Err(format!("there is no command {command:?}\n\n{HELP}")),
+        (None, _) => Err(HELP.to_owned()),
+    });
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -146,7 +146,9 @@ fn token(declared: &ConfigToken) -> Result<Token, String> {
 }
 
 fn secret(env: &str) -> Result<String, String> {
-    std::env::var(env).map_err(|_| format!("the environment variable {env} is not set"))
+    // A file read into a variable often ends with a newline, which is not part of a token.
+    let secret = std::env::var(env).map_err(|_| format!("the environment variable {env} is not set"))?;
+    Ok(secret.trim().to_owned())
 }
 
 /// SIGTERM and SIGINT: the first ends the server in order, the second at once.

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use crate::{
     approval::decision::EditedAction,
     call::gate::DecisionType,
-    journal::record::{Block, CallFinished, CallStatus, Record},
+    journal::record::{Block, CallFinished, CallStatus, Kind, Record},
     locale::{Locale, Text},
 };
 
@@ -62,7 +62,7 @@ pub struct Conversation {
     /// What users said while calls were open.
     held: Vec<String>,
     /// The calls that each interruption was about.
-    waiting: HashMap<u32, Vec<u32>>,
+    waiting: HashMap<u32, (Kind, Vec<u32>)>,
     /// What reviewers ran instead, by call.
     changed: HashMap<u32, Change>,
 }
@@ -121,16 +121,18 @@ impl Conversation {
                 }));
             }
             Record::Interrupted(interrupted) => {
-                self.waiting.insert(interrupted.n, interrupted.actions.iter().map(|a| a.call).collect());
+                let calls = interrupted.actions.iter().map(|a| a.call).collect();
+                self.waiting.insert(interrupted.n, (interrupted.kind, calls));
             }
             Record::Decided(decided) => {
-                let Some(calls) = self.waiting.get(&decided.n) else { return };
+                let Some((kind, calls)) = self.waiting.get(&decided.n) else { return };
                 for (call, decision) in calls.iter().zip(&decided.decisions) {
                     match (decision.kind, &decision.edited_action) {
                         (DecisionType::Edit, Some(action)) => {
                             self.changed.insert(*call, Change::Edited(action.clone()));
                         }
-                        (DecisionType::Respond, _) => {
+                        // About a call in doubt the person says what it did, not that it did not run.
+                        (DecisionType::Respond, _) if *kind == Kind::Approval => {
                             self.changed.insert(*call, Change::Responded);
                         }
                         _ => {}

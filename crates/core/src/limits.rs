@@ -20,7 +20,7 @@ pub const DECISION_TEXT_BYTES: usize = 64 * 1024;
 pub const RESULT_BYTES: usize = 256 * 1024;
 /// Largest answer of a model, all blocks together.
 pub const RESPONSE_BYTES: usize = 4 * 1024 * 1024;
-/// Most tool calls taken from one model response; each further one gets an error result.
+/// Most tool calls in one model response; an answer with more fails the turn.
 pub const CALLS_PER_RESPONSE: usize = 256;
 /// Most messages that wait in a session's queue (`on_pending: queue`).
 pub const QUEUED_MESSAGES: usize = 32;
@@ -28,8 +28,6 @@ pub const QUEUED_MESSAGES: usize = 32;
 pub const REQUEST_ID_BYTES: usize = 200;
 /// Longest name of a tool or an agent.
 pub const NAME_BYTES: usize = 128;
-/// Most sticky rules (`always`) one session keeps.
-pub const STICKY_RULES: usize = 256;
 /// Default time to decide an ordinary approval (SPEC W7).
 pub const APPROVAL_TIMEOUT_SECONDS: u32 = 300;
 /// Longest time to decide that can be configured: 400 days.

@@ -157,7 +157,8 @@ impl Catalog for Agents {
         Some(ToolFacts {
             description: (!description.is_empty()).then(|| description.clone()),
             schema: Some(tool.text.clone()),
-            role: tool.entry.approval.ask.role(0).map(str::to_owned),
+            levels: tool.entry.approval.ask.levels.clone(),
+            quorum: tool.entry.approval.ask.quorum,
             idempotent: tool.entry.idempotent,
         })
     }

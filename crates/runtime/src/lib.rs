@@ -3,6 +3,7 @@
 pub mod agent;
 pub mod model;
 pub mod run;
+pub mod run_state;
 pub mod store;
 pub mod tool;
 

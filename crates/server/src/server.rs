@@ -82,7 +82,12 @@ impl Server {
         let _ = stop.send(());
         runtime.shutdown(GRACE).await;
         closing.send_replace(true);
-        if tokio::time::timeout(CLOSING, serving).await.is_err() {
+        // WebSockets are not the listener's any more, but each holds a receiver until it has said goodbye.
+        let closed = async {
+            let _ = serving.await;
+            closing.closed().await;
+        };
+        if tokio::time::timeout(CLOSING, closed).await.is_err() {
             tracing::info!("some connections did not close in time");
         }
         Ok(())

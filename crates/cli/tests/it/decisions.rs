@@ -123,7 +123,9 @@ on_both_stores! {
         assert_eq!(server.calls(), [r#"{"n":1}"#]);
         let (status, text) = results(&frames).remove(0);
         assert_eq!(status, "success");
-        assert!(text.contains("note"), "the model is told what really ran: {text}");
+        assert_eq!(text, r#"{"n":1}"#);
+        let ran = frames.iter().find(|f| f["content_block"]["type"] == "tool_result").unwrap();
+        assert_eq!(ran["content_block"]["name"], "note", "the result is that of what really ran");
     }
 
     async fn w5_both_or_neither_is_refused_and_answers_are_for_questions(store) {

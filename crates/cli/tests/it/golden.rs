@@ -151,8 +151,12 @@ on_both_stores! {
             json!([{ "type": "reject" }, { "type": "approve" }, { "type": "reject" }])
         );
         let results: Vec<_> = frames.iter().filter(|f| f["content_block"]["type"] == "tool_result").collect();
-        let statuses: Vec<_> = results.iter().map(|f| f["content_block"]["status"].as_str().unwrap()).collect();
-        assert_eq!(statuses, ["rejected", "success", "rejected"]);
+        let mut statuses: Vec<_> = results
+            .iter()
+            .map(|f| (f["content_block"]["tool_use_id"].as_str().unwrap(), f["content_block"]["status"].as_str().unwrap()))
+            .collect();
+        statuses.sort_unstable();
+        assert_eq!(statuses.iter().map(|(_, status)| *status).collect::<Vec<_>>(), ["rejected", "success", "rejected"]);
     }
 
     async fn w7_the_timeout_is_the_one_of_source_000(store) {

@@ -98,6 +98,18 @@ pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Cata
             .with_details(json!({ "resolution": "timeout", "by": null, "at": asked.expires_at.map(rfc3339) })));
     }
     let decisions = fill(&input.decisions, asked.actions.len())?;
+    let runs = |d: &Decision| matches!(d.kind, DecisionType::Approve | DecisionType::Edit);
+    let quorum = asked.actions.iter().map(|action| action.ask.quorum).max().unwrap_or(1);
+    if quorum > 1
+        && asked.kind == Kind::Approval
+        && decisions.iter().any(runs)
+        && !decisions.iter().all(|d| d.kind == DecisionType::Approve)
+    {
+        return Err(Refusal::new(
+            Code::DecisionsMismatch,
+            format!("{quorum} people must approve: approve all of it, or reject, defer or answer all of it"),
+        ));
+    }
     for (i, (decision, action)) in decisions.iter().zip(&asked.actions).enumerate() {
         check(decision, action, asked, i, catalog)?;
     }
@@ -206,6 +218,9 @@ fn check(
             return Err(too_long(&format!("{at}.{name}")));
         }
     }
+    if decision.always == Some(true) && decision.kind == DecisionType::Approve && !action.ask.is_one_person() {
+        return invalid(format!("{at}: \"always\" cannot approve what more than one person must approve"));
+    }
     match (decision.kind, &decision.edited_action) {
         (DecisionType::Respond, _) if decision.output.is_none() => {
             invalid(format!("{at}: \"respond\" needs \"output\", the call's result as a string"))
@@ -231,7 +246,7 @@ fn check_edit(
         action.schema.clone()
     } else {
         match catalog.tool(&action.agent, name) {
-            Some(tool) if tool.role.as_deref() == action.role() => tool.schema,
+            Some(tool) if tool.levels == action.ask.levels && tool.quorum == action.ask.quorum => tool.schema,
             Some(_) => {
                 return Err(invalid_edit(index, &format!("the tool {name:?} is decided by somebody else"), Vec::new()));
             }

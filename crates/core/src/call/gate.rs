@@ -93,6 +93,12 @@ impl Ask {
         self.levels.get(level as usize).map(String::as_str)
     }
 
+    /// Whether one person's approval is enough for the call to run.
+    #[must_use]
+    pub fn is_one_person(&self) -> bool {
+        self.levels.len() <= 1 && self.quorum <= 1
+    }
+
     /// Whether approving at `level` is enough for the call to run.
     #[must_use]
     pub fn is_last(&self, level: u32) -> bool {

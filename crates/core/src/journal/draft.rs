@@ -41,8 +41,10 @@ pub struct ToolFacts {
     pub description: Option<Arc<str>>,
     /// The schema of its arguments.
     pub schema: Option<Arc<Schema>>,
-    /// The role that decides first; `None` is the session's own subject.
-    pub role: Option<String>,
+    /// The roles that must approve it, one after the other.
+    pub levels: Vec<String>,
+    /// How many different people must approve it at each level.
+    pub quorum: u32,
     /// Declared idempotent.
     pub idempotent: bool,
 }
@@ -376,8 +378,9 @@ impl Draft {
                     partial: None,
                     request_id: None,
                 }));
-            } else if self.state.turn_calls > 0 {
-                // Results are in: what was queued reaches the model with them.
+            } else if self.entries.iter().any(|entry| matches!(entry.record, Record::CallFinished(_))) {
+                // The last results have just come in: what was queued reaches the model with them. At any other
+                // time the model may be answering already, without it.
                 for message in self.state.queued.clone() {
                     self.push(Record::UserMessage(message));
                 }
@@ -424,17 +427,11 @@ impl Draft {
         }
         while let Some(first) = self.state.calls.iter().find(|c| c.phase == Phase::Gated).cloned() {
             let ask_of = |call: &Call| call.ask.clone().unwrap_or_default();
-            let (role, quorum) = (ask_of(&first).role(first.level).map(str::to_owned), ask_of(&first).quorum);
-            let group: Vec<Call> = self
-                .state
-                .calls
-                .iter()
-                .filter(|c| {
-                    let ask = ask_of(c);
-                    c.phase == Phase::Gated && ask.role(c.level).map(str::to_owned) == role && ask.quorum == quorum
-                })
-                .cloned()
-                .collect();
+            // `user` and no role at all are the same person (SPEC P1).
+            let role_of = |call: &Call| ask_of(call).role(call.level).filter(|role| *role != "user").map(str::to_owned);
+            let (role, quorum) = (role_of(&first), ask_of(&first).quorum);
+            let together = |c: &&Call| c.phase == Phase::Gated && role_of(c) == role && ask_of(c).quorum == quorum;
+            let group: Vec<Call> = self.state.calls.iter().filter(together).cloned().collect();
             let mut deadline: Option<Millis> = None;
             let mut actions = Vec::with_capacity(group.len());
             for call in &group {

@@ -20,7 +20,6 @@ use crate::{
         args::Args,
         gate::{Ask, DecisionType, Gate, Verdict},
     },
-    limits,
     locale::{Locale, Text},
     wire::{cursor::Cursor, expand},
 };
@@ -281,10 +280,10 @@ impl State {
         self.open.iter().find(|open| open.asked.n == n)
     }
 
-    /// The standing decision for a tool of an agent, if any; the newest counts.
+    /// The standing decision for a tool of an agent, if any.
     #[must_use]
     pub fn sticky_for(&self, agent: &str, tool: &str) -> Option<&Sticky> {
-        self.sticky.iter().rev().find(|rule| &*rule.agent == agent && &*rule.tool == tool)
+        self.sticky.iter().find(|rule| &*rule.agent == agent && &*rule.tool == tool)
     }
 
     /// Takes the next record. Total: a record that does not fit the state changes only what it can.
@@ -417,14 +416,19 @@ impl State {
     fn decided(&mut self, decided: &Decided) {
         let Some(at) = self.open.iter().position(|open| open.asked.n == decided.n) else { return };
         if !decided.last {
-            self.open[at].votes.push(decided.by.clone());
+            let votes = &mut self.open[at].votes;
+            if !votes.contains(&decided.by) {
+                votes.push(decided.by.clone());
+            }
             return;
         }
         let Open { asked, .. } = self.open.remove(at);
         let locale = self.locale;
         for (action, decision) in asked.actions.iter().zip(&decided.decisions) {
             let in_doubt = asked.kind == Kind::InDoubt;
-            if decision.always == Some(true) && !in_doubt && self.sticky.len() < limits::STICKY_RULES {
+            if decision.always == Some(true) && !in_doubt {
+                // The newest word counts; there is one rule for a tool of an agent.
+                self.sticky.retain(|rule| !(rule.agent == action.agent && rule.tool == action.name));
                 self.sticky.push(Sticky {
                     agent: action.agent.clone(),
                     tool: action.name.clone(),

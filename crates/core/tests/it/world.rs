@@ -38,7 +38,8 @@ impl Catalog for Tools {
         matches!(tool, "pay" | "wire" | "safe").then(|| ToolFacts {
             description: Some("moves money".into()),
             schema: Some(Arc::new(Schema(raw))),
-            role: None,
+            levels: Vec::new(),
+            quorum: 1,
             idempotent: tool == "safe",
         })
     }

@@ -3,13 +3,16 @@
 //! There is at most one driver for a session. It holds the session's lock only while it looks and while it
 //! stores, never while a model or a tool is at work.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use countersign_core::{
     call::permit::Permit,
     journal::{
         draft::{Draft, Transition},
-        graph,
+        graph::{self, Effects},
         record::{Block, ModelResponded},
         state::{Phase, State},
     },
@@ -138,7 +141,8 @@ impl Inner {
                     }
                 }
                 let state = guard.state()?;
-                let effects = graph::next(&state);
+                let draining = self.draining.load(Ordering::SeqCst);
+                let effects = if draining { Effects::default() } else { graph::next(&state) };
                 let room = limits::PARALLEL_CALLS.saturating_sub(running.len());
                 let start: Vec<u32> = effects.start.into_iter().take(room).collect();
                 if !start.is_empty() {
@@ -157,6 +161,11 @@ impl Inner {
             };
             if let Err(error) = step.await {
                 drop(guard);
+                if error.code == Code::SessionNotFound {
+                    running.shutdown().await;
+                    claim.give_back();
+                    return;
+                }
                 patience.wait(&error).await;
                 continue;
             }
@@ -212,7 +221,18 @@ impl Inner {
     }
 
     async fn answered(&self, live: &LiveRef, turn: u32, answer: ModelResponded) {
-        let Ok(state) = live.lock().await.state() else { return };
+        let mut patience = Patience::default();
+        let state = loop {
+            let mut guard = live.lock().await;
+            match self.load(live, &mut guard).await {
+                Ok(state) => break state,
+                Err(error) if error.code == Code::SessionNotFound => return,
+                Err(error) => {
+                    drop(guard);
+                    patience.wait(&error).await;
+                }
+            }
+        };
         let kept = state.shown.len().saturating_sub(answer.shown as usize);
         let blocks = state.shown.iter().skip(kept).chain(&answer.blocks);
         let calls: Vec<_> = blocks

@@ -6,7 +6,6 @@ use countersign_core::{
         gate::{Ask, Gate, Verdict},
     },
     journal::{record::ToolUse, state::State},
-    limits,
     locale::Text,
 };
 use futures::FutureExt as _;
@@ -24,12 +23,8 @@ impl Inner {
     /// The verdicts on the calls of an answer, in order. Every way to fail means that nothing runs unasked.
     pub(super) async fn gates(&self, state: &State, calls: &[&ToolUse]) -> Vec<Gate> {
         let mut gates = Vec::with_capacity(calls.len());
-        for (i, call) in calls.iter().enumerate() {
-            gates.push(if i < limits::CALLS_PER_RESPONSE {
-                self.gate(state, call).await
-            } else {
-                refuse(format!("too many calls in one answer: at most {} are taken", limits::CALLS_PER_RESPONSE))
-            });
+        for call in calls {
+            gates.push(self.gate(state, call).await);
         }
         gates
     }
@@ -54,8 +49,9 @@ impl Inner {
             Some(rule) if !rule.approve => {
                 Verdict::Deny(rule.message.clone().unwrap_or_else(|| state.locale.text(Text::Rejected).to_owned()))
             }
-            Some(_) => Verdict::Allow,
-            None => verdict(state, call, tool, &args).await,
+            // A rule from before the tool needed more people does not stand for them.
+            Some(_) if tool.entry.approval.ask.is_one_person() => Verdict::Allow,
+            _ => verdict(state, call, tool, &args).await,
         };
         Gate { verdict, idempotent }
     }

@@ -60,6 +60,8 @@ pub(super) struct LiveState {
     writing: Option<Block>,
     /// The latest answer, if it was given while this was in memory.
     answer: Option<Arc<Entry>>,
+    /// Deleted: whoever still holds this must not see what comes next under its id.
+    gone: bool,
     /// The state came from the store while the model had to answer: whoever was told of a block before the
     /// crash still waits for its end, and its `seq` must stay that of a block (SPEC W2, R7).
     interrupted: bool,
@@ -93,6 +95,7 @@ impl Drop for LiveRef {
         if let Some(live) = self.live.take()
             // Counted under the map's lock: the map's own reference and this one.
             && Arc::strong_count(&live) <= 2
+            && sessions.get(&live.session_id).is_some_and(|known| Arc::ptr_eq(known, &live))
         {
             sessions.remove(&live.session_id);
         }
@@ -105,6 +108,11 @@ impl Inner {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Forgets a deleted session, so that its id is free for another.
+    pub(super) fn forget(&self, session_id: &str) {
+        self.live_sessions().remove(session_id);
+    }
+
     /// The live session of this id.
     pub(super) fn live(self: &Arc<Self>, session_id: &Arc<str>) -> LiveRef {
         let mut sessions = self.live_sessions();
@@ -114,6 +122,9 @@ impl Inner {
 
     /// The session's state, from memory or from the store. A session that is not stored has `pos` 0.
     pub(super) async fn load(&self, live: &Live, guard: &mut LiveState) -> Result<Arc<State>, Refusal> {
+        if guard.gone {
+            return Err(Refusal::new(Code::SessionNotFound, "the session was deleted"));
+        }
         if let Some(state) = &guard.state {
             return Ok(state.clone());
         }
@@ -260,7 +271,8 @@ impl LiveState {
 
     /// The session is deleted: nothing in memory counts any more.
     pub(super) fn forget(&mut self) {
-        *self = LiveState { followers: self.followers.take(), ..LiveState::default() };
+        // With the sender gone, followers are told that the session is.
+        *self = LiveState { gone: true, ..LiveState::default() };
     }
 
     fn has_followers(&self) -> bool {

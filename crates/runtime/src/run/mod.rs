@@ -16,7 +16,10 @@ mod view;
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -59,7 +62,9 @@ pub(crate) struct Inner {
     pub(crate) locale: Locale,
     pub(crate) retry: RetryPolicy,
     live: Mutex<HashMap<Arc<str>, Arc<Live>>>,
-    /// True once the runtime is shutting down: drivers stop and nothing new begins.
+    /// Set first when the runtime shuts down: nothing new begins, what runs may end.
+    draining: AtomicBool,
+    /// True once what still runs is stopped.
     closing: watch::Sender<bool>,
     drivers: tokio::sync::watch::Sender<usize>,
 }
@@ -177,6 +182,7 @@ impl RuntimeBuilder {
             locale: self.locale,
             retry: self.retry,
             live: Mutex::default(),
+            draining: AtomicBool::new(false),
             closing: watch::Sender::new(false),
             drivers: watch::Sender::new(0),
         };
@@ -204,6 +210,7 @@ impl Runtime {
     /// Stops: nothing new begins, running tools get `grace` to finish, then they are killed and their
     /// outcome is unknown.
     pub async fn shutdown(&self, grace: Duration) {
+        self.inner.draining.store(true, Ordering::SeqCst);
         let mut drivers = self.inner.drivers.subscribe();
         let idle = async {
             let _ = drivers.wait_for(|running| *running == 0).await;
@@ -374,7 +381,7 @@ impl Runtime {
         let input = DecideInput {
             n,
             decisions: decision.decisions,
-            user_edit_content: decision.user_edit_content.map(Arc::from),
+            user_edit_content: decision.user_edit_content.filter(|text| !text.trim().is_empty()).map(Arc::from),
             by: by.clone(),
             request_id: decision.request_id.map(Arc::from),
         };

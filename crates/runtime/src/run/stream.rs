@@ -174,6 +174,10 @@ impl<'a> Writer<'a> {
 
     async fn begin_call(&mut self, id: String, name: String) -> Result<Result<(), Stale>, ModelError> {
         self.count(id.len() + name.len())?;
+        if self.ids.len() >= limits::CALLS_PER_RESPONSE {
+            let most = limits::CALLS_PER_RESPONSE;
+            return Err(ModelError::permanent(format!("the answer has more than {most} tool calls")));
+        }
         // Each call of an answer has an id of its own, whatever the model says: results are matched by it.
         let base = if id.is_empty() { format!("call_{}", self.ids.len() + 1) } else { id };
         let mut unique = base.clone();

@@ -49,6 +49,8 @@ pub struct Subscription {
     replay: Option<Replay>,
     /// The last `seq` given.
     seq: u64,
+    /// Fell behind: brought up to date from the journal before anything else is given.
+    behind: bool,
 }
 
 /// What is still to come from the journal before the live events.
@@ -96,6 +98,7 @@ impl Subscription {
             ready: VecDeque::new(),
             replay,
             seq: after,
+            behind: false,
         })
     }
 
@@ -120,9 +123,13 @@ impl Subscription {
                 self.replay_page().await?;
                 continue;
             }
+            if self.behind {
+                self.catch_up().await?;
+                continue;
+            }
             match self.receiver.recv().await {
                 Ok(batch) => self.ready.extend(batch.iter().cloned()),
-                Err(RecvError::Lagged(_)) => self.catch_up().await?,
+                Err(RecvError::Lagged(_)) => self.behind = true,
                 Err(RecvError::Closed) => {
                     return Err(Refusal::new(Code::SessionNotFound, "the session is gone"));
                 }

@@ -296,6 +296,7 @@ impl Runtime {
         owned(by, &state)?;
         self.inner.store.delete(session_id).await.map_err(store_refusal)?;
         guard.forget();
+        self.inner.forget(session_id);
         live.wake();
         Ok(())
     }

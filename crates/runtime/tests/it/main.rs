@@ -7,6 +7,7 @@ mod models_aimock;
 mod models_fake;
 mod models_openai;
 mod models_openai_errors;
+mod run_state;
 mod runs;
 mod store_conformance;
 mod store_differential;
@@ -15,3 +16,8 @@ mod store_sqlite;
 mod store_support;
 mod streams;
 mod support;
+
+/// The random sessions of the core's own tests.
+#[allow(dead_code, reason = "the core's tests use all of it")]
+#[path = "../../../core/tests/it/world.rs"]
+mod world;

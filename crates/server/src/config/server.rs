@@ -136,6 +136,11 @@ pub(super) fn store(root: &Section<'_>) -> ConfigStore {
 
 pub(super) fn tokens(root: &Section<'_>) -> Vec<ConfigToken> {
     let Some(auth) = root.table("auth") else { return Vec::new() };
+    if auth.has("tokens").is_none() {
+        // Without tokens everybody would be trusted, which is not what somebody who writes [auth] wants.
+        auth.document
+            .error(auth.at, "[auth] needs [[auth.tokens]]: without any, nobody could be told apart".to_owned());
+    }
     let mut tokens: Vec<ConfigToken> = Vec::new();
     let mut secrets: HashMap<String, String> = HashMap::new();
     for section in auth.tables("tokens") {

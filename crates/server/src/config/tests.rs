@@ -110,7 +110,7 @@ time_limit = 5
 output_limit = 1000
 idempotent = true
 content_message = "Order {{ args.symbol }}"
-stream = { tool_result = false }
+stream = { tool_result = true }
 approval = { require = "args.quantity * args.price > 1000000", timeout = 0, allowed_decisions = ["reject", "approve"], levels = ["user", "admin"], on_timeout = "reject" }
 [tools.order.parameters]
 required = ["symbol"]
@@ -152,7 +152,7 @@ fn c_everything_that_is_declared_is_read() {
     let order = &config.tools[0];
     assert_eq!(order.command, [folder.path().join("./tool").to_str().expect("path"), "--fast"]);
     assert_eq!((order.time_limit, order.output_limit, order.idempotent), (5, 1000, true));
-    assert_eq!(order.stream, ConfigStream { tool_use: true, tool_result: false, display_as_content: false });
+    assert_eq!(order.stream, ConfigStream { tool_use: true, tool_result: true, display_as_content: false });
     assert_eq!(order.content_message.as_deref(), Some("Order {{ args.symbol }}"));
     assert_eq!(order.approval.require, ConfigRequire::When("args.quantity * args.price > 1000000".to_owned()));
     let ask = Ask {
@@ -167,7 +167,7 @@ fn c_everything_that_is_declared_is_read() {
     assert_eq!(order.parameters["properties"]["price"]["multipleOf"], json!(0.5));
     assert_eq!(config.tools[1].approval.require, ConfigRequire::Always);
     assert_eq!(config.tokens[0].subject, "alice");
-    assert_eq!(config.warnings, []);
+    assert_eq!(config.warnings.len(), 1, "{:?}", config.warnings);
     let entries = tool_entries(&config).expect("entries");
     assert_eq!(entries.keys().collect::<Vec<_>>(), ["look", "order"]);
     assert!(entries["order"].idempotent && matches!(entries["order"].approval.require, Require::When(_)));
@@ -223,7 +223,8 @@ fn c_the_whole_example_is_read_and_what_cannot_run_yet_is_an_error() {
         .replace("[mcp.files]\ncommand = [\"npx\", \"-y\", \"@modelcontextprotocol/server-filesystem\", \".\"]\n", "");
     let config = parse(&now).expect("what is left runs");
     let warnings: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
-    assert_eq!(warnings, [r#"countersign.toml:20: nobody in [[auth.tokens]] has the role "admin""#]);
+    let ignored = r#"countersign.toml:19: "content_message" has no effect yet in this version"#;
+    assert_eq!(warnings, [ignored, r#"countersign.toml:20: nobody in [[auth.tokens]] has the role "admin""#]);
 }
 
 #[test]

@@ -39,7 +39,7 @@ pub struct ConfigTool {
     pub parameters: Value,
     /// Whether a second attempt of the same call does nothing more than the first (SPEC R4).
     pub idempotent: bool,
-    /// What a reviewer is shown instead of the default text; `{{ args.NAME }}` stands for an argument.
+    /// What the call is said to do while it runs; `{{ args.NAME }}` stands for an argument. Without effect yet.
     pub content_message: Option<String>,
     /// When a person is asked.
     pub approval: ConfigApproval,
@@ -204,6 +204,7 @@ fn parameters(section: &Section<'_>) -> Value {
 
 fn content_message(section: &Section<'_>) -> Option<String> {
     let message = section.string("content_message")?;
+    section.document.warn(message.at, "\"content_message\" has no effect yet in this version".to_owned());
     let mut rest = message.value.as_str();
     while let Some((_, after)) = rest.split_once("{{") {
         let Some((inside, after)) = after.split_once("}}") else {
@@ -223,6 +224,14 @@ fn content_message(section: &Section<'_>) -> Option<String> {
 fn stream(section: &Section<'_>) -> ConfigStream {
     let default = ConfigStream::default();
     let Some(table) = section.table("stream") else { return default };
+    // Somebody may count on these to keep something from view, so they are not left without effect in silence.
+    for (key, only) in [("tool_use", true), ("tool_result", true), ("display_as_content", false)] {
+        if let (Some(at), Some(set)) = (table.has(key), table.boolean(key))
+            && set != only
+        {
+            table.bad(at, key, format!("is {set}, which is not supported yet in this version; only {only} is"));
+        }
+    }
     let stream = ConfigStream {
         tool_use: table.boolean("tool_use").unwrap_or(default.tool_use),
         tool_result: table.boolean("tool_result").unwrap_or(default.tool_result),

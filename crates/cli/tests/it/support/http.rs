@@ -145,6 +145,7 @@ impl Sse {
     /// The next event's id and data.
     pub(crate) async fn next(&mut self) -> (Option<u64>, Value) {
         let mut id = None;
+        let mut data: Option<Value> = None;
         let work = async {
             loop {
                 let mut line = String::new();
@@ -153,7 +154,13 @@ impl Sse {
                     id = Some(text.trim().parse().unwrap());
                 }
                 if let Some(text) = line.strip_prefix("data:") {
-                    return serde_json::from_str(text.trim()).unwrap();
+                    data = Some(serde_json::from_str(text.trim()).unwrap());
+                }
+                // An empty line ends the event; the ends of chunks are empty lines too, before the next one.
+                if line.trim().is_empty()
+                    && let Some(data) = data.take()
+                {
+                    return data;
                 }
             }
         };

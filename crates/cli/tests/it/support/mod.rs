@@ -322,6 +322,16 @@ pub(crate) fn run(dir: &Path, arguments: &[&str], input: &str, env: &[(&str, &st
         .spawn()
         .unwrap();
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    // Read while it runs: a pipe holds less than some commands print.
+    let reader = |pipe: Option<Box<dyn std::io::Read + Send>>| {
+        std::thread::spawn(move || {
+            let mut text = String::new();
+            pipe.unwrap().read_to_string(&mut text).unwrap();
+            text
+        })
+    };
+    let stdout = reader(child.stdout.take().map(|pipe| Box::new(pipe) as _));
+    let stderr = reader(child.stderr.take().map(|pipe| Box::new(pipe) as _));
     let deadline = Instant::now() + DEADLINE;
     while child.try_wait().unwrap().is_none() {
         if Instant::now() > deadline {
@@ -330,8 +340,6 @@ pub(crate) fn run(dir: &Path, arguments: &[&str], input: &str, env: &[(&str, &st
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    let (mut stdout, mut stderr) = (String::new(), String::new());
-    child.stdout.take().unwrap().read_to_string(&mut stdout).unwrap();
-    child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+    let (stdout, stderr) = (stdout.join().unwrap(), stderr.join().unwrap());
     Ended { code: child.wait().unwrap().code(), stdout, stderr }
 }

@@ -5,9 +5,14 @@ use std::{
     fs::{File, TryLockError},
     io::{Read as _, Seek as _, Write as _},
     path::Path,
+    time::{Duration, Instant},
 };
 
 use super::super::StoreError;
+
+/// How long the lock of a killed process may outlive it: a program it was just starting holds its files open
+/// until it is exec'd.
+const LINGER: Duration = Duration::from_secs(1);
 
 /// Holds the lock until it is dropped.
 #[derive(Debug)]
@@ -22,7 +27,16 @@ impl Ownership {
         // The file stays when the lock goes: removing it would let two processes lock two files of one name.
         let mut file =
             File::options().read(true).write(true).create(true).truncate(false).open(&path).map_err(failed)?;
-        match file.try_lock() {
+        let since = Instant::now();
+        let locked = loop {
+            match file.try_lock() {
+                Err(TryLockError::WouldBlock) if since.elapsed() < LINGER => {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                locked => break locked,
+            }
+        };
+        match locked {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut pid = String::new();

@@ -182,6 +182,10 @@ fn c_each_mistake_in_a_tool_is_told_with_its_line() {
             "content_message = \"{{ x }}\"",
             r#"8: "content_message" in [tools.t] has "{{ x }}"; only arguments can stand there, such as "{{ args.symbol }}""#,
         ),
+        (
+            "stream = { tool_use = false }",
+            r#"8: "tool_use" in [tools.t.stream] is false, which is not supported yet in this version; only true is"#,
+        ),
         ("stream = { tool_us = true }", r#"8: unknown key "tool_us" in [tools.t.stream]; did you mean "tool_use"?"#),
         ("parameters = \"x\"", r#"8: "parameters" in [tools.t] must be a table (a JSON Schema), not a string"#),
         (

@@ -1,0 +1,322 @@
+//! The portable state of a session: its journal as JSON, to be kept anywhere and resumed in another process
+//! (SPEC S17, S20, S21).
+//!
+//! ```json
+//! {"schema": "countersign.run_state", "version": 1, "session_id": "…", "entries": [{"t": …, "c": […], "r": {…}}, …]}
+//! ```
+//! Entry `i` of the list stands at position `i + 1`. Everything else about the session is a fold of them.
+//!
+//! - The text holds all that the session holds: messages, arguments, results and the application's own
+//!   context, as they are. Keys and tokens are never in a journal, so they are never here.
+//! - Damage is found, forgery is not: the text is not signed. Whoever can change it can write an approval
+//!   into it, so keep it where only the application can write.
+//! - An approved call runs once in each store it is restored into. Restoring one state twice is two sessions.
+
+use std::sync::Arc;
+
+use countersign_core::{
+    call::gate::DecisionType,
+    journal::{
+        record::{Action, CallStatus, Entry, Interrupted, Kind, Record},
+        state::{Call, Phase, State},
+    },
+    wire::{client::check_session_id, event::ApprovalRequest, expand::approval_request},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::store::{Append, Durability, Store, StoreError};
+
+/// What the text says it is.
+const SCHEMA: &str = "countersign.run_state";
+/// The newest version that is read, and the one that is written.
+const VERSION: u64 = 1;
+/// How many entries are read from a store at once.
+const READ_PAGE: usize = 512;
+
+/// The state of a session, apart from any store.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use countersign::{agent::Agent, core::approval::resolve::Principal, model::scripted::Scripted};
+/// # use countersign::{run::{NewMessage, Runtime}, run_state::RunState, store::memory::MemoryStore};
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// let store = Arc::new(MemoryStore::new());
+/// let model = Scripted::from_json(r#"{"turns":[{"text":"Hello"}]}"#)?;
+/// let agent = Agent::new("helper", "demo", Arc::new(model));
+/// let runtime = Runtime::builder(store.clone()).agent(agent).build()?;
+/// runtime.run(&Principal::trusted(), NewMessage::text("s1", "Hi")).await?;
+///
+/// let text = RunState::save(&*store, "s1").await?.to_json();
+/// // Later, in another process:
+/// let elsewhere = MemoryStore::new();
+/// RunState::from_json(&text)?.restore(&elsewhere).await?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct RunState {
+    entries: Vec<Arc<Entry>>,
+    state: Arc<State>,
+}
+
+/// Why a run state was not saved, read or restored.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunStateError {
+    /// The text is something else.
+    #[error("this is not a run state: {0}")]
+    NotARunState(String),
+    /// A newer program wrote it.
+    #[error("this run state has version {found}, which is newer than the newest one known here, {known}")]
+    Newer {
+        /// The version of the text.
+        found: u64,
+        /// The newest version that can be read.
+        known: u64,
+    },
+    /// It was a run state, and was cut, changed or put together wrongly.
+    #[error("this run state is damaged at entry {pos}: {what}")]
+    Damaged {
+        /// The position of the first entry that is not right, from 1; 0 is the text around the entries.
+        pos: u64,
+        /// What is not right.
+        what: String,
+    },
+    /// There is no such session in the store.
+    #[error("there is no session {0:?}")]
+    NoSession(String),
+    /// The store has a session of this id already; it was left as it is.
+    #[error("there is a session {0:?} already")]
+    Exists(String),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+#[derive(Serialize)]
+struct Written<'a> {
+    schema: &'static str,
+    version: u64,
+    session_id: &'a str,
+    entries: &'a [Arc<Entry>],
+}
+
+/// What every version has.
+#[derive(Deserialize)]
+struct Head {
+    schema: String,
+    version: u64,
+}
+
+/// What version 1 has.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Body<'a> {
+    #[serde(rename = "schema")]
+    _schema: String,
+    #[serde(rename = "version")]
+    _version: u64,
+    session_id: Arc<str>,
+    #[serde(borrow)]
+    entries: Vec<&'a RawValue>,
+}
+
+impl RunState {
+    /// Takes the state of a session out of a store. The session stays there.
+    ///
+    /// # Errors
+    /// [`RunStateError::NoSession`], [`RunStateError::Store`], or [`RunStateError::Damaged`] if what is stored is.
+    pub async fn save(store: &dyn Store, session_id: &str) -> Result<RunState, RunStateError> {
+        let mut entries: Vec<Arc<Entry>> = Vec::new();
+        loop {
+            let after = entries.last().map_or(0, |entry| entry.pos);
+            let page = store.read(session_id, after, READ_PAGE).await?;
+            let last = page.len() < READ_PAGE;
+            entries.extend(page);
+            if last {
+                break;
+            }
+        }
+        if entries.is_empty() {
+            return Err(RunStateError::NoSession(session_id.to_owned()));
+        }
+        RunState::of(session_id.into(), entries)
+    }
+
+    /// Puts the session into a store, whole, and durably. Whatever it waits for waits there; what was running
+    /// goes on when a runtime over the store is started, and a call whose outcome is unknown is asked about.
+    ///
+    /// # Errors
+    /// [`RunStateError::Exists`], [`RunStateError::Store`]; nothing is stored then.
+    pub async fn restore(&self, store: &dyn Store) -> Result<(), RunStateError> {
+        let session_id = &self.state.session_id;
+        let exists = || RunStateError::Exists(session_id.to_string());
+        if store.head(session_id).await?.is_some() {
+            return Err(exists());
+        }
+        let append = Append {
+            session_id: session_id.clone(),
+            expected: 0,
+            entries: self.entries.clone(),
+            state: self.state.clone(),
+            snapshot: true,
+            durability: Durability::Synced,
+        };
+        match store.append(append).await {
+            // Somebody else made it in between.
+            Err(StoreError::Conflict) => Err(exists()),
+            stored => Ok(stored?),
+        }
+    }
+
+    /// The state as text. Arguments stand in it digit for digit.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let session_id = &self.state.session_id;
+        let written = Written { schema: SCHEMA, version: VERSION, session_id, entries: &self.entries };
+        // Entries are strings, numbers and JSON texts; none of them can fail to be written.
+        serde_json::to_string(&written).unwrap_or_default()
+    }
+
+    /// Reads what [`RunState::to_json`] wrote; the text may have been laid out differently since.
+    ///
+    /// # Errors
+    /// [`RunStateError::NotARunState`], [`RunStateError::Newer`], [`RunStateError::Damaged`].
+    pub fn from_json(text: &str) -> Result<RunState, RunStateError> {
+        let head: Head = serde_json::from_str(text).map_err(|error| RunStateError::NotARunState(error.to_string()))?;
+        if head.schema != SCHEMA {
+            let what = format!("its schema is {:?}, not {SCHEMA:?}", head.schema);
+            return Err(RunStateError::NotARunState(what));
+        }
+        match head.version {
+            VERSION => {}
+            0 => return Err(damaged(0, "there is no version 0")),
+            found => return Err(RunStateError::Newer { found, known: VERSION }),
+        }
+        let body: Body<'_> = serde_json::from_str(text).map_err(|error| damaged(0, error.to_string()))?;
+        let mut entries = Vec::with_capacity(body.entries.len());
+        for (pos, raw) in (1..).zip(body.entries) {
+            let entry: Entry = serde_json::from_str(raw.get()).map_err(|error| damaged(pos, error.to_string()))?;
+            entries.push(Arc::new(Entry { pos, ..entry }));
+        }
+        RunState::of(body.session_id, entries)
+    }
+
+    /// The state that the entries fold to.
+    #[must_use]
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// What waits for a person, oldest first.
+    #[must_use]
+    pub fn interruptions(&self) -> Vec<ApprovalRequest> {
+        let State { session_id, open, .. } = &*self.state;
+        open.iter().map(|open| approval_request(session_id, &open.asked)).collect()
+    }
+
+    /// Folds the entries, each of which must be one that the state before it can lead to.
+    fn of(session_id: Arc<str>, entries: Vec<Arc<Entry>>) -> Result<RunState, RunStateError> {
+        check_session_id(&session_id).map_err(|refusal| damaged(0, refusal.message))?;
+        if entries.is_empty() {
+            return Err(damaged(0, "there are no entries"));
+        }
+        let mut state = State::new(session_id);
+        for (pos, entry) in (1..).zip(&entries) {
+            if entry.pos != pos {
+                return Err(damaged(pos, format!("its position is {}", entry.pos)));
+            }
+            follows(&state, entry).map_err(|what| damaged(pos, what))?;
+            state.apply(entry);
+        }
+        Ok(RunState { entries, state: Arc::new(state) })
+    }
+}
+
+fn damaged(pos: u64, what: impl Into<String>) -> RunStateError {
+    RunStateError::Damaged { pos, what: what.into() }
+}
+
+/// Whether a record can come next in this state. It says no to what no transition of the core makes.
+fn follows(state: &State, entry: &Entry) -> Result<(), &'static str> {
+    if entry.cursor != state.cursor {
+        return Err("its cursor is not where the entries before it end");
+    }
+    if entry.at < state.updated_at {
+        return Err("it is older than the entry before it");
+    }
+    let created = matches!(entry.record, Record::SessionCreated(_));
+    if created != (state.pos == 0) {
+        return Err("a session is made by its first entry, and only there");
+    }
+    let call =
+        |number: u32| state.calls.iter().find(|call| call.call == number).ok_or("it names a call that is not open");
+    let fits = match &entry.record {
+        Record::SessionCreated(_) | Record::UserMessage(_) => true,
+        Record::MessageQueued(_) | Record::BlockShown(_) | Record::Status { .. } => state.status.is_active(),
+        Record::ModelResponded(answer) => state.status.is_active() && answer.shown as usize <= state.shown.len(),
+        Record::CallsGated(gates) => {
+            gates.len() == state.calls.len() && state.calls.iter().all(|call| call.phase == Phase::Proposed)
+        }
+        Record::Interrupted(asked) => {
+            asked.n == state.interruptions + 1
+                && !asked.actions.is_empty()
+                && asked
+                    .actions
+                    .iter()
+                    .all(|action| call(action.call).is_ok_and(|call| asks_about(asked, action, call)))
+        }
+        Record::Decided(decided) => {
+            let actions = &state.waiting(decided.n).ok_or("it decides what does not wait")?.asked.actions;
+            actions.len() == decided.decisions.len()
+                && actions.iter().zip(&decided.decisions).all(|(action, decision)| {
+                    // A new message rejects whatever waits, and a rejection lets nothing run.
+                    decision.kind == DecisionType::Reject || action.allowed().contains(&decision.kind)
+                })
+        }
+        Record::TimedOut { n } => {
+            let open = state.waiting(*n).ok_or("it times out what does not wait")?;
+            open.asked.expires_at.is_some_and(|due| entry.at >= due)
+        }
+        Record::Withdrawn { n, .. } => state.waiting(*n).is_some(),
+        Record::CallStarted { call: number, attempt } => {
+            let call = call(*number)?;
+            *attempt == call.attempts + 1
+                && call.args.is_some()
+                && matches!(call.phase, Phase::Permitted | Phase::Started(_))
+        }
+        Record::CallFinished(finished) => {
+            let call = call(finished.call)?;
+            let ended = match &call.phase {
+                Phase::Finished => false,
+                Phase::Started(_) => true,
+                Phase::Settled(status, _) => finished.status == *status,
+                // What never began can only be given up, when its turn ends.
+                Phase::Proposed | Phase::Gated | Phase::Waiting(_) | Phase::Permitted | Phase::Lost => {
+                    finished.status == CallStatus::Error
+                }
+            };
+            ended && finished.id == call.id
+        }
+        Record::CallLost { call: number } => matches!(call(*number)?.phase, Phase::Started(_)),
+        Record::TurnEnded(_) => {
+            state.status.is_active() && state.calls.iter().all(|call| call.phase == Phase::Finished)
+        }
+    };
+    if fits { Ok(()) } else { Err("the entries before it do not lead to it") }
+}
+
+/// Whether what is shown of a call is the call: its name and arguments are those that would run.
+fn asks_about(asked: &Interrupted, action: &Action, call: &Call) -> bool {
+    let waits = match asked.kind {
+        Kind::Approval => call.phase == Phase::Gated,
+        Kind::InDoubt => call.phase == Phase::Lost,
+    };
+    waits
+        && action.tool_use_id == call.id
+        && action.agent == call.agent
+        && action.name == call.name
+        && Some(&action.args) == call.args.as_ref()
+}

@@ -1,0 +1,280 @@
+//! The portable state of a session (SPEC S17, S20, S21).
+
+use std::sync::Arc;
+
+use countersign::{
+    core::{
+        approval::{decision::Decision, resolve::Principal},
+        journal::{draft::OnPending, record::Entry, state::Status},
+    },
+    run::{ApprovalQuery, NewMessage},
+    run_state::{RunState, RunStateError},
+    store::{Append, Durability, Store, memory::MemoryStore},
+};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::{
+    support::{Ledger, decide, runtime, send, stores},
+    world::{World, ops},
+};
+
+/// The first call runs by itself, the second waits; its numbers are ones that no float holds.
+const SCRIPT: &str = r#"{"turns":[
+    {"text":"Let me look.","tool_calls":[{"name":"look","args":{"n":1}},
+        {"name":"trade","args":{"n":9007199254740993,"price":1.10,"big":18446744073709551615}}]},
+    {"text":"Done: {{ last_tool_result }}"}
+]}"#;
+
+async fn paused() -> (Arc<dyn Store>, Ledger) {
+    let (store, ledger): (Arc<dyn Store>, _) = (Arc::new(MemoryStore::new()), Ledger::default());
+    let outcome = send(&runtime(store.clone(), SCRIPT, &ledger), "s", "buy").await.expect("paused");
+    assert_eq!(outcome.status, Status::AwaitingInput);
+    (store, ledger)
+}
+
+async fn saved() -> String {
+    RunState::save(&*paused().await.0, "s").await.expect("saved").to_json()
+}
+
+fn change(text: &str, edit: impl FnOnce(&mut Value)) -> Result<RunState, RunStateError> {
+    let mut value: Value = serde_json::from_str(text).expect("JSON");
+    edit(&mut value);
+    RunState::from_json(&value.to_string())
+}
+
+#[tokio::test]
+async fn s17_a_saved_session_goes_on_in_another_store_where_it_stopped() {
+    let text = saved().await;
+    for (name, store, _dir) in stores() {
+        let state = RunState::from_json(&text).expect("a run state");
+        assert_eq!(state.interruptions()[0].approval_key, "s_1");
+        assert_eq!(state.state().status, Status::AwaitingInput);
+        state.restore(&*store).await.expect("restored");
+
+        let ledger = Ledger::default();
+        let runtime = runtime(store.clone(), SCRIPT, &ledger);
+        let query = ApprovalQuery { limit: 10, ..Default::default() };
+        let inbox = runtime.approvals(&Principal::trusted(), query).await.expect("inbox");
+        assert_eq!(inbox.rows.len(), 1, "{name}");
+        let done = decide(&runtime, "s_1", vec![Decision::approve()]).await.expect("done");
+        assert_eq!(done.status, Status::Completed, "{name}");
+        let ran = ledger.lock().expect("ledger").clone();
+        // The call that needed nobody is not run again, and the model is not asked again for what it said.
+        assert_eq!(ran.len(), 1, "{name}: {ran:?}");
+        assert_eq!(ran[0].1, r#"{"big":18446744073709551615,"n":9007199254740993,"price":1.10}"#);
+        assert_eq!(done.text, r#"Done: ran trade {"big":18446744073709551615,"n":9007199254740993,"price":1.10}"#);
+    }
+}
+
+#[tokio::test]
+async fn s17_a_state_written_and_read_is_the_same_to_the_letter() {
+    let text = saved().await;
+    assert!(
+        text.starts_with(r#"{"schema":"countersign.run_state","version":1,"session_id":"s","entries":[{"#),
+        "{text}"
+    );
+    assert!(text.contains(r#"{"big":18446744073709551615,"n":9007199254740993,"price":1.10}"#), "{text}");
+    assert_eq!(RunState::from_json(&text).expect("a run state").to_json(), text);
+    // Laid out differently, it is still the same.
+    let spread = text.replace("{\"t\":", "{\n  \"t\": ");
+    assert_eq!(RunState::from_json(&spread).expect("a run state").to_json(), text);
+}
+
+#[tokio::test]
+async fn s17_a_queued_message_and_its_request_id_are_restored() {
+    let (store, ledger) = paused().await;
+    let message = NewMessage {
+        request_id: Some("r1".to_owned()),
+        on_pending: Some(OnPending::Queue),
+        ..NewMessage::text("s", "and then?")
+    };
+    let before = runtime(store.clone(), SCRIPT, &ledger);
+    before.run(&Principal::trusted(), message).await.expect("queued");
+    decide(&before, "s_1", vec![Decision::approve()]).await.expect("done");
+    let state = RunState::save(&*store, "s").await.expect("saved");
+    for (name, store, _dir) in stores() {
+        state.restore(&*store).await.expect(name);
+        assert!(store.has_request("s", "r1").await.expect("known"), "{name}");
+        assert_eq!(RunState::save(&*store, "s").await.expect("saved").to_json(), state.to_json(), "{name}");
+        let query = ApprovalQuery { limit: 10, ..Default::default() };
+        let inbox = runtime(store, SCRIPT, &ledger).approvals(&Principal::trusted(), query).await.expect("inbox");
+        assert!(inbox.rows.iter().all(|row| row.resolution.is_some()), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn s17_restoring_never_touches_a_session_that_is_there() {
+    let text = saved().await;
+    for (name, store, _dir) in stores() {
+        let ledger = Ledger::default();
+        send(&runtime(store.clone(), SCRIPT, &ledger), "s", "something else").await.expect("paused");
+        let there = RunState::save(&*store, "s").await.expect("saved").to_json();
+        let refused = RunState::from_json(&text).expect("a run state").restore(&*store).await;
+        assert!(matches!(&refused, Err(RunStateError::Exists(id)) if id == "s"), "{name}: {refused:?}");
+        assert_eq!(RunState::save(&*store, "s").await.expect("saved").to_json(), there, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn s17_a_session_that_is_not_there_cannot_be_saved() {
+    let error = RunState::save(&MemoryStore::new(), "s").await.expect_err("no session");
+    assert!(matches!(error, RunStateError::NoSession(_)), "{error}");
+    assert_eq!(error.to_string(), "there is no session \"s\"");
+}
+
+#[tokio::test]
+async fn s17_a_long_session_is_saved_whole() {
+    let script = r#"{"turns":[{"tool_calls":[{"name":"look","args":{"n":1}}]},{"text":"ok"}],"at_end":"repeat"}"#;
+    let (store, ledger): (Arc<dyn Store>, _) = (Arc::new(MemoryStore::new()), Ledger::default());
+    let runtime = runtime(store.clone(), script, &ledger);
+    for _ in 0..120 {
+        send(&runtime, "s", "again").await.expect("done");
+    }
+    let state = RunState::save(&*store, "s").await.expect("saved");
+    assert!(state.state().pos > 512, "{}", state.state().pos);
+    assert_eq!(state.state().pos, store.head("s").await.expect("head").expect("a session").pos);
+    let (_, sqlite, _dir) = stores().pop().expect("sqlite");
+    state.restore(&*sqlite).await.expect("restored");
+    assert_eq!(RunState::save(&*sqlite, "s").await.expect("saved").to_json(), state.to_json());
+}
+
+#[tokio::test]
+async fn s21_other_texts_are_told_apart() {
+    for text in ["", "hello", "[]", "{}", "null", r#"{"schema":"other","version":1}"#, r#"{"version":1}"#] {
+        let error = RunState::from_json(text).expect_err(text);
+        assert!(matches!(error, RunStateError::NotARunState(_)), "{text}: {error}");
+    }
+    let text = saved().await;
+    let error = RunState::from_json(&text[..text.len() - 1]).expect_err("cut");
+    assert!(matches!(error, RunStateError::NotARunState(_)), "{error}");
+}
+
+#[tokio::test]
+async fn s21_a_newer_state_is_refused_by_its_version_whatever_else_it_has() {
+    let newer = r#"{"schema":"countersign.run_state","version":7,"compressed":"…"}"#;
+    let error = RunState::from_json(newer).expect_err("newer");
+    assert!(matches!(error, RunStateError::Newer { found: 7, known: 1 }), "{error}");
+    assert_eq!(error.to_string(), "this run state has version 7, which is newer than the newest one known here, 1");
+}
+
+/// What version 1 looked like when it was released. Never change this text: every version is read for ever.
+#[test]
+fn s21_the_released_version_1_is_read() {
+    let text = include_str!("run_state_v1.json");
+    let state = RunState::from_json(text).expect("version 1");
+    assert_eq!(
+        state.interruptions()[0].actions[0].args.text(),
+        r#"{"big":18446744073709551615,"n":9007199254740993,"price":1.10}"#
+    );
+    assert_eq!(state.to_json(), text.trim_end());
+}
+
+#[tokio::test]
+async fn s21_no_entry_can_be_taken_out_doubled_or_moved() {
+    let (store, ledger) = paused().await;
+    decide(&runtime(store.clone(), SCRIPT, &ledger), "s_1", vec![Decision::approve()]).await.expect("done");
+    let text = RunState::save(&*store, "s").await.expect("saved").to_json();
+    let whole: Value = serde_json::from_str(&text.replace("1.10", "1.5")).expect("JSON");
+    let count = whole["entries"].as_array().expect("entries").len();
+    let text = whole.to_string();
+    let entries = |value: &mut Value, edit: &dyn Fn(&mut Vec<Value>)| {
+        edit(value["entries"].as_array_mut().expect("entries"));
+    };
+    for i in 0..count {
+        // The end may be cut: an earlier state of the same session is a state, too.
+        if i + 1 < count {
+            let cut = change(&text, |v| entries(v, &|e| drop(e.remove(i))));
+            assert!(matches!(cut, Err(RunStateError::Damaged { .. })), "without entry {}: {cut:?}", i + 1);
+            let moved = change(&text, |v| entries(v, &|e| e.swap(i, i + 1)));
+            assert!(matches!(moved, Err(RunStateError::Damaged { .. })), "entry {} moved: {moved:?}", i + 1);
+        }
+        let doubled = change(&text, |v| entries(v, &|e| e.insert(i, e[i].clone())));
+        assert!(matches!(doubled, Err(RunStateError::Damaged { .. })), "entry {} twice: {doubled:?}", i + 1);
+    }
+}
+
+#[tokio::test]
+async fn s21_what_was_shown_must_be_what_would_run() {
+    let text = saved().await;
+    // The reviewer would see an order of 1, and an order of 9007199254740993 would run.
+    let at = text.rfind("9007199254740993").expect("the arguments that are shown");
+    let changed = format!("{}1{}", &text[..at], &text[at + "9007199254740993".len()..]);
+    let error = RunState::from_json(&changed).expect_err("changed");
+    assert!(matches!(error, RunStateError::Damaged { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn s21_damage_is_named_with_its_place() {
+    let text = saved().await.replace("1.10", "1.5");
+    check("cursor", &text, |v| v["entries"][1]["c"] = json!([5, 1, 1, 0]), "at entry 2: its cursor");
+    check("time", &text, |v| v["entries"][2]["t"] = json!(0), "at entry 3: it is older");
+    check("record", &text, |v| v["entries"][1]["r"] = json!({ "unheard_of": {} }), "at entry 2: unknown variant");
+    check("empty", &text, |v| v["entries"] = json!([]), "there are no entries");
+    check("id", &text, |v| v["session_id"] = json!("../etc"), "a session id has");
+    check("field", &text, |v| v["approved"] = json!(true), "unknown field `approved`");
+
+    fn check(name: &str, text: &str, edit: fn(&mut Value), told: &str) {
+        let error = change(text, edit).expect_err(name);
+        assert!(matches!(error, RunStateError::Damaged { .. }), "{name}: {error}");
+        assert!(error.to_string().contains(told), "{name}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn s20_keys_are_never_in_a_state() {
+    use countersign::{
+        agent::Agent,
+        model::{
+            ApiKey,
+            openai_chat::{OpenAiChat, OpenAiChatConfig},
+        },
+        run::Runtime,
+    };
+    let mut config = OpenAiChatConfig::new("m");
+    config.base_url = "http://127.0.0.1:1/v1".to_owned();
+    config.api_key = Some(ApiKey::new("sk-very-secret"));
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let agent = Agent::new("a", "real", Arc::new(OpenAiChat::new(config).expect("model")));
+    let retry = countersign::model::retry::RetryPolicy { attempts: 1, ..Default::default() };
+    let runtime = Runtime::builder(store.clone()).agent(agent).retry(retry).build().expect("runtime");
+    let failed = send(&runtime, "s", "hi").await.expect("outcome");
+    assert_eq!(failed.status, Status::Failed);
+    let text = RunState::save(&*store, "s").await.expect("saved").to_json();
+    assert!(!text.contains("very-secret"), "{text}");
+}
+
+fn append(entries: Vec<Arc<Entry>>, world: &World) -> Append {
+    Append {
+        session_id: "s".into(),
+        expected: 0,
+        entries,
+        state: world.state.clone(),
+        snapshot: false,
+        durability: Durability::Synced,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Whatever a session can come to, it can be saved, read and restored, and is the same then.
+    #[test]
+    fn s17_any_session_survives_save_and_load(ops in ops()) {
+        let mut world = World::new();
+        for op in &ops {
+            let _ = world.apply(op);
+        }
+        let tokio = tokio::runtime::Builder::new_current_thread().build().expect("tokio");
+        tokio.block_on(async {
+            let (here, there) = (MemoryStore::new(), MemoryStore::new());
+            here.append(append(world.journal.clone(), &world)).await.expect("stored");
+            let text = RunState::save(&here, "s").await.expect("saved").to_json();
+            let read = RunState::from_json(&text).expect("read");
+            assert_eq!(read.state(), &*world.state);
+            assert_eq!(read.to_json(), text);
+            read.restore(&there).await.expect("restored");
+            assert_eq!(RunState::save(&there, "s").await.expect("saved").to_json(), text);
+        });
+    }
+}

@@ -1,0 +1,88 @@
+//! The examples do what they say, as the programs that they are.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "these are tests")]
+
+use std::{
+    io::Write as _,
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+
+const ASKED: &str =
+    r#"Agent weather would like to use the tool get_weather with {"location":"San Francisco"}. Do you approve? (y/n)"#;
+
+/// Runs the example with this on its standard input.
+fn terminal_approval(args: &[&str], input: &str) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_terminal_approval"))
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the example");
+    // It may end without reading all of it.
+    let _ = child.stdin.take().expect("stdin").write_all(input.as_bytes());
+    child.wait_with_output().expect("output")
+}
+
+fn lines(output: &Output) -> Vec<String> {
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
+}
+
+fn saved(folder: &Path) -> String {
+    let file = folder.join("result.json").to_string_lossy().into_owned();
+    let output = terminal_approval(&["--save", &file], "");
+    assert_eq!(lines(&output), [format!("weather-1_1 waits; saved in {file}")]);
+    file
+}
+
+#[test]
+fn s6_in_one_process_it_asks_once_and_goes_on() {
+    let approved = terminal_approval(&[], "what?\nY\n");
+    let answer = "It is sunny in Oakland. About San Francisco: The weather in San Francisco is sunny";
+    assert_eq!(lines(&approved), [ASKED, ASKED, answer]);
+    let rejected = terminal_approval(&[], "no\n");
+    let answer = "It is sunny in Oakland. About San Francisco: The user rejected this action";
+    assert_eq!(lines(&rejected), [ASKED, answer]);
+}
+
+#[test]
+fn s17_a_saved_run_goes_on_in_another_process() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = saved(folder.path());
+    let resumed = terminal_approval(&["--resume", &file], "y\n");
+    let answer = "It is sunny in Oakland. About San Francisco: The weather in San Francisco is sunny";
+    assert_eq!(lines(&resumed), [ASKED, answer]);
+}
+
+#[test]
+fn s17_a_resumed_run_can_be_saved_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = saved(folder.path());
+    let before = std::fs::read_to_string(&file).expect("the state");
+    let again = terminal_approval(&["--resume", &file, "--save", &file], "");
+    assert_eq!(lines(&again).len(), 1);
+    assert_eq!(std::fs::read_to_string(&file).expect("the state"), before);
+}
+
+#[test]
+fn s26_without_an_answer_nothing_is_decided() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = saved(folder.path());
+    let output = terminal_approval(&["--resume", &file], "");
+    assert!(!output.status.success());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("nobody answered"), "{output:?}");
+}
+
+#[test]
+fn s21_a_damaged_state_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = saved(folder.path());
+    let mut state: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&file).expect("the state")).expect("JSON");
+    state["entries"].as_array_mut().expect("entries").remove(1);
+    std::fs::write(&file, state.to_string()).expect("written");
+    let output = terminal_approval(&["--resume", &file], "y\n");
+    assert!(!output.status.success());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("Damaged"), "{output:?}");
+}

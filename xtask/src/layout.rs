@@ -1,0 +1,146 @@
+//! Tests over the repository itself: who may use whom, and whether the documents name what exists.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Each crate of this repository with those it may use, in the order in which they build on each other.
+const MAY_USE: [(&str, &str, &[&str]); 8] = [
+    ("countersign-core", "crates/core", &[]),
+    ("countersign", "crates/runtime", &["countersign-core"]),
+    ("countersign-server", "crates/server", &["countersign-core", "countersign"]),
+    ("countersign-cli", "crates/cli", &["countersign-core", "countersign", "countersign-server"]),
+    ("countersign-torture", "crates/torture", &["countersign-core", "countersign", "countersign-server"]),
+    ("countersign-bench", "bench", &["countersign-core", "countersign"]),
+    ("countersign-examples", "examples", &["countersign-core", "countersign"]),
+    ("xtask", "xtask", &[]),
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the repository").to_owned()
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The files below a folder whose names end so, without what is built or installed.
+fn files(folder: &Path, endings: &[&str], found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
+        if path.is_dir() && !["node_modules", "dist", "target"].contains(&name.as_str()) {
+            files(&path, endings, found);
+        } else if endings.iter().any(|ending| name.ends_with(ending)) {
+            found.push(path);
+        }
+    }
+}
+
+/// The names that stand before `=` or `.` in the tables of dependencies.
+fn dependencies(manifest: &str) -> BTreeSet<String> {
+    let mut inside = false;
+    let mut found = BTreeSet::new();
+    for line in manifest.lines() {
+        if let Some(table) = line.strip_prefix('[') {
+            inside = table.trim_end_matches(']').ends_with("dependencies");
+        } else if inside && let Some(name) = line.split(['=', '.', ' ']).next().filter(|name| !name.is_empty()) {
+            found.insert(name.to_owned());
+        }
+    }
+    found.remove("#");
+    found
+}
+
+#[test]
+fn the_crates_use_each_other_only_downwards() {
+    let known: Vec<&str> = MAY_USE.iter().map(|(name, _, _)| *name).collect();
+    for (name, folder, may_use) in MAY_USE {
+        let uses = dependencies(&read(&root().join(folder).join("Cargo.toml")));
+        for used in uses.iter().filter(|used| known.contains(&used.as_str())) {
+            assert!(may_use.contains(&used.as_str()), "{name} must not use {used}");
+        }
+    }
+    let workspace = read(&root().join("Cargo.toml"));
+    let members = workspace.lines().find(|line| line.starts_with("members")).expect("members");
+    let listed: BTreeSet<&str> = members.split('"').skip(1).step_by(2).collect();
+    assert_eq!(listed, MAY_USE.iter().map(|(_, folder, _)| *folder).collect(), "a member without a rule here");
+}
+
+#[test]
+fn core_has_no_clock_no_io_and_no_ids() {
+    let core = root().join("crates/core");
+    let uses = dependencies(&read(&core.join("Cargo.toml")));
+    for not in ["tokio", "futures", "uuid", "rand", "reqwest", "rusqlite", "axum"] {
+        assert!(!uses.contains(not), "core must not use {not}");
+    }
+    let mut sources = Vec::new();
+    files(&core.join("src"), &[".rs"], &mut sources);
+    assert!(sources.len() > 10);
+    for path in sources.iter().filter(|path| !path.ends_with("tests.rs")) {
+        let text = read(path);
+        for not in
+            ["async fn", ".await", "::now()", "SystemTime", "Instant", "std::fs", "std::net", "std::env", "std::thread"]
+        {
+            assert!(!text.contains(not), "{} has {not}", path.display());
+        }
+    }
+}
+
+#[test]
+fn every_dependency_has_its_row() {
+    let page = read(&root().join("docs/dependencies.md"));
+    let own: Vec<&str> = MAY_USE.iter().map(|(name, _, _)| *name).collect();
+    for (crate_name, folder, _) in MAY_USE {
+        for used in dependencies(&read(&root().join(folder).join("Cargo.toml"))) {
+            assert!(
+                own.contains(&used.as_str()) || page.contains(&format!("`{used}`")),
+                "docs/dependencies.md has no row for {used}, which {crate_name} uses"
+            );
+        }
+    }
+}
+
+/// The words in back quotes.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().flat_map(|line| line.split('`').skip(1).step_by(2))
+}
+
+/// Whether a word looks like the name of a test: small letters and digits, several words.
+fn is_test_name(word: &str) -> bool {
+    word.matches('_').count() >= 3 && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+}
+
+#[test]
+fn the_tests_that_documents_name_exist() {
+    let mut sources = Vec::new();
+    for folder in ["crates", "examples", "xtask"] {
+        files(&root().join(folder), &[".rs"], &mut sources);
+    }
+    let sources: String = sources.iter().map(|path| read(path)).collect();
+    let mut checked = 0;
+    for page in ["docs/promises.md", "docs/architecture.md"] {
+        let text = read(&root().join(page));
+        for name in quoted(&text).filter(|word| is_test_name(word)) {
+            assert!(sources.contains(&format!("fn {name}(")), "{page} names the test {name}, which does not exist");
+            checked += 1;
+        }
+    }
+    assert!(checked > 50, "only {checked} names found");
+}
+
+#[test]
+fn the_links_of_documents_lead_somewhere() {
+    let root = root();
+    let mut pages = vec![root.join("README.md"), root.join("examples/README.md"), root.join("web/README.md")];
+    files(&root.join("docs"), &[".md"], &mut pages);
+    for page in pages {
+        for link in read(&page).split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let file = link.split('#').next().unwrap_or_default();
+            if !link.contains("://") && !file.is_empty() {
+                assert!(page.parent().expect("a folder").join(file).exists(), "{}: {link}", page.display());
+            }
+        }
+    }
+}

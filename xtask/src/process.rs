@@ -1,0 +1,69 @@
+//! Running programs: what is run is said first, and a program that is missing is named with its remedy.
+
+use std::{
+    ffi::OsStr,
+    io::ErrorKind,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use crate::Outcome;
+
+/// A program to run in `folder`, without input.
+pub(crate) fn program(name: impl AsRef<OsStr>, folder: &Path) -> Command {
+    let mut command = Command::new(name);
+    command.current_dir(folder).stdin(Stdio::null());
+    // Cargo tells this program about its own package; build scripts of others must not see it, or they
+    // would run again each time the repository is built without xtask.
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")) {
+            command.env_remove(&name);
+        }
+    }
+    command
+}
+
+/// The cargo that runs this program.
+pub(crate) fn cargo(folder: &Path) -> Command {
+    program(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()), folder)
+}
+
+/// Says a line about what happens now.
+pub(crate) fn say(line: &str) {
+    println!("==> {line}");
+}
+
+/// The command as one would type it.
+pub(crate) fn shown(command: &Command) -> String {
+    let program = Path::new(command.get_program()).file_name().unwrap_or_else(|| command.get_program());
+    let words = std::iter::once(program).chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+/// Runs a command to its end.
+pub(crate) fn run(command: &mut Command) -> Outcome {
+    say(&shown(command));
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("`{}` failed ({status})", shown(command))),
+        Err(error) => Err(not_started(command, &error)),
+    }
+}
+
+/// Runs a command for its output, which is not shown.
+pub(crate) fn output(command: &mut Command) -> Result<String, String> {
+    match command.stderr(Stdio::null()).output() {
+        Ok(output) if output.status.success() => Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned()),
+        Ok(output) => Err(format!("`{}` failed ({})", shown(command), output.status)),
+        Err(error) => Err(not_started(command, &error)),
+    }
+}
+
+fn not_started(command: &Command, error: &std::io::Error) -> String {
+    let name = command.get_program().to_string_lossy();
+    if error.kind() == ErrorKind::NotFound {
+        format!("`{name}` is not installed, or not in PATH")
+    } else {
+        format!("`{name}` could not be started: {error}")
+    }
+}

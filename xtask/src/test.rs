@@ -1,0 +1,145 @@
+//! `cargo xtask test`: every test there is, on a machine with nothing but Rust and Node.
+
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    Outcome, Places, chromium, npm,
+    process::{self, cargo, program, say},
+    web,
+};
+
+/// What has been done so far.
+#[derive(Default)]
+struct Steps {
+    done: Vec<(&'static str, Duration, Outcome)>,
+    skipped: Vec<(&'static str, &'static str)>,
+}
+
+impl Steps {
+    /// Does a step, and says whether it succeeded. A failure is shown at once and again at the end.
+    fn step(&mut self, name: &'static str, step: impl FnOnce() -> Outcome) -> bool {
+        say(name);
+        let begun = Instant::now();
+        let outcome = step();
+        if let Err(error) = &outcome {
+            eprintln!("==> FAILED: {name}: {error}");
+        }
+        let succeeded = outcome.is_ok();
+        self.done.push((name, begun.elapsed(), outcome));
+        succeeded
+    }
+
+    /// Does a step that makes no sense without others.
+    fn step_after(
+        &mut self,
+        needs: &[(bool, &'static str)],
+        name: &'static str,
+        step: impl FnOnce() -> Outcome,
+    ) -> bool {
+        match needs.iter().find(|(done, _)| !done) {
+            Some((_, missing)) => {
+                self.skipped.push((name, missing));
+                false
+            }
+            None => self.step(name, step),
+        }
+    }
+
+    fn summary(self) -> Outcome {
+        println!("\n==> summary");
+        let mut failed = self.skipped.len();
+        for (name, took, outcome) in &self.done {
+            let mark = if outcome.is_ok() { "ok    " } else { "FAILED" };
+            println!("{mark} {name:<38} {:>5} s", took.as_secs());
+            failed += usize::from(outcome.is_err());
+        }
+        for (name, missing) in &self.skipped {
+            println!("NOT RUN {name}: it needs \"{missing}\"");
+        }
+        for (name, _, outcome) in &self.done {
+            if let Err(error) = outcome {
+                println!("\n{name}: {error}");
+            }
+        }
+        if failed == 0 {
+            Ok(())
+        } else {
+            Err(format!("\n{failed} of {} steps failed", self.done.len() + self.skipped.len()))
+        }
+    }
+}
+
+const PACKAGES: &str = "the console's packages";
+const CONSOLE: &str = "build the console";
+const RUST: &str = "build all of Rust";
+const OTHERS: &str = "servers that others wrote";
+const BROWSER: &str = "a browser";
+
+/// Installs what is missing and runs every test.
+pub(crate) fn run(places: &Places) -> Outcome {
+    let mut steps = Steps::default();
+    let web = places.web();
+    let npm_script = |args: &[&str]| self::npm(&web, args);
+
+    let packages = steps.step(PACKAGES, || npm::check_node(&places.root).and_then(|()| npm::install(places, "web")));
+    let others = steps.step_after(&[(packages, PACKAGES)], OTHERS, || npm::install(places, "tests/third-party"));
+    let mut browser = None;
+    let has_browser = steps.step(BROWSER, || {
+        browser = Some(chromium::ensure(places)?);
+        Ok(())
+    });
+
+    // The console first: the server carries its files.
+    let console = steps.step_after(&[(packages, PACKAGES)], CONSOLE, || web::build(places));
+    let rust = steps.step_after(&[(console, CONSOLE)], RUST, || {
+        process::run(cargo(&places.root).args(["build", "--workspace", "--all-targets"]))
+    });
+    steps.step_after(&[(rust, RUST), (others, OTHERS)], "test Rust, with the documentation", || {
+        process::run(cargo(&places.root).args(["test", "--workspace", "--no-fail-fast"]))
+    });
+    steps.step_after(&[(console, CONSOLE)], "check the console's types", || npm_script(&["run", "check"]));
+    steps.step_after(&[(packages, PACKAGES)], "test the console's parts", || npm_script(&["test"]));
+    let needs = [(rust, RUST), (console, CONSOLE), (has_browser, BROWSER)];
+    steps.step_after(&needs, "test the console in a browser", || {
+        let mut e2e = program("npm", &web);
+        e2e.args(["run", "e2e"]).env("COUNTERSIGN_BIN", places.countersign("debug"));
+        if let Some(browser) = &browser {
+            e2e.env("CHROMIUM", browser);
+        }
+        process::run(&mut e2e)
+    });
+    steps.summary()
+}
+
+fn npm(web: &Path, args: &[&str]) -> Outcome {
+    process::run(program("npm", web).args(args))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_counted_and_what_needs_it_is_not_run() {
+        let mut steps = Steps::default();
+        assert!(steps.step("a", || Ok(())));
+        let b = steps.step("b", || Err("broken".to_owned()));
+        let mut ran = false;
+        steps.step_after(&[(true, "a"), (b, "b")], "c", || {
+            ran = true;
+            Ok(())
+        });
+        assert!(!ran);
+        assert_eq!(steps.summary(), Err("\n2 of 3 steps failed".to_owned()));
+    }
+
+    #[test]
+    fn all_that_succeeds_is_a_success() {
+        let mut steps = Steps::default();
+        steps.step_after(&[], "a", || Ok(()));
+        assert_eq!(steps.summary(), Ok(()));
+    }
+}
