@@ -41,9 +41,9 @@ type Outcome = Result<(), String>;
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
-        Command::Serve(serve) => serve::run(serve),
+        Command::Serve(serve) => serve::run(&serve),
         Command::Check(check) => check::run(&check),
-        Command::Demo(demo) => demo::run(demo),
+        Command::Demo(demo) => demo::run(&demo),
         Command::Completions(completions) => completions::run(&completions),
         Command::Schema => print(&countersign::core::wire::schema::wire_schema()),
         Command::Openapi => print(&countersign_server::openapi()),

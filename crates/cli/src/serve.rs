@@ -40,7 +40,7 @@ pub(crate) struct Serve {
 }
 
 /// Serves until a signal ends it.
-pub(crate) fn run(serve: Serve) -> Outcome {
+pub(crate) fn run(serve: &Serve) -> Outcome {
     log();
     let config = Config::load(&serve.config).map_err(|errors| lines(&errors))?;
     config.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));

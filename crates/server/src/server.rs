@@ -54,7 +54,6 @@ impl Server {
 
     /// The routes, to be put into an application of one's own. Connections are closed when the application
     /// ends them; body and frame limits are in force, `Host` is only checked if the options say so.
-    #[must_use]
     pub fn router(self) -> Router {
         self.app(watch::channel(false).1)
     }

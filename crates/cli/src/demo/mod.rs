@@ -43,7 +43,7 @@ const LOCALE: &str = "locale = \"en\"";
 const PROGRAM: &str = "\"countersign\", \"demo-tool\"";
 
 /// Makes what is missing and serves it.
-pub(crate) fn run(demo: Demo) -> Outcome {
+pub(crate) fn run(demo: &Demo) -> Outcome {
     let language = demo.locale.unwrap_or_else(|| from_lang(std::env::var("LANG").ok().as_deref()));
     let failed = |path: &Path, error: &std::io::Error| format!("{}: {error}", path.display());
     fs::create_dir_all(&demo.dir).map_err(|error| failed(&demo.dir, &error))?;
@@ -62,7 +62,7 @@ pub(crate) fn run(demo: Demo) -> Outcome {
             Err(error) => return Err(failed(&path, &error)),
         }
     }
-    serve::run(Serve { config, listen: demo.listen })
+    serve::run(&Serve { config, listen: demo.listen })
 }
 
 fn from_lang(lang: Option<&str>) -> Language {

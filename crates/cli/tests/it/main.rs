@@ -1,5 +1,6 @@
 //! The real binary, on a free port, with real clients: every line of SPEC W, and what belongs to it.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "these are tests")]
+#![allow(clippy::ok_expect, clippy::needless_pass_by_value, reason = "a test reads better so")]
 
 mod bad_input;
 mod commands;

@@ -62,14 +62,14 @@ pub(super) async fn follow(
         };
         match next {
             Ok(frame) => Some((Ok(event(&frame)), Some((subscription, closed, counted)))),
-            Err(refusal) => Some((Ok(failure(refusal)), None)),
+            Err(refusal) => Some((Ok(failure(&refusal)), None)),
         }
     });
     Ok(answer(events))
 }
 
 /// The events of a turn that was just begun, until it pauses or ends.
-pub(super) fn turn(app: App, by: Principal, subscription: Subscription) -> Response {
+pub(super) fn turn(app: &App, by: Principal, subscription: Subscription) -> Response {
     let turn = Turn {
         idle: Box::pin(idle(app.clone(), by, subscription.session_id().to_string())),
         closed: Box::pin(app.closed()),
@@ -82,7 +82,7 @@ pub(super) fn turn(app: App, by: Principal, subscription: Subscription) -> Respo
         let mut turn = turn?;
         match turn.next().await {
             Some(Ok(frame)) => Some((Ok(event(&frame)), Some(turn))),
-            Some(Err(refusal)) => Some((Ok(failure(refusal)), None)),
+            Some(Err(refusal)) => Some((Ok(failure(&refusal)), None)),
             None => None,
         }
     }))
@@ -146,7 +146,7 @@ fn event(frame: &Frame) -> Event {
 }
 
 /// The last event of a stream that cannot go on.
-fn failure(refusal: Refusal) -> Event {
+fn failure(refusal: &Refusal) -> Event {
     let data = serde_json::json!({ "type": "error", "code": refusal.code, "message": refusal.message });
     Event::default().data(data.to_string())
 }

@@ -181,7 +181,7 @@ pub(super) async fn send(
     let stored = to_the_end(async move { runtime.message(&sender, message, follow).await }).await?;
     app.metrics.message(Transport::Http);
     match stored.follow {
-        Some(subscription) => Ok(events::turn(app, by, subscription)),
+        Some(subscription) => Ok(events::turn(&app, by, subscription)),
         None => Ok(Json(app.runtime.wait(&by, &session_id).await?).into_response()),
     }
 }
