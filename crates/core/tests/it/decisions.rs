@@ -11,8 +11,9 @@ use countersign_core::{
         args::Args,
         gate::{Ask, DecisionType, Gate, Verdict},
     },
+    conversation::{Conversation, Message},
     journal::{
-        draft::{Draft, MessageInput},
+        draft::{Draft, MessageInput, OnPending},
         record::{Block, ModelResponded, Record, ToolUse, Usage},
         state::{Phase, State},
     },
@@ -88,7 +89,7 @@ fn w5_missing_decisions_take_the_first_and_are_recorded_in_full() {
     let always = Decision { always: Some(true), ..Decision::reject(Some("no".into())) };
     decide(&mut world, 1, vec![always.for_digest(args(r#"{"n":0}"#).digest())], Principal::trusted()).expect("filled");
     assert_eq!(recorded(&world), [DecisionType::Reject; 3]);
-    assert_eq!(world.state.sticky.len(), 3, "`always` is filled along, the digest is not");
+    assert_eq!(world.state.sticky.len(), 2, "`always` is filled along (a rule for each tool), the digest is not");
 }
 
 #[test]
@@ -270,4 +271,70 @@ fn w6_a_rejection_says_so_in_the_sessions_language_or_in_the_reviewers_words() {
             .collect();
         assert_eq!(results, [text, "quá đắt"]);
     }
+}
+
+#[test]
+fn w5_always_cannot_approve_what_more_than_one_person_must_approve() {
+    let always = Decision { always: Some(true), ..Decision::approve() };
+    let levels = Ask { levels: vec!["user".into(), "admin".into()], ..plain() };
+    refused(&[("pay", levels.clone())], vec![always.clone()], Code::InvalidMessage, "more than one person");
+    let quorum = Ask { quorum: 2, ..plain() };
+    refused(&[("pay", quorum)], vec![always], Code::InvalidMessage, "more than one person");
+    let mut world = waiting(&[("pay", levels)]);
+    let never = Decision { always: Some(true), ..Decision::reject(None) };
+    decide(&mut world, 1, vec![never], Principal::trusted()).expect("one person may always reject");
+    assert!(!world.state.sticky_for("a", "pay").expect("kept").approve);
+}
+
+#[test]
+fn w5_one_person_cannot_get_round_a_quorum() {
+    let ask = Ask { quorum: 2, ..plain() };
+    let two = [("pay", ask.clone()), ("pay", ask.clone())];
+    for with in [Decision::reject(None), Decision::defer()] {
+        refused(&two, vec![Decision::approve(), with], Code::DecisionsMismatch, "2 people must approve");
+    }
+    let edit = Decision::edit("pay", args(r#"{"n":9}"#));
+    refused(&[("pay", ask)], vec![edit], Code::DecisionsMismatch, "2 people must approve");
+}
+
+#[test]
+fn s7_the_newest_standing_decision_counts_and_there_is_one_for_a_tool() {
+    let mut world = waiting(&[("pay", plain()), ("pay", plain()), ("wire", plain())]);
+    let yes = Decision { always: Some(true), ..Decision::approve() };
+    let no = Decision { always: Some(true), ..Decision::reject(None) };
+    decide(&mut world, 1, vec![yes.clone(), no, yes], Principal::trusted()).expect("decided");
+    assert_eq!(world.state.sticky.len(), 2);
+    assert!(!world.state.sticky_for("a", "pay").expect("rule").approve);
+    assert!(world.state.sticky_for("a", "wire").expect("rule").approve);
+}
+
+#[test]
+fn r4_what_a_person_says_of_a_call_in_doubt_is_not_told_as_a_call_that_did_not_run() {
+    let mut world = waiting(&[("pay", plain())]);
+    decide(&mut world, 1, vec![Decision::approve()], Principal::trusted()).expect("approved");
+    world.apply(&crate::world::Op::Start(1)).expect("start");
+    world.apply(&crate::world::Op::Crash).expect("crash");
+    decide(&mut world, 2, vec![Decision::respond("order 7 was placed")], Principal::trusted()).expect("it ran");
+    let mut conversation = Conversation::new();
+    world.journal.iter().for_each(|entry| conversation.apply(&entry.record));
+    let Some(Message::ToolResult(result)) = conversation.into_messages().pop() else { panic!("a result") };
+    assert_eq!(result.text, "order 7 was placed");
+}
+
+#[test]
+fn w9_a_message_queued_while_the_model_answers_waits_for_the_next_results_or_the_next_turn() {
+    let mut world = waiting(&[("pay", plain())]);
+    decide(&mut world, 1, vec![Decision::approve()], Principal::trusted()).expect("approved");
+    world.apply(&crate::world::Op::Start(1)).expect("start");
+    world.apply(&crate::world::Op::Finish(0, true)).expect("finish");
+    // The model is being asked for its second answer now.
+    let before = world.state.cursor;
+    world.apply(&crate::world::Op::Message(Some(OnPending::Queue))).expect("queued");
+    assert_eq!(
+        (world.state.queued.len(), world.state.cursor),
+        (1, before),
+        "nothing is said in the middle of an answer"
+    );
+    world.apply(&crate::world::Op::Answer(Vec::new())).expect("answer");
+    assert_eq!((world.state.queued.len(), world.state.turns), (0, 2), "the turn ended, so it begins the next");
 }
