@@ -338,3 +338,20 @@ fn w9_a_message_queued_while_the_model_answers_waits_for_the_next_results_or_the
     world.apply(&crate::world::Op::Answer(Vec::new())).expect("answer");
     assert_eq!((world.state.queued.len(), world.state.turns), (0, 2), "the turn ended, so it begins the next");
 }
+
+#[test]
+fn r10_the_state_that_a_cycle_loads_and_saves_does_not_grow_with_the_session() {
+    use crate::world::Op;
+    let mut world = World::new();
+    let mut sizes = Vec::new();
+    for n in 1..=200 {
+        let asks = [Op::Message(None), Op::Answer(vec![(2, 0)])];
+        let goes_on = [Op::Start(1), Op::Finish(0, true), Op::Answer(Vec::new())];
+        asks.iter().for_each(|op| world.apply(op).expect("asked"));
+        sizes.push(serde_json::to_string(&*world.state).expect("state").len());
+        decide(&mut world, n, vec![Decision::approve()], Principal::trusted()).expect("approved");
+        goes_on.iter().for_each(|op| world.apply(op).expect("done"));
+    }
+    let (early, late) = (sizes[9], sizes[199]);
+    assert!(late <= early + 40, "only the numbers in it get longer: {early} bytes, then {late}");
+}

@@ -37,3 +37,18 @@ async fn w6_a_rejected_call_never_runs_and_the_model_is_told() {
         assert_eq!(ledger.lock().expect("ledger").len(), 1);
     }
 }
+
+#[tokio::test]
+async fn s24_a_turn_that_uses_up_its_model_calls_fails_and_the_session_goes_on() {
+    for (_, store, _dir) in stores() {
+        let ledger = Ledger::default();
+        let endless = r#"{"turns":[{"tool_calls":[{"name":"look","args":{"n":1}}]}],"at_end":"repeat"}"#;
+        let runtime = runtime(store, endless, &ledger);
+        let failed = send(&runtime, "s", "loop").await.expect("outcome");
+        assert_eq!(failed.status, Status::Failed);
+        assert_eq!(failed.error.expect("why").code, "max_turns");
+        assert_eq!(ledger.lock().expect("ledger").len(), 20, "the default limit");
+        assert_eq!(send(&runtime, "s", "again").await.expect("outcome").status, Status::Failed);
+        assert_eq!(ledger.lock().expect("ledger").len(), 40);
+    }
+}
