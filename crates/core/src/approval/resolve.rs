@@ -246,7 +246,9 @@ fn check_edit(
         action.schema.clone()
     } else {
         match catalog.tool(&action.agent, name) {
-            Some(tool) if tool.levels == action.ask.levels && tool.quorum == action.ask.quorum => tool.schema,
+            Some(tool) if tool.levels == action.ask.levels && tool.quorum.max(1) == action.ask.quorum.max(1) => {
+                tool.schema
+            }
             Some(_) => {
                 return Err(invalid_edit(index, &format!("the tool {name:?} is decided by somebody else"), Vec::new()));
             }

@@ -114,6 +114,7 @@ impl World {
     }
 
     pub fn commit(&mut self, transition: Transition) {
+        let turns = self.state.turns;
         let committed = transition.commit();
         for entry in &committed.entries {
             self.watch(entry);
@@ -124,7 +125,8 @@ impl World {
             self.given.push((permit.call(), permit.attempt(), permit.args().text().to_owned()));
             self.running.push(permit);
         }
-        if !self.state.status.is_active() {
+        // What ran for an ended turn is not wanted any more, also if a queued message began the next at once.
+        if !self.state.status.is_active() || self.state.turns != turns {
             self.running.clear();
         }
     }

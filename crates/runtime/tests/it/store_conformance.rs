@@ -16,7 +16,6 @@ conformance! {
     an_append_that_is_none_is_refused,
     w1_a_request_id_is_stored_once,
     w9_a_queued_message_keeps_its_request_id_when_it_finds_its_place,
-    w9_a_message_that_is_queued_and_placed_at_once_keeps_its_request_id,
     the_head_and_the_entries_after_it_give_the_state,
     reading_gives_what_was_appended,
     r9_any_text_comes_back_unchanged,
@@ -162,18 +161,6 @@ async fn w9_a_queued_message_keeps_its_request_id_when_it_finds_its_place(store:
     let again = driven.says(4, "later", Some("q"), Some(OnPending::Queue)).expect("queue");
     assert!(matches!(driven.store(&*store, again).await, Err(StoreError::Conflict)), "placed once");
     assert_eq!(load(&*store, "s").await.as_ref(), Some(&*driven.state));
-}
-
-async fn w9_a_message_that_is_queued_and_placed_at_once_keeps_its_request_id(store: Tested) {
-    use countersign::core::call::gate::Verdict;
-    let mut driven = begun(&*store, "s", 1, None).await;
-    let done = driven.calls(1, &[("t", Verdict::Refuse("no".to_owned()))]);
-    driven.store(&*store, done).await.expect("refused call");
-    let queued = driven.says(2, "now", Some("q"), Some(OnPending::Queue)).expect("queue");
-    assert_eq!(queued.entries().len(), 2, "queued, and placed");
-    driven.store(&*store, queued).await.expect("queue");
-    let again = driven.says(3, "now", Some("q"), Some(OnPending::Queue)).expect("queue");
-    assert!(matches!(driven.store(&*store, again).await, Err(StoreError::Conflict)));
 }
 
 async fn the_head_and_the_entries_after_it_give_the_state(store: Tested) {
