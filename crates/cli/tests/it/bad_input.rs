@@ -223,3 +223,29 @@ async fn r9_a_connection_follows_a_bounded_number_of_sessions() {
     ws.message("one-more", "hi").await;
     ws.until_status("completed").await;
 }
+
+#[tokio::test]
+async fn r9_a_reader_that_stops_reading_holds_up_nobody_and_loses_nothing() {
+    let script = json!({ "turns": [{ "text": "x".repeat(100_000) }], "at_end": "repeat", "chunk_chars": 1000 });
+    let server = Setup::new(Store::Memory, &script).start().await;
+    server.post("/v1/sessions", &json!({ "session_id": "s" })).await.ok();
+    let mut slow = server.ws().await;
+    slow.subscribe("s", 0).await;
+    // More than any buffer between here and there holds.
+    let mut last = 0;
+    for _ in 0..80 {
+        server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+        last = server.get("/v1/sessions/s/state").await.ok()["seq"].as_u64().unwrap();
+    }
+    let frames = slow.until(|frame| frame["seq"] == last).await;
+    // A block that was being sent when it fell behind may begin again, with its own seq.
+    let mut seen = 0;
+    for seq in frames.iter().filter_map(|frame| frame["seq"].as_u64()) {
+        assert!(seq == seen + 1 || seq == seen, "{seq} after {seen}");
+        seen = seq;
+    }
+    let blocks = crate::support::fold::Fold::of(&frames).blocks();
+    assert_eq!(blocks.len(), 160);
+    assert!(blocks.iter().all(|(_, text)| text == "go" || text.len() == 100_000));
+    slow.nothing_more().await;
+}

@@ -84,6 +84,8 @@ on_both_stores! {
         assert_eq!(Fold::of(&replay), Fold::of(&first[1..]));
         // Twice is once.
         reader.subscribe("s", last).await;
+        // A subscription is not answered; what is sent after it on the same connection is, once it stands.
+        reader.nothing_more().await;
         sender.message("s", "two").await;
         let live = reader.until_status("completed").await;
         let last = without_gaps(&live, last);

@@ -3,12 +3,15 @@
 use std::{sync::Arc, time::Duration};
 
 use countersign_core::{journal::draft::Draft, refusal::Refusal};
+use futures::StreamExt as _;
 
 use super::{Inner, now, store_refusal};
 use crate::store::Durability;
 
 /// How often deadlines are looked for. A deadline fires within this time, well within SPEC W7's second.
 const DEADLINE_TICK: Duration = Duration::from_millis(200);
+/// Deadlines handled at the same time.
+const DEADLINES_SIDE_BY_SIDE: usize = 64;
 /// Deadlines handled in one look.
 const DEADLINES_AT_ONCE: usize = 256;
 
@@ -29,11 +32,17 @@ impl Inner {
                 tracing::error!(%error, "deadlines could not be read");
                 Vec::new()
             });
-            for (session_id, n) in due {
-                if let Err(error) = self.time_out(&session_id, n).await {
-                    tracing::error!(session = &*session_id, n, %error, "a time-out could not be stored");
-                }
-            }
+            // Side by side, so that the store can group them and one busy session holds up no other.
+            futures::stream::iter(due)
+                .for_each_concurrent(DEADLINES_SIDE_BY_SIDE, |(session_id, n)| {
+                    let inner = self.clone();
+                    async move {
+                        if let Err(error) = inner.time_out(&session_id, n).await {
+                            tracing::error!(session = &*session_id, n, %error, "a time-out could not be stored");
+                        }
+                    }
+                })
+                .await;
             tokio::select! {
                 () = tokio::time::sleep(DEADLINE_TICK) => {}
                 _ = closing.changed() => {}

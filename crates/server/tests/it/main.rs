@@ -1,0 +1,79 @@
+//! The server inside another application, with real connections.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "these are tests")]
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use countersign::{agent::Agent, model::scripted::Scripted, run::Runtime, store::memory::MemoryStore};
+use countersign_server::{Options, Server};
+use futures::{SinkExt as _, StreamExt as _};
+use tokio::{
+    io::AsyncReadExt as _,
+    net::{TcpListener, TcpStream},
+};
+use tokio_tungstenite::{
+    WebSocketStream, client_async,
+    tungstenite::{Message, client::IntoClientRequest as _, protocol::frame::coding::CloseCode},
+};
+
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// A router of an application's own, with nothing of [`Server::serve`] around it.
+async fn embedded(options: Options) -> SocketAddr {
+    let model = Scripted::from_json(r#"{"turns":[{"text":"hi"}],"at_end":"repeat"}"#).unwrap();
+    let runtime = Runtime::builder(Arc::new(MemoryStore::new()))
+        .agent(Agent::new("helper", "script", Arc::new(model)))
+        .build()
+        .unwrap();
+    runtime.start().await.unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let router = Server::new(runtime, options).router();
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    address
+}
+
+async fn connect(address: SocketAddr) -> WebSocketStream<TcpStream> {
+    let mut request = format!("ws://{address}/v1/ws").into_client_request().unwrap();
+    request.headers_mut().insert("sec-websocket-protocol", "countersign.v1".parse().unwrap());
+    client_async(request, TcpStream::connect(address).await.unwrap()).await.unwrap().0
+}
+
+async fn next(ws: &mut WebSocketStream<TcpStream>) -> Message {
+    tokio::time::timeout(DEADLINE, ws.next()).await.expect("in time").expect("open").expect("a message")
+}
+
+#[tokio::test]
+async fn x_an_embedded_router_serves_and_stays() {
+    let address = embedded(Options::default()).await;
+    let mut ws = connect(address).await;
+    assert!(next(&mut ws).await.to_text().unwrap().contains("hello"));
+    ws.send(Message::text(r#"{"type":"message","session_id":"s","content":"hello"}"#)).await.unwrap();
+    while !next(&mut ws).await.to_text().unwrap().contains("\"completed\"") {}
+    // Nobody has said that the server stops, so the connection is as open as before.
+    ws.send(Message::text(r#"{"type":"ping"}"#)).await.unwrap();
+    assert_eq!(next(&mut ws).await, Message::text(r#"{"type":"pong"}"#));
+}
+
+#[tokio::test]
+async fn r9_who_answers_no_ping_is_disconnected_and_who_does_is_not() {
+    let address = embedded(Options { heartbeat_seconds: 1, ..Options::default() }).await;
+    let (mut silent, mut lively) = (connect(address).await, connect(address).await);
+    // A client answers a ping when it reads it: the lively one reads, the silent one does not.
+    let mut pings = 0;
+    while pings < 5 {
+        match next(&mut lively).await {
+            Message::Ping(_) => pings += 1,
+            Message::Text(_) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    // The bytes as they are: a client that looks at pings would answer them.
+    let mut bytes = Vec::new();
+    let end = silent.get_mut().read_to_end(&mut bytes);
+    tokio::time::timeout(DEADLINE, end).await.expect("in time").expect("an orderly end");
+    let close =
+        bytes.windows(4).any(|frame| frame[0] == 0x88 && frame[2..] == u16::from(CloseCode::Policy).to_be_bytes());
+    assert!(close, "a close frame says why: {bytes:?}");
+    lively.send(Message::text(r#"{"type":"ping"}"#)).await.unwrap();
+    while next(&mut lively).await != Message::text(r#"{"type":"pong"}"#) {}
+}
