@@ -393,3 +393,36 @@ fn begun(state: &State, block: &Block) -> Vec<Frame> {
     }
     frames
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use countersign_core::approval::resolve::Principal;
+
+    use crate::{
+        agent::Agent,
+        model::scripted::Scripted,
+        run::{NewMessage, Runtime},
+        store::memory::MemoryStore,
+    };
+
+    /// DESIGN §6: a session that nobody uses is rows in the store and nothing in memory.
+    #[tokio::test]
+    async fn r10_a_session_at_rest_costs_no_memory() {
+        let model = Scripted::from_json(r#"{"turns":[{"text":"hi"}],"at_end":"repeat"}"#).expect("script");
+        let agent = Agent::new("a", "m", Arc::new(model));
+        let runtime = Runtime::builder(Arc::new(MemoryStore::new())).agent(agent).build().expect("runtime");
+        let me = Principal::trusted();
+        for i in 0..50 {
+            runtime.run(&me, NewMessage::text(format!("s{i}"), "hello")).await.expect("run");
+        }
+        assert_eq!(runtime.inner.live_sessions().len(), 0);
+        let stored = runtime.message(&me, NewMessage::text("s", "hello"), true).await.expect("message");
+        runtime.wait(&me, "s").await.expect("wait");
+        assert_eq!(runtime.inner.live_sessions().len(), 1, "followed");
+        drop(stored);
+        tokio::task::yield_now().await;
+        assert_eq!(runtime.inner.live_sessions().len(), 0);
+    }
+}
