@@ -81,7 +81,7 @@ pub(super) fn stopped() -> StoreError {
 
 /// How long the writer looks for more before it sleeps. A session's next append comes soon after its last one
 /// was answered, and waking a thread costs about as much as all else that is done for it.
-const LOOKS: Duration = Duration::from_micros(60);
+const LOOKS: Duration = Duration::from_micros(150);
 
 /// The next job; `None` when there will be none any more.
 fn next(waiting: &mpsc::Receiver<Job>) -> Option<Job> {
