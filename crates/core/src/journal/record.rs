@@ -159,7 +159,7 @@ pub struct ToolUse {
 pub struct ModelResponded {
     /// The configured name of the model that answered.
     pub model: Arc<str>,
-    /// How many of the `BlockShown` records just before belong to this answer.
+    /// How many of the latest `BlockShown` records belong to this answer; a `MessageQueued` may stand between.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub shown: u32,
     /// The blocks after those.

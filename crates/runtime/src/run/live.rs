@@ -279,8 +279,7 @@ impl LiveState {
         self.followers.as_ref().is_some_and(|followers| followers.receiver_count() > 0)
     }
 
-    /// A receiver of everything from now on, the `seq` up to which it is on record, and the block being
-    /// written, which comes on top.
+    /// A receiver of everything from now on, and the block being written so far, which no record holds yet.
     pub(super) fn follow(&mut self, state: &State) -> (broadcast::Receiver<Batch>, Vec<Frame>) {
         let followers = self.followers.get_or_insert_with(|| broadcast::Sender::new(FOLLOWER_BATCHES));
         let receiver = followers.subscribe();

@@ -1,4 +1,4 @@
-//! One child process in a group of its own: fed, read within bounds, and ended with everything it started.
+//! One child process in a group of its own: given its whole input, read within bounds, and ended with everything it started.
 
 use std::{
     fs::File,
