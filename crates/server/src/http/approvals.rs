@@ -123,13 +123,9 @@ pub(super) async fn decide(
     Body(body): Body<Decide>,
 ) -> Result<Response, Problem> {
     let request_id = request_id(&headers, body.request_id)?;
-    let reply = reply(body.decisions, body.answers.as_deref());
-    if reply.is_err() {
-        // What does not exist for the caller is not found, whatever is sent to it.
-        app.runtime.approval(&by, &key).await?;
-    }
+    let reply = reply(body.decisions, body.answers.as_deref())?;
     let decision =
-        NewDecision { approval_key: key.clone(), user_edit_content: body.user_edit_content, request_id, ..reply? };
+        NewDecision { approval_key: key.clone(), user_edit_content: body.user_edit_content, request_id, ..reply };
     let counted = decision.decisions.clone();
     let (runtime, decider) = (app.runtime.clone(), by.clone());
     let stored = to_the_end(async move { runtime.decide(&decider, decision, false).await })
