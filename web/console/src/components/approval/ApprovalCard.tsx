@@ -29,7 +29,11 @@ export function ApprovalCard({ approval }: { approval: ApprovalView }) {
     if (!settled || !wasWaiting.current) return;
     wasWaiting.current = false;
     announce(t("card.announceResolved", { tool: subjectOf(approval), result: summarize(approval, t).text }));
-    if (hadFocus.current) box.current?.querySelector<HTMLElement>("button, [tabindex]")?.focus();
+    if (!hadFocus.current) return;
+    const target = box.current?.querySelector<HTMLElement>("button, [tabindex]");
+    target?.focus();
+    // The group around it may have closed in the same moment.
+    if (document.activeElement !== target) box.current?.closest(".group")?.querySelector("button")?.focus();
   }, [settled, approval, t]);
 
   useEffect(() => takeFocus(approval.approvalKey), [approval.approvalKey]);

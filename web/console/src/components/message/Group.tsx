@@ -4,7 +4,7 @@
  * Open while the agent works in it or while something in it waits for a person; closed afterwards. Who opens
  * or closes it themselves is obeyed, except that a request that waits is never put out of sight.
  */
-import { useEffect, useId, useRef, useState } from "react";
+import { useId, useLayoutEffect, useRef, useState } from "react";
 import type { ApprovalView, BlockView, GroupView } from "@countersign/client";
 import { useI18n } from "../../i18n/index.js";
 import { visibleText } from "../../lib/visible.js";
@@ -30,11 +30,8 @@ export function Group({ group, blocks, context }: Props) {
   const button = useRef<HTMLButtonElement>(null);
   const body = useRef<HTMLDivElement>(null);
   // What closes by itself must not take the focus along.
-  const held = useRef(false);
-  if (open) held.current = body.current?.contains(document.activeElement) ?? false;
-  useEffect(() => {
-    if (!open && held.current) button.current?.focus();
-    held.current = false;
+  useLayoutEffect(() => {
+    if (!open && body.current?.contains(document.activeElement)) button.current?.focus();
   }, [open]);
 
   const steps = blocks.filter((b) => b.type !== "approval_request");

@@ -2,7 +2,7 @@
  * The questions of an agent, one at a time. With several, all answers are looked over before they are sent.
  * What was entered is kept until the request is resolved, whatever happens in between.
  */
-import { useEffect, useRef, useState, type KeyboardEvent, type RefObject } from "react";
+import { useEffect, useRef, useState, type RefObject } from "react";
 import { questionsOf, stringifyJson, type ApprovalView, type Question } from "@countersign/client";
 import { useI18n } from "../../i18n/index.js";
 import {
@@ -115,7 +115,13 @@ function Steps({ approval, submission, questions }: Props & { questions: Questio
         e.preventDefault();
         submit();
       }}
-      onKeyDown={ignoreComposing}
+      onKeyDown={(e) => {
+        if (e.key !== "Enter") return;
+        // While an input method composes (Telex, Pinyin), Enter belongs to it.
+        if (e.nativeEvent.isComposing || e.keyCode === 229) return e.preventDefault();
+        // Where a step begins there is no field whose Enter the browser would take for the form's.
+        if (!e.repeat && (e.target as HTMLElement).matches("[data-step-start]")) submit();
+      }}
     >
       {question ? (
         <QuestionStep
@@ -158,11 +164,6 @@ function Steps({ approval, submission, questions }: Props & { questions: Questio
 function goOnLabel(question: Question | undefined, several: boolean, last: boolean) {
   if (!several) return "question.send";
   return question ? (last ? "question.review" : "question.next") : "question.sendAll";
-}
-
-/** While an input method composes (Telex, Pinyin), Enter belongs to it. */
-function ignoreComposing(event: KeyboardEvent): void {
-  if (event.key === "Enter" && (event.nativeEvent.isComposing || event.keyCode === 229)) event.preventDefault();
 }
 
 /**
