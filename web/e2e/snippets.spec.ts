@@ -20,8 +20,11 @@ async function history(server: Server) {
 }
 
 test("the modal approves and rejects", async ({ page, serve }) => {
-  const two = { calls: [...call(order).calls!, ...call('{"symbol":"FPT","quantity":1}').calls!] };
-  const server = await serve({ turns: [two, call('{"symbol":"HPG","quantity":2}'), { text: "Done." }], origins: [site.origin] });
+  const trade = (symbol: string) => ({ id: symbol, name: "execute_trade", args: JSON.stringify({ symbol, quantity: 1 }) });
+  const server = await serve({
+    turns: [{ calls: [trade("VNM"), trade("FPT")] }, { calls: [trade("HPG")] }, { text: "Done." }],
+    origins: [site.origin],
+  });
   await open(page, server);
   const modal = page.locator(".modal");
   await expect(modal.getByRole("heading", { level: 4 })).toHaveText(["execute_trade", "execute_trade"]);
@@ -34,8 +37,8 @@ test("the modal approves and rejects", async ({ page, serve }) => {
   await modal.getByRole("button", { name: "Xác nhận" }).click();
   await expect(page.getByRole("status")).toHaveText("completed");
   await expect(modal).toHaveCount(0);
-  const results = (await history(server)).filter((m) => m.role === "tool").map((m) => m.status);
-  expect(results).toEqual(["success", "rejected", "success"]);
+  const results = (await history(server)).filter((m) => m.role === "tool").map((m) => [m.tool_call_id, m.status]);
+  expect(Object.fromEntries(results)).toEqual({ VNM: "success", FPT: "rejected", HPG: "success" });
 });
 
 test("the history's answered questions are rendered", async ({ page, serve }) => {
