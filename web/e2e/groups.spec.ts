@@ -111,11 +111,17 @@ test("the to-do list can be read", async ({ page, serve }) => {
     { content: "Write it down", status: "pending" },
   ];
   const { url } = await serve({
-    turns: [{ calls: [{ name: "write_todos", args: JSON.stringify({ todos: list }) }] }, { text: "Done." }],
+    turns: [{ calls: [{ name: "write_todos", args: JSON.stringify({ todos: list }) }] }, ask(goal), { text: "Done." }],
   });
-  await page.goto(url);
-  await send(page, "Plan");
+  const card = await openQuestion(page, url);
+  // While the agent is at work it is in sight, though its step is folded away.
+  const dock = page.locator(".todo-dock");
+  await expect(dock.locator("summary")).toHaveText("1 of 3 doneLook at prices");
+  await dock.locator("summary").click();
+  await expect(dock.getByRole("listitem")).toHaveCount(3);
+  await card.getByRole("button", { name: "Skip" }).click();
   await expect(page.locator(".topbar")).toContainText("Finished");
+  await expect(dock).toHaveCount(0);
   await page.locator(".group-row").click();
   const todos = page.getByRole("list", { name: "To-do list" }).getByRole("listitem");
   await expect(todos).toHaveText(["Ask for the goal (done)", "Look at prices (in progress)", "Write it down (not started)"]);

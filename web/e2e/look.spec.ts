@@ -61,6 +61,7 @@ for (const colorScheme of ["light", "dark"] as const) {
       });
       const card = await openQuestion(page, url);
       await page.locator(".group-row").click();
+      await page.locator(".todo-dock summary").click();
       await check(page, "waiting");
       await card.getByRole("button", { name: "Next" }).click();
       await check(page, "nothing chosen");

@@ -13,6 +13,7 @@ import { Composer } from "./Composer.js";
 import { errorText } from "./errorText.js";
 import { Icon } from "./Icon.js";
 import { MessageItem } from "./message/MessageItem.js";
+import { TodoDock } from "./message/TodoDock.js";
 import { shortId } from "./Sidebar.js";
 import { TopBar } from "./TopBar.js";
 
@@ -36,6 +37,7 @@ export function ChatPage({ sessionId, onMenu, onInbox }: Props) {
   const pending = pendingApprovals(view);
   const scroll = useStickToEnd([view, outgoing], pending[0] && cardId(pending[0].approvalKey));
   const busy = view.status === "running" || view.status === "awaiting_input" || outgoing.length > 0;
+  const working = view.messages.findLast((m) => m.role === "assistant" && m.open);
   const title = row?.title || firstWords(view) || t("sessions.untitled", { id: shortId(sessionId) });
 
   const send = async (text: string) => {
@@ -110,6 +112,7 @@ export function ChatPage({ sessionId, onMenu, onInbox }: Props) {
             {errorText(error, t)}
           </p>
         )}
+        {working && <TodoDock message={working} />}
         <Composer
           draftKey={`draft:${sessionId}`}
           onSend={send}

@@ -69,6 +69,7 @@ export const en = {
   "tool.status.stopped": "not run",
 
   "todo.heading": "To-do list",
+  "todo.done": "{n} of {of} done",
   "todo.empty": "The list is empty.",
   "todo.pending": "not started",
   "todo.in_progress": "in progress",

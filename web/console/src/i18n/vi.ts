@@ -71,6 +71,7 @@ export const vi: Catalogue = {
   "tool.status.stopped": "không chạy",
 
   "todo.heading": "Danh sách việc",
+  "todo.done": "Đã xong {n}/{of}",
   "todo.empty": "Danh sách trống.",
   "todo.pending": "chưa làm",
   "todo.in_progress": "đang làm",

@@ -71,6 +71,7 @@ export const zh: Catalogue = {
   "tool.status.stopped": "未运行",
 
   "todo.heading": "待办清单",
+  "todo.done": "已完成 {n}/{of}",
   "todo.empty": "清单为空。",
   "todo.pending": "未开始",
   "todo.in_progress": "进行中",

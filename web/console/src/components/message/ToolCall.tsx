@@ -16,7 +16,7 @@ interface Props {
   waits: boolean;
   /** Its turn has ended, normally or cut off, so nothing more will come. */
   end: "ended" | "cut" | undefined;
-  /** It wrote the to-do list as it is now, which is worth seeing at once. */
+  /** It wrote the to-do list as it is now. */
   newestTodos?: boolean;
 }
 
@@ -28,7 +28,8 @@ export function ToolCall({ use, result, waits, end, newestTodos }: Props) {
   const status = statusOf({ use, result, waits, end });
   const args = useMemo(() => use && argsOf(use), [use]);
   const [chosen, setOpen] = useState<boolean>();
-  const open = chosen ?? (newestTodos === true && args?.todos !== undefined);
+  // While the agent works, its list is in sight elsewhere; afterwards it is here.
+  const open = chosen ?? (newestTodos === true && end !== undefined && args?.todos !== undefined);
   const message = use?.toolContentMessage;
   return (
     <div className="tool" data-status={status}>
