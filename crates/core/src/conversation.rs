@@ -155,7 +155,9 @@ impl Conversation {
                 }
             }
             Record::MessageQueued(_)
+            | Record::Group { .. }
             | Record::CallsGated(_)
+            | Record::Answered(_)
             | Record::TimedOut { .. }
             | Record::Withdrawn { .. }
             | Record::CallStarted { .. }

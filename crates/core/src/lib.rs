@@ -13,4 +13,5 @@ pub mod journal;
 pub mod limits;
 pub mod locale;
 pub mod refusal;
+pub mod todo;
 pub mod wire;

@@ -36,3 +36,13 @@ pub const APPROVAL_TIMEOUT_SECONDS_MAX: u32 = 400 * 24 * 3600;
 pub const MAX_TURNS: u32 = 20;
 /// Tool calls of one session that run at the same time.
 pub const PARALLEL_CALLS: usize = 8;
+/// Longest line that says what a call is for (`tool_content_message`), in characters.
+pub const CONTENT_MESSAGE_CHARS: usize = 200;
+/// Most questions in one `ask_user_question` (SPEC Q1).
+pub const QUESTIONS: usize = 8;
+/// Most options of one question (SPEC Q1).
+pub const OPTIONS: usize = 20;
+/// Default time to answer a question (SPEC Q4).
+pub const QUESTION_TIMEOUT_SECONDS: u32 = 600;
+/// Most entries of a session's list of todos.
+pub const TODOS: usize = 100;

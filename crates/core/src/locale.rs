@@ -1,4 +1,9 @@
 //! The languages of every text the server itself produces (SPEC W6, C).
+//!
+//! One catalogue file for each language, `locales/{en,vi,zh}.json`. What a program reads (codes, field
+//! names, protocol errors for developers) is not translated.
+
+use std::{collections::HashMap, sync::LazyLock};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,26 +21,106 @@ pub enum Locale {
     Zh,
 }
 
-/// A text for the model or the reviewer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Text {
-    /// The result of a rejected call without a reviewer's message (SPEC W6).
-    Rejected,
-    /// The result of a call nobody decided in time (SPEC W7).
-    TimedOut,
-    /// The result of a call that was waiting when its turn was cancelled.
-    Cancelled,
-    /// The result of a call that was running when its turn was cancelled.
-    CancelledRunning,
-    /// The result of a call whose outcome a crash left unknown and that a person gave up (SPEC R4).
-    OutcomeUnknown,
-    /// Before the result of a call whose arguments a reviewer changed; what ran follows (SPEC S10).
-    Edited,
-    /// Before a result that a person supplied instead of running the call.
-    Responded,
+macro_rules! texts {
+    ($($(#[$doc:meta])* $name:ident = $key:literal,)*) => {
+        /// A text for the model or for people.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Text {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Text {
+            /// Every text.
+            pub const ALL: &[Text] = &[$(Text::$name,)*];
+
+            /// Its key in the catalogues.
+            #[must_use]
+            pub fn key(self) -> &'static str {
+                match self {
+                    $(Text::$name => $key,)*
+                }
+            }
+        }
+    };
 }
 
+texts! {
+    /// The result of a rejected call without a reviewer's message (SPEC W6).
+    Rejected = "rejected",
+    /// The result of a call nobody decided in time (SPEC W7).
+    TimedOut = "timed_out",
+    /// The result of a call that was waiting when its turn was cancelled.
+    Cancelled = "cancelled",
+    /// The result of a call that was running when its turn was cancelled.
+    CancelledRunning = "cancelled_running",
+    /// The result of a call whose outcome a crash left unknown and that a person gave up (SPEC R4).
+    OutcomeUnknown = "outcome_unknown",
+    /// Before the result of a call whose arguments a reviewer changed; what ran follows (SPEC S10).
+    Edited = "edited",
+    /// Before a result that a person supplied instead of running the call.
+    Responded = "responded",
+    /// The label of the free-text option that is added to a question (SPEC Q1).
+    OtherOption = "other_option",
+    /// The result of a question that was declined without a message (SPEC Q3).
+    QuestionDeclined = "question_declined",
+    /// The result of a question nobody answered in time (SPEC Q4).
+    QuestionTimedOut = "question_timed_out",
+    /// Questions that break the rules go back to the model: `errors` (SPEC Q1).
+    BadQuestion = "bad_question",
+    /// No questions, or too many: `count`, `most`.
+    QuestionCount = "question_count",
+    /// A question without text: `n`.
+    QuestionEmpty = "question_empty",
+    /// Two questions with one text: `n`, `first`.
+    QuestionTwice = "question_twice",
+    /// No options, or too many: `n`, `count`, `most`.
+    OptionCount = "option_count",
+    /// An option without a label: `n`, `option`.
+    OptionEmpty = "option_empty",
+    /// Two options with one label: `n`, `option`, `first`.
+    OptionTwice = "option_twice",
+    /// The model called a tool that its agent does not have: `tool`, `known`.
+    NoTool = "no_tool",
+    /// The same, and the agent has no tools at all: `tool`.
+    NoTools = "no_tools",
+    /// The session's agent is not configured any more: `agent`.
+    NoAgent = "no_agent",
+    /// The model's arguments break the tool's schema: `errors` (SPEC M3).
+    BadArgs = "bad_args",
+    /// Arguments that are no JSON object.
+    UnreadableArgs = "unreadable_args",
+    /// The tool went while its call waited: `tool`.
+    ToolGone = "tool_gone",
+    /// The tool's schema changed while its call waited.
+    ArgsOutdated = "args_outdated",
+    /// The tool panicked.
+    ToolFailed = "tool_failed",
+    /// The end of a result that was too long: `bytes`, `kept`.
+    ResultCut = "result_cut",
+    /// Why a person is asked, when the rule that decides it failed: `error` (SPEC P2).
+    ConditionFailed = "condition_failed",
+    /// The same without words for it.
+    ConditionBroke = "condition_broke",
+    /// The turn used up its model calls (SPEC S24).
+    MaxTurns = "max_turns",
+    /// The result of `share_thought`.
+    ThoughtShared = "thought_shared",
+    /// Before the list in the result of `write_todos`.
+    TodosKept = "todos_kept",
+}
+
+type Catalogue = HashMap<String, String>;
+
+static CATALOGUES: LazyLock<[Catalogue; 3]> = LazyLock::new(|| {
+    [include_str!("../locales/en.json"), include_str!("../locales/vi.json"), include_str!("../locales/zh.json")]
+        // A catalogue that cannot be read fails the tests below; here it would only cost the words.
+        .map(|text| serde_json::from_str(text).unwrap_or_default())
+});
+
 impl Locale {
+    /// Every locale.
+    pub const ALL: [Locale; 3] = [Locale::En, Locale::Vi, Locale::Zh];
+
     /// The locale named `name` (`en`, `vi`, `zh`).
     #[must_use]
     pub fn from_name(name: &str) -> Option<Locale> {
@@ -47,35 +132,78 @@ impl Locale {
         }
     }
 
-    /// The text in this language.
+    fn catalogue(self) -> &'static Catalogue {
+        let [en, vi, zh] = &*CATALOGUES;
+        match self {
+            Locale::En => en,
+            Locale::Vi => vi,
+            Locale::Zh => zh,
+        }
+    }
+
+    /// The text in this language, as it stands in the catalogue.
     #[must_use]
     pub fn text(self, text: Text) -> &'static str {
-        match (text, self) {
-            (Text::Rejected, Locale::En) => "The user rejected this action",
-            (Text::Rejected, Locale::Vi) => "Thao tác đã bị người dùng từ chối",
-            (Text::Rejected, Locale::Zh) => "操作已被用户取消",
-            (Text::TimedOut, Locale::En) => "Nobody decided in time; the action was rejected",
-            (Text::TimedOut, Locale::Vi) => "Không ai quyết định kịp thời; thao tác đã bị từ chối",
-            (Text::TimedOut, Locale::Zh) => "无人及时决定,操作已被拒绝",
-            (Text::Cancelled, Locale::En) => "Cancelled before it ran",
-            (Text::Cancelled, Locale::Vi) => "Đã hủy trước khi chạy",
-            (Text::Cancelled, Locale::Zh) => "在执行前已取消",
-            (Text::CancelledRunning, Locale::En) => "Cancelled while it was running; it may have taken effect",
-            (Text::CancelledRunning, Locale::Vi) => "Đã hủy khi đang chạy; có thể đã có hiệu lực",
-            (Text::CancelledRunning, Locale::Zh) => "在执行过程中被取消;可能已经生效",
-            (Text::OutcomeUnknown, Locale::En) => {
-                "It is not known whether this action took effect; it was not run again"
+        self.catalogue().get(text.key()).map_or(text.key(), String::as_str)
+    }
+
+    /// The text in this language with its `{name}` places filled in.
+    #[must_use]
+    pub fn fill(self, text: Text, values: &[(&str, &str)]) -> String {
+        let mut rest = self.text(text);
+        let mut out = String::with_capacity(rest.len() + 32);
+        // One pass, so that a value with braces in it is left alone.
+        while let Some(open) = rest.find('{') {
+            out.push_str(&rest[..open]);
+            rest = &rest[open..];
+            let Some(close) = rest.find('}') else { break };
+            match values.iter().find(|(name, _)| *name == &rest[1..close]) {
+                Some((_, value)) => out.push_str(value),
+                None => out.push_str(&rest[..=close]),
             }
-            (Text::OutcomeUnknown, Locale::Vi) => {
-                "Không rõ thao tác này đã có hiệu lực hay chưa; nó không được chạy lại"
-            }
-            (Text::OutcomeUnknown, Locale::Zh) => "不清楚该操作是否已生效;没有再次执行",
-            (Text::Edited, Locale::En) => "A reviewer changed this call. What ran:",
-            (Text::Edited, Locale::Vi) => "Người duyệt đã sửa lệnh gọi này. Lệnh đã chạy:",
-            (Text::Edited, Locale::Zh) => "审批人修改了此调用。实际执行的是:",
-            (Text::Responded, Locale::En) => "The call was not run; a person supplied this result:",
-            (Text::Responded, Locale::Vi) => "Lệnh gọi không được chạy; một người đã cung cấp kết quả này:",
-            (Text::Responded, Locale::Zh) => "该调用未执行;由人工提供的结果:",
+            rest = &rest[close + 1..];
         }
+        out.push_str(rest);
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn places(text: &str) -> BTreeSet<&str> {
+        text.split('{').skip(1).filter_map(|part| part.split_once('}')).map(|(name, _)| name).collect()
+    }
+
+    /// SPEC C: each catalogue has every text, nothing else, and the same places to fill in.
+    #[test]
+    fn c_every_text_is_in_every_language() {
+        let keys: BTreeSet<&str> = Text::ALL.iter().map(|text| text.key()).collect();
+        assert_eq!(keys.len(), Text::ALL.len());
+        for locale in Locale::ALL {
+            let catalogue = locale.catalogue();
+            assert_eq!(catalogue.keys().map(String::as_str).collect::<BTreeSet<_>>(), keys, "{locale:?}");
+            for text in Text::ALL {
+                assert!(!locale.text(*text).trim().is_empty(), "{locale:?} {text:?}");
+                assert_eq!(places(locale.text(*text)), places(Locale::En.text(*text)), "{locale:?} {text:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn w6_the_texts_of_the_sources_are_kept() {
+        assert_eq!(Locale::Zh.text(Text::Rejected), "操作已被用户取消");
+        assert_eq!(Locale::Vi.text(Text::Rejected), "Thao tác đã bị người dùng từ chối");
+        assert_eq!(Locale::En.text(Text::Rejected), "The user rejected this action");
+        assert_eq!(Locale::ALL.map(|locale| locale.text(Text::OtherOption)), ["Other", "Khác", "其他"]);
+    }
+
+    #[test]
+    fn a_value_is_filled_in_as_it_is() {
+        let filled = Locale::En.fill(Text::NoTool, &[("tool", "{known}"), ("known", "a, b")]);
+        assert_eq!(filled, "there is no tool {known}; there are a, b");
     }
 }

@@ -37,6 +37,8 @@ pub enum Code {
     AnswersRequired,
     /// `answers` where `decisions` are needed.
     DecisionsRequired,
+    /// The answers do not fit the questions (SPEC Q3).
+    InvalidAnswers,
     /// The decision is not one of the action's `allowed_decisions`.
     DecisionNotAllowed,
     /// The edited arguments do not fit the tool's schema, or the other tool may not be chosen.
@@ -80,6 +82,7 @@ impl Code {
             | Code::DecisionsMismatch
             | Code::AnswersRequired
             | Code::DecisionsRequired
+            | Code::InvalidAnswers
             | Code::DecisionNotAllowed
             | Code::InvalidEdit => 400,
             Code::Unauthenticated => 401,

@@ -3,7 +3,10 @@
 use std::{collections::HashMap, sync::Arc};
 
 use countersign_core::{
-    call::schema::ArgsSchema,
+    call::{
+        display::{ContentMessage, MESSAGE_ARGUMENT},
+        schema::ArgsSchema,
+    },
     journal::{
         draft::{Catalog, ToolFacts},
         record::Schema,
@@ -113,6 +116,9 @@ impl Agents {
             for entry in &agent.tools {
                 let spec = &entry.spec;
                 let bad = |what: String| AgentError(format!("agent {name:?}, tool {:?}: {what}", spec.name));
+                if spec.parameters.pointer(&format!("/properties/{MESSAGE_ARGUMENT}")).is_some() {
+                    return Err(bad(format!("{MESSAGE_ARGUMENT:?} cannot be an argument of a tool, it is reserved")));
+                }
                 let schema =
                     ArgsSchema::compile(&spec.parameters).map_err(|e| bad(format!("its schema is not valid: {e}")))?;
                 let text = serde_json::value::to_raw_value(&*spec.parameters).map_err(|e| bad(e.to_string()))?;
@@ -121,7 +127,7 @@ impl Agents {
                     return Err(bad("there are two tools of that name".to_owned()));
                 }
             }
-            let specs = agent.tools.iter().map(|t| t.spec.clone()).collect();
+            let specs = agent.tools.iter().map(spec_for_model).collect();
             names.push(name.clone());
             if by_name.insert(name.clone(), Ready { agent, specs, tools }).is_some() {
                 return Err(AgentError(format!("there are two agents of the name {name:?}")));
@@ -136,6 +142,23 @@ impl Agents {
     pub(crate) fn get(&self, name: &str) -> Option<&Ready> {
         self.by_name.get(name)
     }
+}
+
+/// The tool as the model sees it: with the reserved argument, if the model is to say what a call is for.
+fn spec_for_model(tool: &ToolEntry) -> ToolSpec {
+    let mut spec = tool.spec.clone();
+    if tool.content_message == Some(ContentMessage::Model) {
+        let mut parameters = (*spec.parameters).clone();
+        if let Some(object) = parameters.as_object_mut() {
+            let properties = object.entry("properties").or_insert_with(|| serde_json::json!({}));
+            properties[MESSAGE_ARGUMENT] = serde_json::json!({
+                "type": "string",
+                "description": "One short line for the user, in the user's language: what this call is for."
+            });
+        }
+        spec.parameters = Arc::new(parameters);
+    }
+    spec
 }
 
 impl Ready {
@@ -160,6 +183,7 @@ impl Catalog for Agents {
             levels: tool.entry.approval.ask.levels.clone(),
             quorum: tool.entry.approval.ask.quorum,
             idempotent: tool.entry.idempotent,
+            kind: tool.entry.kind,
         })
     }
 }

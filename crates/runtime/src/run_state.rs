@@ -15,12 +15,14 @@
 use std::sync::Arc;
 
 use countersign_core::{
+    approval::question::Questions,
     call::gate::DecisionType,
     journal::{
         record::{Action, CallStatus, Entry, Interrupted, Kind, Record},
         state::{Call, Phase, State},
     },
-    wire::{client::check_session_id, event::ApprovalRequest, expand::approval_request},
+    locale::Locale,
+    wire::{client::check_session_id, event::Request, expand::request},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -212,9 +214,9 @@ impl RunState {
 
     /// What waits for a person, oldest first.
     #[must_use]
-    pub fn interruptions(&self) -> Vec<ApprovalRequest> {
+    pub fn interruptions(&self) -> Vec<Request> {
         let State { session_id, open, .. } = &*self.state;
-        open.iter().map(|open| approval_request(session_id, &open.asked)).collect()
+        open.iter().map(|open| request(session_id, &open.asked)).collect()
     }
 
     /// Folds the entries, each of which must be one that the state before it can lead to.
@@ -224,6 +226,10 @@ impl RunState {
             return Err(damaged(0, "there are no entries"));
         }
         let mut state = State::new(session_id);
+        if let Some(first) = entries.first() {
+            // Sessions from before there were groups go on without them.
+            state.cursor.groups = first.cursor.groups;
+        }
         for (pos, entry) in (1..).zip(&entries) {
             if entry.pos != pos {
                 return Err(damaged(pos, format!("its position is {}", entry.pos)));
@@ -255,7 +261,9 @@ fn follows(state: &State, entry: &Entry) -> Result<(), &'static str> {
         |number: u32| state.calls.iter().find(|call| call.call == number).ok_or("it names a call that is not open");
     let fits = match &entry.record {
         Record::SessionCreated(_) | Record::UserMessage(_) => true,
-        Record::MessageQueued(_) | Record::BlockShown(_) | Record::Status { .. } => state.status.is_active(),
+        Record::MessageQueued(_) | Record::BlockShown(_) | Record::Group { .. } | Record::Status { .. } => {
+            state.status.is_active()
+        }
         Record::ModelResponded(answer) => state.status.is_active() && answer.shown as usize <= state.shown.len(),
         Record::CallsGated(gates) => {
             gates.len() == state.calls.len() && state.calls.iter().all(|call| call.phase == Phase::Proposed)
@@ -266,15 +274,25 @@ fn follows(state: &State, entry: &Entry) -> Result<(), &'static str> {
                 && asked
                     .actions
                     .iter()
-                    .all(|action| call(action.call).is_ok_and(|call| asks_about(asked, action, call)))
+                    .all(|action| call(action.call).is_ok_and(|call| asks_about(asked, action, call, state.locale)))
         }
         Record::Decided(decided) => {
-            let actions = &state.waiting(decided.n).ok_or("it decides what does not wait")?.asked.actions;
-            actions.len() == decided.decisions.len()
+            let asked = &state.waiting(decided.n).ok_or("it decides what does not wait")?.asked;
+            let (actions, question) = (&asked.actions, asked.kind == Kind::Question);
+            question == decided.question
+                && actions.len() == decided.decisions.len()
                 && actions.iter().zip(&decided.decisions).all(|(action, decision)| {
                     // A new message rejects whatever waits, and a rejection lets nothing run.
-                    decision.kind == DecisionType::Reject || action.allowed().contains(&decision.kind)
+                    decision.kind == DecisionType::Reject || (!question && action.allowed().contains(&decision.kind))
                 })
+        }
+        Record::Answered(answered) => {
+            let asked = &state.waiting(answered.n).ok_or("it answers what does not wait")?.asked;
+            let given: Vec<&str> = answered.answers.0.iter().map(|(question, _)| question.as_str()).collect();
+            let questions = asked.actions.first().and_then(|action| Questions::read(&action.args, state.locale).ok());
+            asked.kind == Kind::Question
+                && questions
+                    .is_some_and(|asked| asked.questions.iter().map(|question| question.question.as_str()).eq(given))
         }
         Record::TimedOut { n } => {
             let open = state.waiting(*n).ok_or("it times out what does not wait")?;
@@ -309,14 +327,24 @@ fn follows(state: &State, entry: &Entry) -> Result<(), &'static str> {
 }
 
 /// Whether what is shown of a call is the call: its name and arguments are those that would run.
-fn asks_about(asked: &Interrupted, action: &Action, call: &Call) -> bool {
+fn asks_about(asked: &Interrupted, action: &Action, call: &Call, locale: Locale) -> bool {
     let waits = match asked.kind {
-        Kind::Approval => call.phase == Phase::Gated,
+        Kind::Approval => call.phase == Phase::Gated && !call.question,
+        Kind::Question => call.phase == Phase::Gated && call.question,
         Kind::InDoubt => call.phase == Phase::Lost,
+    };
+    // Questions are shown with the option that is added to them.
+    let shown = match asked.kind {
+        Kind::Question => call
+            .args
+            .as_ref()
+            .and_then(|args| Questions::read(args, locale).ok())
+            .and_then(|questions| questions.args()),
+        Kind::Approval | Kind::InDoubt => call.args.clone(),
     };
     waits
         && action.tool_use_id == call.id
         && action.agent == call.agent
         && action.name == call.name
-        && Some(&action.args) == call.args.as_ref()
+        && Some(&action.args) == shown.as_ref()
 }

@@ -22,6 +22,8 @@ pub(crate) const PAGE: usize = 50;
 pub(crate) const PAGE_MAX: usize = 200;
 /// Messages of a page of history, at most.
 pub(crate) const HISTORY_PAGE_MAX: usize = 1000;
+/// Messages on a page of history that does not say how many.
+pub(crate) const HISTORY_PAGE: usize = 100;
 
 /// Settings of a server.
 #[derive(Clone, Debug)]

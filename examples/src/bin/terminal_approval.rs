@@ -95,8 +95,8 @@ async fn main() -> Result<()> {
 async fn ask(runtime: &Runtime, person: &Principal, outcome: &Outcome) -> Result<Outcome> {
     let mut after = outcome.clone();
     for request in &outcome.interruptions {
-        let mut decisions = Vec::with_capacity(request.actions.len());
-        for action in &request.actions {
+        let mut decisions = Vec::with_capacity(request.actions().len());
+        for action in request.actions() {
             let question = format!(
                 "Agent {} would like to use the tool {} with {}. Do you approve?",
                 action.agent,
@@ -105,7 +105,7 @@ async fn ask(runtime: &Runtime, person: &Principal, outcome: &Outcome) -> Result
             );
             decisions.push(if confirm(&question)? { Decision::approve() } else { Decision::reject(None) });
         }
-        let approval_key = request.approval_key.clone();
+        let approval_key = request.approval_key().to_owned();
         let decision = NewDecision { approval_key, decisions, ..NewDecision::default() };
         after = runtime.decide_and_run(person, decision).await?;
     }

@@ -2,4 +2,5 @@
 
 pub mod decision;
 pub mod key;
+pub mod question;
 pub mod resolve;

@@ -4,12 +4,16 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{decision::Decision, key::approval_key};
+use super::{
+    decision::Decision,
+    key::approval_key,
+    question::{Answers, Questions},
+};
 use crate::{
     call::{gate::DecisionType, schema::ArgsSchema},
     journal::{
-        draft::{Catalog, Draft, Transition},
-        record::{Action, Decided, Interrupted, Kind, Millis},
+        draft::{Catalog, Draft, ToolKind, Transition},
+        record::{Action, Answered, Decided, Interrupted, Kind, Millis},
         state::{Open, State},
     },
     limits,
@@ -56,13 +60,13 @@ impl Principal {
     }
 }
 
-/// A decision on one interruption.
+/// A decision on one interruption, or the answers to it.
 #[derive(Clone, Debug)]
 pub struct DecideInput {
     /// The interruption's number.
     pub n: u32,
-    /// As the client sent them; missing ones are filled in.
-    pub decisions: Vec<Decision>,
+    /// What is decided or answered.
+    pub reply: Reply,
     /// The reviewer's words, shown in history and told to the model.
     pub user_edit_content: Option<Arc<str>>,
     /// Who decides.
@@ -71,12 +75,28 @@ pub struct DecideInput {
     pub request_id: Option<Arc<str>>,
 }
 
-/// Checks a decision and makes the transition it leads to.
+/// What a person says to an interruption.
+#[derive(Clone, Debug)]
+pub enum Reply {
+    /// To actions, one for each as the client sent them, missing ones are filled in; to questions, one reject.
+    Decisions(Vec<Decision>),
+    /// To questions: a JSON object, question text → answer.
+    Answers(Value),
+}
+
+impl From<Vec<Decision>> for Reply {
+    fn from(decisions: Vec<Decision>) -> Reply {
+        Reply::Decisions(decisions)
+    }
+}
+
+/// Checks a decision or answers, and makes the transition they lead to.
 ///
 /// # Errors
 /// `approval_not_found` (not waiting here; the caller knows whether it was resolved before),
 /// `approval_already_resolved` (the deadline has passed), `forbidden`, `decisions_mismatch`,
-/// `decision_not_allowed`, `invalid_edit`, `stale_action`, `invalid_message`. Nothing has changed then.
+/// `decision_not_allowed`, `invalid_edit`, `stale_action`, `answers_required`, `decisions_required`,
+/// `invalid_answers`, `invalid_message`. Nothing has changed then.
 pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Catalog) -> Result<Transition, Refusal> {
     let Some(open) = state.waiting(input.n) else {
         return Err(not_found(&approval_key(&state.session_id, input.n)));
@@ -97,7 +117,61 @@ pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Cata
         return Err(Refusal::new(Code::ApprovalAlreadyResolved, "the time to decide is over")
             .with_details(json!({ "resolution": "timeout", "by": null, "at": asked.expires_at.map(rfc3339) })));
     }
-    let decisions = fill(&input.decisions, asked.actions.len())?;
+    if input.user_edit_content.as_ref().is_some_and(|text| text.len() > limits::DECISION_TEXT_BYTES) {
+        return Err(too_long("user_edit_content"));
+    }
+    let DecideInput { n, reply, user_edit_content, by, request_id } = input;
+    let draft = Draft::new(state, now);
+    match (asked.kind, reply) {
+        (Kind::Question, Reply::Answers(answers)) => {
+            let answers = check_answers(asked, state, &answers)?;
+            let answered = Answered { n, answers, by: by.subject, request_id };
+            Ok(draft.answered(answered, user_edit_content, catalog))
+        }
+        (Kind::Question, Reply::Decisions(decisions)) => {
+            check_decline(&decisions)?;
+            let decided = Decided { n, decisions, last: true, question: true, by: by.subject, request_id };
+            Ok(draft.decided(decided, user_edit_content, catalog))
+        }
+        (Kind::Approval | Kind::InDoubt, Reply::Answers(_)) => Err(Refusal::new(
+            Code::DecisionsRequired,
+            "an action waits under this key, not a question: send \"decisions\", not \"answers\"",
+        )),
+        (Kind::Approval | Kind::InDoubt, Reply::Decisions(decisions)) => {
+            let decisions = check_decisions(open, &decisions, catalog)?;
+            let last = ends(open, &decisions, &by);
+            let decided = Decided { n, decisions, last, question: false, by: by.subject, request_id };
+            Ok(draft.decided(decided, user_edit_content, catalog))
+        }
+    }
+}
+
+fn check_answers(asked: &Interrupted, state: &State, answers: &Value) -> Result<Answers, Refusal> {
+    let questions = asked.actions.first().and_then(|action| Questions::read(&action.args, state.locale).ok());
+    questions.ok_or_else(|| Refusal::new(Code::Internal, "the questions that wait cannot be read"))?.check(answers)
+}
+
+/// A question is answered, or declined with one plain reject (SPEC Q3).
+fn check_decline(decisions: &[Decision]) -> Result<(), Refusal> {
+    match decisions {
+        [Decision { kind: DecisionType::Reject, message, edited_action: None, output: None, always: None, .. }] => {
+            match message {
+                Some(text) if text.len() > limits::DECISION_TEXT_BYTES => Err(too_long("decisions[0].message")),
+                _ => Ok(()),
+            }
+        }
+        _ => Err(Refusal::new(
+            Code::AnswersRequired,
+            "a question waits under this key: send \"answers\" (question text → answer), or decline it with \
+             \"decisions\": [{\"type\": \"reject\"}]",
+        )),
+    }
+}
+
+/// The full set of decisions, if each fits its action.
+fn check_decisions(open: &Open, decisions: &[Decision], catalog: &dyn Catalog) -> Result<Vec<Decision>, Refusal> {
+    let asked = &open.asked;
+    let decisions = fill(decisions, asked.actions.len())?;
     let runs = |d: &Decision| matches!(d.kind, DecisionType::Approve | DecisionType::Edit);
     let quorum = asked.actions.iter().map(|action| action.ask.quorum).max().unwrap_or(1);
     if quorum > 1
@@ -113,12 +187,7 @@ pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Cata
     for (i, (decision, action)) in decisions.iter().zip(&asked.actions).enumerate() {
         check(decision, action, asked, i, catalog)?;
     }
-    if input.user_edit_content.as_ref().is_some_and(|text| text.len() > limits::DECISION_TEXT_BYTES) {
-        return Err(too_long("user_edit_content"));
-    }
-    let last = ends(open, &decisions, &input.by);
-    let decided = Decided { n: input.n, decisions, last, by: input.by.subject.clone(), request_id: input.request_id };
-    Ok(Draft::new(state, now).decided(decided, input.user_edit_content, catalog))
+    Ok(decisions)
 }
 
 /// The refusal for a key that names nothing (or nothing the caller may know of).
@@ -246,6 +315,9 @@ fn check_edit(
         action.schema.clone()
     } else {
         match catalog.tool(&action.agent, name) {
+            Some(tool) if tool.kind == ToolKind::Question => {
+                return Err(invalid_edit(index, &format!("{name:?} asks the user and cannot be chosen"), Vec::new()));
+            }
             Some(tool) if tool.levels == action.ask.levels && tool.quorum.max(1) == action.ask.quorum.max(1) => {
                 tool.schema
             }

@@ -34,6 +34,21 @@ impl Args {
     /// # Errors
     /// Not strict JSON (see [`Json::parse`]), not an object, or longer than [`limits::ARGS_BYTES`].
     pub fn parse(text: &str) -> Result<Args, ArgsError> {
+        Args::object(text).map(|members| Args::of(Json::Object(members)))
+    }
+
+    /// The same without the member `key`, whose value is given beside.
+    ///
+    /// # Errors
+    /// As [`Args::parse`].
+    pub fn parse_without(text: &str, key: &str) -> Result<(Args, Option<Json>), ArgsError> {
+        let mut members = Args::object(text)?;
+        let at = members.iter().position(|(name, _)| name == key);
+        let taken = at.map(|at| members.remove(at).1);
+        Ok((Args::of(Json::Object(members)), taken))
+    }
+
+    fn object(text: &str) -> Result<Vec<(String, Json)>, ArgsError> {
         if text.len() > limits::ARGS_BYTES {
             return Err(ArgsError(format!(
                 "the arguments have {} bytes; at most {} are allowed",
@@ -44,13 +59,14 @@ impl Args {
         let text = if text.trim().is_empty() { "{}" } else { text };
         let json = Json::parse(text, limits::JSON_DEPTH)
             .map_err(|e: JsonError| ArgsError(format!("the arguments are not valid JSON: {e}")))?;
-        if !matches!(json, Json::Object(_)) {
-            return Err(ArgsError("the arguments must be a JSON object".to_owned()));
+        match json {
+            Json::Object(members) => Ok(members),
+            _ => Err(ArgsError("the arguments must be a JSON object".to_owned())),
         }
-        Ok(Args::from_canonical(json.canonical()))
     }
 
-    fn from_canonical(text: String) -> Args {
+    fn of(object: Json) -> Args {
+        let text = object.canonical();
         let digest = Digest::of(text.as_bytes());
         Args { text: text.into(), digest }
     }

@@ -25,6 +25,8 @@ impl DecisionType {
     /// The decisions a tool's reviewer has unless the tool says otherwise.
     pub const DEFAULT: [DecisionType; 4] =
         [DecisionType::Approve, DecisionType::Edit, DecisionType::Reject, DecisionType::Defer];
+    /// What source 003 writes beside a question; answers or one reject is what is taken (SPEC Q4).
+    pub const QUESTION: [DecisionType; 3] = [DecisionType::Approve, DecisionType::Edit, DecisionType::Reject];
     /// What can be decided about a call with an unknown outcome (SPEC R4).
     pub const IN_DOUBT: [DecisionType; 3] = [DecisionType::Respond, DecisionType::Approve, DecisionType::Reject];
 
@@ -87,6 +89,12 @@ impl Default for Ask {
 }
 
 impl Ask {
+    /// How questions are asked: the session's own subject, with this many seconds to answer.
+    #[must_use]
+    pub fn question(timeout: u32) -> Ask {
+        Ask { timeout, allowed: DecisionType::QUESTION.to_vec(), ..Ask::default() }
+    }
+
     /// The role that decides at `level` (0 is the first); `None` is the session's own subject.
     #[must_use]
     pub fn role(&self, level: u32) -> Option<&str> {
@@ -114,6 +122,8 @@ pub enum Verdict {
     Allow,
     /// A person decides.
     Ask(Ask),
+    /// It is questions to the user, whose answers are its result (SPEC Q).
+    Question(Ask),
     /// It does not run: the model gets this text as an error result (broken arguments, unknown tool, too many calls).
     Refuse(String),
     /// It does not run: a standing decision rejects it, with this text for the model.

@@ -69,6 +69,15 @@ impl Json {
         }
     }
 
+    /// The member of an object or, by its number from 0, the item of an array.
+    #[must_use]
+    pub fn at(&self, name: &str) -> Option<&Json> {
+        match self {
+            Json::Array(items) => items.get(name.parse::<usize>().ok()?),
+            _ => self.get(name),
+        }
+    }
+
     /// The string, if this is one.
     #[must_use]
     pub fn as_str(&self) -> Option<&str> {

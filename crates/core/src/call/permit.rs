@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::args::Args;
+use crate::locale::Locale;
 
 /// The right to start one attempt of one call with exactly these arguments.
 ///
@@ -18,9 +19,11 @@ pub struct Permit {
     agent: Arc<str>,
     tool: Arc<str>,
     args: Args,
+    locale: Locale,
 }
 
 impl Permit {
+    #[expect(clippy::too_many_arguments, reason = "one for each field, and only one caller")]
     pub(crate) fn new(
         session_id: Arc<str>,
         call: u32,
@@ -29,8 +32,9 @@ impl Permit {
         agent: Arc<str>,
         tool: Arc<str>,
         args: Args,
+        locale: Locale,
     ) -> Permit {
-        Permit { session_id, call, attempt, tool_use_id, agent, tool, args }
+        Permit { session_id, call, attempt, tool_use_id, agent, tool, args, locale }
     }
 
     /// The session the call belongs to.
@@ -67,6 +71,11 @@ impl Permit {
     #[must_use]
     pub fn args(&self) -> &Args {
         &self.args
+    }
+    /// The session's language, for what the tool itself has to say.
+    #[must_use]
+    pub fn locale(&self) -> Locale {
+        self.locale
     }
     /// The same for every attempt of this call, and for no other call: `SESSION/cN` (SPEC M2, R4).
     #[must_use]

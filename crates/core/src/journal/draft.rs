@@ -8,20 +8,21 @@ use std::sync::Arc;
 
 use super::{
     record::{
-        Action, Block, CallFinished, CallStatus, Decided, EndReason, Entry, Interrupted, Kind, Millis, ModelResponded,
-        Record, Schema, SessionCreated, TurnEnded, UserMessage,
+        Action, Answered, Block, CallFinished, CallStatus, Decided, EndReason, Entry, Interrupted, Kind, Millis,
+        ModelResponded, Record, Schema, SessionCreated, TurnEnded, UserMessage,
     },
     state::{Call, Deadline, Phase, State, Status},
 };
 use crate::{
-    approval::decision::Decision,
+    approval::{decision::Decision, question::Questions},
     call::{
         gate::{Ask, DecisionType, Gate},
         permit::Permit,
     },
     limits,
-    locale::Text,
+    locale::{Locale, Text},
     refusal::{Code, Refusal},
+    todo::{Todo, Todos},
 };
 
 /// What the core needs to know of agents and tools; given by the runtime with each input.
@@ -47,6 +48,20 @@ pub struct ToolFacts {
     pub quorum: u32,
     /// Declared idempotent.
     pub idempotent: bool,
+    /// What a call of it means to the session.
+    pub kind: ToolKind,
+}
+
+/// What a call of a tool means to the session, beside its result (SPEC Q6).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ToolKind {
+    /// Nothing.
+    #[default]
+    Ordinary,
+    /// It is never run: the user's answers are its result.
+    Question,
+    /// Its arguments are the session's todos.
+    Todos,
 }
 
 /// A user's message.
@@ -131,6 +146,7 @@ impl Transition {
                     agent.clone(),
                     name.clone(),
                     args.clone(),
+                    self.state.locale,
                 ));
             }
         }
@@ -146,7 +162,7 @@ impl Draft {
     }
 
     pub(crate) fn push(&mut self, record: Record) {
-        let entry = Entry { pos: self.state.pos + 1, at: self.now, cursor: self.state.cursor, record };
+        let entry = Entry { pos: self.state.pos + 1, at: self.now, cursor: self.state.cursor.clone(), record };
         self.state.apply(&entry);
         self.entries.push(Arc::new(entry));
     }
@@ -191,6 +207,7 @@ impl Draft {
                         n: open.asked.n,
                         decisions: vec![decision; open.asked.actions.len()],
                         last: true,
+                        question: open.asked.kind == Kind::Question,
                         by: message.by.clone(),
                         request_id: None,
                     }));
@@ -223,10 +240,27 @@ impl Draft {
     ) -> Transition {
         let by = decided.by.clone();
         self.push(Record::Decided(decided));
-        if let Some(text) = user_edit_content {
+        self.reviewer_said(user_edit_content, by);
+        self.settle(catalog)
+    }
+
+    /// Takes answers that [`crate::approval::resolve::answer`] has checked and filled in.
+    pub(crate) fn answered(
+        mut self,
+        answered: Answered,
+        user_edit_content: Option<Arc<str>>,
+        catalog: &dyn Catalog,
+    ) -> Transition {
+        let by = answered.by.clone();
+        self.push(Record::Answered(answered));
+        self.reviewer_said(user_edit_content, by);
+        self.settle(catalog)
+    }
+
+    fn reviewer_said(&mut self, text: Option<Arc<str>>, by: Option<Arc<str>>) {
+        if let Some(text) = text {
             self.push(Record::UserMessage(UserMessage { text: vec![text], by, agent: None, request_id: None }));
         }
-        self.settle(catalog)
     }
 
     /// The deadline of interruption `n` has come. `None` if it is not waiting or not due (SPEC W7, R6).
@@ -261,6 +295,12 @@ impl Draft {
     /// A block of the coming answer is finished and shown before the answer is complete.
     pub fn block_shown(mut self, block: Block) -> Transition {
         self.push(Record::BlockShown(block));
+        self.finish()
+    }
+
+    /// A group begins or ends now, because the block that makes it so is shown while it is written (SPEC Q5).
+    pub fn group(mut self, open: bool) -> Transition {
+        self.push(Record::Group { open });
         self.finish()
     }
 
@@ -307,7 +347,9 @@ impl Draft {
             Ok(output) => (CallStatus::Success, output),
             Err(message) => (CallStatus::Error, message),
         };
-        let record = finished(found, status, &output);
+        let kind = catalog.tool(&found.agent, &found.name).map(|tool| tool.kind).unwrap_or_default();
+        let todos = (kind == ToolKind::Todos && status == CallStatus::Success).then(|| todos(found)).flatten();
+        let record = finished(found, status, &output, todos, self.state.locale);
         self.push(record);
         Some(self.settle(catalog))
     }
@@ -351,9 +393,9 @@ impl Draft {
                     (CallStatus::Error, self.state.locale.text(Text::Cancelled).to_owned())
                 }
             };
-            self.push(finished(&call, status, &text));
+            self.push(finished(&call, status, &text, None, self.state.locale));
         }
-        self.push(Record::TurnEnded(TurnEnded { reason, partial, request_id }));
+        self.push(Record::TurnEnded(TurnEnded { reason, partial, message: None, request_id }));
     }
 
     /// Adds what follows by itself, until nothing does.
@@ -364,20 +406,17 @@ impl Draft {
         let settled = |call: &&Call| matches!(call.phase, Phase::Settled(..));
         for call in self.state.calls.iter().filter(settled).cloned().collect::<Vec<_>>() {
             if let Phase::Settled(status, text) = &call.phase {
-                let record = finished(&call, *status, text);
+                let record = finished(&call, *status, text, None, self.state.locale);
                 self.push(record);
             }
         }
         self.ask(catalog);
         if self.state.status.is_active() && self.state.calls.iter().all(|c| c.phase == Phase::Finished) {
             if self.state.answered {
-                self.push(Record::TurnEnded(TurnEnded { reason: EndReason::EndTurn, partial: None, request_id: None }));
+                self.end_turn(EndReason::EndTurn, None);
             } else if self.state.turn_calls >= catalog.max_turns(&self.state.agent) {
-                self.push(Record::TurnEnded(TurnEnded {
-                    reason: EndReason::MaxTurns,
-                    partial: None,
-                    request_id: None,
-                }));
+                let message = self.state.locale.text(Text::MaxTurns);
+                self.end_turn(EndReason::MaxTurns, Some(message.to_owned()));
             } else if self.entries.iter().any(|entry| matches!(entry.record, Record::CallFinished(_))) {
                 // The last results have just come in: what was queued reaches the model with them. At any other
                 // time the model may be answering already, without it.
@@ -396,7 +435,11 @@ impl Draft {
             let told = self.entries.iter().any(|e| {
                 matches!(
                     e.record,
-                    Record::Interrupted(_) | Record::Decided(_) | Record::TimedOut { .. } | Record::Withdrawn { .. }
+                    Record::Interrupted(_)
+                        | Record::Decided(_)
+                        | Record::Answered(_)
+                        | Record::TimedOut { .. }
+                        | Record::Withdrawn { .. }
                 )
             });
             if self.state.status != Status::AwaitingInput || told {
@@ -404,6 +447,10 @@ impl Draft {
             }
         }
         self.finish()
+    }
+
+    fn end_turn(&mut self, reason: EndReason, message: Option<String>) {
+        self.push(Record::TurnEnded(TurnEnded { reason, partial: None, message, request_id: None }));
     }
 
     /// Whether nothing can happen until a person decides.
@@ -420,7 +467,8 @@ impl Draft {
             let ask =
                 Ask { timeout: 0, allowed: DecisionType::IN_DOUBT.to_vec(), ..call.ask.clone().unwrap_or_default() };
             let action = self.action(&call, ask, catalog);
-            self.interrupt(Kind::InDoubt, action.into_iter().collect(), None);
+            let content = call.display.stream.display_as_content;
+            self.interrupt(Kind::InDoubt, action.into_iter().collect(), None, content);
         }
         if self.state.calls.iter().any(|c| matches!(c.phase, Phase::Permitted | Phase::Started(_) | Phase::Proposed)) {
             return;
@@ -430,7 +478,13 @@ impl Draft {
             // `user` and no role at all are the same person (SPEC P1).
             let role_of = |call: &Call| ask_of(call).role(call.level).filter(|role| *role != "user").map(str::to_owned);
             let (role, quorum) = (role_of(&first), ask_of(&first).quorum);
-            let together = |c: &&Call| c.phase == Phase::Gated && role_of(c) == role && ask_of(c).quorum == quorum;
+            let together = |c: &&Call| {
+                c.phase == Phase::Gated
+                    && role_of(c) == role
+                    && ask_of(c).quorum == quorum
+                    // Each question is asked by itself.
+                    && if first.question { c.call == first.call } else { !c.question }
+            };
             let group: Vec<Call> = self.state.calls.iter().filter(together).cloned().collect();
             let mut deadline: Option<Millis> = None;
             let mut actions = Vec::with_capacity(group.len());
@@ -447,7 +501,9 @@ impl Draft {
                 };
                 actions.extend(self.action(call, ask, catalog));
             }
-            if !self.interrupt(Kind::Approval, actions, deadline) {
+            let kind = if first.question { Kind::Question } else { Kind::Approval };
+            let content = first.question || group.iter().all(|call| call.display.stream.display_as_content);
+            if !self.interrupt(kind, actions, deadline, content) {
                 return;
             }
         }
@@ -455,13 +511,21 @@ impl Draft {
 
     fn action(&self, call: &Call, ask: Ask, catalog: &dyn Catalog) -> Option<Action> {
         let facts = catalog.tool(&call.agent, &call.name).unwrap_or_default();
+        // A call without arguments was settled when it was gated and is never asked about.
+        let mut args = call.args.clone()?;
+        if call.question {
+            // What is shown is what is answered: the questions with the option that is added. They were
+            // checked when the call was gated.
+            if let Some(asked) = Questions::read(&args, self.state.locale).ok().and_then(|asked| asked.args()) {
+                args = asked;
+            }
+        }
         Some(Action {
             call: call.call,
             tool_use_id: call.id.clone(),
             agent: call.agent.clone(),
             name: call.name.clone(),
-            // A call without arguments was settled when it was gated and is never asked about.
-            args: call.args.clone()?,
+            args,
             ask,
             level: call.level,
             description: facts.description,
@@ -469,12 +533,12 @@ impl Draft {
         })
     }
 
-    fn interrupt(&mut self, kind: Kind, actions: Vec<Action>, expires_at: Option<Millis>) -> bool {
+    fn interrupt(&mut self, kind: Kind, actions: Vec<Action>, expires_at: Option<Millis>, content: bool) -> bool {
         if actions.is_empty() {
             return false;
         }
         let n = self.state.interruptions + 1;
-        self.push(Record::Interrupted(Arc::new(Interrupted { n, kind, actions, expires_at })));
+        self.push(Record::Interrupted(Arc::new(Interrupted { n, kind, actions, expires_at, content })));
         true
     }
 
@@ -485,12 +549,29 @@ impl Draft {
 }
 
 /// The record of a result, cut to [`limits::RESULT_BYTES`].
-fn finished(call: &Call, status: CallStatus, output: &str) -> Record {
+fn finished(call: &Call, status: CallStatus, output: &str, todos: Option<Vec<Todo>>, locale: Locale) -> Record {
     let output = if output.len() > limits::RESULT_BYTES {
         let end = output.floor_char_boundary(limits::RESULT_BYTES);
-        format!("{}\n[cut: the result has {} bytes, {end} are kept]", &output[..end], output.len())
+        let (bytes, kept) = (output.len().to_string(), end.to_string());
+        let note = locale.fill(Text::ResultCut, &[("bytes", &bytes), ("kept", &kept)]);
+        format!("{}\n{note}", &output[..end])
     } else {
         output.to_owned()
     };
-    Record::CallFinished(CallFinished { call: call.call, id: call.id.clone(), name: call.name.clone(), status, output })
+    Record::CallFinished(CallFinished {
+        call: call.call,
+        id: call.id.clone(),
+        name: call.name.clone(),
+        status,
+        output,
+        hidden: !call.display.stream.stream_tool_result,
+        content: call.display.stream.display_as_content,
+        todos,
+    })
+}
+
+/// The list that a call of `write_todos` has written.
+fn todos(call: &Call) -> Option<Vec<Todo>> {
+    let written: Todos = serde_json::from_str(call.args.as_ref()?.text()).ok()?;
+    Some(written.todos)
 }

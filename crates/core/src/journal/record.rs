@@ -10,12 +10,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::{
-    approval::decision::Decision,
+    approval::{decision::Decision, question::Answers},
     call::{
-        args::Args,
+        args::{Args, ArgsError},
+        display::{Display, MESSAGE_ARGUMENT},
         gate::{Ask, DecisionType, Gate},
     },
     locale::Locale,
+    todo::Todo,
     wire::cursor::Cursor,
 };
 
@@ -51,6 +53,11 @@ pub enum Record {
     MessageQueued(UserMessage),
     /// A block of the model's answer that was finished, and shown, before the answer was complete.
     BlockShown(Block),
+    /// A group begins or ends, ahead of the block that makes it so, because that block is being shown already.
+    Group {
+        /// Whether one is open from now on.
+        open: bool,
+    },
     /// The model's answer is complete.
     ModelResponded(ModelResponded),
     /// The verdicts on the calls of the answer just before, in the same order.
@@ -59,6 +66,8 @@ pub enum Record {
     Interrupted(Arc<Interrupted>),
     /// A person decided (one vote of a quorum, or the whole).
     Decided(Decided),
+    /// The user answered the questions.
+    Answered(Answered),
     /// The deadline came first.
     TimedOut {
         /// The interruption's number.
@@ -152,6 +161,28 @@ pub struct ToolUse {
     pub name: Arc<str>,
     /// The arguments exactly as the model wrote them; not necessarily JSON.
     pub input: String,
+    /// How it is shown.
+    #[serde(default, skip_serializing_if = "Display::is_default")]
+    pub display: Display,
+}
+
+impl ToolUse {
+    /// A call that is shown as any other.
+    pub fn new(id: impl Into<Arc<str>>, name: impl Into<Arc<str>>, input: impl Into<String>) -> ToolUse {
+        ToolUse { id: id.into(), name: name.into(), input: input.into(), display: Display::default() }
+    }
+
+    /// The tool's own arguments: what is checked, shown, approved and run.
+    ///
+    /// # Errors
+    /// The input is no strict JSON object, or too long.
+    pub fn args(&self) -> Result<Args, ArgsError> {
+        if self.display.message_argument {
+            Args::parse_without(&self.input, MESSAGE_ARGUMENT).map(|(args, _)| args)
+        } else {
+            Args::parse(&self.input)
+        }
+    }
 }
 
 /// See [`Record::ModelResponded`].
@@ -201,6 +232,8 @@ pub enum Kind {
     Approval,
     /// A call whose outcome is unknown.
     InDoubt,
+    /// Questions that wait for answers.
+    Question,
 }
 
 impl Kind {
@@ -222,6 +255,9 @@ pub struct Interrupted {
     /// When it times out; never, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Millis>,
+    /// Whether it stands outside groups: a question, or calls that are displayed as content (SPEC Q5).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub content: bool,
 }
 
 /// One waiting call, whole: what is shown is what runs.
@@ -285,6 +321,9 @@ pub struct Decided {
     /// False for a vote that does not end the interruption yet.
     #[serde(default = "yes", skip_serializing_if = "is_true")]
     pub last: bool,
+    /// True for a question that was declined: its reject is no block of the stream (SPEC Q2).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub question: bool,
     /// Who decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Arc<str>>,
@@ -298,6 +337,21 @@ fn yes() -> bool {
 }
 fn is_true(b: &bool) -> bool {
     *b
+}
+
+/// See [`Record::Answered`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Answered {
+    /// The interruption's number.
+    pub n: u32,
+    /// One answer for each question, filled in (SPEC Q3).
+    pub answers: Answers,
+    /// Who answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Arc<str>>,
+    /// The client's `request_id`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<Arc<str>>,
 }
 
 /// How a call ended, as the wire says it (SPEC W3).
@@ -325,6 +379,15 @@ pub struct CallFinished {
     pub status: CallStatus,
     /// The result as text.
     pub output: String,
+    /// Not streamed, and no part of the history (SPEC Q5).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hidden: bool,
+    /// Stands outside groups.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub content: bool,
+    /// The session's todos from now on, if the call wrote them (SPEC Q6).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub todos: Option<Vec<Todo>>,
 }
 
 /// Why a turn ended (SPEC W2 `stop_reason`).
@@ -354,6 +417,9 @@ pub struct TurnEnded {
     /// The block the model was writing when it was stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial: Option<Block>,
+    /// Why, in the session's language, where the reason itself has no words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
     /// The client's `request_id` of the `cancel`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<Arc<str>>,
@@ -366,6 +432,7 @@ impl Record {
         match self {
             Record::UserMessage(m) | Record::MessageQueued(m) => m.request_id.as_deref(),
             Record::Decided(d) => d.request_id.as_deref(),
+            Record::Answered(a) => a.request_id.as_deref(),
             Record::TurnEnded(t) => t.request_id.as_deref(),
             _ => None,
         }

@@ -16,11 +16,14 @@ use super::record::{
 };
 use crate::{
     approval::key::approval_key,
+    approval::question::Answers,
     call::{
         args::Args,
+        display::Display,
         gate::{Ask, DecisionType, Gate, Verdict},
     },
     locale::{Locale, Text},
+    todo::Todo,
     wire::{cursor::Cursor, expand},
 };
 
@@ -112,6 +115,12 @@ pub struct Call {
     /// How a person is asked about it.
     #[serde(default)]
     pub ask: Option<Ask>,
+    /// Whether its verdict was a question (SPEC Q).
+    #[serde(default)]
+    pub question: bool,
+    /// How it is shown.
+    #[serde(default)]
+    pub display: Display,
     /// Declared idempotent when it was gated.
     #[serde(default)]
     pub idempotent: bool,
@@ -157,6 +166,7 @@ impl PartialEq for Interrupted {
             && self.kind == other.kind
             && self.actions == other.actions
             && self.expires_at == other.expires_at
+            && self.content == other.content
     }
 }
 
@@ -225,6 +235,9 @@ pub struct State {
     pub queued: VecDeque<UserMessage>,
     /// Blocks of the coming answer that were already shown.
     pub shown: Vec<Block>,
+    /// The agent's list of todos (SPEC Q6).
+    #[serde(default)]
+    pub todos: Vec<Todo>,
 }
 
 impl PartialEq for UserMessage {
@@ -265,6 +278,7 @@ impl State {
             sticky: Vec::new(),
             queued: VecDeque::new(),
             shown: Vec::new(),
+            todos: Vec::new(),
         }
     }
 
@@ -308,13 +322,20 @@ impl State {
             Record::CallsGated(gates) => self.calls_gated(gates),
             Record::Interrupted(asked) => self.interrupted(asked, entry.at),
             Record::Decided(decided) => self.decided(decided),
+            Record::Answered(answered) => self.answered(answered.n, &answered.answers),
             Record::TimedOut { n } => self.timed_out(*n),
             Record::Withdrawn { n, .. } => self.open.retain(|open| open.asked.n != *n),
             Record::CallStarted { call, attempt } => self.set_phase(*call, |call| {
                 call.attempts = *attempt;
                 Phase::Started(*attempt)
             }),
-            Record::CallFinished(finished) => self.set_phase(finished.call, |_| Phase::Finished),
+            Record::CallFinished(finished) => {
+                self.set_phase(finished.call, |_| Phase::Finished);
+                if let Some(todos) = &finished.todos {
+                    self.todos.clone_from(todos);
+                }
+            }
+            Record::Group { .. } => {}
             Record::CallLost { call } => self.set_phase(*call, |_| Phase::Lost),
             Record::Status { awaiting, .. } => {
                 self.status = if *awaiting { Status::AwaitingInput } else { Status::Running };
@@ -363,16 +384,19 @@ impl State {
         self.shown.clear();
         self.calls.clear();
         for block in shown.iter().chain(&answer.blocks) {
-            if let Block::ToolUse(ToolUse { id, name, input }) = block {
+            if let Block::ToolUse(call) = block {
+                let ToolUse { id, name, display, .. } = call;
                 self.call_count += 1;
                 self.calls.push(Call {
                     call: self.call_count,
                     id: id.clone(),
                     agent: self.agent.clone(),
                     name: name.clone(),
-                    args: Args::parse(input).ok(),
+                    args: call.args().ok(),
                     phase: Phase::Proposed,
                     ask: None,
+                    question: false,
+                    display: display.clone(),
                     idempotent: false,
                     attempts: 0,
                     level: 0,
@@ -384,16 +408,22 @@ impl State {
     }
 
     fn calls_gated(&mut self, gates: &[Gate]) {
+        let locale = self.locale;
         for (call, gate) in self.calls.iter_mut().zip(gates) {
             call.idempotent = gate.idempotent;
             call.phase = match &gate.verdict {
                 // Without readable arguments nothing can run, whatever the verdict says.
-                Verdict::Allow | Verdict::Ask(_) if call.args.is_none() => {
-                    Phase::Settled(CallStatus::Error, "the arguments could not be read".to_owned())
+                Verdict::Allow | Verdict::Ask(_) | Verdict::Question(_) if call.args.is_none() => {
+                    Phase::Settled(CallStatus::Error, locale.text(Text::UnreadableArgs).to_owned())
                 }
                 Verdict::Allow => Phase::Permitted,
                 Verdict::Ask(ask) => {
                     call.ask = Some(ask.clone());
+                    Phase::Gated
+                }
+                Verdict::Question(ask) => {
+                    call.ask = Some(ask.clone());
+                    call.question = true;
                     Phase::Gated
                 }
                 Verdict::Refuse(text) => Phase::Settled(CallStatus::Error, text.clone()),
@@ -426,6 +456,7 @@ impl State {
         let locale = self.locale;
         for (action, decision) in asked.actions.iter().zip(&decided.decisions) {
             let in_doubt = asked.kind == Kind::InDoubt;
+            let rejected = if asked.kind == Kind::Question { Text::QuestionDeclined } else { Text::Rejected };
             if decision.always == Some(true) && !in_doubt {
                 // The newest word counts; there is one rule for a tool of an agent.
                 self.sticky.retain(|rule| !(rule.agent == action.agent && rule.tool == action.name));
@@ -463,7 +494,7 @@ impl State {
                     Phase::Settled(CallStatus::Error, text)
                 }
                 DecisionType::Reject => {
-                    let text = decision.message.clone().unwrap_or_else(|| locale.text(Text::Rejected).to_owned());
+                    let text = decision.message.clone().unwrap_or_else(|| locale.text(rejected).to_owned());
                     Phase::Settled(CallStatus::Rejected, text)
                 }
                 DecisionType::Respond => {
@@ -478,10 +509,21 @@ impl State {
         }
     }
 
+    fn answered(&mut self, n: u32, answers: &Answers) {
+        let Some(at) = self.open.iter().position(|open| open.asked.n == n) else { return };
+        let Open { asked, .. } = self.open.remove(at);
+        // Plain strings under string keys, which always serialise.
+        let text = serde_json::to_string(answers).unwrap_or_default();
+        for action in &asked.actions {
+            self.set_phase(action.call, |_| Phase::Settled(CallStatus::Success, text.clone()));
+        }
+    }
+
     fn timed_out(&mut self, n: u32) {
         let Some(at) = self.open.iter().position(|open| open.asked.n == n) else { return };
         let Open { asked, .. } = self.open.remove(at);
-        let text = self.locale.text(Text::TimedOut);
+        let question = asked.kind == Kind::Question;
+        let text = self.locale.text(if question { Text::QuestionTimedOut } else { Text::TimedOut });
         for action in &asked.actions {
             self.set_phase(action.call, |_| Phase::Settled(CallStatus::Rejected, text.to_owned()));
         }

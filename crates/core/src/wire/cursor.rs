@@ -1,12 +1,18 @@
 //! Where a session's event stream stands between two records.
 
-use serde::{Deserialize, Serialize};
+use std::{fmt, sync::Arc};
+
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{Error as _, SeqAccess, Visitor},
+    ser::SerializeSeq as _,
+};
 
 /// The place in the event stream before a record: all that is needed to expand the record alone.
 ///
-/// Stored as an array `[seq, messages, open, index]`, since one stands on every entry.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "(u64, u32, u32, u32)", into = "(u64, u32, u32, u32)")]
+/// Stored as an array, since one stands on every entry: `[seq, messages, open, index, groups]`, then the open
+/// group's `filled` (0 or 1), then its `summary` if it has one.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cursor {
     /// The `seq` of the last event so far; 0 before the first.
     pub seq: u64,
@@ -16,17 +22,73 @@ pub struct Cursor {
     pub open: u32,
     /// The index of the next block in the open assistant message.
     pub index: u32,
+    /// How many groups have begun so far. `None` in a session that began before there were groups: its events
+    /// have been given to clients without them, and stay as they are.
+    pub groups: Option<u32>,
+    /// The open group, which is the latest one.
+    pub group: Option<OpenGroup>,
 }
 
-impl From<(u64, u32, u32, u32)> for Cursor {
-    fn from((seq, messages, open, index): (u64, u32, u32, u32)) -> Self {
-        Cursor { seq, messages, open, index }
+/// What is known of the group that is open.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OpenGroup {
+    /// Whether something that history shows stands in it already.
+    pub filled: bool,
+    /// The newest line that says what a call in it is for (SPEC H5).
+    pub summary: Option<Arc<str>>,
+}
+
+impl Default for Cursor {
+    /// Before the first record.
+    fn default() -> Self {
+        Cursor { seq: 0, messages: 0, open: 0, index: 0, groups: Some(0), group: None }
     }
 }
 
-impl From<Cursor> for (u64, u32, u32, u32) {
-    fn from(c: Cursor) -> Self {
-        (c.seq, c.messages, c.open, c.index)
+impl Serialize for Cursor {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut seq = serializer.serialize_seq(None)?;
+        seq.serialize_element(&self.seq)?;
+        for n in [self.messages, self.open, self.index] {
+            seq.serialize_element(&n)?;
+        }
+        if let Some(groups) = self.groups {
+            seq.serialize_element(&groups)?;
+        }
+        if let Some(group) = &self.group {
+            seq.serialize_element(&u8::from(group.filled))?;
+            if let Some(summary) = &group.summary {
+                seq.serialize_element(summary)?;
+            }
+        }
+        seq.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Cursor {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Parts;
+        impl<'de> Visitor<'de> for Parts {
+            type Value = Cursor;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an array of 4 to 7 parts")
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Cursor, A::Error> {
+                let first = seq.next_element()?.ok_or_else(|| A::Error::invalid_length(0, &self))?;
+                let mut numbers = [0_u32; 3];
+                for (i, number) in (1..).zip(&mut numbers) {
+                    *number = seq.next_element()?.ok_or_else(|| A::Error::invalid_length(i, &self))?;
+                }
+                let [messages, open, index] = numbers;
+                let groups = seq.next_element()?;
+                let group = match seq.next_element::<u8>()? {
+                    Some(filled) => Some(OpenGroup { filled: filled != 0, summary: seq.next_element()? }),
+                    None => None,
+                };
+                Ok(Cursor { seq: first, messages, open, index, groups, group })
+            }
+        }
+        deserializer.deserialize_seq(Parts)
     }
 }
 
@@ -34,4 +96,36 @@ impl From<Cursor> for (u64, u32, u32, u32) {
 #[must_use]
 pub fn message_id(n: u32) -> String {
     format!("msg-{n}")
+}
+
+/// The wire's id of the session's `n`-th group.
+#[must_use]
+pub fn group_id(n: u32) -> String {
+    format!("group-{n}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// DESIGN invariant 9: cursors of the first journals read as ever, and every shape reads back.
+    #[test]
+    fn a_cursor_reads_back_whatever_is_open() {
+        let old: Cursor = serde_json::from_str("[7,2,2,3]").expect("old");
+        assert_eq!(old, Cursor { seq: 7, messages: 2, open: 2, index: 3, groups: None, group: None });
+        let group = |filled, summary: Option<&str>| Some(OpenGroup { filled, summary: summary.map(Arc::from) });
+        for (groups, group, text) in [
+            (None, None, "[7,2,2,3]"),
+            (Some(0), None, "[7,2,2,3,0]"),
+            (Some(4), None, "[7,2,2,3,4]"),
+            (Some(4), group(false, None), "[7,2,2,3,4,0]"),
+            (Some(4), group(true, None), "[7,2,2,3,4,1]"),
+            (Some(4), group(true, Some("đọc")), "[7,2,2,3,4,1,\"đọc\"]"),
+        ] {
+            let cursor = Cursor { groups, group, ..old.clone() };
+            assert_eq!(serde_json::to_string(&cursor).expect("write"), text);
+            assert_eq!(serde_json::from_str::<Cursor>(text).expect("read"), cursor);
+        }
+        assert!(serde_json::from_str::<Cursor>("[7,2,2]").is_err());
+    }
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
-    approval::decision::Decision,
+    approval::{decision::Decision, question::Answers},
     call::{args::Args, gate::DecisionType},
     journal::{
         record::{CallStatus, Kind},
@@ -64,6 +64,26 @@ pub enum Event {
         message_id: String,
         /// The block's index.
         index: u32,
+        /// For a `tool_use`: what the call is for, in one line (SPEC H5).
+        #[serde(skip_serializing_if = "Option::is_none")]
+        tool_content_message: Option<Arc<str>>,
+    },
+    /// Blocks that belong together begin: thinking, calls, their results and approvals (SPEC Q5).
+    GroupStart {
+        /// The message.
+        message_id: String,
+        /// Unique in the session.
+        group_id: String,
+    },
+    /// The group is complete: what comes next stands by itself.
+    GroupEnd {
+        /// The message.
+        message_id: String,
+        /// The group.
+        group_id: String,
+        /// The newest `tool_content_message` of its calls, if any has one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        summary: Option<Arc<str>>,
     },
     /// What the turn is doing.
     RunStatus {
@@ -83,6 +103,9 @@ pub enum Event {
         resolution: Resolution,
         /// Who, if anybody.
         by: Option<Arc<str>>,
+        /// What was answered, if it was questions that were answered.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        answers: Option<Answers>,
     },
     /// The message is complete.
     MessageStop {
@@ -206,8 +229,8 @@ pub enum ContentBlock {
         /// How it ended.
         status: CallStatus,
     },
-    /// A person is asked (source 000).
-    ApprovalRequest(ApprovalRequest),
+    /// A person is asked.
+    ApprovalRequest(RequestBlock),
     /// What was decided; the decisions follow in a delta.
     ApprovalResult {
         /// The interruption.
@@ -236,6 +259,116 @@ pub enum Delta {
         /// The full set, filled in.
         decisions: Vec<Decision>,
     },
+    /// Of an `approval_request` with questions.
+    Questions(QuestionDelta),
+}
+
+/// The start of an `approval_request`.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum RequestBlock {
+    /// Of actions: it is whole (source 000).
+    Actions(ApprovalRequest),
+    /// Of questions, which follow in a delta (source 003).
+    Questions {
+        /// `{session_id}_{n}`.
+        approval_key: String,
+        /// When it times out (RFC 3339); absent if never.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        expires_at: Option<String>,
+    },
+}
+
+/// The questions of an `approval_request` (source 003).
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct QuestionDelta {
+    /// One call of `ask_user_question`.
+    pub action_requests: Vec<QuestionAction>,
+    /// One for each.
+    pub review_configs: Vec<QuestionReview>,
+    /// Seconds to answer; 0 waits for ever.
+    pub timeout_seconds: u32,
+}
+
+/// A call of `ask_user_question`.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct QuestionAction {
+    /// `ask_user_question`.
+    pub name: Arc<str>,
+    /// `{questions: […]}`.
+    pub args: Args,
+}
+
+/// What source 003 writes beside a question. Only answers, or one reject, are taken (SPEC Q4).
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct QuestionReview {
+    /// `ask_user_question`.
+    pub action_name: Arc<str>,
+    /// `approve`, `edit`, `reject`.
+    pub allowed_decisions: Vec<DecisionType>,
+}
+
+/// What waits under a key, whole, wherever it is not streamed (SPEC W4, W8).
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Request {
+    /// Actions.
+    Actions(ApprovalRequest),
+    /// Questions.
+    Questions(QuestionRequest),
+}
+
+impl Request {
+    /// `{session_id}_{n}`.
+    #[must_use]
+    pub fn approval_key(&self) -> &str {
+        match self {
+            Request::Actions(request) => &request.approval_key,
+            Request::Questions(request) => &request.approval_key,
+        }
+    }
+
+    /// What kind of answer it waits for.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self {
+            Request::Actions(request) => request.kind,
+            Request::Questions(request) => request.kind,
+        }
+    }
+
+    /// When it times out (RFC 3339); `None` if never.
+    #[must_use]
+    pub fn expires_at(&self) -> Option<&str> {
+        match self {
+            Request::Actions(request) => request.expires_at.as_deref(),
+            Request::Questions(request) => request.expires_at.as_deref(),
+        }
+    }
+
+    /// The calls that wait for a decision; none if it is questions that wait for answers.
+    #[must_use]
+    pub fn actions(&self) -> &[RequestedAction] {
+        match self {
+            Request::Actions(request) => &request.actions,
+            Request::Questions(_) => &[],
+        }
+    }
+}
+
+/// Questions that wait, whole.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct QuestionRequest {
+    /// `{session_id}_{n}`.
+    pub approval_key: String,
+    /// `question`.
+    pub kind: Kind,
+    /// The questions.
+    #[serde(flatten)]
+    pub questions: QuestionDelta,
+    /// When it times out (RFC 3339); absent if never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<String>,
 }
 
 /// The deltas that carry a `type`.
@@ -259,7 +392,7 @@ pub enum TypedDelta {
     },
 }
 
-/// The `approval_request` block (source 000, SPEC W4).
+/// The `approval_request` block of actions (source 000, SPEC W4).
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ApprovalRequest {
     /// `{session_id}_{n}`.

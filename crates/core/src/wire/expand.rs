@@ -3,16 +3,17 @@
 use std::sync::Arc;
 
 use super::{
-    cursor::{Cursor, message_id},
+    cursor::{Cursor, OpenGroup, group_id, message_id},
     event::{
-        ApprovalRequest, ContentBlock, Delta, Event, RequestedAction, Resolution, ReviewConfig, Role, RunError,
-        SessionEvent, StopReason, TypedDelta,
+        ApprovalRequest, ContentBlock, Delta, Event, QuestionAction, QuestionDelta, QuestionRequest, QuestionReview,
+        Request, RequestBlock, RequestedAction, Resolution, ReviewConfig, Role, RunError, SessionEvent, StopReason,
+        TypedDelta,
     },
 };
 use crate::{
-    approval::{key::approval_key, resolve::rfc3339},
+    approval::{key::approval_key, question::Answers, resolve::rfc3339},
     journal::{
-        record::{Block, EndReason, Entry, Interrupted, Record},
+        record::{Block, EndReason, Entry, Interrupted, Kind, Record, ToolUse},
         state::Status,
     },
 };
@@ -21,31 +22,77 @@ use crate::{
 #[must_use]
 pub fn expand(session_id: &Arc<str>, entry: &Entry) -> Vec<SessionEvent> {
     let mut events = Vec::new();
-    Out { cursor: entry.cursor, sink: Some((session_id, &mut events)) }.record(entry);
+    Out { cursor: entry.cursor.clone(), sink: Some((session_id, &mut events)) }.record(entry);
     events
 }
 
 /// Where the stream stands after a record.
 #[must_use]
 pub fn after(entry: &Entry) -> Cursor {
-    let mut out = Out { cursor: entry.cursor, sink: None };
+    let mut out = Out { cursor: entry.cursor.clone(), sink: None };
     out.record(entry);
     out.cursor
 }
 
-/// The block's start and, if it has content, its one merged delta.
+/// Where a model's block is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Whether it stands outside groups (SPEC Q5).
+    pub content: bool,
+    /// Whether nothing stands in it: history leaves it out.
+    pub empty: bool,
+}
+
+/// Where a model's block is shown; `None` if it is not (SPEC Q2, Q5).
+#[must_use]
+pub fn place(block: &Block) -> Option<Place> {
+    match block {
+        Block::Text(text) => Some(Place { content: true, empty: text.is_empty() }),
+        Block::Thinking(text) => Some(Place { content: false, empty: text.is_empty() }),
+        Block::ToolUse(call) if call.display.thought => thought(call).map(|_| Place { content: true, empty: false }),
+        Block::ToolUse(call) => {
+            let stream = call.display.stream;
+            stream.stream_tool_use.then_some(Place { content: stream.display_as_content, empty: false })
+        }
+    }
+}
+
+/// What a call of `share_thought` says; `None` if there is nothing to read.
+fn thought(call: &ToolUse) -> Option<String> {
+    let said = call.args().ok()?.value().get("text")?.as_str()?.to_owned();
+    (!said.trim().is_empty()).then_some(said)
+}
+
+/// The block's start and its one merged delta.
 #[must_use]
 pub fn block_parts(block: &Block) -> (ContentBlock, Delta) {
+    let text = |text: String| (ContentBlock::Text, Delta::Typed(TypedDelta::TextDelta { text }));
     match block {
-        Block::Text(text) => (ContentBlock::Text, Delta::Typed(TypedDelta::TextDelta { text: text.clone() })),
-        Block::Thinking(text) => {
-            (ContentBlock::Thinking, Delta::Typed(TypedDelta::ThinkingDelta { thinking: text.clone() }))
+        Block::Text(words) => text(words.clone()),
+        Block::Thinking(words) => {
+            (ContentBlock::Thinking, Delta::Typed(TypedDelta::ThinkingDelta { thinking: words.clone() }))
         }
+        Block::ToolUse(call) if call.display.thought => text(thought(call).unwrap_or_default()),
         Block::ToolUse(call) => (
             ContentBlock::ToolUse { id: call.id.clone(), name: call.name.clone() },
             Delta::Typed(TypedDelta::InputJsonDelta { partial_json: call.input.clone() }),
         ),
     }
+}
+
+/// Whether a block is shown while it is written: all but calls that are not shown as calls.
+#[must_use]
+pub fn is_streamed(block: &Block) -> bool {
+    match block {
+        Block::Text(_) | Block::Thinking(_) => true,
+        Block::ToolUse(call) => call.display.stream.stream_tool_use && !call.display.thought,
+    }
+}
+
+/// Whether a group must begin or end before a block that stands outside groups (`content`) or in one.
+#[must_use]
+pub fn changes_group(cursor: &Cursor, content: bool) -> bool {
+    cursor.groups.is_some() && cursor.group.is_some() == content
 }
 
 /// Counts events, and makes them if somebody wants them: both by the same code, so they cannot disagree.
@@ -72,8 +119,39 @@ impl Out<'_> {
         }
     }
 
+    /// A group begins if none is open, or ends if one is.
+    fn group(&mut self, open: bool) {
+        let (message, Some(groups)) = (self.cursor.open, self.cursor.groups) else { return };
+        if open && self.cursor.group.is_none() {
+            let group = groups + 1;
+            self.cursor.groups = Some(group);
+            self.cursor.group = Some(OpenGroup::default());
+            self.event(|_| Event::GroupStart { message_id: message_id(message), group_id: group_id(group) });
+        }
+        if !open && let Some(OpenGroup { summary, .. }) = self.cursor.group.take() {
+            self.event(|_| Event::GroupEnd { message_id: message_id(message), group_id: group_id(groups), summary });
+        }
+    }
+
+    /// What comes now is a message of the history, in a group or outside.
+    fn stand(&mut self, content: bool) {
+        self.group(!content);
+        if let Some(group) = &mut self.cursor.group {
+            group.filled = true;
+        }
+    }
+
     /// A whole block of the open assistant message.
     fn block(&mut self, start: impl FnOnce(&str) -> ContentBlock, delta: Option<impl FnOnce() -> Delta>) {
+        self.block_saying(start, delta, None);
+    }
+
+    fn block_saying(
+        &mut self,
+        start: impl FnOnce(&str) -> ContentBlock,
+        delta: Option<impl FnOnce() -> Delta>,
+        tool_content_message: Option<Arc<str>>,
+    ) {
         let (message, index) = (self.cursor.open, self.cursor.index);
         self.event(|session| Event::ContentBlockStart {
             message_id: message_id(message),
@@ -83,19 +161,30 @@ impl Out<'_> {
         if let Some(delta) = delta {
             self.delta(message, index, delta);
         }
-        self.event(|_| Event::ContentBlockStop { message_id: message_id(message), index });
+        self.event(|_| Event::ContentBlockStop { message_id: message_id(message), index, tool_content_message });
         self.cursor.index += 1;
     }
 
     fn model_block(&mut self, block: &Block) {
-        self.block(|_| block_parts(block).0, Some(|| block_parts(block).1));
+        let Some(Place { content, empty }) = place(block) else { return };
+        self.group(!content);
+        let message = match block {
+            Block::ToolUse(call) if !call.display.thought => call.display.message.clone(),
+            _ => None,
+        };
+        if let Some(group) = &mut self.cursor.group {
+            group.filled |= !empty;
+            group.summary = message.clone().or_else(|| group.summary.take());
+        }
+        self.block_saying(|_| block_parts(block).0, Some(|| block_parts(block).1), message);
     }
 
-    fn resolved(&mut self, n: u32, resolution: Resolution, by: Option<&Arc<str>>) {
+    fn resolved(&mut self, n: u32, resolution: Resolution, by: Option<&Arc<str>>, answers: Option<&Answers>) {
         self.event(|session| Event::ApprovalResolved {
             approval_key: approval_key(session, n),
             resolution,
             by: by.cloned(),
+            answers: answers.cloned(),
         });
     }
 
@@ -113,32 +202,48 @@ impl Out<'_> {
             Record::UserMessage(message) => self.user_message(&message.text),
             Record::BlockShown(block) => self.model_block(block),
             Record::ModelResponded(answer) => answer.blocks.iter().for_each(|block| self.model_block(block)),
+            Record::Group { open } => self.group(*open),
             Record::Interrupted(asked) => {
-                self.block(|session| ContentBlock::ApprovalRequest(approval_request(session, asked)), NO_DELTA);
-            }
-            Record::Decided(decided) if decided.last => {
-                self.resolved(decided.n, Resolution::Decided, decided.by.as_ref());
+                self.stand(asked.content);
+                let questions = (asked.kind == Kind::Question).then(|| question_delta(asked));
                 self.block(
-                    |session| ContentBlock::ApprovalResult { approval_key: approval_key(session, decided.n) },
-                    Some(|| Delta::Decisions { decisions: decided.decisions.clone() }),
+                    |session| ContentBlock::ApprovalRequest(request_block(session, asked)),
+                    questions.map(|questions| || Delta::Questions(questions)),
                 );
             }
+            Record::Decided(decided) if decided.last => {
+                self.resolved(decided.n, Resolution::Decided, decided.by.as_ref(), None);
+                // Beside a question no decision is shown (SPEC Q2).
+                if !decided.question {
+                    self.block(
+                        |session| ContentBlock::ApprovalResult { approval_key: approval_key(session, decided.n) },
+                        Some(|| Delta::Decisions { decisions: decided.decisions.clone() }),
+                    );
+                }
+            }
+            Record::Answered(answered) => {
+                self.resolved(answered.n, Resolution::Decided, answered.by.as_ref(), Some(&answered.answers));
+            }
             Record::TimedOut { n } => {
-                self.resolved(*n, Resolution::Timeout, None);
+                self.resolved(*n, Resolution::Timeout, None, None);
                 self.block(
                     |session| ContentBlock::ApprovalTimeout { approval_key: approval_key(session, *n) },
                     NO_DELTA,
                 );
             }
-            Record::Withdrawn { n, by } => self.resolved(*n, Resolution::Cancelled, by.as_ref()),
-            Record::CallFinished(call) => self.block(
-                |_| ContentBlock::ToolResult {
-                    tool_use_id: call.id.clone(),
-                    name: call.name.clone(),
-                    status: call.status,
-                },
-                Some(|| Delta::Content { content: call.output.clone() }),
-            ),
+            Record::Withdrawn { n, by } => self.resolved(*n, Resolution::Cancelled, by.as_ref(), None),
+            Record::CallFinished(call) if call.hidden => {}
+            Record::CallFinished(call) => {
+                self.stand(call.content);
+                self.block(
+                    |_| ContentBlock::ToolResult {
+                        tool_use_id: call.id.clone(),
+                        name: call.name.clone(),
+                        status: call.status,
+                    },
+                    Some(|| Delta::Content { content: call.output.clone() }),
+                );
+            }
             Record::Status { pending, awaiting } => {
                 self.status(if *awaiting { Status::AwaitingInput } else { Status::Running }, pending, None);
             }
@@ -152,12 +257,12 @@ impl Out<'_> {
                     EndReason::Error { code, message } => {
                         (StopReason::Error, Status::Failed, Some((code.clone(), message.clone())))
                     }
-                    EndReason::MaxTurns => (
-                        StopReason::MaxTurns,
-                        Status::Failed,
-                        Some(("max_turns".to_owned(), "the turn used up its model calls".to_owned())),
-                    ),
+                    EndReason::MaxTurns => {
+                        let message = ended.message.as_deref().unwrap_or("the turn used up its model calls");
+                        (StopReason::MaxTurns, Status::Failed, Some(("max_turns".to_owned(), message.to_owned())))
+                    }
                 };
+                self.group(false);
                 let open = self.cursor.open;
                 self.event(|_| Event::MessageStop { message_id: message_id(open), stop_reason });
                 self.cursor.open = 0;
@@ -174,6 +279,7 @@ impl Out<'_> {
 
     /// A user's message is whole; the first of a turn opens the assistant's.
     fn user_message(&mut self, text: &[Arc<str>]) {
+        self.group(false);
         self.cursor.messages += 1;
         let message = self.cursor.messages;
         self.event(|_| Event::MessageStart { message_id: message_id(message), role: Role::User });
@@ -184,7 +290,11 @@ impl Out<'_> {
                 content_block: ContentBlock::Text,
             });
             self.delta(message, index, || Delta::Typed(TypedDelta::TextDelta { text: text.to_string() }));
-            self.event(|_| Event::ContentBlockStop { message_id: message_id(message), index });
+            self.event(|_| Event::ContentBlockStop {
+                message_id: message_id(message),
+                index,
+                tool_content_message: None,
+            });
         }
         self.event(|_| Event::MessageStop { message_id: message_id(message), stop_reason: StopReason::EndTurn });
         if self.cursor.open == 0 {
@@ -198,9 +308,53 @@ impl Out<'_> {
     }
 }
 
-/// The block that asks (source 000, SPEC W4).
+/// What waits, whole.
 #[must_use]
-pub fn approval_request(session_id: &str, asked: &Interrupted) -> ApprovalRequest {
+pub fn request(session_id: &str, asked: &Interrupted) -> Request {
+    if asked.kind == Kind::Question {
+        Request::Questions(QuestionRequest {
+            approval_key: approval_key(session_id, asked.n),
+            kind: asked.kind,
+            questions: question_delta(asked),
+            expires_at: asked.expires_at.map(rfc3339),
+        })
+    } else {
+        Request::Actions(approval_request(session_id, asked))
+    }
+}
+
+fn request_block(session_id: &str, asked: &Interrupted) -> RequestBlock {
+    if asked.kind == Kind::Question {
+        RequestBlock::Questions {
+            approval_key: approval_key(session_id, asked.n),
+            expires_at: asked.expires_at.map(rfc3339),
+        }
+    } else {
+        RequestBlock::Actions(approval_request(session_id, asked))
+    }
+}
+
+fn question_delta(asked: &Interrupted) -> QuestionDelta {
+    QuestionDelta {
+        action_requests: asked
+            .actions
+            .iter()
+            .map(|action| QuestionAction { name: action.name.clone(), args: action.args.clone() })
+            .collect(),
+        review_configs: asked
+            .actions
+            .iter()
+            .map(|action| QuestionReview {
+                action_name: action.name.clone(),
+                allowed_decisions: action.ask.allowed.clone(),
+            })
+            .collect(),
+        timeout_seconds: asked.actions.first().map_or(0, |action| action.ask.timeout),
+    }
+}
+
+/// The block that asks about actions (source 000, SPEC W4).
+fn approval_request(session_id: &str, asked: &Interrupted) -> ApprovalRequest {
     ApprovalRequest {
         approval_key: approval_key(session_id, asked.n),
         kind: asked.kind,

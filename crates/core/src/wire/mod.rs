@@ -4,5 +4,6 @@ pub mod client;
 pub mod cursor;
 pub mod event;
 pub mod expand;
+pub mod fold;
 pub mod history;
 pub mod schema;

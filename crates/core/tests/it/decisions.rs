@@ -28,9 +28,9 @@ fn waiting(calls: &[(&str, Ask)]) -> World {
     let input = MessageInput { text: vec!["go".into()], ..MessageInput::default() };
     let transition = Draft::new(&world.state, world.now).message(input, &Tools).expect("message");
     world.commit(transition);
-    let blocks = (0..).zip(calls).map(|(i, (name, _))| {
-        Block::ToolUse(ToolUse { id: format!("t{i}").into(), name: (*name).into(), input: format!(r#"{{"n":{i}}}"#) })
-    });
+    let blocks = (0..)
+        .zip(calls)
+        .map(|(i, (name, _))| Block::ToolUse(ToolUse::new(format!("t{i}"), *name, format!(r#"{{"n":{i}}}"#))));
     let answer =
         ModelResponded { model: "m".into(), shown: 0, blocks: blocks.collect(), usage: Usage::default(), opaque: None };
     let gates = calls.iter().map(|(_, ask)| Gate { verdict: Verdict::Ask(ask.clone()), idempotent: false }).collect();
@@ -40,7 +40,7 @@ fn waiting(calls: &[(&str, Ask)]) -> World {
 }
 
 fn decide(world: &mut World, n: u32, decisions: Vec<Decision>, by: Principal) -> Result<(), Refusal> {
-    let input = DecideInput { n, decisions, user_edit_content: None, by, request_id: None };
+    let input = DecideInput { n, reply: decisions.into(), user_edit_content: None, by, request_id: None };
     let transition = resolve::decide(&world.state, world.now, input, &Tools)?;
     world.commit(transition);
     Ok(())
@@ -328,10 +328,10 @@ fn w9_a_message_queued_while_the_model_answers_waits_for_the_next_results_or_the
     world.apply(&crate::world::Op::Start(1)).expect("start");
     world.apply(&crate::world::Op::Finish(0, true)).expect("finish");
     // The model is being asked for its second answer now.
-    let before = world.state.cursor;
+    let before = world.state.cursor.clone();
     world.apply(&crate::world::Op::Message(Some(OnPending::Queue))).expect("queued");
     assert_eq!(
-        (world.state.queued.len(), world.state.cursor),
+        (world.state.queued.len(), world.state.cursor.clone()),
         (1, before),
         "nothing is said in the middle of an answer"
     );

@@ -12,7 +12,8 @@ use countersign_core::{
     wire::{
         event::{Event, Role},
         expand::expand,
-        history::history,
+        fold::{Fold, Place, begins_anew, history},
+        history::{DisplayType, HistoryMessage},
     },
 };
 use proptest::prelude::*;
@@ -42,6 +43,7 @@ fn the_state_is_the_fold_of_the_stored_journal(world: &World) {
 /// SPEC W2: `seq` has no gaps; blocks and messages open and close; the last status is the state's.
 fn the_events_are_well_formed(world: &World) {
     let (mut seq, mut open, mut last_status) = (0, None::<(String, u32)>, None);
+    let mut group = None::<String>;
     let mut next_index: HashMap<String, u32> = HashMap::new();
     let mut messages: HashMap<String, bool> = HashMap::new();
     for entry in &world.journal {
@@ -68,10 +70,19 @@ fn the_events_are_well_formed(world: &World) {
                     open = Some((message_id, index));
                 }
                 Event::ContentBlockDelta { message_id, index, .. } => assert_eq!(open, Some((message_id, index))),
-                Event::ContentBlockStop { message_id, index } => {
+                Event::ContentBlockStop { message_id, index, .. } => {
                     assert_eq!(open.take(), Some((message_id, index)));
                 }
+                Event::GroupStart { message_id, group_id } => {
+                    assert_eq!((open.clone(), group.replace(group_id)), (None, None), "a group in a block or a group");
+                    assert_eq!(messages.get(&message_id), Some(&true));
+                }
+                Event::GroupEnd { message_id, group_id, .. } => {
+                    assert_eq!((open.clone(), group.take()), (None, Some(group_id)));
+                    assert_eq!(messages.get(&message_id), Some(&true));
+                }
                 Event::MessageStop { message_id, .. } => {
+                    assert_eq!(group, None, "a message ends after its groups");
                     assert_eq!(messages.insert(message_id, false), Some(true));
                 }
                 Event::RunStatus { status, pending, .. } => last_status = Some((status, pending)),
@@ -85,6 +96,68 @@ fn the_events_are_well_formed(world: &World) {
         if status == Status::AwaitingInput {
             assert_eq!(pending, world.state.pending_keys());
         }
+    }
+}
+
+/// SPEC H6: a page is a piece of the whole history, wherever its fold began and however far it has come.
+fn a_piece_of_the_history_is_a_piece_of_the_whole(world: &World) {
+    let json = |messages: &[HistoryMessage]| serde_json::to_value(messages).expect("history");
+    let session = Arc::from("s");
+    let whole = history("s", world.journal.iter().map(|e| &**e));
+    let mut full = Fold::new("s", &Default::default());
+    world.journal.iter().for_each(|entry| full.entry(entry));
+    for (i, first) in world.journal.iter().enumerate().filter(|(_, entry)| begins_anew(&session, entry)) {
+        let mut fold = Fold::new("s", &first.cursor);
+        world.journal[i..].iter().for_each(|entry| fold.entry(entry));
+        let from = full.find(Place(first.pos, 0));
+        let all = 0..fold.len();
+        // Decisions on what was asked before are no messages of this piece.
+        assert_eq!(json(&fold.messages(all)), json(&whole[from..]), "from {}", first.pos);
+    }
+    for cut in 1..world.journal.len() {
+        let mut fold = Fold::new("s", &Default::default());
+        world.journal[..cut].iter().for_each(|entry| fold.entry(entry));
+        let settled: Vec<usize> = (0..fold.len()).filter(|i| fold.is_settled(&(*i..i + 1))).collect();
+        for waiting in fold.waiting(&(0..fold.len())) {
+            for later in &world.journal[cut..] {
+                if matches!(&later.record, Record::Decided(d) if d.n == waiting && d.last)
+                    || matches!(&later.record, Record::Answered(a) if a.n == waiting)
+                    || matches!(&later.record, Record::TimedOut { n } | Record::Withdrawn { n, .. } if *n == waiting)
+                {
+                    fold.entry(later);
+                }
+            }
+        }
+        let all = 0..fold.len();
+        let messages = fold.messages(all);
+        for i in settled {
+            assert_eq!(json(&messages[i..=i]), json(&whole[i..=i]), "message {i} was settled at {cut}");
+        }
+    }
+}
+
+/// SPEC H1, Q2: what is shown as a group is one: first, items, last, with one summary at both ends.
+fn the_history_is_well_formed(world: &World) {
+    let messages = history("s", world.journal.iter().map(|e| &**e));
+    let mut inside: Option<&HistoryMessage> = None;
+    for (i, message) in messages.iter().enumerate() {
+        let next_inside = messages
+            .get(i + 1)
+            .is_some_and(|next| matches!(next.display_type, DisplayType::GroupItem | DisplayType::GroupEnd));
+        match message.display_type {
+            DisplayType::Content => {
+                inside = None;
+                assert!(message.summary.is_none());
+            }
+            DisplayType::GroupStart => inside = Some(message),
+            DisplayType::GroupItem => assert!(inside.is_some() && next_inside && message.summary.is_none()),
+            DisplayType::GroupEnd => {
+                assert_eq!(inside.take().map(|first| &first.summary), Some(&message.summary));
+                assert!(!next_inside);
+            }
+        }
+        assert_ne!(message.name.as_deref(), Some("ask_user_question"), "SPEC H2: no result of a question");
+        assert!(message.tool_calls.iter().all(|call| &*call.name != "ask_user_question"));
     }
 }
 
@@ -109,6 +182,7 @@ fn every_interruption_ends_once_and_every_call_has_one_result(world: &World) {
                 assert_eq!(i.n as usize, asked.len());
             }
             Record::Decided(d) if d.last => ended.push(d.n),
+            Record::Answered(a) => ended.push(a.n),
             Record::TimedOut { n } | Record::Withdrawn { n, .. } => ended.push(*n),
             Record::CallFinished(call) => results.push(call.call),
             _ => {}
@@ -169,6 +243,7 @@ fn the_conversation_is_valid_for_a_provider(world: &World) {
 fn check(world: &World) {
     the_state_is_the_fold_of_the_stored_journal(world);
     the_events_are_well_formed(world);
+    the_history_is_well_formed(world);
     nothing_runs_unless_allowed_and_nothing_twice(world);
     every_interruption_ends_once_and_every_call_has_one_result(world);
     pausing_is_the_absence_of_effects(world);
@@ -194,6 +269,7 @@ proptest! {
             }
             check(&world);
         }
+        a_piece_of_the_history_is_a_piece_of_the_whole(&world);
         // H: history is total and mentions every interruption.
         let messages = history("s", world.journal.iter().map(|e| &**e));
         let steps = messages.iter().filter(|m| m.message_type.is_some()).count();
@@ -219,12 +295,14 @@ fn the_random_sessions_reach_every_kind_of_record() {
         }
     }
     let all = [
+        "answered",
         "block_shown",
         "call_finished",
         "call_lost",
         "call_started",
         "calls_gated",
         "decided",
+        "group",
         "interrupted",
         "message_queued",
         "model_responded",

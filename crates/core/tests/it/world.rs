@@ -5,15 +5,16 @@ use std::{collections::HashMap, sync::Arc};
 use countersign_core::{
     approval::{
         decision::Decision,
-        resolve::{self, DecideInput, Principal},
+        resolve::{self, DecideInput, Principal, Reply},
     },
     call::{
         args::Args,
+        display::{Display, StreamRule},
         gate::{Ask, DecisionType, Gate, Verdict},
         permit::Permit,
     },
     journal::{
-        draft::{Catalog, Draft, MessageInput, OnPending, ToolFacts, Transition},
+        draft::{Catalog, Draft, MessageInput, OnPending, ToolFacts, ToolKind, Transition},
         graph,
         record::{Block, Entry, Millis, ModelResponded, Record, Schema, SessionCreated, ToolUse, Usage},
         state::State,
@@ -22,7 +23,7 @@ use countersign_core::{
 };
 use proptest::prelude::*;
 
-/// Two agents; `pay` and `wire` have a schema, `safe` is idempotent.
+/// Two agents; `pay` and `wire` have a schema, `safe` is idempotent, the others are shown in ways of their own.
 pub struct Tools;
 
 impl Catalog for Tools {
@@ -35,7 +36,13 @@ impl Catalog for Tools {
     fn tool(&self, _: &str, tool: &str) -> Option<ToolFacts> {
         let schema = r#"{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}"#;
         let raw = serde_json::value::RawValue::from_string(schema.to_owned()).expect("schema");
-        matches!(tool, "pay" | "wire" | "safe").then(|| ToolFacts {
+        let kind = match tool {
+            "ask_user_question" => ToolKind::Question,
+            "write_todos" => ToolKind::Todos,
+            _ => ToolKind::Ordinary,
+        };
+        TOOLS.contains(&tool).then(|| ToolFacts {
+            kind,
             description: Some("moves money".into()),
             schema: Some(Arc::new(Schema(raw))),
             levels: Vec::new(),
@@ -45,14 +52,43 @@ impl Catalog for Tools {
     }
 }
 
+pub const TOOLS: [&str; 8] =
+    ["pay", "wire", "safe", "ask_user_question", "quiet", "loud", "share_thought", "write_todos"];
+
+/// How each tool is shown.
+fn display(tool: &str, i: usize) -> Display {
+    let stream = match tool {
+        "ask_user_question" | "share_thought" => StreamRule::ALONE,
+        "quiet" => StreamRule { stream_tool_result: i % 2 == 0, stream_tool_use: false, display_as_content: false },
+        "loud" => StreamRule { display_as_content: true, ..StreamRule::default() },
+        _ => StreamRule::default(),
+    };
+    let message = (tool == "write_todos").then(|| format!("list {i}").into());
+    Display { stream, thought: tool == "share_thought", message_argument: tool == "write_todos", message }
+}
+
+fn input(tool: &str, i: usize) -> String {
+    match tool {
+        "ask_user_question" => format!(
+            r#"{{"questions":[{{"question":"Q{i}","options":[{{"label":"A"}}]}},{{"question":"R","multiSelect":true,"options":[{{"label":"B"}}]}}]}}"#
+        ),
+        "share_thought" => format!(r#"{{"text":"thought {i}"}}"#),
+        "write_todos" => {
+            format!(r#"{{"todos":[{{"content":"t{i}","status":"pending"}}],"tool_content_message":"list {i}"}}"#)
+        }
+        _ => format!(r#"{{ "n": {i} }}"#),
+    }
+}
+
 #[derive(Clone, Debug)]
 pub enum Op {
     Message(Option<OnPending>),
     Answer(Vec<(u8, u8)>),
-    ShowBlock,
+    ShowBlock(u8),
     Start(usize),
     Finish(usize, bool),
     Decide(usize, Vec<u8>, bool),
+    Reply(usize, u8, bool),
     Later(u32),
     Cancel,
     Fail,
@@ -62,11 +98,12 @@ pub enum Op {
 pub fn ops() -> impl Strategy<Value = Vec<Op>> {
     let op = prop_oneof![
         4 => prop_oneof![Just(None), Just(Some(OnPending::Reject)), Just(Some(OnPending::Queue))].prop_map(Op::Message),
-        6 => proptest::collection::vec((0..7_u8, 0..3_u8), 0..5).prop_map(Op::Answer),
-        1 => Just(Op::ShowBlock),
+        6 => proptest::collection::vec((0..7_u8, 0..TOOLS.len() as u8), 0..5).prop_map(Op::Answer),
+        2 => (0..5_u8).prop_map(Op::ShowBlock),
         5 => (1..4_usize).prop_map(Op::Start),
         5 => (0..4_usize, any::<bool>()).prop_map(|(i, ok)| Op::Finish(i, ok)),
         6 => (0..3_usize, proptest::collection::vec(0..7_u8, 0..4), any::<bool>()).prop_map(|(i, d, c)| Op::Decide(i, d, c)),
+        4 => (0..3_usize, 0..6_u8, any::<bool>()).prop_map(|(i, a, c)| Op::Reply(i, a, c)),
         2 => (0..400_u32).prop_map(Op::Later),
         1 => Just(Op::Cancel),
         1 => Just(Op::Fail),
@@ -137,7 +174,8 @@ impl World {
             Record::CallsGated(gates) => {
                 for (gate, (call, input)) in gates.iter().zip(self.pending_answer.clone()) {
                     if gate.verdict == Verdict::Allow {
-                        self.allowed.insert(call, Args::parse(&input).expect("args").text().to_owned());
+                        let (args, _) = Args::parse_without(&input, "tool_content_message").expect("args");
+                        self.allowed.insert(call, args.text().to_owned());
                     }
                     if gate.idempotent {
                         self.again.insert(call, u32::MAX);
@@ -193,8 +231,13 @@ impl World {
                 self.commit(transition);
             }
             Op::Answer(calls) if graph::next(&self.state).call_model => self.answer(calls),
-            Op::ShowBlock if graph::next(&self.state).call_model => {
-                let transition = self.draft().block_shown(Block::Text("early".into()));
+            Op::ShowBlock(what) if graph::next(&self.state).call_model => {
+                let transition = match what {
+                    0 => self.draft().block_shown(Block::Text("early".into())),
+                    1 => self.draft().block_shown(Block::Thinking("hm".into())),
+                    2 => self.draft().block_shown(Block::Thinking(String::new())),
+                    open => self.draft().group(open % 2 == 0),
+                };
                 self.commit(transition);
             }
             Op::Start(n) => {
@@ -214,7 +257,25 @@ impl World {
                 let decisions = decisions.iter().map(|d| decision(*d)).collect();
                 let input = DecideInput {
                     n: open.asked.n,
-                    decisions,
+                    reply: Reply::Decisions(decisions),
+                    user_edit_content: comment.then(|| "careful".into()),
+                    by: Principal::trusted(),
+                    request_id: None,
+                };
+                let transition = resolve::decide(&self.state, self.now, input, &Tools)?;
+                self.commit(transition);
+            }
+            Op::Reply(i, answers, comment) if !self.state.open.is_empty() => {
+                let open = &self.state.open[i % self.state.open.len()];
+                let input = DecideInput {
+                    n: open.asked.n,
+                    reply: Reply::Answers(match answers {
+                        0 => serde_json::json!({ "R": ["A", "B"] }),
+                        1 => serde_json::json!({}),
+                        2 => serde_json::json!({ "S": "unknown" }),
+                        3 => serde_json::json!({ "R": 7 }),
+                        _ => serde_json::json!({ "R": "own words" }),
+                    }),
                     user_edit_content: comment.then(|| "careful".into()),
                     by: Principal::trusted(),
                     request_id: None,
@@ -253,7 +314,7 @@ impl World {
         let mut blocks = vec![Block::Text("hm".into())];
         let mut gates = Vec::new();
         for (i, (verdict, tool)) in calls.iter().enumerate() {
-            let name = ["pay", "wire", "safe"][usize::from(*tool)];
+            let name = TOOLS[usize::from(*tool)];
             let ask = |levels: &[&str], timeout| {
                 Verdict::Ask(Ask {
                     levels: levels.iter().map(|l| (*l).to_owned()).collect(),
@@ -262,6 +323,7 @@ impl World {
                 })
             };
             let verdict = match verdict {
+                0..5 if name == "ask_user_question" => Verdict::Question(Ask::question(600)),
                 0 | 1 => Verdict::Allow,
                 2 => ask(&[], 300),
                 3 => ask(&["admin"], 0),
@@ -269,17 +331,17 @@ impl World {
                 5 => Verdict::Refuse("no".into()),
                 _ => Verdict::Deny("never".into()),
             };
-            blocks.push(Block::ToolUse(ToolUse {
-                id: format!("t{i}").into(),
-                name: name.into(),
-                input: format!(r#"{{ "n": {i} }}"#),
-            }));
+            let call = ToolUse::new(format!("t{i}"), name, input(name, i));
+            blocks.push(Block::ToolUse(ToolUse { display: display(name, i), ..call }));
             gates.push(Gate { verdict, idempotent: name == "safe" });
         }
         self.pending_answer = calls
             .iter()
             .enumerate()
-            .map(|(i, _)| (self.state.call_count + u32::try_from(i).expect("few") + 1, format!(r#"{{"n":{i}}}"#)))
+            .map(|(i, (_, tool))| {
+                let call = self.state.call_count + u32::try_from(i).expect("few") + 1;
+                (call, input(TOOLS[usize::from(*tool)], i))
+            })
             .collect();
         let shown = u32::try_from(self.state.shown.len()).expect("few");
         let answer = ModelResponded { model: "m".into(), shown, blocks, usage: Usage::default(), opaque: None };

@@ -17,6 +17,7 @@ use countersign_core::{
         state::{Phase, State},
     },
     limits,
+    locale::Text,
     refusal::{Code, Refusal},
 };
 use futures::FutureExt as _;
@@ -288,21 +289,24 @@ impl Inner {
 
     /// Runs one attempt of one call. The permit was given for exactly this.
     async fn run_call(self: Arc<Self>, permit: Permit) -> Done {
-        let (call, attempt) = (permit.call(), permit.attempt());
+        let (call, attempt, locale) = (permit.call(), permit.attempt(), permit.locale());
         failpoint::hit("call.before_effect");
         let run = async {
             let agent = self.agents.get(permit.agent());
             match agent.and_then(|agent| agent.tool(permit.tool())) {
                 // The tool may have changed while the call waited for a person.
                 Some(tool) if !tool.schema.check(permit.args()).is_empty() => {
-                    Err(ToolError::new("not run: the arguments no longer fit the tool's schema"))
+                    Err(ToolError::new(locale.text(Text::ArgsOutdated)))
                 }
                 Some(tool) => tool.entry.tool.run(permit).await,
-                None => Err(ToolError::new(format!("not run: there is no tool {:?} any more", permit.tool()))),
+                None => {
+                    let tool = format!("{:?}", permit.tool());
+                    Err(ToolError::new(locale.fill(Text::ToolGone, &[("tool", &tool)])))
+                }
             }
         };
         let outcome = std::panic::AssertUnwindSafe(run).catch_unwind().await;
-        let outcome = outcome.unwrap_or_else(|_| Err(ToolError::new("the tool failed unexpectedly (it panicked)")));
+        let outcome = outcome.unwrap_or_else(|_| Err(ToolError::new(locale.text(Text::ToolFailed))));
         Done::Call { call, attempt, outcome }
     }
 }

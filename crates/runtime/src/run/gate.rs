@@ -1,12 +1,15 @@
 //! Verdicts: whether a proposed call runs, waits for a person, or goes back to the model (SPEC S1, S26, M3).
 
 use countersign_core::{
+    approval::question::Questions,
     call::{
         args::Args,
+        display::MESSAGE_ARGUMENT,
         gate::{Ask, Gate, Verdict},
+        json::Json,
     },
-    journal::{record::ToolUse, state::State},
-    locale::Text,
+    journal::{draft::ToolKind, record::ToolUse, state::State},
+    locale::{Locale, Text},
 };
 use futures::FutureExt as _;
 
@@ -30,19 +33,30 @@ impl Inner {
     }
 
     async fn gate(&self, state: &State, call: &ToolUse) -> Gate {
+        let locale = state.locale;
         let Some(agent) = self.agents.get(&state.agent) else {
-            return refuse(format!("the agent {:?} does not exist any more", &*state.agent));
+            return refuse(locale.fill(Text::NoAgent, &[("agent", &state.agent)]));
         };
-        let Some(tool) = agent.tool(&call.name) else { return refuse(unknown_tool(agent, &call.name)) };
-        let args = match Args::parse(&call.input) {
+        let Some(tool) = agent.tool(&call.name) else { return refuse(unknown_tool(agent, &call.name, locale)) };
+        let args = match call.args() {
             Ok(args) => args,
             Err(error) => return refuse(error.to_string()),
         };
+        if call.display.message_argument && !says_what_it_is_for(&call.input) {
+            let error = format!("/{MESSAGE_ARGUMENT}: must be a string");
+            return refuse(locale.fill(Text::BadArgs, &[("errors", &error)]));
+        }
         let errors = tool.schema.check(&args);
         if !errors.is_empty() {
             let told: Vec<String> =
                 errors.iter().take(ERRORS_TOLD).map(|e| format!("{}: {}", pointer(&e.pointer), e.message)).collect();
-            return refuse(format!("the arguments do not fit the tool's schema: {}", told.join("; ")));
+            return refuse(locale.fill(Text::BadArgs, &[("errors", &told.join("; "))]));
+        }
+        if tool.entry.kind == ToolKind::Question {
+            return match Questions::read(&args, locale) {
+                Ok(_) => Gate { verdict: Verdict::Question(tool.entry.approval.ask.clone()), idempotent: false },
+                Err(errors) => refuse(locale.fill(Text::BadQuestion, &[("errors", &errors.join("; "))])),
+            };
         }
         let idempotent = tool.entry.idempotent;
         let verdict = match state.sticky_for(&state.agent, &call.name) {
@@ -78,8 +92,8 @@ async fn verdict(state: &State, call: &ToolUse, tool: &ReadyTool, args: &Args) -
             match std::panic::AssertUnwindSafe(async { condition.check(&facts).await }).catch_unwind().await {
                 Ok(Ok(false)) => Verdict::Allow,
                 Ok(Ok(true)) => ask(condition.describe().map(str::to_owned)),
-                Ok(Err(error)) => ask(Some(format!("the condition failed: {error}"))),
-                Err(_) => ask(Some("the condition failed".to_owned())),
+                Ok(Err(error)) => ask(Some(state.locale.fill(Text::ConditionFailed, &[("error", &error)]))),
+                Err(_) => ask(Some(state.locale.text(Text::ConditionBroke).to_owned())),
             }
         }
     }
@@ -89,10 +103,20 @@ fn refuse(message: String) -> Gate {
     Gate { verdict: Verdict::Refuse(message), idempotent: false }
 }
 
-fn unknown_tool(agent: &Ready, name: &str) -> String {
+fn unknown_tool(agent: &Ready, name: &str, locale: Locale) -> String {
+    let tool = format!("{name:?}");
     let names: Vec<&str> = agent.specs.iter().map(|spec| &*spec.name).collect();
-    let known = if names.is_empty() { "there are none".to_owned() } else { format!("there are {}", names.join(", ")) };
-    format!("there is no tool {name:?}; {known}")
+    if names.is_empty() {
+        locale.fill(Text::NoTools, &[("tool", &tool)])
+    } else {
+        locale.fill(Text::NoTool, &[("tool", &tool), ("known", &names.join(", "))])
+    }
+}
+
+/// Whether the reserved argument is a string, or not there: saying nothing is no mistake.
+fn says_what_it_is_for(input: &str) -> bool {
+    Args::parse_without(input, MESSAGE_ARGUMENT)
+        .is_ok_and(|(_, said)| said.is_none_or(|said| matches!(said, Json::String(_) | Json::Null)))
 }
 
 /// A JSON pointer for people: the whole is `/`.

@@ -12,7 +12,7 @@ use std::{
 use countersign_core::{
     call::permit::Permit,
     journal::{
-        draft::Transition,
+        draft::{Draft, Transition},
         graph,
         record::{Block, Entry, Record},
         state::State,
@@ -26,7 +26,11 @@ use countersign_core::{
 };
 use tokio::sync::{Mutex, MutexGuard, Notify, broadcast};
 
-use super::{Inner, store_refusal, subscription::Frame, view::READ_PAGE};
+use super::{
+    Inner, now, store_refusal,
+    subscription::{Frame, Subscription},
+    view::READ_PAGE,
+};
 use crate::store::{Append, Durability, StoreError};
 
 /// Batches of events a follower may fall behind before it is brought up to date from the journal.
@@ -203,6 +207,33 @@ impl Inner {
     }
 }
 
+impl Inner {
+    /// Begins or ends a group on record, if `block`, which followers are to be shown, needs it.
+    pub(super) async fn group_ahead(&self, live: &Live, guard: &mut LiveState, block: &Block) -> Result<(), Refusal> {
+        let state = guard.state()?;
+        let Some(place) = expand::place(block) else { return Ok(()) };
+        if expand::changes_group(&state.cursor, place.content) {
+            let make = |state: &State| Ok(Draft::new(state, now()).group(!place.content));
+            self.transact(live, guard, Durability::Buffered, make).await?;
+        }
+        Ok(())
+    }
+
+    /// The session's events after `after`, then live.
+    pub(super) async fn follow(
+        self: &Arc<Self>,
+        live: &LiveRef,
+        guard: &mut LiveState,
+        after: Option<u64>,
+    ) -> Result<Subscription, Refusal> {
+        if let Some(writing) = guard.writing.clone() {
+            // Nobody was there when it began.
+            self.group_ahead(live, guard, &writing).await?;
+        }
+        Subscription::new(self, live, guard, after)
+    }
+}
+
 impl Live {
     fn new(session_id: Arc<str>) -> Live {
         Live {
@@ -254,9 +285,13 @@ impl Live {
 }
 
 impl LiveState {
-    /// The block being written, for a turn that is stopped now.
+    /// The block that followers see open, if there may be one: for a turn that is stopped now, or before
+    /// something that cannot take its place.
     pub(super) fn partial(&self) -> Option<Block> {
-        self.writing.clone().or_else(|| self.interrupted.then(|| Block::Text(String::new())))
+        let in_group = self.state.as_ref().is_some_and(|state| state.cursor.group.is_some());
+        // What was shown before a crash is not known, only that no group began or ended with it.
+        let unknown = || if in_group { Block::Thinking(String::new()) } else { Block::Text(String::new()) };
+        self.writing.clone().or_else(|| self.interrupted.then(unknown))
     }
 
     /// The entry at `pos`, if it is the latest answer and still in memory.
@@ -275,7 +310,7 @@ impl LiveState {
         *self = LiveState { gone: true, ..LiveState::default() };
     }
 
-    fn has_followers(&self) -> bool {
+    pub(super) fn has_followers(&self) -> bool {
         self.followers.as_ref().is_some_and(|followers| followers.receiver_count() > 0)
     }
 
@@ -336,7 +371,7 @@ impl LiveState {
     /// `block` is about to go on record in the place of the block being written. Followers who saw another
     /// one begin there, from a stream that broke off, see it begin over.
     pub(super) fn show_instead(&mut self, state: &State, block: &Block) {
-        if self.writing.as_ref().is_some_and(|writing| writing != block) {
+        if self.writing.as_ref().is_some_and(|writing| !looks_like(writing, block)) {
             self.begin(state, block.clone());
         }
     }
@@ -368,6 +403,20 @@ impl LiveState {
             self.send(vec![Frame::of(&SessionEvent { event, session_id: state.session_id.clone(), seq: None })]);
         }
     }
+}
+
+/// Whether followers see the same in both: what a call is for is not known before its end.
+pub(super) fn looks_like(a: &Block, b: &Block) -> bool {
+    match (a, b) {
+        (Block::ToolUse(a), Block::ToolUse(b)) => a.id == b.id && a.name == b.name && a.input == b.input,
+        _ => a == b,
+    }
+}
+
+/// Whether `block` can take the place of the block that followers see open: it is shown, and no group begins
+/// or ends before it.
+pub(super) fn replaces(state: &State, block: &Block) -> bool {
+    expand::place(block).is_some_and(|place| !expand::changes_group(&state.cursor, place.content))
 }
 
 /// The start of the block being written and what it holds so far. Its `seq` is the next one: the record

@@ -7,6 +7,7 @@
 mod driver;
 pub mod failpoint;
 mod gate;
+mod history;
 mod live;
 mod recover;
 mod stream;
@@ -27,7 +28,7 @@ use countersign_core::{
     approval::{
         decision::Decision,
         key::{approval_key, parse_approval_key},
-        resolve::{self, DecideInput, Principal},
+        resolve::{self, DecideInput, Principal, Reply},
     },
     journal::{
         draft::{Draft, MessageInput, OnPending},
@@ -36,10 +37,10 @@ use countersign_core::{
     },
     locale::Locale,
     refusal::{Code, Refusal},
-    wire::{client::check_session_id, event::ApprovalRequest},
+    wire::{client::check_session_id, event::Request},
 };
 use live::{Live, LiveRef, LiveState};
-use serde_json::{json, value::RawValue};
+use serde_json::{Value, json, value::RawValue};
 use subscription::Subscription;
 use tokio::sync::watch;
 
@@ -48,7 +49,8 @@ use crate::{
     model::retry::RetryPolicy,
     store::{Durability, Store, StoreError, Summary},
 };
-pub use view::{AgentView, ApprovalQuery, ApprovalStatus, ApprovalView, ListPage, SessionView, StateView};
+pub use history::{Direction, HistoryPage, HistoryQuery};
+pub use view::{AgentView, ApprovalQuery, ApprovalStatus, ApprovalView, ListPage, ReplyView, SessionView, StateView};
 
 /// Runs agents over a store. Cheap to clone; all clones are the same runtime.
 #[derive(Clone)]
@@ -112,13 +114,15 @@ impl NewMessage {
     }
 }
 
-/// A decision on what waits under a key.
+/// A decision on what waits under a key, or the answers to it.
 #[derive(Debug, Default)]
 pub struct NewDecision {
     /// The interruption.
     pub approval_key: String,
     /// One for each action; missing ones take the first.
     pub decisions: Vec<Decision>,
+    /// To questions, in place of decisions: a JSON object, question text → answer (SPEC Q3).
+    pub answers: Option<Value>,
     /// The reviewer's words, shown in history and told to the model.
     pub user_edit_content: Option<String>,
     /// Makes it safe to send again.
@@ -146,7 +150,7 @@ pub struct Outcome {
     /// The keys that wait.
     pub pending: Vec<String>,
     /// What waits under them.
-    pub interruptions: Vec<ApprovalRequest>,
+    pub interruptions: Vec<Request>,
     /// Why the turn failed, if it did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<countersign_core::wire::event::RunError>,
@@ -293,7 +297,7 @@ impl Runtime {
         if state.pos > 0 {
             owned(by, &state)?;
             if self.inner.is_repeat(&live.session_id, message.request_id.as_deref()).await? {
-                return follow.then(|| self.inner.follow(live, &mut guard, None)).transpose();
+                return self.inner.follow_if(follow, live, &mut guard).await;
             }
         }
         let at = now();
@@ -305,7 +309,7 @@ impl Runtime {
             request_id: message.request_id.map(Arc::from),
             on_pending: message.on_pending,
         };
-        let followed = follow.then(|| self.inner.follow(live, &mut guard, None)).transpose()?;
+        let followed = self.inner.follow_if(follow, live, &mut guard).await?;
         let make = |state: &State| {
             let mut draft = Draft::new(state, at);
             if let Some(created) = created {
@@ -324,8 +328,8 @@ impl Runtime {
     ///
     /// # Errors
     /// `approval_not_found`, `approval_already_resolved`, `forbidden`, `decisions_mismatch`,
-    /// `decision_not_allowed`, `invalid_edit`, `stale_action`, `invalid_message`, `store_unavailable`. What
-    /// waits is then exactly as it was.
+    /// `decision_not_allowed`, `invalid_edit`, `stale_action`, `answers_required`, `decisions_required`,
+    /// `invalid_answers`, `invalid_message`, `store_unavailable`. What waits is then exactly as it was.
     pub async fn decide(&self, by: &Principal, decision: NewDecision, follow: bool) -> Result<Stored, Refusal> {
         let (live, stored) = self.take_decision(by, decision, follow).await?;
         self.inner.spawn_driver(live);
@@ -373,21 +377,27 @@ impl Runtime {
             return Err(resolve::not_found(&decision.approval_key));
         }
         if self.inner.is_repeat(&live.session_id, decision.request_id.as_deref()).await? {
-            return follow.then(|| self.inner.follow(live, &mut guard, None)).transpose();
+            return self.inner.follow_if(follow, live, &mut guard).await;
+        }
+        if decision.answers.is_some() && !decision.decisions.is_empty() {
+            return Err(Refusal::new(Code::InvalidMessage, "send either \"decisions\" or \"answers\", not both"));
         }
         if state.waiting(n).is_none() {
             return Err(self.inner.already_resolved(&live.session_id, n).await?);
         }
         let input = DecideInput {
             n,
-            decisions: decision.decisions,
+            reply: match decision.answers {
+                Some(answers) => Reply::Answers(answers),
+                None => Reply::Decisions(decision.decisions),
+            },
             user_edit_content: decision.user_edit_content.filter(|text| !text.trim().is_empty()).map(Arc::from),
             by: by.clone(),
             request_id: decision.request_id.map(Arc::from),
         };
         let at = now();
         let make = |state: &State| resolve::decide(state, at, input, &self.inner.agents);
-        let followed = follow.then(|| self.inner.follow(live, &mut guard, None)).transpose()?;
+        let followed = self.inner.follow_if(follow, live, &mut guard).await?;
         failpoint::hit("decide.before_commit");
         self.inner.transact(live, &mut guard, Durability::Synced, make).await?;
         failpoint::hit("decide.after_commit");
@@ -455,7 +465,7 @@ impl Runtime {
         let mut guard = live.lock().await;
         let state = self.inner.load(&live, &mut guard).await?;
         visible(by, &state)?;
-        self.inner.follow(&live, &mut guard, after)
+        self.inner.follow(&live, &mut guard, after).await
     }
 
     fn created(
@@ -526,22 +536,19 @@ impl Inner {
         }
     }
 
-    fn follow(
+    /// The session's events from now on, if they are wanted.
+    async fn follow_if(
         self: &Arc<Self>,
+        wanted: bool,
         live: &LiveRef,
         guard: &mut LiveState,
-        after: Option<u64>,
-    ) -> Result<Subscription, Refusal> {
-        Subscription::new(self, live, guard, after)
+    ) -> Result<Option<Subscription>, Refusal> {
+        if wanted { self.follow(live, guard, None).await.map(Some) } else { Ok(None) }
     }
 
     /// The interruptions that wait in a state, as clients see them.
-    pub(crate) fn interruptions(state: &State) -> Vec<ApprovalRequest> {
-        state
-            .open
-            .iter()
-            .map(|open| countersign_core::wire::expand::approval_request(&state.session_id, &open.asked))
-            .collect()
+    pub(crate) fn interruptions(state: &State) -> Vec<Request> {
+        state.open.iter().map(|open| countersign_core::wire::expand::request(&state.session_id, &open.asked)).collect()
     }
 
     /// The refusal for a key that does not wait: who was first, or that there never was one (SPEC W5).

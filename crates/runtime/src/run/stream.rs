@@ -13,12 +13,22 @@ use countersign_core::{
         state::State,
     },
     limits,
+    refusal::Refusal,
+    wire::expand,
 };
 use futures::StreamExt as _;
 use serde_json::value::RawValue;
 
-use super::{Inner, driver::Patience, failpoint, live::LiveRef, now, transcript::JournalTranscript};
+use super::{
+    Inner,
+    driver::Patience,
+    failpoint,
+    live::{LiveRef, LiveState, looks_like, replaces},
+    now,
+    transcript::JournalTranscript,
+};
 use crate::{
+    agent::Ready,
     model::{ModelError, ModelEvent, ModelRequest},
     store::Durability,
 };
@@ -53,8 +63,7 @@ impl Inner {
                     until: state.pos,
                 }),
             };
-            let answer =
-                Writer::new(&self, &live, state.turns, agent.model_name.clone()).read(agent.model.call(request));
+            let answer = Writer::new(&self, &live, state.turns, ready).read(agent.model.call(request));
             let error = match answer.await {
                 Ok(Some(answer)) => return Asked::Answered(answer),
                 Ok(None) => return Asked::Stale,
@@ -78,7 +87,7 @@ struct Writer<'a> {
     inner: &'a Arc<Inner>,
     live: &'a LiveRef,
     turn: u32,
-    model: Arc<str>,
+    agent: &'a Ready,
     /// The finished blocks of this answer.
     blocks: Vec<Block>,
     /// The block being written.
@@ -98,12 +107,12 @@ struct Writer<'a> {
 struct Stale;
 
 impl<'a> Writer<'a> {
-    fn new(inner: &'a Arc<Inner>, live: &'a LiveRef, turn: u32, model: Arc<str>) -> Writer<'a> {
+    fn new(inner: &'a Arc<Inner>, live: &'a LiveRef, turn: u32, agent: &'a Ready) -> Writer<'a> {
         Writer {
             inner,
             live,
             turn,
-            model,
+            agent,
             blocks: Vec::new(),
             open: None,
             recorded: 0,
@@ -186,7 +195,9 @@ impl<'a> Writer<'a> {
             unique = format!("{base}~{n}");
             n += 1;
         }
-        let call = ToolUse { id: unique.into(), name: name.into(), input: String::new() };
+        let tool = self.agent.tool(&name);
+        let display = tool.map(|tool| tool.entry.display()).unwrap_or_default();
+        let call = ToolUse { display, ..ToolUse::new(unique, name, String::new()) };
         Ok(self.begin(Block::ToolUse(call)).await)
     }
 
@@ -206,7 +217,7 @@ impl<'a> Writer<'a> {
             Some(Block::ToolUse(call)) => call.input.push_str(&text),
             None => {}
         }
-        if self.repeating {
+        if self.repeating || !self.open.as_ref().is_some_and(expand::is_streamed) {
             return Ok(Ok(()));
         }
         let mut guard = self.live.lock().await;
@@ -220,18 +231,64 @@ impl<'a> Writer<'a> {
         self.close();
         self.record().await?;
         self.open = Some(block.clone());
-        if self.repeating {
+        if self.repeating || !expand::is_streamed(&block) {
             return Ok(());
         }
-        let mut guard = self.live.lock().await;
+        if self.make_way(&block).await? {
+            self.record().await?;
+        }
+        let mut patience = Patience::default();
+        loop {
+            let mut guard = self.live.lock().await;
+            match self.show(&mut guard, &block).await {
+                Ok(shown) => return shown,
+                Err(error) => {
+                    drop(guard);
+                    patience.wait(&error).await;
+                }
+            }
+        }
+    }
+
+    /// Shows a block that begins. If a group begins or ends with it that is put on record first, so that what
+    /// a crash can take back is never more than the start of one block.
+    async fn show(&self, guard: &mut LiveState, block: &Block) -> Result<Result<(), Stale>, Refusal> {
+        self.inner.load(self.live, guard).await?;
+        if self.current(guard).is_none() {
+            return Ok(Err(Stale));
+        }
+        if guard.has_followers() {
+            self.inner.group_ahead(self.live, guard, block).await?;
+        }
+        let state = guard.state()?;
+        guard.begin(&state, block.clone());
+        Ok(Ok(()))
+    }
+
+    /// An earlier stream may have left a block open, which followers still see. If `next` cannot take its
+    /// place, it stays as it is and goes on record, and what this answer has repeated before it is to be put
+    /// on record once more: the blocks of an answer stand together.
+    async fn make_way(&mut self, next: &Block) -> Result<bool, Stale> {
+        let guard = self.live.lock().await;
         let state = self.current(&guard).ok_or(Stale)?;
-        guard.begin(&state, block);
-        Ok(())
+        let Some(left) = guard.partial() else { return Ok(false) };
+        if looks_like(&left, next) || replaces(&state, next) {
+            return Ok(false);
+        }
+        drop(guard);
+        self.put_on_record(&left).await?;
+        self.recorded = 0;
+        Ok(true)
     }
 
     /// The open block is complete.
     fn close(&mut self) {
-        let Some(block) = self.open.take() else { return };
+        let Some(mut block) = self.open.take() else { return };
+        if let Block::ToolUse(call) = &mut block {
+            let tool = self.agent.tool(&call.name);
+            let message = tool.and_then(|tool| tool.entry.content_message.as_ref());
+            call.display.message = message.and_then(|message| message.of(&call.input));
+        }
         self.blocks.push(block);
         if self.repeating && self.before.get(self.blocks.len() - 1) != self.blocks.last() {
             // It says something else this time: all of it is shown anew.
@@ -250,27 +307,35 @@ impl<'a> Writer<'a> {
         if self.repeating {
             return Ok(());
         }
-        while let Some(block) = self.blocks.get(self.recorded) {
-            let mut patience = Patience::default();
-            loop {
-                let mut guard = self.live.lock().await;
-                let loaded = self.inner.load(self.live, &mut guard).await;
-                if loaded.is_ok() {
-                    let state = self.current(&guard).ok_or(Stale)?;
-                    guard.show_instead(&state, block);
-                }
-                let make = |state: &State| Ok(Draft::new(state, now()).block_shown(block.clone()));
-                match self.inner.transact(self.live, &mut guard, Durability::Buffered, make).await {
-                    Ok(_) => break,
-                    Err(error) => {
-                        drop(guard);
-                        patience.wait(&error).await;
-                    }
-                }
+        while let Some(block) = self.blocks.get(self.recorded).cloned() {
+            if self.make_way(&block).await? {
+                continue;
             }
+            self.put_on_record(&block).await?;
             self.recorded += 1;
         }
         Ok(())
+    }
+
+    /// Records a block, however long the store takes to accept it.
+    async fn put_on_record(&self, block: &Block) -> Result<(), Stale> {
+        let mut patience = Patience::default();
+        loop {
+            let mut guard = self.live.lock().await;
+            let loaded = self.inner.load(self.live, &mut guard).await;
+            if loaded.is_ok() {
+                let state = self.current(&guard).ok_or(Stale)?;
+                guard.show_instead(&state, block);
+            }
+            let make = |state: &State| Ok(Draft::new(state, now()).block_shown(block.clone()));
+            match self.inner.transact(self.live, &mut guard, Durability::Buffered, make).await {
+                Ok(_) => return Ok(()),
+                Err(error) => {
+                    drop(guard);
+                    patience.wait(&error).await;
+                }
+            }
+        }
     }
 
     async fn finish(mut self) -> Result<ModelResponded, Stale> {
@@ -280,14 +345,16 @@ impl<'a> Writer<'a> {
             self.repeating = false;
             self.recorded = 0;
         }
-        let open = self.live.lock().await.partial();
-        if let (Some(open), true) = (open, self.blocks.len() == self.recorded) {
-            // An earlier stream left a block open that this answer does not begin over: it stays as it is, and
-            // what this answer repeated before it is shown anew.
-            let answer = std::mem::replace(&mut self.blocks, vec![open]);
-            self.recorded = 0;
-            self.record().await?;
-            (self.blocks, self.recorded) = (answer, 0);
+        match self.blocks.get(self.recorded).cloned() {
+            Some(next) => drop(self.make_way(&next).await?),
+            // It does not begin over what an earlier stream left open.
+            None => {
+                let left = self.live.lock().await.partial();
+                if let Some(left) = left {
+                    self.put_on_record(&left).await?;
+                    self.recorded = 0;
+                }
+            }
         }
         let blocks = self.blocks.split_off(self.recorded);
         if let Some(first) = blocks.first() {
@@ -296,7 +363,7 @@ impl<'a> Writer<'a> {
             guard.show_instead(&state, first);
         }
         Ok(ModelResponded {
-            model: self.model,
+            model: self.agent.agent.model_name.clone(),
             shown: u32::try_from(self.recorded).unwrap_or(u32::MAX),
             blocks,
             usage: self.usage,

@@ -1,4 +1,4 @@
-//! What can be read: sessions, the inbox of approvals, history, state, agents.
+//! What can be read: sessions, the inbox of approvals, state, agents.
 
 use std::sync::Arc;
 
@@ -6,6 +6,7 @@ use countersign_core::{
     approval::{
         decision::Decision,
         key::{approval_key, parse_approval_key},
+        question::Answers,
         resolve::{self, Principal, rfc3339},
     },
     journal::{
@@ -15,11 +16,11 @@ use countersign_core::{
     },
     locale::Locale,
     refusal::{Code, Refusal},
+    todo::Todo,
     wire::{
         client::check_session_id,
-        event::{ApprovalRequest, Resolution},
+        event::{Request, Resolution},
         expand,
-        history::{HistoryMessage, history},
     },
 };
 use schemars::JsonSchema;
@@ -79,7 +80,7 @@ pub struct ApprovalView {
     pub status: ApprovalStatus,
     /// What was asked.
     #[serde(flatten)]
-    pub request: ApprovalRequest,
+    pub request: Request,
     /// When it was asked (RFC 3339).
     pub created_at: String,
     /// How it ended.
@@ -91,9 +92,19 @@ pub struct ApprovalView {
     /// Who ended it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<Arc<str>>,
-    /// What was decided.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub decisions: Option<Vec<Decision>>,
+    /// What was decided, or answered.
+    #[serde(flatten)]
+    pub reply: Option<ReplyView>,
+}
+
+/// What a person said to an interruption.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ReplyView {
+    /// To actions, one for each; to questions that were declined, one reject.
+    Decisions(Vec<Decision>),
+    /// To questions.
+    Answers(Answers),
 }
 
 /// Whether an interruption waits.
@@ -160,7 +171,9 @@ pub struct StateView {
     /// Tokens so far.
     pub usage: Usage,
     /// What waits.
-    pub interruptions: Vec<ApprovalRequest>,
+    pub interruptions: Vec<Request>,
+    /// The agent's list of todos.
+    pub todos: Vec<Todo>,
 }
 
 /// A page of a list.
@@ -203,6 +216,7 @@ impl Runtime {
             turns: state.turns,
             turn_calls: state.turn_calls,
             usage: state.usage,
+            todos: state.todos.clone(),
             interruptions: Inner::interruptions(&state),
         })
     }
@@ -274,16 +288,6 @@ impl Runtime {
         view.ok_or_else(not_found)
     }
 
-    /// The whole history of the session, oldest first.
-    ///
-    /// # Errors
-    /// `session_not_found`, `store_unavailable`.
-    pub async fn history(&self, by: &Principal, session_id: &str) -> Result<Vec<HistoryMessage>, Refusal> {
-        self.read_state(by, session_id).await?;
-        let entries = self.inner.entries(session_id).await?;
-        Ok(history(session_id, entries.iter().map(|entry| &**entry)))
-    }
-
     /// Deletes a session: what runs is stopped, and everything of it is gone.
     ///
     /// # Errors
@@ -309,7 +313,7 @@ impl Runtime {
         self.inner.store.check().await.map_err(store_refusal)
     }
 
-    async fn read_state(&self, by: &Principal, session_id: &str) -> Result<Arc<State>, Refusal> {
+    pub(super) async fn read_state(&self, by: &Principal, session_id: &str) -> Result<Arc<State>, Refusal> {
         check_session_id(session_id)?;
         let live = self.inner.live(&Arc::from(session_id));
         let mut guard = live.lock().await;
@@ -327,21 +331,7 @@ fn visible_to(by: &Principal) -> Option<Visible> {
 }
 
 impl Inner {
-    /// All entries of a session, oldest first.
-    pub(crate) async fn entries(&self, session_id: &str) -> Result<Vec<Arc<Entry>>, Refusal> {
-        let mut entries: Vec<Arc<Entry>> = Vec::new();
-        loop {
-            let after = entries.last().map_or(0, |entry| entry.pos);
-            let page = self.store.read(session_id, after, READ_PAGE).await.map_err(store_refusal)?;
-            let last = page.len() < READ_PAGE;
-            entries.extend(page);
-            if last {
-                return Ok(entries);
-            }
-        }
-    }
-
-    async fn entry(&self, session_id: &str, pos: u64) -> Result<Option<Arc<Entry>>, Refusal> {
+    pub(super) async fn entry(&self, session_id: &str, pos: u64) -> Result<Option<Arc<Entry>>, Refusal> {
         let page = self.store.read(session_id, pos.saturating_sub(1), 1).await.map_err(store_refusal)?;
         Ok(page.into_iter().next().filter(|entry| entry.pos == pos))
     }
@@ -350,40 +340,47 @@ impl Inner {
     async fn approval_view(&self, row: &InterruptionRow) -> Result<Option<ApprovalView>, Refusal> {
         let Some(asked) = self.entry(&row.session_id, row.asked_pos).await? else { return Ok(None) };
         let Record::Interrupted(asked) = &asked.record else { return Ok(None) };
-        let (by, decisions) = match row.resolved_pos {
+        let (by, reply) = match row.resolved_pos {
             Some(pos) => self.ended_by(&row.session_id, pos).await?,
             None => (None, None),
         };
         Ok(Some(ApprovalView {
             session_id: row.session_id.clone(),
             status: if row.resolution.is_some() { ApprovalStatus::Resolved } else { ApprovalStatus::Waiting },
-            request: expand::approval_request(&row.session_id, asked),
+            request: expand::request(&row.session_id, asked),
             created_at: rfc3339(row.asked_at),
             resolution: row.resolution,
             resolved_at: row.resolved_at.map(rfc3339),
             by,
-            decisions,
+            reply,
         }))
     }
 
-    async fn ended_by(&self, session_id: &str, pos: u64) -> Result<(Option<Arc<str>>, Option<Vec<Decision>>), Refusal> {
+    async fn ended_by(&self, session_id: &str, pos: u64) -> Result<(Option<Arc<str>>, Option<ReplyView>), Refusal> {
         let entry = self.entry(session_id, pos).await?;
         Ok(match entry.as_deref().map(|entry| &entry.record) {
-            Some(Record::Decided(decided)) => (decided.by.clone(), Some(decided.decisions.clone())),
+            Some(Record::Decided(decided)) => {
+                (decided.by.clone(), Some(ReplyView::Decisions(decided.decisions.clone())))
+            }
+            Some(Record::Answered(answered)) => {
+                (answered.by.clone(), Some(ReplyView::Answers(answered.answers.clone())))
+            }
             Some(Record::Withdrawn { by, .. }) => (by.clone(), None),
             _ => (None, None),
         })
     }
 
-    /// Who was first (SPEC W5: `details: {resolution, decisions, by, at}`).
+    /// Who was first (SPEC W5: `details: {resolution, decisions | answers, by, at}`).
     pub(crate) async fn resolved_refusal(&self, row: &InterruptionRow) -> Result<Refusal, Refusal> {
-        let (by, decisions) = match row.resolved_pos {
+        let (by, reply) = match row.resolved_pos {
             Some(pos) => self.ended_by(&row.session_id, pos).await?,
             None => (None, None),
         };
         let mut details = json!({ "resolution": row.resolution, "by": by, "at": row.resolved_at.map(rfc3339) });
-        if let Some(decisions) = decisions {
-            details["decisions"] = json!(decisions);
+        match reply {
+            Some(ReplyView::Decisions(decisions)) => details["decisions"] = json!(decisions),
+            Some(ReplyView::Answers(answers)) => details["answers"] = json!(answers),
+            None => {}
         }
         let key = approval_key(&row.session_id, row.n);
         Ok(Refusal::new(Code::ApprovalAlreadyResolved, format!("{key:?} is already resolved")).with_details(details))

@@ -57,6 +57,7 @@ pub fn changes(state: &State, entries: &[Arc<Entry>]) -> Vec<Change> {
                 }));
             }
             Record::Decided(decided) if decided.last => changes.push(resolved(decided.n, Resolution::Decided)),
+            Record::Answered(answered) => changes.push(resolved(answered.n, Resolution::Decided)),
             Record::TimedOut { n } => changes.push(resolved(*n, Resolution::Timeout)),
             Record::Withdrawn { n, .. } => changes.push(resolved(*n, Resolution::Cancelled)),
             _ => {}

@@ -7,7 +7,7 @@ use futures::{FutureExt as _, future::BoxFuture};
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::{Approval, Tool, ToolEntry, ToolError};
+use super::{Tool, ToolEntry, ToolError};
 use crate::model::ToolSpec;
 
 /// Which call a function runs for.
@@ -105,7 +105,7 @@ impl FunctionTool {
     /// The tool with what the runtime knows of it: nobody is asked, and it is not idempotent.
     #[must_use]
     pub fn entry(self) -> ToolEntry {
-        ToolEntry { spec: self.spec.clone(), approval: Approval::never(), idempotent: false, tool: Arc::new(self) }
+        ToolEntry::new(self.spec.clone(), Arc::new(self))
     }
 
     async fn call(run: Arc<Run>, name: Arc<str>, context: ToolContext, args: Args) -> Result<String, ToolError> {
@@ -147,7 +147,7 @@ fn text(result: &impl Serialize) -> Result<String, ToolError> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::Approval, *};
 
     #[derive(serde::Deserialize, JsonSchema)]
     struct Order {

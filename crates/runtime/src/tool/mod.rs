@@ -1,5 +1,6 @@
 //! Tools: what an agent may do, when a person is asked first, and how it is run.
 
+pub mod builtin;
 pub mod command;
 pub mod condition;
 pub mod function;
@@ -7,10 +8,14 @@ mod process;
 
 use std::sync::Arc;
 
-use countersign_core::call::{
-    args::Args,
-    gate::{Ask, DecisionType},
-    permit::Permit,
+use countersign_core::{
+    call::{
+        args::Args,
+        display::{ContentMessage, Display, StreamRule},
+        gate::{Ask, DecisionType},
+        permit::Permit,
+    },
+    journal::draft::ToolKind,
 };
 use futures::future::BoxFuture;
 
@@ -144,9 +149,55 @@ pub struct ToolEntry {
     pub idempotent: bool,
     /// How it is run.
     pub tool: Arc<dyn Tool>,
+    /// What a call of it means to the session.
+    pub kind: ToolKind,
+    /// What of its calls is streamed, and where it stands (SPEC Q5).
+    pub stream: StreamRule,
+    /// Its `text` argument is shown as a text of the agent's (SPEC Q6).
+    pub thought: bool,
+    /// Where the line that says what a call is for comes from (SPEC H5).
+    pub content_message: Option<ContentMessage>,
 }
 
 impl ToolEntry {
+    /// A tool that nobody is asked about, that is not idempotent, and whose calls are shown as any others.
+    pub fn new(spec: ToolSpec, tool: Arc<dyn Tool>) -> ToolEntry {
+        ToolEntry {
+            spec,
+            approval: Approval::never(),
+            idempotent: false,
+            tool,
+            kind: ToolKind::Ordinary,
+            stream: StreamRule::default(),
+            thought: false,
+            content_message: None,
+        }
+    }
+
+    /// How a call of it is shown.
+    pub(crate) fn display(&self) -> Display {
+        Display {
+            stream: self.stream,
+            thought: self.thought,
+            message_argument: self.content_message.is_some(),
+            message: None,
+        }
+    }
+
+    /// Sets what of its calls is streamed, and where it stands (SPEC Q5).
+    #[must_use]
+    pub fn stream(mut self, rule: StreamRule) -> ToolEntry {
+        self.stream = rule;
+        self
+    }
+
+    /// Sets where the line that says what a call is for comes from (SPEC H5).
+    #[must_use]
+    pub fn content_message(mut self, message: ContentMessage) -> ToolEntry {
+        self.content_message = Some(message);
+        self
+    }
+
     /// Sets when a person is asked (SPEC S1).
     #[must_use]
     pub fn needs_approval(mut self, approval: Approval) -> ToolEntry {

@@ -83,7 +83,7 @@ async fn r4_a_call_with_an_unknown_outcome_waits_for_a_person_who_knows() {
             let doubt = after_restart(&runtime).await;
             assert_eq!(doubt.status, Status::AwaitingInput);
             let asked = &doubt.interruptions[0];
-            assert_eq!((asked.kind, asked.expires_at.is_none()), (Kind::InDoubt, true));
+            assert_eq!((asked.kind(), asked.expires_at().is_none()), (Kind::InDoubt, true));
             assert_eq!(doubt.pending, ["s_2"]);
             assert_eq!(ledger.lock().expect("ledger").len(), 1, "not run again by itself");
             let done = answer(&runtime, "s_2", decision.clone()).await;
@@ -112,7 +112,7 @@ async fn r4_a_tool_declared_idempotent_only_now_does_not_upgrade_an_old_call() {
         let ledger = Ledger::default();
         crash_after_the_effect(&store, &ledger, false).await;
         let runtime = with(store, &ledger, false, true);
-        assert_eq!(after_restart(&runtime).await.interruptions[0].kind, Kind::InDoubt);
+        assert_eq!(after_restart(&runtime).await.interruptions[0].kind(), Kind::InDoubt);
     }
 }
 

@@ -131,8 +131,7 @@ async fn m1_aimock_accepts_our_conversation_with_calls_and_results() {
         {"match": {"toolCallId": "c2", "toolResultContains": "denied", "turnIndex": 1}, "response": {"content": "Understood."}},
     ]);
     let aimock = Aimock::start(fixtures, &["--strict"]).await;
-    let call =
-        |id: &str, input: &str| Block::ToolUse(ToolUse { id: id.into(), name: "pay".into(), input: input.to_owned() });
+    let call = |id: &str, input: &str| Block::ToolUse(ToolUse::new(id, "pay", input));
     let result = |id: &str, text: &str| {
         Message::ToolResult(ToolResult { id: id.into(), name: "pay".into(), text: text.to_owned(), is_error: true })
     };

@@ -255,7 +255,7 @@ fn answer(model: &str, blocks: Vec<Block>, opaque: Option<&str>) -> Message {
 }
 
 fn use_tool(id: &str, name: &str, input: &str) -> Block {
-    Block::ToolUse(ToolUse { id: id.into(), name: name.into(), input: input.to_owned() })
+    Block::ToolUse(ToolUse::new(id, name, input))
 }
 
 fn result(id: &str, text: &str) -> Message {

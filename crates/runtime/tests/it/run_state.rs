@@ -48,7 +48,7 @@ async fn s17_a_saved_session_goes_on_in_another_store_where_it_stopped() {
     let text = saved().await;
     for (name, store, _dir) in stores() {
         let state = RunState::from_json(&text).expect("a run state");
-        assert_eq!(state.interruptions()[0].approval_key, "s_1");
+        assert_eq!(state.interruptions()[0].approval_key(), "s_1");
         assert_eq!(state.state().status, Status::AwaitingInput);
         state.restore(&*store).await.expect("restored");
 
@@ -164,7 +164,7 @@ fn s21_the_released_version_1_is_read() {
     let text = include_str!("run_state_v1.json");
     let state = RunState::from_json(text).expect("version 1");
     assert_eq!(
-        state.interruptions()[0].actions[0].args.text(),
+        state.interruptions()[0].actions()[0].args.text(),
         r#"{"big":18446744073709551615,"n":9007199254740993,"price":1.10}"#
     );
     assert_eq!(state.to_json(), text.trim_end());

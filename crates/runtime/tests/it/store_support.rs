@@ -113,11 +113,7 @@ impl Driven {
     /// The model asks for tools: each with the ask that its gate says.
     pub(crate) fn calls(&self, now: Millis, calls: &[(&str, Verdict)]) -> Transition {
         let block = |(i, (name, _)): (usize, &(&str, Verdict))| {
-            Block::ToolUse(ToolUse {
-                id: format!("c{i}").into(),
-                name: (*name).into(),
-                input: format!("{{\"i\":{i}}}"),
-            })
+            Block::ToolUse(ToolUse::new(format!("c{i}"), *name, format!("{{\"i\":{i}}}")))
         };
         let answer = ModelResponded {
             model: "m".into(),
@@ -151,7 +147,7 @@ impl Driven {
     ) -> Result<Transition, Refusal> {
         let input = DecideInput {
             n,
-            decisions: vec![decision],
+            reply: vec![decision].into(),
             user_edit_content: None,
             by: Principal::trusted(),
             request_id: request_id.map(Into::into),

@@ -37,16 +37,12 @@ impl Tool for Recorder {
 }
 
 pub fn entry(name: &str, approval: Approval, ledger: &Ledger) -> ToolEntry {
-    ToolEntry {
-        spec: ToolSpec {
-            name: name.into(),
-            description: "A tool of the tests.".into(),
-            parameters: Arc::new(serde_json::json!({ "type": "object", "properties": { "n": { "type": "number" } } })),
-        },
-        approval,
-        idempotent: false,
-        tool: Arc::new(Recorder(ledger.clone())),
-    }
+    let spec = ToolSpec {
+        name: name.into(),
+        description: "A tool of the tests.".into(),
+        parameters: Arc::new(serde_json::json!({ "type": "object", "properties": { "n": { "type": "number" } } })),
+    };
+    ToolEntry::new(spec, Arc::new(Recorder(ledger.clone()))).needs_approval(approval)
 }
 
 /// A store of each kind; SQLite's folder lives as long as the guard.

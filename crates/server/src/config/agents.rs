@@ -21,29 +21,26 @@ pub struct ConfigAgent {
     pub instructions: String,
     /// The name of its model, one of the declared ones.
     pub model: String,
-    /// The names of its tools, all of them declared.
+    /// The names of its tools, all of them declared or built in.
     pub tools: Vec<String>,
     /// Most model calls in one turn (SPEC S24).
     pub max_turns: u32,
 }
 
 /// Tools that are part of the product, but not of this version.
-const LATER_TOOLS: [&str; 15] = [
+const LATER_TOOLS: [&str; 12] = [
     "apply_patch",
-    "ask_user_question",
     "computer",
     "computer_use_preview",
     "edit_file",
     "list_files",
     "read_file",
     "read_todos",
-    "share_thought",
     "shell",
     "task",
     "web_fetch",
     "web_search",
     "write_file",
-    "write_todos",
 ];
 
 pub(super) fn read(name: &str, section: &Section<'_>, models: &[&str], tools: &[&str]) -> Option<ConfigAgent> {

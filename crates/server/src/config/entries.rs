@@ -4,18 +4,45 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use countersign::{
     model::ToolSpec,
-    tool::{Approval, Require, ToolEntry, command::CommandTool, condition::CelCondition},
+    tool::{Approval, Require, ToolEntry, builtin, command::CommandTool, condition::CelCondition},
 };
 use countersign_core::call::schema::ArgsSchema;
 
-use super::{Config, ConfigApproval, ConfigRequire, ConfigTool};
+use super::{Config, ConfigApproval, ConfigBuiltin, ConfigRequire, ConfigTool};
 
 /// All tools of a configuration by name.
 ///
 /// # Errors
 /// A condition, schema or command that cannot be used; not after [`Config::load`], which has checked them.
 pub fn tool_entries(config: &Config) -> Result<BTreeMap<String, ToolEntry>, String> {
-    config.tools.iter().map(|tool| Ok((tool.name.clone(), entry(tool)?))).collect()
+    let mut entries = BTreeMap::new();
+    for tool in &config.tools {
+        entries.insert(tool.name.clone(), entry(tool)?);
+    }
+    for name in builtin::NAMES {
+        let changes = config.builtins.iter().find(|changes| changes.name == name);
+        if let Some(tool) = builtin::named(name) {
+            entries.insert(name.to_owned(), changes.map_or(tool.clone(), |changes| changed(tool, changes)));
+        }
+    }
+    Ok(entries)
+}
+
+fn changed(mut tool: ToolEntry, changes: &ConfigBuiltin) -> ToolEntry {
+    let ConfigBuiltin { name: _, description, timeout, content_message, stream } = changes;
+    if let Some(text) = description {
+        tool.spec.description = text.as_str().into();
+    }
+    if let Some(seconds) = timeout {
+        tool.approval.ask.timeout = *seconds;
+    }
+    if let Some(message) = content_message {
+        tool.content_message.clone_from(message);
+    }
+    if let Some(rule) = stream {
+        tool.stream = *rule;
+    }
+    tool
 }
 
 fn entry(tool: &ConfigTool) -> Result<ToolEntry, String> {
@@ -27,15 +54,17 @@ fn entry(tool: &ConfigTool) -> Result<ToolEntry, String> {
         .time_limit(tool.time_limit)
         .output_limit(usize::try_from(tool.output_limit).unwrap_or(usize::MAX))
         .pass_env(tool.env.iter().map(String::as_str));
+    let spec = ToolSpec {
+        name: tool.name.as_str().into(),
+        description: tool.description.as_str().into(),
+        parameters: Arc::new(tool.parameters.clone()),
+    };
     Ok(ToolEntry {
-        spec: ToolSpec {
-            name: tool.name.as_str().into(),
-            description: tool.description.as_str().into(),
-            parameters: Arc::new(tool.parameters.clone()),
-        },
         approval: approval(&tool.approval).map_err(in_tool)?,
         idempotent: tool.idempotent,
-        tool: Arc::new(command),
+        stream: tool.stream,
+        content_message: tool.content_message.clone(),
+        ..ToolEntry::new(spec, Arc::new(command))
     })
 }
 

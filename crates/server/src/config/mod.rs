@@ -14,6 +14,7 @@ mod tools;
 
 use std::{fs, path::Path};
 
+use countersign::tool::builtin;
 use countersign_core::locale::Locale;
 use toml::de::DeTable;
 
@@ -25,7 +26,7 @@ pub use self::{
     error::ConfigError,
     models::{ConfigModel, ConfigProvider, check_script},
     server::{ConfigServer, ConfigStore, ConfigToken, LISTEN},
-    tools::{ConfigStream, ConfigTool},
+    tools::{ConfigBuiltin, ConfigTool},
 };
 
 /// Largest configuration file, in bytes.
@@ -47,8 +48,10 @@ pub struct Config {
     pub models: Vec<ConfigModel>,
     /// The agents, at least one; the first is the one a message without `agent` talks to.
     pub agents: Vec<ConfigAgent>,
-    /// The tools.
+    /// The declared tools.
     pub tools: Vec<ConfigTool>,
+    /// What is changed of built-in tools.
+    pub builtins: Vec<ConfigBuiltin>,
     /// Who may connect; empty means anybody on this machine.
     pub tokens: Vec<ConfigToken>,
     /// What may be a mistake.
@@ -127,9 +130,19 @@ fn read(document: &Document<'_>) -> Option<Config> {
     let models = model_sections.iter().filter_map(|(name, section)| models::read(name, section)).collect();
 
     let tool_sections = root.named("tools");
-    let tool_names: Vec<&str> = tool_sections.iter().map(|(name, _)| name.as_str()).collect();
-    let mut tools = Vec::new();
+    let mut tool_names: Vec<&str> = tool_sections.iter().map(|(name, _)| name.as_str()).collect();
+    // Built-in tools need no declaration, but may have one.
+    for name in builtin::NAMES {
+        if !tool_names.contains(&name) {
+            tool_names.push(name);
+        }
+    }
+    let (mut tools, mut builtins) = (Vec::new(), Vec::new());
     for (name, section) in &tool_sections {
+        if builtin::NAMES.contains(&name.as_str()) {
+            builtins.push(tools::builtin(name, section));
+            continue;
+        }
         let (tool, roles) = tools::read(name, section);
         tools.extend(tool);
         for (role, at) in roles {
@@ -151,7 +164,7 @@ fn read(document: &Document<'_>) -> Option<Config> {
         tools::mcp(&name, &section);
     }
     root.finish();
-    Some(Config { locale, server, store, models, agents, tools, tokens, warnings: Vec::new() })
+    Some(Config { locale, server, store, models, agents, tools, builtins, tokens, warnings: Vec::new() })
 }
 
 #[cfg(test)]

@@ -5,7 +5,10 @@ mod mistakes;
 use std::{fs, path::PathBuf, time::Instant};
 
 use countersign::tool::Require;
-use countersign_core::call::gate::{Ask, DecisionType};
+use countersign_core::call::{
+    display::{ContentMessage, StreamRule, Template},
+    gate::{Ask, DecisionType},
+};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -152,8 +155,9 @@ fn c_everything_that_is_declared_is_read() {
     let order = &config.tools[0];
     assert_eq!(order.command, [folder.path().join("./tool").to_str().expect("path"), "--fast"]);
     assert_eq!((order.time_limit, order.output_limit, order.idempotent), (5, 1000, true));
-    assert_eq!(order.stream, ConfigStream { tool_use: true, tool_result: true, display_as_content: false });
-    assert_eq!(order.content_message.as_deref(), Some("Order {{ args.symbol }}"));
+    assert_eq!(order.stream, StreamRule::default());
+    let template = Template::parse("Order {{ args.symbol }}").expect("template");
+    assert_eq!(order.content_message, Some(ContentMessage::Template(template)));
     assert_eq!(order.approval.require, ConfigRequire::When("args.quantity * args.price > 1000000".to_owned()));
     let ask = Ask {
         timeout: 0,
@@ -211,20 +215,36 @@ fn c_the_whole_example_is_read_and_what_cannot_run_yet_is_an_error() {
     assert_eq!(
         lines(SPEC_EXAMPLE),
         [
-            r#"countersign.toml:12: the tool "ask_user_question" in [agents.trader] is not available in this version"#,
-            r#"countersign.toml:12: the tool "write_todos" in [agents.trader] is not available in this version"#,
             r#"countersign.toml:13: "handoffs" in [agents.trader] is not supported yet in this version"#,
             r"countersign.toml:23: [mcp.files] is not supported yet in this version",
         ]
     );
     let now = SPEC_EXAMPLE
-        .replace(r#", "ask_user_question", "write_todos""#, "")
         .replace("handoffs = [\"analyst\"]\n", "")
         .replace("[mcp.files]\ncommand = [\"npx\", \"-y\", \"@modelcontextprotocol/server-filesystem\", \".\"]\n", "");
     let config = parse(&now).expect("what is left runs");
     let warnings: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
-    let ignored = r#"countersign.toml:19: "content_message" has no effect yet in this version"#;
-    assert_eq!(warnings, [ignored, r#"countersign.toml:20: nobody in [[auth.tokens]] has the role "admin""#]);
+    assert_eq!(config.agents[0].tools, ["execute_trade", "ask_user_question", "write_todos"]);
+    assert_eq!(warnings, [r#"countersign.toml:20: nobody in [[auth.tokens]] has the role "admin""#]);
+}
+
+/// SPEC Q4–Q6: built-in tools need no declaration, and some of what they do can be changed.
+#[test]
+fn q5_built_in_tools_are_there_and_can_be_changed() {
+    let text = format!(
+        "{MINIMAL}tools = [\"ask_user_question\", \"share_thought\", \"write_todos\"]\n\
+         [tools.ask_user_question]\napproval = {{ timeout = 60 }}\ndescription = \"Ask.\"\n\
+         [tools.write_todos]\nstream = {{ tool_use = false }}\ncontent_message = false\n"
+    );
+    let config = parse(&text).expect("config");
+    let entries = tool_entries(&config).expect("entries");
+    let ask = &entries["ask_user_question"];
+    assert_eq!((ask.approval.ask.timeout, &*ask.spec.description), (60, "Ask."));
+    assert_eq!(ask.stream, StreamRule::ALONE);
+    let todos = &entries["write_todos"];
+    assert_eq!((todos.stream.stream_tool_use, todos.content_message.is_some()), (false, false));
+    let plain = tool_entries(&parse(MINIMAL).expect("config")).expect("entries");
+    assert_eq!(plain["ask_user_question"].approval.ask.timeout, 600);
 }
 
 #[test]

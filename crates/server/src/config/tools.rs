@@ -3,7 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use countersign::tool::command::{TIME_LIMIT_SECONDS, TIME_LIMIT_SECONDS_MAX};
-use countersign_core::{call::schema::ArgsSchema, limits};
+use countersign_core::{
+    approval::question,
+    call::{
+        display::{ContentMessage, MESSAGE_ARGUMENT, StreamRule, Template},
+        schema::ArgsSchema,
+    },
+    limits,
+};
 use serde_json::{Value, json};
 use toml::de::DeValue;
 
@@ -39,29 +46,53 @@ pub struct ConfigTool {
     pub parameters: Value,
     /// Whether a second attempt of the same call does nothing more than the first (SPEC R4).
     pub idempotent: bool,
-    /// What the call is said to do while it runs; `{{ args.NAME }}` stands for an argument. Without effect yet.
-    pub content_message: Option<String>,
+    /// Where the line that says what a call is for comes from (SPEC H5).
+    pub content_message: Option<ContentMessage>,
     /// When a person is asked.
     pub approval: ConfigApproval,
-    /// What of its calls a client sees.
-    pub stream: ConfigStream,
+    /// What of its calls a client sees, and where it stands (SPEC Q5).
+    pub stream: StreamRule,
 }
 
-/// What of a tool's calls a client sees (SPEC C).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ConfigStream {
-    /// The call.
-    pub tool_use: bool,
-    /// The result.
-    pub tool_result: bool,
-    /// The result as if the assistant had said it.
-    pub display_as_content: bool,
+/// What `[tools.NAME]` changes of a built-in tool (SPEC Q5, Q6). What is `None` stays as it is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ConfigBuiltin {
+    /// Its name.
+    pub name: String,
+    /// What the model is told about it.
+    pub description: Option<String>,
+    /// For `ask_user_question`: seconds to answer; 0 waits for ever.
+    pub timeout: Option<u32>,
+    /// Where the line that says what a call is for comes from; `Some(None)`: there is none.
+    pub content_message: Option<Option<ContentMessage>>,
+    /// What of its calls a client sees, and where it stands.
+    pub stream: Option<StreamRule>,
 }
 
-impl Default for ConfigStream {
-    fn default() -> Self {
-        ConfigStream { tool_use: true, tool_result: true, display_as_content: false }
+/// Reads what is changed of a built-in tool.
+pub(super) fn builtin(name: &str, section: &Section<'_>) -> ConfigBuiltin {
+    for kind in KINDS {
+        if let Some(at) = section.has(kind) {
+            section.value(kind);
+            section.bad(at, kind, format!("cannot be set: {name} is a built-in tool; give yours another name"));
+        }
     }
+    let mut timeout = None;
+    if name == question::TOOL
+        && let Some(approval) = section.table("approval")
+    {
+        timeout = approval.whole("timeout", 0..=limits::APPROVAL_TIMEOUT_SECONDS_MAX, " seconds").map(|at| at.value);
+        approval.finish();
+    }
+    let builtin = ConfigBuiltin {
+        name: name.to_owned(),
+        description: section.string("description").map(|text| text.value),
+        timeout,
+        content_message: section.has("content_message").map(|_| content_message(section)),
+        stream: section.has("stream").map(|_| stream(section)),
+    };
+    section.finish();
+    builtin
 }
 
 /// Reads one tool. The second part is each role its approval needs, with its place in the file.
@@ -195,6 +226,10 @@ fn parameters(section: &Section<'_>) -> Value {
     if let Err(error) = ArgsSchema::compile(&schema.value) {
         section.document.error(schema.at, format!("\"parameters\"{} is not a JSON Schema: {error}", section.place()));
     }
+    if schema.value.pointer(&format!("/properties/{MESSAGE_ARGUMENT}")).is_some() {
+        let what = format!("\"parameters\"{} has {MESSAGE_ARGUMENT:?}, which is reserved", section.place());
+        section.document.error(schema.at, what);
+    }
     if let Value::Object(keywords) = &mut schema.value {
         // Model providers insist on it.
         keywords.entry("type").or_insert_with(|| "object".into());
@@ -202,39 +237,33 @@ fn parameters(section: &Section<'_>) -> Value {
     schema.value
 }
 
-fn content_message(section: &Section<'_>) -> Option<String> {
-    let message = section.string("content_message")?;
-    section.document.warn(message.at, "\"content_message\" has no effect yet in this version".to_owned());
-    let mut rest = message.value.as_str();
-    while let Some((_, after)) = rest.split_once("{{") {
-        let Some((inside, after)) = after.split_once("}}") else {
-            section.bad(message.at, "content_message", "has a \"{{\" without its \"}}\"");
-            break;
-        };
-        if !inside.trim().starts_with("args.") {
-            let what =
-                format!("has \"{{{{{inside}}}}}\"; only arguments can stand there, such as \"{{{{ args.symbol }}}}\"");
-            section.bad(message.at, "content_message", what);
+/// A template, or `true` to let the model say it.
+fn content_message(section: &Section<'_>) -> Option<ContentMessage> {
+    let value = section.value("content_message")?;
+    match value.value {
+        DeValue::Boolean(false) => None,
+        DeValue::Boolean(true) => Some(ContentMessage::Model),
+        DeValue::String(text) => match Template::parse(text) {
+            Ok(template) => Some(ContentMessage::Template(template)),
+            Err(error) => {
+                section.bad(value.at, "content_message", format!("has a place that cannot be filled in: {error}"));
+                None
+            }
+        },
+        _ => {
+            let right = "a text such as \"Reading {{ args.path }}\", or true to let the model say it";
+            section.wrong_type("content_message", &value, right);
+            None
         }
-        rest = after;
     }
-    Some(message.value)
 }
 
-fn stream(section: &Section<'_>) -> ConfigStream {
-    let default = ConfigStream::default();
+fn stream(section: &Section<'_>) -> StreamRule {
+    let default = StreamRule::default();
     let Some(table) = section.table("stream") else { return default };
-    // Somebody may count on these to keep something from view, so they are not left without effect in silence.
-    for (key, only) in [("tool_use", true), ("tool_result", true), ("display_as_content", false)] {
-        if let (Some(at), Some(set)) = (table.has(key), table.boolean(key))
-            && set != only
-        {
-            table.bad(at, key, format!("is {set}, which is not supported yet in this version; only {only} is"));
-        }
-    }
-    let stream = ConfigStream {
-        tool_use: table.boolean("tool_use").unwrap_or(default.tool_use),
-        tool_result: table.boolean("tool_result").unwrap_or(default.tool_result),
+    let stream = StreamRule {
+        stream_tool_use: table.boolean("tool_use").unwrap_or(default.stream_tool_use),
+        stream_tool_result: table.boolean("tool_result").unwrap_or(default.stream_tool_result),
         display_as_content: table.boolean("display_as_content").unwrap_or(default.display_as_content),
     };
     table.finish();

@@ -23,21 +23,20 @@ use super::{
 };
 use crate::{problem::Problem, server::App};
 
-/// The decisions of an answer to an ordinary action, which takes no `answers` (SPEC W1, Q3).
-pub(crate) fn actions_of(
-    decisions: Option<Vec<Decision>>,
-    answers: Option<&RawValue>,
-) -> Result<Vec<Decision>, Refusal> {
+/// What a client sends to an interruption: `decisions` or `answers` (SPEC W1).
+///
+/// # Errors
+/// `invalid_message` for both, for neither, and for answers that are no JSON.
+pub(crate) fn reply(decisions: Option<Vec<Decision>>, answers: Option<&RawValue>) -> Result<NewDecision, Refusal> {
+    let invalid = |message: &str| Err(Refusal::new(Code::InvalidMessage, message));
     match (decisions, answers) {
-        (Some(decisions), None) => Ok(decisions),
-        (None, Some(_)) => Err(Refusal::new(
-            Code::DecisionsRequired,
-            "actions wait here, not questions: send \"decisions\", such as [{\"type\":\"approve\"}]",
-        )),
-        (Some(_), Some(_)) => {
-            Err(Refusal::new(Code::InvalidMessage, "send either \"decisions\" or \"answers\", not both"))
-        }
-        (None, None) => Err(Refusal::new(Code::InvalidMessage, "\"decisions\" is missing")),
+        (Some(decisions), None) => Ok(NewDecision { decisions, ..NewDecision::default() }),
+        (None, Some(answers)) => match serde_json::from_str(answers.get()) {
+            Ok(answers) => Ok(NewDecision { answers: Some(answers), ..NewDecision::default() }),
+            Err(error) => invalid(&format!("answers: {error}")),
+        },
+        (Some(_), Some(_)) => invalid("send either \"decisions\" or \"answers\", not both"),
+        (None, None) => invalid("\"decisions\" (for actions) or \"answers\" (for questions) is missing"),
     }
 }
 
@@ -124,14 +123,14 @@ pub(super) async fn decide(
     Body(body): Body<Decide>,
 ) -> Result<Response, Problem> {
     let request_id = request_id(&headers, body.request_id)?;
-    if body.answers.is_some() {
+    let reply = reply(body.decisions, body.answers.as_deref());
+    if reply.is_err() {
         // What does not exist for the caller is not found, whatever is sent to it.
         app.runtime.approval(&by, &key).await?;
     }
-    let decisions = actions_of(body.decisions, body.answers.as_deref())?;
-    let counted = decisions.clone();
     let decision =
-        NewDecision { approval_key: key.clone(), decisions, user_edit_content: body.user_edit_content, request_id };
+        NewDecision { approval_key: key.clone(), user_edit_content: body.user_edit_content, request_id, ..reply? };
+    let counted = decision.decisions.clone();
     let (runtime, decider) = (app.runtime.clone(), by.clone());
     let stored = to_the_end(async move { runtime.decide(&decider, decision, false).await })
         .await

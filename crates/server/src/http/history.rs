@@ -1,17 +1,25 @@
 //! A session's history, in pages (SPEC H).
 
 use axum::{Json, extract::State};
-use countersign::core::wire::history::HistoryMessage;
+use countersign::{
+    core::wire::history::HistoryMessage,
+    run::{Direction, HistoryPage, HistoryQuery},
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::extract::{Caller, Params, Segment, bounded_limit};
-use crate::{options::HISTORY_PAGE_MAX, problem::Problem, server::App};
+use crate::{
+    options::{HISTORY_PAGE, HISTORY_PAGE_MAX},
+    problem::Problem,
+    server::App,
+};
 
 /// The query of `GET /v1/sessions/{session_id}/history`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReadHistory {
+    direction: Option<Direction>,
     cursor: Option<String>,
     limit: Option<usize>,
 }
@@ -19,11 +27,11 @@ pub(super) struct ReadHistory {
 /// A page of history, oldest first.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct History {
-    /// The messages.
+    /// The messages, oldest first whichever way pages follow.
     messages: Vec<HistoryMessage>,
-    /// Whether newer messages follow.
+    /// Whether there are more that way.
     has_more: bool,
-    /// Where the next page begins; null on the last.
+    /// Where the next page begins, and where pages the other way go on; null on the last.
     next_cursor: Option<String>,
 }
 
@@ -33,18 +41,8 @@ pub(super) async fn read(
     Segment(session_id): Segment,
     Params(params): Params<ReadHistory>,
 ) -> Result<Json<History>, Problem> {
-    let limit = bounded_limit(params.limit, HISTORY_PAGE_MAX, HISTORY_PAGE_MAX)?;
-    let start = match params.cursor.as_deref() {
-        None => 0,
-        Some(cursor) => cursor
-            .strip_prefix('m')
-            .and_then(|at| at.parse::<usize>().ok())
-            .ok_or_else(|| Problem::invalid("cursor: is not one that a page returned"))?,
-    };
-    let mut messages = app.runtime.history(&by, &session_id).await?;
-    let end = start.saturating_add(limit);
-    let has_more = end < messages.len();
-    messages.truncate(end);
-    messages.drain(..start.min(messages.len()));
-    Ok(Json(History { messages, has_more, next_cursor: has_more.then(|| format!("m{end}")) }))
+    let limit = bounded_limit(params.limit, HISTORY_PAGE, HISTORY_PAGE_MAX)?;
+    let query = HistoryQuery { direction: params.direction.unwrap_or_default(), cursor: params.cursor, limit };
+    let HistoryPage { messages, next_cursor } = app.runtime.history(&by, &session_id, query).await?;
+    Ok(Json(History { messages, has_more: next_cursor.is_some(), next_cursor }))
 }

@@ -233,7 +233,15 @@ pub(super) const ROUTES: &[Route] = &[
         path: "/v1/sessions/{session_id}/history",
         id: "readHistory",
         summary: "The session's messages, oldest first.",
-        parameters: &[CURSOR, query("limit", Kind::Whole, "Messages of the page, from 1 to 1000; 1000 by default.")],
+        parameters: &[
+            query(
+                "direction",
+                Kind::OneOf(&["forward", "backward"]),
+                "Which way pages follow: from the first message (the default), or from the newest.",
+            ),
+            CURSOR,
+            query("limit", Kind::Whole, "Messages of the page, from 1 to 1000; 100 by default."),
+        ],
         body: None,
         answers: &[json(200, "A page of history.", of::<history::History>)],
         refusals: SESSION,

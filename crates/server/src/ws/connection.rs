@@ -31,7 +31,7 @@ use super::{
     follow::{Event, Follows},
 };
 use crate::{
-    http::approvals::actions_of,
+    http::approvals::reply,
     metrics::{Counted, Transport},
     options::{FRAMES_AT_ONCE, SLOWEST_READER, WRITE_STALL_SECONDS},
     server::App,
@@ -194,15 +194,14 @@ impl Connection {
             if of != Some(&*approval.session_id) {
                 return Err(resolve::not_found(&approval.approval_key));
             }
-            let decisions = actions_of(approval.decisions, approval.answers.as_deref())?;
-            room?;
-            let counted = decisions.clone();
             let new = NewDecision {
                 approval_key: approval.approval_key,
-                decisions,
                 user_edit_content: approval.user_edit_content,
                 request_id: approval.request_id,
+                ..reply(approval.decisions, approval.answers.as_deref())?
             };
+            room?;
+            let counted = new.decisions.clone();
             let stored = app.runtime.decide(by, new, follow).await?;
             app.metrics.decisions(&counted);
             Ok(stored)

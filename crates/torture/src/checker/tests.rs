@@ -66,7 +66,7 @@ fn asked(idempotent: bool) -> Vec<Value> {
 fn entries(records: Vec<Value>) -> Vec<Entry> {
     let mut cursor = Cursor::default();
     let entry = |(pos, value): (u64, Value)| {
-        let entry = Entry { pos, at: 0, cursor, record: record(value) };
+        let entry = Entry { pos, at: 0, cursor: cursor.clone(), record: record(value) };
         cursor = expand::after(&entry);
         entry
     };

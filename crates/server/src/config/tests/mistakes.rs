@@ -177,15 +177,27 @@ fn c_each_mistake_in_a_tool_is_told_with_its_line() {
             "env = [\"COUNTERSIGN_X\"]",
             r#"8: "env" in [tools.t] has "COUNTERSIGN_X"; names with COUNTERSIGN_ are the server's own"#,
         ),
-        ("content_message = \"{{ args.x\"", r#"8: "content_message" in [tools.t] has a "{{" without its "}}""#),
+        (
+            "content_message = \"a {{ args.x\"",
+            r#"8: "content_message" in [tools.t] has a place that cannot be filled in: "{{ args.x" does not end; write {{ args.NAME }}"#,
+        ),
+        (
+            "content_message = 7",
+            r#"8: "content_message" in [tools.t] must be a text such as "Reading {{ args.path }}", or true to let the model say it, not a whole number"#,
+        ),
+        (
+            "parameters = { properties = { tool_content_message = { type = \"string\" } } }",
+            r#"8: "parameters" in [tools.t] has "tool_content_message", which is reserved"#,
+        ),
         (
             "content_message = \"{{ x }}\"",
-            r#"8: "content_message" in [tools.t] has "{{ x }}"; only arguments can stand there, such as "{{ args.symbol }}""#,
+            r#"8: "content_message" in [tools.t] has a place that cannot be filled in: "{{ x }}" is not known; write {{ args.NAME }}"#,
         ),
         (
-            "stream = { tool_use = false }",
-            r#"8: "tool_use" in [tools.t.stream] is false, which is not supported yet in this version; only true is"#,
+            "[tools.ask_user_question]\ncommand = [\"x\"]",
+            r#"9: "command" in [tools.ask_user_question] cannot be set: ask_user_question is a built-in tool; give yours another name"#,
         ),
+        ("[tools.write_todos]\napproval = true", r#"9: unknown key "approval" in [tools.write_todos]"#),
         ("stream = { tool_us = true }", r#"8: unknown key "tool_us" in [tools.t.stream]; did you mean "tool_use"?"#),
         ("parameters = \"x\"", r#"8: "parameters" in [tools.t] must be a table (a JSON Schema), not a string"#),
         (

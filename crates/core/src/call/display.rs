@@ -1,0 +1,204 @@
+//! How a call is shown to people: what of it is streamed, where it stands, and its one line (SPEC Q5, H5).
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{args::Args, json::Json};
+use crate::limits;
+
+/// The argument in which a model says, in one line, what a call is for (SPEC H5). It is never one of the
+/// tool's own: it is taken out before anybody sees or runs the arguments.
+pub const MESSAGE_ARGUMENT: &str = "tool_content_message";
+
+/// A tool's stream rule (source 003 `ToolStreamRule`, SPEC Q5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StreamRule {
+    /// Whether the call itself is streamed, as a `tool_use` block.
+    #[serde(default = "yes", rename = "tool_use")]
+    pub stream_tool_use: bool,
+    /// Whether its result is streamed, as a `tool_result` block.
+    #[serde(default = "yes", rename = "tool_result")]
+    pub stream_tool_result: bool,
+    /// Whether it stands outside groups.
+    #[serde(default)]
+    pub display_as_content: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Default for StreamRule {
+    fn default() -> Self {
+        StreamRule { stream_tool_use: true, stream_tool_result: true, display_as_content: false }
+    }
+}
+
+impl StreamRule {
+    /// The rule of source 003 for `ask_user_question`: nothing is streamed, what is shown stands alone.
+    pub const ALONE: StreamRule =
+        StreamRule { stream_tool_use: false, stream_tool_result: false, display_as_content: true };
+
+    fn is_default(&self) -> bool {
+        *self == StreamRule::default()
+    }
+}
+
+/// How one call is shown, as it was when the model made it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Display {
+    /// The tool's stream rule.
+    #[serde(default, skip_serializing_if = "StreamRule::is_default")]
+    pub stream: StreamRule,
+    /// Its `text` argument is shown as a text of the agent's (`share_thought`, SPEC Q6).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub thought: bool,
+    /// [`MESSAGE_ARGUMENT`] is not one of the tool's arguments.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub message_argument: bool,
+    /// What the call is for, in one line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<Arc<str>>,
+}
+
+impl Display {
+    pub(crate) fn is_default(&self) -> bool {
+        *self == Display::default()
+    }
+}
+
+/// Where a call's one line comes from (SPEC H5).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ContentMessage {
+    /// From a template over the arguments.
+    Template(Template),
+    /// From the model, in [`MESSAGE_ARGUMENT`].
+    Model,
+}
+
+impl ContentMessage {
+    /// The line for a call with this argument text; `None` if there is nothing to say.
+    #[must_use]
+    pub fn of(&self, input: &str) -> Option<Arc<str>> {
+        let (args, said) = Args::parse_without(input, MESSAGE_ARGUMENT).ok()?;
+        match self {
+            ContentMessage::Template(template) => one_line(&template.render(&args)),
+            ContentMessage::Model => one_line(said.as_ref()?.as_str()?),
+        }
+    }
+}
+
+/// White space and line ends become single spaces; at most [`limits::CONTENT_MESSAGE_CHARS`].
+fn one_line(text: &str) -> Option<Arc<str>> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let line = words.join(" ");
+    if line.is_empty() {
+        return None;
+    }
+    match line.char_indices().nth(limits::CONTENT_MESSAGE_CHARS) {
+        Some((end, _)) => Some(format!("{}…", &line[..end]).into()),
+        None => Some(line.into()),
+    }
+}
+
+/// A text with `{{ args.path.to.it }}` places.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Template {
+    parts: Vec<Part>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    Text(String),
+    /// Names of members and numbers of items, from the arguments down.
+    Path(Vec<String>),
+}
+
+impl Template {
+    /// Reads a template.
+    ///
+    /// # Errors
+    /// What is wrong in which place: a place that does not end, or one that is not `args.…`.
+    pub fn parse(text: &str) -> Result<Template, String> {
+        let mut parts = Vec::new();
+        let mut rest = text;
+        while let Some(open) = rest.find("{{") {
+            let Some(len) = rest[open + 2..].find("}}") else {
+                return Err(format!("\"{}\" does not end; write {{{{ args.NAME }}}}", &rest[open..]));
+            };
+            let written = rest[open + 2..open + 2 + len].trim();
+            let path: Vec<String> = written.split('.').map(str::to_owned).collect();
+            if path.len() < 2 || path[0] != "args" || path.iter().any(String::is_empty) {
+                return Err(format!("\"{{{{ {written} }}}}\" is not known; write {{{{ args.NAME }}}}"));
+            }
+            parts.push(Part::Text(rest[..open].to_owned()));
+            parts.push(Part::Path(path[1..].to_vec()));
+            rest = &rest[open + len + 4..];
+        }
+        parts.push(Part::Text(rest.to_owned()));
+        Ok(Template { parts })
+    }
+
+    /// The text for these arguments. Strings stand as they are, everything else as JSON, with numbers as
+    /// they were written; what is not there is empty.
+    #[must_use]
+    pub fn render(&self, args: &Args) -> String {
+        let json = Json::parse(args.text(), limits::JSON_DEPTH).unwrap_or(Json::Null);
+        let mut out = String::new();
+        for part in &self.parts {
+            match part {
+                Part::Text(text) => out.push_str(text),
+                Part::Path(path) => match path.iter().try_fold(&json, |at, name| at.at(name)) {
+                    Some(Json::String(text)) => out.push_str(text),
+                    Some(Json::Null) | None => {}
+                    Some(value) => out.push_str(&value.canonical()),
+                },
+            }
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(template: &str, args: &str) -> Option<String> {
+        let message = ContentMessage::Template(Template::parse(template).expect("template"));
+        message.of(args).map(|line| line.to_string())
+    }
+
+    #[test]
+    fn h5_a_template_shows_the_arguments_as_they_were_written() {
+        assert_eq!(line("Reading {{ args.path }}", r#"{"path":"a.txt"}"#).as_deref(), Some("Reading a.txt"));
+        assert_eq!(
+            line("{{args.n}} x {{ args.p }}", r#"{"n":9007199254740993,"p":1.10}"#).as_deref(),
+            Some("9007199254740993 x 1.10")
+        );
+        assert_eq!(line("{{ args.a.1.b }}", r#"{"a":[0,{"b":[true]}]}"#).as_deref(), Some("[true]"));
+        assert_eq!(line("to {{ args.missing }}", "{}").as_deref(), Some("to"));
+        assert_eq!(line("{{ args.missing }}", "{}"), None);
+        assert_eq!(line("{{ args.a }}", r#"{"a":"{{ args.b }}\n\n x","b":"no"}"#).as_deref(), Some("{{ args.b }} x"));
+        assert_eq!(line("x", "not json"), None);
+    }
+
+    #[test]
+    fn h5_a_template_with_a_mistake_is_refused() {
+        for bad in ["{{ args }}", "{{ args. }}", "{{ arg.path }}", "{{ args.path", "{{}}"] {
+            assert!(Template::parse(bad).is_err(), "{bad}");
+        }
+        assert!(Template::parse("no places { } at all").is_ok());
+    }
+
+    #[test]
+    fn h5_a_model_says_it_in_the_reserved_argument() {
+        let of = |input: &str| ContentMessage::Model.of(input).map(|line| line.to_string());
+        assert_eq!(of(r#"{"tool_content_message":" Chuẩn bị\n câu hỏi ","x":1}"#).as_deref(), Some("Chuẩn bị câu hỏi"));
+        assert_eq!(of(r#"{"tool_content_message":7}"#), None);
+        assert_eq!(of("{}"), None);
+        let long = of(&format!(r#"{{"tool_content_message":"{}"}}"#, "ế".repeat(5000))).expect("line");
+        assert_eq!(long.chars().count(), limits::CONTENT_MESSAGE_CHARS + 1);
+    }
+}

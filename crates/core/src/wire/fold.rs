@@ -1,0 +1,460 @@
+//! Events → history messages (SPEC W2: folding the events of a session gives what the history API returns).
+//!
+//! A fold may begin at any entry that [begins anew](begins_anew), so a page of a long session costs no more
+//! than one of a short session (SPEC H6).
+
+use std::{collections::HashMap, ops::Range, sync::Arc};
+
+use super::{
+    cursor::{Cursor, OpenGroup},
+    event::{ContentBlock, Delta, Event, RequestBlock, Resolution, Role, StopReason, TypedDelta},
+    expand::expand,
+    history::{
+        DisplayType, HistoryApproval, HistoryBlock, HistoryCall, HistoryMessage, HistoryQuestionAction,
+        HistoryQuestionArgs, HistoryQuestions, HistoryRequest, HistoryRole, MessageType,
+    },
+};
+use crate::{
+    approval::{
+        key::parse_approval_key,
+        question::{Answers, Questions},
+    },
+    call::{args::Args, display::MESSAGE_ARGUMENT},
+    journal::record::Entry,
+};
+
+/// Where a message begins: the position of its entry, and which of the entry's events it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place(pub u64, pub u32);
+
+/// The whole history of a session, from all its entries.
+#[must_use]
+pub fn history<'a>(session_id: &str, entries: impl IntoIterator<Item = &'a Entry>) -> Vec<HistoryMessage> {
+    let mut fold = Fold::new(session_id, &Cursor::default());
+    entries.into_iter().for_each(|entry| fold.entry(entry));
+    let all = 0..fold.len();
+    fold.messages(all)
+}
+
+/// Whether no message that began before this entry goes on in it, so that a fold can begin here.
+#[must_use]
+pub fn begins_anew(session_id: &Arc<str>, entry: &Entry) -> bool {
+    expand(session_id, entry)
+        .iter()
+        .find_map(|event| match &event.event {
+            Event::MessageStart { .. } => Some(true),
+            // It may be one of a row of calls, which are one message.
+            Event::ContentBlockStart { content_block, .. } => {
+                Some(!matches!(content_block, ContentBlock::ToolUse { .. }))
+            }
+            _ => None,
+        })
+        .unwrap_or(false)
+}
+
+/// Messages in the making.
+pub struct Fold {
+    session_id: Arc<str>,
+    rows: Vec<Row>,
+    groups: Vec<Group>,
+    /// The open group, by its place in `groups`.
+    group: Option<usize>,
+    /// What the block that is open adds to.
+    writing: Writing,
+    /// Whether a call that begins now joins the last message.
+    calls_open: bool,
+    /// The row of each request that is not over, by its key.
+    waiting: HashMap<String, usize>,
+    /// The last text of the turn that is open.
+    last_text: Option<usize>,
+}
+
+struct Row {
+    at: Place,
+    message: HistoryMessage,
+    group: Option<usize>,
+}
+
+struct Group {
+    summary: Option<Arc<str>>,
+    /// Whether messages before the fold's begin stand in it.
+    continued: bool,
+    rows: Option<Range<usize>>,
+}
+
+/// What a delta adds to.
+enum Writing {
+    Nothing,
+    /// A block of the user's message in this row.
+    User(usize),
+    /// A text or a thought, which is a row once there is something in it.
+    Words {
+        at: Place,
+        thinking: bool,
+        text: String,
+    },
+    /// The arguments of the last call of a row.
+    Call {
+        row: usize,
+        id: Arc<str>,
+        name: Arc<str>,
+        input: String,
+    },
+    /// The text of a result.
+    Result(usize),
+    /// The questions of a request.
+    Questions(usize),
+    /// The decisions on the request of this key.
+    Decisions(String),
+}
+
+fn message(role: HistoryRole, content: Vec<HistoryBlock>) -> HistoryMessage {
+    HistoryMessage {
+        role,
+        content,
+        message_type: None,
+        tool_calls: Vec::new(),
+        tool_call_id: None,
+        name: None,
+        status: None,
+        display_type: DisplayType::Content,
+        summary: None,
+    }
+}
+
+impl Fold {
+    /// Begins at the entry that has this cursor.
+    #[must_use]
+    pub fn new(session_id: &str, cursor: &Cursor) -> Fold {
+        let mut groups = Vec::new();
+        if let Some(OpenGroup { filled, summary }) = &cursor.group {
+            groups.push(Group { summary: summary.clone(), continued: *filled, rows: None });
+        }
+        Fold {
+            session_id: Arc::from(session_id),
+            rows: Vec::new(),
+            group: (!groups.is_empty()).then_some(0),
+            groups,
+            writing: Writing::Nothing,
+            calls_open: false,
+            waiting: HashMap::new(),
+            last_text: None,
+        }
+    }
+
+    /// Takes the next entry. One that only resolves a request may also come early.
+    pub fn entry(&mut self, entry: &Entry) {
+        for (i, event) in (0..).zip(expand(&self.session_id.clone(), entry)) {
+            self.event(Place(entry.pos, i), event.event);
+        }
+    }
+
+    /// How many messages there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Where a message begins.
+    #[must_use]
+    pub fn place(&self, message: usize) -> Option<Place> {
+        self.rows.get(message).map(|row| row.at)
+    }
+
+    /// The first message that begins at or after a place.
+    #[must_use]
+    pub fn find(&self, place: Place) -> usize {
+        self.rows.partition_point(|row| row.at < place)
+    }
+
+    /// Whether nothing that comes later changes these messages, but for the end of what waits in them.
+    #[must_use]
+    pub fn is_settled(&self, range: &Range<usize>) -> bool {
+        let may_be_final = self.last_text.is_some_and(|at| range.contains(&at));
+        let may_be_joined = self.calls_open && range.contains(&(self.rows.len().saturating_sub(1)));
+        let may_be_last = self.group.and_then(|at| self.groups.get(at)?.rows.clone()).is_some_and(|rows| {
+            // The first says what the newest is for, and the last may turn out not to be.
+            range.contains(&rows.start) || range.contains(&rows.end.saturating_sub(1))
+        });
+        !(may_be_final || may_be_joined || may_be_last)
+    }
+
+    /// The numbers of the requests in these messages that are not over, as far as the fold has come.
+    #[must_use]
+    pub fn waiting(&self, range: &Range<usize>) -> Vec<u32> {
+        let keys = self.waiting.iter().filter(|(_, at)| range.contains(at));
+        keys.filter_map(|(key, _)| parse_approval_key(key).map(|(_, n)| n)).collect()
+    }
+
+    /// These messages.
+    #[must_use]
+    pub fn messages(mut self, range: Range<usize>) -> Vec<HistoryMessage> {
+        for group in &self.groups {
+            let Some(rows) = group.rows.clone() else { continue };
+            for (i, row) in self.rows.iter_mut().enumerate().take(rows.end).skip(rows.start) {
+                let first = i == rows.start && !group.continued;
+                let last = i + 1 == rows.end;
+                row.message.display_type = match (first, last) {
+                    (true, _) => DisplayType::GroupStart,
+                    (false, true) => DisplayType::GroupEnd,
+                    (false, false) => DisplayType::GroupItem,
+                };
+                if first || last {
+                    row.message.summary.clone_from(&group.summary);
+                }
+            }
+        }
+        self.rows.into_iter().skip(range.start).take(range.len()).map(|row| row.message).collect()
+    }
+
+    fn push(&mut self, at: Place, message: HistoryMessage) -> usize {
+        let index = self.rows.len();
+        if let Some(group) = self.group.and_then(|at| self.groups.get_mut(at)) {
+            let start = group.rows.as_ref().map_or(index, |rows| rows.start);
+            group.rows = Some(start..index + 1);
+        }
+        self.rows.push(Row { at, message, group: self.group });
+        self.calls_open = false;
+        index
+    }
+
+    fn event(&mut self, at: Place, event: Event) {
+        match event {
+            Event::MessageStart { role: Role::User, .. } => {
+                let row = self.push(at, message(HistoryRole::User, Vec::new()));
+                self.writing = Writing::User(row);
+            }
+            Event::MessageStart { role: Role::Assistant, .. } => {
+                self.writing = Writing::Nothing;
+                self.last_text = None;
+            }
+            Event::ContentBlockStart { content_block, .. } => self.start(at, content_block),
+            Event::ContentBlockDelta { delta, .. } => self.delta(delta),
+            Event::ContentBlockStop { tool_content_message, .. } => self.stop(tool_content_message),
+            Event::GroupStart { .. } => {
+                self.group = Some(self.groups.len());
+                self.groups.push(Group { summary: None, continued: false, rows: None });
+                self.calls_open = false;
+            }
+            Event::GroupEnd { summary, .. } => {
+                if let Some(group) = self.group.take().and_then(|at| self.groups.get_mut(at)) {
+                    group.summary = summary;
+                }
+                self.calls_open = false;
+            }
+            Event::ApprovalResolved { approval_key, resolution, answers, .. } => {
+                self.resolve(&approval_key, resolution, answers);
+            }
+            Event::MessageStop { stop_reason, .. } => {
+                // A user's message within a turn does not end the turn.
+                if matches!(self.writing, Writing::User(_)) {
+                    self.writing = Writing::Nothing;
+                    return;
+                }
+                let last = self.last_text.take().and_then(|at| self.rows.get_mut(at));
+                if let (StopReason::EndTurn, Some(last)) = (stop_reason, last)
+                    && let Some(HistoryBlock::Text { is_final, .. }) = last.message.content.first_mut()
+                {
+                    *is_final = Some(true);
+                }
+            }
+            Event::RunStatus { .. } => {}
+        }
+    }
+
+    fn start(&mut self, at: Place, block: ContentBlock) {
+        if let (Writing::User(row), ContentBlock::Text) = (&self.writing, &block) {
+            let row = *row;
+            if let Some(row) = self.rows.get_mut(row) {
+                row.message.content.push(HistoryBlock::Text { text: String::new(), is_final: None });
+            }
+            return;
+        }
+        self.writing = match block {
+            ContentBlock::Text => Writing::Words { at, thinking: false, text: String::new() },
+            ContentBlock::Thinking => Writing::Words { at, thinking: true, text: String::new() },
+            ContentBlock::ToolUse { id, name } => {
+                let joins = self.calls_open && self.rows.last().is_some_and(|row| row.group == self.group);
+                let row = if joins {
+                    self.rows.len() - 1
+                } else {
+                    self.push(at, message(HistoryRole::Assistant, Vec::new()))
+                };
+                self.calls_open = true;
+                self.writing = Writing::Call { row, id, name, input: String::new() };
+                return;
+            }
+            ContentBlock::ToolResult { tool_use_id, name, status } => {
+                let content = vec![HistoryBlock::Text { text: String::new(), is_final: None }];
+                Writing::Result(self.push(
+                    at,
+                    HistoryMessage {
+                        tool_call_id: Some(tool_use_id),
+                        name: Some(name),
+                        status: Some(status),
+                        ..message(HistoryRole::Tool, content)
+                    },
+                ))
+            }
+            ContentBlock::ApprovalRequest(request) => self.request(at, request),
+            ContentBlock::ApprovalResult { approval_key } => Writing::Decisions(approval_key),
+            ContentBlock::ApprovalTimeout { .. } => Writing::Nothing,
+        };
+        self.calls_open = false;
+    }
+
+    fn request(&mut self, at: Place, request: RequestBlock) -> Writing {
+        let (key, block, questions) = match request {
+            RequestBlock::Actions(request) => {
+                let approval = HistoryApproval {
+                    is_resolved: false,
+                    action_requests: request.actions,
+                    review_configs: request.review_configs,
+                    submitted_decisions: None,
+                    resolution: None,
+                    approval_key: request.approval_key.clone(),
+                    expires_at: request.expires_at,
+                };
+                (request.approval_key, HistoryRequest::Actions(approval), false)
+            }
+            RequestBlock::Questions { approval_key, expires_at } => {
+                let questions = HistoryQuestions {
+                    is_resolved: false,
+                    action_requests: Vec::new(),
+                    submitted_answers: None,
+                    resolution: None,
+                    approval_key: Some(approval_key.clone()),
+                    expires_at,
+                };
+                (approval_key, HistoryRequest::Questions(questions), true)
+            }
+        };
+        let content = vec![HistoryBlock::ApprovalRequest(Box::new(block))];
+        let step = Some(MessageType::Step);
+        let row = self.push(at, HistoryMessage { message_type: step, ..message(HistoryRole::Assistant, content) });
+        self.waiting.insert(key, row);
+        if questions { Writing::Questions(row) } else { Writing::Nothing }
+    }
+
+    fn delta(&mut self, delta: Delta) {
+        match (&mut self.writing, delta) {
+            (Writing::User(row) | Writing::Result(row), delta) => {
+                let more = match delta {
+                    Delta::Typed(TypedDelta::TextDelta { text }) => text,
+                    Delta::Content { content } => content,
+                    _ => return,
+                };
+                let last = self.rows.get_mut(*row).and_then(|row| row.message.content.last_mut());
+                if let Some(HistoryBlock::Text { text, .. }) = last {
+                    text.push_str(&more);
+                }
+            }
+            (
+                Writing::Words { text, .. },
+                Delta::Typed(TypedDelta::TextDelta { text: more } | TypedDelta::ThinkingDelta { thinking: more }),
+            ) => text.push_str(&more),
+            (Writing::Call { input, .. }, Delta::Typed(TypedDelta::InputJsonDelta { partial_json })) => {
+                input.push_str(&partial_json);
+            }
+            (Writing::Questions(row), Delta::Questions(asked)) => {
+                let row = *row;
+                if let Some(HistoryRequest::Questions(block)) = self.request_mut(row) {
+                    let actions = asked.action_requests.into_iter();
+                    block.action_requests = actions
+                        .map(|action| HistoryQuestionAction { name: action.name, args: question_args(&action.args) })
+                        .collect();
+                }
+            }
+            (Writing::Decisions(key), Delta::Decisions { decisions }) => {
+                // The request was resolved by the event before, but its block is still known by its key.
+                let at = self.rows.iter().rposition(|row| key_of(&row.message) == Some(key.as_str()));
+                if let Some(HistoryRequest::Actions(block)) = at.and_then(|at| self.request_mut(at)) {
+                    block.submitted_decisions = Some(decisions);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn stop(&mut self, tool_content_message: Option<Arc<str>>) {
+        match std::mem::replace(&mut self.writing, Writing::Nothing) {
+            Writing::User(row) => self.writing = Writing::User(row),
+            Writing::Words { text, .. } if text.is_empty() => {}
+            Writing::Words { at, thinking, text } => {
+                let block = if thinking {
+                    HistoryBlock::Thinking { thinking: text }
+                } else {
+                    HistoryBlock::Text { text, is_final: None }
+                };
+                let row = self.push(at, message(HistoryRole::Assistant, vec![block]));
+                if !thinking {
+                    self.last_text = Some(row);
+                }
+            }
+            Writing::Call { row, id, name, input } => {
+                // Where the call says what it is for, the argument it said it in is not one of the tool's.
+                let args = match &tool_content_message {
+                    Some(_) => Args::parse_without(&input, MESSAGE_ARGUMENT).map(|(args, _)| args),
+                    None => Args::parse(&input),
+                };
+                if let (Some(said), Some(group)) = (&tool_content_message, self.group) {
+                    self.groups[group].summary = Some(said.clone());
+                }
+                if let Some(row) = self.rows.get_mut(row) {
+                    row.message.tool_calls.push(HistoryCall { id, name, args: args.ok(), tool_content_message });
+                }
+            }
+            Writing::Nothing | Writing::Result(_) | Writing::Questions(_) | Writing::Decisions(_) => {}
+        }
+    }
+
+    fn request_mut(&mut self, row: usize) -> Option<&mut HistoryRequest> {
+        match self.rows.get_mut(row)?.message.content.first_mut()? {
+            HistoryBlock::ApprovalRequest(block) => Some(block),
+            _ => None,
+        }
+    }
+
+    fn resolve(&mut self, key: &str, resolution: Resolution, answers: Option<Answers>) {
+        let Some(row) = self.waiting.remove(key) else { return };
+        match self.request_mut(row) {
+            Some(HistoryRequest::Actions(block)) => {
+                block.is_resolved = true;
+                block.resolution = Some(resolution);
+                block.expires_at = None;
+            }
+            Some(HistoryRequest::Questions(block)) => {
+                block.is_resolved = true;
+                block.approval_key = None;
+                block.expires_at = None;
+                block.resolution = answers.is_none().then_some(resolution);
+                for action in &mut block.action_requests {
+                    action.args.answers.clone_from(&answers);
+                }
+                block.submitted_answers = answers;
+            }
+            None => {}
+        }
+    }
+}
+
+fn key_of(message: &HistoryMessage) -> Option<&str> {
+    match message.content.first()? {
+        HistoryBlock::ApprovalRequest(block) => match &**block {
+            HistoryRequest::Actions(block) => Some(&block.approval_key),
+            HistoryRequest::Questions(_) => None,
+        },
+        _ => None,
+    }
+}
+
+fn question_args(args: &Args) -> HistoryQuestionArgs {
+    let asked: Option<Questions> = serde_json::from_str(args.text()).ok();
+    HistoryQuestionArgs { questions: asked.map(|asked| asked.questions).unwrap_or_default(), answers: None }
+}

@@ -1,0 +1,213 @@
+//! Pages of a session's history, forward and backward (SPEC H6).
+//!
+//! A page is folded from the entries around it, never from the whole journal: what a page costs depends on
+//! the page, not on the session.
+
+use std::{ops::Range, sync::Arc};
+
+use countersign_core::{
+    approval::resolve::Principal,
+    journal::record::Entry,
+    refusal::{Code, Refusal},
+    wire::{
+        fold::{Fold, Place, begins_anew},
+        history::HistoryMessage,
+    },
+};
+
+use super::{Inner, Runtime, store_refusal, view::READ_PAGE};
+
+/// Entries that one message comes from, about: a first guess at how much to read.
+const ENTRIES_PER_MESSAGE: usize = 4;
+/// Entries read at once to see how a page goes on.
+const LOOK_AHEAD: usize = 64;
+
+/// Which way pages follow each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// From the first message to the newest.
+    #[default]
+    Forward,
+    /// From the newest message to the first.
+    Backward,
+}
+
+/// Which page of the history to read.
+#[derive(Clone, Debug)]
+pub struct HistoryQuery {
+    /// Which way to go on.
+    pub direction: Direction,
+    /// Where a page before ended, either way; from the first message, or from the newest, if absent.
+    pub cursor: Option<String>,
+    /// At most this many messages, from 1.
+    pub limit: usize,
+}
+
+/// A page of the history.
+#[derive(Clone, Debug)]
+pub struct HistoryPage {
+    /// The messages, oldest first whichever way pages follow.
+    pub messages: Vec<HistoryMessage>,
+    /// Where the next page that way begins, if there is more.
+    pub next_cursor: Option<String>,
+}
+
+impl Runtime {
+    /// A page of the session's history.
+    ///
+    /// # Errors
+    /// `session_not_found`, `invalid_message` (bad cursor), `store_unavailable`.
+    pub async fn history(&self, by: &Principal, session_id: &str, query: HistoryQuery) -> Result<HistoryPage, Refusal> {
+        let state = self.read_state(by, session_id).await?;
+        let cursor = query.cursor.as_deref().map(|text| read_cursor(text, state.pos)).transpose()?;
+        let pages = Pages { inner: &self.inner, session_id: &state.session_id, end: state.pos };
+        let limit = query.limit.max(1);
+        match query.direction {
+            Direction::Forward => pages.forward(cursor.unwrap_or(Place(1, 0)), limit).await,
+            Direction::Backward => pages.backward(cursor.unwrap_or(Place(state.pos + 1, 0)), limit).await,
+        }
+    }
+
+    /// The whole history of the session, oldest first.
+    ///
+    /// # Errors
+    /// As [`Runtime::history`].
+    pub async fn whole_history(&self, by: &Principal, session_id: &str) -> Result<Vec<HistoryMessage>, Refusal> {
+        let query = HistoryQuery { direction: Direction::Forward, cursor: None, limit: usize::MAX };
+        Ok(self.history(by, session_id, query).await?.messages)
+    }
+}
+
+/// A cursor is a place between two messages: that of the one after it.
+fn write_cursor(place: Place) -> String {
+    format!("{}.{}", place.0, place.1)
+}
+
+fn read_cursor(text: &str, end: u64) -> Result<Place, Refusal> {
+    let number =
+        |digits: &str| digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse::<u64>().ok()).flatten();
+    let place =
+        text.split_once('.').and_then(|(pos, event)| Some(Place(number(pos)?, u32::try_from(number(event)?).ok()?)));
+    place
+        .filter(|place| (1..=end).contains(&place.0))
+        .ok_or_else(|| Refusal::new(Code::InvalidMessage, "cursor: is not one that a page of this session returned"))
+}
+
+struct Pages<'a> {
+    inner: &'a Inner,
+    session_id: &'a Arc<str>,
+    /// The position of the last entry.
+    end: u64,
+}
+
+/// A fold, and how far it has come.
+struct Window {
+    fold: Fold,
+    pos: u64,
+}
+
+impl Pages<'_> {
+    async fn forward(&self, from: Place, limit: usize) -> Result<HistoryPage, Refusal> {
+        let mut window = self.open(from.0, chunk(limit)).await?;
+        loop {
+            let first = window.fold.find(from);
+            if window.fold.len() > first.saturating_add(limit) || window.pos >= self.end {
+                let range = first..first.saturating_add(limit).min(window.fold.len());
+                let next = window.fold.place(range.end);
+                return self.page(window, range, next).await;
+            }
+            self.read_on(&mut window, chunk(limit)).await?;
+        }
+    }
+
+    async fn backward(&self, until: Place, limit: usize) -> Result<HistoryPage, Refusal> {
+        let mut back = chunk(limit) as u64;
+        loop {
+            let begin = until.0.saturating_sub(back);
+            let window = if begin <= 1 {
+                Some(self.open(1, chunk(limit)).await?)
+            } else {
+                self.open_anew(begin, until.0).await?
+            };
+            if let Some(mut window) = window {
+                while window.pos < until.0.min(self.end) {
+                    self.read_on(&mut window, chunk(limit)).await?;
+                }
+                let last = window.fold.find(until);
+                // One more than the page, so that it is known whether there is a page before it.
+                if last > limit || begin <= 1 {
+                    let range = last.saturating_sub(limit)..last;
+                    let next = if range.start > 0 { window.fold.place(range.start) } else { None };
+                    return self.page(window, range, next).await;
+                }
+            }
+            back = back.saturating_mul(4);
+        }
+    }
+
+    /// A window that begins with the entry at `pos`.
+    async fn open(&self, pos: u64, entries: usize) -> Result<Window, Refusal> {
+        let read = self.read(pos.saturating_sub(1), entries).await?;
+        Ok(self
+            .fold(&read)
+            .unwrap_or_else(|| Window { fold: Fold::new(self.session_id, &Default::default()), pos: self.end }))
+    }
+
+    /// A window that begins at the first entry from `pos` on that no message goes on in; `None` if there is
+    /// none before `until`.
+    async fn open_anew(&self, pos: u64, until: u64) -> Result<Option<Window>, Refusal> {
+        let entries = usize::try_from(until - pos).unwrap_or(READ_PAGE).min(READ_PAGE);
+        let read = self.read(pos - 1, entries).await?;
+        let first = read.iter().position(|entry| entry.pos < until && begins_anew(self.session_id, entry));
+        Ok(first.and_then(|first| self.fold(&read[first..])))
+    }
+
+    fn fold(&self, entries: &[Arc<Entry>]) -> Option<Window> {
+        let mut window = Window { fold: Fold::new(self.session_id, &entries.first()?.cursor), pos: 0 };
+        self.take(&mut window, entries);
+        Some(window)
+    }
+
+    fn take(&self, window: &mut Window, entries: &[Arc<Entry>]) {
+        // What was appended meanwhile is for the next page.
+        for entry in entries.iter().filter(|entry| entry.pos <= self.end) {
+            window.fold.entry(entry);
+            window.pos = entry.pos;
+        }
+    }
+
+    async fn read_on(&self, window: &mut Window, entries: usize) -> Result<(), Refusal> {
+        let read = self.read(window.pos, entries).await?;
+        if read.is_empty() {
+            return Err(Refusal::new(Code::SessionNotFound, "the session is gone"));
+        }
+        self.take(window, &read);
+        Ok(())
+    }
+
+    async fn read(&self, after: u64, entries: usize) -> Result<Vec<Arc<Entry>>, Refusal> {
+        self.inner.store.read(self.session_id, after, entries.min(READ_PAGE)).await.map_err(store_refusal)
+    }
+
+    /// The messages, once it is known how what they show goes on.
+    async fn page(&self, mut window: Window, range: Range<usize>, next: Option<Place>) -> Result<HistoryPage, Refusal> {
+        while window.pos < self.end && !window.fold.is_settled(&range) {
+            self.read_on(&mut window, LOOK_AHEAD).await?;
+        }
+        // What was asked here may have been answered long after.
+        for n in window.fold.waiting(&range) {
+            let row = self.inner.store.interruption(self.session_id, n).await.map_err(store_refusal)?;
+            if let Some(pos) = row.and_then(|row| row.resolved_pos).filter(|pos| *pos <= self.end)
+                && let Some(entry) = self.inner.entry(self.session_id, pos).await?
+            {
+                window.fold.entry(&entry);
+            }
+        }
+        Ok(HistoryPage { messages: window.fold.messages(range), next_cursor: next.map(write_cursor) })
+    }
+}
+
+fn chunk(limit: usize) -> usize {
+    limit.saturating_mul(ENTRIES_PER_MESSAGE).clamp(LOOK_AHEAD, READ_PAGE)
+}
