@@ -25,7 +25,7 @@ export const en = {
   "sessions.waiting": "Waiting for you",
 
   "status.running": "Running",
-  "status.awaiting_input": "Waiting for a decision",
+  "status.awaiting_input": "Waiting for you",
   "status.completed": "Finished",
   "status.failed": "Failed",
   "status.cancelled": "Stopped",

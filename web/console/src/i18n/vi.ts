@@ -27,7 +27,7 @@ export const vi: Catalogue = {
   "sessions.waiting": "Đang chờ bạn",
 
   "status.running": "Đang chạy",
-  "status.awaiting_input": "Chờ quyết định",
+  "status.awaiting_input": "Đang chờ bạn",
   "status.completed": "Hoàn tất",
   "status.failed": "Thất bại",
   "status.cancelled": "Đã dừng",

@@ -27,7 +27,7 @@ export const zh: Catalogue = {
   "sessions.waiting": "等待您处理",
 
   "status.running": "运行中",
-  "status.awaiting_input": "等待决定",
+  "status.awaiting_input": "等待您处理",
   "status.completed": "已完成",
   "status.failed": "失败",
   "status.cancelled": "已停止",

@@ -29,21 +29,17 @@ export function QuestionStep({ question, place, draft, problem, disabled, onDraf
       onPointerDownCapture={() => (walking.current = false)}
     >
       <legend tabIndex={-1} data-step-start>
-        {(place || question.header) && (
-          <span className="question-head">
-            {question.header && (
-              <span className="eyebrow">
-                <Visible text={question.header} />
-              </span>
-            )}
-            {place && (
-              <span className="question-place">
-                <span aria-hidden="true">
-                  {place.n} / {place.of}
-                </span>
-                <span className="visually-hidden">{t("question.place", place)}</span>
-              </span>
-            )}
+        {place && (
+          <span className="question-place">
+            <span aria-hidden="true">
+              {place.n} / {place.of}
+            </span>
+            <span className="visually-hidden">{t("question.place", place)}</span>
+          </span>
+        )}
+        {question.header && (
+          <span className="eyebrow">
+            <Visible text={question.header} />
           </span>
         )}
         <span className="question-text">
