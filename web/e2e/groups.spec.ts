@@ -28,6 +28,20 @@ test("a closed group shows its summary and opens to its steps", async ({ page, s
   await expect(group.locator(".tool").first()).toBeHidden();
 });
 
+test("a group is open while the agent works in it", async ({ page, serve }) => {
+  const { url } = await serve({
+    turns: [{ thinking: "I look.", calls: [{ name: "price", args: '{"symbol":"VNM"}' }] }, { text: "Fine.", delay_ms: 1500 }],
+  });
+  await page.goto(url);
+  await send(page, "Look");
+  const group = page.locator(".group");
+  await expect(group.locator(".tool-status")).toHaveText("done");
+  await expect(group.locator(".tool")).toBeVisible();
+  await expect(group.locator(".group-row")).toHaveText("Price of VNM");
+  await expect(page.locator(".topbar")).toContainText("Finished");
+  await expect(group.locator(".tool")).toBeHidden();
+});
+
 test("without words of its own a group says how many steps it took", async ({ page, serve }) => {
   const { url } = await serve({
     turns: [
