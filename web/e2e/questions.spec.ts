@@ -130,7 +130,7 @@ test("declining, with a word to the agent", async ({ page, serve }) => {
 });
 
 test("nobody answers", async ({ page, serve }) => {
-  const { url } = await serve({ turns: asking(goal), questionTimeout: 3 });
+  const { url } = await serve({ turns: asking(goal), questionTimeout: 5 });
   const card = await openQuestion(page, url);
   await expect(card.getByText("If nobody answers in time")).toBeVisible();
   await expect(resolved(page)).toContainText("Nobody answered in time");
