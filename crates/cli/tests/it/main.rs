@@ -11,6 +11,8 @@ mod golden_003;
 mod http;
 mod pending;
 mod questions;
+mod questions_bad;
+mod questions_waiting;
 mod reconnect;
 mod restart;
 mod security;
