@@ -3,12 +3,20 @@
 #![allow(clippy::ok_expect, clippy::needless_pass_by_value, reason = "a test reads better so")]
 
 mod bad_input;
+mod builtin;
 mod commands;
+mod content_message;
 mod decisions;
 mod demo;
 mod golden;
+mod golden_003;
+mod groups;
+mod history;
 mod http;
 mod pending;
+mod questions;
+mod questions_bad;
+mod questions_waiting;
 mod reconnect;
 mod restart;
 mod security;

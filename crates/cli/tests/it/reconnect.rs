@@ -6,6 +6,7 @@ use crate::{
     on_both_stores,
     support::{
         Setup, Ws,
+        ask::{ask, events, two_questions},
         fold::{Fold, without_gaps},
         trade,
     },
@@ -83,34 +84,46 @@ on_both_stores! {
     }
 
     async fn w2_live_and_replay_and_history_say_the_same(store) {
-        let server = Setup::new(store, &script()).start().await;
+        let setup = Setup::new(store, &everything()).built_in(&["ask_user_question", "write_todos", "share_thought"]);
+        let server = setup.start().await;
         let mut ws = server.ws().await;
         ws.message("s", "go").await;
         let mut live = ws.until_status("awaiting_input").await;
-        ws.decide("s_1", json!([{ "type": "reject", "message": "no" }])).await;
+        ws.answer("s_1", json!({ "Q2": ["C", "D"] })).await;
+        live.extend(ws.until_status("awaiting_input").await);
+        ws.send(&json!({
+            "type": "approval", "session_id": "s", "approval_key": "s_2", "user_edit_content": "not today",
+            "decisions": [{ "type": "reject", "message": "no" }, { "type": "approve" }],
+        })).await;
         live.extend(ws.until_status("completed").await);
-        live.retain(|frame| frame["type"] != "ack");
+        let live = events(live);
+        let last = without_gaps(&live, 0);
         let fold = Fold::of(&live);
-        let history = server.get("/v1/sessions/s/history").await.ok();
-        let messages = history["messages"].as_array().unwrap();
-        let texts = |kind: &str| fold.blocks().into_iter().filter(|(k, _)| k == kind).map(|(_, t)| t).collect::<Vec<_>>();
-        let of = |role: &str, field: &str| messages.iter()
-            .filter(|m| m["role"] == role)
-            .filter_map(|m| m["content"][0][field].as_str().map(str::to_owned))
-            .collect::<Vec<_>>();
-        let mut said = of("user", "text");
-        said.extend(of("assistant", "text"));
-        assert_eq!(said, texts("text"));
-        assert_eq!(of("assistant", "thinking"), texts("thinking"));
-        assert_eq!(of("tool", "text"), texts("tool_result"));
-        let approval = messages.iter().find(|m| m["content"][0]["type"] == "approval_request").unwrap();
-        assert_eq!(approval["message_type"], "step");
-        let block = &approval["content"][0];
-        assert_eq!(block["isResolved"], true);
-        assert_eq!(block["submittedDecisions"], json!([{ "type": "reject", "message": "no" }]));
-        let last = messages.last().unwrap();
-        assert_eq!(last["content"][0]["is_final"], true, "{last}");
+        assert_eq!(Fold::of(&server.ws().await.replay("s", last).await), fold);
+        let history = server.history("s").await;
+        assert_eq!(fold.history(), history);
+        let kinds: Vec<_> = history.as_array().unwrap().iter()
+            .map(|m| m["content"][0]["type"].as_str().unwrap_or("calls"))
+            .collect();
+        assert_eq!(kinds, [
+            "text", "thinking", "text", "calls", "text", "approval_request", "thinking", "calls", "text", "text",
+            "approval_request", "text", "text", "text", "text",
+        ]);
     }
+}
+
+/// Every kind of block.
+fn everything() -> Value {
+    json!({ "turns": [
+        { "thinking": "let me think", "text": "I will do it.", "tool_calls": [
+            { "name": "write_todos", "args": { "todos": [], "tool_content_message": "Plan" } },
+            ask(two_questions()),
+        ] },
+        { "thinking": "so", "tool_calls": [
+            { "name": "note", "args": { "a": 1 } }, { "name": "note", "args": "[broken" }, trade(1), trade(2),
+        ] },
+        { "text": "All is done now." },
+    ], "chunk_chars": 4 })
 }
 
 impl Ws {

@@ -169,10 +169,9 @@ on_both_stores! {
         assert_eq!(more[more.len() - 2]["type"], "message_stop", "the last run_status comes after it");
         frames.extend(more);
         without_gaps(&frames, 0);
-        let kinds: Vec<_> = Fold::of(&frames).blocks().into_iter().map(|(kind, _)| kind).collect();
-        assert_eq!(kinds, [
-            "text", "thinking", "text", "tool_use", "tool_use", "tool_result", "approval_request", "approval_result",
-            "tool_result", "text",
+        assert_eq!(Fold::of(&frames).shape(), [
+            "user", "(", "thinking", ")", "text", "(", "tool_use", "tool_use", "tool_result", "approval_request",
+            "approval_result", "tool_result", ")", "text",
         ]);
         let starts: Vec<_> = frames.iter().filter(|f| f["type"] == "message_start").collect();
         assert_eq!(starts.len(), 2, "one assistant message for a turn");

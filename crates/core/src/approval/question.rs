@@ -75,6 +75,13 @@ impl Questions {
         Ok(read)
     }
 
+    /// Reads questions that were checked when they were asked: with the option that was added there may be one
+    /// more than a model may write.
+    #[must_use]
+    pub fn recorded(args: &Args) -> Option<Questions> {
+        serde_json::from_str(args.text()).ok()
+    }
+
     /// The questions as arguments: what is recorded, shown and answered.
     #[must_use]
     pub fn args(&self) -> Option<Args> {
@@ -298,7 +305,9 @@ mod tests {
             assert!(errors.contains(part), "{args}: {errors}");
         }
         let full = format!(r#"{{"questions":[{{"question":"Q","options":[{}]}}]}}"#, long(20));
-        assert_eq!(read(&full).expect("20 options").questions[0].options.len(), 21);
+        let most = read(&full).expect("20 options");
+        assert_eq!(most.questions[0].options.len(), 21);
+        assert_eq!(Questions::recorded(&most.args().expect("args")), Some(most), "they can be answered");
     }
 
     #[test]

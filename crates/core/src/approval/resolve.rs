@@ -124,7 +124,7 @@ pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Cata
     let draft = Draft::new(state, now);
     match (asked.kind, reply) {
         (Kind::Question, Reply::Answers(answers)) => {
-            let answers = check_answers(asked, state, &answers)?;
+            let answers = check_answers(asked, &answers)?;
             let answered = Answered { n, answers, by: by.subject, request_id };
             Ok(draft.answered(answered, user_edit_content, catalog))
         }
@@ -146,8 +146,8 @@ pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Cata
     }
 }
 
-fn check_answers(asked: &Interrupted, state: &State, answers: &Value) -> Result<Answers, Refusal> {
-    let questions = asked.actions.first().and_then(|action| Questions::read(&action.args, state.locale).ok());
+fn check_answers(asked: &Interrupted, answers: &Value) -> Result<Answers, Refusal> {
+    let questions = asked.actions.first().and_then(|action| Questions::recorded(&action.args));
     questions.ok_or_else(|| Refusal::new(Code::Internal, "the questions that wait cannot be read"))?.check(answers)
 }
 

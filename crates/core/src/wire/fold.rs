@@ -451,6 +451,8 @@ fn key_of(message: &HistoryMessage) -> Option<&str> {
 }
 
 fn question_args(args: &Args) -> HistoryQuestionArgs {
-    let asked: Option<Questions> = serde_json::from_str(args.text()).ok();
-    HistoryQuestionArgs { questions: asked.map(|asked| asked.questions).unwrap_or_default(), answers: None }
+    HistoryQuestionArgs {
+        questions: Questions::recorded(args).map(|asked| asked.questions).unwrap_or_default(),
+        answers: None,
+    }
 }

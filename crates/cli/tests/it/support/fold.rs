@@ -1,30 +1,65 @@
 //! What a client makes of a session's events.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-/// The messages, the status and the resolutions that events add up to.
+/// The messages, the groups, the status and the resolutions that events add up to.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Fold {
-    messages: BTreeMap<String, Message>,
-    order: Vec<String>,
+    /// Whatever began, in order.
+    pub(super) items: Vec<Item>,
+    pub(super) messages: BTreeMap<String, Message>,
+    /// How each request ended, by its key.
+    pub(super) resolved: BTreeMap<String, Value>,
     status: Option<Value>,
-    resolved: BTreeMap<String, Value>,
+    groups: BTreeSet<String>,
+    group: Option<OpenGroup>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Item {
+    Message(String),
+    Block(Block),
+    GroupStart,
+    GroupEnd { summary: Value },
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Message {
-    role: String,
-    blocks: BTreeMap<u64, Block>,
-    stop: Option<String>,
+pub(super) struct Message {
+    pub(super) role: String,
+    pub(super) stop: Option<String>,
+    blocks: u64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Block {
-    start: Value,
-    content: String,
-    whole: bool,
+pub(super) struct Block {
+    pub(super) message: String,
+    index: u64,
+    pub(super) start: Value,
+    /// Deltas that are text, put together.
+    pub(super) content: String,
+    /// A delta that is not.
+    pub(super) delta: Value,
+    /// What a call is for.
+    pub(super) line: Value,
+    pub(super) whole: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct OpenGroup {
+    id: String,
+    line: Value,
+}
+
+impl Block {
+    pub(super) fn kind(&self) -> &str {
+        self.start["type"].as_str().unwrap()
+    }
+
+    pub(super) fn is_question(&self) -> bool {
+        self.kind() == "approval_request" && self.start.get("actions").is_none()
+    }
 }
 
 impl Fold {
@@ -36,36 +71,53 @@ impl Fold {
 
     pub(crate) fn add(&mut self, event: &Value) {
         let id = event["message_id"].as_str().unwrap_or_default().to_owned();
-        let index = event["index"].as_u64().unwrap_or_default();
         match event["type"].as_str().unwrap() {
             "message_start" => {
                 let role = event["role"].as_str().unwrap().to_owned();
-                assert!(!self.messages.contains_key(&id), "{id} begins twice");
-                self.order.push(id.clone());
-                self.messages.insert(id, Message { role, ..Message::default() });
+                assert!(self.group.is_none(), "in a group: {event}");
+                let before = self.messages.insert(id.clone(), Message { role, ..Message::default() });
+                assert!(before.is_none(), "{id} begins twice");
+                self.items.push(Item::Message(id));
             }
-            "content_block_start" => {
-                let start = event["content_block"].clone();
-                let blocks = &mut self.messages.get_mut(&id).expect("the message has begun").blocks;
-                let before = blocks.insert(index, Block { start, ..Block::default() });
-                assert!(before.is_none_or(|block| !block.whole), "a complete block begins again: {event}");
+            "group_start" => {
+                let group = event["group_id"].as_str().unwrap().to_owned();
+                assert!(self.messages[&id].stop.is_none() && self.group.is_none(), "{event}");
+                assert!(self.groups.insert(group.clone()), "not unique: {event}");
+                assert!(event.get("summary").is_none(), "{event}");
+                self.group = Some(OpenGroup { id: group, line: Value::Null });
+                self.items.push(Item::GroupStart);
             }
+            "group_end" => {
+                let group = self.group.take().expect("a group is open");
+                assert_eq!((&event["group_id"], &event["summary"]), (&json!(group.id), &group.line), "{event}");
+                assert_eq!(event.get("summary").is_some(), group.line.is_string(), "{event}");
+                self.items.push(Item::GroupEnd { summary: group.line });
+            }
+            "content_block_start" => self.start(id, event),
             "content_block_delta" => {
-                let block = self.messages.get_mut(&id).unwrap().blocks.get_mut(&index).expect("the block has begun");
-                assert!(!block.whole, "{event}");
+                let block = self.open(event);
                 let delta = &event["delta"];
                 let more = ["text", "thinking", "partial_json", "content"].iter().find_map(|key| delta[key].as_str());
                 match more {
                     Some(more) => block.content.push_str(more),
-                    None => block.content.push_str(&delta.to_string()),
+                    None => {
+                        assert!(block.delta.is_null(), "{event}");
+                        block.delta = delta.clone();
+                    }
                 }
             }
             "content_block_stop" => {
-                let block = self.messages.get_mut(&id).unwrap().blocks.get_mut(&index).expect("the block has begun");
-                assert!(!block.whole, "a block ends twice: {event}");
+                let line = event["tool_content_message"].clone();
+                let block = self.open(event);
+                assert!(line.is_null() || block.kind() == "tool_use", "{event}");
                 block.whole = true;
+                block.line = line.clone();
+                if let (Some(group), true) = (&mut self.group, line.is_string()) {
+                    group.line = line;
+                }
             }
             "message_stop" => {
+                assert!(self.group.is_none(), "a group is open: {event}");
                 let message = self.messages.get_mut(&id).unwrap();
                 assert!(message.stop.is_none(), "{event}");
                 message.stop = Some(event["stop_reason"].as_str().unwrap().to_owned());
@@ -73,19 +125,67 @@ impl Fold {
             "run_status" => self.status = Some(json!([event["status"], event["pending"], event["error"]])),
             "approval_resolved" => {
                 let key = event["approval_key"].as_str().unwrap().to_owned();
-                assert!(self.resolved.insert(key, event["resolution"].clone()).is_none(), "{event}");
+                let mut how = event.clone();
+                how.as_object_mut().unwrap().remove("seq");
+                assert!(self.resolved.insert(key, how).is_none(), "{event}");
             }
             other => panic!("{other} is no event of a session"),
         }
     }
 
+    fn start(&mut self, message: String, event: &Value) {
+        let index = event["index"].as_u64().unwrap();
+        let block = Block { message, index, start: event["content_block"].clone(), ..Block::default() };
+        let of = self.messages.get_mut(&block.message).expect("the message has begun");
+        assert!(of.stop.is_none(), "{event}");
+        if of.role == "assistant" {
+            // SPEC Q5: what stands in groups, and what closes them.
+            match block.kind() {
+                "text" => assert!(self.group.is_none(), "{event}"),
+                "thinking" => assert!(self.group.is_some(), "{event}"),
+                "approval_request" if block.is_question() => assert!(self.group.is_none(), "{event}"),
+                _ => {}
+            }
+        }
+        if index < of.blocks {
+            // It begins over, as after a reconnect: then it is what came last.
+            let Some(Item::Block(last)) = self.items.last_mut() else { panic!("not the last block: {event}") };
+            assert_eq!((&last.message, last.index, last.whole), (&block.message, index, false), "{event}");
+            *last = block;
+        } else {
+            assert_eq!(index, of.blocks, "{event}");
+            of.blocks += 1;
+            self.items.push(Item::Block(block));
+        }
+    }
+
+    /// The block that this event is about, which is open.
+    fn open(&mut self, event: &Value) -> &mut Block {
+        let Some(Item::Block(block)) = self.items.last_mut() else { panic!("no block is open: {event}") };
+        assert_eq!((&event["message_id"], &event["index"]), (&json!(block.message), &json!(block.index)));
+        assert!(!block.whole, "the block is complete: {event}");
+        block
+    }
+
     /// Whatever kind of block: its start's type and its content, in order, over all messages.
     pub(crate) fn blocks(&self) -> Vec<(String, String)> {
-        let messages = self.order.iter().map(|id| &self.messages[id]);
-        messages
-            .flat_map(|message| message.blocks.values())
-            .map(|block| (block.start["type"].as_str().unwrap().to_owned(), block.content.clone()))
-            .collect()
+        let blocks = self.items.iter().filter_map(|item| match item {
+            Item::Block(block) => Some((block.kind().to_owned(), block.content.clone())),
+            _ => None,
+        });
+        blocks.collect()
+    }
+
+    /// Blocks of the assistant by their kind, `(` and `)` for the begin and the end of a group, and `user` for a
+    /// message of the user's.
+    pub(crate) fn shape(&self) -> Vec<&str> {
+        let shape = self.items.iter().filter_map(|item| match item {
+            Item::Message(id) => (self.messages[id].role == "user").then_some("user"),
+            Item::Block(block) => (self.messages[&block.message].role == "assistant").then(|| block.kind()),
+            Item::GroupStart => Some("("),
+            Item::GroupEnd { .. } => Some(")"),
+        });
+        shape.collect()
     }
 }
 

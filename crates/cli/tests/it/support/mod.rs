@@ -1,7 +1,10 @@
 //! A server of one's own for each test.
 
+pub(crate) mod ask;
 pub(crate) mod fold;
+mod history;
 pub(crate) mod http;
+pub(crate) mod provider;
 pub(crate) mod ws;
 
 use std::{
@@ -18,7 +21,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-pub(crate) use self::{http::Response, ws::Ws};
+pub(crate) use self::{http::Response, provider::Provider, ws::Ws};
 
 /// The longest any single thing may take. Machines that run tests are slow at times.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
@@ -63,6 +66,7 @@ pub(crate) struct Setup {
     trade: String,
     /// Whole sections.
     more: String,
+    model: String,
     tools: Vec<&'static str>,
     max_turns: u32,
     locale: &'static str,
@@ -84,6 +88,7 @@ impl Setup {
             script: script.to_string(),
             trade: "approval = { require = true, timeout = 300 }".to_owned(),
             more: String::new(),
+            model: "provider = \"scripted\"\nscript = \"script.json\"".to_owned(),
             tools: vec!["execute_trade", "note"],
             max_turns: 20,
             locale: "en",
@@ -119,6 +124,24 @@ impl Setup {
         self
     }
 
+    /// Tools that need no section.
+    pub(crate) fn built_in(mut self, names: &[&'static str]) -> Setup {
+        self.tools.extend(names);
+        self
+    }
+
+    /// Extra lines of a tool that the agent has anyway.
+    pub(crate) fn section(mut self, name: &str, section: &str) -> Setup {
+        self.more.push_str(&format!("\n[tools.{name}]\n{section}\n"));
+        self
+    }
+
+    /// Asks this provider instead of the script.
+    pub(crate) fn provider(mut self, provider: &Provider) -> Setup {
+        self.model = format!("provider = \"openai-chat\"\nmodel = \"m\"\nbase_url = \"{}\"", provider.base_url);
+        self
+    }
+
     pub(crate) fn locale(mut self, locale: &'static str) -> Setup {
         self.locale = locale;
         self
@@ -149,7 +172,7 @@ impl Setup {
             Store::Memory => "memory:",
             Store::Sqlite => "sqlite:test.db",
         };
-        let Setup { trade, more, tools, max_turns, locale, server, .. } = self;
+        let Setup { trade, more, model, tools, max_turns, locale, server, .. } = self;
         format!(
             r#"locale = "{locale}"
 [server]
@@ -158,8 +181,7 @@ listen = "127.0.0.1:0"
 [store]
 url = "{store}"
 [models.script]
-provider = "scripted"
-script = "script.json"
+{model}
 [agents.trader]
 model = "script"
 tools = {tools:?}

@@ -75,13 +75,15 @@ impl Ws {
 
     /// The next message that is no ping.
     pub(crate) async fn frame(&mut self) -> Message {
-        loop {
-            let next = tokio::time::timeout(DEADLINE, self.0.next()).await.expect("a frame comes in time");
-            match next.expect("the connection is open").expect("a message") {
-                Message::Ping(_) | Message::Pong(_) => {}
-                message => return message,
+        let work = async {
+            loop {
+                match self.0.next().await.expect("the connection is open").expect("a message") {
+                    Message::Ping(_) | Message::Pong(_) => {}
+                    message => return message,
+                }
             }
-        }
+        };
+        tokio::time::timeout(DEADLINE, work).await.expect("a frame comes in time")
     }
 
     /// The frames up to the first that `end` accepts, with it.
