@@ -1,0 +1,1 @@
+//! Groups and what a crash takes back.
