@@ -474,7 +474,7 @@ async fn decide(runtime: &Runtime, which: u8, how: u8) {
 }
 
 /// The deadline of all that waits comes: recorded as another process would, whose clock is far ahead.
-async fn time_out(store: &Arc<dyn Store>) {
+pub async fn time_out(store: &Arc<dyn Store>) {
     let Some(head) = store.head(SESSION).await.expect("head") else { return };
     let mut state = head.snapshot.map_or_else(|| State::new(SESSION.into()), |state| State::clone(&state));
     for entry in store.read(SESSION, state.pos, usize::MAX >> 1).await.expect("entries") {
