@@ -7,6 +7,6 @@ export default defineConfig({
   ssr: { resolve: { conditions: ["source", "module", "node", "import", "default"] } },
   test: {
     environment: "node",
-    include: ["packages/*/test/**/*.test.ts", "console/test/**/*.test.ts"],
+    include: ["packages/*/test/**/*.test.ts", "console/test/**/*.test.ts", "e2e/snippets/*.test.ts"],
   },
 });

@@ -1,7 +1,22 @@
 /** What it looks like: phone width, languages, accessibility, and text that must not be taken for markup. */
 import AxeBuilder from "@axe-core/playwright";
 import type { Page } from "@playwright/test";
-import { call, expect, hasNoSidewaysScroll, oneOrder, openCard, order, resolved, test } from "./support/console.js";
+import {
+  ask,
+  call,
+  expect,
+  goal,
+  hasNoSidewaysScroll,
+  horizon,
+  oneOrder,
+  openCard,
+  openQuestion,
+  order,
+  resolved,
+  sectors,
+  test,
+  type Question,
+} from "./support/console.js";
 
 for (const colorScheme of ["light", "dark"] as const) {
   test.describe(`accessibility, ${colorScheme}`, () => {
@@ -35,6 +50,34 @@ for (const colorScheme of ["light", "dark"] as const) {
       await card.getByRole("button", { name: "Reject" }).click();
       await expect(page.locator(".topbar")).toContainText("Finished");
       await check(page, "resolved");
+      await page.locator(".group-row").first().click();
+      await check(page, "resolved, opened");
+    });
+
+    test("axe finds nothing in any state of a question", async ({ page, serve }) => {
+      const todos = '{"todos":[{"content":"Ask","status":"completed"},{"content":"Plan","status":"in_progress"}]}';
+      const { url } = await serve({
+        turns: [{ calls: [{ name: "write_todos", args: todos }] }, ask(goal, sectors), { text: "Done." }],
+      });
+      const card = await openQuestion(page, url);
+      await page.locator(".group-row").click();
+      await page.locator(".todo-dock summary").click();
+      await check(page, "waiting");
+      await card.getByRole("button", { name: "Next" }).click();
+      await check(page, "nothing chosen");
+      await card.getByRole("textbox").fill("Both");
+      await card.getByRole("button", { name: "Next" }).click();
+      await card.getByRole("button", { name: "Skip" }).click();
+      await check(page, "review");
+      await page.getByRole("button", { name: "Inbox" }).click();
+      await check(page, "inbox");
+      await page.keyboard.press("Escape");
+      await card.getByRole("button", { name: "Do not answer" }).click();
+      await check(page, "declining");
+      await card.getByRole("button", { name: "Back" }).click();
+      await card.getByRole("button", { name: "Send answers" }).click();
+      await expect(page.locator(".topbar")).toContainText("Finished");
+      await check(page, "answered");
     });
   });
 }
@@ -65,6 +108,29 @@ test.describe("phone", () => {
     await page.getByRole("button", { name: "Close", exact: true }).tap();
     await card.getByRole("button", { name: "Approve" }).tap();
     await expect(resolved(page)).toContainText("Approved");
+    await hasNoSidewaysScroll(page);
+  });
+});
+
+test.describe("phone", () => {
+  test.use({ viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true });
+
+  test("questions fit, however long their words are", async ({ page, serve }) => {
+    const long = "x".repeat(300);
+    const { url } = await serve({
+      turns: [
+        ask({ question: `Which ${long}?`, header: long, options: [{ label: long, description: long }] }, horizon),
+        { text: "Done." },
+      ],
+    });
+    const card = await openQuestion(page, url);
+    await hasNoSidewaysScroll(page);
+    await card.getByRole("radio").first().tap();
+    await card.getByRole("button", { name: "Next" }).tap();
+    await card.getByRole("button", { name: "Skip" }).tap();
+    await hasNoSidewaysScroll(page);
+    await card.getByRole("button", { name: "Send answers" }).tap();
+    await expect(resolved(page)).toContainText("No preference");
     await hasNoSidewaysScroll(page);
   });
 });
@@ -100,6 +166,17 @@ test("hidden characters in arguments are shown", async ({ page, serve }) => {
   await expect(card.locator("dd").first()).toHaveText("a⟨U+200B⟩b");
   await expect(card.locator("dd").last()).toHaveText("VN⟨U+202E⟩M");
   await expect(card.getByText("Contains hidden characters")).toBeVisible();
+});
+
+test("hidden characters in questions are shown", async ({ page, serve }) => {
+  const hidden: Question = { question: "Pay\u200b?", options: [{ label: "Ye\u202es", description: "N\u2066ow" }] };
+  const { url } = await serve({ turns: [ask(hidden), { text: "Done." }] });
+  const card = await openQuestion(page, url);
+  await expect(card.locator(".question-text")).toHaveText("Pay⟨U+200B⟩?");
+  await expect(card.locator(".option-text").first()).toHaveText("Ye⟨U+202E⟩sN⟨U+2066⟩ow");
+  await card.getByRole("radio").first().check();
+  await card.getByRole("button", { name: "Send answer" }).click();
+  await expect(resolved(page).locator("dd")).toHaveText("Ye⟨U+202E⟩s");
 });
 
 test("the model's text is Markdown and never markup", async ({ page, serve }) => {

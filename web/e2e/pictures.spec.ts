@@ -1,7 +1,7 @@
 /** Draws the console's pictures for the documentation, from the real thing. Only on request. */
 import { join } from "node:path";
 import type { Page } from "@playwright/test";
-import { expect, openCard, resolved, send, test } from "./support/console.js";
+import { ask, expect, goal, horizon, openCard, openQuestion, resolved, sectors, send, test } from "./support/console.js";
 import type { Turn } from "./support/server.js";
 
 test.skip(!process.env.PICTURES, "only with PICTURES=1");
@@ -41,7 +41,28 @@ test.describe("light", () => {
     await picture(page, "edit-light");
     await card.getByRole("button", { name: "Approve with changes" }).click();
     await expect(page.locator(".topbar")).toContainText("Finished");
+    await page.locator(".group-row").last().click();
     await picture(page, "resolved-light");
+  });
+
+  test("questions", async ({ page, serve }) => {
+    const plan = ["completed", "in_progress", "pending"].map((status, i) => ({
+      content: ["Ask what the savings are for", "Compare funds", "Write a proposal"][i],
+      status,
+    }));
+    const { url } = await serve({
+      turns: [
+        { thinking: "I need to know more first.", calls: [{ name: "write_todos", args: JSON.stringify({ todos: plan }) }] },
+        ask(goal),
+        { calls: [{ name: "price", args: '{"symbol":"VNM"}' }, { name: "price", args: '{"symbol":"FPT"}' }] },
+        ask(horizon, sectors),
+      ],
+    });
+    const card = await openQuestion(page, url);
+    await card.getByRole("radio", { name: "Steady dividends" }).check();
+    await card.getByRole("button", { name: "Send answer" }).click();
+    await card.getByRole("radio", { name: "Over 3 years" }).check();
+    await picture(page, "question-light");
   });
 });
 
@@ -70,6 +91,6 @@ test.describe("phone", () => {
     await expect(page.locator(".card")).toBeVisible();
     await picture(page, "phone-vi");
     await page.locator("[data-choice=approve]").tap();
-    await expect(resolved(page)).toBeVisible();
+    await expect(resolved(page)).toContainText("Đã phê duyệt");
   });
 });

@@ -3,7 +3,10 @@
 //! It is always valid for a provider: every call has exactly one result, results stand in the model's
 //! order, and what people said while calls were open comes after the results (SPEC W5, W9, DESIGN §2).
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use serde_json::value::RawValue;
 
@@ -65,6 +68,8 @@ pub struct Conversation {
     waiting: HashMap<u32, (Kind, Vec<u32>)>,
     /// What reviewers ran instead, by call.
     changed: HashMap<u32, Change>,
+    /// The open calls that were begun.
+    started: HashSet<u32>,
 }
 
 #[derive(Debug)]
@@ -139,6 +144,9 @@ impl Conversation {
                     }
                 }
             }
+            Record::CallStarted { call, .. } => {
+                self.started.insert(*call);
+            }
             Record::CallFinished(finished) => self.finish(finished),
             Record::TurnEnded(ended) => {
                 self.settle();
@@ -160,15 +168,16 @@ impl Conversation {
             | Record::Answered(_)
             | Record::TimedOut { .. }
             | Record::Withdrawn { .. }
-            | Record::CallStarted { .. }
             | Record::CallLost { .. }
             | Record::Status { .. } => {}
         }
     }
 
     fn finish(&mut self, finished: &CallFinished) {
+        let started = self.started.remove(&finished.call);
         let text = match self.changed.remove(&finished.call) {
-            Some(Change::Edited(action)) if finished.status != CallStatus::Rejected => {
+            // One that was given up before it began did not run at all.
+            Some(Change::Edited(action)) if started => {
                 let note = self.locale.text(Text::Edited);
                 format!("[{note} {} {}]\n{}", action.name, action.args.text(), finished.output)
             }

@@ -107,6 +107,36 @@ texts! {
     ThoughtShared = "thought_shared",
     /// Before the list in the result of `write_todos`.
     TodosKept = "todos_kept",
+    /// A function that panicked while it ran.
+    ToolBroke = "tool_broke",
+    /// Arguments that do not fit a function's type: `error`.
+    FunctionArgs = "function_args",
+    /// A function's result that cannot be written: `error`.
+    ResultNotJson = "result_not_json",
+    /// A command's working directory is gone: `folder`.
+    CommandNoFolder = "command_no_folder",
+    /// A command that wrote too much: `bytes`, `output`.
+    CommandTooMuch = "command_too_much",
+    /// A command that took too long: `seconds`.
+    CommandTooLong = "command_too_long",
+    /// A program that is not there: `program`.
+    CommandNotFound = "command_not_found",
+    /// A program that may not be run: `program`.
+    CommandNotAllowed = "command_not_allowed",
+    /// A program that could not be started: `program`, `error`.
+    CommandNotStarted = "command_not_started",
+    /// A command that failed: `code`.
+    CommandExit = "command_exit",
+    /// A command that was ended: `signal`.
+    CommandSignal = "command_signal",
+    /// A command that failed without saying how.
+    CommandFailed = "command_failed",
+    /// The same, without any output: `how`.
+    CommandWroteNothing = "command_wrote_nothing",
+    /// The same, without errors but with output: `how`, `output`.
+    CommandWroteOutput = "command_wrote_output",
+    /// After a command's output that is not UTF-8.
+    NotUtf8 = "not_utf8",
 }
 
 type Catalogue = HashMap<String, String>;

@@ -2,7 +2,7 @@
 //! (SPEC S17, S20, S21).
 //!
 //! ```json
-//! {"schema": "countersign.run_state", "version": 1, "session_id": "…", "entries": [{"t": …, "c": […], "r": {…}}, …]}
+//! {"schema": "countersign.run_state", "version": 2, "session_id": "…", "entries": [{"t": …, "c": […], "r": {…}}, …]}
 //! ```
 //! Entry `i` of the list stands at position `i + 1`. Everything else about the session is a fold of them.
 //!
@@ -31,8 +31,8 @@ use crate::store::{Append, Durability, Store, StoreError};
 
 /// What the text says it is.
 const SCHEMA: &str = "countersign.run_state";
-/// The newest version that is read, and the one that is written.
-const VERSION: u64 = 1;
+/// The newest version that is read, and the one that is written. Version 2 has questions and groups.
+const VERSION: u64 = 2;
 /// How many entries are read from a store at once.
 const READ_PAGE: usize = 512;
 
@@ -112,7 +112,7 @@ struct Head {
     version: u64,
 }
 
-/// What version 1 has.
+/// What every version so far has.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Body<'a> {
@@ -193,7 +193,7 @@ impl RunState {
             return Err(RunStateError::NotARunState(what));
         }
         match head.version {
-            VERSION => {}
+            1..=VERSION => {}
             0 => return Err(damaged(0, "there is no version 0")),
             found => return Err(RunStateError::Newer { found, known: VERSION }),
         }

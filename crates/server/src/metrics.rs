@@ -7,7 +7,7 @@ use axum::{
     middleware::Next,
     response::Response,
 };
-use countersign::core::{approval::decision::Decision, refusal::Code};
+use countersign::core::refusal::Code;
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
@@ -85,7 +85,11 @@ impl Default for Metrics {
         };
         let mut registry = Registry::with_prefix("countersign");
         registry.register("messages", "User messages that were stored", metrics.messages.clone());
-        registry.register("decisions", "Decisions that were stored, one for each action", metrics.decisions.clone());
+        registry.register(
+            "decisions",
+            "Decisions that were stored, one for each action, and answers to questions",
+            metrics.decisions.clone(),
+        );
         registry.register("refusals", "Inputs that were refused", metrics.refusals.clone());
         registry.register("http_requests", "HTTP requests that were answered", metrics.requests.clone());
         registry.register_with_unit(
@@ -114,9 +118,10 @@ impl Metrics {
         self.messages.get_or_create(&Via { transport }).inc();
     }
 
-    pub(crate) fn decisions(&self, decisions: &[Decision]) {
-        for decision in decisions {
-            self.decisions.get_or_create(&Type { r#type: decision.kind.name() }).inc();
+    /// Counts what a stored decision said: each action's, or `answer` for a question.
+    pub(crate) fn decided(&self, said: &[&'static str]) {
+        for name in said {
+            self.decisions.get_or_create(&Type { r#type: name }).inc();
         }
     }
 

@@ -8,6 +8,7 @@ import "./styles/base.css";
 import "./styles/controls.css";
 import "./styles/layout.css";
 import "./styles/chat.css";
+import "./styles/steps.css";
 import "./styles/card.css";
 import "./styles/editor.css";
 import "./styles/resolved.css";

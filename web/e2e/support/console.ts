@@ -67,6 +67,42 @@ export async function openCard(page: Page, url: string): Promise<Locator> {
   return card;
 }
 
+export interface Question {
+  question: string;
+  header?: string;
+  multiSelect?: boolean;
+  options: { label: string; description?: string; input?: boolean }[];
+}
+
+export const ask = (...questions: Question[]): Turn => ({
+  calls: [{ name: "ask_user_question", args: JSON.stringify({ questions }) }],
+});
+
+export const goal: Question = {
+  question: "What do you want to reach?",
+  header: "Goal",
+  options: [
+    { label: "Steady dividends (Recommended)", description: "Shares that pay every year" },
+    { label: "Long-term growth" },
+  ],
+};
+export const horizon: Question = { question: "For how long?", options: [{ label: "Over 3 years" }, { label: "1-3 years" }] };
+export const sectors: Question = {
+  question: "Which sectors?",
+  multiSelect: true,
+  options: [{ label: "Banks" }, { label: "Steel" }, { label: "Technology" }],
+};
+
+/** Open the console, start a session, wait for its questions. */
+export async function openQuestion(page: Page, url: string): Promise<Locator> {
+  await page.goto(url);
+  await expect(page.getByLabel("Agent", { exact: true })).toBeVisible();
+  await send(page, "Plan my savings");
+  const card = page.locator(".card[data-kind=question]");
+  await expect(card.getByRole("button", { name: "Skip" })).toBeEnabled();
+  return card;
+}
+
 export const resolved = (page: Page) => page.locator(".resolved");
 
 export async function hasNoSidewaysScroll(page: Page): Promise<void> {

@@ -25,6 +25,10 @@ export interface ServerOptions {
   timeout?: number;
   /** Ask for this token. */
   token?: string;
+  /** Seconds until a question goes unanswered. */
+  questionTimeout?: number;
+  /** Pages of these origins may use the server. */
+  origins?: string[];
 }
 
 export interface Server {
@@ -111,12 +115,16 @@ function script(turns: Turn[]): string {
   return `{"turns": [${entries.join(",\n")}]}`;
 }
 
-/** `execute_trade` waits for approval and answers with its arguments; `lookup` just runs. */
-function config(port: string, { timeout = 300, token }: ServerOptions): string {
+/**
+ * `execute_trade` waits for approval and answers with its arguments; `lookup` just runs; `price` says what it
+ * does; `chart` is shown as content.
+ */
+function config(port: string, { timeout = 300, token, questionTimeout, origins = [] }: ServerOptions): string {
   return `
 locale = "en"
 [server]
 listen = "127.0.0.1:${port}"
+allowed_origins = ${JSON.stringify(origins)}
 [store]
 url = "sqlite:test.db"
 [models.demo]
@@ -125,7 +133,7 @@ script = "script.json"
 [agents.trader]
 model = "demo"
 instructions = "You trade for the user."
-tools = ["execute_trade", "lookup"]
+tools = ["execute_trade", "lookup", "price", "chart", "ask_user_question", "write_todos", "share_thought"]
 [tools.execute_trade]
 description = "Place an order."
 command = ["/bin/cat"]
@@ -143,5 +151,16 @@ note = { type = "string" }
 description = "Look up a price."
 command = ["/bin/cat"]
 parameters = { type = "object", properties = { symbol = { type = "string" } } }
+[tools.price]
+description = "The price of a share."
+command = ["/bin/cat"]
+parameters = { type = "object", properties = { symbol = { type = "string" } } }
+content_message = "Price of {{ args.symbol }}"
+[tools.chart]
+description = "Draw a chart."
+command = ["/bin/cat"]
+parameters = { type = "object", properties = { symbol = { type = "string" } } }
+stream = { display_as_content = true }
+${questionTimeout === undefined ? "" : `[tools.ask_user_question]\napproval = { timeout = ${questionTimeout} }\n`}
 ${token === undefined ? "" : '[[auth.tokens]]\nsubject = "alice"\nroles = ["user"]\ntoken_env = "E2E_TOKEN"\n'}`;
 }

@@ -1,4 +1,4 @@
-//! `countersign demo`: a trading assistant with a scripted model and a real order book on disk.
+//! `countersign demo`: a trading assistant and an adviser, with scripted models and a real order book on disk.
 
 pub(crate) mod tool;
 
@@ -51,7 +51,8 @@ pub(crate) fn run(demo: &Demo) -> Outcome {
     let config = demo.dir.join("countersign.toml");
     for (path, text) in [
         (config.clone(), config_text(language, &program.to_string_lossy())?),
-        (demo.dir.join("demo.json"), script(language).to_owned()),
+        (demo.dir.join("demo.json"), trader(language).to_owned()),
+        (demo.dir.join("adviser.json"), adviser(language).to_owned()),
     ] {
         match fs::File::create_new(&path) {
             Ok(mut file) => {
@@ -73,13 +74,31 @@ fn from_lang(lang: Option<&str>) -> Language {
     }
 }
 
-fn script(language: Language) -> &'static str {
+fn trader(language: Language) -> &'static str {
     match language {
         Language::En => include_str!("demo.en.json"),
         Language::Vi => include_str!("demo.vi.json"),
         Language::Zh => include_str!("demo.zh.json"),
     }
 }
+
+fn adviser(language: Language) -> &'static str {
+    match language {
+        Language::En => include_str!("adviser.en.json"),
+        Language::Vi => include_str!("adviser.vi.json"),
+        Language::Zh => include_str!("adviser.zh.json"),
+    }
+}
+
+/// The lines that say what a call is for, by language: the first is the one in [`CONFIG`].
+const MESSAGES: [[&str; 3]; 2] = [
+    ["Looking up the price of {{ args.symbol }}", "Tra giá {{ args.symbol }}", "查询 {{ args.symbol }} 的价格"],
+    [
+        "Order: {{ args.side }} {{ args.quantity }} {{ args.symbol }}",
+        "Đặt lệnh: {{ args.side }} {{ args.quantity }} {{ args.symbol }}",
+        "下单:{{ args.side }} {{ args.quantity }} {{ args.symbol }}",
+    ],
+];
 
 fn config_text(language: Language, program: &str) -> Result<String, String> {
     let locale = match language {
@@ -89,7 +108,20 @@ fn config_text(language: Language, program: &str) -> Result<String, String> {
     };
     // JSON strings are TOML strings too.
     let program = serde_json::to_string(program).map_err(|error| error.to_string())?;
-    Ok(CONFIG.replace(LOCALE, &format!("locale = \"{locale}\"")).replace(PROGRAM, &format!("{program}, \"demo-tool\"")))
+    let mut text = CONFIG
+        .replace(LOCALE, &format!("locale = \"{locale}\""))
+        .replace(PROGRAM, &format!("{program}, \"demo-tool\""));
+    for [en, vi, zh] in MESSAGES {
+        text = text.replace(
+            en,
+            match language {
+                Language::En => en,
+                Language::Vi => vi,
+                Language::Zh => zh,
+            },
+        );
+    }
+    Ok(text)
 }
 
 #[cfg(test)]
@@ -100,6 +132,7 @@ mod tests {
     fn the_places_that_are_filled_in_are_there() {
         let text = config_text(Language::Vi, "/a \"b\"/countersign").expect("a text");
         assert!(text.contains("locale = \"vi\""));
+        assert!(MESSAGES.iter().all(|[en, vi, _]| CONFIG.contains(en) && text.contains(vi) && !text.contains(en)));
         assert_eq!(text.matches(r#"["/a \"b\"/countersign", "demo-tool","#).count(), 2);
         toml::from_str::<toml::Table>(&text).expect("TOML");
     }
@@ -117,6 +150,7 @@ mod tests {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/demo");
         let read = |name: &str| fs::read_to_string(format!("{folder}/{name}")).unwrap_or_default();
         assert_eq!(read("countersign.toml"), CONFIG);
-        assert_eq!(read("demo.json"), script(Language::En));
+        assert_eq!(read("demo.json"), trader(Language::En));
+        assert_eq!(read("adviser.json"), adviser(Language::En));
     }
 }

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::{args::Args, json::Json};
 use crate::limits;
 
-/// The argument in which a model says, in one line, what a call is for (SPEC H5). It is never one of the
-/// tool's own: it is taken out before anybody sees or runs the arguments.
+/// The argument in which a model says, in one line, what a call is for (SPEC H5). It is reserved: no tool has
+/// it, and it is taken out of every call before anybody checks, sees or runs the arguments.
 pub const MESSAGE_ARGUMENT: &str = "tool_content_message";
 
 /// A tool's stream rule (source 003 `ToolStreamRule`, SPEC Q5).
@@ -55,9 +55,6 @@ pub struct Display {
     /// Its `text` argument is shown as a text of the agent's (`share_thought`, SPEC Q6).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub thought: bool,
-    /// [`MESSAGE_ARGUMENT`] is not one of the tool's arguments.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub message_argument: bool,
     /// What the call is for, in one line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<Arc<str>>,

@@ -177,11 +177,7 @@ impl ToolUse {
     /// # Errors
     /// The input is no strict JSON object, or too long.
     pub fn args(&self) -> Result<Args, ArgsError> {
-        if self.display.message_argument {
-            Args::parse_without(&self.input, MESSAGE_ARGUMENT).map(|(args, _)| args)
-        } else {
-            Args::parse(&self.input)
-        }
+        Args::parse_without(&self.input, MESSAGE_ARGUMENT).map(|(args, _)| args)
     }
 }
 

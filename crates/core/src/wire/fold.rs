@@ -398,11 +398,7 @@ impl Fold {
                 }
             }
             Writing::Call { row, id, name, input } => {
-                // Where the call says what it is for, the argument it said it in is not one of the tool's.
-                let args = match &tool_content_message {
-                    Some(_) => Args::parse_without(&input, MESSAGE_ARGUMENT).map(|(args, _)| args),
-                    None => Args::parse(&input),
-                };
+                let args = Args::parse_without(&input, MESSAGE_ARGUMENT).map(|(args, _)| args);
                 if let (Some(said), Some(group)) = (&tool_content_message, self.group) {
                     self.groups[group].summary = Some(said.clone());
                 }

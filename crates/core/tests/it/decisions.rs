@@ -355,3 +355,31 @@ fn r10_the_state_that_a_cycle_loads_and_saves_does_not_grow_with_the_session() {
     let (early, late) = (sizes[9], sizes[199]);
     assert!(late <= early + 40, "only the numbers in it get longer: {early} bytes, then {late}");
 }
+
+/// SPEC S10: the model is told what really ran, and nothing of the kind about a call that never began.
+#[test]
+fn s10_only_an_edited_call_that_began_is_told_as_what_ran() {
+    let edit = || vec![Decision::edit("pay", args(r#"{"n":77}"#))];
+    let told = |world: &World| {
+        let mut conversation = Conversation::new();
+        world.journal.iter().for_each(|entry| conversation.apply(&entry.record));
+        let results = conversation.into_messages().into_iter().filter_map(|message| match message {
+            Message::ToolResult(result) => Some(result.text),
+            _ => None,
+        });
+        results.collect::<Vec<_>>().join("\n")
+    };
+    let mut ran = waiting(&[("pay", plain())]);
+    decide(&mut ran, 1, edit(), Principal::trusted()).expect("edited");
+    let transition = Draft::new(&ran.state, ran.now).start(&[1]);
+    ran.commit(transition);
+    let done = Draft::new(&ran.state, ran.now).call_finished(1, 1, Ok("paid".to_owned()), &Tools).expect("running");
+    ran.commit(done);
+    assert_eq!(told(&ran), "[A reviewer changed this call. What ran: pay {\"n\":77}]\npaid");
+
+    let mut stopped = waiting(&[("pay", plain())]);
+    decide(&mut stopped, 1, edit(), Principal::trusted()).expect("edited");
+    let transition = Draft::new(&stopped.state, stopped.now).cancel(None, None, None, &Tools).expect("cancelled");
+    stopped.commit(transition);
+    assert_eq!(told(&stopped), "Cancelled before it ran");
+}

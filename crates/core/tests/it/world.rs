@@ -64,7 +64,7 @@ fn display(tool: &str, i: usize) -> Display {
         _ => StreamRule::default(),
     };
     let message = (tool == "write_todos").then(|| format!("list {i}").into());
-    Display { stream, thought: tool == "share_thought", message_argument: tool == "write_todos", message }
+    Display { stream, thought: tool == "share_thought", message }
 }
 
 fn input(tool: &str, i: usize) -> String {

@@ -4,7 +4,7 @@ use countersign_core::{
     approval::question::Questions,
     call::{
         args::Args,
-        display::MESSAGE_ARGUMENT,
+        display::{ContentMessage, MESSAGE_ARGUMENT},
         gate::{Ask, Gate, Verdict},
         json::Json,
     },
@@ -42,7 +42,7 @@ impl Inner {
             Ok(args) => args,
             Err(error) => return refuse(error.to_string()),
         };
-        if call.display.message_argument && !says_what_it_is_for(&call.input) {
+        if tool.entry.content_message == Some(ContentMessage::Model) && !says_what_it_is_for(&call.input) {
             let error = format!("/{MESSAGE_ARGUMENT}: must be a string");
             return refuse(locale.fill(Text::BadArgs, &[("errors", &error)]));
         }
@@ -54,6 +54,8 @@ impl Inner {
         }
         if tool.entry.kind == ToolKind::Question {
             return match Questions::read(&args, locale) {
+                // With the options that are added they may have become too long.
+                Ok(asked) if asked.args().is_none() => refuse(locale.text(Text::UnreadableArgs).to_owned()),
                 Ok(_) => Gate { verdict: Verdict::Question(tool.entry.approval.ask.clone()), idempotent: false },
                 Err(errors) => refuse(locale.fill(Text::BadQuestion, &[("errors", &errors.join("; "))])),
             };

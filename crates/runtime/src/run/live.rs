@@ -139,20 +139,29 @@ impl Inner {
         };
         guard.snapshot = state.pos;
         let end = head.map_or(0, |head| head.pos);
-        let mut missed = Vec::new();
-        while state.pos < end {
-            let page = self.store.read(&live.session_id, state.pos, READ_PAGE).await.map_err(store_refusal)?;
-            if page.is_empty() {
+        // Followers, and the block being written, of a session whose last append was abandoned half way have not
+        // heard of it, though the snapshot may have.
+        let heard = guard.published;
+        let mut pos = if heard > 0 { state.pos.min(heard) } else { state.pos };
+        let mut unheard = Vec::new();
+        while pos < end {
+            let page = self.store.read(&live.session_id, pos, READ_PAGE).await.map_err(store_refusal)?;
+            let Some(last) = page.last() else {
                 return Err(Refusal::new(Code::Internal, "the session's journal has a gap"));
+            };
+            pos = last.pos;
+            if state.pos < pos {
+                let fold = Arc::make_mut(&mut state);
+                for entry in page.iter() {
+                    if entry.pos > fold.pos {
+                        fold.apply(entry);
+                    }
+                }
             }
-            let fold = Arc::make_mut(&mut state);
-            page.iter().for_each(|entry| fold.apply(entry));
-            missed.extend(page);
+            unheard.extend(page.into_iter().filter(|entry| heard > 0 && entry.pos > heard));
         }
-        // Followers of a session whose last append was abandoned half way have not heard of it.
-        if guard.has_followers() && guard.published < state.pos {
-            missed.retain(|entry| entry.pos > guard.published);
-            guard.publish(&live.session_id, &missed);
+        if !unheard.is_empty() {
+            guard.publish(&live.session_id, &unheard);
         }
         guard.published = state.pos;
         guard.interrupted = graph::next(&state).call_model && guard.writing.is_none();

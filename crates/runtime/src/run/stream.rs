@@ -221,7 +221,7 @@ impl<'a> Writer<'a> {
             return Ok(Ok(()));
         }
         let mut guard = self.live.lock().await;
-        let Some(state) = self.current(&guard) else { return Ok(Err(Stale)) };
+        let Some(state) = self.current(&mut guard).await else { return Ok(Err(Stale)) };
         guard.add(&state, &text);
         Ok(Ok(()))
     }
@@ -254,7 +254,7 @@ impl<'a> Writer<'a> {
     /// a crash can take back is never more than the start of one block.
     async fn show(&self, guard: &mut LiveState, block: &Block) -> Result<Result<(), Stale>, Refusal> {
         self.inner.load(self.live, guard).await?;
-        if self.current(guard).is_none() {
+        if self.current(guard).await.is_none() {
             return Ok(Err(Stale));
         }
         if guard.has_followers() {
@@ -269,8 +269,8 @@ impl<'a> Writer<'a> {
     /// place, it stays as it is and goes on record, and what this answer has repeated before it is to be put
     /// on record once more: the blocks of an answer stand together.
     async fn make_way(&mut self, next: &Block) -> Result<bool, Stale> {
-        let guard = self.live.lock().await;
-        let state = self.current(&guard).ok_or(Stale)?;
+        let mut guard = self.live.lock().await;
+        let state = self.current(&mut guard).await.ok_or(Stale)?;
         let Some(left) = guard.partial() else { return Ok(false) };
         if looks_like(&left, next) || replaces(&state, next) {
             return Ok(false);
@@ -324,7 +324,7 @@ impl<'a> Writer<'a> {
             let mut guard = self.live.lock().await;
             let loaded = self.inner.load(self.live, &mut guard).await;
             if loaded.is_ok() {
-                let state = self.current(&guard).ok_or(Stale)?;
+                let state = self.current(&mut guard).await.ok_or(Stale)?;
                 guard.show_instead(&state, block);
             }
             let make = |state: &State| Ok(Draft::new(state, now()).block_shown(block.clone()));
@@ -359,7 +359,7 @@ impl<'a> Writer<'a> {
         let blocks = self.blocks.split_off(self.recorded);
         if let Some(first) = blocks.first() {
             let mut guard = self.live.lock().await;
-            let state = self.current(&guard).ok_or(Stale)?;
+            let state = self.current(&mut guard).await.ok_or(Stale)?;
             guard.show_instead(&state, first);
         }
         Ok(ModelResponded {
@@ -371,8 +371,10 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// The state, if the turn is still wanted.
-    fn current(&self, guard: &super::live::LiveState) -> Option<Arc<State>> {
-        guard.state().ok().filter(|state| state.status.is_active() && state.turns == self.turn)
+    /// The state, if the turn is still wanted. It is loaded where somebody else's request was abandoned half way,
+    /// which is no reason to ask the model again.
+    async fn current(&self, guard: &mut LiveState) -> Option<Arc<State>> {
+        let state = self.inner.load(self.live, guard).await.ok()?;
+        (state.status.is_active() && state.turns == self.turn).then_some(state)
     }
 }

@@ -10,7 +10,11 @@ use std::{
     time::Duration,
 };
 
-use countersign_core::{call::permit::Permit, limits};
+use countersign_core::{
+    call::permit::Permit,
+    limits,
+    locale::{Locale, Text},
+};
 use futures::future::BoxFuture;
 use tokio::process::Command;
 
@@ -124,47 +128,33 @@ impl Tool for CommandTool {
                 ("COUNTERSIGN_TOOL_USE_ID", permit.tool_use_id().to_owned()),
                 ("COUNTERSIGN_ATTEMPT", permit.attempt().to_string()),
             ];
-            inner.run(permit.args().text(), &own).await
+            inner.run(permit.args().text(), &own, permit.locale()).await
         })
     }
 }
 
 impl Inner {
     /// Starts the program with this text on its standard input and these variables of its own.
-    async fn run(&self, input: &str, own: &[(&str, String)]) -> Result<String, ToolError> {
-        let name = Path::new(&self.program).display();
+    async fn run(&self, input: &str, own: &[(&str, String)], locale: Locale) -> Result<String, ToolError> {
+        let say = |text, values: &[(&str, &str)]| Err(ToolError::new(locale.fill(text, values)));
+        let program = Path::new(&self.program).display().to_string();
         if let Some(cwd) = self.cwd.as_deref().filter(|cwd| !cwd.is_dir()) {
-            return Err(ToolError::new(format!(
-                "the command's working directory {} is not a directory",
-                cwd.display()
-            )));
+            return say(Text::CommandNoFolder, &[("folder", &cwd.display().to_string())]);
         }
         let started = process::run(self.command(own), input.as_bytes(), self.output_limit, self.time_limit).await;
         match started {
-            Ok(Outcome::Ended { status, stdout, .. }) if status.success() => Ok(text(stdout)),
-            Ok(Outcome::Ended { status, stdout, stderr }) => Err(failed(status, &stdout, &stderr)),
-            Ok(Outcome::TooMuchOutput { stdout }) => Err(ToolError::new(format!(
-                "the command wrote more than {} bytes of output (its output_limit) and was stopped; \
-                 what it did before that is done. The output began: {}",
-                self.output_limit,
-                beginning(&stdout)
-            ))),
-            Ok(Outcome::TooLong) => Err(ToolError::new(format!(
-                "the command did not end within {} seconds (its time_limit) and was stopped; \
-                 it may have done a part of its work",
-                self.time_limit.as_secs()
-            ))),
-            Err(error) => Err(ToolError::new(match error.kind() {
-                io::ErrorKind::NotFound => {
-                    format!(
-                        "the command could not be started: the program {name}, or the interpreter it names, was not found"
-                    )
-                }
-                io::ErrorKind::PermissionDenied => {
-                    format!("the command could not be started: {name} is not a program that the server may run")
-                }
-                _ => format!("the command {name} could not be started: {error}"),
-            })),
+            Ok(Outcome::Ended { status, stdout, .. }) if status.success() => Ok(text(stdout, locale)),
+            Ok(Outcome::Ended { status, stdout, stderr }) => Err(failed(status, &stdout, &stderr, locale)),
+            Ok(Outcome::TooMuchOutput { stdout }) => {
+                let (bytes, output) = (self.output_limit.to_string(), beginning(&stdout));
+                say(Text::CommandTooMuch, &[("bytes", &bytes), ("output", &output)])
+            }
+            Ok(Outcome::TooLong) => say(Text::CommandTooLong, &[("seconds", &self.time_limit.as_secs().to_string())]),
+            Err(error) => match error.kind() {
+                io::ErrorKind::NotFound => say(Text::CommandNotFound, &[("program", &program)]),
+                io::ErrorKind::PermissionDenied => say(Text::CommandNotAllowed, &[("program", &program)]),
+                _ => say(Text::CommandNotStarted, &[("program", &program), ("error", &error.to_string())]),
+            },
         }
     }
 
@@ -195,31 +185,30 @@ fn is_relative_path(program: &OsString) -> bool {
     path.is_relative() && path.components().count() > 1 || path.starts_with(".")
 }
 
-fn text(stdout: Vec<u8>) -> String {
+fn text(stdout: Vec<u8>, locale: Locale) -> String {
     match String::from_utf8(stdout) {
         Ok(text) => text,
         Err(error) => {
-            let mut text = String::from_utf8_lossy(error.as_bytes()).into_owned();
-            text.push_str("\n[the output was not valid UTF-8: each wrong part is shown as \u{fffd}]");
-            text
+            let text = String::from_utf8_lossy(error.as_bytes());
+            format!("{text}\n{}", locale.text(Text::NotUtf8))
         }
     }
 }
 
-fn failed(status: ExitStatus, stdout: &[u8], stderr: &[u8]) -> ToolError {
+fn failed(status: ExitStatus, stdout: &[u8], stderr: &[u8], locale: Locale) -> ToolError {
     let how = match (status.code(), status.signal()) {
-        (Some(code), _) => format!("the command failed with exit code {code}"),
-        (None, Some(signal)) => format!("the command was ended by signal {signal}"),
-        (None, None) => "the command failed".to_owned(),
+        (Some(code), _) => locale.fill(Text::CommandExit, &[("code", &code.to_string())]),
+        (None, Some(signal)) => locale.fill(Text::CommandSignal, &[("signal", &signal.to_string())]),
+        (None, None) => locale.text(Text::CommandFailed).to_owned(),
     };
     let errors = String::from_utf8_lossy(stderr);
     let errors = errors.trim();
     ToolError::new(if !errors.is_empty() {
         format!("{how}: {errors}")
     } else if stdout.is_empty() {
-        format!("{how} and wrote nothing")
+        locale.fill(Text::CommandWroteNothing, &[("how", &how)])
     } else {
-        format!("{how} and wrote no error; its output began: {}", beginning(stdout))
+        locale.fill(Text::CommandWroteOutput, &[("how", &how), ("output", &beginning(stdout))])
     })
 }
 

@@ -10,7 +10,7 @@ fn sh(script: &str) -> CommandTool {
 
 async fn run(tool: &CommandTool, input: &str) -> Result<String, ToolError> {
     let own = [("COUNTERSIGN_IDEMPOTENCY_KEY", "s1/c1".to_owned()), ("COUNTERSIGN_TOOL_USE_ID", "a\0b".to_owned())];
-    tool.inner.run(input, &own).await
+    tool.inner.run(input, &own, Locale::En).await
 }
 
 async fn error(tool: &CommandTool) -> String {

@@ -2,7 +2,10 @@
 
 use std::{future::Future, panic::AssertUnwindSafe, sync::Arc};
 
-use countersign_core::call::{args::Args, permit::Permit};
+use countersign_core::{
+    call::{args::Args, permit::Permit},
+    locale::{Locale, Text},
+};
 use futures::{FutureExt as _, future::BoxFuture};
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
@@ -24,6 +27,8 @@ pub struct ToolContext {
     pub attempt: u32,
     /// The same for every attempt of this call, and for no other call (SPEC M2, R4).
     pub idempotency_key: String,
+    /// The session's language, for what the function has to say.
+    pub locale: Locale,
 }
 
 impl From<&Permit> for ToolContext {
@@ -34,6 +39,7 @@ impl From<&Permit> for ToolContext {
             tool_use_id: permit.tool_use_id().to_owned(),
             attempt: permit.attempt(),
             idempotency_key: permit.idempotency_key(),
+            locale: permit.locale(),
         }
     }
 }
@@ -92,9 +98,11 @@ impl FunctionTool {
         let run = move |context: ToolContext, args: Args| -> BoxFuture<'static, Result<String, ToolError>> {
             let function = function.clone();
             Box::pin(async move {
-                let args: T = serde_json::from_str(args.text())
-                    .map_err(|error| ToolError::new(format!("the arguments do not fit the tool: {error}")))?;
-                text(&function(context, args).await?)
+                let locale = context.locale;
+                let args: T = serde_json::from_str(args.text()).map_err(|error: serde_json::Error| {
+                    ToolError::new(locale.fill(Text::FunctionArgs, &[("error", &error.to_string())]))
+                })?;
+                text(&function(context, args).await?, locale)
             })
         };
         let parameters = schemars::schema_for!(T).to_value();
@@ -109,13 +117,14 @@ impl FunctionTool {
     }
 
     async fn call(run: Arc<Run>, name: Arc<str>, context: ToolContext, args: Args) -> Result<String, ToolError> {
+        let locale = context.locale;
         // The function itself may panic before it gives a future: it is called within.
         let outcome = AssertUnwindSafe(async move { run(context, args).await }).catch_unwind().await;
         outcome.unwrap_or_else(|panic| {
             let text = panic.downcast_ref::<String>().map(String::as_str);
             let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no text");
             tracing::error!(tool = %name, panic = text, "a tool panicked");
-            Err(ToolError::new("the tool failed unexpectedly; it may have done a part of its work"))
+            Err(ToolError::new(locale.text(Text::ToolBroke)))
         })
     }
 }
@@ -139,8 +148,9 @@ where
 }
 
 /// A result in words for the model.
-fn text(result: &impl Serialize) -> Result<String, ToolError> {
-    let failed = |error| ToolError::new(format!("the tool's result is not JSON: {error}"));
+fn text(result: &impl Serialize, locale: Locale) -> Result<String, ToolError> {
+    let failed =
+        |error: serde_json::Error| ToolError::new(locale.fill(Text::ResultNotJson, &[("error", &error.to_string())]));
     let json = serde_json::to_string(result).map_err(failed)?;
     if json.starts_with('"') { serde_json::from_str(&json).map_err(failed) } else { Ok(json) }
 }
@@ -170,6 +180,7 @@ mod tests {
             tool_use_id: "call_1".to_owned(),
             attempt: 1,
             idempotency_key: "s1/c1".to_owned(),
+            locale: Locale::En,
         }
     }
 

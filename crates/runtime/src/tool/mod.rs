@@ -176,12 +176,7 @@ impl ToolEntry {
 
     /// How a call of it is shown.
     pub(crate) fn display(&self) -> Display {
-        Display {
-            stream: self.stream,
-            thought: self.thought,
-            message_argument: self.content_message.is_some(),
-            message: None,
-        }
+        Display { stream: self.stream, thought: self.thought, message: None }
     }
 
     /// Sets what of its calls is streamed, and where it stands (SPEC Q5).

@@ -2,11 +2,15 @@
 #![allow(unreachable_pub, reason = "a test binary's modules share freely")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "these are tests")]
 
+mod client;
+mod conversations;
 mod crashes;
+mod groups;
 mod models_aimock;
 mod models_fake;
 mod models_openai;
 mod models_openai_errors;
+mod paced;
 mod run_state;
 mod runs;
 mod store_conformance;

@@ -3,19 +3,27 @@
 use std::sync::Arc;
 
 use countersign::{
+    agent::Agent,
     core::{
         approval::{decision::Decision, resolve::Principal},
-        journal::{draft::OnPending, record::Entry, state::Status},
+        journal::{
+            draft::OnPending,
+            record::{Entry, Kind},
+            state::Status,
+        },
+        locale::Locale,
     },
-    run::{ApprovalQuery, NewMessage},
+    model::scripted::Scripted,
+    run::{ApprovalQuery, NewDecision, NewMessage, Runtime},
     run_state::{RunState, RunStateError},
     store::{Append, Durability, Store, memory::MemoryStore},
+    tool::{Approval, builtin},
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::{
-    support::{Ledger, decide, runtime, send, stores},
+    support::{Ledger, decide, entry, runtime, send, stores},
     world::{World, ops},
 };
 
@@ -71,7 +79,7 @@ async fn s17_a_saved_session_goes_on_in_another_store_where_it_stopped() {
 async fn s17_a_state_written_and_read_is_the_same_to_the_letter() {
     let text = saved().await;
     assert!(
-        text.starts_with(r#"{"schema":"countersign.run_state","version":1,"session_id":"s","entries":[{"#),
+        text.starts_with(r#"{"schema":"countersign.run_state","version":2,"session_id":"s","entries":[{"#),
         "{text}"
     );
     assert!(text.contains(r#"{"big":18446744073709551615,"n":9007199254740993,"price":1.10}"#), "{text}");
@@ -154,8 +162,8 @@ async fn s21_other_texts_are_told_apart() {
 async fn s21_a_newer_state_is_refused_by_its_version_whatever_else_it_has() {
     let newer = r#"{"schema":"countersign.run_state","version":7,"compressed":"…"}"#;
     let error = RunState::from_json(newer).expect_err("newer");
-    assert!(matches!(error, RunStateError::Newer { found: 7, known: 1 }), "{error}");
-    assert_eq!(error.to_string(), "this run state has version 7, which is newer than the newest one known here, 1");
+    assert!(matches!(error, RunStateError::Newer { found: 7, known: 2 }), "{error}");
+    assert_eq!(error.to_string(), "this run state has version 7, which is newer than the newest one known here, 2");
 }
 
 /// What version 1 looked like when it was released. Never change this text: every version is read for ever.
@@ -167,7 +175,73 @@ fn s21_the_released_version_1_is_read() {
         state.interruptions()[0].actions()[0].args.text(),
         r#"{"big":18446744073709551615,"n":9007199254740993,"price":1.10}"#
     );
+    assert_eq!(state.to_json(), text.trim_end().replacen("\"version\":1", "\"version\":2", 1));
+}
+
+/// The agent of the fixture of version 2: it asks, and then trades.
+fn asking(store: Arc<dyn Store>, ledger: &Ledger) -> Runtime {
+    let script = r#"{"turns":[
+        {"thinking":"Ask first.","tool_calls":[
+            {"name":"write_todos","args":{"todos":[{"content":"Ask","status":"in_progress"}],"tool_content_message":"Planning"}},
+            {"name":"share_thought","args":{"text":"I have a question."}},
+            {"name":"ask_user_question","args":{"questions":[{"question":"How many?","options":[{"label":"100"}]}]}}]},
+        {"text":"{{ last_tool_result }}"}]}"#;
+    let model = Scripted::from_json(script).expect("script");
+    let agent = Agent::new("asker", "demo", Arc::new(model))
+        .tool(builtin::ask_user_question())
+        .tool(builtin::write_todos())
+        .tool(builtin::share_thought())
+        .tool(entry("trade", Approval::always(), ledger));
+    Runtime::builder(store).locale(Locale::Vi).agent(agent).build().expect("runtime")
+}
+
+/// What version 2 looked like when it was released. Never change this text either.
+#[tokio::test]
+async fn s21_the_released_version_2_with_a_question_is_read_and_goes_on() {
+    let text = include_str!("run_state_v2.json");
+    let state = RunState::from_json(text).expect("version 2");
     assert_eq!(state.to_json(), text.trim_end());
+    assert_eq!(state.interruptions()[0].kind(), Kind::Question);
+    assert_eq!(state.state().todos.len(), 1);
+    for (name, store, _dir) in stores() {
+        state.restore(&*store).await.expect("restored");
+        let runtime = asking(store, &Ledger::default());
+        let answer = NewDecision {
+            approval_key: "s_1".into(),
+            answers: Some(serde_json::json!({ "How many?": "50" })),
+            ..NewDecision::default()
+        };
+        let done = runtime.decide_and_run(&Principal::trusted(), answer).await.expect("answered");
+        assert_eq!((done.status, done.text.as_str()), (Status::Completed, r#"{"How many?":"50"}"#), "{name}");
+    }
+}
+
+/// SPEC S21, Q: a state with other questions than the model asked, or other answers than were asked for.
+#[tokio::test]
+async fn s21_questions_and_answers_that_do_not_follow_are_damage() {
+    let text = include_str!("run_state_v2.json");
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    RunState::from_json(text).expect("version 2").restore(&*store).await.expect("restored");
+    let answer = NewDecision {
+        approval_key: "s_1".into(),
+        answers: Some(serde_json::json!({ "How many?": "50" })),
+        ..NewDecision::default()
+    };
+    asking(store.clone(), &Ledger::default()).decide_and_run(&Principal::trusted(), answer).await.expect("answered");
+    let answered = RunState::save(&*store, "s").await.expect("saved").to_json();
+    assert!(RunState::from_json(&answered).is_ok());
+    for (from, to) in [
+        (r#""answers":{"How many?":"50"}"#, r#""answers":{"How much?":"50"}"#),
+        (r#""answers":{"How many?":"50"}"#, r#""answers":{}"#),
+        (r#"{"answered":{"n":1,"#, r#"{"answered":{"n":2,"#),
+        (r#"{"input":true,"label":"Khác"}"#, r#"{"label":"Khác"}"#),
+        (r#""kind":"question","#, ""),
+    ] {
+        let changed = answered.replacen(from, to, 1);
+        assert_ne!(changed, answered, "{from} is in {answered}");
+        let read = RunState::from_json(&changed);
+        assert!(matches!(read, Err(RunStateError::Damaged { .. })), "{to}: {read:?}");
+    }
 }
 
 #[tokio::test]

@@ -18,9 +18,11 @@ use countersign::{
     tool::Approval,
 };
 use futures::{StreamExt as _, stream::BoxStream};
-use serde_json::Value;
 
-use crate::support::{Ledger, decide, entry, runtime, send, stores};
+use crate::{
+    client::Client,
+    support::{Ledger, decide, entry, runtime, send, stores},
+};
 
 type Part = Result<ModelEvent, ModelError>;
 
@@ -55,58 +57,6 @@ fn broken() -> Part {
     Err(ModelError::transient("the line broke"))
 }
 const STOP: fn() -> Part = || Ok(ModelEvent::Stop);
-
-/// A client: folds frames as SPEC W2 and W3 say, and complains about anything out of order.
-#[derive(Clone, Default, PartialEq, Debug)]
-struct Client {
-    seq: u64,
-    /// Message, index, start, content, closed.
-    blocks: Vec<(String, u64, Value, String, bool)>,
-    others: Vec<Value>,
-}
-
-impl Client {
-    fn take(&mut self, json: &str) {
-        let event: Value = serde_json::from_str(json).expect("json");
-        let key = |e: &Value| (e["message_id"].as_str().unwrap_or("").to_owned(), e["index"].as_u64().unwrap_or(0));
-        let seq = event["seq"].as_u64();
-        let restart = event["type"] == "content_block_start" && seq == Some(self.seq);
-        if let Some(seq) = seq {
-            assert!(seq == self.seq + 1 || restart, "seq {seq} after {}: {event}", self.seq);
-            self.seq = seq;
-        }
-        let (message, index) = key(&event);
-        let at = self.blocks.iter().position(|b| (&b.0, b.1) == (&message, index));
-        match event["type"].as_str().expect("type") {
-            "content_block_start" => {
-                let block = (message, index, event["content_block"].clone(), String::new(), false);
-                match at {
-                    Some(at) => {
-                        assert!(!self.blocks[at].4, "a closed block begins again: {event}");
-                        self.blocks[at] = block;
-                    }
-                    None => self.blocks.push(block),
-                }
-            }
-            "content_block_delta" => {
-                let delta = &event["delta"];
-                let more = ["text", "thinking", "partial_json", "content"].iter().find_map(|k| delta[*k].as_str());
-                let block = &mut self.blocks[at.expect("an open block")];
-                assert!(!block.4, "a delta for a closed block: {event}");
-                block.3 += &more.map_or_else(|| delta.to_string(), str::to_owned);
-            }
-            "content_block_stop" => {
-                let block = &mut self.blocks[at.expect("an open block")];
-                assert!(!std::mem::replace(&mut block.4, true), "closed twice: {event}");
-            }
-            _ => {
-                let mut event = event;
-                event.as_object_mut().expect("object").remove("seq");
-                self.others.push(event);
-            }
-        }
-    }
-}
 
 /// Reads until the session's run status is one of the final ones, or awaiting.
 async fn until_quiet(subscription: &mut Subscription, client: &mut Client) -> Vec<(String, Option<u64>)> {
@@ -170,8 +120,7 @@ async fn s23_a_stream_that_breaks_off_is_asked_again_and_its_open_block_starts_o
         let stored = runtime.message(&Principal::trusted(), NewMessage::text("s", "go"), true).await.expect("message");
         let mut client = Client::default();
         until_quiet(&mut stored.follow.expect("follow"), &mut client).await;
-        let said: Vec<&str> = client.blocks.iter().map(|b| b.3.as_str()).collect();
-        assert_eq!(said, ["go", "Good day"]);
+        assert_eq!(client.said(), ["go", "Good day"]);
         assert_eq!(replay(&runtime, "s", 0, Client::default()).await, client);
     }
 }
@@ -185,8 +134,7 @@ async fn s23_what_was_finished_before_the_break_is_not_repeated_if_the_model_say
         let stored = runtime.message(&Principal::trusted(), NewMessage::text("s", "go"), true).await.expect("message");
         let mut client = Client::default();
         until_quiet(&mut stored.follow.expect("follow"), &mut client).await;
-        let said: Vec<&str> = client.blocks.iter().map(|b| b.3.as_str()).collect();
-        assert_eq!(said, ["go", "Look.", "{\"n\":1}", r#"ran look {"n":1}"#, "Fin."]);
+        assert_eq!(client.said(), ["go", "Look.", "{\"n\":1}", r#"ran look {"n":1}"#, "Fin."]);
         assert_eq!(replay(&runtime, "s", 0, Client::default()).await, client);
     }
 }
@@ -200,10 +148,9 @@ async fn s23_a_different_second_answer_is_shown_anew_and_only_it_counts() {
         let stored = runtime.message(&Principal::trusted(), NewMessage::text("s", "go"), true).await.expect("message");
         let mut client = Client::default();
         until_quiet(&mut stored.follow.expect("follow"), &mut client).await;
-        let said: Vec<&str> = client.blocks.iter().map(|b| b.3.as_str()).collect();
         // A text does not begin over in the place of a call: it stands outside the group.
-        assert_eq!(said, ["go", "I will look.", "", "No need."]);
-        assert!(client.blocks.iter().all(|b| b.4), "every block is closed: {client:?}");
+        assert_eq!(client.said(), ["go", "I will look.", "", "No need."]);
+        assert!(!client.is_writing(), "every block is closed: {client:?}");
         let outcome = runtime.wait(&Principal::trusted(), "s").await.expect("outcome");
         assert_eq!((outcome.status, outcome.text.as_str()), (Status::Completed, "No need."));
     }
@@ -217,8 +164,7 @@ async fn s23_an_answer_that_only_repeats_closes_what_an_earlier_stream_left_open
         let stored = runtime.message(&Principal::trusted(), NewMessage::text("s", "go"), true).await.expect("message");
         let mut client = Client::default();
         until_quiet(&mut stored.follow.expect("follow"), &mut client).await;
-        let said: Vec<&str> = client.blocks.iter().map(|b| b.3.as_str()).collect();
-        assert_eq!(said, ["go", "Look.", "{", "Look."]);
+        assert_eq!(client.said(), ["go", "Look.", "{", "Look."]);
         assert_eq!(replay(&runtime, "s", 0, Client::default()).await, client);
         assert_eq!(runtime.wait(&Principal::trusted(), "s").await.expect("outcome").text, "Look.");
     }

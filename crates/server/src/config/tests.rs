@@ -171,9 +171,12 @@ fn c_everything_that_is_declared_is_read() {
     assert_eq!(order.parameters["properties"]["price"]["multipleOf"], json!(0.5));
     assert_eq!(config.tools[1].approval.require, ConfigRequire::Always);
     assert_eq!(config.tokens[0].subject, "alice");
-    assert_eq!(config.warnings.len(), 1, "{:?}", config.warnings);
+    assert!(config.warnings.is_empty(), "{:?}", config.warnings);
     let entries = tool_entries(&config).expect("entries");
-    assert_eq!(entries.keys().collect::<Vec<_>>(), ["look", "order"]);
+    assert_eq!(
+        entries.keys().collect::<Vec<_>>(),
+        ["ask_user_question", "look", "order", "share_thought", "write_todos"]
+    );
     assert!(entries["order"].idempotent && matches!(entries["order"].approval.require, Require::When(_)));
     assert_eq!(&*entries["order"].spec.description, "Place an order.");
     assert!(!format!("{config:?}").contains("secret"), "no token in what may be printed");

@@ -40,6 +40,14 @@ pub(crate) fn reply(decisions: Option<Vec<Decision>>, answers: Option<&RawValue>
     }
 }
 
+/// What it says, for the metrics.
+pub(crate) fn said(reply: &NewDecision) -> Vec<&'static str> {
+    match &reply.answers {
+        Some(_) => vec!["answer"],
+        None => reply.decisions.iter().map(|decision| decision.kind.name()).collect(),
+    }
+}
+
 /// The query of `GET /v1/approvals`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -123,19 +131,15 @@ pub(super) async fn decide(
     Body(body): Body<Decide>,
 ) -> Result<Response, Problem> {
     let request_id = request_id(&headers, body.request_id)?;
-    let reply = reply(body.decisions, body.answers.as_deref());
-    if reply.is_err() {
-        // What does not exist for the caller is not found, whatever is sent to it.
-        app.runtime.approval(&by, &key).await?;
-    }
+    let reply = reply(body.decisions, body.answers.as_deref())?;
     let decision =
-        NewDecision { approval_key: key.clone(), user_edit_content: body.user_edit_content, request_id, ..reply? };
-    let counted = decision.decisions.clone();
+        NewDecision { approval_key: key.clone(), user_edit_content: body.user_edit_content, request_id, ..reply };
+    let said = said(&decision);
     let (runtime, decider) = (app.runtime.clone(), by.clone());
     let stored = to_the_end(async move { runtime.decide(&decider, decision, false).await })
         .await
         .inspect_err(|problem| app.metrics.refused(problem.code()))?;
-    app.metrics.decisions(&counted);
+    app.metrics.decided(&said);
     if params.wait {
         return Ok(Json(app.runtime.wait(&by, &stored.session_id).await?).into_response());
     }

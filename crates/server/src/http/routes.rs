@@ -311,6 +311,8 @@ pub(super) const ROUTES: &[Route] = &[
             Code::InvalidMessage,
             Code::DecisionsMismatch,
             Code::DecisionsRequired,
+            Code::AnswersRequired,
+            Code::InvalidAnswers,
             Code::DecisionNotAllowed,
             Code::InvalidEdit,
             Code::Forbidden,

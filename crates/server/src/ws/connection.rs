@@ -31,7 +31,7 @@ use super::{
     follow::{Event, Follows},
 };
 use crate::{
-    http::approvals::reply,
+    http::approvals::{reply, said},
     metrics::{Counted, Transport},
     options::{FRAMES_AT_ONCE, SLOWEST_READER, WRITE_STALL_SECONDS},
     server::App,
@@ -201,9 +201,9 @@ impl Connection {
                 ..reply(approval.decisions, approval.answers.as_deref())?
             };
             room?;
-            let counted = new.decisions.clone();
+            let said = said(&new);
             let stored = app.runtime.decide(by, new, follow).await?;
-            app.metrics.decisions(&counted);
+            app.metrics.decided(&said);
             Ok(stored)
         };
         match stored.await {

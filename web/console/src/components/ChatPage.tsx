@@ -8,11 +8,12 @@ import { sessionList } from "../state/lists.js";
 import { asRefusal, followSession, sendMessage, sessionStore } from "../state/sessions.js";
 import { useStore } from "../state/store.js";
 import { cardId, focusCard } from "./approval/focus.js";
-import { toolNames } from "./approval/title.js";
+import { subjectOf } from "./approval/title.js";
 import { Composer } from "./Composer.js";
 import { errorText } from "./errorText.js";
 import { Icon } from "./Icon.js";
-import { MessageItem } from "./MessageItem.js";
+import { MessageItem } from "./message/MessageItem.js";
+import { TodoDock } from "./message/TodoDock.js";
 import { shortId } from "./Sidebar.js";
 import { TopBar } from "./TopBar.js";
 
@@ -36,6 +37,7 @@ export function ChatPage({ sessionId, onMenu, onInbox }: Props) {
   const pending = pendingApprovals(view);
   const scroll = useStickToEnd([view, outgoing], pending[0] && cardId(pending[0].approvalKey));
   const busy = view.status === "running" || view.status === "awaiting_input" || outgoing.length > 0;
+  const working = view.messages.findLast((m) => m.role === "assistant" && m.open);
   const title = row?.title || firstWords(view) || t("sessions.untitled", { id: shortId(sessionId) });
 
   const send = async (text: string) => {
@@ -81,7 +83,7 @@ export function ChatPage({ sessionId, onMenu, onInbox }: Props) {
           )}
           {view.lastSeq === 0 && !session.missing && !session.fresh && <p className="muted center">{t("chat.loading")}</p>}
           {timeline(view).map(({ key, message, blocks }) => (
-            <MessageItem key={key} message={message} blocks={blocks} view={message.open ? view : stable(view)} />
+            <MessageItem key={key} message={message} blocks={blocks} approvals={view.approvals} />
           ))}
           {outgoing.map((message) => (
             <div key={message.id} className="message user sending">
@@ -110,6 +112,7 @@ export function ChatPage({ sessionId, onMenu, onInbox }: Props) {
             {errorText(error, t)}
           </p>
         )}
+        {working && <TodoDock message={working} />}
         <Composer
           draftKey={`draft:${sessionId}`}
           onSend={send}
@@ -118,7 +121,7 @@ export function ChatPage({ sessionId, onMenu, onInbox }: Props) {
             pending.length > 0 ? (
               <>
                 <Icon name="clock" />
-                <span>{t("composer.waiting")}</span>
+                <span>{t(pending[0]!.kind === "question" ? "composer.waitingQuestion" : "composer.waiting")}</span>
                 <button type="button" className="link" onClick={() => focusCard(pending[0]!.approvalKey)}>
                   {t("composer.goTo")}
                 </button>
@@ -131,15 +134,6 @@ export function ChatPage({ sessionId, onMenu, onInbox }: Props) {
       </div>
     </>
   );
-}
-
-/** Only approvals matter to a finished message, and they are the same object until one changes. */
-const stableViews = new WeakMap<SessionView["approvals"], SessionView>();
-function stable(view: SessionView): SessionView {
-  const known = stableViews.get(view.approvals);
-  if (known) return known;
-  stableViews.set(view.approvals, view);
-  return view;
 }
 
 function TurnEnd({ view }: { view: SessionView }) {
@@ -176,7 +170,8 @@ function useAnnounceRequests(view: SessionView): void {
     for (const approval of pendingApprovals(view)) {
       if (told.current.has(approval.approvalKey)) continue;
       told.current.add(approval.approvalKey);
-      announce(t("card.announce", { tool: toolNames(approval) }));
+      const key = approval.kind === "question" ? "card.announceQuestion" : "card.announce";
+      announce(t(key, { tool: subjectOf(approval) }));
     }
     // The keys say when something new waits; the view itself changes with every event.
   }, [keys]);

@@ -8,7 +8,7 @@ import { openSession, route } from "../state/route.js";
 import { useStore } from "../state/store.js";
 import { Countdown } from "./approval/Countdown.js";
 import { focusCard } from "./approval/focus.js";
-import { cardTitle } from "./approval/title.js";
+import { cardTitle, firstQuestion } from "./approval/title.js";
 import { Icon } from "./Icon.js";
 import { shortId } from "./Sidebar.js";
 
@@ -73,6 +73,7 @@ function InboxRow({ row, onClose }: { row: ApprovalView; onClose: () => void }) 
       <button type="button" className="inbox-row" onClick={go}>
         <span className="inbox-main">
           <span className="inbox-title">{cardTitle(row, t)}</span>
+          {row.kind === "question" && <span className="inbox-question">{firstQuestion(row)}</span>}
           {action && row.kind !== "question" && (
             <span className="inbox-action">
               <code>{visibleText(action.name)}</code>{" "}
@@ -95,7 +96,7 @@ function InboxRow({ row, onClose }: { row: ApprovalView; onClose: () => void }) 
         </span>
         <span className="inbox-side">
           {row.expiresAt && <Countdown expiresAt={row.expiresAt} compact />}
-          <span className="inbox-go">{t("inbox.review")}</span>
+          <span className="inbox-go">{t(row.kind === "question" ? "inbox.answer" : "inbox.review")}</span>
         </span>
       </button>
     </li>

@@ -1,5 +1,6 @@
-import type { CountersignError, JsonObject } from "@countersign/client";
+import { isObject, NO_PREFERENCE, type CountersignError, type JsonObject } from "@countersign/client";
 import { isMessageKey, type Translate } from "../i18n/index.js";
+import { visibleText } from "../lib/visible.js";
 
 /** A refusal in plain words of the page's language; an unknown code keeps the server's own words. */
 export function errorText(error: CountersignError, t: Translate): string {
@@ -10,12 +11,16 @@ export function errorText(error: CountersignError, t: Translate): string {
   return isMessageKey(key) ? t(key) : error.message || error.code;
 }
 
+/** How it ended, who ended it, and what they answered. */
 function howResolved(details: JsonObject | undefined, t: Translate): string {
   const words = {
     decided: t("resolved.decided"),
     timeout: t("resolved.timeout"),
     cancelled: t("resolved.cancelled"),
   };
-  const how = words[details?.resolution as keyof typeof words] ?? t("resolved.decided");
-  return typeof details?.by === "string" ? `${how}, ${t("resolved.by", { name: details.by })}` : how;
+  const answers = isObject(details?.answers) ? Object.values(details.answers).map(String) : undefined;
+  const how = answers ? t("resolved.answered") : (words[details?.resolution as keyof typeof words] ?? words.decided);
+  const said = answers?.map((a) => (a === NO_PREFERENCE ? t("question.noPreference") : `“${visibleText(a)}”`));
+  const by = typeof details?.by === "string" ? t("resolved.by", { name: visibleText(details.by) }) : undefined;
+  return [how, by, said?.join("; ")].filter(Boolean).join(", ");
 }

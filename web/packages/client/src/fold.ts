@@ -10,10 +10,11 @@ import type {
   ContentBlock,
   ContentBlockDeltaEvent,
   ContentBlockStartEvent,
+  ContentBlockStopEvent,
   Delta,
   SessionEvent,
 } from "./protocol.js";
-import type { ApprovalView, BlockView, MessageView, SessionView } from "./view.js";
+import type { ApprovalView, BlockView, GroupView, MessageView, SessionView } from "./view.js";
 
 /**
  * Fold many events at once, as after a replay. The same as folding one by one, but the lists of the view
@@ -57,7 +58,7 @@ export function fold(view: SessionView, event: SessionEvent): SessionView {
     case "message_start": {
       if (next.messages.at(-1)?.id === event.message_id) return next;
       const messages = writable(next.messages);
-      messages.push({ id: event.message_id, role: event.role, seq: event.seq, blocks: [], open: true });
+      messages.push({ id: event.message_id, role: event.role, seq: event.seq, blocks: [], groups: {}, open: true });
       return { ...next, messages };
     }
     case "message_stop":
@@ -69,7 +70,7 @@ export function fold(view: SessionView, event: SessionEvent): SessionView {
         blocks: m.blocks.some((b) => b.open) ? m.blocks.map(close) : m.blocks,
       }));
     case "content_block_stop":
-      return stopBlock(next, event.message_id, event.index);
+      return stopBlock(next, event);
     case "run_status":
       return { ...next, status: event.status, error: event.error };
     case "approval_resolved":
@@ -77,26 +78,14 @@ export function fold(view: SessionView, event: SessionEvent): SessionView {
         ...a,
         resolution: event.resolution,
         by: event.by ?? a.by,
+        answers: event.answers,
       }));
     case "group_start":
-      return {
-        ...next,
-        openGroup: event.group_id,
-        groups: {
-          ...next.groups,
-          [event.group_id]: { id: event.group_id, summary: event.summary, open: true },
-        },
-      };
+      return putGroup({ ...next, openGroup: event.group_id }, event.message_id, { id: event.group_id, open: true });
     case "group_end": {
-      const before = next.groups[event.group_id];
-      return {
-        ...next,
-        openGroup: next.openGroup === event.group_id ? undefined : next.openGroup,
-        groups: {
-          ...next.groups,
-          [event.group_id]: { id: event.group_id, summary: event.summary ?? before?.summary, open: false },
-        },
-      };
+      const openGroup = next.openGroup === event.group_id ? undefined : next.openGroup;
+      const group = { id: event.group_id, summary: event.summary, open: false };
+      return putGroup({ ...next, openGroup }, event.message_id, group);
     }
     default:
       return next; // An event of a newer server: its seq counts, its content does not.
@@ -202,12 +191,20 @@ function grow(block: BlockView, delta: Delta): BlockView {
   return block;
 }
 
-function stopBlock(view: SessionView, messageId: string, index: number): SessionView {
-  const block = findBlock(view, messageId, index);
+function stopBlock(view: SessionView, event: ContentBlockStopEvent): SessionView {
+  const block = findBlock(view, event.message_id, event.index);
   if (!block) return view;
-  const next = withMessage(view, messageId, (m) => ({ ...m, blocks: putBlock(m.blocks, close(block)) }));
+  const closed = { ...block, open: false };
+  if (closed.type === "tool_use" && event.tool_content_message !== undefined) {
+    closed.toolContentMessage = event.tool_content_message;
+  }
+  const next = withMessage(view, event.message_id, (m) => ({ ...m, blocks: putBlock(m.blocks, closed) }));
   if (block.type !== "approval_request") return next;
   return withApproval(next, block.approvalKey, (a) => ({ ...a, complete: true }));
+}
+
+function putGroup(view: SessionView, messageId: string, group: GroupView): SessionView {
+  return withMessage(view, messageId, (m) => ({ ...m, groups: { ...m.groups, [group.id]: group } }));
 }
 
 // ---------------------------------------------------------------- approvals
@@ -221,6 +218,7 @@ export function approvalFromBlock(block: ApprovalRequestBlock, sessionId: string
     actions: block.actions ?? block.action_requests ?? [],
     reviewConfigs: block.review_configs ?? [],
     expiresAt: block.expires_at,
+    timeoutSeconds: block.timeout_seconds,
     complete: false,
   };
 }
@@ -228,8 +226,8 @@ export function approvalFromBlock(block: ApprovalRequestBlock, sessionId: string
 function addApproval(view: SessionView, block: ApprovalRequestBlock): SessionView {
   const before = view.approvals[block.approval_key];
   const fresh = approvalFromBlock(block, view.sessionId);
-  const kept = before && { resolution: before.resolution, by: before.by, decisions: before.decisions };
-  return putApproval(view, { ...fresh, ...kept });
+  const { resolution, by, decisions, answers } = before ?? {};
+  return putApproval(view, { ...fresh, resolution, by, decisions, answers });
 }
 
 function withApproval(

@@ -2,6 +2,7 @@
 import { CountersignError } from "./errors.js";
 import { parseJson, type JsonObject } from "./json.js";
 import { approvalFromBlock } from "./fold.js";
+import type { HistoryPage } from "./history.js";
 import type { ApprovalRequestBlock, RunStatus } from "./protocol.js";
 import type { ApprovalView } from "./view.js";
 
@@ -19,6 +20,14 @@ export interface AgentSummary {
   name: string;
   description?: string;
   tools?: (string | { name: string; description?: string })[];
+}
+
+/** Which page of a history. Without a cursor: the first of its direction, so `backward` begins with the newest. */
+export interface HistoryQuery {
+  direction?: "forward" | "backward";
+  /** `next_cursor` of the page before. */
+  cursor?: string;
+  limit?: number;
 }
 
 export interface HttpOptions {
@@ -54,6 +63,12 @@ export class CountersignHttp {
     type Row = ApprovalRequestBlock & { session_id: string };
     const body = await this.#get<{ approvals?: Row[] }>("/v1/approvals?status=waiting");
     return (body.approvals ?? []).map((row) => ({ ...approvalFromBlock(row, row.session_id), complete: true }));
+  }
+
+  async history(sessionId: string, query: HistoryQuery = {}): Promise<HistoryPage> {
+    const given = Object.entries(query).filter(([, value]) => value !== undefined);
+    const search = new URLSearchParams(given.map(([key, value]) => [key, String(value)])).toString();
+    return this.#get(`/v1/sessions/${encodeURIComponent(sessionId)}/history${search && `?${search}`}`);
   }
 
   async #get<T>(path: string): Promise<T> {

@@ -25,12 +25,14 @@ export interface TextContent {
   text: string;
 }
 
-/** Decide the actions of one approval request, or answer one question request. */
+/** Decide the actions of one approval request, or answer one question request: either `decisions` or `answers`. */
 export interface ApprovalCommand {
   type: "approval";
   session_id: string;
   approval_key: string;
+  /** For a question only a lone reject, which declines it. */
   decisions?: Decision[];
+  /** Question → answer; several choices may be an array. What is left out has no preference. */
   answers?: Record<string, string | string[]>;
   /** The reviewer's own words; the model reads them after the tool results. */
   user_edit_content?: string;
@@ -67,6 +69,30 @@ export type ClientCommand =
   | UnsubscribeCommand
   | CancelCommand
   | PingCommand;
+
+// ---------------------------------------------------------------- questions
+
+export const ASK_USER_QUESTION = "ask_user_question";
+
+/** The answer to a question that was skipped. */
+export const NO_PREFERENCE = "[No preference]";
+
+/** Question → answer. Several choices are joined by `", "`. */
+export type Answers = Record<string, string>;
+
+export interface Question {
+  question: string;
+  header?: string;
+  multiSelect: boolean;
+  options: QuestionOption[];
+}
+
+export interface QuestionOption {
+  label: string;
+  description?: string;
+  /** A person may write their own answer instead. */
+  input?: boolean;
+}
 
 // ---------------------------------------------------------------- decisions
 
@@ -151,17 +177,22 @@ export interface ContentBlockStopEvent extends NumberedEvent {
   type: "content_block_stop";
   message_id: string;
   index: number;
+  /** Of a `tool_use`: what the call does, in words for people. */
+  tool_content_message?: string;
 }
 
+/** The blocks that start until the group ends belong together: steps, which are shown folded away. */
 export interface GroupStartEvent extends NumberedEvent {
   type: "group_start";
+  message_id: string;
   group_id: string;
-  summary?: string;
 }
 
 export interface GroupEndEvent extends NumberedEvent {
   type: "group_end";
+  message_id: string;
   group_id: string;
+  /** The newest `tool_content_message` of the group's calls; absent where no call has one. */
   summary?: string;
 }
 
@@ -182,6 +213,8 @@ export interface ApprovalResolvedEvent extends NumberedEvent {
   resolution: Resolution;
   /** Nobody, when time ran out. */
   by?: string | null;
+  /** Of a question that was answered: all its answers. A question that is decided without was declined. */
+  answers?: Answers;
 }
 
 export interface MessageStopEvent extends NumberedEvent {
@@ -247,6 +280,8 @@ export interface ApprovalRequestBlock {
   review_configs?: ReviewConfig[];
   /** RFC 3339; absent: waits for ever. */
   expires_at?: string;
+  /** Of a question in a list, where no delta follows. */
+  timeout_seconds?: number;
 }
 
 /** A tool call that waits for a person. */

@@ -1,6 +1,7 @@
 /** What a session looks like after folding its events. Values are never changed in place. */
 import type {
   Action,
+  Answers,
   ApprovalKind,
   Decision,
   Resolution,
@@ -24,8 +25,8 @@ export type BlockView = BlockBase &
   (
     | { type: "text"; text: string }
     | { type: "thinking"; thinking: string }
-    /** `json` is the arguments' text as streamed, possibly incomplete while open. */
-    | { type: "tool_use"; id: string; name: string; json: string }
+    /** `json` is the arguments' text as streamed, possibly incomplete while open: see `toolArgs`. */
+    | { type: "tool_use"; id: string; name: string; json: string; toolContentMessage?: string }
     | { type: "tool_result"; toolUseId: string; name: string; status: ToolResultStatus; content: string }
     /** The request itself is in `SessionView.approvals`. */
     | { type: "approval_request"; approvalKey: string }
@@ -42,6 +43,8 @@ export interface MessageView {
   seq: number;
   /** In the order of their index. */
   blocks: BlockView[];
+  /** By their id. */
+  groups: Record<string, GroupView>;
   open: boolean;
   stopReason?: string;
 }
@@ -60,11 +63,15 @@ export interface ApprovalView {
   /** Absent while it waits. */
   resolution?: Resolution;
   decisions?: Decision[];
+  /** Of a question; one that was decided without was declined. */
+  answers?: Answers;
   by?: string;
 }
 
+/** A run of steps that belong together. */
 export interface GroupView {
   id: string;
+  /** Known when it has ended. */
   summary?: string;
   open: boolean;
 }
@@ -78,13 +85,12 @@ export interface SessionView {
   error?: JsonValue;
   messages: MessageView[];
   approvals: Record<string, ApprovalView>;
-  groups: Record<string, GroupView>;
   /** The group that new blocks fall into. */
   openGroup?: string;
 }
 
 export function emptySession(sessionId: string): SessionView {
-  return { sessionId, lastSeq: 0, messages: [], approvals: {}, groups: {} };
+  return { sessionId, lastSeq: 0, messages: [], approvals: {} };
 }
 
 /** What waits for a person now, in the order it was asked. */

@@ -76,6 +76,19 @@ describe("CountersignClient", () => {
     expect(error).toMatchObject({ code: "approval_already_resolved", details: { by: "bob" } });
   });
 
+  it("sends answers, and says who was first", async () => {
+    const client = make();
+    client.connect();
+    last().hello();
+    const answers = { "Which?": ["A", "B"], "When?": "[No preference]" };
+    const sent = client.sendApproval({ session_id: "s", approval_key: "s_1", answers });
+    const frame = last().sent.at(-1)!;
+    expect(frame).toEqual({ type: "approval", session_id: "s", approval_key: "s_1", answers, request_id: frame.request_id });
+    const details = { resolution: "decided", answers: { "Which?": "C", "When?": "Now" }, by: "bob" };
+    last().receive({ type: "error", code: "approval_already_resolved", message: "", request_id: frame.request_id, details });
+    await expect(sent).rejects.toMatchObject({ code: "approval_already_resolved", details });
+  });
+
   it("follows its sessions again from the last seq after a reconnect", async () => {
     const client = make();
     client.connect();

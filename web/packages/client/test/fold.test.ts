@@ -1,31 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { emptySession, fold, foldAll, pendingApprovals, timeline, type SessionEvent, type SessionView } from "../src/index.js";
-
-const S = "s1";
-type Loose = { type: string } & Record<string, unknown>;
-
-/** Number the events as the server does: everything but deltas. */
-function numbered(events: Loose[]): SessionEvent[] {
-  let seq = 0;
-  return events.map((e) => {
-    const base = { ...e, session_id: S };
-    return (e.type === "content_block_delta" ? base : { ...base, seq: ++seq }) as unknown as SessionEvent;
-  });
-}
-
-const start = (index: number, content_block: object, message_id = "m1"): Loose => ({
-  type: "content_block_start",
-  message_id,
-  index,
-  content_block,
-});
-const delta = (index: number, d: object, message_id = "m1"): Loose => ({
-  type: "content_block_delta",
-  message_id,
-  index,
-  delta: d,
-});
-const stop = (index: number, message_id = "m1"): Loose => ({ type: "content_block_stop", message_id, index });
+import { emptySession, fold, foldAll, pendingApprovals, timeline, toolArgs } from "../src/index.js";
+import { delta, numbered, rest, run, S, start, stop } from "./events.js";
 
 const turn = numbered([
   { type: "message_start", message_id: "u1", role: "user" },
@@ -68,7 +43,6 @@ const turn = numbered([
   { type: "run_status", status: "completed" },
 ]);
 
-const run = (events: SessionEvent[], from: SessionView = emptySession(S)) => events.reduce(fold, from);
 const upTo = (type: string, n = 1) => {
   let at = -1;
   for (let i = 0; i < n; i++) at = turn.findIndex((e, j) => j > at && e.type === type);
@@ -108,14 +82,7 @@ describe("fold", () => {
   it("resumes at every point without losing or repeating anything", () => {
     const whole = run(turn);
     for (let cut = 0; cut <= turn.length; cut++) {
-      const before = run(turn.slice(0, cut));
-      // The server's rule: what came after `seq`; inside a block its start comes again, then all its content.
-      const lastStart = turn.slice(0, cut).findLastIndex((e) => e.type === "content_block_start");
-      const inside =
-        lastStart >= 0 && !turn.slice(lastStart, cut).some((e) => e.type === "content_block_stop");
-      const from = inside ? lastStart : turn.findIndex((e) => "seq" in e && e.seq > before.lastSeq);
-      const rest = from < 0 ? [] : turn.slice(from);
-      expect(run(rest, before), `cut at ${cut}`).toEqual(whole);
+      expect(run(rest(turn, cut), run(turn.slice(0, cut))), `cut at ${cut}`).toEqual(whole);
     }
   });
 
@@ -158,16 +125,17 @@ describe("fold", () => {
     const view = run(
       numbered([
         { type: "message_start", message_id: "m1", role: "assistant" },
-        { type: "group_start", group_id: "g1" },
+        { type: "group_start", message_id: "m1", group_id: "g1" },
         start(0, { type: "thinking" }),
         stop(0),
-        { type: "group_end", group_id: "g1", summary: "Thought" },
+        { type: "group_end", message_id: "m1", group_id: "g1", summary: "Thought" },
         start(1, { type: "hologram" }),
         { type: "something_new" },
       ]),
     );
     expect(view.messages[0]?.blocks).toMatchObject([{ groupId: "g1" }, { type: "unknown", blockType: "hologram" }]);
-    expect(view.groups["g1"]).toEqual({ id: "g1", summary: "Thought", open: false });
+    expect(view.messages[0]?.blocks[1]).not.toHaveProperty("groupId");
+    expect(view.messages[0]?.groups).toEqual({ g1: { id: "g1", summary: "Thought", open: false } });
     expect(view.lastSeq).toBe(7);
   });
 
@@ -181,6 +149,35 @@ describe("fold", () => {
       ]),
     );
     expect(pendingApprovals(view)).toMatchObject([{ kind: "question", timeoutSeconds: 600 }]);
+  });
+
+  it("takes the answers of a question from the news that it is resolved, also when its block comes again", () => {
+    const question = [
+      { type: "message_start", message_id: "m1", role: "assistant" },
+      start(0, { type: "approval_request", approval_key: "s1_1" }),
+      delta(0, { action_requests: [{ name: "ask_user_question", args: { questions: [] } }] }),
+      stop(0),
+    ];
+    const resolved = { type: "approval_resolved", approval_key: "s1_1", resolution: "decided", by: "alice" };
+    const answers = { "Which?": "This one" };
+    const events = numbered([...question, { ...resolved, answers }]);
+    expect(run(events).approvals["s1_1"]).toMatchObject({ resolution: "decided", by: "alice", answers });
+    expect(run(events, run(events)).approvals["s1_1"]).toMatchObject({ answers });
+    expect(run(numbered([...question, resolved])).approvals["s1_1"]?.answers).toBeUndefined();
+  });
+
+  it("reads what a call does from its stop", () => {
+    const view = run(
+      numbered([
+        { type: "message_start", message_id: "m1", role: "assistant" },
+        start(0, { type: "tool_use", id: "t1", name: "read" }),
+        delta(0, { type: "input_json_delta", partial_json: '{"path":"a","tool_content_message":"Reading a"}' }),
+        { ...stop(0), tool_content_message: "Reading a" },
+      ]),
+    );
+    const block = view.messages[0]!.blocks[0]!;
+    expect(block).toMatchObject({ type: "tool_use", open: false, toolContentMessage: "Reading a" });
+    expect(block.type === "tool_use" && toolArgs(block)).toEqual({ path: "a" });
   });
 
   it("shows what a reviewer says in the middle of a turn where it was said", () => {

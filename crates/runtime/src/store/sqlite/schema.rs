@@ -10,7 +10,11 @@ use super::{super::StoreError, SqliteOptions};
 /// 'CSGN', at a fixed place of every database of ours.
 const APPLICATION_ID: i32 = 0x4353_474E;
 /// Every version of the schema, oldest first. Released ones never change.
-const MIGRATIONS: &[M<'static>] = &[M::up(include_str!("schema.sql"))];
+const MIGRATIONS: &[M<'static>] = &[
+    M::up(include_str!("schema.sql")),
+    // Entries may hold questions and groups, which a program before them cannot read.
+    M::up(""),
+];
 /// SQLite's default, which new databases have.
 const PAGE: i64 = 4096;
 /// The log's length in pages at which it is written back: at least, at most.

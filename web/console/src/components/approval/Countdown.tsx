@@ -11,17 +11,19 @@ interface Props {
   totalSeconds?: number | undefined;
   /** Only the time, for lists. */
   compact?: boolean;
+  /** What happens then. */
+  after?: string;
   /** What it is about, for the spoken warnings. */
-  tool?: string;
+  subject?: string;
 }
 
 /** When to say the time left aloud, in seconds. Every second would drown everything else. */
 const SPOKEN = [300, 60, 20];
 
-export function Countdown({ expiresAt, totalSeconds, compact, tool }: Props) {
+export function Countdown({ expiresAt, totalSeconds, compact, after, subject }: Props) {
   const { t } = useI18n();
   const left = Date.parse(expiresAt) - useNow(500);
-  useSpokenWarnings(left, tool);
+  useSpokenWarnings(left, subject);
   if (Number.isNaN(left)) return null;
 
   const text = left <= 0 ? t("time.up") : t("time.left", { time: clockText(left) });
@@ -42,7 +44,7 @@ export function Countdown({ expiresAt, totalSeconds, compact, tool }: Props) {
           <Icon name="clock" />
           {text}
         </span>
-        <span className="hint">{t("time.rejects")}</span>
+        {after && <span className="hint">{after}</span>}
       </div>
       {share !== undefined && (
         <div className="countdown-track" aria-hidden="true">
@@ -53,12 +55,12 @@ export function Countdown({ expiresAt, totalSeconds, compact, tool }: Props) {
   );
 }
 
-function useSpokenWarnings(left: number, tool: string | undefined): void {
+function useSpokenWarnings(left: number, subject: string | undefined): void {
   const { t } = useI18n();
   const before = useRef(left);
   useEffect(() => {
     const crossed = SPOKEN.find((s) => before.current > s * 1000 && left <= s * 1000 && left > 0);
     before.current = left;
-    if (crossed !== undefined && tool) announce(t("time.announce", { time: clockText(left), tool }));
-  }, [left, t, tool]);
+    if (crossed !== undefined && subject) announce(t("time.announce", { time: clockText(left), tool: subject }));
+  }, [left, t, subject]);
 }

@@ -65,12 +65,16 @@ export function ResolvedLine({ approval }: { approval: ApprovalView }) {
   );
 }
 
-export function summarize(approval: ApprovalView, t: Translate): { text: string; tone: Tone; icon: IconName } {
+interface Summary {
+  text: string;
+  tone: Tone;
+  icon: IconName;
+}
+
+export function summarize(approval: ApprovalView, t: Translate): Summary {
+  if (approval.kind === "question") return summarizeQuestion(approval, t);
   if (approval.resolution === "timeout") return { text: t("resolved.timeout"), tone: "bad", icon: "clock" };
   if (approval.resolution === "cancelled") return { text: t("resolved.cancelled"), tone: "neutral", icon: "cross" };
-  if (approval.kind === "question" && !approval.decisions) {
-    return { text: t("resolved.answered"), tone: "good", icon: "check" };
-  }
   const decisions = approval.actions.flatMap((_, i) => decisionFor(approval.decisions, i) ?? []);
   const first = decisions[0];
   if (!first) return { text: t("resolved.decided"), tone: "neutral", icon: "check" };
@@ -86,6 +90,13 @@ export function summarize(approval: ApprovalView, t: Translate): { text: string;
     tone: rejected > 0 ? "bad" : "good",
     icon: rejected > 0 ? "cross" : first.type === "edit" ? "pencil" : "check",
   };
+}
+
+function summarizeQuestion({ resolution, answers }: ApprovalView, t: Translate): Summary {
+  if (resolution === "timeout") return { text: t("question.timeout"), tone: "bad", icon: "clock" };
+  if (resolution === "cancelled") return { text: t("resolved.cancelled"), tone: "neutral", icon: "cross" };
+  if (answers) return { text: t("resolved.answered"), tone: "good", icon: "check" };
+  return { text: t("question.declined"), tone: "neutral", icon: "cross" };
 }
 
 function decisionText(decision: Decision, approval: ApprovalView, t: Translate): string {

@@ -1,9 +1,10 @@
-import { useId, useState } from "react";
-import type { BlockView } from "@countersign/client";
-import { useI18n } from "../i18n/index.js";
-import { prettyJson } from "../lib/values.js";
-import { Icon } from "./Icon.js";
-import { Visible } from "./Visible.js";
+import { useId, useMemo, useState } from "react";
+import { stringifyJson, todosOf, toolArgs, type BlockView } from "@countersign/client";
+import { useI18n } from "../../i18n/index.js";
+import { prettyJson } from "../../lib/values.js";
+import { Icon } from "../Icon.js";
+import { Visible } from "../Visible.js";
+import { TodoList } from "./TodoList.js";
 
 export type ToolUse = Extract<BlockView, { type: "tool_use" }>;
 export type ToolResult = Extract<BlockView, { type: "tool_result" }>;
@@ -15,25 +16,35 @@ interface Props {
   waits: boolean;
   /** Its turn has ended, normally or cut off, so nothing more will come. */
   end: "ended" | "cut" | undefined;
+  /** It wrote the to-do list as it is now. */
+  newestTodos?: boolean;
 }
 
 /** One row for a call and its result; it opens to show both in full. */
-export function ToolCall({ use, result, waits, end }: Props) {
+export function ToolCall({ use, result, waits, end, newestTodos }: Props) {
   const { t } = useI18n();
-  const [open, setOpen] = useState(false);
   const id = useId();
   const name = use?.name ?? result?.name ?? "";
   const status = statusOf({ use, result, waits, end });
-  const args = use ? prettyJson(use.json || "{}") : undefined;
+  const args = useMemo(() => use && argsOf(use), [use]);
+  const [chosen, setOpen] = useState<boolean>();
+  // While the agent works, its list is in sight elsewhere; afterwards it is here.
+  const open = chosen ?? (newestTodos === true && end !== undefined && args?.todos !== undefined);
+  const message = use?.toolContentMessage;
   return (
     <div className="tool" data-status={status}>
       <button type="button" className="tool-row" aria-expanded={open} aria-controls={id} onClick={() => setOpen(!open)}>
         <Icon name="chevron" />
+        {message !== undefined && (
+          <span className="tool-message">
+            <Visible text={message} />
+          </span>
+        )}
         <code className="tool-name">
           <Visible text={name} />
         </code>
         <span className="tool-preview" aria-hidden="true">
-          {args && !open && <Visible text={oneLine(use?.json ?? "")} />}
+          {message === undefined && args && !open && <Visible text={args.line} />}
         </span>
         <span className="tool-status">
           {status === "running" || status === "preparing" ? <span className="pulse" aria-hidden="true" /> : null}
@@ -42,15 +53,19 @@ export function ToolCall({ use, result, waits, end }: Props) {
       </button>
       {open && (
         <div id={id} className="tool-body">
-          {args !== undefined && (
-            <>
-              <h3 className="eyebrow">{t("tool.args")}</h3>
-              <pre tabIndex={0}>
-                <Visible text={args} />
-              </pre>
-            </>
+          {args?.todos ? (
+            <TodoList todos={args.todos} />
+          ) : (
+            args && (
+              <>
+                <h3 className="eyebrow">{t("tool.args")}</h3>
+                <pre tabIndex={0}>
+                  <Visible text={args.pretty} />
+                </pre>
+              </>
+            )
           )}
-          {result && (
+          {result && !(args?.todos && result.status === "success") && (
             <>
               <h3 className="eyebrow">{t("tool.result")}</h3>
               {result.content ? (
@@ -77,4 +92,13 @@ function statusOf({ use, result, waits, end }: Props) {
   return use?.open ? "preparing" : "running";
 }
 
-const oneLine = (json: string) => (json === "{}" ? "" : json.replace(/\s+/g, " ").slice(0, 200));
+/** The arguments as its tool gets them; as they came while they are not complete. */
+function argsOf(use: ToolUse) {
+  const args = toolArgs(use);
+  const json = args ? stringifyJson(args) : use.json;
+  return {
+    line: json === "{}" ? "" : json.replace(/\s+/g, " ").slice(0, 200),
+    pretty: prettyJson(json),
+    todos: use.name === "write_todos" ? todosOf(args) : undefined,
+  };
+}

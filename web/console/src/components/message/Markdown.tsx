@@ -4,7 +4,7 @@
  * fetched because someone looked at it.
  */
 import { memo } from "react";
-import { showDirectionMarks } from "../lib/visible.js";
+import { showDirectionMarks } from "../../lib/visible.js";
 import ReactMarkdown, { type Components } from "react-markdown";
 import remarkGfm from "remark-gfm";
 

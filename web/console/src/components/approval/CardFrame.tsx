@@ -1,0 +1,90 @@
+/** What every waiting request has around it: its heading, its deadline, and how sending the reply goes. */
+import { useEffect, useId, useRef, type KeyboardEvent, type ReactNode } from "react";
+import type { ApprovalView } from "@countersign/client";
+import { useI18n } from "../../i18n/index.js";
+import { connectionState } from "../../state/connection.js";
+import { useStore } from "../../state/store.js";
+import { errorText } from "../errorText.js";
+import { Icon } from "../Icon.js";
+import { Countdown } from "./Countdown.js";
+import { cardId } from "./focus.js";
+import { cardTitle, subjectOf } from "./title.js";
+import type { Submission } from "./useSubmit.js";
+
+interface Props {
+  approval: ApprovalView;
+  submission: Submission;
+  /** What the server found wrong, one by one. */
+  problems: { what: string; message: string }[];
+  onKeyDown?: (event: KeyboardEvent) => void;
+  children: ReactNode;
+}
+
+export function CardFrame({ approval, submission, problems, onKeyDown, children }: Props) {
+  const { t } = useI18n();
+  const id = useId();
+  const online = useStore(connectionState) === "open";
+  const { state, error } = submission;
+  const errorBox = useRef<HTMLDivElement>(null);
+  // The button that was pressed stays in view by itself; the answer to it must be brought there.
+  useEffect(() => void errorBox.current?.scrollIntoView({ block: "nearest" }), [error]);
+
+  const totalSeconds = approval.timeoutSeconds ?? shortestTimeout(approval);
+  const question = approval.kind === "question";
+  return (
+    <section
+      id={cardId(approval.approvalKey)}
+      className="card"
+      data-kind={approval.kind}
+      tabIndex={-1}
+      aria-labelledby={`${id}-title`}
+      aria-busy={state === "sending" || undefined}
+      onKeyDown={onKeyDown}
+    >
+      <header className="card-head">
+        <span className="card-icon">
+          <Icon name={question ? "question" : approval.kind === "in_doubt" ? "warning" : "shield"} />
+        </span>
+        <h2 id={`${id}-title`}>{cardTitle(approval, t)}</h2>
+        {!approval.expiresAt && !totalSeconds && <span className="hint">{t("time.forever")}</span>}
+      </header>
+      {approval.expiresAt && (
+        <Countdown
+          expiresAt={approval.expiresAt}
+          totalSeconds={totalSeconds}
+          after={t(question ? "time.goesOn" : "time.rejects")}
+          subject={subjectOf(approval)}
+        />
+      )}
+      {children}
+      {error && (
+        <div ref={errorBox} className="card-error" role="alert">
+          <Icon name="warning" />
+          <div>
+            <p>{errorText(error, t)}</p>
+            {problems.length > 0 && (
+              <ul>
+                {problems.map((p) => (
+                  <li key={p.what + p.message}>
+                    {p.what && <code>{p.what}</code>} {p.message}
+                  </li>
+                ))}
+              </ul>
+            )}
+          </div>
+        </div>
+      )}
+      {state !== "no" && (
+        <p className="card-sending" role="status">
+          {state === "stored" ? t(question ? "question.stored" : "decide.stored") : online ? t("decide.sending") : t("decide.sendingOffline")}
+        </p>
+      )}
+    </section>
+  );
+}
+
+/** The deadline of a request is the smallest of its actions' timeouts that is not 0. */
+function shortestTimeout(approval: ApprovalView): number | undefined {
+  const all = approval.reviewConfigs.map((c) => c.timeout ?? 0).filter((s) => s > 0);
+  return all.length > 0 ? Math.min(...all) : undefined;
+}

@@ -1,0 +1,77 @@
+import type { BlockView, SessionView } from "@countersign/client";
+import { useI18n } from "../../i18n/index.js";
+import { ApprovalCard } from "../approval/ApprovalCard.js";
+import { Icon } from "../Icon.js";
+import { Visible } from "../Visible.js";
+import { Markdown } from "./Markdown.js";
+import { ToolCall, type ToolResult, type ToolUse } from "./ToolCall.js";
+
+/** What a block has to know about the rest of its message and session. */
+export interface MessageContext {
+  approvals: SessionView["approvals"];
+  /** By the id of their call. */
+  results: Map<string, ToolResult>;
+  /** The call that wrote the to-do list as it is now. */
+  newestTodos: string | undefined;
+  /** The message has ended, normally or cut off, so nothing more will come. */
+  end: "ended" | "cut" | undefined;
+}
+
+interface Props {
+  block: BlockView;
+  context: MessageContext;
+}
+
+export function Block({ block, context }: Props) {
+  const { t } = useI18n();
+  const { approvals, results, end, newestTodos } = context;
+  switch (block.type) {
+    case "text":
+      return <Markdown text={block.text} />;
+    case "thinking":
+      return (
+        <details className="thinking">
+          <summary>
+            <Icon name="chevron" />
+            {t(block.open ? "chat.thinkingNow" : "chat.thinking")}
+          </summary>
+          <ThinkingText text={block.thinking} />
+        </details>
+      );
+    case "tool_use":
+      return (
+        <ToolCall
+          use={block}
+          result={results.get(block.id)}
+          waits={waits(approvals, block)}
+          end={end}
+          newestTodos={block.id === newestTodos}
+        />
+      );
+    case "tool_result":
+      // On its own only where the call was not streamed.
+      return <ToolCall result={block} waits={false} end={end} />;
+    case "approval_request": {
+      const approval = approvals[block.approvalKey];
+      return approval ? <ApprovalCard approval={approval} /> : null;
+    }
+    case "unknown":
+      return <p className="notice">{t("chat.unknownBlock", { type: block.blockType })}</p>;
+    default:
+      return null; // Shown by the card of the request.
+  }
+}
+
+export function ThinkingText({ text }: { text: string }) {
+  return (
+    <div className="thinking-text">
+      <Visible text={text} />
+    </div>
+  );
+}
+
+function waits(approvals: SessionView["approvals"], use: ToolUse): boolean {
+  return Object.values(approvals).some(
+    (a) => a.resolution === undefined && a.actions.some((action) => action.tool_use_id === use.id),
+  );
+}

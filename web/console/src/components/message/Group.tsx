@@ -1,0 +1,105 @@
+/**
+ * The steps between two things that are said, under one line that opens and closes them.
+ *
+ * Open while the agent works in it or while something in it waits for a person; closed afterwards. Who opens
+ * or closes it themselves is obeyed, except that a request that waits is never put out of sight.
+ */
+import { useId, useLayoutEffect, useRef, useState } from "react";
+import type { ApprovalView, BlockView, GroupView } from "@countersign/client";
+import { useI18n } from "../../i18n/index.js";
+import { visibleText } from "../../lib/visible.js";
+import { summarize } from "../approval/ResolvedLine.js";
+import { Icon } from "../Icon.js";
+import { Visible } from "../Visible.js";
+import { Block, ThinkingText, type MessageContext } from "./Block.js";
+
+interface Props {
+  group: GroupView;
+  blocks: BlockView[];
+  context: MessageContext;
+}
+
+export function Group({ group, blocks, context }: Props) {
+  const { t } = useI18n();
+  const id = useId();
+  const requests = blocks.flatMap((b) => (b.type === "approval_request" ? (context.approvals[b.approvalKey] ?? []) : []));
+  const waiting = new Set(requests.filter((a) => a.resolution === undefined).map((a) => a.approvalKey));
+  const working = group.open && context.end === undefined;
+  const [chosen, setChosen] = useState<boolean>();
+  const open = chosen ?? (working || waiting.size > 0);
+  const button = useRef<HTMLButtonElement>(null);
+  const body = useRef<HTMLDivElement>(null);
+  // What closes by itself must not take the focus along.
+  useLayoutEffect(() => {
+    if (!open && body.current?.contains(document.activeElement)) button.current?.focus();
+  }, [open]);
+
+  const steps = blocks.filter((b) => b.type !== "approval_request");
+  const thought = steps.length === 1 && steps[0]?.type === "thinking" && requests.length === 0 ? steps[0] : undefined;
+  const summary = group.summary ?? newestMessage(blocks);
+  const tools = [...new Set(steps.flatMap((b) => (b.type === "tool_use" || b.type === "tool_result" ? [b.name] : [])))];
+
+  return (
+    <section className="group" data-open={open || undefined}>
+      <button
+        ref={button}
+        type="button"
+        className="group-row"
+        aria-expanded={open}
+        aria-controls={id}
+        onClick={() => setChosen(!open)}
+      >
+        <Icon name="chevron" />
+        <span className="group-title">
+          {summary !== undefined ? (
+            <Visible text={summary} />
+          ) : thought ? (
+            t(thought.open ? "chat.thinkingNow" : "chat.thinking")
+          ) : (
+            <>
+              {steps.length === 1 ? t("group.step") : t("group.steps", { n: steps.length })}
+              {tools.length > 0 && <span className="group-tools">{visibleText(tools.join(", "))}</span>}
+            </>
+          )}
+        </span>
+        {working && waiting.size === 0 && <span className="pulse" aria-hidden="true" />}
+        {!open && <Outcomes requests={requests} />}
+      </button>
+      <div ref={body} id={id} className="group-body" hidden={!open && waiting.size === 0}>
+        {thought ? (
+          <ThinkingText text={thought.thinking} />
+        ) : (
+          blocks.map((block) => {
+            const hidden = !open && !(block.type === "approval_request" && waiting.has(block.approvalKey));
+            return (
+              <div key={block.index} className="step" hidden={hidden}>
+                <Block block={block} context={context} />
+              </div>
+            );
+          })
+        )}
+      </div>
+    </section>
+  );
+}
+
+/** What people decided inside, so that a closed group does not hide a refusal. */
+function Outcomes({ requests }: { requests: ApprovalView[] }) {
+  const { t } = useI18n();
+  const outcomes = requests.filter((a) => a.resolution !== undefined).map((a) => summarize(a, t));
+  const different = [...new Map(outcomes.map((o) => [o.text, o])).values()];
+  return (
+    <span className="outcomes">
+      {different.map(({ text, tone }) => (
+        <span key={text} className="outcome" data-tone={tone}>
+          {text}
+        </span>
+      ))}
+    </span>
+  );
+}
+
+function newestMessage(blocks: BlockView[]): string | undefined {
+  const newest = blocks.findLast((b) => b.type === "tool_use" && b.toolContentMessage !== undefined);
+  return newest?.type === "tool_use" ? newest.toolContentMessage : undefined;
+}

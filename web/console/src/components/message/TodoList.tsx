@@ -1,0 +1,25 @@
+import type { Todo } from "@countersign/client";
+import { useI18n } from "../../i18n/index.js";
+import { Icon } from "../Icon.js";
+import { Visible } from "../Visible.js";
+
+/** What the agent has set out to do, and how far it is. */
+export function TodoList({ todos }: { todos: Todo[] }) {
+  const { t } = useI18n();
+  if (todos.length === 0) return <p className="muted">{t("todo.empty")}</p>;
+  return (
+    <ul className="todos" aria-label={t("todo.heading")}>
+      {todos.map((todo, i) => (
+        <li key={i} className="todo" data-status={todo.status}>
+          <span className="todo-mark" aria-hidden="true">
+            {todo.status === "completed" && <Icon name="check" />}
+          </span>
+          <span className="todo-text">
+            <Visible text={todo.content} />
+            <span className="visually-hidden"> ({t(`todo.${todo.status}`)})</span>
+          </span>
+        </li>
+      ))}
+    </ul>
+  );
+}

@@ -1,0 +1,139 @@
+import { useId, useRef, type KeyboardEvent, type RefObject } from "react";
+import type { Question, QuestionOption } from "@countersign/client";
+import { useI18n } from "../../i18n/index.js";
+import { choose, write, type AnswerDraft, type AnswerProblem } from "../../lib/questions.js";
+import { visibleText } from "../../lib/visible.js";
+import { Visible } from "../Visible.js";
+
+interface Props {
+  question: Question;
+  /** Which of several it is. */
+  place: { n: number; of: number } | undefined;
+  draft: AnswerDraft;
+  problem: AnswerProblem | undefined;
+  disabled: boolean;
+  onDraft: (draft: AnswerDraft) => void;
+}
+
+/** One question and its options. */
+export function QuestionStep({ question, place, draft, problem, disabled, onDraft }: Props) {
+  const { t } = useI18n();
+  const id = useId();
+  const walking = useRef(false);
+  return (
+    <fieldset
+      className="question"
+      disabled={disabled}
+      aria-describedby={`${id}-help`}
+      onKeyDownCapture={(e) => (walking.current = e.key.startsWith("Arrow"))}
+      onPointerDownCapture={() => (walking.current = false)}
+    >
+      <legend tabIndex={-1} data-step-start>
+        {place && (
+          <span className="question-place">
+            <span aria-hidden="true">
+              {place.n} / {place.of}
+            </span>
+            <span className="visually-hidden">{t("question.place", place)}</span>
+          </span>
+        )}
+        {question.header && (
+          <span className="eyebrow">
+            <Visible text={question.header} />
+          </span>
+        )}
+        <span className="question-text">
+          <Visible text={question.question} />
+        </span>
+      </legend>
+      <div id={`${id}-help`}>
+        {question.multiSelect && <p className="hint">{t("question.several")}</p>}
+        {draft.skipped && <p className="hint">{t("question.skipped")}</p>}
+      </div>
+      {question.options.map((option) => (
+        <Option
+          key={option.label}
+          option={option}
+          question={question}
+          group={id}
+          draft={draft}
+          missing={problem === "write"}
+          problemId={`${id}-problem`}
+          walking={walking}
+          onDraft={onDraft}
+        />
+      ))}
+      {problem && (
+        <p id={`${id}-problem`} className="field-error" role="alert">
+          {t(problem === "choose" ? "question.choose" : "question.write")}
+        </p>
+      )}
+    </fieldset>
+  );
+}
+
+interface OptionProps {
+  option: QuestionOption;
+  question: Question;
+  /** The radio buttons of a question are one group. */
+  group: string;
+  draft: AnswerDraft;
+  missing: boolean;
+  problemId: string;
+  /** Arrow keys walk through the options, and whoever walks past the text field must not be caught in it. */
+  walking: RefObject<boolean>;
+  onDraft: (draft: AnswerDraft) => void;
+}
+
+function Option({ option, question, group, draft, missing, problemId, walking, onDraft }: OptionProps) {
+  const { t } = useI18n();
+  const id = useId();
+  const field = useRef<HTMLInputElement>(null);
+  const on = draft.chosen.includes(option.label);
+  const onKeyDown = (e: KeyboardEvent) => {
+    // Whoever has walked to the option and begins to write means the field.
+    if (option.input && e.key.length === 1 && e.key !== " " && !e.ctrlKey && !e.metaKey && !e.altKey) field.current?.focus();
+  };
+  return (
+    <div className="option" data-on={on || undefined}>
+      <label>
+        <input
+          type={question.multiSelect ? "checkbox" : "radio"}
+          name={group}
+          checked={on}
+          aria-labelledby={`${id}-label`}
+          aria-describedby={option.description ? `${id}-description` : undefined}
+          onKeyDown={onKeyDown}
+          onChange={(e) => {
+            onDraft(choose(question, draft, option.label, e.target.checked));
+            if (option.input && e.target.checked && !walking.current) field.current?.focus();
+          }}
+        />
+        <span className="option-text">
+          <span id={`${id}-label`}>
+            <Visible text={option.label} />
+          </span>
+          {option.description && (
+            <span id={`${id}-description`} className="hint">
+              <Visible text={option.description} />
+            </span>
+          )}
+        </span>
+      </label>
+      {option.input && (
+        <input
+          ref={field}
+          className="input"
+          type="text"
+          autoComplete="off"
+          aria-label={t("question.otherFor", { option: visibleText(option.label) })}
+          placeholder={t("question.other")}
+          aria-invalid={missing || undefined}
+          aria-describedby={missing ? problemId : undefined}
+          value={draft.text}
+          onChange={(e) => onDraft(write(question, draft, option.label, e.target.value))}
+        />
+      )}
+    </div>
+  );
+}

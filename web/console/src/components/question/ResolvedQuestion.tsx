@@ -1,0 +1,31 @@
+import { useId } from "react";
+import { questionsOf, type ApprovalView } from "@countersign/client";
+import { useI18n } from "../../i18n/index.js";
+import { visibleText } from "../../lib/visible.js";
+import { summarize } from "../approval/ResolvedLine.js";
+import { Icon } from "../Icon.js";
+import { AnswerList } from "./AnswerList.js";
+
+/** Questions that are over: what was asked, what was answered and by whom, or why there is no answer. */
+export function ResolvedQuestion({ approval }: { approval: ApprovalView }) {
+  const { t } = useI18n();
+  const id = useId();
+  const { text, tone, icon } = summarize(approval, t);
+  const questions = questionsOf(approval.actions[0]?.args) ?? [];
+  return (
+    <section className="resolved resolved-question" data-tone={tone} tabIndex={-1} aria-labelledby={id}>
+      <p id={id} className="resolved-row">
+        <span className="resolved-icon">
+          <Icon name={icon} />
+        </span>
+        <span className="resolved-text">
+          <strong>{text}</strong>
+          {approval.by && <span className="muted"> {t("question.by", { name: visibleText(approval.by) })}</span>}
+        </span>
+      </p>
+      <div className="resolved-body">
+        <AnswerList questions={questions} answerOf={(q) => approval.answers?.[q.question]} />
+      </div>
+    </section>
+  );
+}

@@ -1,0 +1,68 @@
+/** From what a person did on a question card to the answers that are sent. */
+import { isObject, NO_PREFERENCE, type Answers, type JsonObject, type Question } from "@countersign/client";
+
+/** What a person has entered for one question so far. */
+export interface AnswerDraft {
+  /** Labels. */
+  chosen: string[];
+  /** What they wrote themselves. */
+  text: string;
+  skipped: boolean;
+}
+
+export interface QuestionDraft {
+  answers: AnswerDraft[];
+  /** The question that is shown; their number: the review of all answers. */
+  at: number;
+  /** The review has been seen: from a question that is changed, the way leads back there. */
+  reviewed: boolean;
+  /** Writing why they will not answer. */
+  declining: boolean;
+  reason: string;
+}
+
+export const emptyAnswer: AnswerDraft = { chosen: [], text: "", skipped: false };
+export const skippedAnswer: AnswerDraft = { ...emptyAnswer, skipped: true };
+
+export function emptyDraft(questions: number): QuestionDraft {
+  return { answers: Array.from({ length: questions }, () => emptyAnswer), at: 0, reviewed: false, declining: false, reason: "" };
+}
+
+export function choose(question: Question, draft: AnswerDraft, label: string, on: boolean): AnswerDraft {
+  const others = question.multiSelect ? draft.chosen.filter((l) => l !== label) : [];
+  return { ...draft, skipped: false, chosen: on ? [...others, label] : others };
+}
+
+/** Writing chooses the option that is written into. */
+export function write(question: Question, draft: AnswerDraft, label: string, text: string): AnswerDraft {
+  return { ...choose(question, draft, label, true), text };
+}
+
+export type AnswerProblem = "choose" | "write";
+
+/** Why it cannot be sent yet. */
+export function problemOf(question: Question, draft: AnswerDraft): AnswerProblem | undefined {
+  if (draft.skipped) return undefined;
+  const chosen = question.options.filter((o) => draft.chosen.includes(o.label));
+  if (chosen.length === 0) return "choose";
+  return chosen.some((o) => o.input) && draft.text.trim() === "" ? "write" : undefined;
+}
+
+/** Chosen labels in the order they are offered, joined as the protocol says; free text stands for its option. */
+export function answerText(question: Question, draft: AnswerDraft): string {
+  if (draft.skipped) return NO_PREFERENCE;
+  return question.options
+    .filter((o) => draft.chosen.includes(o.label))
+    .map((o) => (o.input ? draft.text.trim() : o.label))
+    .join(", ");
+}
+
+export function answersOf(questions: Question[], drafts: AnswerDraft[]): Answers {
+  return Object.fromEntries(questions.map((q, i) => [q.question, answerText(q, drafts[i] ?? skippedAnswer)]));
+}
+
+/** `details.errors` of `invalid_answers`. */
+export function answerErrors(details: JsonObject | undefined): { question: string; message: string }[] {
+  const errors = Array.isArray(details?.errors) ? details.errors : [];
+  return errors.filter(isObject).map((e) => ({ question: String(e.question ?? ""), message: String(e.message ?? "") }));
+}

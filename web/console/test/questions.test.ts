@@ -1,0 +1,41 @@
+import { describe, expect, it } from "vitest";
+import type { Question } from "@countersign/client";
+import { answersOf, answerText, choose, emptyAnswer, problemOf, skippedAnswer, write } from "../src/lib/questions.js";
+
+const one: Question = {
+  question: "Which?",
+  multiSelect: false,
+  options: [{ label: "A" }, { label: "B" }, { label: "Other", input: true }],
+};
+const many: Question = { ...one, question: "Which ones?", multiSelect: true };
+
+describe("answers", () => {
+  it("has one choice, or several in the order they are offered", () => {
+    expect(answerText(one, choose(one, choose(one, emptyAnswer, "A", true), "B", true))).toBe("B");
+    const both = choose(many, choose(many, emptyAnswer, "B", true), "A", true);
+    expect(answerText(many, both)).toBe("A, B");
+    expect(answerText(many, choose(many, both, "A", false))).toBe("B");
+  });
+
+  it("takes what is written for the option that it is written into", () => {
+    expect(answerText(one, write(one, choose(one, emptyAnswer, "A", true), "Other", " mine "))).toBe("mine");
+    expect(answerText(many, write(many, choose(many, emptyAnswer, "A", true), "Other", "mine"))).toBe("A, mine");
+    // Another choice leaves the text alone, but it is no answer any more.
+    expect(answerText(one, choose(one, write(one, emptyAnswer, "Other", "mine"), "A", true))).toBe("A");
+  });
+
+  it("is not ready without a choice, or without the words that were promised", () => {
+    expect(problemOf(one, emptyAnswer)).toBe("choose");
+    expect(problemOf(one, choose(one, emptyAnswer, "Other", true))).toBe("write");
+    expect(problemOf(one, write(one, emptyAnswer, "Other", "  "))).toBe("write");
+    expect(problemOf(one, choose(one, emptyAnswer, "A", true))).toBeUndefined();
+    expect(problemOf(one, skippedAnswer)).toBeUndefined();
+  });
+
+  it("says of a skipped question that there is no preference", () => {
+    expect(answersOf([one, many], [skippedAnswer, choose(many, skippedAnswer, "A", true)])).toEqual({
+      "Which?": "[No preference]",
+      "Which ones?": "A",
+    });
+  });
+});

@@ -1,0 +1,62 @@
+/** What is inside the arguments of a call. They are a model's words, so nothing about their shape is sure. */
+import { isObject, parseJson, type JsonObject, type JsonValue } from "./json.js";
+import type { Question } from "./protocol.js";
+import type { BlockView } from "./view.js";
+
+/** By this argument a model says what a call does. It never reaches the tool. */
+const RESERVED = "tool_content_message";
+
+/** The arguments of a call as its tool gets them; nothing while they are no JSON object. */
+export function toolArgs(use: Extract<BlockView, { type: "tool_use" }>): JsonObject | undefined {
+  let args: JsonValue;
+  try {
+    args = parseJson(use.json === "" ? "{}" : use.json);
+  } catch {
+    return undefined;
+  }
+  if (!isObject(args)) return undefined;
+  if (use.toolContentMessage === undefined) return args;
+  const { [RESERVED]: _, ...rest } = args;
+  return rest;
+}
+
+/** The questions of an `ask_user_question` call; nothing if these are none. */
+export function questionsOf(args: JsonObject | undefined): Question[] | undefined {
+  const list = args?.questions;
+  if (!Array.isArray(list) || list.length === 0 || !list.every(isObject)) return undefined;
+  return list.map((q) => ({
+    question: text(q.question) ?? "",
+    ...some("header", text(q.header)),
+    multiSelect: q.multiSelect === true,
+    options: (Array.isArray(q.options) ? q.options : []).filter(isObject).map((option) => ({
+      label: text(option.label) ?? "",
+      ...some("description", text(option.description)),
+      ...(option.input === true ? { input: true } : {}),
+    })),
+  }));
+}
+
+export type TodoStatus = "pending" | "in_progress" | "completed";
+
+export interface Todo {
+  content: string;
+  status: TodoStatus;
+}
+
+/** The list of a `write_todos` call; nothing if it is none. */
+export function todosOf(args: JsonObject | undefined): Todo[] | undefined {
+  const list = args?.todos;
+  if (!Array.isArray(list)) return undefined;
+  const todos = list.filter(isObject).flatMap(({ content, status }): Todo[] =>
+    typeof content === "string" && isStatus(status) ? [{ content, status }] : [],
+  );
+  return todos.length === list.length ? todos : undefined;
+}
+
+const isStatus = (value: JsonValue | undefined): value is TodoStatus =>
+  value === "pending" || value === "in_progress" || value === "completed";
+
+const text = (value: JsonValue | undefined) => (typeof value === "string" && value !== "" ? value : undefined);
+
+const some = <K extends string>(key: K, value: string | undefined) =>
+  (value === undefined ? {} : { [key]: value }) as { [key in K]?: string };

@@ -1,0 +1,192 @@
+/**
+ * A session's history: the messages that `GET /v1/sessions/{id}/history` returns.
+ *
+ * `historyOf` makes the same messages of a folded session, so a client that follows the events can use the
+ * code it has for the history.
+ */
+import { toolArgs } from "./args.js";
+import { isObject, type JsonObject } from "./json.js";
+import {
+  ASK_USER_QUESTION,
+  type Action,
+  type Answers,
+  type Decision,
+  type Resolution,
+  type ReviewConfig,
+  type ToolResultStatus,
+} from "./protocol.js";
+import type { ApprovalView, BlockView, GroupView, MessageView, SessionView } from "./view.js";
+
+export interface HistoryMessage {
+  role: "user" | "assistant" | "tool";
+  content: HistoryBlock[];
+  /** `step` for what a person has to decide or to answer. */
+  message_type?: "step";
+  tool_calls?: HistoryCall[];
+  /** Of a result: its call. */
+  tool_call_id?: string;
+  name?: string;
+  status?: ToolResultStatus;
+  /** Where it stands in its group; `content` outside of groups. A group of one is a `group_start`. */
+  display_type: "content" | "group_start" | "group_item" | "group_end";
+  /** Of a group, on its first and its last message. */
+  summary?: string;
+}
+
+export interface HistoryCall {
+  id: string;
+  name: string;
+  /** Absent where the model's text was no JSON object. */
+  args?: JsonObject;
+  tool_content_message?: string;
+}
+
+export type HistoryBlock =
+  | { type: "text"; text: string; is_final?: true }
+  | { type: "thinking"; thinking: string }
+  | HistoryApproval;
+
+/** A question has `submittedAnswers` once it is answered; everything else `submittedDecisions`. */
+export interface HistoryApproval {
+  type: "approval_request";
+  isResolved: boolean;
+  approval_key?: string;
+  actionRequests: Action[];
+  reviewConfigs?: ReviewConfig[];
+  submittedAnswers?: Answers;
+  submittedDecisions?: Decision[];
+  resolution?: Resolution;
+  expires_at?: string;
+}
+
+/** One page, oldest message first. */
+export interface HistoryPage {
+  messages: HistoryMessage[];
+  has_more: boolean;
+  next_cursor?: string | null;
+}
+
+export function historyOf(view: SessionView): HistoryMessage[] {
+  const steps = view.messages.flatMap((m) => (m.role === "user" ? userSteps(m) : assistantSteps(m, view)));
+  // People speak in the middle of the agent's message too: everything stands where it was said.
+  steps.sort((a, b) => a.seq - b.seq);
+  return grouped(steps);
+}
+
+/** A message, and where it belongs. */
+interface Step {
+  seq: number;
+  message: HistoryMessage;
+  /** One object for each group, so that its steps know each other. */
+  group?: GroupView;
+}
+
+
+function userSteps(message: MessageView): Step[] {
+  if (message.open) return [];
+  const content = message.blocks.flatMap((b): HistoryBlock[] => (b.type === "text" ? [{ type: "text", text: b.text }] : []));
+  return [{ seq: message.seq, message: { role: "user", content, display_type: "content" } }];
+}
+
+function assistantSteps(message: MessageView, view: SessionView): Step[] {
+  const steps: Step[] = [];
+  const groups = new Map(Object.entries(message.groups).map(([id, group]) => [id, { ...group }]));
+  /** The calls that the next one joins, if it follows directly. */
+  let calls: { list: HistoryCall[]; groupId: string | undefined; index: number } | undefined;
+  let lastText: Extract<HistoryBlock, { type: "text" }> | undefined;
+
+  for (const block of message.blocks) {
+    // What still streams is not stored yet. A request is stored whole.
+    if (block.open) continue;
+    const group = groups.get(block.groupId ?? "");
+    if (block.type === "tool_use" && group?.open && block.toolContentMessage !== undefined) {
+      group.summary = block.toolContentMessage;
+    }
+    if (block.type === "tool_use" && calls && calls.groupId === block.groupId && calls.index === block.index - 1) {
+      calls.list.push(callOf(block));
+      calls.index = block.index;
+      continue;
+    }
+    const made = messageOf(block, view);
+    if (!made) continue;
+    steps.push({ seq: block.seq, message: made, ...(group ? { group } : {}) });
+    if (made.tool_calls) calls = { list: made.tool_calls, groupId: block.groupId, index: block.index };
+    const first = made.content[0];
+    if (block.type === "text" && first?.type === "text") lastText = first;
+  }
+  if (lastText && message.stopReason === "end_turn") lastText.is_final = true;
+  return steps;
+}
+
+function messageOf(block: BlockView, view: SessionView): HistoryMessage | undefined {
+  const message = (content: HistoryBlock[]): HistoryMessage => ({ role: "assistant", content, display_type: "content" });
+  switch (block.type) {
+    case "text":
+      return block.text === "" ? undefined : message([{ type: "text", text: block.text }]);
+    case "thinking":
+      return block.thinking === "" ? undefined : message([{ type: "thinking", thinking: block.thinking }]);
+    case "tool_use":
+      return { ...message([]), tool_calls: [callOf(block)] };
+    case "tool_result":
+      return {
+        ...message([{ type: "text", text: block.content }]),
+        role: "tool",
+        tool_call_id: block.toolUseId,
+        name: block.name,
+        status: block.status,
+      };
+    case "approval_request": {
+      const approval = view.approvals[block.approvalKey];
+      return approval && { ...message([approvalBlock(approval)]), message_type: "step" };
+    }
+    default:
+      return undefined; // Results and time-outs of a request are part of the request.
+  }
+}
+
+function callOf(use: Extract<BlockView, { type: "tool_use" }>): HistoryCall {
+  const args = toolArgs(use);
+  return {
+    id: use.id,
+    name: use.name,
+    ...(args ? { args } : {}),
+    ...(use.toolContentMessage === undefined ? {} : { tool_content_message: use.toolContentMessage }),
+  };
+}
+
+function approvalBlock(approval: ApprovalView): HistoryApproval {
+  const { approvalKey, resolution, actions } = approval;
+  const head = { type: "approval_request", isResolved: resolution !== undefined } as const;
+  const waiting = {
+    approval_key: approvalKey,
+    ...(approval.expiresAt === undefined ? {} : { expires_at: approval.expiresAt }),
+  };
+  if (approval.kind === "question") {
+    if (resolution === undefined) return { ...head, ...waiting, actionRequests: actions };
+    const { answers } = approval;
+    if (!answers) return { ...head, actionRequests: actions, resolution };
+    return { ...head, actionRequests: actions.map((a) => answered(a, answers)), submittedAnswers: answers };
+  }
+  return {
+    ...head,
+    ...(resolution === undefined ? waiting : { approval_key: approvalKey, resolution }),
+    actionRequests: actions,
+    reviewConfigs: approval.reviewConfigs,
+    ...(approval.decisions ? { submittedDecisions: approval.decisions } : {}),
+  };
+}
+
+const answered = (action: Action, answers: Answers): Action =>
+  action.name === ASK_USER_QUESTION && isObject(action.args) ? { ...action, args: { ...action.args, answers } } : action;
+
+/** A group that is still open is shown as if it ended now. */
+function grouped(steps: Step[]): HistoryMessage[] {
+  return steps.map(({ message, group }, i) => {
+    if (!group) return message;
+    const first = steps[i - 1]?.group !== group;
+    const last = steps[i + 1]?.group !== group;
+    const display_type = first ? "group_start" : last ? "group_end" : "group_item";
+    const summary = (first || last) && group.summary !== undefined ? { summary: group.summary } : {};
+    return { ...message, display_type, ...summary };
+  });
+}
