@@ -25,27 +25,40 @@ fn script() -> Value {
         { "thinking": "fourth", "tool_calls": [todos("Wait")] },
         { "thinking": "fifth", "tool_calls": [trade(3), ask(two_questions())] },
         { "text": "Done again." },
-    ] })
+    ], "at_end": "repeat" })
 }
 
+/// The agent of the script, and a first turn that is over, as is what it asked; the second one waits.
 async fn session(store: Store) -> (Server, Ws) {
     let setup = Setup::new(store, &script()).built_in(&["ask_user_question", "write_todos", "share_thought"]);
-    let (server, mut ws) = waiting(setup).await;
-    ws.answer("s_1", json!({ "Q1": "A" })).await;
+    let server = setup.start().await;
+    let mut ws = server.ws().await;
+    two_turns(&mut ws, 0).await;
+    (server, ws)
+}
+
+/// `before` requests have been made already.
+async fn two_turns(ws: &mut Ws, before: usize) {
+    let key = |n: usize| format!("s_{}", before + n);
+    ws.message("s", "go").await;
+    ws.until_status("awaiting_input").await;
+    ws.answer(&key(1), json!({ "Q1": "A" })).await;
     ws.until_status("awaiting_input").await;
     ws.send(&json!({
-        "type": "approval", "session_id": "s", "approval_key": "s_2", "user_edit_content": "only one",
+        "type": "approval", "session_id": "s", "approval_key": key(2), "user_edit_content": "only one",
         "decisions": [{ "type": "approve" }, { "type": "reject" }],
     }))
     .await;
     ws.until_status("awaiting_input").await;
-    ws.decide("s_3", json!([{ "type": "reject" }])).await;
+    ws.decide(&key(3), json!([{ "type": "reject" }])).await;
     ws.until_status("completed").await;
     ws.message("s", "go on").await;
     let frames = ws.until_status("awaiting_input").await;
-    assert_eq!(frames.last().unwrap()["pending"], json!(["s_4", "s_5"]));
-    (server, ws)
+    assert_eq!(frames.last().unwrap()["pending"], json!([key(4), key(5)]));
 }
+
+/// The messages of two turns that are over.
+const SIZE: usize = 34;
 
 struct Page {
     messages: Vec<Value>,
@@ -71,10 +84,10 @@ async fn pages(server: &Server, direction: &str, limit: usize) -> Vec<Page> {
     all
 }
 
-/// Every size of page, both ways, gives the whole.
-async fn check_pages(server: &Server) {
+/// Pages of these sizes, both ways, give the whole.
+async fn check_pages(server: &Server, limits: impl IntoIterator<Item = usize>) {
     let whole = server.history("s").await.as_array().unwrap().clone();
-    for limit in 1..=whole.len() + 1 {
+    for limit in limits {
         let forward = pages(server, "forward", limit).await;
         let together: Vec<_> = forward.iter().flat_map(|page| page.messages.clone()).collect();
         assert_eq!(together, whole, "forward by {limit}");
@@ -87,17 +100,31 @@ async fn check_pages(server: &Server) {
 on_both_stores! {
     async fn h6_pages_of_any_size_and_either_way_are_the_whole(store) {
         let (server, mut ws) = session(store).await;
-        assert_eq!(server.history("s").await.as_array().unwrap().len(), 30);
+        assert_eq!(server.history("s").await.as_array().unwrap().len(), SIZE - 4);
         server.checked("s").await;
-        check_pages(&server).await;
+        check_pages(&server, 1..=SIZE + 1).await;
         // The same once it is over.
         ws.answer("s_5", json!({ "Q2": "D" })).await;
         ws.until_status("awaiting_input").await;
-        check_pages(&server).await;
+        check_pages(&server, 1..=SIZE + 1).await;
         ws.decide("s_4", json!([{ "type": "approve" }])).await;
         ws.until_status("completed").await;
         server.checked("s").await;
-        check_pages(&server).await;
+        check_pages(&server, 1..=SIZE + 1).await;
+    }
+
+    async fn h6_pages_of_a_longer_session_are_the_whole(store) {
+        let (server, mut ws) = session(store).await;
+        for before in [0, 5, 10] {
+            ws.decide(&format!("s_{}", before + 4), json!([{ "type": "reject" }])).await;
+            ws.until_status("awaiting_input").await;
+            ws.answer(&format!("s_{}", before + 5), json!({})).await;
+            ws.until_status("completed").await;
+            two_turns(&mut ws, before + 5).await;
+        }
+        server.checked("s").await;
+        let all = 4 * SIZE - 4;
+        check_pages(&server, [1, 2, 3, 7, 16, 33, 64, all - 1, all, all + 1]).await;
     }
 
     async fn h6_a_cursor_leads_either_way_and_stays_where_it_is(store) {

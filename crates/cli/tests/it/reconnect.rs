@@ -1,23 +1,18 @@
 //! SPEC R7 and W2: a client that comes back with its `seq` loses nothing and sees nothing twice.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::{
     on_both_stores,
     support::{
-        Setup, Ws,
+        DEADLINE, Setup, Ws,
         ask::{ask, events, two_questions},
         fold::{Fold, without_gaps},
         trade,
     },
 };
-
-fn script() -> Value {
-    json!({ "turns": [
-        { "thinking": "let me think", "text": "I will do both.", "tool_calls": [{ "name": "note", "args": { "a": 1 } }, trade(1)] },
-        { "text": "All is done now." },
-    ], "chunk_chars": 4 })
-}
 
 /// The frames a client has seen when its connection broke right after an event, or some deltas later.
 fn seen(frames: &[Value], seq: u64, deltas: usize) -> Vec<Value> {
@@ -28,13 +23,16 @@ fn seen(frames: &[Value], seq: u64, deltas: usize) -> Vec<Value> {
 
 on_both_stores! {
     async fn r7_from_every_position_the_fold_is_the_same(store) {
-        let server = Setup::new(store, &script()).start().await;
+        let setup = Setup::new(store, &everything()).built_in(&["ask_user_question", "write_todos"]);
+        let server = setup.start().await;
         let mut ws = server.ws().await;
         ws.message("s", "go").await;
         let mut live = ws.until_status("awaiting_input").await;
-        ws.decide("s_1", json!([{ "type": "approve" }])).await;
+        ws.answer("s_1", json!({ "Q1": "A" })).await;
+        live.extend(ws.until_status("awaiting_input").await);
+        ws.decide("s_2", json!([{ "type": "approve" }, { "type": "reject" }])).await;
         live.extend(ws.until_status("completed").await);
-        live.retain(|frame| frame["type"] != "ack");
+        let live = events(live);
         let last = without_gaps(&live, 0);
         let whole = Fold::of(&live);
         let mut again = Ws::connect(server.address, &[]).await;
@@ -81,6 +79,32 @@ on_both_stores! {
         let mut fold = Fold::of(&before);
         rest.iter().for_each(|event| fold.add(event));
         assert_eq!(fold.blocks().last().unwrap().1, text);
+    }
+
+    async fn r7_a_group_that_began_unseen_is_seen_from_its_begin(store) {
+        let args = json!({ "x": "a b c d e f g h i j k l m n o p q r s t u v w x y z" });
+        let script = json!({ "turns": [
+            { "text": "a", "tool_calls": [{ "name": "note", "args": args }], "delay_ms": 1500 }, { "text": "done" },
+        ], "chunk_chars": 2 });
+        let server = Setup::new(store, &script).start().await;
+        let mut first = server.ws().await;
+        first.message("s", "go").await;
+        first.until_status("running").await;
+        drop(first);
+        // The text is on record once the call has begun, which nobody sees.
+        let begun = async {
+            while server.get("/v1/sessions/s/state").await.ok()["seq"].as_u64().unwrap() < 8 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(DEADLINE, begun).await.expect("the call begins");
+        let mut second = server.ws().await;
+        second.subscribe("s", 0).await;
+        let live = second.until_status("completed").await;
+        without_gaps(&live, 0);
+        let fold = Fold::of(&live);
+        assert_eq!(fold.shape(), ["user", "text", "(", "tool_use", "tool_result", ")", "text"]);
+        assert_eq!(Fold::of(&server.checked("s").await), fold);
     }
 
     async fn w2_live_and_replay_and_history_say_the_same(store) {

@@ -5,7 +5,12 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::support::{DEADLINE, Setup, Store, fold::without_gaps, trade};
+use crate::support::{
+    DEADLINE, Setup, Store,
+    ask::events,
+    fold::{Fold, without_gaps},
+    trade,
+};
 
 #[tokio::test]
 async fn r3_what_waits_survives_kill_9_and_goes_on_when_it_is_decided() {
@@ -86,6 +91,36 @@ async fn r4_a_crash_in_the_middle_of_a_call_asks_a_person() {
     ws.until_status("completed").await;
     assert_eq!(server.calls().len(), 1);
     assert!(server.get("/v1/sessions/s/history").await.body.contains("it had worked"));
+}
+
+/// What a client saw before a crash and what it is sent after it, from its `seq` on, are one session.
+async fn crash_while(script: &serde_json::Value, seen: impl Fn(&serde_json::Value) -> bool) {
+    let mut server = Setup::new(Store::Sqlite, script).start().await;
+    let mut ws = server.ws().await;
+    ws.message("s", "go").await;
+    let mut frames = events(ws.until(seen).await);
+    server.kill();
+    server.start_again().await;
+    let last = frames.iter().rev().find_map(|frame| frame["seq"].as_u64()).unwrap();
+    let mut ws = server.ws().await;
+    ws.subscribe("s", last).await;
+    frames.extend(ws.until_status("completed").await);
+    assert_eq!(Fold::of(&frames), Fold::of(&server.checked("s").await));
+}
+
+#[tokio::test]
+async fn r7_a_crash_in_the_middle_of_a_block_in_a_group_or_outside_is_made_good() {
+    let script = json!({ "turns": [
+        { "thinking": "a b c d e f g", "text": "h i j k l m n", "tool_calls": [{ "name": "note", "args": { "x": "o p q r" } }], "delay_ms": 400 },
+        { "text": "done" },
+    ], "chunk_chars": 2 });
+    for kind in ["thinking_delta", "text_delta", "input_json_delta"] {
+        let of_the_answer = |frame: &serde_json::Value| frame["message_id"] == "msg-2";
+        crash_while(&script, |frame| of_the_answer(frame) && frame["delta"]["type"] == kind).await;
+    }
+    for kind in ["group_start", "group_end"] {
+        crash_while(&script, |frame| frame["type"] == kind).await;
+    }
 }
 
 #[tokio::test]
