@@ -106,6 +106,9 @@ pub enum Event {
         /// What was answered, if it was questions that were answered.
         #[serde(skip_serializing_if = "Option::is_none")]
         answers: Option<Answers>,
+        /// The reject that declined it, if it was questions that were declined.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        decisions: Option<Vec<Decision>>,
     },
     /// The message is complete.
     MessageStop {

@@ -11,7 +11,7 @@ use super::{
     },
 };
 use crate::{
-    approval::{key::approval_key, question::Answers, resolve::rfc3339},
+    approval::{decision::Decision, key::approval_key, question::Answers, resolve::rfc3339},
     journal::{
         record::{Block, EndReason, Entry, Interrupted, Kind, Record, ToolUse},
         state::Status,
@@ -179,12 +179,25 @@ impl Out<'_> {
         self.block_saying(|_| block_parts(block).0, Some(|| block_parts(block).1), message);
     }
 
-    fn resolved(&mut self, n: u32, resolution: Resolution, by: Option<&Arc<str>>, answers: Option<&Answers>) {
+    fn resolved(&mut self, n: u32, resolution: Resolution, by: Option<&Arc<str>>) {
+        self.resolved_by(n, resolution, by, None, None);
+    }
+
+    /// What is said to a question has no block of its own (SPEC Q2), so it stands here.
+    fn resolved_by(
+        &mut self,
+        n: u32,
+        resolution: Resolution,
+        by: Option<&Arc<str>>,
+        answers: Option<&Answers>,
+        decisions: Option<&[Decision]>,
+    ) {
         self.event(|session| Event::ApprovalResolved {
             approval_key: approval_key(session, n),
             resolution,
             by: by.cloned(),
             answers: answers.cloned(),
+            decisions: decisions.map(<[Decision]>::to_vec),
         });
     }
 
@@ -211,27 +224,29 @@ impl Out<'_> {
                     questions.map(|questions| || Delta::Questions(questions)),
                 );
             }
+            Record::Decided(decided) if decided.question => {
+                let (by, decisions) = (decided.by.as_ref(), Some(&*decided.decisions));
+                self.resolved_by(decided.n, Resolution::Decided, by, None, decisions);
+            }
             Record::Decided(decided) if decided.last => {
-                self.resolved(decided.n, Resolution::Decided, decided.by.as_ref(), None);
-                // Beside a question no decision is shown (SPEC Q2).
-                if !decided.question {
-                    self.block(
-                        |session| ContentBlock::ApprovalResult { approval_key: approval_key(session, decided.n) },
-                        Some(|| Delta::Decisions { decisions: decided.decisions.clone() }),
-                    );
-                }
+                self.resolved(decided.n, Resolution::Decided, decided.by.as_ref());
+                self.block(
+                    |session| ContentBlock::ApprovalResult { approval_key: approval_key(session, decided.n) },
+                    Some(|| Delta::Decisions { decisions: decided.decisions.clone() }),
+                );
             }
             Record::Answered(answered) => {
-                self.resolved(answered.n, Resolution::Decided, answered.by.as_ref(), Some(&answered.answers));
+                let (by, answers) = (answered.by.as_ref(), Some(&answered.answers));
+                self.resolved_by(answered.n, Resolution::Decided, by, answers, None);
             }
             Record::TimedOut { n } => {
-                self.resolved(*n, Resolution::Timeout, None, None);
+                self.resolved(*n, Resolution::Timeout, None);
                 self.block(
                     |session| ContentBlock::ApprovalTimeout { approval_key: approval_key(session, *n) },
                     NO_DELTA,
                 );
             }
-            Record::Withdrawn { n, by } => self.resolved(*n, Resolution::Cancelled, by.as_ref(), None),
+            Record::Withdrawn { n, by } => self.resolved(*n, Resolution::Cancelled, by.as_ref()),
             Record::CallFinished(call) if call.hidden => {}
             Record::CallFinished(call) => {
                 self.stand(call.content);

@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     approval::{
+        decision::Decision,
         key::parse_approval_key,
         question::{Answers, Questions},
     },
@@ -248,8 +249,8 @@ impl Fold {
                 }
                 self.calls_open = false;
             }
-            Event::ApprovalResolved { approval_key, resolution, answers, .. } => {
-                self.resolve(&approval_key, resolution, answers);
+            Event::ApprovalResolved { approval_key, resolution, answers, decisions, .. } => {
+                self.resolve(&approval_key, resolution, answers, decisions);
             }
             Event::MessageStop { stop_reason, .. } => {
                 // A user's message within a turn does not end the turn.
@@ -328,6 +329,7 @@ impl Fold {
                     is_resolved: false,
                     action_requests: Vec::new(),
                     submitted_answers: None,
+                    submitted_decisions: None,
                     resolution: None,
                     approval_key: Some(approval_key.clone()),
                     expires_at,
@@ -417,7 +419,13 @@ impl Fold {
         }
     }
 
-    fn resolve(&mut self, key: &str, resolution: Resolution, answers: Option<Answers>) {
+    fn resolve(
+        &mut self,
+        key: &str,
+        resolution: Resolution,
+        answers: Option<Answers>,
+        decisions: Option<Vec<Decision>>,
+    ) {
         let Some(row) = self.waiting.remove(key) else { return };
         match self.request_mut(row) {
             Some(HistoryRequest::Actions(block)) => {
@@ -434,6 +442,7 @@ impl Fold {
                     action.args.answers.clone_from(&answers);
                 }
                 block.submitted_answers = answers;
+                block.submitted_decisions = decisions;
             }
             None => {}
         }

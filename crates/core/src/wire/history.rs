@@ -135,6 +135,9 @@ pub struct HistoryQuestions {
     /// What was answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub submitted_answers: Option<Answers>,
+    /// The reject that declined them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub submitted_decisions: Option<Vec<Decision>>,
     /// How it ended, if not by answers: `decided` is declined.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resolution: Option<Resolution>,

@@ -12,7 +12,7 @@ enum Item {
     Block(Block),
     Group,
     GroupEnd { summary: Value },
-    Resolved { key: String, resolution: Value, answers: Value },
+    Resolved { key: String, resolution: Value, answers: Value, decisions: Value },
     Stop { id: String, reason: String },
     Status(Value),
 }
@@ -204,8 +204,9 @@ impl Client {
                 let key = text_of(&event["approval_key"]);
                 let again = self.items.iter().any(|i| matches!(i, Item::Resolved { key: known, .. } if *known == key));
                 assert!(!again, "resolved twice: {event}");
-                let (resolution, answers) = (event["resolution"].clone(), event["answers"].clone());
-                self.items.push(Item::Resolved { key, resolution, answers });
+                let [resolution, answers, decisions] =
+                    ["resolution", "answers", "decisions"].map(|field| event[field].clone());
+                self.items.push(Item::Resolved { key, resolution, answers, decisions });
             }
             "run_status" => self.items.push(Item::Status(json!([event["status"], event["pending"], event["error"]]))),
             other => panic!("an event of the unknown type {other}: {event}"),
@@ -260,7 +261,9 @@ impl Client {
                 Item::Block(block) => fold.block(block),
                 Item::Group => fold.begin_group(),
                 Item::GroupEnd { summary } => fold.end_group(summary),
-                Item::Resolved { key, resolution, answers } => fold.resolve(key, resolution, answers),
+                Item::Resolved { key, resolution, answers, decisions } => {
+                    fold.resolve(key, resolution, answers, decisions);
+                }
                 Item::Stop { id, reason } if self.role(id) == "assistant" => {
                     if let Some(at) = fold.last_text.take().filter(|_| reason == "end_turn") {
                         fold.rows[at]["content"][0]["is_final"] = json!(true);
@@ -340,9 +343,7 @@ impl Fold {
                 // Nothing at all is no arguments.
                 let input = if block.text.is_empty() { "{}" } else { &block.text };
                 if let Ok(mut args @ Value::Object(_)) = serde_json::from_str::<Value>(input) {
-                    if !block.said.is_null() {
-                        args.as_object_mut().expect("object").remove("tool_content_message");
-                    }
+                    args.as_object_mut().expect("object").remove("tool_content_message");
                     call["args"] = args;
                 }
                 if !block.said.is_null() {
@@ -381,7 +382,7 @@ impl Fold {
         }
     }
 
-    fn resolve(&mut self, key: &str, resolution: &Value, answers: &Value) {
+    fn resolve(&mut self, key: &str, resolution: &Value, answers: &Value, decisions: &Value) {
         let shown = self.rows[self.requests[key]]["content"][0].as_object_mut().expect("a request");
         shown["isResolved"] = json!(true);
         shown.remove("expires_at");
@@ -392,6 +393,9 @@ impl Fold {
         shown.remove("approval_key");
         if answers.is_null() {
             shown.insert("resolution".to_owned(), resolution.clone());
+            if !decisions.is_null() {
+                shown.insert("submittedDecisions".to_owned(), decisions.clone());
+            }
         } else {
             shown["actionRequests"][0]["args"]["answers"] = answers.clone();
             shown.insert("submittedAnswers".to_owned(), answers.clone());

@@ -79,6 +79,7 @@ export function fold(view: SessionView, event: SessionEvent): SessionView {
         resolution: event.resolution,
         by: event.by ?? a.by,
         answers: event.answers,
+        decisions: event.decisions ?? a.decisions,
       }));
     case "group_start":
       return putGroup({ ...next, openGroup: event.group_id }, event.message_id, { id: event.group_id, open: true });

@@ -163,8 +163,11 @@ function approvalBlock(approval: ApprovalView): HistoryApproval {
   };
   if (approval.kind === "question") {
     if (resolution === undefined) return { ...head, ...waiting, actionRequests: actions };
-    const { answers } = approval;
-    if (!answers) return { ...head, actionRequests: actions, resolution };
+    const { answers, decisions } = approval;
+    if (!answers) {
+      const declined = decisions ? { submittedDecisions: decisions } : {};
+      return { ...head, actionRequests: actions, resolution, ...declined };
+    }
     return { ...head, actionRequests: actions.map((a) => answered(a, answers)), submittedAnswers: answers };
   }
   return {

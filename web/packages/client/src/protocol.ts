@@ -213,8 +213,10 @@ export interface ApprovalResolvedEvent extends NumberedEvent {
   resolution: Resolution;
   /** Nobody, when time ran out. */
   by?: string | null;
-  /** Of a question that was answered: all its answers. A question that is decided without was declined. */
+  /** Of a question that was answered: all its answers. */
   answers?: Answers;
+  /** Of a question that was declined: the reject, with its message if there is one. */
+  decisions?: Decision[];
 }
 
 export interface MessageStopEvent extends NumberedEvent {

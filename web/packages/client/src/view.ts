@@ -62,8 +62,9 @@ export interface ApprovalView {
   complete: boolean;
   /** Absent while it waits. */
   resolution?: Resolution;
+  /** Of a question: the reject that declined it. */
   decisions?: Decision[];
-  /** Of a question; one that was decided without was declined. */
+  /** Of a question that was answered. */
   answers?: Answers;
   by?: string;
 }

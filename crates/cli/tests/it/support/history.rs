@@ -132,7 +132,12 @@ impl Fold {
                         request["actionRequests"][0]["args"]["answers"] = answers.clone();
                         request["submittedAnswers"] = answers.clone();
                     }
-                    None => request["resolution"] = how["resolution"].clone(),
+                    None => {
+                        request["resolution"] = how["resolution"].clone();
+                        if let Some(decisions) = how.get("decisions") {
+                            request["submittedDecisions"] = decisions.clone();
+                        }
+                    }
                 }
             }
         }
@@ -181,9 +186,7 @@ fn call(block: &Block) -> Value {
     let mut call = json!({ "id": block.start["id"], "name": block.start["name"] });
     let input = if block.content.trim().is_empty() { "{}" } else { &block.content };
     if let Ok(Value::Object(mut args)) = serde_json::from_str(input) {
-        if block.line.is_string() {
-            args.remove("tool_content_message");
-        }
+        args.remove("tool_content_message");
         call["args"] = Value::Object(args);
     }
     if block.line.is_string() {

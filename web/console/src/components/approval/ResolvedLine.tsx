@@ -92,11 +92,13 @@ export function summarize(approval: ApprovalView, t: Translate): Summary {
   };
 }
 
-function summarizeQuestion({ resolution, answers }: ApprovalView, t: Translate): Summary {
+function summarizeQuestion({ resolution, answers, decisions }: ApprovalView, t: Translate): Summary {
   if (resolution === "timeout") return { text: t("question.timeout"), tone: "bad", icon: "clock" };
   if (resolution === "cancelled") return { text: t("resolved.cancelled"), tone: "neutral", icon: "cross" };
   if (answers) return { text: t("resolved.answered"), tone: "good", icon: "check" };
-  return { text: t("question.declined"), tone: "neutral", icon: "cross" };
+  const reject = decisions?.[0];
+  const said = reject?.type === "reject" && reject.message ? `: ${visibleText(reject.message)}` : "";
+  return { text: t("question.declined") + said, tone: "neutral", icon: "cross" };
 }
 
 function decisionText(decision: Decision, approval: ApprovalView, t: Translate): string {
