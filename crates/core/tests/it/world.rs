@@ -59,7 +59,9 @@ pub const TOOLS: [&str; 8] =
 fn display(tool: &str, i: usize) -> Display {
     let stream = match tool {
         "ask_user_question" | "share_thought" => StreamRule::ALONE,
-        "quiet" => StreamRule { stream_tool_result: i % 2 == 0, stream_tool_use: false, display_as_content: false },
+        "quiet" => {
+            StreamRule { stream_tool_result: i.is_multiple_of(2), stream_tool_use: false, display_as_content: false }
+        }
         "loud" => StreamRule { display_as_content: true, ..StreamRule::default() },
         _ => StreamRule::default(),
     };
