@@ -174,7 +174,7 @@ impl Locale {
     /// The text in this language, as it stands in the catalogue.
     #[must_use]
     pub fn text(self, text: Text) -> &'static str {
-        self.catalogue().get(text.key()).map_or(text.key(), String::as_str)
+        self.catalogue().get(text.key()).map_or_else(|| text.key(), String::as_str)
     }
 
     /// The text in this language with its `{name}` places filled in.

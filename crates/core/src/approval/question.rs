@@ -132,7 +132,7 @@ impl Questions {
     /// `invalid_answers` with `details.errors[] {question, message}`, all of them at once.
     pub fn check(&self, answers: &Value) -> Result<Answers, Refusal> {
         let Value::Object(given) = answers else {
-            return Err(invalid(vec![(None, "answers must be an object: question text → answer text".to_owned())]));
+            return Err(invalid(&[(None, "answers must be an object: question text → answer text".to_owned())]));
         };
         let mut errors = Vec::new();
         for name in given.keys().filter(|name| !self.questions.iter().any(|q| q.question == **name)) {
@@ -147,7 +147,7 @@ impl Questions {
                 Err(message) => errors.push((Some(question.question.as_str()), message)),
             }
         }
-        if errors.is_empty() { Ok(Answers(filled)) } else { Err(invalid(errors)) }
+        if errors.is_empty() { Ok(Answers(filled)) } else { Err(invalid(&errors)) }
     }
 }
 
@@ -188,7 +188,7 @@ impl Question {
     }
 }
 
-fn invalid(errors: Vec<(Option<&str>, String)>) -> Refusal {
+fn invalid(errors: &[(Option<&str>, String)]) -> Refusal {
     let first = match errors.first() {
         Some((Some(question), message)) => format!("answers: {question:?} {message}"),
         Some((None, message)) => message.clone(),

@@ -34,7 +34,7 @@ impl Args {
     /// # Errors
     /// Not strict JSON (see [`Json::parse`]), not an object, or longer than [`limits::ARGS_BYTES`].
     pub fn parse(text: &str) -> Result<Args, ArgsError> {
-        Args::object(text).map(|members| Args::of(Json::Object(members)))
+        Args::object(text).map(|members| Args::of(&Json::Object(members)))
     }
 
     /// The same without the member `key`, whose value is given beside.
@@ -45,7 +45,7 @@ impl Args {
         let mut members = Args::object(text)?;
         let at = members.iter().position(|(name, _)| name == key);
         let taken = at.map(|at| members.remove(at).1);
-        Ok((Args::of(Json::Object(members)), taken))
+        Ok((Args::of(&Json::Object(members)), taken))
     }
 
     fn object(text: &str) -> Result<Vec<(String, Json)>, ArgsError> {
@@ -65,7 +65,7 @@ impl Args {
         }
     }
 
-    fn of(object: Json) -> Args {
+    fn of(object: &Json) -> Args {
         let text = object.canonical();
         let digest = Digest::of(text.as_bytes());
         Args { text: text.into(), digest }
