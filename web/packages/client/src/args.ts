@@ -3,7 +3,7 @@ import { isObject, parseJson, type JsonObject, type JsonValue } from "./json.js"
 import type { Question } from "./protocol.js";
 import type { BlockView } from "./view.js";
 
-/** By this argument a model says what a call does. It never reaches the tool. */
+/** By this argument a model says what a call does. It is reserved: no tool ever gets it. */
 const RESERVED = "tool_content_message";
 
 /** The arguments of a call as its tool gets them; nothing while they are no JSON object. */
@@ -15,7 +15,6 @@ export function toolArgs(use: Extract<BlockView, { type: "tool_use" }>): JsonObj
     return undefined;
   }
   if (!isObject(args)) return undefined;
-  if (use.toolContentMessage === undefined) return args;
   const { [RESERVED]: _, ...rest } = args;
   return rest;
 }
