@@ -109,9 +109,8 @@ on_both_stores! {
             assert_eq!(argument("read")["type"], if asked { json!("string") } else { Value::Null }, "{lines}");
             assert_eq!(argument("write_todos")["type"], "string");
             assert!(argument("note").is_null());
-            // For a tool that knows of no such line it is an argument like any other.
-            let seen = if lines.is_empty() { r#"{"tool_content_message":"Look"}"# } else { "{}" };
-            assert_eq!(server.calls(), [seen], "{lines}");
+            // It is reserved, also where nobody asks for it.
+            assert_eq!(server.calls(), ["{}"], "{lines}");
             server.checked("s").await;
         }
     }

@@ -181,9 +181,8 @@ fn call(block: &Block) -> Value {
     let mut call = json!({ "id": block.start["id"], "name": block.start["name"] });
     let input = if block.content.trim().is_empty() { "{}" } else { &block.content };
     if let Ok(Value::Object(mut args)) = serde_json::from_str(input) {
-        if block.line.is_string() {
-            args.remove("tool_content_message");
-        }
+        // Reserved: it is no argument of any tool (SPEC H5).
+        args.remove("tool_content_message");
         call["args"] = Value::Object(args);
     }
     if block.line.is_string() {
