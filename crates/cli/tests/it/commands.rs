@@ -50,6 +50,18 @@ fn c_check_says_what_is_there_or_everything_that_is_wrong() {
     assert!(none.stderr.contains("none.toml"), "{}", none.stderr);
 }
 
+/// SPEC Q2: a question is never shown as a call, so that there is nothing to set.
+#[test]
+fn q2_a_question_has_no_stream_rule_to_set() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("s.json"), r#"{"turns":[]}"#).unwrap();
+    let text = format!("{GOOD}[tools.ask_user_question]\nstream = {{ tool_use = true }}\n");
+    fs::write(dir.path().join("bad.toml"), text).unwrap();
+    let bad = run(dir.path(), &["check", "--config", "bad.toml"], "", &[]);
+    assert_eq!(bad.code, Some(1));
+    assert!(bad.stderr.contains("bad.toml:14") && bad.stderr.contains("\"stream\""), "{}", bad.stderr);
+}
+
 #[test]
 fn c_without_auth_only_loopback_is_listened_on() {
     let dir = tempfile::tempdir().unwrap();

@@ -109,7 +109,7 @@ on_both_stores! {
             assert_eq!(argument("read")["type"], if asked { json!("string") } else { Value::Null }, "{lines}");
             assert_eq!(argument("write_todos")["type"], "string");
             assert!(argument("note").is_null());
-            // The name is reserved: also a tool that knows of no such line never gets it.
+            // It is reserved, also where nobody asks for it.
             assert_eq!(server.calls(), ["{}"], "{lines}");
             server.checked("s").await;
         }

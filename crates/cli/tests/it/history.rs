@@ -238,7 +238,7 @@ on_both_stores! {
             .collect::<Vec<_>>();
         let first = json!({ "type": "text", "text": "All done.", "is_final": true });
         let history = server.history("s").await;
-        assert_eq!(finals(&history), [first.clone()], "a turn that is not over has none");
+        assert_eq!(finals(&history), std::slice::from_ref(&first), "a turn that is not over has none");
         let thoughts: Vec<_> = history.as_array().unwrap().iter().map(|m| &m["content"][0]).filter(|b| b["type"] == "thinking").collect();
         assert_eq!(*thoughts[0], json!({ "type": "thinking", "thinking": "first" }));
         assert_eq!(thoughts.len(), 5);

@@ -175,3 +175,13 @@ impl Tool for Shared {
         async move { Ok(text.to_owned()) }.boxed()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn q2_no_stream_rule_shows_a_question_as_a_call() {
+        assert_eq!(ask_user_question().stream(StreamRule::default()).display().stream, StreamRule::ALONE);
+    }
+}

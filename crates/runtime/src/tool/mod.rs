@@ -176,7 +176,9 @@ impl ToolEntry {
 
     /// How a call of it is shown.
     pub(crate) fn display(&self) -> Display {
-        Display { stream: self.stream, thought: self.thought, message: None }
+        // A question is never shown as a call, whatever is set (SPEC Q2).
+        let stream = if self.kind == ToolKind::Question { StreamRule::ALONE } else { self.stream };
+        Display { stream, thought: self.thought, message: None }
     }
 
     /// Sets what of its calls is streamed, and where it stands (SPEC Q5).

@@ -22,13 +22,11 @@ pub fn tool_entries(config: &Config) -> Result<BTreeMap<String, ToolEntry>, Stri
     for name in builtin::NAMES {
         let changes = config.builtins.iter().find(|changes| changes.name == name);
         if let Some(tool) = builtin::named(name) {
-            entries.insert(
-                name.to_owned(),
-                match changes {
-                    Some(changes) => changed(tool, changes),
-                    None => tool,
-                },
-            );
+            let entry = match changes {
+                Some(changes) => changed(tool, changes),
+                None => tool,
+            };
+            entries.insert(name.to_owned(), entry);
         }
     }
     Ok(entries)

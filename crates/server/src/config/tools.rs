@@ -84,6 +84,11 @@ pub(super) fn builtin(name: &str, section: &Section<'_>) -> ConfigBuiltin {
         timeout = approval.whole("timeout", 0..=limits::APPROVAL_TIMEOUT_SECONDS_MAX, " seconds").map(|at| at.value);
         approval.finish();
     }
+    if name == question::TOOL
+        && let Some(at) = section.has("stream")
+    {
+        section.bad(at, "stream", "cannot be set: a question is never shown as a call");
+    }
     let builtin = ConfigBuiltin {
         name: name.to_owned(),
         description: section.string("description").map(|text| text.value),

@@ -186,6 +186,7 @@ fn call(block: &Block) -> Value {
     let mut call = json!({ "id": block.start["id"], "name": block.start["name"] });
     let input = if block.content.trim().is_empty() { "{}" } else { &block.content };
     if let Ok(Value::Object(mut args)) = serde_json::from_str(input) {
+        // Reserved: it is no argument of any tool (SPEC H5).
         args.remove("tool_content_message");
         call["args"] = Value::Object(args);
     }
