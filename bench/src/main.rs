@@ -1,11 +1,12 @@
 //! Benchmarks, each a ratio against something measured in the same run.
 //!
-//! `cargo run --release -p countersign-bench [--] [cycle|memory|many|growth|paused]…` runs the named ones,
+//! `cargo run --release -p countersign-bench [--] [cycle|memory|many|growth|history|paused]…` runs the named ones,
 //! or all. What each number means is in `bench/README.md`.
 
 mod bare;
 mod cycle;
 mod growth;
+mod history;
 mod paused;
 
 use std::process::ExitCode;
@@ -58,6 +59,9 @@ fn run() -> Result<bool> {
     }
     if want("growth") {
         verdicts.extend(growth::one_long_session()?);
+    }
+    if want("history") {
+        verdicts.extend(history::last_pages()?);
     }
     if want("paused") {
         verdicts.extend(paused::hundred_thousand()?);

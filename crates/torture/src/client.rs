@@ -130,6 +130,13 @@ pub enum Asked {
         /// The types of the decisions.
         kinds: Vec<String>,
     },
+    /// To answer questions.
+    Answers {
+        /// The interruption's number.
+        n: u32,
+        /// What must be recorded: question → answer, those left out filled in.
+        answers: Value,
+    },
     /// To cancel.
     Cancel,
 }

@@ -15,6 +15,10 @@ pub struct Fold {
     pub statuses: Vec<String>,
     /// The interruptions that are over, in order: key and resolution.
     pub resolved: Vec<(String, String)>,
+    /// What was answered to questions, by key.
+    pub answered: BTreeMap<String, Value>,
+    /// The groups, in order: id, and the summary at their end.
+    pub groups: Vec<(String, Option<String>)>,
 }
 
 /// A folded message.
@@ -41,6 +45,8 @@ pub struct FoldedBlock {
     pub content: Option<Value>,
     /// Whether it is complete.
     pub closed: bool,
+    /// The group it stands in.
+    pub group: Option<String>,
 }
 
 /// Somebody who follows one session over any number of connections.
@@ -51,6 +57,8 @@ pub struct Follow {
     pub seq: u64,
     /// The open block: message, index, and the `seq` of its start.
     open: Option<(String, u64, u64)>,
+    /// The open group.
+    group: Option<String>,
     /// Whether the next event comes from a new connection, so that the open block may begin again.
     reconnected: bool,
     /// What was seen.
@@ -69,6 +77,7 @@ impl Follow {
             session_id: session_id.to_owned(),
             seq: 0,
             open: None,
+            group: None,
             reconnected: false,
             fold: Fold::default(),
             asked: HashMap::new(),
@@ -149,6 +158,30 @@ impl Follow {
                 self.fold.messages.push(FoldedMessage { id: place.0, role, ..FoldedMessage::default() });
                 Ok(())
             }
+            "group_start" if self.open.is_none() => {
+                let id = event["group_id"].as_str().unwrap_or_default().to_owned();
+                self.message(&place.0)?;
+                if let Some(open) = &self.group {
+                    return Err(format!("a group in the group {open}"));
+                }
+                if id.is_empty() || self.fold.groups.iter().any(|(known, _)| *known == id) {
+                    return Err("a group without an id of its own".to_owned());
+                }
+                self.group = Some(id.clone());
+                self.fold.groups.push((id, None));
+                Ok(())
+            }
+            "group_end" if self.open.is_none() => {
+                self.message(&place.0)?;
+                if self.group.take().as_deref() != event["group_id"].as_str() {
+                    return Err("the end of a group that is not open".to_owned());
+                }
+                if let Some((_, summary)) = self.fold.groups.last_mut() {
+                    *summary = event["summary"].as_str().map(str::to_owned);
+                }
+                Ok(())
+            }
+            "message_stop" if self.group.is_some() => Err("the end of a message in a group".to_owned()),
             "message_stop" if self.open.is_none() => {
                 let reason = event["stop_reason"].as_str().unwrap_or_default().to_owned();
                 self.message(&place.0)?.stop_reason = Some(reason);
@@ -168,10 +201,15 @@ impl Follow {
                 if self.fold.resolved.iter().any(|(resolved, _)| *resolved == key) {
                     return Err("R2: an interruption that was resolved before".to_owned());
                 }
+                if event["answers"].is_object() {
+                    self.fold.answered.insert(key.clone(), event["answers"].clone());
+                }
                 self.fold.resolved.push((key, text("resolution")));
                 Ok(())
             }
-            "content_block_start" | "message_stop" | "run_status" => Err("an event inside an open block".to_owned()),
+            "content_block_start" | "message_stop" | "run_status" | "group_start" | "group_end" => {
+                Err("an event inside an open block".to_owned())
+            }
             _ => Err("an unknown event".to_owned()),
         }
     }
@@ -192,7 +230,11 @@ impl Follow {
         if let (Some("approval_request"), Some(key)) = (start["type"].as_str(), start["approval_key"].as_str()) {
             self.asked.insert(key.to_owned(), start.clone());
         }
-        let block = FoldedBlock { start: start.clone(), text: String::new(), content: None, closed: false };
+        if grouped(start).is_some_and(|grouped| grouped != self.group.is_some()) {
+            return Err(format!("Q5: a block in the wrong place; the open group is {:?}", self.group));
+        }
+        let group = self.group.clone();
+        let block = FoldedBlock { start: start.clone(), text: String::new(), content: None, closed: false, group };
         self.message(&place.0)?.blocks.insert(place.1, block);
         self.open = Some((place.0, place.1, seq));
         Ok(())
@@ -207,11 +249,26 @@ impl Follow {
             Some(_) => return Err("a delta of an unknown type".to_owned()),
             None => {
                 block.content = Some(delta.clone());
+                let key = block.start["approval_key"].as_str().map(str::to_owned);
+                if let (Some(key), true) = (key, delta["action_requests"].is_array()) {
+                    self.asked.insert(key, delta.clone());
+                }
                 return Ok(());
             }
         };
         block.text.push_str(text.as_str().ok_or("a delta without its text")?);
         Ok(())
+    }
+}
+
+/// Whether a block stands in a group or outside; `None` if it may be either. No tool of the torture is
+/// displayed as content.
+fn grouped(block: &Value) -> Option<bool> {
+    match block["type"].as_str().unwrap_or_default() {
+        "text" => Some(false),
+        "thinking" | "tool_use" | "tool_result" => Some(true),
+        "approval_request" => Some(block["actions"].is_array()),
+        _ => None,
     }
 }
 
@@ -266,5 +323,49 @@ mod tests {
         follow.event(&stop(3)).expect("stop");
         follow.event(&resolved(4)).expect("once");
         assert!(follow.event(&resolved(5)).expect_err("twice").contains("R2"));
+    }
+
+    fn group(kind: &str, seq: u64, id: &str) -> Value {
+        json!({ "type": kind, "session_id": "s", "seq": seq, "message_id": "m", "group_id": id })
+    }
+
+    fn block(seq: u64, index: u64, kind: &str) -> [Value; 2] {
+        let event = |what: &str, seq: u64| json!({ "type": what, "session_id": "s", "seq": seq, "message_id": "m", "index": index, "content_block": { "type": kind } });
+        [event("content_block_start", seq), event("content_block_stop", seq + 1)]
+    }
+
+    #[test]
+    fn q5_groups_that_do_not_nest_and_blocks_in_the_wrong_place_are_found() {
+        let mut follow = started();
+        assert!(follow.clone().event(&group("group_start", 3, "g1")).expect_err("inside").contains("inside an open"));
+        follow.event(&stop(3)).expect("stop");
+        let [thinking, end] = block(4, 1, "thinking");
+        assert!(follow.clone().event(&thinking).expect_err("outside").contains("Q5"));
+        assert!(follow.clone().event(&group("group_end", 4, "g1")).expect_err("none").contains("not open"));
+        follow.event(&group("group_start", 4, "g1")).expect("a group");
+        assert!(follow.clone().event(&group("group_start", 5, "g2")).expect_err("in it").contains("in the group g1"));
+        assert!(follow.clone().event(&group("group_end", 5, "g2")).expect_err("another").contains("not open"));
+        let over = json!({ "type": "message_stop", "session_id": "s", "seq": 5, "message_id": "m", "stop_reason": "end_turn" });
+        assert!(follow.clone().event(&over).expect_err("too early").contains("in a group"));
+        let [text, _] = block(5, 1, "text");
+        assert!(follow.clone().event(&text).expect_err("in a group").contains("Q5"));
+        let asks = json!({ "type": "content_block_start", "session_id": "s", "seq": 5, "message_id": "m", "index": 1, "content_block": { "type": "approval_request", "approval_key": "s_1" } });
+        assert!(follow.clone().event(&asks).expect_err("a question").contains("Q5"));
+        let again = |event: &Value| {
+            Value::Object(
+                event
+                    .as_object()
+                    .cloned()
+                    .into_iter()
+                    .flatten()
+                    .map(|(k, v)| if k == "seq" { (k, (v.as_u64().unwrap_or(0) + 1).into()) } else { (k, v) })
+                    .collect(),
+            )
+        };
+        follow.event(&again(&thinking)).expect("a thought");
+        follow.event(&again(&end)).expect("its end");
+        follow.event(&group("group_end", 7, "g1")).expect("the end");
+        assert!(follow.clone().event(&group("group_start", 8, "g1")).expect_err("again").contains("of its own"));
+        assert_eq!(follow.fold.messages[0].blocks[&1].group.as_deref(), Some("g1"));
     }
 }

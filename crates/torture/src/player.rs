@@ -227,7 +227,7 @@ impl Player {
             request.answer.is_none()
                 && request.sends == 1
                 && match &request.what {
-                    Asked::Decision { .. } => {
+                    Asked::Decision { .. } | Asked::Answers { .. } => {
                         frame["type"] == "approval_resolved" && frame["approval_key"] == request.frame["approval_key"]
                     }
                     Asked::Message { .. } => frame["type"] == "message_start" && frame["role"] == "user",
@@ -279,9 +279,15 @@ impl Player {
             pending.iter().find(|key| !self.requests.iter().any(|r| r.is_acked() && r.frame["approval_key"] == **key));
         match waits.and_then(|key| Some((key, self.follow.asked.get(key)?))) {
             Some((key, asked)) if status == "awaiting_input" => {
+                let n = key.rsplit('_').next().and_then(|n| n.parse().ok()).unwrap_or_default();
+                if asked["actions"].is_null()
+                    && let Some((said, answers)) = answer(self.seed, key, asked)
+                {
+                    let frame = json!({ "type": "approval", "session_id": self.session_id, "approval_key": key, "answers": said });
+                    return Next::Request(self.request(frame, Asked::Answers { n, answers }));
+                }
                 let decisions = decide(self.seed, key, asked);
                 let kinds = decisions.iter().map(|d| d["type"].as_str().unwrap_or_default().to_owned()).collect();
-                let n = key.rsplit('_').next().and_then(|n| n.parse().ok()).unwrap_or_default();
                 let frame = json!({ "type": "approval", "session_id": self.session_id, "approval_key": key, "decisions": decisions });
                 Next::Request(self.request(frame, Asked::Decision { n, kinds }))
             }
@@ -305,7 +311,10 @@ enum Next {
 /// What this person decides about a request: the same whenever it is asked.
 #[must_use]
 pub fn decide(seed: u64, key: &str, asked: &Value) -> Vec<Value> {
-    let actions = asked["actions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let Some(actions) = asked["actions"].as_array() else {
+        // Questions can only be declined.
+        return vec![json!({ "type": "reject" })];
+    };
     let in_doubt = asked["kind"] == "in_doubt";
     let mut rng = Rng::of(seed, key);
     let decide = |action: &Value| {
@@ -332,4 +341,31 @@ pub fn decide(seed: u64, key: &str, asked: &Value) -> Vec<Value> {
         decision
     };
     actions.iter().map(decide).collect()
+}
+
+/// What this person answers to questions, the same whenever they are asked: what is sent, and what must be
+/// recorded. `None` if they are declined.
+#[must_use]
+pub fn answer(seed: u64, key: &str, asked: &Value) -> Option<(Value, Value)> {
+    let mut rng = Rng::of(seed, &format!("answer {key}"));
+    if rng.percent(25) {
+        return None;
+    }
+    let (mut said, mut recorded) = (json!({}), json!({}));
+    let questions = asked["action_requests"][0]["args"]["questions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    for question in questions {
+        let text = question["question"].as_str().unwrap_or_default();
+        let first = question["options"][0]["label"].as_str().unwrap_or_default();
+        let (says, is) = match rng.below(4) {
+            0 => (None, "[No preference]".to_owned()),
+            1 if question["multiSelect"] == true => (Some(json!([first, "mine"])), format!("{first}, mine")),
+            1 | 2 => (Some(json!(first)), first.to_owned()),
+            _ => (Some(json!(format!("mine for {key}"))), format!("mine for {key}")),
+        };
+        if let Some(says) = says {
+            said[text] = says;
+        }
+        recorded[text] = is.into();
+    }
+    Some((said, recorded))
 }

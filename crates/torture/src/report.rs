@@ -22,6 +22,8 @@ pub struct Report {
     pub hung_up: u64,
     /// Blocks that began again.
     pub restarts: u64,
+    /// Groups that people saw.
+    pub groups: u64,
     /// Sessions whose folded events were compared with a full replay.
     pub replays: u64,
     /// What the checker had to check.
@@ -36,6 +38,7 @@ impl Report {
         self.connections += other.connections;
         self.hung_up += other.hung_up;
         self.restarts += other.restarts;
+        self.groups += other.groups;
         self.replays += other.replays;
         self.counts.add(&other.counts);
     }
@@ -70,6 +73,9 @@ impl Report {
             (counts.edited_effects, "edited effect"),
             (counts.rejected, "rejected call"),
             (counts.responded, "call answered by a person"),
+            (counts.answers_acked, "acknowledged answer"),
+            (counts.declined, "question declined"),
+            (self.groups, "group"),
             (counts.in_doubt, "call in doubt"),
             (counts.again_by_person, "call started again by a person"),
             (counts.again_idempotent, "idempotent call started again"),

@@ -166,6 +166,7 @@ pub async fn finish(world: &World, mut players: Vec<Player>, report: &mut Report
         report.connections += player.connections;
         report.hung_up += player.hung_up;
         report.restarts += player.follow.restarts;
+        report.groups += player.follow.fold.groups.len() as u64;
     }
     server.kill(world).await?;
     let names: Vec<&str> = players.iter().map(|player| &*player.session_id).collect();

@@ -22,6 +22,8 @@ pub struct World {
     pub program: PathBuf,
     /// Whether people have names and tokens here.
     pub named: bool,
+    /// Seconds to answer questions, if not the usual ones.
+    question_timeout: Option<u32>,
 }
 
 impl World {
@@ -31,17 +33,29 @@ impl World {
     /// # Errors
     /// The server's program is missing, or the folder cannot be written.
     pub fn new(tool: &Path, named: bool) -> Result<World, String> {
+        World::with(tool, named, None)
+    }
+
+    /// The same, with so many seconds to answer questions.
+    ///
+    /// # Errors
+    /// As [`World::new`].
+    pub fn with(tool: &Path, named: bool, question_timeout: Option<u32>) -> Result<World, String> {
         let program = server_program()?;
         let dir = tempfile::Builder::new().prefix("countersign-torture-").tempdir();
         let dir = dir.map_err(|error| format!("no folder could be made: {error}"))?;
-        let world = World { dir, program, named };
+        let world = World { dir, program, named, question_timeout };
         world.write("countersign.toml", &world.config(tool))?;
         for agent in AGENTS {
             let text = serde_json::to_string_pretty(&script(agent)).map_err(|error| error.to_string())?;
             world.write(&format!("{agent}.json"), &text)?;
         }
-        for (agent, tool) in [("race", "gated"), ("brief", "brief")] {
-            let turns = json!([{ "tool_calls": [call(tool, &json!({ "n": 1 }))] }, { "text": "Decided." }]);
+        for (agent, tool, args) in [
+            ("race", "gated", json!({ "n": 1 })),
+            ("brief", "brief", json!({ "n": 1 })),
+            ("asker", ASK, questions("Where to?")),
+        ] {
+            let turns = json!([{ "thinking": "Hm.", "tool_calls": [call(tool, &args)] }, { "text": "Decided." }]);
             world.write(&format!("{agent}.json"), &json!({ "turns": turns, "at_end": "repeat" }).to_string())?;
         }
         Ok(world)
@@ -76,14 +90,18 @@ impl World {
         let command =
             |name: &str| format!("[{}, \"ledger-tool\", {}, \"{name}\"]", quoted(tool), quoted(&self.path("ledger")));
         let mut text = "[server]\nlisten = \"127.0.0.1:0\"\n[store]\nurl = \"sqlite:store.db\"\n".to_owned();
-        for agent in AGENTS.into_iter().chain(["race", "brief"]) {
+        for agent in AGENTS.into_iter().chain(["race", "brief", "asker"]) {
             text += &format!("[models.{agent}]\nprovider = \"scripted\"\nscript = \"{agent}.json\"\n");
             let tools = match agent {
                 "race" => "\"gated\"",
                 "brief" => "\"brief\"",
-                _ => "\"pay\", \"post\", \"note\", \"look\"",
+                "asker" => "\"ask_user_question\"",
+                _ => "\"pay\", \"post\", \"note\", \"look\", \"ask_user_question\"",
             };
             text += &format!("[agents.{agent}]\nmodel = \"{agent}\"\ntools = [{tools}]\n");
+        }
+        if let Some(seconds) = self.question_timeout {
+            text += &format!("[tools.{ASK}]\napproval = {{ timeout = {seconds} }}\n");
         }
         let all = "[\"approve\", \"reject\", \"edit\", \"respond\", \"defer\"]";
         let asked = format!("{{ timeout = 0, allowed_decisions = {all} }}");
@@ -134,6 +152,17 @@ fn call(name: &str, args: &Value) -> Value {
     json!({ "name": name, "args": args })
 }
 
+/// The built-in tool that asks.
+const ASK: &str = "ask_user_question";
+
+/// Two questions, one with several choices.
+fn questions(first: &str) -> Value {
+    json!({ "questions": [
+        { "question": first, "header": "Place", "options": [{ "label": "Here" }, { "label": "There", "description": "far off" }] },
+        { "question": "When?", "multiSelect": true, "options": [{ "label": "Now" }, { "label": "Then" }] }
+    ] })
+}
+
 fn script(agent: &str) -> Value {
     let turns = match agent {
         "trader" => json!([
@@ -141,6 +170,7 @@ fn script(agent: &str) -> Value {
             { "text": "It says: {{ last_tool_result }}" },
             { "thinking": "Several at once.", "text": "Three things to do.", "tool_calls": [
                 call("pay", &json!({ "n": 2, "rate": 1.5 })), call("note", &json!({ "n": 3, "ms": 3 })), call("post", &json!({ "ms": 3, "n": 4 }))] },
+            { "thinking": "Better ask.", "tool_calls": [call(ASK, &questions("Where to?"))] },
             { "text": "All of it is done." },
             { "tool_calls": [call("look", &json!({ "n": 5 })), call("note", &json!({ "n": 6, "fail": true }))] },
             { "text": "Now the rest.", "tool_calls": [call("post", &json!({ "n": 7 })), call("pay", &json!({ "n": 8, "ms": 2 }))] },
@@ -149,6 +179,7 @@ fn script(agent: &str) -> Value {
         ]),
         "clerk" => json!([
             { "tool_calls": [call("pay", &json!({ "n": 1, "ms": 15, "for": "{{ last_user }}" })), call("pay", &json!({ "n": 2, "ms": 5 }))] },
+            { "text": "Both are through?", "tool_calls": [call("look", &json!({ "n": 9 })), call(ASK, &questions("Which one?")), call("pay", &json!({ "n": 10 }))] },
             { "text": "Both are through." },
             { "thinking": "Hm.", "tool_calls": [call("post", &json!({ "n": 3, "ms": 20 })), call("look", &json!({ "n": 4, "ms": 10 }))] },
             { "text": "Posted." }
@@ -156,6 +187,7 @@ fn script(agent: &str) -> Value {
         _ => json!([
             { "text": "Slowly, slowly, one word after the other, I come to the point: {{ last_user }}", "delay_ms": 60,
               "tool_calls": [call("note", &json!({ "n": 1, "ms": 30 })), call("pay", &json!({ "n": 2, "ms": 30, "why": "because it must be done, after all" }))] },
+            { "thinking": "Slowly thought about, before anybody is asked.", "delay_ms": 50, "tool_calls": [call(ASK, &questions("Why?")), call("look", &json!({ "n": 3 }))] },
             { "thinking": "What did it say? {{ last_tool_result }}", "text": "The answer takes its time as well.", "delay_ms": 40 },
             { "text": "Nothing more, but that slowly.", "delay_ms": 50 }
         ]),

@@ -254,6 +254,7 @@ impl Client {
                 Item::Message { id, role } if role == "user" => {
                     let texts = self.blocks().filter(|block| block.message == *id && block.closed);
                     let content: Vec<Value> = texts.map(|b| json!({ "type": "text", "text": b.text })).collect();
+                    fold.calling = false;
                     fold.push(json!({ "role": "user", "content": content }));
                 }
                 Item::Message { .. } => fold.last_text = None,

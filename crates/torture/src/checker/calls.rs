@@ -6,12 +6,15 @@ use std::{
 };
 
 use countersign::core::{
-    approval::decision::Decision,
+    approval::{
+        decision::Decision,
+        question::{Answers, Questions},
+    },
     call::{
         args::Args,
         gate::{DecisionType, Verdict},
     },
-    journal::record::{Action, Block, CallFinished, CallStatus, Interrupted, Kind, Record, ToolUse},
+    journal::record::{Action, Answered, Block, CallFinished, CallStatus, Interrupted, Kind, Record, ToolUse},
 };
 
 use super::Findings;
@@ -33,6 +36,8 @@ struct Call {
     responded: bool,
     /// Times a person said that a lost call is to run again.
     again: usize,
+    /// What the user answered, for a call that asks.
+    answers: Option<Answers>,
     /// A person ended a lost call.
     closed: bool,
     /// The attempts, with the leave they were started by.
@@ -115,12 +120,23 @@ impl<'a, 'f> Calls<'a, 'f> {
                 {
                     self.wrong("R1", &format!("interruption {} has not one decision for each action", decided.n));
                 }
+                let question = asked.as_ref().is_some_and(|asked| asked.kind == Kind::Question);
+                if question && decided.decisions.iter().any(|decision| decision.kind != DecisionType::Reject) {
+                    self.wrong("Q3", &format!("question {} was decided otherwise than declined", decided.n));
+                }
+                self.findings.counts.declined += u64::from(question);
                 for (action, decision) in asked.iter().flat_map(|asked| &asked.actions).zip(&decided.decisions) {
                     self.decided(asked.as_ref().is_some_and(|asked| asked.kind == Kind::InDoubt), action, decision);
                 }
             }
+            Record::Answered(answered) => {
+                self.findings.counts.resolved[0] += 1;
+                self.answered(answered);
+            }
             Record::TimedOut { n } => {
                 self.findings.counts.resolved[1] += 1;
+                let question = self.questions.get(n).is_some_and(|asked| asked.asked.kind == Kind::Question);
+                self.findings.counts.unanswered += u64::from(question);
                 self.refused(*n);
             }
             Record::Withdrawn { n, .. } => {
@@ -155,12 +171,30 @@ impl<'a, 'f> Calls<'a, 'f> {
         None
     }
 
+    /// One answer to each question, and no others (SPEC Q3).
+    fn answered(&mut self, answered: &Answered) {
+        self.findings.counts.answered += 1;
+        let Some(asked) = self.resolve(answered.n) else { return };
+        let [action] = asked.actions.as_slice() else {
+            return self.wrong("Q2", &format!("question {} is not one call", answered.n));
+        };
+        let questions: Option<Questions> = serde_json::from_str(action.args.text()).ok();
+        let questions = questions.map(|asked| asked.questions).unwrap_or_default();
+        let asked_for = questions.iter().map(|question| &question.question);
+        if asked.kind != Kind::Question || !asked_for.eq(answered.answers.0.iter().map(|(question, _)| question)) {
+            self.wrong("Q3", &format!("the answers of {} are not those to its questions", answered.n));
+        }
+        let call = self.calls.entry(action.call).or_default();
+        call.responded = true;
+        call.answers = Some(answered.answers.clone());
+    }
+
     fn refused(&mut self, n: u32) {
         let Some(asked) = self.resolve(n) else { return };
         for action in &asked.actions {
             let call = self.calls.entry(action.call).or_default();
             call.closed = true;
-            call.rejected |= asked.kind == Kind::Approval;
+            call.rejected |= asked.kind != Kind::InDoubt;
         }
     }
 
@@ -227,9 +261,16 @@ impl<'a, 'f> Calls<'a, 'f> {
         call.finished.push(finished.clone());
         let n = finished.call;
         let rejected = call.rejected && finished.status == CallStatus::Success;
+        let other_answers = call.answers.as_ref().is_some_and(|answers| {
+            finished.status != CallStatus::Success
+                || serde_json::from_str(&finished.output).ok().as_ref() != Some(answers)
+        });
         let from_nothing = finished.status == CallStatus::Success && call.starts.is_empty() && !call.responded;
         if rejected {
             self.wrong("R1", &format!("call {n} was refused and has the result of a success"));
+        }
+        if other_answers {
+            self.wrong("Q3", &format!("call {n} has a result that is not what was answered"));
         }
         if from_nothing {
             self.wrong("R4", &format!("call {n} has a result that nobody and nothing gave"));

@@ -41,6 +41,8 @@ pub struct Counts {
     pub messages_acked: u64,
     /// Acknowledged decisions.
     pub decisions_acked: u64,
+    /// Acknowledged answers.
+    pub answers_acked: u64,
     /// Acknowledged cancels.
     pub cancels_acked: u64,
     /// Requests that were sent more than once.
@@ -57,6 +59,12 @@ pub struct Counts {
     pub rejected: u64,
     /// Calls whose result a person supplied before they ran.
     pub responded: u64,
+    /// Questions that were answered.
+    pub answered: u64,
+    /// Questions that were declined.
+    pub declined: u64,
+    /// Questions that nobody answered in time.
+    pub unanswered: u64,
     /// Interruptions of kind `in_doubt`.
     pub in_doubt: u64,
     /// Calls that were started again because a person said so.
@@ -76,6 +84,10 @@ impl Counts {
             (&mut self.entries, other.entries),
             (&mut self.messages_acked, other.messages_acked),
             (&mut self.decisions_acked, other.decisions_acked),
+            (&mut self.answers_acked, other.answers_acked),
+            (&mut self.answered, other.answered),
+            (&mut self.declined, other.declined),
+            (&mut self.unanswered, other.unanswered),
             (&mut self.cancels_acked, other.cancels_acked),
             (&mut self.sent_again, other.sent_again),
             (&mut self.calls, other.calls),
@@ -177,6 +189,7 @@ fn requests(evidence: &Evidence<'_>, asked: &[Request], findings: &mut Findings)
                 match request.what {
                     Asked::Message { .. } => findings.counts.messages_acked += 1,
                     Asked::Decision { .. } => findings.counts.decisions_acked += 1,
+                    Asked::Answers { .. } => findings.counts.answers_acked += 1,
                     Asked::Cancel => findings.counts.cancels_acked += 1,
                 }
             }
@@ -199,6 +212,9 @@ fn fits(asked: &Asked, record: &Record) -> bool {
         (Asked::Decision { n, kinds }, Record::Decided(decided)) => {
             decided.n == *n
                 && decided.decisions.iter().map(|decision| decision.kind.name()).eq(kinds.iter().map(String::as_str))
+        }
+        (Asked::Answers { n, answers }, Record::Answered(answered)) => {
+            answered.n == *n && serde_json::to_value(&answered.answers).is_ok_and(|recorded| recorded == *answers)
         }
         (Asked::Cancel, Record::TurnEnded(_)) => true,
         _ => false,

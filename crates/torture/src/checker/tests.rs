@@ -243,3 +243,95 @@ fn r4_calls_that_run_twice_or_come_to_nothing_are_found() {
     stuck.entries.pop();
     finds(&stuck, "the session is stuck");
 }
+
+fn questions() -> Value {
+    json!({ "questions": [
+        { "question": "Q", "multiSelect": false, "options": [{ "label": "A" }, { "label": "Other", "input": true }] },
+        { "question": "R", "multiSelect": false, "options": [{ "label": "B" }, { "label": "Other", "input": true }] }
+    ] })
+}
+
+/// A session whose only call asks the user, and how that went on.
+fn question(how: Vec<Value>, status: &str, output: &str) -> Case {
+    let name = "ask_user_question";
+    let input = questions().to_string();
+    let action = json!({ "call": 1, "tool_use_id": "t", "agent": "a", "name": name, "args": questions(), "ask": {} });
+    let asked = vec![
+        json!({ "session_created": { "agent": "a" } }),
+        json!({ "user_message": { "text": ["hello"], "request_id": "q1" } }),
+        json!({ "model_responded": { "model": "m", "blocks": [{ "tool_use": { "id": "t", "name": name, "input": input } }] } }),
+        json!({ "calls_gated": [{ "verdict": { "question": {} }, "idempotent": false }] }),
+        json!({ "interrupted": { "n": 1, "kind": "question", "actions": [action], "content": true } }),
+    ];
+    let result = json!({ "call_finished": { "call": 1, "id": "t", "name": name, "status": status, "output": output } });
+    let answers = Asked::Answers { n: 1, answers: json!({ "Q": "A", "R": "[No preference]" }) };
+    let requests = vec![
+        request("q1", Asked::Message { text: "hello".into() }, Some(Ok(()))),
+        request("q2", answers, Some(Ok(()))),
+    ];
+    let records = plus(plus(asked, how), vec![result, ended()]);
+    Case { entries: entries(records), requests, ledger: Vec::new() }
+}
+
+fn answered(answers: &Value) -> Value {
+    json!({ "answered": { "n": 1, "answers": answers, "request_id": "q2" } })
+}
+
+fn given() -> Value {
+    json!({ "Q": "A", "R": "[No preference]" })
+}
+
+fn declined(kind: &str) -> Value {
+    json!({ "decided": { "n": 1, "decisions": [{ "type": kind }], "question": true, "request_id": "q3" } })
+}
+
+/// Declined instead of answered.
+fn and_declined(mut case: Case) -> Case {
+    case.requests.pop();
+    case.requests.push(request("q3", Asked::Decision { n: 1, kinds: vec!["reject".into()] }, Some(Ok(()))));
+    case
+}
+
+#[test]
+fn q3_questions_that_are_answered_declined_or_left_pass() {
+    let said = given().to_string();
+    let counts = passes(&question(vec![answered(&given())], "success", &said));
+    assert_eq!((counts.answered, counts.answers_acked, counts.resolved), (1, 1, [1, 0, 0]));
+    assert_eq!(passes(&and_declined(question(vec![declined("reject")], "rejected", "no"))).declined, 1);
+    let mut late = question(vec![json!({ "timed_out": { "n": 1 } })], "rejected", "nobody");
+    late.requests.pop();
+    assert_eq!(passes(&late).unanswered, 1);
+}
+
+#[test]
+fn q3_wrong_answers_are_found() {
+    let said = given().to_string();
+    finds(
+        &question(vec![answered(&given()), declined("reject")], "success", &said),
+        "R2 s: interruption 1 was resolved twice",
+    );
+    finds(
+        &question(vec![answered(&given()), json!({ "timed_out": { "n": 1 } })], "success", &said),
+        "R2 s: interruption 1 was resolved twice",
+    );
+    let other = json!({ "Q": "B", "R": "[No preference]" });
+    finds(&question(vec![answered(&other)], "success", &other.to_string()), "was stored as");
+    finds(&question(vec![answered(&given())], "success", &other.to_string()), "a result that is not what was answered");
+    finds(&question(vec![answered(&given())], "rejected", &said), "a result that is not what was answered");
+    for answers in [json!({ "Q": "A" }), json!({ "Q": "A", "S": "B" }), json!({ "Q": "A", "R": "B", "S": "C" })] {
+        finds(&question(vec![answered(&answers)], "success", &answers.to_string()), "not those to its questions");
+    }
+    finds(&question(vec![declined("approve")], "success", &said), "Q3 s: question 1 was decided otherwise");
+    finds(&question(vec![declined("reject")], "success", &said), "was refused and has the result of a success");
+    finds(&question(vec![answered(&given()), started(1)], "success", &said), "R1 s: call 1 was started without leave");
+    let timed_out = vec![json!({ "timed_out": { "n": 1 } })];
+    finds(&question(timed_out, "success", &said), "was refused and has the result of a success");
+    let mut lost = question(vec![json!({ "timed_out": { "n": 1 } })], "rejected", "nobody");
+    finds(&lost, "was acknowledged and is not stored");
+    lost.requests[1].answer = Some(Err("approval_already_resolved".into()));
+    passes(&lost);
+    let mut approval =
+        case(plus(asked(false), vec![answered(&given()), finished("success"), ended()]), "approve", vec![]);
+    approval.requests.pop();
+    finds(&approval, "not those to its questions");
+}

@@ -1,6 +1,10 @@
 //! The ordinary torture: a few minutes, hundreds of kills. `countersign-torture --minutes N` goes on for longer.
 
+#![allow(unreachable_pub, reason = "a test binary's modules share freely")]
+
 mod crash;
+mod people;
+mod questions;
 mod races;
 mod wire;
 

@@ -6,80 +6,16 @@ use std::{
 };
 
 use countersign_torture::{
-    checker::{self, Counts, Evidence},
-    client::Conn,
-    harness::{Server, Started},
-    ledger,
     rng::Rng,
-    torture,
-    world::{DECIDERS, World, token},
+    world::{DECIDERS, World},
 };
 use serde_json::{Value, json};
 use tokio::{sync::Barrier, task::JoinSet};
 
-use crate::{seed, tool};
-
-async fn serve(world: &World) -> Box<Server> {
-    match Server::start(world, None).await {
-        Ok(Started::Listening(server)) => server,
-        other => panic!("the server does not start: {other:?}"),
-    }
-}
-
-/// One person's connection. What belongs to the followed session's stream is skipped where it is not asked for.
-struct Person {
-    name: String,
-    conn: Conn,
-}
-
-impl Person {
-    async fn new(server: &Server, name: &str) -> Result<Person, String> {
-        let conn = Conn::open(server.address, Some(&token(name))).await?;
-        Ok(Person { name: name.to_owned(), conn })
-    }
-
-    /// Sends a frame and waits for its `ack` or `error`.
-    async fn ask(&mut self, mut frame: Value, id: &str) -> Result<Value, String> {
-        frame["request_id"] = id.into();
-        self.conn.send(&frame).await?;
-        self.until(|frame| frame["request_id"] == id).await
-    }
-
-    async fn until(&mut self, wanted: impl Fn(&Value) -> bool) -> Result<Value, String> {
-        loop {
-            let frame = self.conn.recv().await?;
-            if wanted(&frame) {
-                return Ok(frame);
-            }
-        }
-    }
-
-    /// Sends a message and waits for what it asks a person. A cancelled turn leaves the script where the next
-    /// turn only says something; then there is one more.
-    async fn turn(&mut self, session: &str, i: usize) -> Result<Value, String> {
-        for again in 0..2 {
-            let frame = json!({ "type": "message", "session_id": session, "agent": "race", "content": "go on" });
-            let answer = self.ask(frame, &format!("m{i}-{again}")).await?;
-            if answer["type"] != "ack" {
-                return Err(format!("the message was refused: {answer}"));
-            }
-            let ended = |frame: &Value| frame["type"] == "run_status" && frame["status"] != "running";
-            let asks = |frame: &Value| frame["content_block"]["type"] == "approval_request";
-            let next = self.until(|frame| asks(frame) || ended(frame)).await?;
-            if asks(&next) {
-                self.until(|frame| frame["status"] == "awaiting_input").await?;
-                return Ok(next["content_block"].clone());
-            }
-        }
-        Err(format!("{session} asks nobody"))
-    }
-
-    async fn turn_over(&mut self) -> Result<String, String> {
-        let over = |frame: &Value| matches!(frame["status"].as_str(), Some("completed" | "failed" | "cancelled"));
-        let status = self.until(|frame| frame["type"] == "run_status" && over(frame)).await?;
-        Ok(status["status"].as_str().unwrap_or_default().to_owned())
-    }
-}
+use crate::{
+    people::{Person, serve, settle},
+    seed, tool,
+};
 
 fn decision(i: usize) -> Value {
     match i % 3 {
@@ -91,20 +27,6 @@ fn decision(i: usize) -> Value {
 
 fn approval(session: &str, key: &str, decisions: &Value) -> Value {
     json!({ "type": "approval", "session_id": session, "approval_key": key, "decisions": decisions })
-}
-
-/// The end of every race: the journals against the ledger.
-async fn settle(world: &World, server: Box<Server>, sessions: &[String]) -> Result<Counts, String> {
-    server.kill(world).await?;
-    let names: Vec<&str> = sessions.iter().map(String::as_str).collect();
-    let journals = torture::journals(world, &names).await?;
-    let evidence: Vec<Evidence<'_>> = names
-        .iter()
-        .zip(&journals)
-        .map(|(session_id, entries)| Evidence { session_id, entries, requests: None })
-        .collect();
-    let findings = checker::check(&evidence, &ledger::settled(&world.path("ledger")).await?);
-    if findings.violations.is_empty() { Ok(findings.counts) } else { Err(findings.violations.join("\n")) }
 }
 
 const SESSIONS: usize = 3;
@@ -125,7 +47,7 @@ async fn r2_of_eight_deciders_one_wins_and_all_others_are_told_who() {
         lanes.spawn(async move {
             let mut winners = HashSet::new();
             for race in 0..RACES {
-                let asked = owner.turn(&session, race).await?;
+                let asked = owner.turn(&session, "race", race).await?;
                 let key = asked["approval_key"].as_str().unwrap_or_default().to_owned();
                 winners.insert(one_race(&mut people, &session, &key, race).await?);
                 let status = owner.turn_over().await?;
@@ -259,7 +181,7 @@ async fn r2_decisions_and_a_cancel_have_one_winner() {
     let mut decider = Person::new(&server, "r0").await.expect("a decider");
     let (mut decided, mut cancelled) = (0, 0);
     for race in 0..RACES {
-        let asked = owner.turn(&session, race).await.expect("a turn");
+        let asked = owner.turn(&session, "race", race).await.expect("a turn");
         let key = asked["approval_key"].as_str().expect("a key").to_owned();
         let frame = approval(&session, &key, &json!([decision(race)]));
         let cancel = json!({ "type": "cancel", "session_id": session });

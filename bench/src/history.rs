@@ -1,0 +1,205 @@
+//! (e) The last page of a long session's history against that of a short one: at most 1.5 (SPEC H6).
+
+use std::{sync::Arc, time::Instant};
+
+use countersign::{
+    core::{
+        approval::resolve::Principal,
+        call::gate::{Gate, Verdict},
+        journal::{
+            draft::{Catalog, Draft, MessageInput, ToolFacts, Transition},
+            record::{Block, Entry, Millis, ModelResponded, SessionCreated, ToolUse, Usage},
+            state::State,
+        },
+    },
+    run::{Direction, HistoryQuery, Runtime},
+    store::{Append, Durability, Store, memory::MemoryStore},
+};
+
+use crate::{
+    Result, Verdict as Measured,
+    cycle::{runtime, sqlite},
+};
+
+const LONG: usize = 100_000;
+const SHORT: usize = 100;
+const LIMIT: usize = 50;
+const ROUNDS: usize = 9;
+/// Pages read in one round, of each session in turn.
+const PAGES: usize = 60;
+/// Entries stored at once while a session is made.
+const BATCH: usize = 2_000;
+const AT: Millis = 1_750_000_000_000;
+
+/// Any agent may call any tool as often as it likes.
+struct Anything;
+
+impl Catalog for Anything {
+    fn has_agent(&self, _: &str) -> bool {
+        true
+    }
+    fn max_turns(&self, _: &str) -> u32 {
+        u32::MAX
+    }
+    fn tool(&self, _: &str, _: &str) -> Option<ToolFacts> {
+        Some(ToolFacts::default())
+    }
+}
+
+/// A session in the making: nothing of it goes through a model, so that a long one is made within seconds.
+struct Maker<'a> {
+    store: &'a dyn Store,
+    state: Arc<State>,
+    /// The position that the store has reached.
+    stored: u64,
+    entries: Vec<Arc<Entry>>,
+}
+
+impl Maker<'_> {
+    fn draft(&self) -> Draft {
+        Draft::new(&self.state, AT)
+    }
+
+    async fn take(&mut self, transition: Transition) -> Result<()> {
+        self.entries.extend(transition.entries().iter().cloned());
+        self.state = transition.state().clone();
+        let _ = transition.commit();
+        if self.entries.len() >= BATCH { self.flush().await } else { Ok(()) }
+    }
+
+    async fn flush(&mut self) -> Result<()> {
+        let entries = std::mem::take(&mut self.entries);
+        let append = Append {
+            session_id: self.state.session_id.clone(),
+            expected: self.stored,
+            entries,
+            state: self.state.clone(),
+            snapshot: true,
+            durability: Durability::Buffered,
+        };
+        self.store.append(append).await?;
+        self.stored = self.state.pos;
+        Ok(())
+    }
+
+    async fn user(&mut self) -> Result<()> {
+        let text = vec![Arc::from("What does the market say today?")];
+        let input = MessageInput { text, ..MessageInput::default() };
+        let transition = self.draft().message(input, &Anything).map_err(|refused| refused.to_string())?;
+        self.take(transition).await
+    }
+
+    async fn answer(&mut self, blocks: Vec<Block>, gates: Vec<Gate>) -> Result<()> {
+        let answer = ModelResponded { model: "m".into(), shown: 0, blocks, usage: Usage::default(), opaque: None };
+        self.take(self.draft().model_responded(answer, gates, &Anything)).await
+    }
+
+    async fn says(&mut self) -> Result<()> {
+        self.answer(vec![Block::Text("It goes up, and then it goes down again.".into())], Vec::new()).await
+    }
+
+    /// A call and its result: two messages of one group.
+    async fn calls(&mut self) -> Result<()> {
+        let call = ToolUse::new("call_1", "read", r#"{"path":"/srv/market/today.json","lines":40}"#);
+        let gate = Gate { verdict: Verdict::Allow, idempotent: false };
+        self.answer(vec![Block::ToolUse(call)], vec![gate]).await?;
+        let number = self.state.call_count;
+        self.take(self.draft().start(&[number])).await?;
+        let outcome = Ok("VNM 67.2, VCB 91.0, HPG 25.4, FPT 131.8".to_owned());
+        let finished = self.draft().call_finished(number, 1, outcome, &Anything).ok_or("no such call")?;
+        self.take(finished).await
+    }
+}
+
+/// Turns of four messages each: a question, a call with its result, an answer.
+async fn many_turns(maker: &mut Maker<'_>, messages: usize) -> Result<()> {
+    for _ in 0..messages / 4 {
+        maker.user().await?;
+        maker.calls().await?;
+        maker.says().await?;
+    }
+    Ok(())
+}
+
+/// One turn and one group, but for the first message and the last.
+async fn one_group(maker: &mut Maker<'_>, messages: usize) -> Result<()> {
+    maker.user().await?;
+    for _ in 0..messages / 2 - 1 {
+        maker.calls().await?;
+    }
+    maker.says().await
+}
+
+async fn make(store: &dyn Store, name: &str, group: bool, messages: usize) -> Result<()> {
+    let empty = State::new(name.into());
+    let mut maker = Maker { store, state: Arc::new(empty), stored: 0, entries: Vec::new() };
+    let mut draft = maker.draft();
+    draft.create(SessionCreated { agent: "trader".into(), locale: Default::default(), subject: None, context: None });
+    maker.take(draft.finish()).await?;
+    if group {
+        one_group(&mut maker, messages).await?
+    } else {
+        many_turns(&mut maker, messages).await?
+    }
+    maker.flush().await
+}
+
+/// Milliseconds for the last page, the median of some.
+async fn last_page(runtime: &Runtime, session: &str) -> Result<f64> {
+    let mut times = Vec::with_capacity(PAGES);
+    for _ in 0..PAGES {
+        let query = HistoryQuery { direction: Direction::Backward, cursor: None, limit: LIMIT };
+        let begin = Instant::now();
+        let page = runtime.history(&Principal::trusted(), session, query).await?;
+        times.push(begin.elapsed().as_secs_f64() * 1e3);
+        if page.messages.len() != LIMIT || page.next_cursor.is_none() {
+            return Err(format!("{session}: the last page has {} messages", page.messages.len()).into());
+        }
+    }
+    Ok(median(times))
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// Both shapes of session on both stores.
+pub(crate) fn last_pages() -> Result<Vec<Measured>> {
+    let dir = tempfile::tempdir()?;
+    let executor = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let stores: [(Arc<dyn Store>, [&'static str; 2]); 2] = [
+        (sqlite(&dir.path().join("history.db"))?, ["history: SQLite, many turns", "history: SQLite, one group"]),
+        (Arc::new(MemoryStore::new()), ["history: memory, many turns", "history: memory, one group"]),
+    ];
+    let mut measured = Vec::new();
+    for (store, names) in stores {
+        let runtime = runtime(store.clone(), "Ordered.")?;
+        for (name, group) in names.into_iter().zip([false, true]) {
+            let verdict = executor.block_on(async {
+                let (long, short) = (format!("long-{group}"), format!("short-{group}"));
+                let begin = Instant::now();
+                make(&*store, &long, group, LONG).await?;
+                make(&*store, &short, group, SHORT).await?;
+                let made = begin.elapsed().as_secs_f64();
+                last_page(&runtime, &long).await?;
+                last_page(&runtime, &short).await?;
+                let (mut longs, mut shorts) = (Vec::new(), Vec::new());
+                for _ in 0..ROUNDS {
+                    shorts.push(last_page(&runtime, &short).await?);
+                    longs.push(last_page(&runtime, &long).await?);
+                }
+                let (long, short) = (median(longs), median(shorts));
+                Ok::<Measured, Box<dyn std::error::Error + Send + Sync>>(Measured {
+                    name,
+                    ratio: long / short,
+                    at_least: None,
+                    at_most: Some(1.5),
+                    detail: format!("{long:.3} ms against {short:.3} ms; made in {made:.1} s"),
+                })
+            })?;
+            measured.push(verdict);
+        }
+    }
+    Ok(measured)
+}
