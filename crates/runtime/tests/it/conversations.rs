@@ -253,7 +253,7 @@ impl World {
                 let first = runtime.state(&me(), SESSION).await.is_err();
                 let message = NewMessage { on_pending, ..NewMessage::text(SESSION, "hello") };
                 if let Ok(stored) = runtime.message(&me(), message, first).await {
-                    readers[0].following = stored.follow.or(readers[0].following.take());
+                    readers[0].following = stored.follow.or_else(|| readers[0].following.take());
                 }
                 model.settle(runtime, SESSION).await;
             }),
