@@ -62,14 +62,14 @@ on_both_stores! {
         let twice = json!([
             { "question": "same", "options": [{ "label": "a" }] }, { "question": "same ", "options": [{ "label": "a" }] },
         ]);
-        // What the model wrote, and what it is told. What the tool's schema says already is said by its pointer.
+        // What the model wrote, and what it is told. What cannot be read at all is said by its pointer.
         let cannot = ["The questions cannot be asked", "Không thể đặt các câu hỏi này", "无法提出这些问题"];
         let schema = ["the arguments do not fit", "tham số không khớp", "参数不符合"];
         let cases = [
-            (json!([]), schema, ["/questions:"; 3]),
-            (json!(nine), schema, ["/questions:"; 3]),
-            (one("q", json!([])), schema, ["/questions/0/options:"; 3]),
-            (one("q", json!(many(21))), schema, ["/questions/0/options:"; 3]),
+            (json!([]), cannot, ["1 to 8 questions, not 0", "từ 1 đến 8 câu hỏi, không phải 0", "1 到 8 个,而不是 0"]),
+            (json!(nine), cannot, ["not 9", "không phải 9", "而不是 9"]),
+            (one("q", json!([])), cannot, ["question 1 must have 1 to 20 options, not 0", "không phải 0", "而不是 0"]),
+            (one("q", json!(many(21))), cannot, ["not 21", "không phải 21", "而不是 21"]),
             (json!([{ "question": "q" }]), schema, ["\"options\""; 3]),
             (json!("q"), schema, ["/questions:"; 3]),
             (json!([{ "question": 7, "options": [{ "label": "a" }] }]), schema, ["/questions/0/question:"; 3]),

@@ -178,7 +178,7 @@ on_both_stores! {
         ws.until_status("completed").await;
         let results = provider.results(1);
         assert_eq!((results[0].0.as_str(), results[1].0.as_str()), ("bad", "good"));
-        assert!(results[0].1.contains("/questions"), "{results:?}");
+        assert!(results[0].1.contains("1 to 8 questions"), "{results:?}");
         assert_eq!(results[1].1, r#"{"Q1":"[No preference]","Q2":"C"}"#);
         server.checked("s").await;
     }

@@ -46,6 +46,13 @@ impl Inner {
             let error = format!("/{MESSAGE_ARGUMENT}: must be a string");
             return refuse(locale.fill(Text::BadArgs, &[("errors", &error)]));
         }
+        if tool.entry.kind == ToolKind::Question
+            && Questions::recorded(&args).is_some()
+            && let Err(errors) = Questions::read(&args, locale)
+        {
+            // In words of our own; what cannot be read at all is said with its place by the schema.
+            return refuse(locale.fill(Text::BadQuestion, &[("errors", &errors.join("; "))]));
+        }
         let errors = tool.schema.check(&args);
         if !errors.is_empty() {
             let told: Vec<String> =

@@ -84,10 +84,12 @@ pub(super) fn builtin(name: &str, section: &Section<'_>) -> ConfigBuiltin {
         timeout = approval.whole("timeout", 0..=limits::APPROVAL_TIMEOUT_SECONDS_MAX, " seconds").map(|at| at.value);
         approval.finish();
     }
-    if name == question::TOOL
-        && let Some(at) = section.has("stream")
-    {
-        section.bad(at, "stream", "cannot be set: a question is never shown as a call");
+    for key in ["stream", "content_message"] {
+        if name == question::TOOL
+            && let Some(at) = section.has(key)
+        {
+            section.bad(at, key, "cannot be set: a question is never shown as a call");
+        }
     }
     let builtin = ConfigBuiltin {
         name: name.to_owned(),
