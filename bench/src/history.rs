@@ -68,6 +68,9 @@ impl Maker<'_> {
     }
 
     async fn flush(&mut self) -> Result<()> {
+        if self.entries.is_empty() {
+            return Ok(());
+        }
         let entries = std::mem::take(&mut self.entries);
         let append = Append {
             session_id: self.state.session_id.clone(),
@@ -141,7 +144,9 @@ async fn make(store: &dyn Store, name: &str, group: bool, messages: usize) -> Re
     } else {
         many_turns(&mut maker, messages).await?
     }
-    maker.flush().await
+    maker.flush().await?;
+    // Each message has a record of its own, at least.
+    if maker.stored < messages as u64 { Err(format!("{name} is too short").into()) } else { Ok(()) }
 }
 
 /// Milliseconds for the last page, the median of some.
