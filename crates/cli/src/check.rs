@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use countersign::core::approval::question;
 use countersign_server::config::{Config, ConfigError, ConfigProvider, ConfigRequire, ConfigStore};
 use serde_json::{Value, json};
 
@@ -60,6 +61,7 @@ fn found(config: &Config) -> String {
             let asks = match config.tools.iter().find(|tool| tool.name == *name).map(|tool| &tool.approval.require) {
                 Some(ConfigRequire::Always) => "a person decides",
                 Some(ConfigRequire::When(condition)) => &format!("a person decides if {condition}"),
+                None if name == question::TOOL => "the user answers",
                 Some(ConfigRequire::Never) | None => "runs by itself",
             };
             let _ = write!(text, "\n  tool {name}: {asks}");

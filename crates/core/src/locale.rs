@@ -107,6 +107,10 @@ texts! {
     ThoughtShared = "thought_shared",
     /// Before the list in the result of `write_todos`.
     TodosKept = "todos_kept",
+    /// A model's answer with too many calls: `most`.
+    TooManyCalls = "too_many_calls",
+    /// A model's answer that is too long: `bytes`.
+    AnswerTooLong = "answer_too_long",
     /// A function that panicked while it ran.
     ToolBroke = "tool_broke",
     /// Arguments that do not fit a function's type: `error`.

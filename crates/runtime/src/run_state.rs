@@ -16,12 +16,11 @@ use std::sync::Arc;
 
 use countersign_core::{
     approval::question::Questions,
-    call::gate::DecisionType,
+    call::{args::Args, gate::DecisionType},
     journal::{
         record::{Action, CallStatus, Entry, Interrupted, Kind, Record},
         state::{Call, Phase, State},
     },
-    locale::Locale,
     wire::{client::check_session_id, event::Request, expand::request},
 };
 use serde::{Deserialize, Serialize};
@@ -274,7 +273,7 @@ fn follows(state: &State, entry: &Entry) -> Result<(), &'static str> {
                 && asked
                     .actions
                     .iter()
-                    .all(|action| call(action.call).is_ok_and(|call| asks_about(asked, action, call, state.locale)))
+                    .all(|action| call(action.call).is_ok_and(|call| asks_about(asked, action, call)))
         }
         Record::Decided(decided) => {
             let asked = &state.waiting(decided.n).ok_or("it decides what does not wait")?.asked;
@@ -289,7 +288,7 @@ fn follows(state: &State, entry: &Entry) -> Result<(), &'static str> {
         Record::Answered(answered) => {
             let asked = &state.waiting(answered.n).ok_or("it answers what does not wait")?.asked;
             let given: Vec<&str> = answered.answers.0.iter().map(|(question, _)| question.as_str()).collect();
-            let questions = asked.actions.first().and_then(|action| Questions::read(&action.args, state.locale).ok());
+            let questions = asked.actions.first().and_then(|action| Questions::recorded(&action.args));
             asked.kind == Kind::Question
                 && questions
                     .is_some_and(|asked| asked.questions.iter().map(|question| question.question.as_str()).eq(given))
@@ -327,24 +326,37 @@ fn follows(state: &State, entry: &Entry) -> Result<(), &'static str> {
 }
 
 /// Whether what is shown of a call is the call: its name and arguments are those that would run.
-fn asks_about(asked: &Interrupted, action: &Action, call: &Call, locale: Locale) -> bool {
+fn asks_about(asked: &Interrupted, action: &Action, call: &Call) -> bool {
     let waits = match asked.kind {
         Kind::Approval => call.phase == Phase::Gated && !call.question,
         Kind::Question => call.phase == Phase::Gated && call.question,
         Kind::InDoubt => call.phase == Phase::Lost,
     };
-    // Questions are shown with the option that is added to them.
-    let shown = match asked.kind {
-        Kind::Question => call
-            .args
-            .as_ref()
-            .and_then(|args| Questions::read(args, locale).ok())
-            .and_then(|questions| questions.args()),
-        Kind::Approval | Kind::InDoubt => call.args.clone(),
+    let shown = match (asked.kind, &call.args) {
+        (Kind::Question, Some(args)) => asks_what_the_model_asked(&action.args, args),
+        (_, args) => Some(&action.args) == args.as_ref(),
     };
-    waits
-        && action.tool_use_id == call.id
-        && action.agent == call.agent
-        && action.name == call.name
-        && Some(&action.args) == shown.as_ref()
+    waits && action.tool_use_id == call.id && action.agent == call.agent && action.name == call.name && shown
+}
+
+/// Whether recorded questions are those of a call, with at most one option of free text added to each. What the
+/// server calls that option, and how many it takes, may change; what was asked stays readable.
+fn asks_what_the_model_asked(recorded: &Args, written: &Args) -> bool {
+    let (Some(recorded), Some(written)) = (Questions::recorded(recorded), Questions::recorded(written)) else {
+        return false;
+    };
+    recorded.questions.len() == written.questions.len()
+        && recorded.questions.into_iter().zip(written.questions).all(|(mut shown, mut asked)| {
+            if asked.options.iter().all(|option| option.input != Some(true)) {
+                if shown.options.len() == asked.options.len() + 1 {
+                    let added = shown.options.pop();
+                    return added.is_some_and(|option| option.input == Some(true)) && shown == asked;
+                }
+                // Or one that the model offers takes the free text.
+                let free = shown.options.iter().position(|option| option.input == Some(true));
+                let Some(option) = free.and_then(|at| asked.options.get_mut(at)) else { return false };
+                option.input = Some(true);
+            }
+            shown == asked
+        })
 }

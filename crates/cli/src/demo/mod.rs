@@ -96,7 +96,7 @@ const MESSAGES: [[&str; 3]; 2] = [
     [
         "Order: {{ args.side }} {{ args.quantity }} {{ args.symbol }}",
         "Đặt lệnh: {{ args.side }} {{ args.quantity }} {{ args.symbol }}",
-        "下单:{{ args.side }} {{ args.quantity }} {{ args.symbol }}",
+        "下单：{{ args.side }} {{ args.quantity }} {{ args.symbol }}",
     ],
 ];
 

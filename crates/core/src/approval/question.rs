@@ -21,6 +21,10 @@ use crate::{
 pub const TOOL: &str = "ask_user_question";
 /// The answer to a question that was left out or skipped.
 pub const NO_PREFERENCE: &str = "[No preference]";
+/// Most mistakes that are named at once.
+const ERRORS: usize = 8;
+/// Characters of a text that are shown where it is named.
+const SHOWN_CHARS: usize = 200;
 
 /// The arguments of `ask_user_question`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -97,7 +101,9 @@ impl Questions {
         };
         let count = self.questions.len();
         if count == 0 || count > limits::QUESTIONS {
+            // However many there are, no more than this is looked at.
             say(Text::QuestionCount, &[("count", count), ("most", limits::QUESTIONS)]);
+            return errors;
         }
         for (i, question) in self.questions.iter().enumerate() {
             let n = i + 1;
@@ -110,6 +116,7 @@ impl Questions {
             let count = question.options.len();
             if count == 0 || count > limits::OPTIONS {
                 say(Text::OptionCount, &[("n", n), ("count", count), ("most", limits::OPTIONS)]);
+                continue;
             }
             for (j, option) in question.options.iter().enumerate() {
                 let label = option.label.trim();
@@ -120,6 +127,7 @@ impl Questions {
                 }
             }
         }
+        errors.truncate(ERRORS);
         errors
     }
 
@@ -129,15 +137,16 @@ impl Questions {
     /// be chosen. Any text is an answer, since each question has an option with free text.
     ///
     /// # Errors
-    /// `invalid_answers` with `details.errors[] {question, message}`, all of them at once.
+    /// `invalid_answers` with `details.errors[] {question, message}`, the first few of them at once, and
+    /// `details.questions`, the texts that answers can have.
     pub fn check(&self, answers: &Value) -> Result<Answers, Refusal> {
         let Value::Object(given) = answers else {
-            return Err(invalid(&[(None, "answers must be an object: question text → answer text".to_owned())]));
+            return Err(self.invalid(&[(None, "must be an object: question text → answer text".to_owned())]));
         };
         let mut errors = Vec::new();
-        for name in given.keys().filter(|name| !self.questions.iter().any(|q| q.question == **name)) {
-            let known: Vec<&str> = self.questions.iter().map(|q| q.question.as_str()).collect();
-            errors.push((Some(name.as_str()), format!("is not a question that waits; those are {known:?}")));
+        let unknown = given.keys().filter(|name| !self.questions.iter().any(|q| q.question == **name));
+        for name in unknown.take(ERRORS) {
+            errors.push((Some(name.as_str()), "is not one of the questions that wait".to_owned()));
         }
         let mut filled = Vec::with_capacity(self.questions.len());
         for question in &self.questions {
@@ -147,7 +156,31 @@ impl Questions {
                 Err(message) => errors.push((Some(question.question.as_str()), message)),
             }
         }
-        if errors.is_empty() { Ok(Answers(filled)) } else { Err(invalid(&errors)) }
+        if !errors.is_empty() {
+            return Err(self.invalid(&errors));
+        }
+        let answers = Answers(filled);
+        // They are the call's result, which must not be cut.
+        if serde_json::to_string(&answers).is_ok_and(|text| text.len() > limits::RESULT_BYTES) {
+            let what = format!("have more than {} bytes together", limits::RESULT_BYTES);
+            return Err(self.invalid(&[(None, what)]));
+        }
+        Ok(answers)
+    }
+
+    fn invalid(&self, errors: &[(Option<&str>, String)]) -> Refusal {
+        let first = match errors.first() {
+            Some((Some(question), message)) => format!("answers: {:?} {message}", beginning(question)),
+            Some((None, message)) => format!("answers: {message}"),
+            None => "answers".to_owned(),
+        };
+        let errors: Vec<Value> = errors
+            .iter()
+            .take(ERRORS)
+            .map(|(question, message)| json!({ "question": question.map(beginning), "message": message }))
+            .collect();
+        let questions: Vec<String> = self.questions.iter().map(|q| beginning(&q.question)).collect();
+        Refusal::new(Code::InvalidAnswers, first).with_details(json!({ "errors": errors, "questions": questions }))
     }
 }
 
@@ -188,15 +221,12 @@ impl Question {
     }
 }
 
-fn invalid(errors: &[(Option<&str>, String)]) -> Refusal {
-    let first = match errors.first() {
-        Some((Some(question), message)) => format!("answers: {question:?} {message}"),
-        Some((None, message)) => message.clone(),
-        None => String::new(),
-    };
-    let errors: Vec<Value> =
-        errors.iter().map(|(question, message)| json!({ "question": question, "message": message })).collect();
-    Refusal::new(Code::InvalidAnswers, first).with_details(json!({ "errors": errors }))
+/// The beginning of a text, for an answer that must stay small whatever it answers to.
+fn beginning(text: &str) -> String {
+    match text.char_indices().nth(SHOWN_CHARS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
 }
 
 /// Answers, each beside its question's text, in the order of the questions. As JSON an object.
@@ -330,7 +360,7 @@ mod tests {
             (json!({ "Q1": null }), "must be a string"),
             (json!({ "Q2": ["C", 7] }), "strings only"),
             (json!({ "Q1": ["A", "B"] }), "one answer"),
-            (json!(["A"]), "must be an object"),
+            (json!(["A"]), "answers: must be an object"),
             (json!("A"), "must be an object"),
             (json!({ "Q1": "x".repeat(limits::DECISION_TEXT_BYTES + 1) }), "more than"),
         ];
@@ -339,7 +369,14 @@ mod tests {
             assert_eq!(refusal.code, Code::InvalidAnswers, "{answers}");
             assert!(refusal.message.contains(part), "{answers}: {refusal}");
         }
+        let many: serde_json::Map<String, Value> = (0..20_000).map(|i| (format!("{i}"), json!("x"))).collect();
+        let large = refuse(Value::Object(many));
+        let size = large.message.len() + large.details.map_or(0, |details| details.to_string().len());
+        assert!(size < 2_000, "however much is sent, little is answered: {size}");
+        let long = json!({ "Q1": "\"".repeat(60 * 1024), "Q2": "\"".repeat(60 * 1024) });
+        assert!(two().check(&long).is_ok());
         let all = refuse(json!({ "Q1": 7, "X": "?" })).details.expect("details");
+        assert_eq!(all["questions"], json!(["Q1", "Q2"]));
         assert_eq!(all["errors"].as_array().map(Vec::len), Some(2));
         assert_eq!(all["errors"][0]["question"], "X");
     }

@@ -10,7 +10,7 @@ use super::{
     question::{Answers, Questions},
 };
 use crate::{
-    call::{gate::DecisionType, schema::ArgsSchema},
+    call::{display::MESSAGE_ARGUMENT, gate::DecisionType, schema::ArgsSchema},
     journal::{
         draft::{Catalog, Draft, ToolKind, Transition},
         record::{Action, Answered, Decided, Interrupted, Kind, Millis},
@@ -129,7 +129,7 @@ pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Cata
             Ok(draft.answered(answered, user_edit_content, catalog))
         }
         (Kind::Question, Reply::Decisions(decisions)) => {
-            check_decline(&decisions)?;
+            check_decline(asked, &decisions)?;
             let decided = Decided { n, decisions, last: true, question: true, by: by.subject, request_id };
             Ok(draft.decided(decided, user_edit_content, catalog))
         }
@@ -152,10 +152,11 @@ fn check_answers(asked: &Interrupted, answers: &Value) -> Result<Answers, Refusa
 }
 
 /// A question is answered, or declined with one plain reject (SPEC Q3).
-fn check_decline(decisions: &[Decision]) -> Result<(), Refusal> {
+fn check_decline(asked: &Interrupted, decisions: &[Decision]) -> Result<(), Refusal> {
     match decisions {
-        [Decision { kind: DecisionType::Reject, message, edited_action: None, output: None, always: None, .. }] => {
-            match message {
+        [decision @ Decision { kind: DecisionType::Reject, edited_action: None, output: None, always: None, .. }] => {
+            asked.actions.iter().try_for_each(|action| check_digest(decision, action, "decisions[0]"))?;
+            match &decision.message {
                 Some(text) if text.len() > limits::DECISION_TEXT_BYTES => Err(too_long("decisions[0].message")),
                 _ => Ok(()),
             }
@@ -249,16 +250,7 @@ fn check(
 ) -> Result<(), Refusal> {
     let invalid = |message: String| Err(Refusal::new(Code::InvalidMessage, message));
     let at = format!("decisions[{i}]");
-    if let Some(digest) = &decision.args_digest {
-        let waits = action.args.digest().to_string();
-        if *digest != waits {
-            return Err(Refusal::new(
-                Code::StaleAction,
-                format!("{at}: other arguments wait than the ones that were shown"),
-            )
-            .with_details(json!({ "tool_use_id": action.tool_use_id, "args_digest": waits })));
-        }
-    }
+    check_digest(decision, action, &at)?;
     if !action.allowed().contains(&decision.kind) {
         let allowed: Vec<&str> = action.allowed().iter().map(|d| d.name()).collect();
         return Err(Refusal::new(
@@ -303,6 +295,18 @@ fn check(
     }
 }
 
+/// What was decided on is what waits, if the reviewer says what that was (SPEC W5).
+fn check_digest(decision: &Decision, action: &Action, at: &str) -> Result<(), Refusal> {
+    let waits = action.args.digest().to_string();
+    match &decision.args_digest {
+        Some(digest) if *digest != waits => {
+            Err(Refusal::new(Code::StaleAction, format!("{at}: other arguments wait than the ones that were shown"))
+                .with_details(json!({ "tool_use_id": action.tool_use_id, "args_digest": waits })))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The edited call must be one this agent could make and this reviewer may approve, with arguments that fit.
 fn check_edit(
     name: &str,
@@ -311,12 +315,21 @@ fn check_edit(
     index: usize,
     catalog: &dyn Catalog,
 ) -> Result<(), Refusal> {
+    if args.value().get(MESSAGE_ARGUMENT).is_some() {
+        let error = json!({ "pointer": format!("/{MESSAGE_ARGUMENT}"), "message": "is reserved; no tool gets it" });
+        return Err(invalid_edit(index, &format!("{MESSAGE_ARGUMENT:?} is reserved; no tool gets it"), vec![error]));
+    }
     let schema = if name == &*action.name {
         action.schema.clone()
     } else {
         match catalog.tool(&action.agent, name) {
-            Some(tool) if tool.kind == ToolKind::Question => {
-                return Err(invalid_edit(index, &format!("{name:?} asks the user and cannot be chosen"), Vec::new()));
+            // What they show belongs to the call that the model made.
+            Some(tool) if matches!(tool.kind, ToolKind::Question | ToolKind::Thought) => {
+                return Err(invalid_edit(
+                    index,
+                    &format!("{name:?} talks to the user and cannot be chosen"),
+                    Vec::new(),
+                ));
             }
             Some(tool) if tool.levels == action.ask.levels && tool.quorum.max(1) == action.ask.quorum.max(1) => {
                 tool.schema

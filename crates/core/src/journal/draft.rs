@@ -62,6 +62,8 @@ pub enum ToolKind {
     Question,
     /// Its arguments are the session's todos.
     Todos,
+    /// Its `text` argument is shown as a text of the agent's.
+    Thought,
 }
 
 /// A user's message.

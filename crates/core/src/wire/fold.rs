@@ -68,12 +68,16 @@ pub struct Fold {
     waiting: HashMap<String, usize>,
     /// The last text of the turn that is open.
     last_text: Option<usize>,
+    /// Messages from this one on are wanted only for what they say of those before: their texts are not kept.
+    lean_from: usize,
 }
 
 struct Row {
     at: Place,
     message: HistoryMessage,
     group: Option<usize>,
+    /// Bytes of text in it, about.
+    bytes: usize,
 }
 
 struct Group {
@@ -140,7 +144,24 @@ impl Fold {
             calls_open: false,
             waiting: HashMap::new(),
             last_text: None,
+            lean_from: usize::MAX,
         }
+    }
+
+    /// From here on the fold only looks how what it has goes on: messages from `first` on, and those to come, lose
+    /// their texts.
+    pub fn look_ahead(&mut self, first: usize) {
+        self.lean_from = first;
+        for row in self.rows.iter_mut().skip(first) {
+            row.message.content.clear();
+            row.message.tool_calls.clear();
+        }
+    }
+
+    /// How many bytes of text these messages have, about.
+    #[must_use]
+    pub fn bytes(&self, message: usize) -> usize {
+        self.rows.get(message).map_or(0, |row| row.bytes)
     }
 
     /// Takes the next entry. One that only resolves a request may also come early.
@@ -220,9 +241,15 @@ impl Fold {
             let start = group.rows.as_ref().map_or(index, |rows| rows.start);
             group.rows = Some(start..index + 1);
         }
-        self.rows.push(Row { at, message, group: self.group });
+        self.rows.push(Row { at, message, group: self.group, bytes: 0 });
         self.calls_open = false;
         index
+    }
+
+    fn weigh(&mut self, row: usize, bytes: usize) {
+        if let Some(row) = self.rows.get_mut(row) {
+            row.bytes += bytes;
+        }
     }
 
     fn event(&mut self, at: Place, event: Event) {
@@ -311,8 +338,10 @@ impl Fold {
     }
 
     fn request(&mut self, at: Place, request: RequestBlock) -> Writing {
+        let mut bytes = 0;
         let (key, block, questions) = match request {
             RequestBlock::Actions(request) => {
+                bytes = request.actions.iter().map(|action| action.args.text().len()).sum();
                 let approval = HistoryApproval {
                     is_resolved: false,
                     action_requests: request.actions,
@@ -337,9 +366,11 @@ impl Fold {
                 (approval_key, HistoryRequest::Questions(questions), true)
             }
         };
-        let content = vec![HistoryBlock::ApprovalRequest(Box::new(block))];
+        let kept = self.rows.len() < self.lean_from;
+        let content = if kept { vec![HistoryBlock::ApprovalRequest(Box::new(block))] } else { Vec::new() };
         let step = Some(MessageType::Step);
         let row = self.push(at, HistoryMessage { message_type: step, ..message(HistoryRole::Assistant, content) });
+        self.weigh(row, bytes);
         self.waiting.insert(key, row);
         if questions { Writing::Questions(row) } else { Writing::Nothing }
     }
@@ -352,8 +383,10 @@ impl Fold {
                     Delta::Content { content } => content,
                     _ => return,
                 };
-                let last = self.rows.get_mut(*row).and_then(|row| row.message.content.last_mut());
-                if let Some(HistoryBlock::Text { text, .. }) = last {
+                let kept = *row < self.lean_from;
+                let Some(row) = self.rows.get_mut(*row).filter(|_| kept) else { return };
+                row.bytes += more.len();
+                if let Some(HistoryBlock::Text { text, .. }) = row.message.content.last_mut() {
                     text.push_str(&more);
                 }
             }
@@ -366,6 +399,7 @@ impl Fold {
             }
             (Writing::Questions(row), Delta::Questions(asked)) => {
                 let row = *row;
+                self.weigh(row, asked.action_requests.iter().map(|action| action.args.text().len()).sum());
                 if let Some(HistoryRequest::Questions(block)) = self.request_mut(row) {
                     let actions = asked.action_requests.into_iter();
                     block.action_requests = actions
@@ -389,12 +423,15 @@ impl Fold {
             Writing::User(row) => self.writing = Writing::User(row),
             Writing::Words { text, .. } if text.is_empty() => {}
             Writing::Words { at, thinking, text } => {
+                let bytes = text.len();
+                let text = if self.rows.len() < self.lean_from { text } else { String::new() };
                 let block = if thinking {
                     HistoryBlock::Thinking { thinking: text }
                 } else {
                     HistoryBlock::Text { text, is_final: None }
                 };
                 let row = self.push(at, message(HistoryRole::Assistant, vec![block]));
+                self.weigh(row, bytes);
                 if !thinking {
                     self.last_text = Some(row);
                 }
@@ -404,7 +441,9 @@ impl Fold {
                 if let (Some(said), Some(group)) = (&tool_content_message, self.group) {
                     self.groups[group].summary = Some(said.clone());
                 }
-                if let Some(row) = self.rows.get_mut(row) {
+                let kept = row < self.lean_from;
+                if let Some(row) = self.rows.get_mut(row).filter(|_| kept) {
+                    row.bytes += input.len();
                     row.message.tool_calls.push(HistoryCall { id, name, args: args.ok(), tool_content_message });
                 }
             }

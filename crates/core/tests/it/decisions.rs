@@ -383,3 +383,15 @@ fn s10_only_an_edited_call_that_began_is_told_as_what_ran() {
     stopped.commit(transition);
     assert_eq!(told(&stopped), "Cancelled before it ran");
 }
+
+/// SPEC H5, Q6: an edit can bring in neither the reserved argument nor a call that talks to the user.
+#[test]
+fn w5_an_edit_cannot_bring_in_what_only_the_model_may_say() {
+    let reserved = Decision::edit("pay", args(r#"{"n":2,"tool_content_message":"sneaked"}"#));
+    let refusal = refused(&[("pay", plain())], vec![reserved], Code::InvalidEdit, "reserved");
+    assert_eq!(refusal.details.expect("details")["errors"][0]["pointer"], "/tool_content_message");
+    for tool in ["ask_user_question", "share_thought"] {
+        let edit = Decision::edit(tool, args(r#"{"text":"hello"}"#));
+        refused(&[("pay", plain())], vec![edit], Code::InvalidEdit, "talks to the user");
+    }
+}

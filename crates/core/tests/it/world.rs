@@ -39,6 +39,7 @@ impl Catalog for Tools {
         let kind = match tool {
             "ask_user_question" => ToolKind::Question,
             "write_todos" => ToolKind::Todos,
+            "share_thought" => ToolKind::Thought,
             _ => ToolKind::Ordinary,
         };
         TOOLS.contains(&tool).then(|| ToolFacts {

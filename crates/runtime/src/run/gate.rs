@@ -40,7 +40,10 @@ impl Inner {
         let Some(tool) = agent.tool(&call.name) else { return refuse(unknown_tool(agent, &call.name, locale)) };
         let args = match call.args() {
             Ok(args) => args,
-            Err(error) => return refuse(error.to_string()),
+            Err(error) => {
+                let said = locale.text(Text::UnreadableArgs);
+                return refuse(format!("{said}: {error}"));
+            }
         };
         if tool.entry.content_message == Some(ContentMessage::Model) && !says_what_it_is_for(&call.input) {
             let error = format!("/{MESSAGE_ARGUMENT}: must be a string");

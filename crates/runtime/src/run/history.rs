@@ -21,6 +21,8 @@ use super::{Inner, Runtime, store_refusal, view::READ_PAGE};
 const ENTRIES_PER_MESSAGE: usize = 4;
 /// Entries read at once to see how a page goes on.
 const LOOK_AHEAD: usize = 64;
+/// A page ends early when its messages have more bytes of text than this; it has at least one message.
+const PAGE_BYTES: usize = 4 * 1024 * 1024;
 
 /// Which way pages follow each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
@@ -40,7 +42,7 @@ pub struct HistoryQuery {
     pub direction: Direction,
     /// Where a page before ended, either way; from the first message, or from the newest, if absent.
     pub cursor: Option<String>,
-    /// At most this many messages, from 1.
+    /// At most this many messages, from 1; fewer if they are long.
     pub limit: usize,
 }
 
@@ -74,8 +76,17 @@ impl Runtime {
     /// # Errors
     /// As [`Runtime::history`].
     pub async fn whole_history(&self, by: &Principal, session_id: &str) -> Result<Vec<HistoryMessage>, Refusal> {
-        let query = HistoryQuery { direction: Direction::Forward, cursor: None, limit: usize::MAX };
-        Ok(self.history(by, session_id, query).await?.messages)
+        let mut messages = Vec::new();
+        let mut cursor = None;
+        loop {
+            let query = HistoryQuery { direction: Direction::Forward, cursor, limit: READ_PAGE };
+            let page = self.history(by, session_id, query).await?;
+            messages.extend(page.messages);
+            match page.next_cursor {
+                Some(next) => cursor = Some(next),
+                None => return Ok(messages),
+            }
+        }
     }
 }
 
@@ -112,8 +123,11 @@ impl Pages<'_> {
         let mut window = self.open(from.0, chunk(limit)).await?;
         loop {
             let first = window.fold.find(from);
-            if window.fold.len() > first.saturating_add(limit) || window.pos >= self.end {
-                let range = first..first.saturating_add(limit).min(window.fold.len());
+            let last = first.saturating_add(limit).min(window.fold.len());
+            let fits = within(PAGE_BYTES, first..last, |message| window.fold.bytes(message));
+            let full = fits < last.saturating_sub(first) || window.fold.len() > first.saturating_add(limit);
+            if full || window.pos >= self.end {
+                let range = first..first + fits;
                 let next = window.fold.place(range.end);
                 return self.page(window, range, next).await;
             }
@@ -135,9 +149,11 @@ impl Pages<'_> {
                     self.read_on(&mut window, chunk(limit)).await?;
                 }
                 let last = window.fold.find(until);
+                let first = last.saturating_sub(limit);
+                let fits = within(PAGE_BYTES, (first..last).rev(), |message| window.fold.bytes(message));
                 // One more than the page, so that it is known whether there is a page before it.
-                if last > limit || begin <= 1 {
-                    let range = last.saturating_sub(limit)..last;
+                if last > limit || fits < last - first || begin <= 1 {
+                    let range = last - fits..last;
                     let next = if range.start > 0 { window.fold.place(range.start) } else { None };
                     return self.page(window, range, next).await;
                 }
@@ -192,6 +208,7 @@ impl Pages<'_> {
 
     /// The messages, once it is known how what they show goes on.
     async fn page(&self, mut window: Window, range: Range<usize>, next: Option<Place>) -> Result<HistoryPage, Refusal> {
+        window.fold.look_ahead(range.end);
         while window.pos < self.end && !window.fold.is_settled(&range) {
             self.read_on(&mut window, LOOK_AHEAD).await?;
         }
@@ -206,6 +223,20 @@ impl Pages<'_> {
         }
         Ok(HistoryPage { messages: window.fold.messages(range), next_cursor: next.map(write_cursor) })
     }
+}
+
+/// How many of these messages, at least one if there is one, have together no more than `most` bytes.
+fn within(most: usize, messages: impl Iterator<Item = usize>, bytes: impl Fn(usize) -> usize) -> usize {
+    let mut sum = 0_usize;
+    let mut count = 0;
+    for message in messages {
+        sum = sum.saturating_add(bytes(message));
+        if count > 0 && sum > most {
+            break;
+        }
+        count += 1;
+    }
+    count
 }
 
 fn chunk(limit: usize) -> usize {

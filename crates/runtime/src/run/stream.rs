@@ -13,6 +13,7 @@ use countersign_core::{
         state::State,
     },
     limits,
+    locale::{Locale, Text},
     refusal::Refusal,
     wire::expand,
 };
@@ -47,7 +48,8 @@ impl Inner {
     /// Asks the current agent's model for the next answer of turn `turn`, with retries (SPEC S23).
     pub(super) async fn ask_model(self: Arc<Self>, live: LiveRef, state: Arc<State>) -> Asked {
         let Some(ready) = self.agents.get(&state.agent) else {
-            return Asked::Failed(ModelError::permanent(format!("there is no agent {:?} any more", &*state.agent)));
+            let gone = state.locale.fill(Text::NoAgent, &[("agent", &state.agent)]);
+            return Asked::Failed(ModelError::permanent(gone));
         };
         let agent = &ready.agent;
         let mut attempt = 0;
@@ -63,7 +65,7 @@ impl Inner {
                     until: state.pos,
                 }),
             };
-            let answer = Writer::new(&self, &live, state.turns, ready).read(agent.model.call(request));
+            let answer = Writer::new(&self, &live, &state, ready).read(agent.model.call(request));
             let error = match answer.await {
                 Ok(Some(answer)) => return Asked::Answered(answer),
                 Ok(None) => return Asked::Stale,
@@ -87,6 +89,7 @@ struct Writer<'a> {
     inner: &'a Arc<Inner>,
     live: &'a LiveRef,
     turn: u32,
+    locale: Locale,
     agent: &'a Ready,
     /// The finished blocks of this answer.
     blocks: Vec<Block>,
@@ -107,11 +110,12 @@ struct Writer<'a> {
 struct Stale;
 
 impl<'a> Writer<'a> {
-    fn new(inner: &'a Arc<Inner>, live: &'a LiveRef, turn: u32, agent: &'a Ready) -> Writer<'a> {
+    fn new(inner: &'a Arc<Inner>, live: &'a LiveRef, state: &State, agent: &'a Ready) -> Writer<'a> {
         Writer {
             inner,
             live,
-            turn,
+            turn: state.turns,
+            locale: state.locale,
             agent,
             blocks: Vec::new(),
             open: None,
@@ -184,8 +188,8 @@ impl<'a> Writer<'a> {
     async fn begin_call(&mut self, id: String, name: String) -> Result<Result<(), Stale>, ModelError> {
         self.count(id.len() + name.len())?;
         if self.ids.len() >= limits::CALLS_PER_RESPONSE {
-            let most = limits::CALLS_PER_RESPONSE;
-            return Err(ModelError::permanent(format!("the answer has more than {most} tool calls")));
+            let most = limits::CALLS_PER_RESPONSE.to_string();
+            return Err(ModelError::permanent(self.locale.fill(Text::TooManyCalls, &[("most", &most)])));
         }
         // Each call of an answer has an id of its own, whatever the model says: results are matched by it.
         let base = if id.is_empty() { format!("call_{}", self.ids.len() + 1) } else { id };
@@ -204,7 +208,8 @@ impl<'a> Writer<'a> {
     fn count(&mut self, bytes: usize) -> Result<(), ModelError> {
         self.bytes += bytes;
         if self.bytes > limits::RESPONSE_BYTES {
-            return Err(ModelError::permanent(format!("the answer has more than {} bytes", limits::RESPONSE_BYTES)));
+            let bytes = limits::RESPONSE_BYTES.to_string();
+            return Err(ModelError::permanent(self.locale.fill(Text::AnswerTooLong, &[("bytes", &bytes)])));
         }
         Ok(())
     }

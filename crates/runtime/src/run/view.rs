@@ -386,30 +386,40 @@ impl Inner {
         Ok(Refusal::new(Code::ApprovalAlreadyResolved, format!("{key:?} is already resolved")).with_details(details))
     }
 
+    /// The blocks of the answer at `pos` that were put on record before it. Other records may stand between.
+    async fn shown_before(&self, session_id: &str, pos: u64, shown: u32) -> Result<Vec<Block>, Refusal> {
+        let wanted = usize::try_from(shown).unwrap_or(usize::MAX);
+        let (mut blocks, mut end) = (Vec::new(), pos.saturating_sub(1));
+        while blocks.len() < wanted && end > 0 {
+            let from = end.saturating_sub(u64::from(shown) + 4);
+            let limit = usize::try_from(end - from).unwrap_or(READ_PAGE);
+            let page = self.store.read(session_id, from, limit).await.map_err(store_refusal)?;
+            for entry in page.iter().rev().filter(|entry| entry.pos <= end) {
+                match &entry.record {
+                    Record::BlockShown(block) if blocks.len() < wanted => blocks.push(block.clone()),
+                    _ => {}
+                }
+            }
+            end = from;
+        }
+        blocks.reverse();
+        Ok(blocks)
+    }
+
     /// Where the session stands, with the text of its latest answer.
     ///
     /// `answer` is the entry of the latest answer, if the caller has it at hand.
     pub(crate) async fn outcome(&self, state: &State, answer: Option<Arc<Entry>>) -> Result<Outcome, Refusal> {
         let (mut text, mut error) = (String::new(), None);
         if state.answer_pos > 0 && state.turn_calls > 0 {
-            // Blocks that were shown early stand right before their answer; there are rarely any.
             let entry = match answer {
                 Some(entry) => Some(entry),
                 None => self.entry(&state.session_id, state.answer_pos).await?,
             };
             if let Some(Record::ModelResponded(answer)) = entry.as_deref().map(|entry| &entry.record) {
-                let shown = u64::from(answer.shown);
-                if shown > 0 {
-                    let from = state.answer_pos.saturating_sub(shown + 1);
-                    let limit = usize::try_from(shown).unwrap_or(usize::MAX);
-                    let early = self.store.read(&state.session_id, from, limit).await.map_err(store_refusal)?;
-                    for entry in &early {
-                        if let Record::BlockShown(Block::Text(part)) = &entry.record {
-                            text.push_str(part);
-                        }
-                    }
-                }
-                for block in &answer.blocks {
+                let mut blocks = self.shown_before(&state.session_id, state.answer_pos, answer.shown).await?;
+                blocks.extend(answer.blocks.iter().cloned());
+                for block in &blocks {
                     if let Block::Text(part) = block {
                         text.push_str(part);
                     }

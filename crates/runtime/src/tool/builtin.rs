@@ -142,7 +142,12 @@ pub fn share_thought() -> ToolEntry {
             "properties": { "text": { "type": "string", "minLength": 1, "description": "Markdown." } }
         })),
     };
-    ToolEntry { stream: StreamRule::ALONE, thought: true, idempotent: true, ..ToolEntry::new(spec, Arc::new(Shared)) }
+    ToolEntry {
+        kind: ToolKind::Thought,
+        stream: StreamRule::ALONE,
+        idempotent: true,
+        ..ToolEntry::new(spec, Arc::new(Shared))
+    }
 }
 
 struct NeverRun;

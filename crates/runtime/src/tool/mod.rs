@@ -153,8 +153,6 @@ pub struct ToolEntry {
     pub kind: ToolKind,
     /// What of its calls is streamed, and where it stands (SPEC Q5).
     pub stream: StreamRule,
-    /// Its `text` argument is shown as a text of the agent's (SPEC Q6).
-    pub thought: bool,
     /// Where the line that says what a call is for comes from (SPEC H5).
     pub content_message: Option<ContentMessage>,
 }
@@ -169,7 +167,6 @@ impl ToolEntry {
             tool,
             kind: ToolKind::Ordinary,
             stream: StreamRule::default(),
-            thought: false,
             content_message: None,
         }
     }
@@ -178,7 +175,7 @@ impl ToolEntry {
     pub(crate) fn display(&self) -> Display {
         // A question is never shown as a call, whatever is set (SPEC Q2).
         let stream = if self.kind == ToolKind::Question { StreamRule::ALONE } else { self.stream };
-        Display { stream, thought: self.thought, message: None }
+        Display { stream, thought: self.kind == ToolKind::Thought, message: None }
     }
 
     /// Sets what of its calls is streamed, and where it stands (SPEC Q5).

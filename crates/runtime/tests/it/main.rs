@@ -7,6 +7,7 @@ mod client;
 mod conversations;
 mod crashes;
 mod groups;
+mod history;
 mod models_aimock;
 mod models_fake;
 mod models_openai;

@@ -247,6 +247,30 @@ async fn s21_questions_and_answers_that_do_not_follow_are_damage() {
     }
 }
 
+/// SPEC S17, Q1: with the option that is added there is one more than a model may write.
+#[tokio::test]
+async fn s17_a_session_with_the_most_options_is_saved_and_read() {
+    let options: Vec<Value> = (0..20).map(|i| json!({ "label": format!("{i}") })).collect();
+    let ask = json!({ "questions": [{ "question": "Which?", "options": options }, { "question": "And?", "options": [{ "label": "Khác" }] }] });
+    let script =
+        json!({ "turns": [{ "tool_calls": [{ "name": "ask_user_question", "args": ask }] }, { "text": "ok" }] });
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let model = Scripted::from_json(&script.to_string()).expect("script");
+    let agent = Agent::new("asker", "demo", Arc::new(model)).tool(builtin::ask_user_question());
+    let runtime = Runtime::builder(store.clone()).locale(Locale::Vi).agent(agent).build().expect("runtime");
+    send(&runtime, "s", "go").await.expect("asked");
+    let waits = RunState::save(&*store, "s").await.expect("saved while it waits").to_json();
+    // What the server calls its own option may change; what was asked stays readable.
+    let renamed = waits.replacen(r#"{"input":true,"label":"Khác"}]"#, r#"{"input":true,"label":"Other"}]"#, 1);
+    assert_eq!(renamed.matches("\"Other\"").count(), 1);
+    assert!(RunState::from_json(&renamed).is_ok());
+    let answers = json!({ "Which?": "19" });
+    let answer = NewDecision { approval_key: "s_1".into(), answers: Some(answers), ..NewDecision::default() };
+    runtime.decide_and_run(&Principal::trusted(), answer).await.expect("answered");
+    let text = RunState::save(&*store, "s").await.expect("saved").to_json();
+    assert_eq!(RunState::from_json(&text).expect("read").to_json(), text);
+}
+
 #[tokio::test]
 async fn s21_no_entry_can_be_taken_out_doubled_or_moved() {
     let (store, ledger) = paused().await;

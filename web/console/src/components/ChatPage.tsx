@@ -112,7 +112,7 @@ export function ChatPage({ sessionId, onMenu, onInbox }: Props) {
             {errorText(error, t)}
           </p>
         )}
-        {working && <TodoDock message={working} />}
+        {working && <TodoDock messages={view.messages} />}
         <Composer
           draftKey={`draft:${sessionId}`}
           onSend={send}

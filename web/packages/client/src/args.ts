@@ -1,7 +1,7 @@
 /** What is inside the arguments of a call. They are a model's words, so nothing about their shape is sure. */
 import { isObject, parseJson, type JsonObject, type JsonValue } from "./json.js";
 import type { Question } from "./protocol.js";
-import type { BlockView } from "./view.js";
+import type { BlockView, MessageView } from "./view.js";
 
 /** By this argument a model says what a call does. It is reserved: no tool ever gets it. */
 const RESERVED = "tool_content_message";
@@ -50,6 +50,20 @@ export function todosOf(args: JsonObject | undefined): Todo[] | undefined {
     typeof content === "string" && isStatus(status) ? [{ content, status }] : [],
   );
   return todos.length === list.length ? todos : undefined;
+}
+
+/** The list that the session keeps: that of the newest `write_todos` that succeeded, in whatever turn. */
+export function keptTodos(messages: readonly MessageView[]): Todo[] | undefined {
+  for (let m = messages.length - 1; m >= 0; m--) {
+    const blocks = messages[m]!.blocks;
+    for (let b = blocks.length - 1; b >= 0; b--) {
+      const result = blocks[b]!;
+      if (result.type !== "tool_result" || result.name !== "write_todos" || result.status !== "success") continue;
+      const call = blocks.slice(0, b).findLast((block) => block.type === "tool_use" && block.id === result.toolUseId);
+      return call?.type === "tool_use" ? todosOf(toolArgs(call)) : undefined;
+    }
+  }
+  return undefined;
 }
 
 const isStatus = (value: JsonValue | undefined): value is TodoStatus =>

@@ -1,7 +1,7 @@
 export * from "./protocol.js";
 export * from "./view.js";
 export { approvalFromBlock, fold, foldAll } from "./fold.js";
-export { questionsOf, toolArgs, todosOf, type Todo, type TodoStatus } from "./args.js";
+export { keptTodos, questionsOf, toolArgs, todosOf, type Todo, type TodoStatus } from "./args.js";
 export * from "./history.js";
 export { timeline, type TimelinePart } from "./timeline.js";
 export { CountersignClient, type ClientEvents, type ClientOptions, type ConnectionState } from "./client.js";

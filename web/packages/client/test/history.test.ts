@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { emptySession, foldAll, historyOf } from "../src/index.js";
+import { emptySession, foldAll, historyOf, keptTodos } from "../src/index.js";
 import { delta, numbered, rest, run, S, start, stop, type Loose } from "./events.js";
 
 const begin: Loose = { type: "message_start", message_id: "m1", role: "assistant" };
@@ -291,5 +291,24 @@ describe("history", () => {
     expect(history(begin, ...text(0, ""), start(1, { type: "text" }), delta(1, { type: "text_delta", text: "half" }))).toEqual([]);
     const cut = history(begin, start(0, { type: "text" }), delta(0, { type: "text_delta", text: "half" }), end("cancelled"));
     expect(cut).toEqual([{ role: "assistant", content: [{ type: "text", text: "half" }], display_type: "content" }]);
+  });
+});
+
+describe("todos", () => {
+  const list = (content: string) => JSON.stringify({ todos: [{ content, status: "pending" }] });
+  const failed = (index: number, id: string): Loose[] => [
+    start(index, { type: "tool_result", tool_use_id: id, name: "write_todos", status: "error" }),
+    stop(index),
+  ];
+
+  it("are those that the session keeps: of the newest call that succeeded", () => {
+    const kept = (...events: Loose[]) =>
+      keptTodos(foldAll(emptySession(S), numbered([begin, ...events])).messages)?.map((todo) => todo.content);
+    const first = [...use(0, "a", "write_todos", list("one")), ...result(1, "a", "write_todos", "ok")];
+    expect(kept()).toBeUndefined();
+    expect(kept(...use(0, "a", "write_todos", list("one")))).toBeUndefined();
+    expect(kept(...first)).toEqual(["one"]);
+    expect(kept(...first, ...use(2, "b", "write_todos", list("two")), ...failed(3, "b"))).toEqual(["one"]);
+    expect(kept(...first, ...use(2, "b", "write_todos", list("two")), ...result(3, "b", "write_todos", "ok"))).toEqual(["two"]);
   });
 });
