@@ -7,6 +7,7 @@
 //! [refusal](refusal::Refusal), never a panic (invariant 2).
 
 pub mod approval;
+pub mod audit;
 pub mod call;
 pub mod conversation;
 pub mod journal;

@@ -9,6 +9,7 @@ use countersign_core::{
         question::Answers,
         resolve::{self, Principal, rfc3339},
     },
+    audit::AuditRecord,
     journal::{
         graph,
         record::{Block, Entry, Record, Usage},
@@ -30,6 +31,8 @@ use serde_json::json;
 use super::{Inner, Outcome, Runtime, owned, store_refusal, visible};
 use crate::store::{InterruptionFilter, InterruptionRow, Page, SessionFilter, Summary, Visible};
 
+/// The role that may read the audit log.
+pub const AUDITOR: &str = "auditor";
 /// How many entries are read from the store at once.
 pub(crate) const READ_PAGE: usize = 512;
 
@@ -303,6 +306,18 @@ impl Runtime {
         self.inner.forget(session_id);
         live.wake();
         Ok(())
+    }
+
+    /// Records of the audit log with numbers after `after`, in order: for who may do everything, and for who holds
+    /// the role `auditor` (SPEC R8).
+    ///
+    /// # Errors
+    /// `forbidden`, `store_unavailable`.
+    pub async fn audit(&self, by: &Principal, after: u64, limit: usize) -> Result<Vec<AuditRecord>, Refusal> {
+        if !by.trusted && !by.roles.iter().any(|role| role == AUDITOR) {
+            return Err(Refusal::new(Code::Forbidden, format!("the audit log needs the role {AUDITOR:?}")));
+        }
+        self.inner.store.audit(after, limit).await.map_err(store_refusal)
     }
 
     /// Whether the store can be written to.

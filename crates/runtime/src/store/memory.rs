@@ -6,9 +6,12 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use countersign_core::journal::{
-    record::{Entry, Millis},
-    state::{State, Status},
+use countersign_core::{
+    audit::{self, Anchor, AuditRecord},
+    journal::{
+        record::{Entry, Millis},
+        state::{State, Status},
+    },
 };
 use futures::{FutureExt as _, future, future::BoxFuture};
 
@@ -26,6 +29,27 @@ pub struct MemoryStore {
     shards: Box<[Mutex<Shard>]>,
     /// What waits with a deadline. Locked after a shard, never before one.
     due: Mutex<BTreeSet<(Millis, Arc<str>, u32)>>,
+    /// Locked after a shard, never before one.
+    audit: Mutex<AuditLog>,
+}
+
+/// What is told, in order, and the chain as far as somebody has asked for it: nobody reads most of it.
+#[derive(Default)]
+struct AuditLog {
+    events: Vec<audit::Event>,
+    records: Vec<AuditRecord>,
+}
+
+impl AuditLog {
+    fn read(&mut self, after: u64, limit: usize) -> Result<Vec<AuditRecord>, StoreError> {
+        for event in self.events.iter().skip(self.records.len()) {
+            let last = self.records.last().map_or_else(Anchor::start, AuditRecord::anchor);
+            let record = audit::record(&last, &event.body());
+            self.records.push(record.ok_or_else(|| StoreError::Failed("an audit record is no JSON".to_owned()))?);
+        }
+        let after = usize::try_from(after).unwrap_or(usize::MAX);
+        Ok(self.records.iter().skip(after).take(limit).cloned().collect())
+    }
 }
 
 type Shard = HashMap<Arc<str>, Session>;
@@ -67,6 +91,7 @@ impl MemoryStore {
             hasher: RandomState::new(),
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             due: Mutex::default(),
+            audit: Mutex::default(),
         }
     }
 
@@ -109,6 +134,10 @@ impl MemoryStore {
         }
         for change in index::changes(&state, &entries) {
             self.change(session, change);
+        }
+        let told = audit::events(&state, &entries);
+        if !told.is_empty() {
+            lock(&self.audit).events.extend(told);
         }
         session.entries.extend(entries);
         session.state = state;
@@ -265,6 +294,10 @@ impl Store for MemoryStore {
         }
         running.sort_unstable();
         ready(Ok(running))
+    }
+
+    fn audit(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
+        ready(lock(&self.audit).read(after, limit))
     }
 
     fn delete(&self, session_id: &str) -> BoxFuture<'_, Result<bool, StoreError>> {

@@ -12,6 +12,7 @@ pub mod sqlite;
 use std::sync::Arc;
 
 use countersign_core::{
+    audit::AuditRecord,
     journal::{
         record::{Entry, Millis},
         state::{State, Status},
@@ -50,7 +51,10 @@ pub trait Store: Send + Sync {
     fn due(&self, now: Millis, limit: usize) -> BoxFuture<'_, Result<Vec<Due>, StoreError>>;
     /// Sessions that were running when their last entry was stored: what a crash has interrupted.
     fn running(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>>;
-    /// Deletes a session with everything of it. `false` if there is none.
+    /// Records of the audit log with numbers after `after`, in order, at most `limit`. They are written with the
+    /// entries they tell of, whole or not at all, and stay when their session is deleted (SPEC R8).
+    fn audit(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>>;
+    /// Deletes a session with everything of it but what the audit log tells. `false` if there is none.
     fn delete(&self, session_id: &str) -> BoxFuture<'_, Result<bool, StoreError>>;
     /// Whether the store can be written to, for `/readyz`.
     fn check(&self) -> BoxFuture<'_, Result<(), StoreError>>;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use countersign_core::audit::{self, Anchor};
 use rusqlite::{Connection, params};
 
 use super::{
@@ -24,6 +25,8 @@ pub(super) struct Write {
     snapshot: Option<String>,
     claims: Vec<(Box<str>, Claimant)>,
     changes: Vec<Indexed>,
+    /// The bodies of the audit records.
+    told: Vec<String>,
     pub(super) durability: Durability,
 }
 
@@ -52,13 +55,14 @@ impl Write {
             snapshot: if *snapshot { Some(json(state)?) } else { None },
             claims: index::claims(entries).into_iter().map(|claim| (claim.request_id.into(), claim.by)).collect(),
             changes: changes.collect::<Result<_, StoreError>>()?,
+            told: audit::events(state, entries).iter().map(audit::Event::body).collect(),
             durability: *durability,
         })
     }
 
     /// About how much it writes, in bytes.
     pub(super) fn size(&self) -> usize {
-        self.bodies.iter().chain(&self.snapshot).map(String::len).sum()
+        self.bodies.iter().chain(&self.snapshot).chain(&self.told).map(String::len).sum()
     }
 
     /// Writes it. After an error some of it may be written: the caller rolls back.
@@ -99,7 +103,27 @@ impl Write {
             let values = params![session, request_id, *by == Claimant::Queued];
             run(conn, "INSERT OR REPLACE INTO requests (session, id, queued) VALUES (?1, ?2, ?3)", values)?;
         }
-        self.changes.iter().try_for_each(|indexed| indexed.apply(conn, session))
+        self.changes.iter().try_for_each(|indexed| indexed.apply(conn, session))?;
+        self.tell(conn)
+    }
+
+    /// Adds to the audit log, in the transaction of what it tells of: nothing happens untold (SPEC R8).
+    fn tell(&self, conn: &Connection) -> Result<(), StoreError> {
+        if self.told.is_empty() {
+            return Ok(());
+        }
+        let newest = "SELECT n, hash FROM audit ORDER BY n DESC LIMIT 1";
+        let last: Option<(i64, String)> = find(conn, newest, [], |r| Ok((r.get(0)?, r.get(1)?)))?;
+        let (mut n, mut prev) = last.unwrap_or_else(|| (0, Anchor::start().hash));
+        for body in &self.told {
+            n += 1;
+            let number =
+                u64::try_from(n).map_err(|_| StoreError::Corrupt("an audit record has no number".to_owned()))?;
+            let hash = audit::hash(&prev, number, body);
+            run(conn, "INSERT INTO audit (n, prev, hash, body) VALUES (?1, ?2, ?3, ?4)", params![n, prev, hash, body])?;
+            prev = hash;
+        }
+        Ok(())
     }
 
     /// The session's number, if it is where it is expected and the request ids are new.

@@ -18,7 +18,10 @@ use std::{
     thread::JoinHandle,
 };
 
-use countersign_core::journal::record::{Entry, Millis};
+use countersign_core::{
+    audit::AuditRecord,
+    journal::record::{Entry, Millis},
+};
 use futures::future::{BoxFuture, FutureExt as _};
 
 use self::{
@@ -98,6 +101,14 @@ impl SqliteStore {
     }
 }
 
+/// Reads audit records of the store at `path`, which another process may have open.
+///
+/// # Errors
+/// As [`SqliteStore::open`], but for [`StoreError::InUse`]; a file that is not there is [`StoreError::Failed`].
+pub fn read_audit(path: &Path, after: u64, limit: usize) -> Result<Vec<AuditRecord>, StoreError> {
+    rows::audit(&schema::only_read(path)?, after, limit)
+}
+
 impl Drop for SqliteStore {
     fn drop(&mut self) {
         let Some(Lanes { writer, points, lists }) = self.lanes.take() else { return };
@@ -166,6 +177,10 @@ impl Store for SqliteStore {
 
     fn running(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
         async move { self.lanes()?.lists.read(move |conn| rows::running(conn)).await }.boxed()
+    }
+
+    fn audit(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
+        async move { self.lanes()?.lists.read(move |conn| rows::audit(conn, after, limit)).await }.boxed()
     }
 
     fn delete(&self, session_id: &str) -> BoxFuture<'_, Result<bool, StoreError>> {

@@ -2,11 +2,15 @@
 
 use std::sync::Arc;
 
-use countersign_core::journal::{
-    record::{Entry, Millis},
-    state::State,
+use countersign_core::{
+    audit::AuditRecord,
+    journal::{
+        record::{Entry, Millis},
+        state::State,
+    },
 };
 use rusqlite::{Connection, TransactionBehavior, params};
+use serde_json::value::RawValue;
 
 use super::{
     super::{Due, Head, StoreError},
@@ -121,4 +125,25 @@ pub(super) fn running(conn: &Connection) -> Result<Vec<Arc<str>>, StoreError> {
     all(conn, "SELECT id FROM sessions INDEXED BY sessions_running WHERE status = 'running' ORDER BY id", [], |r| {
         r.get(0)
     })
+}
+
+/// See [`super::super::Store::audit`]. What is no record is given as one whose hash cannot be right: naming it is
+/// the reader's.
+pub(super) fn audit(conn: &Connection, after: u64, limit: usize) -> Result<Vec<AuditRecord>, StoreError> {
+    let (after, limit) = (i64::try_from(after).unwrap_or(i64::MAX), i64::try_from(limit).unwrap_or(i64::MAX));
+    let rows: Vec<(i64, String, String, String)> = all(
+        conn,
+        "SELECT n, prev, hash, body FROM audit WHERE n > ?1 ORDER BY n LIMIT ?2",
+        params![after, limit],
+        |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?)),
+    )?;
+    let mut records = Vec::with_capacity(rows.len());
+    for (n, prev, hash, body) in rows {
+        let n = u64::try_from(n).map_err(|_| StoreError::Corrupt(format!("audit record {n} has no number")))?;
+        let body = RawValue::from_string(body)
+            .or_else(|_| RawValue::from_string("null".to_owned()))
+            .map_err(|e| StoreError::Corrupt(format!("audit record {n}: {e}")))?;
+        records.push(AuditRecord { n, prev, hash, body });
+    }
+    Ok(records)
 }

@@ -14,6 +14,7 @@ const MIGRATIONS: &[M<'static>] = &[
     M::up(include_str!("schema.sql")),
     // Entries may hold questions and groups, which a program before them cannot read.
     M::up(""),
+    M::up(include_str!("audit.sql")),
 ];
 /// SQLite's default, which new databases have.
 const PAGE: i64 = 4096;
@@ -80,6 +81,20 @@ pub(super) fn bound_log(conn: &Connection) -> Result<(), StoreError> {
 pub(super) fn reader(path: &Path) -> Result<Connection, StoreError> {
     let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     settings(&conn, 2048)?;
+    Ok(conn)
+}
+
+/// A connection that only reads, to a store that another process may own.
+pub(super) fn only_read(path: &Path) -> Result<Connection, StoreError> {
+    let conn = reader(path)?;
+    recognise(&conn, path)?;
+    let version: i64 = conn.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(|e| error(&e))?;
+    if usize::try_from(version) != Ok(MIGRATIONS.len()) {
+        let path = path.display();
+        return Err(StoreError::Failed(format!(
+            "{path} is of an older version; start a server on it once, to bring it up to date"
+        )));
+    }
     Ok(conn)
 }
 

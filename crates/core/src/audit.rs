@@ -1,0 +1,356 @@
+//! The audit log: who was asked what, who decided what, and what came of it, chained by hashes (SPEC R8).
+//!
+//! Each record has a number, a body, and the hash of the record before it, so that a change, a gap or another
+//! order shows. A log that ends too early shows only against an [`Anchor`] that was kept elsewhere.
+
+use std::{fmt, str::FromStr, sync::Arc};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::{
+    approval::{decision::Decision, key::approval_key, question::Answers, resolve::rfc3339},
+    call::{
+        args::{Args, Digest},
+        json::Json,
+    },
+    journal::{
+        record::{CallStatus, Entry, Kind, Record},
+        state::State,
+    },
+    limits,
+};
+
+/// Something to be told in the log, before it has its place there.
+#[derive(Clone, Debug)]
+pub struct Event {
+    session_id: Arc<str>,
+    entry: Arc<Entry>,
+    /// The call that began or ended.
+    call: Option<Called>,
+}
+
+#[derive(Clone, Debug)]
+struct Called {
+    tool: Arc<str>,
+    tool_use_id: Arc<str>,
+    args_digest: Option<Digest>,
+}
+
+/// A record of the log.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct AuditRecord {
+    /// Its number, from 1 without gaps, over all sessions of a store.
+    pub n: u64,
+    /// The hash of the record before it; 64 zeros before the first.
+    pub prev: String,
+    /// Lower-case hexadecimal SHA-256 of `prev`, `n` and the canonical body, each on a line of its own.
+    pub hash: String,
+    /// What happened, as JSON.
+    #[schemars(with = "serde_json::Value")]
+    pub body: Box<RawValue>,
+}
+
+/// The end of a log at some time: a later log of the same store must still have this record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Anchor {
+    /// The number of the record; 0 for an empty log.
+    pub n: u64,
+    /// Its hash.
+    pub hash: String,
+}
+
+/// The first thing that is wrong with a log.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}")]
+pub struct Fault {
+    /// The number of the record, or the one that should stand there.
+    pub n: u64,
+    /// What is wrong.
+    pub what: String,
+}
+
+impl AuditRecord {
+    /// Its place in the chain.
+    #[must_use]
+    pub fn anchor(&self) -> Anchor {
+        Anchor { n: self.n, hash: self.hash.clone() }
+    }
+}
+
+impl Anchor {
+    /// Before the first record.
+    #[must_use]
+    pub fn start() -> Anchor {
+        Anchor { n: 0, hash: "0".repeat(64) }
+    }
+}
+
+impl fmt::Display for Anchor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.n, self.hash)
+    }
+}
+
+impl FromStr for Anchor {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Anchor, String> {
+        let wrong = || format!("{text:?} is no anchor; one is NUMBER:HASH, as `audit verify` prints it");
+        let (n, hash) = text.split_once(':').ok_or_else(wrong)?;
+        let hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
+        if hash.len() != 64 || !hash.bytes().all(hex) {
+            return Err(wrong());
+        }
+        Ok(Anchor { n: n.parse().map_err(|_| wrong())?, hash: hash.to_owned() })
+    }
+}
+
+/// What the entries of one append have to tell. `state` is the state after them.
+///
+/// Told are interruptions and how they ended, and the attempts and results of calls that a person was asked
+/// about; a call whose turn has ended with it is told whatever it was.
+#[must_use]
+pub fn events(state: &State, entries: &[Arc<Entry>]) -> Vec<Event> {
+    let mut events = Vec::new();
+    for entry in entries {
+        let call = match &entry.record {
+            Record::Interrupted(_)
+            | Record::Decided(_)
+            | Record::Answered(_)
+            | Record::TimedOut { .. }
+            | Record::Withdrawn { .. } => None,
+            Record::CallStarted { call, .. } | Record::CallLost { call } => {
+                let Some(call) = state.calls.iter().find(|c| c.call == *call && c.ask.is_some()) else { continue };
+                Some(Called {
+                    tool: call.name.clone(),
+                    tool_use_id: call.id.clone(),
+                    args_digest: call.args.as_ref().map(Args::digest),
+                })
+            }
+            Record::CallFinished(finished) => {
+                let call = state.calls.iter().find(|c| c.call == finished.call);
+                if call.is_some_and(|call| call.ask.is_none()) {
+                    continue;
+                }
+                Some(Called {
+                    tool: finished.name.clone(),
+                    tool_use_id: finished.id.clone(),
+                    args_digest: call.and_then(|call| call.args.as_ref()).map(Args::digest),
+                })
+            }
+            _ => continue,
+        };
+        events.push(Event { session_id: state.session_id.clone(), entry: entry.clone(), call });
+    }
+    events
+}
+
+/// A body, before it is made canonical.
+#[derive(Default, Serialize)]
+struct Body<'a> {
+    event: &'static str,
+    at: String,
+    session_id: &'a str,
+    /// The position of the entry in the session's journal.
+    pos: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    approval_key: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kind: Option<Kind>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    role: Option<&'a str>,
+    /// What the person was shown.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    actions: Vec<Asked<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    decisions: Option<&'a [Decision]>,
+    /// Whether it ended the interruption, or was one vote of more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    answers: Option<&'a Answers>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_use_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    args_digest: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attempt: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<CallStatus>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_digest: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Asked<'a> {
+    tool: &'a str,
+    tool_use_id: &'a str,
+    agent: &'a str,
+    args: &'a Args,
+    args_digest: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+}
+
+impl Event {
+    /// The canonical JSON text of what happened.
+    #[must_use]
+    pub fn body(&self) -> String {
+        let session = &*self.session_id;
+        let key = |n: u32| Some(approval_key(session, n));
+        let mut body = Body {
+            at: rfc3339(self.entry.at),
+            session_id: session,
+            pos: self.entry.pos,
+            tool: self.call.as_ref().map(|call| &*call.tool),
+            tool_use_id: self.call.as_ref().map(|call| &*call.tool_use_id),
+            args_digest: self.call.as_ref().and_then(|call| call.args_digest).map(|digest| digest.to_string()),
+            ..Body::default()
+        };
+        match &self.entry.record {
+            Record::Interrupted(asked) => {
+                body.event = "requested";
+                body.approval_key = key(asked.n);
+                body.kind = Some(asked.kind);
+                body.role = asked.actions.first().and_then(|action| action.role());
+                body.actions = asked
+                    .actions
+                    .iter()
+                    .map(|action| Asked {
+                        tool: &action.name,
+                        tool_use_id: &action.tool_use_id,
+                        agent: &action.agent,
+                        args: &action.args,
+                        args_digest: action.args.digest().to_string(),
+                        reason: action.ask.reason.as_deref(),
+                    })
+                    .collect();
+            }
+            Record::Decided(decided) => {
+                body.event = "decided";
+                body.approval_key = key(decided.n);
+                body.by = decided.by.as_deref();
+                body.decisions = Some(&decided.decisions);
+                body.last = Some(decided.last);
+            }
+            Record::Answered(answered) => {
+                body.event = "answered";
+                body.approval_key = key(answered.n);
+                body.by = answered.by.as_deref();
+                body.answers = Some(&answered.answers);
+            }
+            Record::TimedOut { n } => {
+                body.event = "timed_out";
+                body.approval_key = key(*n);
+            }
+            Record::Withdrawn { n, by } => {
+                body.event = "withdrawn";
+                body.approval_key = key(*n);
+                body.by = by.as_deref();
+            }
+            Record::CallStarted { attempt, .. } => {
+                body.event = "started";
+                body.attempt = Some(*attempt);
+            }
+            Record::CallLost { .. } => body.event = "outcome_unknown",
+            Record::CallFinished(finished) => {
+                body.event = "finished";
+                body.status = Some(finished.status);
+                body.output_digest = Some(Digest::of(finished.output.as_bytes()).to_string());
+            }
+            _ => {}
+        }
+        // Plain data under string keys, which always serialises and always parses.
+        let text = serde_json::to_string(&body).unwrap_or_default();
+        canonical(&text).unwrap_or(text)
+    }
+}
+
+/// One text for one value, however it was laid out. A body nests a decision's arguments a little deeper than
+/// arguments may be.
+fn canonical(text: &str) -> Option<String> {
+    Json::parse(text, limits::JSON_DEPTH + 8).ok().map(|json| json.canonical())
+}
+
+/// The record after `last` with this canonical body.
+#[must_use]
+pub fn record(last: &Anchor, body: &str) -> Option<AuditRecord> {
+    let n = last.n + 1;
+    let hash = hash(&last.hash, n, body);
+    Some(AuditRecord { n, prev: last.hash.clone(), hash, body: RawValue::from_string(body.to_owned()).ok()? })
+}
+
+/// The hash of a record.
+#[must_use]
+pub fn hash(prev: &str, n: u64, body: &str) -> String {
+    Digest::of(format!("{prev}\n{n}\n{body}").as_bytes()).to_string()
+}
+
+/// Checks a log, record by record.
+#[derive(Debug)]
+pub struct Verifier {
+    last: Anchor,
+    /// The anchor that is still to be met.
+    anchor: Option<Anchor>,
+}
+
+impl Verifier {
+    /// Begins before the first record. The log must have the record of `anchor`.
+    #[must_use]
+    pub fn new(anchor: Option<Anchor>) -> Verifier {
+        Verifier { last: Anchor::start(), anchor: anchor.filter(|anchor| anchor.n > 0) }
+    }
+
+    /// Takes the next record.
+    ///
+    /// # Errors
+    /// The first record that is changed, missing or in another place.
+    pub fn take(&mut self, record: &AuditRecord) -> Result<(), Fault> {
+        let expected = self.last.n + 1;
+        let fault = |n, what: String| Err(Fault { n, what });
+        if record.n > expected {
+            return fault(expected, format!("record {expected} is missing: record {} stands in its place", record.n));
+        }
+        if record.n < expected {
+            return fault(record.n, format!("record {} stands after record {}", record.n, self.last.n));
+        }
+        let body = canonical(record.body.get()).unwrap_or_default();
+        if record.hash != hash(&record.prev, record.n, &body) {
+            return fault(expected, format!("record {expected} was changed: its hash is not that of what it says"));
+        }
+        if record.prev != self.last.hash {
+            let what = format!("record {expected} does not follow the record before it, which was changed or replaced");
+            return fault(expected, what);
+        }
+        if let Some(anchor) = self.anchor.take_if(|anchor| anchor.n == record.n)
+            && anchor.hash != record.hash
+        {
+            return fault(
+                expected,
+                format!("record {expected} is not the one of the anchor: the log was written anew"),
+            );
+        }
+        self.last = Anchor { n: record.n, hash: record.hash.clone() };
+        Ok(())
+    }
+
+    /// The end of the log, to be kept as an anchor.
+    ///
+    /// # Errors
+    /// The log ends before the anchor.
+    pub fn end(self) -> Result<Anchor, Fault> {
+        match self.anchor {
+            Some(anchor) => Err(Fault {
+                n: self.last.n + 1,
+                what: format!("the log ends with record {}, but the anchor is record {}", self.last.n, anchor.n),
+            }),
+            None => Ok(self.last),
+        }
+    }
+}

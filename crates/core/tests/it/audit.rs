@@ -1,0 +1,133 @@
+//! SPEC R8: what is told, and that any change of it shows.
+
+use countersign_core::{
+    audit::{self, Anchor, AuditRecord, Fault, Verifier},
+    journal::record::Record,
+};
+use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
+use serde_json::{Value, value::RawValue};
+
+use crate::world::{Op, World, ops};
+
+fn log(world: &World) -> Vec<AuditRecord> {
+    let mut last = Anchor::start();
+    let mut records = Vec::new();
+    for event in audit::events(&world.state, &world.journal) {
+        let record = audit::record(&last, &event.body()).expect("a body");
+        last = Anchor { n: record.n, hash: record.hash.clone() };
+        records.push(record);
+    }
+    records
+}
+
+fn verify(log: &[AuditRecord], anchor: Option<Anchor>) -> Result<Anchor, Fault> {
+    let mut verifier = Verifier::new(anchor);
+    log.iter().try_for_each(|record| verifier.take(record))?;
+    verifier.end()
+}
+
+/// A session with some of everything.
+fn busy() -> World {
+    let mut runner = TestRunner::deterministic();
+    let mut best = World::new();
+    for _ in 0..200 {
+        let ops: Vec<Op> = ops().new_tree(&mut runner).expect("tree").current();
+        let mut world = World::new();
+        for op in &ops {
+            let _ = world.apply(op);
+        }
+        if world.state.interruptions > best.state.interruptions {
+            best = world;
+        }
+    }
+    best
+}
+
+#[test]
+fn r8_every_request_and_every_end_of_one_is_told_and_nothing_else_of_people() {
+    let world = busy();
+    let told = |event: &str| {
+        let log = log(&world);
+        let bodies = log.iter().map(|record| serde_json::from_str::<Value>(record.body.get()).expect("JSON"));
+        bodies.filter(|body| body["event"] == event).count()
+    };
+    let happened = |is: fn(&Record) -> bool| world.journal.iter().filter(|entry| is(&entry.record)).count();
+    assert_eq!(told("requested"), happened(|r| matches!(r, Record::Interrupted(_))));
+    assert_eq!(told("decided"), happened(|r| matches!(r, Record::Decided(_))));
+    assert_eq!(told("answered"), happened(|r| matches!(r, Record::Answered(_))));
+    assert_eq!(told("timed_out"), happened(|r| matches!(r, Record::TimedOut { .. })));
+    assert_eq!(told("withdrawn"), happened(|r| matches!(r, Record::Withdrawn { .. })));
+    assert!(told("requested") > 2, "the session is busy");
+}
+
+#[test]
+fn r8_any_change_of_the_log_is_named() {
+    let log = log(&busy());
+    let end = verify(&log, None).expect("as it was written");
+    assert_eq!(end.n as usize, log.len());
+    for i in 0..log.len() {
+        let n = i as u64 + 1;
+        let mut changed = log.clone();
+        let body = log[i].body.get().replacen("\"event\":\"", "\"event\":\"x", 1);
+        changed[i].body = RawValue::from_string(body.clone()).expect("JSON");
+        assert_eq!(verify(&changed, None).expect_err("changed").n, n);
+        // Whoever makes the hash fit has changed what the next one follows.
+        changed[i].hash = audit::hash(&changed[i].prev, n, &body);
+        let fault = verify(&changed, Some(end.clone())).expect_err("changed with its hash");
+        assert_eq!(fault.n, if i + 1 < log.len() { n + 1 } else { n }, "{fault}");
+        if i + 1 < log.len() {
+            let mut cut = log.clone();
+            cut.remove(i);
+            assert_eq!(verify(&cut, None).expect_err("missing").n, n);
+            let mut moved = log.clone();
+            moved.swap(i, i + 1);
+            assert_eq!(verify(&moved, None).expect_err("moved").n, n);
+        }
+        let short = &log[..i];
+        assert!(verify(short, None).is_ok(), "an earlier end of the log is a log");
+        assert_eq!(verify(short, Some(end.clone())).expect_err("cut").n, n, "but not with an anchor");
+        let mut doubled = log.clone();
+        doubled.insert(i, log[i].clone());
+        assert!(verify(&doubled, None).is_err());
+    }
+    // Laid out differently it is the same log.
+    let line = serde_json::to_string(&log[0]).expect("write");
+    let spread: Value = serde_json::from_str(&line.replace("1.10", "1.5")).expect("read");
+    let again: AuditRecord =
+        serde_json::from_str(&serde_json::to_string_pretty(&spread).expect("write")).expect("read");
+    assert!(verify(&[again], None).is_ok());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    /// Any one character of any line.
+    #[test]
+    fn r8_a_single_changed_character_shows(line in any::<prop::sample::Index>(), at in any::<prop::sample::Index>(), to in 0x20_u8..0x7f) {
+        let log = log(&busy_once());
+        let line = line.index(log.len());
+        let mut text = serde_json::to_string(&log[line]).expect("write").into_bytes();
+        let at = at.index(text.len());
+        prop_assume!(text[at] != to && text[at].is_ascii() && text[at] != b' ' && to != b' ');
+        text[at] = to;
+        let Ok(changed) = serde_json::from_slice::<AuditRecord>(&text) else { return Ok(()) };
+        let mut all = log.clone();
+        all[line] = changed;
+        let end = verify(&log, None).expect("right");
+        prop_assert!(verify(&all, Some(end)).is_err(), "{}", String::from_utf8_lossy(&text));
+    }
+}
+
+fn busy_once() -> &'static World {
+    static WORLD: std::sync::OnceLock<World> = std::sync::OnceLock::new();
+    WORLD.get_or_init(busy)
+}
+
+#[test]
+fn r8_an_anchor_reads_back() {
+    let end = verify(&log(busy_once()), None).expect("right");
+    assert_eq!(end.to_string().parse::<Anchor>(), Ok(end));
+    for bad in ["", "1", "1:", "x:00", "1:zz"] {
+        assert!(bad.parse::<Anchor>().is_err(), "{bad}");
+    }
+}
