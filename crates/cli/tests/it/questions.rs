@@ -66,7 +66,7 @@ on_both_stores! {
         let cannot = ["The questions cannot be asked", "Không thể đặt các câu hỏi này", "无法提出这些问题"];
         let schema = ["the arguments do not fit", "tham số không khớp", "参数不符合"];
         let cases = [
-            (json!([]), cannot, ["1 to 8 questions, not 0", "từ 1 đến 8 câu hỏi, không phải 0", "1 到 8 个,而不是 0"]),
+            (json!([]), cannot, ["1 to 8 questions, not 0", "từ 1 đến 8 câu hỏi, không phải 0", "1 到 8 个，而不是 0"]),
             (json!(nine), cannot, ["not 9", "không phải 9", "而不是 9"]),
             (one("q", json!([])), cannot, ["question 1 must have 1 to 20 options, not 0", "không phải 0", "而不是 0"]),
             (one("q", json!(many(21))), cannot, ["not 21", "không phải 21", "而不是 21"]),

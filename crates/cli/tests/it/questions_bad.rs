@@ -95,7 +95,8 @@ on_both_stores! {
         named.sort_unstable();
         assert_eq!(named, ["Q1", "Q2", "Who?"]);
         assert!(errors.iter().all(|e| !e["message"].as_str().unwrap().is_empty()), "{error}");
-        assert_eq!(error["details"].as_object().unwrap().len(), 1);
+        assert_eq!(error["details"]["questions"], json!(["Q1", "Q2"]), "what can be answered");
+        assert_eq!(error["details"].as_object().unwrap().len(), 2);
     }
 
     async fn q3_answers_that_are_no_json_are_told_so(store) {
