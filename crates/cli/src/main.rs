@@ -1,5 +1,6 @@
 //! The command line of Countersign.
 
+mod audit;
 mod check;
 mod completions;
 mod demo;
@@ -23,6 +24,8 @@ enum Command {
     Serve(serve::Serve),
     /// Says what is wrong with a configuration file, or what is in it
     Check(check::Check),
+    /// Exports the audit log, or says whether it is as it was written
+    Audit(audit::Audit),
     /// Serves a trading assistant that asks before it trades: no key, no network, a real order book
     Demo(demo::Demo),
     /// Prints completions for a shell
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Serve(serve) => serve::run(&serve),
         Command::Check(check) => check::run(&check),
+        Command::Audit(audit) => audit::run(&audit),
         Command::Demo(demo) => demo::run(&demo),
         Command::Completions(completions) => completions::run(&completions),
         Command::Schema => print(&countersign::core::wire::schema::wire_schema()),

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::{
-    approval::{decision::Decision, key::approval_key, question::Answers, resolve::rfc3339},
+    approval::{decision::Decision, question::Answers, resolve::rfc3339},
     call::{
         args::{Args, Digest},
         json::Json,
@@ -33,7 +33,7 @@ pub struct Event {
 
 #[derive(Clone, Debug)]
 struct Called {
-    tool: Arc<str>,
+    tool: Option<Arc<str>>,
     tool_use_id: Arc<str>,
     args_digest: Option<Digest>,
 }
@@ -124,7 +124,7 @@ pub fn events(state: &State, entries: &[Arc<Entry>]) -> Vec<Event> {
             Record::CallStarted { call, .. } | Record::CallLost { call } => {
                 let Some(call) = state.calls.iter().find(|c| c.call == *call && c.ask.is_some()) else { continue };
                 Some(Called {
-                    tool: call.name.clone(),
+                    tool: Some(call.name.clone()),
                     tool_use_id: call.id.clone(),
                     args_digest: call.args.as_ref().map(Args::digest),
                 })
@@ -134,11 +134,8 @@ pub fn events(state: &State, entries: &[Arc<Entry>]) -> Vec<Event> {
                 if call.is_some_and(|call| call.ask.is_none()) {
                     continue;
                 }
-                Some(Called {
-                    tool: finished.name.clone(),
-                    tool_use_id: finished.id.clone(),
-                    args_digest: call.and_then(|call| call.args.as_ref()).map(Args::digest),
-                })
+                // What it ran with was told when it began.
+                Some(Called { tool: None, tool_use_id: finished.id.clone(), args_digest: None })
             }
             _ => continue,
         };
@@ -152,11 +149,14 @@ pub fn events(state: &State, entries: &[Arc<Entry>]) -> Vec<Event> {
 struct Body<'a> {
     event: &'static str,
     at: String,
-    session_id: &'a str,
+    /// The session's id.
+    session: &'a str,
     /// The position of the entry in the session's journal.
     pos: u64,
+    /// The interruption's number; its key is `{session}_{request}`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    approval_key: Option<String>,
+    request: Option<u32>,
+    /// Absent for an ordinary approval.
     #[serde(skip_serializing_if = "Option::is_none")]
     kind: Option<Kind>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -168,9 +168,9 @@ struct Body<'a> {
     by: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     decisions: Option<&'a [Decision]>,
-    /// Whether it ended the interruption, or was one vote of more.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    last: Option<bool>,
+    /// One of several people's, which did not end the interruption yet.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    vote: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     answers: Option<&'a Answers>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -203,12 +203,11 @@ impl Event {
     #[must_use]
     pub fn body(&self) -> String {
         let session = &*self.session_id;
-        let key = |n: u32| Some(approval_key(session, n));
         let mut body = Body {
             at: rfc3339(self.entry.at),
-            session_id: session,
+            session,
             pos: self.entry.pos,
-            tool: self.call.as_ref().map(|call| &*call.tool),
+            tool: self.call.as_ref().and_then(|call| call.tool.as_deref()),
             tool_use_id: self.call.as_ref().map(|call| &*call.tool_use_id),
             args_digest: self.call.as_ref().and_then(|call| call.args_digest).map(|digest| digest.to_string()),
             ..Body::default()
@@ -216,8 +215,8 @@ impl Event {
         match &self.entry.record {
             Record::Interrupted(asked) => {
                 body.event = "requested";
-                body.approval_key = key(asked.n);
-                body.kind = Some(asked.kind);
+                body.request = Some(asked.n);
+                body.kind = Some(asked.kind).filter(|kind| *kind != Kind::Approval);
                 body.role = asked.actions.first().and_then(|action| action.role());
                 body.actions = asked
                     .actions
@@ -234,24 +233,24 @@ impl Event {
             }
             Record::Decided(decided) => {
                 body.event = "decided";
-                body.approval_key = key(decided.n);
+                body.request = Some(decided.n);
                 body.by = decided.by.as_deref();
                 body.decisions = Some(&decided.decisions);
-                body.last = Some(decided.last);
+                body.vote = !decided.last;
             }
             Record::Answered(answered) => {
                 body.event = "answered";
-                body.approval_key = key(answered.n);
+                body.request = Some(answered.n);
                 body.by = answered.by.as_deref();
                 body.answers = Some(&answered.answers);
             }
             Record::TimedOut { n } => {
                 body.event = "timed_out";
-                body.approval_key = key(*n);
+                body.request = Some(*n);
             }
             Record::Withdrawn { n, by } => {
                 body.event = "withdrawn";
-                body.approval_key = key(*n);
+                body.request = Some(*n);
                 body.by = by.as_deref();
             }
             Record::CallStarted { attempt, .. } => {
@@ -282,14 +281,26 @@ fn canonical(text: &str) -> Option<String> {
 #[must_use]
 pub fn record(last: &Anchor, body: &str) -> Option<AuditRecord> {
     let n = last.n + 1;
-    let hash = hash(&last.hash, n, body);
+    let hash = hash(&last.hash, n, body).to_string();
     Some(AuditRecord { n, prev: last.hash.clone(), hash, body: RawValue::from_string(body.to_owned()).ok()? })
 }
 
 /// The hash of a record.
 #[must_use]
-pub fn hash(prev: &str, n: u64, body: &str) -> String {
-    Digest::of(format!("{prev}\n{n}\n{body}").as_bytes()).to_string()
+pub fn hash(prev: &str, n: u64, body: &str) -> Digest {
+    Digest::of(format!("{prev}\n{n}\n{body}").as_bytes())
+}
+
+/// Bytes as lower-case hexadecimal, as hashes are written.
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
+    use fmt::Write as _;
+    let mut out = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        // Writing to a string cannot fail.
+        let _ = write!(out, "{byte:02x}");
+    }
+    out
 }
 
 /// Checks a log, record by record.
@@ -321,7 +332,7 @@ impl Verifier {
             return fault(record.n, format!("record {} stands after record {}", record.n, self.last.n));
         }
         let body = canonical(record.body.get()).unwrap_or_default();
-        if record.hash != hash(&record.prev, record.n, &body) {
+        if record.hash != hash(&record.prev, record.n, &body).to_string() {
             return fault(expected, format!("record {expected} was changed: its hash is not that of what it says"));
         }
         if record.prev != self.last.hash {

@@ -72,7 +72,7 @@ fn r8_any_change_of_the_log_is_named() {
         changed[i].body = RawValue::from_string(body.clone()).expect("JSON");
         assert_eq!(verify(&changed, None).expect_err("changed").n, n);
         // Whoever makes the hash fit has changed what the next one follows.
-        changed[i].hash = audit::hash(&changed[i].prev, n, &body);
+        changed[i].hash = audit::hash(&changed[i].prev, n, &body).to_string();
         let fault = verify(&changed, Some(end.clone())).expect_err("changed with its hash");
         assert_eq!(fault.n, if i + 1 < log.len() { n + 1 } else { n }, "{fault}");
         if i + 1 < log.len() {

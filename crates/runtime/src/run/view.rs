@@ -32,7 +32,7 @@ use super::{Inner, Outcome, Runtime, owned, store_refusal, visible};
 use crate::store::{InterruptionFilter, InterruptionRow, Page, SessionFilter, Summary, Visible};
 
 /// The role that may read the audit log.
-pub const AUDITOR: &str = "auditor";
+pub(crate) const AUDITOR: &str = "auditor";
 /// How many entries are read from the store at once.
 pub(crate) const READ_PAGE: usize = 512;
 

@@ -11,6 +11,7 @@ use countersign::{
     agent::Agent,
     core::{
         approval::resolve::Principal,
+        audit::AuditRecord,
         call::{
             display::{ContentMessage, StreamRule, Template},
             gate::DecisionType,
@@ -236,6 +237,9 @@ impl Store for Slow {
     }
     fn running(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
         self.0.running()
+    }
+    fn audit(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
+        self.0.audit(after, limit)
     }
     fn delete(&self, session_id: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
         self.0.delete(session_id)

@@ -3,9 +3,16 @@
 use std::sync::Arc;
 
 use countersign::{
-    core::{approval::decision::Decision, journal::draft::OnPending, wire::event::Resolution},
+    core::{
+        approval::decision::Decision,
+        audit::{AuditRecord, Verifier},
+        journal::draft::OnPending,
+        wire::event::Resolution,
+    },
     store::{Append, InterruptionFilter, SessionFilter, StoreError, Visible},
 };
+
+use serde_json::Value;
 
 use crate::store_support::{Anything, Driven, Tested, asks, begun, conformance, ids, keys, load, page, texts, waiting};
 
@@ -22,6 +29,44 @@ conformance! {
     a_session_that_is_not_there,
     a_deleted_session_is_gone_and_can_be_made_again,
     a_store_that_can_be_written_to_says_so,
+    r8_the_audit_log_is_written_with_the_entries_and_stays,
+}
+
+async fn r8_the_audit_log_is_written_with_the_entries_and_stays(store: Tested) {
+    let mut sessions = Vec::new();
+    for id in ["a", "b"] {
+        sessions.push(waiting(&*store, id, 1, None, "t", asks(None, 300)).await);
+    }
+    let told = |records: &[AuditRecord]| -> Vec<String> {
+        let body = |record: &AuditRecord| serde_json::from_str::<Value>(record.body.get()).expect("JSON");
+        records.iter().map(|r| format!("{} {}", body(r)["session"], body(r)["event"]).replace('"', "")).collect()
+    };
+    let asked = store.audit(0, 100).await.expect("audit");
+    assert_eq!(told(&asked), ["a requested", "b requested"]);
+    // What is not stored is not told.
+    let mut again = Driven::new("a");
+    again.state = sessions[0].state.clone();
+    let late = again.decides(5, 1, Decision::approve(), None).expect("decided");
+    let mut stale = again.append_of(&late);
+    stale.expected += 1;
+    for entry in &mut stale.entries {
+        Arc::make_mut(entry).pos += 1;
+    }
+    let mut state = (*stale.state).clone();
+    state.pos += 1;
+    stale.state = Arc::new(state);
+    assert!(matches!(store.append(stale).await, Err(StoreError::Conflict)));
+    assert_eq!(store.audit(0, 100).await.expect("audit").len(), 2);
+    store.append(again.append_of(&late)).await.expect("decided");
+    assert!(store.delete("a").await.expect("deleted"));
+    let log = store.audit(0, 100).await.expect("audit");
+    assert_eq!(told(&log), ["a requested", "b requested", "a decided"], "it stays");
+    let mut verifier = Verifier::new(Some(asked[1].anchor()));
+    log.iter().try_for_each(|record| verifier.take(record)).expect("a chain");
+    assert_eq!(verifier.end().expect("whole").n, 3);
+    let page = store.audit(1, 1).await.expect("page");
+    assert_eq!((page.len(), page[0].n), (1, 2));
+    assert!(store.audit(3, 1).await.expect("end").is_empty());
 }
 
 async fn r2_of_many_appends_at_one_position_exactly_one_wins(store: Tested) {

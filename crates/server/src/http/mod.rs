@@ -4,6 +4,7 @@
 
 mod agents;
 pub(crate) mod approvals;
+mod audit;
 mod events;
 mod extract;
 mod health;

@@ -8,7 +8,7 @@ use countersign::{
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
-use super::{agents, approvals, events, health, history, sessions};
+use super::{agents, approvals, audit, events, health, history, sessions};
 use crate::{server::App, ws};
 
 /// A route.
@@ -324,6 +324,21 @@ pub(super) const ROUTES: &[Route] = &[
         ],
         open: false,
         handler: || post(approvals::decide),
+    },
+    Route {
+        method: "get",
+        path: "/v1/audit",
+        id: "readAudit",
+        summary: "The audit log, oldest first: without tokens for everybody, with them for the role auditor.",
+        parameters: &[
+            query("after", Kind::Whole, "Only records with larger numbers; 0 by default."),
+            query("limit", Kind::Whole, "Records of the page, from 1 to 1000; 100 by default."),
+        ],
+        body: None,
+        answers: &[json(200, "A page of the log.", of::<audit::AuditLog>)],
+        refusals: &[Code::InvalidMessage, Code::Forbidden, Code::StoreUnavailable],
+        open: false,
+        handler: || get(audit::read),
     },
     Route {
         method: "get",

@@ -113,15 +113,20 @@ impl Write {
             return Ok(());
         }
         let newest = "SELECT n, hash FROM audit ORDER BY n DESC LIMIT 1";
-        let last: Option<(i64, String)> = find(conn, newest, [], |r| Ok((r.get(0)?, r.get(1)?)))?;
-        let (mut n, mut prev) = last.unwrap_or_else(|| (0, Anchor::start().hash));
+        let last: Option<(i64, Vec<u8>)> = find(conn, newest, [], |r| Ok((r.get(0)?, r.get(1)?)))?;
+        let mut last = match last {
+            Some((n, hash)) => Anchor {
+                n: u64::try_from(n).map_err(|_| StoreError::Corrupt(format!("audit record {n} has no number")))?,
+                hash: audit::hex(&hash),
+            },
+            None => Anchor::start(),
+        };
         for body in &self.told {
-            n += 1;
-            let number =
-                u64::try_from(n).map_err(|_| StoreError::Corrupt("an audit record has no number".to_owned()))?;
-            let hash = audit::hash(&prev, number, body);
-            run(conn, "INSERT INTO audit (n, prev, hash, body) VALUES (?1, ?2, ?3, ?4)", params![n, prev, hash, body])?;
-            prev = hash;
+            let n = last.n + 1;
+            let hash = audit::hash(&last.hash, n, body);
+            let values = params![i64::try_from(n).unwrap_or(i64::MAX), hash.as_bytes(), body];
+            run(conn, "INSERT INTO audit (n, hash, body) VALUES (?1, ?2, ?3)", values)?;
+            last = Anchor { n, hash: hash.to_string() };
         }
         Ok(())
     }

@@ -2,7 +2,6 @@
 -- again: it stays when a session is deleted, and nothing in it is ever changed.
 CREATE TABLE audit (
     n    INTEGER PRIMARY KEY,
-    prev TEXT NOT NULL,
-    hash TEXT NOT NULL,
+    hash BLOB NOT NULL,
     body TEXT NOT NULL
 ) STRICT;

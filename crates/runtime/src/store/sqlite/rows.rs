@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use countersign_core::{
-    audit::AuditRecord,
+    audit::{self, Anchor, AuditRecord},
     journal::{
         record::{Entry, Millis},
         state::State,
@@ -131,19 +131,22 @@ pub(super) fn running(conn: &Connection) -> Result<Vec<Arc<str>>, StoreError> {
 /// the reader's.
 pub(super) fn audit(conn: &Connection, after: u64, limit: usize) -> Result<Vec<AuditRecord>, StoreError> {
     let (after, limit) = (i64::try_from(after).unwrap_or(i64::MAX), i64::try_from(limit).unwrap_or(i64::MAX));
-    let rows: Vec<(i64, String, String, String)> = all(
-        conn,
-        "SELECT n, prev, hash, body FROM audit WHERE n > ?1 ORDER BY n LIMIT ?2",
-        params![after, limit],
-        |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?)),
-    )?;
+    let rows: Vec<(i64, Vec<u8>, String)> =
+        all(conn, "SELECT n, hash, body FROM audit WHERE n > ?1 ORDER BY n LIMIT ?2", params![after, limit], |r| {
+            Ok((r.get(0)?, r.get(1)?, r.get(2)?))
+        })?;
+    // Each follows the one before it, also the first of a page.
+    let before = "SELECT hash FROM audit WHERE n <= ?1 ORDER BY n DESC LIMIT 1";
+    let before: Option<Vec<u8>> = find(conn, before, [after], |r| r.get(0))?;
+    let mut prev = before.map_or_else(|| Anchor::start().hash, |hash| audit::hex(&hash));
     let mut records = Vec::with_capacity(rows.len());
-    for (n, prev, hash, body) in rows {
+    for (n, hash, body) in rows {
         let n = u64::try_from(n).map_err(|_| StoreError::Corrupt(format!("audit record {n} has no number")))?;
         let body = RawValue::from_string(body)
             .or_else(|_| RawValue::from_string("null".to_owned()))
             .map_err(|e| StoreError::Corrupt(format!("audit record {n}: {e}")))?;
-        records.push(AuditRecord { n, prev, hash, body });
+        let hash = audit::hex(&hash);
+        records.push(AuditRecord { n, prev: std::mem::replace(&mut prev, hash.clone()), hash, body });
     }
     Ok(records)
 }

@@ -1,0 +1,177 @@
+//! `countersign audit export` and `countersign audit verify` (SPEC R8).
+
+use std::{
+    fs::File,
+    io::{BufRead, BufReader, BufWriter, ErrorKind, Write},
+    path::{Path, PathBuf},
+};
+
+use clap::{Args, Subcommand};
+use countersign::{
+    core::audit::{Anchor, AuditRecord, Fault, Verifier},
+    store::sqlite::read_audit,
+};
+use countersign_server::config::{Config, ConfigStore};
+use serde_json::json;
+
+use crate::{Outcome, check, say};
+
+/// Records read from the store at once.
+const AT_ONCE: usize = 1000;
+
+/// Arguments of `audit`.
+#[derive(Args)]
+pub(crate) struct Audit {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Prints the log as JSON lines, oldest first; the server may run meanwhile
+    Export(Export),
+    /// Says whether a log is as it was written, or what is the first record that is not
+    Verify(Verify),
+}
+
+/// Where the log is.
+#[derive(Args)]
+struct Place {
+    /// The configuration file that names the store
+    #[arg(long, value_name = "FILE", default_value = "countersign.toml")]
+    config: PathBuf,
+    /// The store's file itself: needs no configuration, and none of its secrets
+    #[arg(long, value_name = "FILE", conflicts_with = "config")]
+    store: Option<PathBuf>,
+}
+
+#[derive(Args)]
+struct Export {
+    #[command(flatten)]
+    place: Place,
+    /// Only what comes after this record
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    after: u64,
+}
+
+#[derive(Args)]
+struct Verify {
+    /// What was exported; `-` is standard input; without it the store
+    #[arg(conflicts_with_all = ["config", "store"])]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    place: Place,
+    /// A record that the log must have, as an earlier `verify` printed it: shows a log that was cut
+    #[arg(long, value_name = "NUMBER:HASH")]
+    anchor: Option<Anchor>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(audit: &Audit) -> Outcome {
+    match &audit.command {
+        Command::Export(export) => {
+            let mut out = BufWriter::new(std::io::stdout().lock());
+            let written = each(&export.place.store()?, export.after, |record| {
+                let line = serde_json::to_string(&record).map_err(|e| e.to_string())?;
+                Ok(writeln!(out, "{line}"))
+            });
+            match written.and_then(|written| Ok(written.and_then(|()| out.flush()))) {
+                Ok(Err(error)) if error.kind() != ErrorKind::BrokenPipe => Err(format!("cannot write: {error}")),
+                Ok(_) => Ok(()),
+                Err(error) => Err(error),
+            }
+        }
+        Command::Verify(verify) => {
+            let checked = match &verify.file {
+                Some(file) => of_file(file, verify.anchor.clone())?,
+                None => of_store(&verify.place.store()?, verify.anchor.clone())?,
+            };
+            match (checked, verify.json) {
+                (Ok(end), false) => say(&format!("ok: {} records; anchor {end}", end.n)),
+                (Ok(end), true) => say(&json!({ "ok": true, "records": end.n, "anchor": end.to_string() }).to_string()),
+                (Err(Fault { what, .. }), false) => Err(format!("the audit log is not as it was written: {what}")),
+                (Err(Fault { n, what }), true) => {
+                    say(&json!({ "ok": false, "record": n, "what": what }).to_string())?;
+                    Err(format!("the audit log is not as it was written: {what}"))
+                }
+            }
+        }
+    }
+}
+
+impl Place {
+    /// The file of the store.
+    fn store(&self) -> Result<PathBuf, String> {
+        if let Some(store) = &self.store {
+            return Ok(store.clone());
+        }
+        match Config::load(&self.config).map_err(|errors| check::lines(&errors))?.store {
+            ConfigStore::Sqlite(path) => Ok(path),
+            ConfigStore::Memory => {
+                Err("a store in memory keeps no audit log: configure store.url = \"sqlite:PATH\"".to_owned())
+            }
+        }
+    }
+}
+
+/// Gives each record after `after` to `take`, until it fails to write.
+fn each(
+    store: &Path,
+    mut after: u64,
+    mut take: impl FnMut(AuditRecord) -> Result<std::io::Result<()>, String>,
+) -> Result<std::io::Result<()>, String> {
+    loop {
+        let records = read_audit(store, after, AT_ONCE).map_err(|error| error.to_string())?;
+        let Some(last) = records.last() else { return Ok(Ok(())) };
+        after = last.n;
+        for record in records {
+            if let Err(error) = take(record)? {
+                return Ok(Err(error));
+            }
+        }
+    }
+}
+
+fn of_store(store: &Path, anchor: Option<Anchor>) -> Result<Result<Anchor, Fault>, String> {
+    let mut verifier = Verifier::new(anchor);
+    let mut fault = None;
+    let stop = || std::io::Error::other("the first fault is enough");
+    each(store, 0, |record| {
+        Ok(verifier.take(&record).map_err(|found| {
+            fault = Some(found);
+            stop()
+        }))
+    })?
+    .ok();
+    Ok(match fault {
+        Some(fault) => Err(fault),
+        None => verifier.end(),
+    })
+}
+
+fn of_file(file: &Path, anchor: Option<Anchor>) -> Result<Result<Anchor, Fault>, String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", file.display());
+    let reader: Box<dyn BufRead> = if file.as_os_str() == "-" {
+        Box::new(std::io::stdin().lock())
+    } else {
+        Box::new(BufReader::new(File::open(file).map_err(failed)?))
+    };
+    let mut verifier = Verifier::new(anchor);
+    for (number, line) in (1_u64..).zip(reader.lines()) {
+        let line = match line {
+            Ok(line) => line,
+            Err(error) if error.kind() == ErrorKind::InvalidData => String::new(),
+            Err(error) => return Err(failed(error)),
+        };
+        let taken = match serde_json::from_str::<AuditRecord>(&line) {
+            Ok(record) => verifier.take(&record),
+            Err(error) => Err(Fault { n: number, what: format!("line {number} is no record: {error}") }),
+        };
+        if let Err(fault) = taken {
+            return Ok(Err(fault));
+        }
+    }
+    Ok(verifier.end())
+}

@@ -1,0 +1,138 @@
+//! SPEC R8: the audit log of a real server, and what `countersign audit` says of it.
+
+use std::fs;
+
+use rusqlite::Connection;
+use serde_json::{Value, json};
+
+use crate::{
+    on_both_stores,
+    support::{Ended, Server, Setup, Store, run},
+};
+
+const APPROVE: &str = r#"{ "decisions": [{ "type": "approve" }] }"#;
+
+fn people(store: Store) -> Setup {
+    Setup::one_trade(store).person("alice", &["user"]).person("olga", &["auditor"])
+}
+
+async fn traded(setup: Setup) -> Server {
+    let server = setup.start().await;
+    let say = json!({ "content": "go" });
+    server.ask_as("alice", "POST", "/v1/sessions/s/messages", Some(&say)).await.ok();
+    let approve: Value = serde_json::from_str(APPROVE).unwrap();
+    server.ask_as("alice", "POST", "/v1/approvals/s_1?wait=true", Some(&approve)).await.ok();
+    server
+}
+
+fn audit(server: &Server, arguments: &[&str], input: &str) -> Ended {
+    let env = [("TEST_TOKEN_ALICE", "alice-secret"), ("TEST_TOKEN_OLGA", "olga-secret")];
+    run(server.path("").as_path(), &[&["audit"], arguments].concat(), input, &env)
+}
+
+fn change(server: &Server, sql: &str) {
+    Connection::open(server.path("test.db")).unwrap().execute_batch(sql).unwrap();
+}
+
+on_both_stores! {
+    async fn r8_the_log_tells_what_was_shown_who_decided_and_what_came_of_it(store) {
+        let server = traded(people(store)).await;
+        server.ask_as("alice", "GET", "/v1/audit", None).await.problem(403, "forbidden");
+        server.get("/v1/audit").await.problem(401, "unauthenticated");
+        let log = server.ask_as("olga", "GET", "/v1/audit", None).await.ok();
+        let bodies: Vec<&Value> = log["audit"].as_array().unwrap().iter().map(|record| &record["body"]).collect();
+        let events: Vec<&str> = bodies.iter().map(|body| body["event"].as_str().unwrap()).collect();
+        assert_eq!(events, ["requested", "decided", "started", "finished"]);
+        let shown = &bodies[0]["actions"][0];
+        assert_eq!((&shown["tool"], &shown["args"]["quantity"]), (&json!("execute_trade"), &json!(100)));
+        assert_eq!((&bodies[1]["by"], &bodies[1]["decisions"][0]["type"]), (&json!("alice"), &json!("approve")));
+        assert_eq!(bodies[2]["args_digest"], shown["args_digest"], "what ran is what was shown");
+        assert_eq!((&bodies[2]["attempt"], &bodies[3]["status"]), (&json!(1), &json!("success")));
+        assert!(bodies.iter().all(|body| body["session"] == "s" && body["at"].is_string()));
+        let page = server.ask_as("olga", "GET", "/v1/audit?after=1&limit=2", None).await.ok();
+        assert_eq!((&page["audit"][0]["n"], &page["next_cursor"]), (&json!(2), &json!("3")));
+        server.ask_as("olga", "GET", "/v1/audit?after=x", None).await.problem(400, "invalid_message");
+        // It stays when the session goes.
+        assert_eq!(server.ask_as("alice", "DELETE", "/v1/sessions/s", None).await.status, 204);
+        let after = server.ask_as("olga", "GET", "/v1/audit", None).await.ok();
+        assert_eq!(after["audit"], log["audit"]);
+    }
+}
+
+#[tokio::test]
+async fn r8_an_export_beside_a_running_server_is_the_log_and_verifies() {
+    let server = traded(people(Store::Sqlite)).await;
+    let log = server.ask_as("olga", "GET", "/v1/audit", None).await.ok();
+    let export = audit(&server, &["export"], "");
+    assert_eq!(export.code, Some(0), "{}", export.stderr);
+    let lines: Vec<Value> = export.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(Value::from(lines), log["audit"]);
+    assert_eq!(audit(&server, &["export", "--after", "3"], "").stdout.lines().count(), 1);
+    fs::write(server.path("log.jsonl"), &export.stdout).unwrap();
+    for (arguments, input) in
+        [(vec!["verify"], ""), (vec!["verify", "log.jsonl"], ""), (vec!["verify", "-"], &*export.stdout)]
+    {
+        let verified = audit(&server, &arguments, input);
+        assert_eq!(verified.code, Some(0), "{arguments:?}: {}", verified.stderr);
+        assert!(verified.stdout.starts_with("ok: 4 records; anchor 4:"), "{}", verified.stdout);
+    }
+    // Who has the file needs neither the configuration nor its secrets.
+    let bare = run(server.path("").as_path(), &["audit", "verify", "--store", "test.db"], "", &[]);
+    assert_eq!(bare.code, Some(0), "{}", bare.stderr);
+    let none = run(server.path("").as_path(), &["audit", "verify", "--store", "none.db"], "", &[]);
+    assert!(none.code == Some(1) && none.stderr.contains("none.db"), "{}", none.stderr);
+    let json = audit(&server, &["verify", "--json"], "").stdout;
+    let anchor = serde_json::from_str::<Value>(&json).unwrap()["anchor"].as_str().unwrap().to_owned();
+    assert_eq!(audit(&server, &["verify", "--anchor", &anchor], "").code, Some(0));
+    assert_eq!(audit(&server, &["verify", "--anchor", "4:zz"], "").code, Some(2), "no anchor");
+    let rubbish = audit(&server, &["verify", "-"], "{}\n");
+    assert_eq!(rubbish.code, Some(1));
+    assert!(rubbish.stderr.contains("line 1"), "{}", rubbish.stderr);
+}
+
+#[tokio::test]
+async fn r8_whatever_is_done_to_the_file_is_named() {
+    for (sql, what) in [
+        ("UPDATE audit SET body = replace(body, '\"alice\"', '\"bob\"') WHERE n = 2", "record 2 was changed"),
+        ("UPDATE audit SET body = 'no JSON' WHERE n = 3", "record 3 was changed"),
+        ("UPDATE audit SET hash = zeroblob(32) WHERE n = 1", "record 1 was changed"),
+        ("UPDATE audit SET hash = zeroblob(32) WHERE n = 4", "record 4 was changed"),
+        ("DELETE FROM audit WHERE n = 1", "record 1 is missing"),
+        ("DELETE FROM audit WHERE n = 2", "record 2 is missing"),
+        (
+            "UPDATE audit SET n = 9 WHERE n = 2; UPDATE audit SET n = 2 WHERE n = 3; UPDATE audit SET n = 3 WHERE n = 9",
+            "record 2 was changed",
+        ),
+        ("DELETE FROM audit WHERE n > 2", "the log ends with record 2, but the anchor is record 4"),
+        ("DELETE FROM audit", "the log ends with record 0, but the anchor is record 4"),
+    ] {
+        let mut server = traded(people(Store::Sqlite)).await;
+        server.kill();
+        let json = audit(&server, &["verify", "--json"], "").stdout;
+        let anchor = serde_json::from_str::<Value>(&json).unwrap()["anchor"].as_str().unwrap().to_owned();
+        change(&server, sql);
+        let verified = audit(&server, &["verify", "--anchor", &anchor], "");
+        assert_eq!((verified.code, verified.stdout.as_str()), (Some(1), ""), "{sql}");
+        assert!(verified.stderr.contains(what), "{sql}: {}", verified.stderr);
+    }
+}
+
+/// A call that needs a person does not run when that cannot be told.
+#[tokio::test]
+async fn r8_what_cannot_be_told_does_not_happen() {
+    let mut server = Setup::one_trade(Store::Sqlite).start().await;
+    server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+    server.kill();
+    change(&server, "CREATE TRIGGER full BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'no room to tell'); END");
+    server.start_again().await;
+    let approve: Value = serde_json::from_str(APPROVE).unwrap();
+    server.post("/v1/approvals/s_1?wait=true", &approve).await.problem(503, "store_unavailable");
+    assert!(server.calls().is_empty(), "it did not run");
+    assert_eq!(server.get("/v1/approvals/s_1").await.ok()["status"], "waiting");
+    server.kill();
+    change(&server, "DROP TRIGGER full");
+    server.start_again().await;
+    server.post("/v1/approvals/s_1?wait=true", &approve).await.ok();
+    assert_eq!(server.calls().len(), 1);
+    assert_eq!(audit(&server, &["verify"], "").code, Some(0));
+}
