@@ -73,15 +73,11 @@ pub(crate) fn run(audit: &Audit) -> Outcome {
     match &audit.command {
         Command::Export(export) => {
             let mut out = BufWriter::new(std::io::stdout().lock());
-            let written = each(&export.place.store()?, export.after, |record| {
+            each(&export.place.store()?, export.after, |record| {
                 let line = serde_json::to_string(&record).map_err(|e| e.to_string())?;
-                Ok(writeln!(out, "{line}"))
-            });
-            match written.and_then(|written| Ok(written.and_then(|()| out.flush()))) {
-                Ok(Err(error)) if error.kind() != ErrorKind::BrokenPipe => Err(format!("cannot write: {error}")),
-                Ok(_) => Ok(()),
-                Err(error) => Err(error),
-            }
+                written(writeln!(out, "{line}"))
+            })?;
+            written(out.flush()).map(drop)
         }
         Command::Verify(verify) => {
             let checked = match &verify.file {
@@ -116,19 +112,24 @@ impl Place {
     }
 }
 
-/// Gives each record after `after` to `take`, until it fails to write.
-fn each(
-    store: &Path,
-    mut after: u64,
-    mut take: impl FnMut(AuditRecord) -> Result<std::io::Result<()>, String>,
-) -> Result<std::io::Result<()>, String> {
+/// Whether somebody still reads what is written.
+fn written(result: std::io::Result<()>) -> Result<bool, String> {
+    match result {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(format!("cannot write: {error}")),
+    }
+}
+
+/// Gives each record after `after` to `take`, until it has enough.
+fn each(store: &Path, mut after: u64, mut take: impl FnMut(AuditRecord) -> Result<bool, String>) -> Outcome {
     loop {
         let records = read_audit(store, after, AT_ONCE).map_err(|error| error.to_string())?;
-        let Some(last) = records.last() else { return Ok(Ok(())) };
+        let Some(last) = records.last() else { return Ok(()) };
         after = last.n;
         for record in records {
-            if let Err(error) = take(record)? {
-                return Ok(Err(error));
+            if !take(record)? {
+                return Ok(());
             }
         }
     }
@@ -137,18 +138,11 @@ fn each(
 fn of_store(store: &Path, anchor: Option<Anchor>) -> Result<Result<Anchor, Fault>, String> {
     let mut verifier = Verifier::new(anchor);
     let mut fault = None;
-    let stop = || std::io::Error::other("the first fault is enough");
     each(store, 0, |record| {
-        Ok(verifier.take(&record).map_err(|found| {
-            fault = Some(found);
-            stop()
-        }))
-    })?
-    .ok();
-    Ok(match fault {
-        Some(fault) => Err(fault),
-        None => verifier.end(),
-    })
+        fault = verifier.take(&record).err();
+        Ok(fault.is_none())
+    })?;
+    Ok(fault.map_or_else(|| verifier.end(), Err))
 }
 
 fn of_file(file: &Path, anchor: Option<Anchor>) -> Result<Result<Anchor, Fault>, String> {

@@ -17,7 +17,7 @@ use crate::{
     },
     journal::{
         record::{CallStatus, Entry, Kind, Record},
-        state::State,
+        state::{Call, State},
     },
     limits,
 };
@@ -33,9 +33,22 @@ pub struct Event {
 
 #[derive(Clone, Debug)]
 struct Called {
-    tool: Option<Arc<str>>,
+    tool: Arc<str>,
     tool_use_id: Arc<str>,
     args_digest: Option<Digest>,
+    /// How often it was begun.
+    attempts: Option<u32>,
+}
+
+impl Called {
+    fn of(call: &Call) -> Called {
+        Called {
+            tool: call.name.clone(),
+            tool_use_id: call.id.clone(),
+            args_digest: call.args.as_ref().map(Args::digest),
+            attempts: Some(call.attempts),
+        }
+    }
 }
 
 /// A record of the log.
@@ -109,8 +122,8 @@ impl FromStr for Anchor {
 
 /// What the entries of one append have to tell. `state` is the state after them.
 ///
-/// Told are interruptions and how they ended, and the attempts and results of calls that a person was asked
-/// about; a call whose turn has ended with it is told whatever it was.
+/// Told are interruptions and how they ended, and how calls ended that a person was asked about, with what they
+/// ran with and how often they were begun; a call whose turn has ended with it is told whatever it was.
 #[must_use]
 pub fn events(state: &State, entries: &[Arc<Entry>]) -> Vec<Event> {
     let mut events = Vec::new();
@@ -121,22 +134,21 @@ pub fn events(state: &State, entries: &[Arc<Entry>]) -> Vec<Event> {
             | Record::Answered(_)
             | Record::TimedOut { .. }
             | Record::Withdrawn { .. } => None,
-            Record::CallStarted { call, .. } | Record::CallLost { call } => {
-                let Some(call) = state.calls.iter().find(|c| c.call == *call && c.ask.is_some()) else { continue };
-                Some(Called {
-                    tool: Some(call.name.clone()),
-                    tool_use_id: call.id.clone(),
-                    args_digest: call.args.as_ref().map(Args::digest),
-                })
-            }
-            Record::CallFinished(finished) => {
-                let call = state.calls.iter().find(|c| c.call == finished.call);
-                if call.is_some_and(|call| call.ask.is_none()) {
-                    continue;
-                }
-                // What it ran with was told when it began.
-                Some(Called { tool: None, tool_use_id: finished.id.clone(), args_digest: None })
-            }
+            Record::CallLost { call } => match state.calls.iter().find(|c| c.call == *call) {
+                Some(call) if call.ask.is_some() => Some(Called::of(call)),
+                _ => continue,
+            },
+            Record::CallFinished(finished) => match state.calls.iter().find(|c| c.call == finished.call) {
+                Some(call) if call.ask.is_some() => Some(Called::of(call)),
+                Some(_) => continue,
+                // Its turn has ended with it.
+                None => Some(Called {
+                    tool: finished.name.clone(),
+                    tool_use_id: finished.id.clone(),
+                    args_digest: None,
+                    attempts: None,
+                }),
+            },
             _ => continue,
         };
         events.push(Event { session_id: state.session_id.clone(), entry: entry.clone(), call });
@@ -180,7 +192,7 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     args_digest: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    attempt: Option<u32>,
+    attempts: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<CallStatus>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -207,7 +219,8 @@ impl Event {
             at: rfc3339(self.entry.at),
             session,
             pos: self.entry.pos,
-            tool: self.call.as_ref().and_then(|call| call.tool.as_deref()),
+            tool: self.call.as_ref().map(|call| &*call.tool),
+            attempts: self.call.as_ref().and_then(|call| call.attempts),
             tool_use_id: self.call.as_ref().map(|call| &*call.tool_use_id),
             args_digest: self.call.as_ref().and_then(|call| call.args_digest).map(|digest| digest.to_string()),
             ..Body::default()
@@ -252,10 +265,6 @@ impl Event {
                 body.event = "withdrawn";
                 body.request = Some(*n);
                 body.by = by.as_deref();
-            }
-            Record::CallStarted { attempt, .. } => {
-                body.event = "started";
-                body.attempt = Some(*attempt);
             }
             Record::CallLost { .. } => body.event = "outcome_unknown",
             Record::CallFinished(finished) => {

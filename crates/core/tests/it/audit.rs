@@ -104,7 +104,7 @@ proptest! {
     /// Any one character of any line.
     #[test]
     fn r8_a_single_changed_character_shows(line in any::<prop::sample::Index>(), at in any::<prop::sample::Index>(), to in 0x20_u8..0x7f) {
-        let log = log(&busy_once());
+        let log = log(busy_once());
         let line = line.index(log.len());
         let mut text = serde_json::to_string(&log[line]).expect("write").into_bytes();
         let at = at.index(text.len());
