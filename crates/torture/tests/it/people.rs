@@ -84,3 +84,16 @@ pub async fn settle(world: &World, server: Box<Server>, sessions: &[String]) -> 
     let findings = checker::check(&evidence, &ledger::settled(&world.path("ledger")).await?);
     if findings.violations.is_empty() { Ok(findings.counts) } else { Err(findings.violations.join("\n")) }
 }
+
+/// Whether somebody came before the deadline, which whoever follows must have been told the same of.
+pub fn beat_the_deadline(key: &str, answer: &Value, resolved: &Value) -> Result<bool, String> {
+    match (answer["type"].as_str(), resolved["resolution"].as_str()) {
+        (Some("ack"), Some("decided")) => Ok(true),
+        (Some("error"), Some("timeout"))
+            if answer["code"] == "approval_already_resolved" && answer["details"]["resolution"] == "timeout" =>
+        {
+            Ok(false)
+        }
+        _ => Err(format!("R2 {key}: who decided was told {answer}, everybody else {resolved}")),
+    }
+}

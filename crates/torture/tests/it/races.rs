@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::{sync::Barrier, task::JoinSet};
 
 use crate::{
-    people::{Person, serve, settle},
+    people::{Person, beat_the_deadline, serve, settle},
     seed, tool,
 };
 
@@ -148,16 +148,7 @@ async fn r2_decisions_and_the_deadline_have_one_winner() {
             let answer = decider.ask(approval(&session, &key, &json!([{ "type": "approve" }])), "d").await?;
             let resolved = owner.until(|frame| frame["type"] == "approval_resolved").await?;
             owner.turn_over().await?;
-            match (answer["type"].as_str(), resolved["resolution"].as_str()) {
-                (Some("ack"), Some("decided")) => Ok(true),
-                (Some("error"), Some("timeout"))
-                    if answer["code"] == "approval_already_resolved"
-                        && answer["details"]["resolution"] == "timeout" =>
-                {
-                    Ok(false)
-                }
-                _ => Err(format!("R2 {key}: the decider was told {answer}, everybody else {resolved}")),
-            }
+            beat_the_deadline(&key, &answer, &resolved)
         });
     }
     let mut decided = 0;
