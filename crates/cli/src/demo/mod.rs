@@ -90,8 +90,20 @@ fn adviser(language: Language) -> &'static str {
     }
 }
 
-/// The lines that say what a call is for, by language: the first is the one in [`CONFIG`].
-const MESSAGES: [[&str; 3]; 2] = [
+/// What people read of the configuration, by language: the first is as it stands in [`CONFIG`].
+const TEXTS: [[&str; 3]; 10] = [
+    ["Trades shares, and asks first.", "Giao dịch cổ phiếu, và hỏi trước.", "交易股票，并事先询问。"],
+    ["Asks what you want, and makes a plan.", "Hỏi bạn muốn gì, rồi lập kế hoạch.", "询问您的需求，并制定方案。"],
+    ["The current price of a share.", "Giá hiện tại của một cổ phiếu.", "股票的当前价格。"],
+    [
+        "Places an order. Orders are written to orders.jsonl.",
+        "Đặt một lệnh. Các lệnh được ghi vào orders.jsonl.",
+        "下单。订单写入 orders.jsonl。",
+    ],
+    ["title = \"Share\"", "title = \"Cổ phiếu\"", "title = \"股票\""],
+    ["title = \"Quantity\"", "title = \"Số lượng\"", "title = \"数量\""],
+    ["title = \"Side\"", "title = \"Mua hay bán\"", "title = \"方向\""],
+    ["title = \"Price (VND)\"", "title = \"Giá (VND)\"", "title = \"价格（VND）\""],
     ["Looking up the price of {{ args.symbol }}", "Tra giá {{ args.symbol }}", "查询 {{ args.symbol }} 的价格"],
     [
         "Order: {{ args.side }} {{ args.quantity }} {{ args.symbol }}",
@@ -111,7 +123,7 @@ fn config_text(language: Language, program: &str) -> Result<String, String> {
     let mut text = CONFIG
         .replace(LOCALE, &format!("locale = \"{locale}\""))
         .replace(PROGRAM, &format!("{program}, \"demo-tool\""));
-    for [en, vi, zh] in MESSAGES {
+    for [en, vi, zh] in TEXTS {
         text = text.replace(
             en,
             match language {
@@ -132,7 +144,7 @@ mod tests {
     fn the_places_that_are_filled_in_are_there() {
         let text = config_text(Language::Vi, "/a \"b\"/countersign").expect("a text");
         assert!(text.contains("locale = \"vi\""));
-        assert!(MESSAGES.iter().all(|[en, vi, _]| CONFIG.contains(en) && text.contains(vi) && !text.contains(en)));
+        assert!(TEXTS.iter().all(|[en, vi, _]| CONFIG.contains(en) && text.contains(vi) && !text.contains(en)));
         assert_eq!(text.matches(r#"["/a \"b\"/countersign", "demo-tool","#).count(), 2);
         toml::from_str::<toml::Table>(&text).expect("TOML");
     }
