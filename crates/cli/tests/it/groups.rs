@@ -149,7 +149,7 @@ on_both_stores! {
         assert!(rest.iter().any(|m| m.starts_with("result t5: group_")), "{rest:?}");
     }
 
-    async fn q5_an_approval_stands_in_the_group_of_its_calls(store) {
+    async fn h3_q5_an_approval_stands_in_the_group_of_its_calls_with_its_decisions(store) {
         let script = json!({ "turns": [
             { "thinking": "a", "tool_calls": [trade(1), call("note", 2)] }, { "thinking": "b", "text": "done" },
         ] });
@@ -173,6 +173,9 @@ on_both_stores! {
             "user: content", "thinking: group_start", "calls call_1_1 t2: group_item", "result t2: group_item",
             "approval_request: group_item", "result call_1_1: group_item", "thinking: group_end", "text: content",
         ]);
+        let block = &server.history("s").await[4]["content"][0];
+        assert_eq!((&block["isResolved"], &block["submittedDecisions"]), (&json!(true), &json!([{ "type": "approve" }])));
+        assert_eq!(block["reviewConfigs"][0]["action_name"], block["actionRequests"][0]["name"]);
     }
 
     async fn q5_an_approval_of_what_is_displayed_as_content_stands_alone(store) {
