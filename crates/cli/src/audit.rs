@@ -106,7 +106,9 @@ impl Place {
         match Config::load(&self.config).map_err(|errors| check::lines(&errors))?.store {
             ConfigStore::Sqlite(path) => Ok(path),
             ConfigStore::Memory => {
-                Err("a store in memory keeps no audit log: configure store.url = \"sqlite:PATH\"".to_owned())
+                Err("a store in memory ends with its server, which gives its log at /v1/audit; one that stays needs \
+                     store.url = \"sqlite:PATH\""
+                    .to_owned())
             }
         }
     }

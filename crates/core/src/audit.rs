@@ -275,15 +275,14 @@ impl Event {
             _ => {}
         }
         // Plain data under string keys, which always serialises and always parses.
-        let text = serde_json::to_string(&body).unwrap_or_default();
-        canonical(&text).unwrap_or(text)
+        canonical(&serde_json::to_string(&body).unwrap_or_default())
     }
 }
 
-/// One text for one value, however it was laid out. A body nests a decision's arguments a little deeper than
-/// arguments may be.
-fn canonical(text: &str) -> Option<String> {
-    Json::parse(text, limits::JSON_DEPTH + 8).ok().map(|json| json.canonical())
+/// One text for one value, however it was laid out; a text that is too large to be read counts as it stands. A body
+/// nests a decision's arguments a little deeper than arguments may be.
+fn canonical(text: &str) -> String {
+    Json::parse(text, limits::JSON_DEPTH + 8).map_or_else(|_| text.to_owned(), |json| json.canonical())
 }
 
 /// The record after `last` with this canonical body.
@@ -340,7 +339,7 @@ impl Verifier {
         if record.n < expected {
             return fault(record.n, format!("record {} stands after record {}", record.n, self.last.n));
         }
-        let body = canonical(record.body.get()).unwrap_or_default();
+        let body = canonical(record.body.get());
         if record.hash != hash(&record.prev, record.n, &body).to_string() {
             return fault(expected, format!("record {expected} was changed: its hash is not that of what it says"));
         }

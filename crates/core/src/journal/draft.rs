@@ -246,7 +246,7 @@ impl Draft {
         self.settle(catalog)
     }
 
-    /// Takes answers that [`crate::approval::resolve::answer`] has checked and filled in.
+    /// Takes answers that [`crate::approval::resolve::decide`] has checked and filled in.
     pub(crate) fn answered(
         mut self,
         answered: Answered,

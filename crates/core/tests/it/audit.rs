@@ -131,3 +131,13 @@ fn r8_an_anchor_reads_back() {
         assert!(bad.parse::<Anchor>().is_err(), "{bad}");
     }
 }
+
+/// Many large calls asked about at once are more values than one text from outside may have.
+#[test]
+fn r8_a_body_larger_than_any_input_is_no_change() {
+    let body = format!("[{}0]", "0,".repeat(countersign_core::limits::JSON_VALUES));
+    let record = audit::record(&Anchor::start(), &body).expect("a body");
+    assert_eq!(verify(std::slice::from_ref(&record), None).map(|end| end.n), Ok(1));
+    let changed = AuditRecord { body: RawValue::from_string(body.replacen('0', "1", 1)).expect("JSON"), ..record };
+    assert!(verify(&[changed], None).is_err());
+}
