@@ -74,20 +74,23 @@ fn from_lang(lang: Option<&str>) -> Language {
     }
 }
 
-fn trader(language: Language) -> &'static str {
-    match language {
-        Language::En => include_str!("demo.en.json"),
-        Language::Vi => include_str!("demo.vi.json"),
-        Language::Zh => include_str!("demo.zh.json"),
+impl Language {
+    /// Its part of what there is in each: English, Vietnamese, Chinese.
+    fn pick<T>(self, [en, vi, zh]: [T; 3]) -> T {
+        match self {
+            Language::En => en,
+            Language::Vi => vi,
+            Language::Zh => zh,
+        }
     }
 }
 
+fn trader(language: Language) -> &'static str {
+    language.pick([include_str!("demo.en.json"), include_str!("demo.vi.json"), include_str!("demo.zh.json")])
+}
+
 fn adviser(language: Language) -> &'static str {
-    match language {
-        Language::En => include_str!("adviser.en.json"),
-        Language::Vi => include_str!("adviser.vi.json"),
-        Language::Zh => include_str!("adviser.zh.json"),
-    }
+    language.pick([include_str!("adviser.en.json"), include_str!("adviser.vi.json"), include_str!("adviser.zh.json")])
 }
 
 /// What people read of the configuration, by language: the first is as it stands in [`CONFIG`].
@@ -113,25 +116,14 @@ const TEXTS: [[&str; 3]; 10] = [
 ];
 
 fn config_text(language: Language, program: &str) -> Result<String, String> {
-    let locale = match language {
-        Language::En => "en",
-        Language::Vi => "vi",
-        Language::Zh => "zh",
-    };
+    let locale = language.pick(["en", "vi", "zh"]);
     // JSON strings are TOML strings too.
     let program = serde_json::to_string(program).map_err(|error| error.to_string())?;
     let mut text = CONFIG
         .replace(LOCALE, &format!("locale = \"{locale}\""))
         .replace(PROGRAM, &format!("{program}, \"demo-tool\""));
-    for [en, vi, zh] in TEXTS {
-        text = text.replace(
-            en,
-            match language {
-                Language::En => en,
-                Language::Vi => vi,
-                Language::Zh => zh,
-            },
-        );
+    for texts in TEXTS {
+        text = text.replace(texts[0], language.pick(texts));
     }
     Ok(text)
 }

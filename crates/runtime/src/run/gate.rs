@@ -49,25 +49,27 @@ impl Inner {
             let error = format!("/{MESSAGE_ARGUMENT}: must be a string");
             return refuse(locale.fill(Text::BadArgs, &[("errors", &error)]));
         }
-        if tool.entry.kind == ToolKind::Question
-            && Questions::recorded(&args).is_some()
-            && let Err(errors) = Questions::read(&args, locale)
-        {
-            // In words of our own; what cannot be read at all is said with its place by the schema.
-            return refuse(locale.fill(Text::BadQuestion, &[("errors", &errors.join("; "))]));
-        }
+        let question = tool.entry.kind == ToolKind::Question;
+        // In words of our own; what cannot be read at all is said with its place by the schema.
+        let asked = if question && Questions::recorded(&args).is_some() {
+            match Questions::read(&args, locale) {
+                Ok(asked) => Some(asked),
+                Err(errors) => return refuse(locale.fill(Text::BadQuestion, &[("errors", &errors.join("; "))])),
+            }
+        } else {
+            None
+        };
         let errors = tool.schema.check(&args);
         if !errors.is_empty() {
             let told: Vec<String> =
                 errors.iter().take(ERRORS_TOLD).map(|e| format!("{}: {}", pointer(&e.pointer), e.message)).collect();
             return refuse(locale.fill(Text::BadArgs, &[("errors", &told.join("; "))]));
         }
-        if tool.entry.kind == ToolKind::Question {
-            return match Questions::read(&args, locale) {
-                // With the options that are added they may have become too long.
-                Ok(asked) if asked.args().is_none() => refuse(locale.text(Text::UnreadableArgs).to_owned()),
-                Ok(_) => Gate { verdict: Verdict::Question(tool.entry.approval.ask.clone()), idempotent: false },
-                Err(errors) => refuse(locale.fill(Text::BadQuestion, &[("errors", &errors.join("; "))])),
+        if question {
+            // With the options that are added they may have become too long.
+            return match asked.and_then(|asked| asked.args()) {
+                Some(_) => Gate { verdict: Verdict::Question(tool.entry.approval.ask.clone()), idempotent: false },
+                None => refuse(locale.text(Text::UnreadableArgs).to_owned()),
             };
         }
         let idempotent = tool.entry.idempotent;
