@@ -104,7 +104,7 @@ impl Maker<'_> {
     /// A call and its result: two messages of one group.
     async fn calls(&mut self) -> Result<()> {
         let call = ToolUse::new("call_1", "read", r#"{"path":"/srv/market/today.json","lines":40}"#);
-        let gate = Gate { verdict: Verdict::Allow, idempotent: false };
+        let gate = Gate::of(Verdict::Allow);
         self.answer(vec![Block::ToolUse(call)], vec![gate]).await?;
         let number = self.state.call_count;
         self.take(self.draft().start(&[number])).await?;

@@ -97,7 +97,8 @@ async fn assemble(config: &Config) -> Result<Runtime, String> {
         .iter()
         .map(|declared| Ok((declared.name.as_str(), model(declared)?)))
         .collect::<Result<_, String>>()?;
-    let mut builder = Runtime::builder(store(config.store.clone()).await?).locale(config.locale);
+    let mut builder =
+        Runtime::builder(store(config.store.clone()).await?).locale(config.locale).policy(config.policy()?);
     for declared in &config.agents {
         let model = models.iter().find(|(name, _)| *name == declared.model).map(|(_, model)| model.clone());
         let model = model.ok_or_else(|| format!("there is no model {:?}", declared.model))?;

@@ -13,13 +13,16 @@ use crate::{
     approval::{decision::Decision, question::Answers, resolve::rfc3339},
     call::{
         args::{Args, Digest},
+        gate::Verdict,
         json::Json,
+        shown::Shown,
     },
     journal::{
         record::{CallStatus, Entry, Kind, Record},
         state::{Call, State},
     },
     limits,
+    wire::{event::ApprovalUpdate, expand},
 };
 
 /// Something to be told in the log, before it has its place there.
@@ -27,8 +30,10 @@ use crate::{
 pub struct Event {
     session_id: Arc<str>,
     entry: Arc<Entry>,
-    /// The call that began or ended.
+    /// The call that began or ended, or that a rule decided about.
     call: Option<Called>,
+    /// The standing rule that decided about the call in a person's place, and whether it lets it through.
+    rule: Option<(Arc<str>, bool)>,
 }
 
 #[derive(Clone, Debug)]
@@ -133,7 +138,22 @@ pub fn events(state: &State, entries: &[Arc<Entry>]) -> Vec<Event> {
             | Record::Decided(_)
             | Record::Answered(_)
             | Record::TimedOut { .. }
+            | Record::Noted(_)
+            | Record::RuleRevoked(_)
             | Record::Withdrawn { .. } => None,
+            Record::CallsGated(gates) => {
+                for (gate, call) in gates.iter().zip(&state.calls) {
+                    if let Some(rule) = &gate.rule {
+                        events.push(Event {
+                            session_id: state.session_id.clone(),
+                            entry: entry.clone(),
+                            call: Some(Called::of(call)),
+                            rule: Some((rule.clone(), gate.verdict == Verdict::Allow)),
+                        });
+                    }
+                }
+                continue;
+            }
             Record::CallLost { call } => match state.calls.iter().find(|c| c.call == *call) {
                 Some(call) if call.ask.is_some() => Some(Called::of(call)),
                 _ => continue,
@@ -151,7 +171,7 @@ pub fn events(state: &State, entries: &[Arc<Entry>]) -> Vec<Event> {
             },
             _ => continue,
         };
-        events.push(Event { session_id: state.session_id.clone(), entry: entry.clone(), call });
+        events.push(Event { session_id: state.session_id.clone(), entry: entry.clone(), call, rule: None });
     }
     events
 }
@@ -176,6 +196,24 @@ struct Body<'a> {
     /// What the person was shown.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     actions: Vec<Asked<'a>>,
+    /// The roles that are asked instead, since nobody decided in time.
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    escalated_to: &'a [String],
+    /// What was said or changed about an interruption that goes on waiting.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    update: Option<ApprovalUpdate>,
+    /// The standing rule that decided, or that was revoked: its id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rule: Option<String>,
+    /// Whether the rule lets the call through.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    allowed: Option<bool>,
+    /// The version of the policy that asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    policy: Option<&'a str>,
+    /// The digest of what was shown of each action.
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    shown: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
     by: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -206,6 +244,16 @@ struct Asked<'a> {
     agent: &'a str,
     args: &'a Args,
     args_digest: String,
+    /// The digest of the text that a reviewer is shown (`display`).
+    display_digest: String,
+    /// From 1, where there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    level: Option<u32>,
+    /// How many different people must approve, where one is not enough.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    quorum: Option<u32>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    not_self: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
 }
@@ -220,7 +268,7 @@ impl Event {
             session,
             pos: self.entry.pos,
             tool: self.call.as_ref().map(|call| &*call.tool),
-            attempts: self.call.as_ref().and_then(|call| call.attempts),
+            attempts: self.call.as_ref().and_then(|call| call.attempts).filter(|_| self.rule.is_none()),
             tool_use_id: self.call.as_ref().map(|call| &*call.tool_use_id),
             args_digest: self.call.as_ref().and_then(|call| call.args_digest).map(|digest| digest.to_string()),
             ..Body::default()
@@ -231,6 +279,7 @@ impl Event {
                 body.request = Some(asked.n);
                 body.kind = Some(asked.kind).filter(|kind| *kind != Kind::Approval);
                 body.role = asked.actions.first().and_then(|action| action.role());
+                body.policy = asked.actions.first().and_then(|action| action.ask.policy.as_deref());
                 body.actions = asked
                     .actions
                     .iter()
@@ -240,6 +289,10 @@ impl Event {
                         agent: &action.agent,
                         args: &action.args,
                         args_digest: action.args.digest().to_string(),
+                        display_digest: Shown::of(&action.args).digest,
+                        level: (action.ask.levels.len() > 1).then_some(action.level + 1),
+                        quorum: Some(action.quorum()).filter(|quorum| *quorum > 1),
+                        not_self: action.ask.not_self,
                         reason: action.ask.reason.as_deref(),
                     })
                     .collect();
@@ -250,6 +303,8 @@ impl Event {
                 body.by = decided.by.as_deref();
                 body.decisions = Some(&decided.decisions);
                 body.vote = !decided.last;
+                body.policy = decided.policy.as_deref();
+                body.shown = &decided.shown;
             }
             Record::Answered(answered) => {
                 body.event = "answered";
@@ -257,14 +312,31 @@ impl Event {
                 body.by = answered.by.as_deref();
                 body.answers = Some(&answered.answers);
             }
-            Record::TimedOut { n } => {
+            Record::TimedOut { n, escalated } => {
                 body.event = "timed_out";
                 body.request = Some(*n);
+                body.escalated_to = escalated;
             }
             Record::Withdrawn { n, by } => {
                 body.event = "withdrawn";
                 body.request = Some(*n);
                 body.by = by.as_deref();
+            }
+            Record::Noted(noted) => {
+                body.event = "updated";
+                body.request = Some(noted.n);
+                body.by = noted.by.as_deref();
+                body.update = Some(expand::update(&noted.note));
+            }
+            Record::RuleRevoked(revoked) => {
+                body.event = "rule_revoked";
+                body.rule = Some(revoked.rule.name(session));
+                body.by = revoked.by.as_deref();
+            }
+            Record::CallsGated(_) => {
+                body.event = "decided_by_rule";
+                body.rule = self.rule.as_ref().map(|(rule, _)| rule.to_string());
+                body.allowed = self.rule.as_ref().map(|(_, allowed)| *allowed);
             }
             Record::CallLost { .. } => body.event = "outcome_unknown",
             Record::CallFinished(finished) => {

@@ -167,6 +167,8 @@ impl Conversation {
             | Record::CallsGated(_)
             | Record::Answered(_)
             | Record::TimedOut { .. }
+            | Record::Noted(_)
+            | Record::RuleRevoked(_)
             | Record::Withdrawn { .. }
             | Record::CallLost { .. }
             | Record::Status { .. } => {}

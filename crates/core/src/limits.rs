@@ -16,6 +16,10 @@ pub const ARGS_BYTES: usize = 256 * 1024;
 pub const MESSAGE_BYTES: usize = 256 * 1024;
 /// Largest text a person may attach to a decision (a reason, a comment, a supplied result).
 pub const DECISION_TEXT_BYTES: usize = 64 * 1024;
+/// Largest comment on what waits.
+pub const COMMENT_BYTES: usize = 4 * 1024;
+/// Most comments on one interruption.
+pub const COMMENTS: u32 = 100;
 /// Largest tool result that is stored and given to the model; longer ones are cut and say so.
 pub const RESULT_BYTES: usize = 256 * 1024;
 /// Largest answer of a model, all blocks together.

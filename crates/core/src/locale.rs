@@ -101,6 +101,8 @@ texts! {
     ConditionFailed = "condition_failed",
     /// The same without words for it.
     ConditionBroke = "condition_broke",
+    /// The result of a call that the policy refuses without words of its own (SPEC P1).
+    PolicyDenied = "policy_denied",
     /// The turn used up its model calls (SPEC S24).
     MaxTurns = "max_turns",
     /// The result of `share_thought`.

@@ -29,6 +29,8 @@ pub enum Code {
     QueueFull,
     /// No interruption of that key.
     ApprovalNotFound,
+    /// No standing rule of that id, or not yours.
+    RuleNotFound,
     /// Somebody else, or the deadline, was first.
     ApprovalAlreadyResolved,
     /// The decisions cannot be matched with the actions.
@@ -87,7 +89,11 @@ impl Code {
             | Code::InvalidEdit => 400,
             Code::Unauthenticated => 401,
             Code::Forbidden => 403,
-            Code::SessionNotFound | Code::UnknownAgent | Code::ApprovalNotFound | Code::NotFound => 404,
+            Code::SessionNotFound
+            | Code::UnknownAgent
+            | Code::ApprovalNotFound
+            | Code::RuleNotFound
+            | Code::NotFound => 404,
             Code::MethodNotAllowed => 405,
             Code::ApprovalPending
             | Code::SessionBusy

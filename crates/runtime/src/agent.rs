@@ -16,6 +16,7 @@ use countersign_core::{
 
 use crate::{
     model::{Model, ToolSpec},
+    policy::{self, Policy},
     tool::ToolEntry,
 };
 
@@ -87,6 +88,9 @@ pub struct AgentError(String);
 pub(crate) struct Agents {
     by_name: HashMap<Arc<str>, Ready>,
     pub(crate) names: Vec<Arc<str>>,
+    pub(crate) policy: Policy,
+    /// The version of the policy with the tools' own approvals.
+    pub(crate) policy_version: Arc<str>,
 }
 
 /// An agent that is ready to run.
@@ -100,11 +104,18 @@ pub(crate) struct Ready {
 pub(crate) struct ReadyTool {
     pub(crate) entry: ToolEntry,
     pub(crate) schema: ArgsSchema,
+    /// Which rules of the policy may match its calls, in order.
+    pub(crate) rules: Vec<usize>,
     text: Arc<Schema>,
 }
 
 impl Agents {
-    pub(crate) fn new(agents: Vec<Agent>) -> Result<Agents, AgentError> {
+    pub(crate) fn new(agents: Vec<Agent>, policy: Policy) -> Result<Agents, AgentError> {
+        if policy.rules.len() > policy::RULES {
+            return Err(AgentError(format!("a policy has at most {} rules", policy::RULES)));
+        }
+        let tools = agents.iter().flat_map(|agent| agent.tools.iter().map(|tool| (&*agent.name, tool)));
+        let policy_version = policy::version(&policy, tools).into();
         let mut by_name = HashMap::new();
         let mut names = Vec::new();
         for agent in agents {
@@ -122,7 +133,8 @@ impl Agents {
                 let schema =
                     ArgsSchema::compile(&spec.parameters).map_err(|e| bad(format!("its schema is not valid: {e}")))?;
                 let text = serde_json::value::to_raw_value(&*spec.parameters).map_err(|e| bad(e.to_string()))?;
-                let ready = ReadyTool { entry: entry.clone(), schema, text: Arc::new(Schema(text)) };
+                let rules = policy.rules_for(&name, entry);
+                let ready = ReadyTool { entry: entry.clone(), schema, rules, text: Arc::new(Schema(text)) };
                 if tools.insert(spec.name.clone(), ready).is_some() {
                     return Err(bad("there are two tools of that name".to_owned()));
                 }
@@ -136,7 +148,7 @@ impl Agents {
         if names.is_empty() {
             return Err(AgentError("at least one agent is needed".to_owned()));
         }
-        Ok(Agents { by_name, names })
+        Ok(Agents { by_name, names, policy, policy_version })
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&Ready> {
@@ -180,8 +192,6 @@ impl Catalog for Agents {
         Some(ToolFacts {
             description: (!description.is_empty()).then(|| description.clone()),
             schema: Some(tool.text.clone()),
-            levels: tool.entry.approval.ask.levels.clone(),
-            quorum: tool.entry.approval.ask.quorum,
             idempotent: tool.entry.idempotent,
             kind: tool.entry.kind,
         })

@@ -2,6 +2,7 @@
 
 pub mod agent;
 pub mod model;
+pub mod policy;
 pub mod run;
 pub mod run_state;
 pub mod store;

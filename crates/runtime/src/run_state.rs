@@ -31,7 +31,7 @@ use crate::store::{Append, Durability, Store, StoreError};
 /// What the text says it is.
 const SCHEMA: &str = "countersign.run_state";
 /// The newest version that is read, and the one that is written. Version 2 has questions and groups.
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 /// How many entries are read from a store at once.
 const READ_PAGE: usize = 512;
 
@@ -280,6 +280,7 @@ fn follows(state: &State, entry: &Entry) -> Result<(), &'static str> {
             let (actions, question) = (&asked.actions, asked.kind == Kind::Question);
             question == decided.question
                 && actions.len() == decided.decisions.len()
+                && (decided.asks.is_empty() || decided.asks.len() == actions.len())
                 && actions.iter().zip(&decided.decisions).all(|(action, decision)| {
                     // A new message rejects whatever waits, and a rejection lets nothing run.
                     decision.kind == DecisionType::Reject || (!question && action.allowed().contains(&decision.kind))
@@ -293,10 +294,12 @@ fn follows(state: &State, entry: &Entry) -> Result<(), &'static str> {
                 && questions
                     .is_some_and(|asked| asked.questions.iter().map(|question| question.question.as_str()).eq(given))
         }
-        Record::TimedOut { n } => {
+        Record::TimedOut { n, .. } => {
             let open = state.waiting(*n).ok_or("it times out what does not wait")?;
             open.asked.expires_at.is_some_and(|due| entry.at >= due)
         }
+        Record::Noted(noted) => state.waiting(noted.n).is_some(),
+        Record::RuleRevoked(_) => true,
         Record::Withdrawn { n, .. } => state.waiting(*n).is_some(),
         Record::CallStarted { call: number, attempt } => {
             let call = call(*number)?;

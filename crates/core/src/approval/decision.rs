@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::rule::Always;
 use crate::call::{
     args::{Args, Digest},
     gate::DecisionType,
@@ -27,9 +28,10 @@ pub struct Decision {
     /// For `respond`: the call's result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
-    /// For `approve` and `reject`: also for every later call of this tool by this agent in this session (SPEC S7).
+    /// For `approve` and `reject`: also for later calls of this tool by this agent, as a rule that is listed and can
+    /// be revoked (SPEC S7).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub always: Option<bool>,
+    pub always: Option<Always>,
     /// The digest of the arguments that were shown; refused as `stale_action` if others wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub args_digest: Option<String>,
@@ -65,6 +67,12 @@ impl Decision {
     #[must_use]
     pub fn defer() -> Decision {
         Decision::of(DecisionType::Defer)
+    }
+    /// The same, and for later calls too, as far as `always` says (SPEC S7).
+    #[must_use]
+    pub fn always(mut self, always: Always) -> Decision {
+        self.always = Some(always);
+        self
     }
     /// The same, refused unless what waits has this digest.
     #[must_use]

@@ -4,3 +4,4 @@ pub mod decision;
 pub mod key;
 pub mod question;
 pub mod resolve;
+pub mod rule;

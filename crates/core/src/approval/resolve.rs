@@ -8,12 +8,18 @@ use super::{
     decision::Decision,
     key::approval_key,
     question::{Answers, Questions},
+    rule::{Always, Rule},
 };
 use crate::{
-    call::{display::MESSAGE_ARGUMENT, gate::DecisionType, schema::ArgsSchema},
+    call::{
+        display::MESSAGE_ARGUMENT,
+        gate::{Ask, DecisionType, Verdict, is_user},
+        schema::ArgsSchema,
+        shown::Shown,
+    },
     journal::{
         draft::{Catalog, Draft, ToolKind, Transition},
-        record::{Action, Answered, Decided, Interrupted, Kind, Millis},
+        record::{Action, Answered, Decided, Interrupted, Kind, Millis, Note, Noted},
         state::{Open, State},
     },
     limits,
@@ -67,6 +73,9 @@ pub struct DecideInput {
     pub n: u32,
     /// What is decided or answered.
     pub reply: Reply,
+    /// What the policy says of each edited call, as if the model had made it: one for each decision, none for one
+    /// that is no edit. It can ask more people than before, never fewer.
+    pub verdicts: Vec<Option<Verdict>>,
     /// The reviewer's words, shown in history and told to the model.
     pub user_edit_content: Option<Arc<str>>,
     /// Who decides.
@@ -102,25 +111,12 @@ pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Cata
         return Err(not_found(&approval_key(&state.session_id, input.n)));
     };
     let asked = &open.asked;
-    let role = asked.actions.first().and_then(Action::role);
-    if !input.by.may_decide(state, role) {
-        return Err(Refusal::new(
-            Code::Forbidden,
-            format!(
-                "this decision needs {}",
-                role.map_or_else(|| "the session's owner".to_owned(), |r| format!("the role {r:?}"))
-            ),
-        ));
-    }
-    // A decision that comes after the deadline has lost, also if nobody has recorded the time-out yet (SPEC W7).
-    if asked.expires_at.is_some_and(|due| now >= due) {
-        return Err(Refusal::new(Code::ApprovalAlreadyResolved, "the time to decide is over")
-            .with_details(json!({ "resolution": "timeout", "by": null, "at": asked.expires_at.map(rfc3339) })));
-    }
+    check_reviewer(state, open, &input.by)?;
+    check_time(asked, now)?;
     if input.user_edit_content.as_ref().is_some_and(|text| text.len() > limits::DECISION_TEXT_BYTES) {
         return Err(too_long("user_edit_content"));
     }
-    let DecideInput { n, reply, user_edit_content, by, request_id } = input;
+    let DecideInput { n, reply, verdicts, user_edit_content, by, request_id } = input;
     let draft = Draft::new(state, now);
     match (asked.kind, reply) {
         (Kind::Question, Reply::Answers(answers)) => {
@@ -130,7 +126,7 @@ pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Cata
         }
         (Kind::Question, Reply::Decisions(decisions)) => {
             check_decline(asked, &decisions)?;
-            let decided = Decided { n, decisions, last: true, question: true, by: by.subject, request_id };
+            let decided = Decided { by: by.subject, request_id, ..Decided::of(asked, decisions) };
             Ok(draft.decided(decided, user_edit_content, catalog))
         }
         (Kind::Approval | Kind::InDoubt, Reply::Answers(_)) => Err(Refusal::new(
@@ -138,12 +134,204 @@ pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Cata
             "an action waits under this key, not a question: send \"decisions\", not \"answers\"",
         )),
         (Kind::Approval | Kind::InDoubt, Reply::Decisions(decisions)) => {
-            let decisions = check_decisions(open, &decisions, catalog)?;
+            let decisions = check_decisions(open, &decisions, now, catalog)?;
+            check_person(state, open, &decisions, &by)?;
+            let asks = edited_asks(state, asked, &decisions, &verdicts, &by)?;
             let last = ends(open, &decisions, &by);
-            let decided = Decided { n, decisions, last, question: false, by: by.subject, request_id };
+            let shown = asked.actions.iter().map(|action| Shown::of(&action.args).digest).collect();
+            let mut decided =
+                Decided { last, asks, shown, by: by.subject, request_id, ..Decided::of(asked, decisions) };
+            decided.rules = Rule::made_by(asked, &decided);
             Ok(draft.decided(decided, user_edit_content, catalog))
         }
     }
+}
+
+/// Whether this interruption is this principal's to decide.
+fn check_reviewer(state: &State, open: &Open, by: &Principal) -> Result<(), Refusal> {
+    let role = open.asked.actions.first().and_then(Action::role);
+    if !by.may_decide(state, role) {
+        let needed = role.map_or_else(|| "the session's owner".to_owned(), |role| format!("the role {role:?}"));
+        return Err(Refusal::new(Code::Forbidden, format!("this decision needs {needed}")));
+    }
+    match &open.assignee {
+        Some(assignee) if by.subject.as_ref() != Some(assignee) => Err(Refusal::new(
+            Code::Forbidden,
+            format!("this decision was handed to {assignee:?}; reassign it first to decide it yourself"),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// A decision that comes after the deadline has lost, also if nobody has recorded the time-out yet (SPEC W7).
+fn check_time(asked: &Interrupted, now: Millis) -> Result<(), Refusal> {
+    if asked.expires_at.is_some_and(|due| now >= due) {
+        return Err(Refusal::new(Code::ApprovalAlreadyResolved, "the time to decide is over")
+            .with_details(json!({ "resolution": "timeout", "by": null, "at": asked.expires_at.map(rfc3339) })));
+    }
+    Ok(())
+}
+
+/// Whether this person may say yes: nobody to what they asked for themselves, where the policy says so, and nobody
+/// at two levels (SPEC P1). Anybody who may decide may say no.
+fn check_person(state: &State, open: &Open, decisions: &[Decision], by: &Principal) -> Result<(), Refusal> {
+    let yes = |kind| matches!(kind, DecisionType::Approve | DecisionType::Edit | DecisionType::Respond);
+    for (action, _) in open.asked.actions.iter().zip(decisions).filter(|(_, decision)| yes(decision.kind)) {
+        if action.ask.not_self && !is_user(action.role()) && by.subject == state.subject {
+            let what = if by.subject.is_some() {
+                "who asked for it may not approve it; somebody else must"
+            } else {
+                "who asked for it may not approve it, and without [auth] nobody can be told apart from who asked"
+            };
+            return Err(Refusal::new(Code::Forbidden, what));
+        }
+        if open.quorum() > 1 && open.votes.contains(&by.subject) {
+            let (approved, quorum) = (open.votes.len(), open.quorum());
+            return Err(Refusal::new(
+                Code::Forbidden,
+                format!("you have approved it already, as {approved} of {quorum} people; somebody else must too"),
+            ));
+        }
+        let call = state.calls.iter().find(|call| call.call == action.call);
+        if open.asked.kind == Kind::Approval
+            && let (Some(call), Some(subject)) = (call, &by.subject)
+            && call.approved_by.contains(subject)
+        {
+            return Err(Refusal::new(
+                Code::Forbidden,
+                format!("{subject:?} has approved it at a level before; each level needs somebody else"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// How edited calls are asked about: as the policy asks about them now, never less than they were asked about before.
+fn edited_asks(
+    state: &State,
+    asked: &Interrupted,
+    decisions: &[Decision],
+    verdicts: &[Option<Verdict>],
+    by: &Principal,
+) -> Result<Vec<Option<Ask>>, Refusal> {
+    let mut asks = Vec::new();
+    for (i, (action, decision)) in asked.actions.iter().zip(decisions).enumerate() {
+        let Some(edited) = &decision.edited_action else { continue };
+        let new = match verdicts.get(i).and_then(Option::as_ref) {
+            Some(Verdict::Ask(new)) if edited.name != *action.name && !by.may_decide(state, new.role(0)) => {
+                let what = format!("the tool {:?} is decided by somebody else", edited.name);
+                return Err(invalid_edit(i, &what, Vec::new()));
+            }
+            Some(Verdict::Ask(new)) => action.ask.stricter(new),
+            Some(Verdict::Allow) | None => action.ask.clone(),
+            Some(Verdict::Deny(why) | Verdict::Refuse(why)) => {
+                return Err(invalid_edit(i, &format!("the policy refuses the edited call: {why}"), Vec::new()));
+            }
+            Some(Verdict::Question(_)) => {
+                let what = format!("{:?} talks to the user and cannot be chosen", edited.name);
+                return Err(invalid_edit(i, &what, Vec::new()));
+            }
+        };
+        if new != action.ask {
+            asks.resize(asked.actions.len(), None);
+            asks[i] = Some(new);
+        }
+    }
+    Ok(asks)
+}
+
+/// Something to say about an interruption that goes on waiting.
+#[derive(Clone, Debug)]
+pub struct NoteInput {
+    /// The interruption's number.
+    pub n: u32,
+    /// What.
+    pub note: NewNote,
+    /// Who says it.
+    pub by: Principal,
+    /// The client's `request_id`.
+    pub request_id: Option<Arc<str>>,
+}
+
+/// See [`NoteInput`].
+#[derive(Clone, Debug)]
+pub enum NewNote {
+    /// A comment for the other people.
+    Comment(Arc<str>),
+    /// It is somebody else's to decide.
+    Reassign {
+        /// Holders of this role, which must be one of the policy's `reassign`, or the role that is asked already.
+        role: Option<String>,
+        /// Only this person, who must hold the role too.
+        subject: Option<Arc<str>>,
+        /// Why.
+        text: Option<Arc<str>>,
+    },
+}
+
+/// Comments on what waits, or hands it to somebody else.
+///
+/// # Errors
+/// `approval_not_found`, `approval_already_resolved` (the deadline has passed), `forbidden`, `invalid_message`.
+pub fn note(state: &State, now: Millis, input: NoteInput) -> Result<Transition, Refusal> {
+    let NoteInput { n, note, by, request_id } = input;
+    let Some(open) = state.waiting(n) else {
+        return Err(not_found(&approval_key(&state.session_id, n)));
+    };
+    check_time(&open.asked, now)?;
+    let invalid = |message: String| Err(Refusal::new(Code::InvalidMessage, message));
+    let note = match note {
+        NewNote::Comment(text) => {
+            if open.comments >= limits::COMMENTS {
+                return invalid(format!("it has {} comments already", limits::COMMENTS));
+            }
+            Note::Comment { text: comment(text)? }
+        }
+        NewNote::Reassign { role, subject, text } => {
+            let asked = open.asked.actions.first().and_then(Action::role);
+            if !by.may_decide(state, asked) {
+                return Err(Refusal::new(Code::Forbidden, "only who may decide it may hand it to somebody else"));
+            }
+            if open.asked.kind == Kind::Question {
+                return invalid("questions are the user's own and cannot be handed to somebody else".to_owned());
+            }
+            let role = role.filter(|role| Some(role.as_str()) != asked);
+            if role.is_none() && is_user(asked) {
+                return invalid("the session's owner decides it; name a \"role\" to hand it to".to_owned());
+            }
+            if let Some(role) = &role {
+                let allowed =
+                    |action: &Action| action.ask.reassign.contains(role) || action.ask.role(action.level) == Some(role);
+                if !open.asked.actions.iter().all(allowed) {
+                    let known =
+                        open.asked.actions.first().map(|action| action.ask.reassign.join(", ")).unwrap_or_default();
+                    let known = if known.is_empty() { "to no role".to_owned() } else { format!("to {known} only") };
+                    return Err(Refusal::new(
+                        Code::Forbidden,
+                        format!("the policy lets it be handed {known} (\"reassign\"), not to {role:?}"),
+                    ));
+                }
+            }
+            if subject.as_ref().is_some_and(|name| name.is_empty() || name.len() > limits::NAME_BYTES) {
+                return invalid(format!("subject must have 1 to {} bytes", limits::NAME_BYTES));
+            }
+            let text = text.map(comment).transpose()?;
+            Note::Reassigned { role, subject, text }
+        }
+    };
+    Ok(Draft::new(state, now).noted(Noted { n, note, by: by.subject, request_id }))
+}
+
+/// A text for the other people, if it is one.
+fn comment(text: Arc<str>) -> Result<Arc<str>, Refusal> {
+    let what = if text.trim().is_empty() {
+        "is empty".to_owned()
+    } else if text.len() > limits::COMMENT_BYTES {
+        format!("has more than {} bytes", limits::COMMENT_BYTES)
+    } else {
+        return Ok(text);
+    };
+    Err(Refusal::new(Code::InvalidMessage, format!("text {what}")))
 }
 
 fn check_answers(asked: &Interrupted, answers: &Value) -> Result<Answers, Refusal> {
@@ -170,23 +358,24 @@ fn check_decline(asked: &Interrupted, decisions: &[Decision]) -> Result<(), Refu
 }
 
 /// The full set of decisions, if each fits its action.
-fn check_decisions(open: &Open, decisions: &[Decision], catalog: &dyn Catalog) -> Result<Vec<Decision>, Refusal> {
+fn check_decisions(
+    open: &Open,
+    decisions: &[Decision],
+    now: Millis,
+    catalog: &dyn Catalog,
+) -> Result<Vec<Decision>, Refusal> {
     let asked = &open.asked;
     let decisions = fill(decisions, asked.actions.len())?;
-    let runs = |d: &Decision| matches!(d.kind, DecisionType::Approve | DecisionType::Edit);
-    let quorum = asked.actions.iter().map(|action| action.ask.quorum).max().unwrap_or(1);
-    if quorum > 1
-        && asked.kind == Kind::Approval
-        && decisions.iter().any(runs)
-        && !decisions.iter().all(|d| d.kind == DecisionType::Approve)
-    {
+    let quorum = open.quorum();
+    let approve = |d: &Decision| d.kind == DecisionType::Approve;
+    if quorum > 1 && decisions.iter().any(approve) && !decisions.iter().all(approve) {
         return Err(Refusal::new(
             Code::DecisionsMismatch,
-            format!("{quorum} people must approve: approve all of it, or reject, defer or answer all of it"),
+            format!("{quorum} people must approve: approve all of it, or none of it"),
         ));
     }
     for (i, (decision, action)) in decisions.iter().zip(&asked.actions).enumerate() {
-        check(decision, action, asked, i, catalog)?;
+        check(decision, action, asked, i, now, catalog)?;
     }
     Ok(decisions)
 }
@@ -205,8 +394,8 @@ pub fn rfc3339(at: Millis) -> String {
 
 /// Whether this set ends the interruption: always, unless more people must approve (SPEC W5, quorum).
 fn ends(open: &Open, decisions: &[Decision], by: &Principal) -> bool {
-    let quorum = open.asked.actions.iter().map(|a| a.ask.quorum).max().unwrap_or(1) as usize;
-    if quorum <= 1 || open.asked.kind != Kind::Approval || decisions.iter().any(|d| d.kind != DecisionType::Approve) {
+    let quorum = open.quorum() as usize;
+    if quorum <= 1 || decisions.iter().any(|d| d.kind != DecisionType::Approve) {
         return true;
     }
     let mut voters: Vec<_> = open.votes.iter().collect();
@@ -246,6 +435,7 @@ fn check(
     action: &Action,
     asked: &Interrupted,
     i: usize,
+    now: Millis,
     catalog: &dyn Catalog,
 ) -> Result<(), Refusal> {
     let invalid = |message: String| Err(Refusal::new(Code::InvalidMessage, message));
@@ -264,10 +454,14 @@ fn check(
         )
         .with_details(json!({ "allowed_decisions": allowed })));
     }
-    if decision.always == Some(true)
+    let always = decision.always.as_ref().filter(|always| **always != Always::No);
+    if always.is_some()
         && (asked.kind != Kind::Approval || !matches!(decision.kind, DecisionType::Approve | DecisionType::Reject))
     {
         return invalid(format!("{at}: \"always\" goes with approve or reject of an ordinary action"));
+    }
+    if always.and_then(Always::until).is_some_and(|until| until <= now) {
+        return invalid(format!("{at}.always.until: is over already"));
     }
     for (name, text, kind) in
         [("message", &decision.message, DecisionType::Reject), ("output", &decision.output, DecisionType::Respond)]
@@ -279,7 +473,10 @@ fn check(
             return Err(too_long(&format!("{at}.{name}")));
         }
     }
-    if decision.always == Some(true) && decision.kind == DecisionType::Approve && !action.ask.is_one_person() {
+    if always.is_some()
+        && decision.kind == DecisionType::Approve
+        && (!action.ask.is_one_person() || action.instead.is_some())
+    {
         return invalid(format!("{at}: \"always\" cannot approve what more than one person must approve"));
     }
     match (decision.kind, &decision.edited_action) {
@@ -331,12 +528,7 @@ fn check_edit(
                     Vec::new(),
                 ));
             }
-            Some(tool) if tool.levels == action.ask.levels && tool.quorum.max(1) == action.ask.quorum.max(1) => {
-                tool.schema
-            }
-            Some(_) => {
-                return Err(invalid_edit(index, &format!("the tool {name:?} is decided by somebody else"), Vec::new()));
-            }
+            Some(tool) => tool.schema,
             None => {
                 return Err(invalid_edit(
                     index,

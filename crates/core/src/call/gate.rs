@@ -1,5 +1,7 @@
 //! The recorded verdict on a proposed call: run it, ask a person, or answer the model at once.
 
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -43,6 +45,15 @@ impl DecisionType {
     }
 }
 
+/// The role that is the session's own subject (SPEC P1).
+pub const USER: &str = "user";
+
+/// Whether a role is the session's own subject: no role at all is (SPEC P1).
+#[must_use]
+pub fn is_user(role: Option<&str>) -> bool {
+    role.is_none_or(|role| role == USER)
+}
+
 /// How a person is asked about one call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ask {
@@ -58,9 +69,24 @@ pub struct Ask {
     /// How many different people must approve at each level; at least 1.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub quorum: u32,
+    /// Whether who asked for it may not approve it (SPEC P1).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub not_self: bool,
+    /// The roles that are asked in turn when nobody decides in time; after the last one it is rejected (SPEC P1).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub escalate: Vec<String>,
+    /// When those who can decide are reminded: seconds after they were asked, ascending.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reminders: Vec<u32>,
+    /// The roles to which it may be handed while it waits.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reassign: Vec<String>,
     /// The rule that asked, in the operator's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// The version of the policy that asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Arc<str>>,
 }
 
 fn default_timeout() -> u32 {
@@ -84,7 +110,18 @@ fn is_one(n: &u32) -> bool {
 
 impl Default for Ask {
     fn default() -> Self {
-        Ask { timeout: default_timeout(), allowed: default_allowed(), levels: Vec::new(), quorum: 1, reason: None }
+        Ask {
+            timeout: default_timeout(),
+            allowed: default_allowed(),
+            levels: Vec::new(),
+            quorum: 1,
+            not_self: false,
+            escalate: Vec::new(),
+            reminders: Vec::new(),
+            reassign: Vec::new(),
+            reason: None,
+            policy: None,
+        }
     }
 }
 
@@ -101,10 +138,81 @@ impl Ask {
         self.levels.get(level as usize).map(String::as_str)
     }
 
+    /// The roles that decide, in sequence; at least one.
+    fn all_levels(&self) -> Vec<String> {
+        if self.levels.is_empty() { vec![USER.to_owned()] } else { self.levels.clone() }
+    }
+
+    /// How many different people must approve at `level`. The session's own subject is one person.
+    #[must_use]
+    pub fn quorum_at(&self, level: u32) -> u32 {
+        if is_user(self.role(level)) { 1 } else { self.quorum.max(1) }
+    }
+
     /// Whether one person's approval is enough for the call to run.
     #[must_use]
     pub fn is_one_person(&self) -> bool {
-        self.levels.len() <= 1 && self.quorum <= 1
+        self.levels.len() <= 1 && self.quorum_at(0) <= 1
+    }
+
+    /// What satisfies both: every level of either, in this one's order, then the other's; the larger quorum, the
+    /// shorter time, only decisions that both allow. Neither can make the other weaker (SPEC P1). What is as it is by
+    /// default was not said, and leaves the other's word.
+    #[must_use]
+    pub fn stricter(&self, other: &Ask) -> Ask {
+        let (mut levels, theirs) = (self.all_levels(), other.all_levels());
+        let said = |ask: &Ask| !ask.levels.is_empty();
+        if said(self) == said(other) {
+            let more: Vec<String> = theirs.into_iter().filter(|role| !levels.contains(role)).collect();
+            levels.extend(more);
+        } else if said(other) {
+            levels = theirs;
+        }
+        let levels = if levels == [USER] { Vec::new() } else { levels };
+        let timeout = match (self.timeout, other.timeout) {
+            (time, limits::APPROVAL_TIMEOUT_SECONDS) | (limits::APPROVAL_TIMEOUT_SECONDS, time) => time,
+            (time, 0) | (0, time) => time,
+            (mine, theirs) => mine.min(theirs),
+        };
+        let allowed = if is_default_allowed(&other.allowed) {
+            self.allowed.clone()
+        } else if is_default_allowed(&self.allowed) {
+            other.allowed.clone()
+        } else {
+            let mut both: Vec<DecisionType> = self.allowed.clone();
+            both.retain(|kind| other.allowed.contains(kind));
+            if both.iter().all(|kind| *kind == DecisionType::Defer) {
+                // Whatever they disagree about, a person can always say no.
+                both.push(DecisionType::Reject);
+            }
+            both
+        };
+        let either = |mine: &Vec<String>, theirs: &Vec<String>| if mine.is_empty() { theirs } else { mine }.clone();
+        let mut reminders = [&*self.reminders, &*other.reminders].concat();
+        reminders.sort_unstable();
+        reminders.dedup();
+        let mut reassign = either(&self.reassign, &other.reassign);
+        if !other.reassign.is_empty() {
+            reassign.retain(|role| other.reassign.contains(role));
+        }
+        let mut reasons: Vec<&str> = Vec::new();
+        for reason in [&self.reason, &other.reason].into_iter().flatten() {
+            if !reasons.contains(&&**reason) {
+                reasons.push(reason);
+            }
+        }
+        Ask {
+            timeout,
+            allowed,
+            levels,
+            quorum: self.quorum.max(other.quorum),
+            not_self: self.not_self || other.not_self,
+            escalate: either(&self.escalate, &other.escalate),
+            reminders,
+            reassign,
+            reason: (!reasons.is_empty()).then(|| reasons.join("; ")),
+            policy: other.policy.clone().or_else(|| self.policy.clone()),
+        }
     }
 
     /// Whether approving at `level` is enough for the call to run.
@@ -138,4 +246,30 @@ pub struct Gate {
     /// The tool was declared idempotent: an attempt with an unknown outcome may be started again (SPEC R4).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub idempotent: bool,
+    /// The standing rule that decided it in a person's place: its id (SPEC S7).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<Arc<str>>,
+}
+
+impl Verdict {
+    /// The stricter of two judges' verdicts: of two that ask, what satisfies both (DESIGN §2).
+    #[must_use]
+    pub fn stricter(self, other: Verdict) -> Verdict {
+        use Verdict::{Allow, Ask, Deny, Refuse};
+        match (self, other) {
+            (mine @ (Refuse(_) | Deny(_)), _) => mine,
+            (_, theirs @ (Refuse(_) | Deny(_))) => theirs,
+            (Ask(mine), Ask(theirs)) => Ask(mine.stricter(&theirs)),
+            (Allow, theirs) => theirs,
+            (mine, _) => mine,
+        }
+    }
+}
+
+impl Gate {
+    /// A verdict without anything else.
+    #[must_use]
+    pub fn of(verdict: Verdict) -> Gate {
+        Gate { verdict, idempotent: false, rule: None }
+    }
 }

@@ -9,14 +9,14 @@ use std::sync::Arc;
 use super::{
     record::{
         Action, Answered, Block, CallFinished, CallStatus, Decided, EndReason, Entry, Interrupted, Kind, Millis,
-        ModelResponded, Record, Schema, SessionCreated, TurnEnded, UserMessage,
+        ModelResponded, Note, Noted, Record, RuleRevoked, Schema, SessionCreated, TurnEnded, UserMessage,
     },
-    state::{Call, Deadline, Phase, State, Status},
+    state::{Call, Deadline, Phase, State, Status, next_role},
 };
 use crate::{
-    approval::{decision::Decision, question::Questions},
+    approval::{decision::Decision, question::Questions, rule::RuleId},
     call::{
-        gate::{Ask, DecisionType, Gate},
+        gate::{Ask, DecisionType, Gate, is_user},
         permit::Permit,
     },
     limits,
@@ -42,10 +42,6 @@ pub struct ToolFacts {
     pub description: Option<Arc<str>>,
     /// The schema of its arguments.
     pub schema: Option<Arc<Schema>>,
-    /// The roles that must approve it, one after the other.
-    pub levels: Vec<String>,
-    /// How many different people must approve it at each level.
-    pub quorum: u32,
     /// Declared idempotent.
     pub idempotent: bool,
     /// What a call of it means to the session.
@@ -73,6 +69,8 @@ pub struct MessageInput {
     pub text: Vec<Arc<str>>,
     /// Who wrote it.
     pub by: Option<Arc<str>>,
+    /// The roles its writer holds.
+    pub roles: Vec<String>,
     /// The agent that shall answer from now on.
     pub agent: Option<Arc<str>>,
     /// The client's `request_id`.
@@ -184,8 +182,8 @@ impl Draft {
         {
             return Err(Refusal::new(Code::UnknownAgent, format!("there is no agent {agent:?}")));
         }
-        let MessageInput { text, by, agent, request_id, on_pending } = input;
-        let message = UserMessage { text, by, agent, request_id };
+        let MessageInput { text, by, roles, agent, request_id, on_pending } = input;
+        let message = UserMessage { text, by, roles, agent, request_id };
         let waits = !self.state.open.is_empty();
         match (self.state.status.is_active(), on_pending) {
             (false, _) => self.push(Record::UserMessage(message)),
@@ -205,14 +203,9 @@ impl Draft {
                 let reason = message.text.join("\n\n");
                 for open in self.state.open.clone() {
                     let decision = Decision::reject(Some(reason.clone()));
-                    self.push(Record::Decided(Decided {
-                        n: open.asked.n,
-                        decisions: vec![decision; open.asked.actions.len()],
-                        last: true,
-                        question: open.asked.kind == Kind::Question,
-                        by: message.by.clone(),
-                        request_id: None,
-                    }));
+                    let mut decided = Decided::of(&open.asked, vec![decision; open.asked.actions.len()]);
+                    decided.by.clone_from(&message.by);
+                    self.push(Record::Decided(decided));
                 }
                 self.push(Record::UserMessage(message));
             }
@@ -240,8 +233,14 @@ impl Draft {
         user_edit_content: Option<Arc<str>>,
         catalog: &dyn Catalog,
     ) -> Transition {
-        let by = decided.by.clone();
+        let (n, last, by) = (decided.n, decided.last, decided.by.clone());
         self.push(Record::Decided(decided));
+        if !last && let Some(open) = self.state.waiting(n) {
+            let approved = u32::try_from(open.votes.len()).unwrap_or(u32::MAX);
+            let quorum = open.quorum();
+            let note = Note::Approved { approved, quorum };
+            self.push(Record::Noted(Noted { n, note, by: by.clone(), request_id: None }));
+        }
         self.reviewer_said(user_edit_content, by);
         self.settle(catalog)
     }
@@ -261,19 +260,71 @@ impl Draft {
 
     fn reviewer_said(&mut self, text: Option<Arc<str>>, by: Option<Arc<str>>) {
         if let Some(text) = text {
-            self.push(Record::UserMessage(UserMessage { text: vec![text], by, agent: None, request_id: None }));
+            self.push(Record::UserMessage(UserMessage {
+                text: vec![text],
+                by,
+                roles: Vec::new(),
+                agent: None,
+                request_id: None,
+            }));
         }
     }
 
     /// The deadline of interruption `n` has come. `None` if it is not waiting or not due (SPEC W7, R6).
     #[must_use]
     pub fn time_out(mut self, n: u32, catalog: &dyn Catalog) -> Option<Transition> {
-        let due = self.state.waiting(n)?.asked.expires_at?;
-        if self.now < due {
+        let asked = self.state.waiting(n)?.asked.clone();
+        if self.now < asked.expires_at? {
             return None;
         }
-        self.push(Record::TimedOut { n });
+        let mut escalated: Vec<String> = Vec::new();
+        for action in &asked.actions {
+            let call = self.state.calls.iter().find(|call| call.call == action.call);
+            if let Some(role) = call.and_then(|call| next_role(call, action))
+                && !escalated.iter().any(|known| known == role)
+            {
+                escalated.push(role.to_owned());
+            }
+        }
+        self.push(Record::TimedOut { n, escalated });
         Some(self.settle(catalog))
+    }
+
+    /// Interruption `n` has waited for so long that it is said again. `None` if it is not waiting, or not yet due.
+    #[must_use]
+    pub fn remind(mut self, n: u32) -> Option<Transition> {
+        let open = self.state.waiting(n)?;
+        if self.now < open.next_reminder()? {
+            return None;
+        }
+        // What was missed while nothing ran is said once.
+        let mut reminded = open.reminded;
+        let next = loop {
+            reminded += 1;
+            match open.asked.reminder(open.asked_at, reminded) {
+                Some(at) if at <= self.now => {}
+                next => break next,
+            }
+        };
+        self.push(Record::Noted(Noted {
+            n,
+            note: Note::Reminded { next, count: reminded },
+            by: None,
+            request_id: None,
+        }));
+        Some(self.finish())
+    }
+
+    /// Takes a note that [`crate::approval::resolve::note`] has checked.
+    pub(crate) fn noted(mut self, noted: Noted) -> Transition {
+        self.push(Record::Noted(noted));
+        self.finish()
+    }
+
+    /// Revokes a standing rule that this session made. The caller knows that it stands.
+    pub fn revoke(mut self, rule: RuleId, by: Option<Arc<str>>) -> Transition {
+        self.push(Record::RuleRevoked(RuleRevoked { rule, by }));
+        self.finish()
     }
 
     /// Cancels the turn (SPEC W1). `partial` is the block the model was writing.
@@ -477,13 +528,10 @@ impl Draft {
         }
         while let Some(first) = self.state.calls.iter().find(|c| c.phase == Phase::Gated).cloned() {
             let ask_of = |call: &Call| call.ask.clone().unwrap_or_default();
-            // `user` and no role at all are the same person (SPEC P1).
-            let role_of = |call: &Call| ask_of(call).role(call.level).filter(|role| *role != "user").map(str::to_owned);
-            let (role, quorum) = (role_of(&first), ask_of(&first).quorum);
+            let same = asked_of(&first);
             let together = |c: &&Call| {
                 c.phase == Phase::Gated
-                    && role_of(c) == role
-                    && ask_of(c).quorum == quorum
+                    && asked_of(c) == same
                     // Each question is asked by itself.
                     && if first.question { c.call == first.call } else { !c.question }
             };
@@ -530,6 +578,7 @@ impl Draft {
             args,
             ask,
             level: call.level,
+            instead: call.instead.clone(),
             description: facts.description,
             schema: facts.schema,
         })
@@ -547,6 +596,27 @@ impl Draft {
     /// Ends the draft without adding anything.
     pub fn finish(self) -> Transition {
         Transition { state: Arc::new(self.state), entries: self.entries, started: self.started }
+    }
+}
+
+/// Who is asked about a call, and who is not: calls with the same share a request (SPEC W4).
+#[derive(PartialEq)]
+struct AskedOf {
+    /// `user` and no role at all are the same person (SPEC P1).
+    role: Option<String>,
+    quorum: u32,
+    not_self: bool,
+    approved_by: Vec<Arc<str>>,
+}
+
+fn asked_of(call: &Call) -> AskedOf {
+    let ask = call.ask.clone().unwrap_or_default();
+    let role = call.instead.as_deref().or_else(|| ask.role(call.level)).filter(|role| !is_user(Some(role)));
+    AskedOf {
+        role: role.map(str::to_owned),
+        quorum: if role.is_some() { ask.quorum } else { 1 },
+        not_self: ask.not_self,
+        approved_by: call.approved_by.clone(),
     }
 }
 

@@ -10,11 +10,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::{
-    approval::{decision::Decision, question::Answers},
+    approval::{
+        decision::Decision,
+        question::Answers,
+        rule::{Rule, RuleId},
+    },
     call::{
         args::{Args, ArgsError},
         display::{Display, MESSAGE_ARGUMENT},
-        gate::{Ask, DecisionType, Gate},
+        gate::{Ask, DecisionType, Gate, is_user},
     },
     locale::Locale,
     todo::Todo,
@@ -72,7 +76,14 @@ pub enum Record {
     TimedOut {
         /// The interruption's number.
         n: u32,
+        /// The roles that are asked now in place of those who did not decide; empty if what waited is rejected.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        escalated: Vec<String>,
     },
+    /// Something was said or changed about an interruption that goes on waiting.
+    Noted(Noted),
+    /// A standing rule was revoked.
+    RuleRevoked(RuleRevoked),
     /// The interruption ended because its turn did.
     Withdrawn {
         /// The interruption's number.
@@ -132,6 +143,9 @@ pub struct UserMessage {
     /// Who wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Arc<str>>,
+    /// The roles its writer held then, which the policy may look at.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub roles: Vec<String>,
     /// The agent it names, which answers from now on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<Arc<str>>,
@@ -274,6 +288,9 @@ pub struct Action {
     /// 0 is the first of `ask.levels`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub level: u32,
+    /// The role that decides in place of the level's, since that one did not, or handed it on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instead: Option<String>,
     /// What the tool says it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<Arc<str>>,
@@ -291,7 +308,12 @@ impl Action {
     /// The role that decides; `None` is the session's own subject.
     #[must_use]
     pub fn role(&self) -> Option<&str> {
-        self.ask.role(self.level)
+        self.instead.as_deref().or_else(|| self.ask.role(self.level))
+    }
+    /// How many different people must approve it, at this level.
+    #[must_use]
+    pub fn quorum(&self) -> u32 {
+        if is_user(self.role()) { 1 } else { self.ask.quorum.max(1) }
     }
 }
 
@@ -320,6 +342,18 @@ pub struct Decided {
     /// True for a question that was declined: its reject is no block of the stream (SPEC Q2).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub question: bool,
+    /// How edited calls are asked about from now on, where that is more than before: one for each action.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub asks: Vec<Option<Ask>>,
+    /// The standing rules it makes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<Rule>,
+    /// The digest of what was shown of each action (SPEC R8).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shown: Vec<String>,
+    /// The version of the policy that asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Arc<str>>,
     /// Who decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Arc<str>>,
@@ -328,11 +362,93 @@ pub struct Decided {
     pub request_id: Option<Arc<str>>,
 }
 
+impl Decided {
+    /// A decision on the whole of what was asked, by nobody yet.
+    #[must_use]
+    pub fn of(asked: &Interrupted, decisions: Vec<Decision>) -> Decided {
+        Decided {
+            n: asked.n,
+            decisions,
+            last: true,
+            question: asked.kind == Kind::Question,
+            asks: Vec::new(),
+            rules: Vec::new(),
+            shown: Vec::new(),
+            policy: asked.actions.first().and_then(|action| action.ask.policy.clone()),
+            by: None,
+            request_id: None,
+        }
+    }
+}
+
 fn yes() -> bool {
     true
 }
 fn is_true(b: &bool) -> bool {
     *b
+}
+
+/// See [`Record::Noted`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Noted {
+    /// The interruption's number.
+    pub n: u32,
+    /// What.
+    pub note: Note,
+    /// Who, if it was somebody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Arc<str>>,
+    /// The client's `request_id`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<Arc<str>>,
+}
+
+/// What can happen to an interruption that goes on waiting.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Note {
+    /// Somebody who may see it said something about it. The model is not told.
+    Comment {
+        /// What.
+        text: Arc<str>,
+    },
+    /// It is somebody else's to decide.
+    Reassigned {
+        /// Holders of this role, in place of those who were asked.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        role: Option<String>,
+        /// Only this person, who must hold the role too.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        subject: Option<Arc<str>>,
+        /// Why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        text: Option<Arc<str>>,
+    },
+    /// It has waited for so long that it is said again.
+    Reminded {
+        /// How many of its reminders are over with this one.
+        count: u32,
+        /// The time of the next reminder, if there is one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        next: Option<Millis>,
+    },
+    /// One of the people who must approve did, and more must.
+    Approved {
+        /// How many have by now.
+        approved: u32,
+        /// How many must.
+        quorum: u32,
+    },
+}
+
+/// See [`Record::RuleRevoked`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RuleRevoked {
+    /// The rule.
+    pub rule: RuleId,
+    /// Who revoked it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Arc<str>>,
 }
 
 /// See [`Record::Answered`].
@@ -429,6 +545,7 @@ impl Record {
             Record::UserMessage(m) | Record::MessageQueued(m) => m.request_id.as_deref(),
             Record::Decided(d) => d.request_id.as_deref(),
             Record::Answered(a) => a.request_id.as_deref(),
+            Record::Noted(n) => n.request_id.as_deref(),
             Record::TurnEnded(t) => t.request_id.as_deref(),
             _ => None,
         }

@@ -11,16 +11,16 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::record::{
-    Block, CallStatus, Decided, EndReason, Entry, Interrupted, Kind, Millis, ModelResponded, Record, ToolUse, Usage,
-    UserMessage,
+    Action, Block, CallStatus, Decided, EndReason, Entry, Interrupted, Kind, Millis, ModelResponded, Note, Noted,
+    Record, ToolUse, Usage, UserMessage,
 };
 use crate::{
     approval::key::approval_key,
-    approval::question::Answers,
+    approval::{question::Answers, rule::Rule},
     call::{
         args::Args,
         display::Display,
-        gate::{Ask, DecisionType, Gate, Verdict},
+        gate::{Ask, DecisionType, Gate, Verdict, is_user},
     },
     locale::{Locale, Text},
     todo::Todo,
@@ -44,6 +44,10 @@ pub enum Status {
     Failed,
     /// The last turn was cancelled.
     Cancelled,
+}
+
+fn is_zero(n: &u32) -> bool {
+    *n == 0
 }
 
 impl Status {
@@ -133,6 +137,24 @@ pub struct Call {
     /// When it must be decided, once it is asked about.
     #[serde(default)]
     pub deadline: Deadline,
+    /// The role that decides in place of the level's.
+    #[serde(default)]
+    pub instead: Option<String>,
+    /// How many of the roles it escalates to have been asked.
+    #[serde(default)]
+    pub escalated: u32,
+    /// Who has approved it at the levels so far.
+    #[serde(default)]
+    pub approved_by: Vec<Arc<str>>,
+}
+
+impl Call {
+    /// Asked about from the first level on.
+    fn from_first_level(&mut self) {
+        self.level = 0;
+        self.instead = None;
+        self.escalated = 0;
+    }
 }
 
 /// The deadline of a call that is to be asked about.
@@ -158,6 +180,47 @@ pub struct Open {
     /// Who has approved it so far, where more than one must.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub votes: Vec<Option<Arc<str>>>,
+    /// The only person who may decide it, if it was handed to one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub assignee: Option<Arc<str>>,
+    /// How often it was said again.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub reminded: u32,
+    /// How many comments it has.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub comments: u32,
+}
+
+/// The role that is asked when nobody has decided about a call in time.
+pub(crate) fn next_role<'a>(call: &Call, action: &'a Action) -> Option<&'a str> {
+    action.ask.escalate.get(call.escalated as usize).map(String::as_str)
+}
+
+impl Open {
+    /// How many different people must approve it.
+    #[must_use]
+    pub fn quorum(&self) -> u32 {
+        let quorum = self.asked.actions.iter().map(Action::quorum).max().unwrap_or(1);
+        if self.asked.kind == Kind::Approval { quorum } else { 1 }
+    }
+
+    /// When it is to be said again, if it is.
+    #[must_use]
+    pub fn next_reminder(&self) -> Option<Millis> {
+        self.asked.reminder(self.asked_at, self.reminded)
+    }
+}
+
+impl Interrupted {
+    /// When it is to be said again after it was said `reminded` times, if it was asked at `asked_at`.
+    #[must_use]
+    pub fn reminder(&self, asked_at: Millis, reminded: u32) -> Option<Millis> {
+        let mut seconds: Vec<u32> = self.actions.iter().flat_map(|action| &action.ask.reminders).copied().collect();
+        seconds.sort_unstable();
+        seconds.dedup();
+        let at = asked_at + Millis::from(*seconds.get(reminded as usize)?) * 1000;
+        self.expires_at.is_none_or(|end| at < end).then_some(at)
+    }
 }
 
 impl PartialEq for Interrupted {
@@ -168,20 +231,6 @@ impl PartialEq for Interrupted {
             && self.expires_at == other.expires_at
             && self.content == other.content
     }
-}
-
-/// A standing decision of this session (SPEC S7).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sticky {
-    /// The agent it is for.
-    pub agent: Arc<str>,
-    /// The tool it is for.
-    pub tool: Arc<str>,
-    /// Approve or reject.
-    pub approve: bool,
-    /// What the model is told, when it rejects.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub message: Option<String>,
 }
 
 /// The state of a session.
@@ -229,8 +278,11 @@ pub struct State {
     pub open: Vec<Open>,
     /// Roles that were ever asked, whose holders may see the session (SPEC P1).
     pub reviewers: BTreeSet<String>,
-    /// Standing decisions, oldest first.
-    pub sticky: Vec<Sticky>,
+    /// The roles that the user of the current turn held.
+    #[serde(default)]
+    pub roles: Vec<String>,
+    /// Standing rules of this session alone, oldest first.
+    pub sticky: Vec<Rule>,
     /// Messages that wait for their place.
     pub queued: VecDeque<UserMessage>,
     /// Blocks of the coming answer that were already shown.
@@ -275,6 +327,7 @@ impl State {
             interruptions: 0,
             open: Vec::new(),
             reviewers: BTreeSet::new(),
+            roles: Vec::new(),
             sticky: Vec::new(),
             queued: VecDeque::new(),
             shown: Vec::new(),
@@ -292,12 +345,6 @@ impl State {
     #[must_use]
     pub fn waiting(&self, n: u32) -> Option<&Open> {
         self.open.iter().find(|open| open.asked.n == n)
-    }
-
-    /// The standing decision for a tool of an agent, if any.
-    #[must_use]
-    pub fn sticky_for(&self, agent: &str, tool: &str) -> Option<&Sticky> {
-        self.sticky.iter().find(|rule| &*rule.agent == agent && &*rule.tool == tool)
     }
 
     /// Takes the next record. Total: a record that does not fit the state changes only what it can.
@@ -323,7 +370,9 @@ impl State {
             Record::Interrupted(asked) => self.interrupted(asked, entry.at),
             Record::Decided(decided) => self.decided(decided),
             Record::Answered(answered) => self.answered(answered.n, &answered.answers),
-            Record::TimedOut { n } => self.timed_out(*n),
+            Record::TimedOut { n, .. } => self.timed_out(*n),
+            Record::Noted(noted) => self.noted(noted),
+            Record::RuleRevoked(revoked) => self.sticky.retain(|rule| rule.id != Some(revoked.rule)),
             Record::Withdrawn { n, .. } => self.open.retain(|open| open.asked.n != *n),
             Record::CallStarted { call, attempt } => self.set_phase(*call, |call| {
                 call.attempts = *attempt;
@@ -362,6 +411,7 @@ impl State {
             self.status = Status::Running;
             self.turns += 1;
             self.turn_calls = 0;
+            self.roles.clone_from(&message.roles);
         }
         self.answered = false;
         if let Some(agent) = &message.agent {
@@ -401,6 +451,9 @@ impl State {
                     attempts: 0,
                     level: 0,
                     deadline: Deadline::Fresh,
+                    instead: None,
+                    escalated: 0,
+                    approved_by: Vec::new(),
                 });
             }
         }
@@ -440,7 +493,14 @@ impl State {
                 self.reviewers.insert(role.to_owned());
             }
         }
-        self.open.push(Open { asked: asked.clone(), asked_at: at, votes: Vec::new() });
+        self.open.push(Open {
+            asked: asked.clone(),
+            asked_at: at,
+            votes: Vec::new(),
+            assignee: None,
+            reminded: 0,
+            comments: 0,
+        });
     }
 
     fn decided(&mut self, decided: &Decided) {
@@ -452,24 +512,30 @@ impl State {
             }
             return;
         }
-        let Open { asked, .. } = self.open.remove(at);
+        let Open { asked, votes, .. } = self.open.remove(at);
         let locale = self.locale;
-        for (action, decision) in asked.actions.iter().zip(&decided.decisions) {
-            let in_doubt = asked.kind == Kind::InDoubt;
+        let in_doubt = asked.kind == Kind::InDoubt;
+        // Records from before rules were written with their decision make the same ones.
+        let made = if decided.rules.is_empty() { Rule::made_by(&asked, decided) } else { Vec::new() };
+        for rule in decided.rules.iter().chain(&made).filter(|rule| !rule.everywhere) {
+            // The newest word counts.
+            self.sticky.retain(|older| !rule.replaces(older));
+            self.sticky.push(rule.clone());
+        }
+        let subject = self.subject.clone();
+        let mut people: Vec<Arc<str>> = votes.into_iter().flatten().collect();
+        people.extend(decided.by.clone());
+        for (i, (action, decision)) in asked.actions.iter().zip(&decided.decisions).enumerate() {
             let rejected = if asked.kind == Kind::Question { Text::QuestionDeclined } else { Text::Rejected };
-            if decision.always == Some(true) && !in_doubt {
-                // The newest word counts; there is one rule for a tool of an agent.
-                self.sticky.retain(|rule| !(rule.agent == action.agent && rule.tool == action.name));
-                self.sticky.push(Sticky {
-                    agent: action.agent.clone(),
-                    tool: action.name.clone(),
-                    approve: decision.kind == DecisionType::Approve,
-                    message: decision.message.clone(),
-                });
-            }
+            let raised = decided.asks.get(i).cloned().flatten();
             self.set_phase(action.call, |call| match decision.kind {
-                DecisionType::Approve if in_doubt || action.ask.is_last(action.level) => Phase::Permitted,
+                DecisionType::Approve if in_doubt => Phase::Permitted,
                 DecisionType::Approve => {
+                    call.approved_by.extend(people.iter().cloned());
+                    if action.ask.is_last(action.level) {
+                        return Phase::Permitted;
+                    }
+                    call.from_first_level();
                     call.level = action.level + 1;
                     call.deadline = Deadline::Fresh;
                     Phase::Gated
@@ -480,14 +546,23 @@ impl State {
                         call.args = Some(edited.args.clone());
                     }
                     call.deadline = Deadline::Fresh;
-                    // What the first level has not seen goes back to it.
-                    let next = if action.level == 0 { 1 } else { 0 };
-                    if action.level == 0 && action.ask.is_last(0) {
-                        Phase::Permitted
-                    } else {
-                        call.level = next;
-                        Phase::Gated
+                    call.approved_by.clear();
+                    call.from_first_level();
+                    let ask = raised.unwrap_or_else(|| action.ask.clone());
+                    // Who edits at the first level has seen what will run: that is its approval, if one is enough and
+                    // that person may give it. What the first level has not seen goes back to it.
+                    let own = ask.not_self && (decided.by.is_none() || decided.by == subject);
+                    let same_role = is_user(ask.role(0)) == is_user(action.ask.role(0))
+                        && (is_user(ask.role(0)) || ask.role(0) == action.ask.role(0));
+                    let counts = action.level == 0 && same_role && ask.quorum_at(0) <= 1 && !own;
+                    let last = ask.is_last(0);
+                    call.ask = Some(ask);
+                    if !counts {
+                        return Phase::Gated;
                     }
+                    call.approved_by.extend(decided.by.clone());
+                    call.level = 1;
+                    if last { Phase::Permitted } else { Phase::Gated }
                 }
                 DecisionType::Reject if in_doubt => {
                     let text = decision.message.clone().unwrap_or_else(|| locale.text(Text::OutcomeUnknown).to_owned());
@@ -509,6 +584,26 @@ impl State {
         }
     }
 
+    fn noted(&mut self, noted: &Noted) {
+        let Some(open) = self.open.iter_mut().find(|open| open.asked.n == noted.n) else { return };
+        match &noted.note {
+            Note::Comment { .. } => open.comments += 1,
+            Note::Reminded { count, .. } => open.reminded = *count,
+            Note::Approved { .. } => {}
+            Note::Reassigned { role, subject, .. } => {
+                open.assignee.clone_from(subject);
+                let Some(role) = role else { return };
+                for action in &mut Arc::make_mut(&mut open.asked).actions {
+                    action.instead = Some(role.clone());
+                }
+                for call in self.calls.iter_mut().filter(|call| call.phase == Phase::Waiting(noted.n)) {
+                    call.instead = Some(role.clone());
+                }
+                self.reviewers.insert(role.clone());
+            }
+        }
+    }
+
     fn answered(&mut self, n: u32, answers: &Answers) {
         let Some(at) = self.open.iter().position(|open| open.asked.n == n) else { return };
         let Open { asked, .. } = self.open.remove(at);
@@ -525,7 +620,15 @@ impl State {
         let question = asked.kind == Kind::Question;
         let text = self.locale.text(if question { Text::QuestionTimedOut } else { Text::TimedOut });
         for action in &asked.actions {
-            self.set_phase(action.call, |_| Phase::Settled(CallStatus::Rejected, text.to_owned()));
+            self.set_phase(action.call, |call| match next_role(call, action) {
+                Some(role) => {
+                    call.instead = Some(role.to_owned());
+                    call.escalated += 1;
+                    call.deadline = Deadline::Fresh;
+                    Phase::Gated
+                }
+                None => Phase::Settled(CallStatus::Rejected, text.to_owned()),
+            });
         }
     }
 

@@ -22,6 +22,10 @@ pub enum ClientMessage {
     Message(SendMessage),
     /// Decides or answers.
     Approval(SendApproval),
+    /// Says something about what waits, to the other people.
+    Comment(SendComment),
+    /// Hands what waits to somebody else.
+    Reassign(SendReassign),
     /// Follows a session.
     Subscribe(Subscribe),
     /// Stops following a session.
@@ -117,6 +121,41 @@ pub struct SendApproval {
     pub request_id: Option<String>,
 }
 
+/// `comment`
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct SendComment {
+    /// The session.
+    pub session_id: String,
+    /// The interruption.
+    pub approval_key: String,
+    /// What; at most 4 KiB. The model is not told.
+    pub text: String,
+    /// Makes it safe to send again.
+    #[serde(default)]
+    pub request_id: Option<String>,
+}
+
+/// `reassign`
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct SendReassign {
+    /// The session.
+    pub session_id: String,
+    /// The interruption.
+    pub approval_key: String,
+    /// Holders of this role decide it from now on: one of the action's `reassign`, or the role that does already.
+    #[serde(default)]
+    pub role: Option<String>,
+    /// Only this person decides it, who must hold the role too; absent: whoever holds it.
+    #[serde(default)]
+    pub subject: Option<String>,
+    /// Why.
+    #[serde(default)]
+    pub text: Option<String>,
+    /// Makes it safe to send again.
+    #[serde(default)]
+    pub request_id: Option<String>,
+}
+
 /// `subscribe`
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Subscribe {
@@ -173,6 +212,8 @@ impl ClientMessage {
         let message = match kind {
             "message" => ClientMessage::Message(body(text).map_err(refuse)?),
             "approval" => ClientMessage::Approval(body(text).map_err(refuse)?),
+            "comment" => ClientMessage::Comment(body(text).map_err(refuse)?),
+            "reassign" => ClientMessage::Reassign(body(text).map_err(refuse)?),
             "subscribe" => ClientMessage::Subscribe(body(text).map_err(refuse)?),
             "unsubscribe" => ClientMessage::Unsubscribe(body(text).map_err(refuse)?),
             "cancel" => ClientMessage::Cancel(body(text).map_err(refuse)?),
@@ -180,7 +221,9 @@ impl ClientMessage {
             other => {
                 return Err(refuse(Refusal::new(
                     Code::UnknownType,
-                    format!("unknown type {other:?}; known: message, approval, subscribe, unsubscribe, cancel, ping"),
+                    format!(
+                        "unknown type {other:?}; known: message, approval, comment, reassign, subscribe, unsubscribe, cancel, ping"
+                    ),
                 )));
             }
         };
@@ -192,6 +235,8 @@ impl ClientMessage {
         let (session_id, request_id) = match self {
             ClientMessage::Message(m) => (m.session_id.as_ref(), m.request_id.as_ref()),
             ClientMessage::Approval(m) => (Some(&m.session_id), m.request_id.as_ref()),
+            ClientMessage::Comment(m) => (Some(&m.session_id), m.request_id.as_ref()),
+            ClientMessage::Reassign(m) => (Some(&m.session_id), m.request_id.as_ref()),
             ClientMessage::Subscribe(m) => (Some(&m.session_id), m.request_id.as_ref()),
             ClientMessage::Unsubscribe(m) | ClientMessage::Cancel(m) => (Some(&m.session_id), m.request_id.as_ref()),
             ClientMessage::Ping => (None, None),

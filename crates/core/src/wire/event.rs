@@ -110,6 +110,17 @@ pub enum Event {
         #[serde(skip_serializing_if = "Option::is_none")]
         decisions: Option<Vec<Decision>>,
     },
+    /// Something was said or changed about an interruption that goes on waiting.
+    ApprovalUpdated {
+        /// Its key.
+        approval_key: String,
+        /// What.
+        #[serde(flatten)]
+        update: ApprovalUpdate,
+        /// Who, if it was somebody.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        by: Option<Arc<str>>,
+    },
     /// The message is complete.
     MessageStop {
         /// The message.
@@ -171,6 +182,38 @@ pub enum Role {
     User,
     /// The agent.
     Assistant,
+}
+
+/// What can happen to an interruption that goes on waiting.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(tag = "update", rename_all = "snake_case")]
+pub enum ApprovalUpdate {
+    /// Somebody said something about it, to the other people.
+    Comment {
+        /// What.
+        text: Arc<str>,
+    },
+    /// It is somebody else's to decide.
+    Reassigned {
+        /// Holders of this role, in place of those who were asked.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        role: Option<String>,
+        /// Only this person.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        subject: Option<Arc<str>>,
+        /// Why.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        text: Option<Arc<str>>,
+    },
+    /// It has waited for so long that it is said again.
+    Reminder,
+    /// One of the people who must approve did, and more must.
+    Approved {
+        /// How many have by now.
+        approved: u32,
+        /// How many must.
+        quorum: u32,
+    },
 }
 
 /// How an interruption ended.
@@ -243,6 +286,9 @@ pub enum ContentBlock {
     ApprovalTimeout {
         /// The interruption.
         approval_key: String,
+        /// The roles that are asked now instead; absent if what waited is rejected.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        escalated_to: Vec<String>,
     },
 }
 
@@ -451,6 +497,15 @@ pub struct ReviewConfig {
     /// The roles of all levels, where there are several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub levels: Option<Vec<String>>,
+    /// How many different people must approve it, where one is not enough.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quorum: Option<u32>,
+    /// Whether who asked for it may not approve it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub not_self: bool,
+    /// The roles it may be handed to.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reassign: Vec<String>,
     /// The JSON Schema that an edit must fit.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Value>")]

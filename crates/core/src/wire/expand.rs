@@ -5,15 +5,15 @@ use std::sync::Arc;
 use super::{
     cursor::{Cursor, OpenGroup, group_id, message_id},
     event::{
-        ApprovalRequest, ContentBlock, Delta, Event, QuestionAction, QuestionDelta, QuestionRequest, QuestionReview,
-        Request, RequestBlock, RequestedAction, Resolution, ReviewConfig, Role, RunError, SessionEvent, StopReason,
-        TypedDelta,
+        ApprovalRequest, ApprovalUpdate, ContentBlock, Delta, Event, QuestionAction, QuestionDelta, QuestionRequest,
+        QuestionReview, Request, RequestBlock, RequestedAction, Resolution, ReviewConfig, Role, RunError, SessionEvent,
+        StopReason, TypedDelta,
     },
 };
 use crate::{
     approval::{decision::Decision, key::approval_key, question::Answers, resolve::rfc3339},
     journal::{
-        record::{Block, EndReason, Entry, Interrupted, Kind, Record, ToolUse},
+        record::{Block, EndReason, Entry, Interrupted, Kind, Note, Record, ToolUse},
         state::Status,
     },
 };
@@ -239,13 +239,21 @@ impl Out<'_> {
                 let (by, answers) = (answered.by.as_ref(), Some(&answered.answers));
                 self.resolved_by(answered.n, Resolution::Decided, by, answers, None);
             }
-            Record::TimedOut { n } => {
+            Record::TimedOut { n, escalated } => {
                 self.resolved(*n, Resolution::Timeout, None);
                 self.block(
-                    |session| ContentBlock::ApprovalTimeout { approval_key: approval_key(session, *n) },
+                    |session| ContentBlock::ApprovalTimeout {
+                        approval_key: approval_key(session, *n),
+                        escalated_to: escalated.clone(),
+                    },
                     NO_DELTA,
                 );
             }
+            Record::Noted(noted) => self.event(|session| Event::ApprovalUpdated {
+                approval_key: approval_key(session, noted.n),
+                update: update(&noted.note),
+                by: noted.by.clone(),
+            }),
             Record::Withdrawn { n, by } => self.resolved(*n, Resolution::Cancelled, by.as_ref()),
             Record::CallFinished(call) if call.hidden => {}
             Record::CallFinished(call) => {
@@ -288,6 +296,7 @@ impl Out<'_> {
             | Record::CallsGated(_)
             | Record::Decided(_)
             | Record::CallStarted { .. }
+            | Record::RuleRevoked(_)
             | Record::CallLost { .. } => {}
         }
     }
@@ -320,6 +329,19 @@ impl Out<'_> {
             let message = self.cursor.open;
             self.event(|_| Event::MessageStart { message_id: message_id(message), role: Role::Assistant });
         }
+    }
+}
+
+/// A note, as clients see it.
+#[must_use]
+pub fn update(note: &Note) -> ApprovalUpdate {
+    match note {
+        Note::Comment { text } => ApprovalUpdate::Comment { text: text.clone() },
+        Note::Reassigned { role, subject, text } => {
+            ApprovalUpdate::Reassigned { role: role.clone(), subject: subject.clone(), text: text.clone() }
+        }
+        Note::Reminded { .. } => ApprovalUpdate::Reminder,
+        Note::Approved { approved, quorum } => ApprovalUpdate::Approved { approved: *approved, quorum: *quorum },
     }
 }
 
@@ -399,6 +421,9 @@ fn approval_request(session_id: &str, asked: &Interrupted) -> ApprovalRequest {
                     role: action.role().map(str::to_owned),
                     level: several.then_some(action.level + 1),
                     levels: several.then(|| action.ask.levels.clone()),
+                    quorum: Some(action.quorum()).filter(|quorum| *quorum > 1),
+                    not_self: action.ask.not_self,
+                    reassign: action.ask.reassign.clone(),
                     args_schema: action.schema.clone(),
                     reason: action.ask.reason.clone(),
                 }

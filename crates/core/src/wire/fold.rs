@@ -292,7 +292,7 @@ impl Fold {
                     *is_final = Some(true);
                 }
             }
-            Event::RunStatus { .. } => {}
+            Event::RunStatus { .. } | Event::ApprovalUpdated { .. } => {}
         }
     }
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use countersign_core::{
     approval::{
         decision::Decision,
-        resolve::{self, DecideInput, Principal},
+        resolve::{self, DecideInput, NewNote, NoteInput, Principal},
+        rule::Always,
     },
     call::{
         args::Args,
@@ -33,14 +34,26 @@ fn waiting(calls: &[(&str, Ask)]) -> World {
         .map(|(i, (name, _))| Block::ToolUse(ToolUse::new(format!("t{i}"), *name, format!(r#"{{"n":{i}}}"#))));
     let answer =
         ModelResponded { model: "m".into(), shown: 0, blocks: blocks.collect(), usage: Usage::default(), opaque: None };
-    let gates = calls.iter().map(|(_, ask)| Gate { verdict: Verdict::Ask(ask.clone()), idempotent: false }).collect();
+    let gates = calls.iter().map(|(_, ask)| Gate::of(Verdict::Ask(ask.clone()))).collect();
     let transition = Draft::new(&world.state, world.now).model_responded(answer, gates, &Tools);
     world.commit(transition);
     world
 }
 
 fn decide(world: &mut World, n: u32, decisions: Vec<Decision>, by: Principal) -> Result<(), Refusal> {
-    let input = DecideInput { n, reply: decisions.into(), user_edit_content: None, by, request_id: None };
+    decide_under(world, n, decisions, by, Vec::new())
+}
+
+/// The same, with what the policy says of edited calls.
+fn decide_under(
+    world: &mut World,
+    n: u32,
+    decisions: Vec<Decision>,
+    by: Principal,
+    verdicts: Vec<Option<Verdict>>,
+) -> Result<(), Refusal> {
+    let input =
+        DecideInput { n, reply: decisions.into(), verdicts, user_edit_content: None, by, request_id: None };
     let transition = resolve::decide(&world.state, world.now, input, &Tools)?;
     world.commit(transition);
     Ok(())
@@ -86,7 +99,7 @@ fn w5_missing_decisions_take_the_first_and_are_recorded_in_full() {
     assert_eq!(phases(&world), [Phase::Permitted, Phase::Permitted, Phase::Permitted]);
 
     let mut world = waiting(&three);
-    let always = Decision { always: Some(true), ..Decision::reject(Some("no".into())) };
+    let always = Decision::reject(Some("no".into())).always(Always::Session);
     decide(&mut world, 1, vec![always.for_digest(args(r#"{"n":0}"#).digest())], Principal::trusted()).expect("filled");
     assert_eq!(recorded(&world), [DecisionType::Reject; 3]);
     assert_eq!(world.state.sticky.len(), 2, "`always` is filled along (a rule for each tool), the digest is not");
@@ -133,7 +146,160 @@ fn w5_an_edit_to_another_tool_needs_one_the_same_agent_has_and_the_same_reviewer
     refused(&[("pay", plain())], vec![nowhere], Code::InvalidEdit, "has no tool \"rm\"");
     let admin = Ask { levels: vec!["admin".into()], ..plain() };
     let other = Decision::edit("wire", args(r#"{"n":5}"#));
-    refused(&[("pay", admin)], vec![other], Code::InvalidEdit, "decided by somebody else");
+    let mut world = waiting(&[("pay", admin)]);
+    let bob = person("bob", &["admin"]);
+    // `wire` is the owner's to approve, who bob is not.
+    let verdict = vec![Some(Verdict::Ask(plain()))];
+    let refusal = decide_under(&mut world, 1, vec![other], bob, verdict).expect_err("somebody else's");
+    assert_eq!(refusal.code, Code::InvalidEdit);
+    assert!(refusal.message.contains("decided by somebody else"), "{refusal}");
+}
+
+fn person(name: &str, roles: &[&str]) -> Principal {
+    let roles = roles.iter().map(|role| (*role).to_owned()).collect();
+    Principal { subject: Some(name.into()), roles, ..Principal::default() }
+}
+
+fn levels(roles: &[&str]) -> Ask {
+    Ask { levels: roles.iter().map(|role| (*role).to_owned()).collect(), ..plain() }
+}
+
+#[test]
+fn p1_an_edit_is_asked_about_as_the_policy_says_and_never_less_than_before() {
+    let edit = || vec![Decision::edit("pay", args(r#"{"n":9}"#))];
+    let ask = |ask: &Ask| vec![Some(Verdict::Ask(ask.clone()))];
+    // More people: the new level is asked after the first, whose reviewer has just written it.
+    let mut world = waiting(&[("pay", levels(&["user"]))]);
+    let raised = levels(&["user", "admin"]);
+    decide_under(&mut world, 1, edit(), person("ann", &[]), ask(&raised)).expect("edited");
+    let second = world.state.waiting(2).expect("the admin is asked").asked.actions[0].clone();
+    assert_eq!((second.role(), second.level, second.args.text()), (Some("admin"), 1, r#"{"n":9}"#));
+    // Other people: all over again.
+    let mut world = waiting(&[("pay", levels(&["admin"]))]);
+    decide_under(&mut world, 1, edit(), person("bob", &["admin"]), ask(&Ask { quorum: 2, ..levels(&["admin"]) }))
+        .expect("edited");
+    let again = world.state.waiting(2).expect("two admins are asked");
+    assert_eq!((again.quorum(), again.votes.len(), again.asked.actions[0].level), (2, 0, 0));
+    // Nobody, or fewer: as before.
+    for fewer in [vec![Some(Verdict::Allow)], ask(&plain())] {
+        let mut world = waiting(&[("pay", levels(&["user", "admin"]))]);
+        decide_under(&mut world, 1, edit(), person("ann", &[]), fewer).expect("edited");
+        assert_eq!(world.state.waiting(2).expect("still").asked.actions[0].role(), Some("admin"));
+    }
+    // What the policy refuses cannot be edited in.
+    let mut world = waiting(&[("pay", plain())]);
+    let denied = decide_under(&mut world, 1, edit(), person("ann", &[]), vec![Some(Verdict::Deny("never".into()))]);
+    assert_eq!(denied.expect_err("denied").code, Code::InvalidEdit);
+    assert!(world.state.waiting(1).is_some());
+}
+
+#[test]
+fn p1_a_change_at_a_later_level_goes_back_to_the_first() {
+    let mut world = waiting(&[("pay", levels(&["lead", "admin"]))]);
+    decide(&mut world, 1, vec![Decision::approve()], person("lea", &["lead"])).expect("lead");
+    let edit = vec![Decision::edit("pay", args(r#"{"n":9}"#))];
+    decide(&mut world, 2, edit, person("bob", &["admin"])).expect("edited");
+    let again = world.state.waiting(3).expect("the lead again").asked.actions[0].clone();
+    assert_eq!((again.role(), again.args.text()), (Some("lead"), r#"{"n":9}"#));
+    decide(&mut world, 3, vec![Decision::approve()], person("lea", &["lead"])).expect("lead, who has seen it now");
+    decide(&mut world, 4, vec![Decision::approve()], person("bob", &["admin"])).expect("admin");
+    assert_eq!(phases(&world), [Phase::Permitted]);
+}
+
+#[test]
+fn p1_each_level_needs_somebody_else_and_not_self_somebody_who_did_not_ask() {
+    // The session is ann's.
+    let mut world = waiting(&[("pay", levels(&["user", "admin"]))]);
+    let ann = || person("ann", &["user", "admin"]);
+    decide(&mut world, 1, vec![Decision::approve()], ann()).expect("her own");
+    let twice = decide(&mut world, 2, vec![Decision::approve()], ann()).expect_err("the same person");
+    assert_eq!(twice.code, Code::Forbidden);
+    assert!(twice.message.contains("each level needs somebody else"), "{twice}");
+    decide(&mut world, 2, vec![Decision::reject(None)], ann()).expect("anybody who may decide may say no");
+
+    let four_eyes = Ask { not_self: true, ..levels(&["admin"]) };
+    for yes in [Decision::approve(), Decision::edit("pay", args(r#"{"n":1}"#))] {
+        let mut world = waiting(&[("pay", four_eyes.clone())]);
+        let own = decide(&mut world, 1, vec![yes], ann()).expect_err("her own request");
+        assert!(own.message.contains("who asked for it may not approve it"), "{own}");
+        decide(&mut world, 1, vec![Decision::approve()], person("bob", &["admin"])).expect("bob did not ask");
+        assert_eq!(phases(&world), [Phase::Permitted]);
+    }
+}
+
+#[test]
+fn p1_a_deadline_escalates_along_its_chain_and_then_rejects() {
+    let ask = Ask { timeout: 60, escalate: vec!["lead".into(), "admin".into()], ..plain() };
+    let mut world = waiting(&[("pay", ask.clone()), ("wire", Ask { timeout: 60, ..plain() })]);
+    let time_out = |world: &mut World, n| {
+        world.now += 60_000;
+        let transition = Draft::new(&world.state, world.now).time_out(n, &Tools).expect("due");
+        world.commit(transition);
+    };
+    time_out(&mut world, 1);
+    assert_eq!(phases(&world), [Phase::Waiting(2), Phase::Finished], "the other one had nobody to go to");
+    let second = world.state.waiting(2).expect("the lead").clone();
+    assert_eq!(second.asked.actions[0].role(), Some("lead"));
+    assert_eq!(second.asked.expires_at, Some(world.now + 60_000), "with as much time");
+    let ann = decide(&mut world, 2, vec![Decision::approve()], person("ann", &[])).expect_err("not hers any more");
+    assert_eq!(ann.code, Code::Forbidden);
+    time_out(&mut world, 2);
+    time_out(&mut world, 3);
+    assert_eq!(phases(&world), [Phase::Finished, Phase::Finished]);
+    assert!(world.given.is_empty());
+
+    let mut world = waiting(&[("pay", ask)]);
+    time_out(&mut world, 1);
+    decide(&mut world, 2, vec![Decision::approve()], person("lea", &["lead"])).expect("in the user's place");
+    assert_eq!(phases(&world), [Phase::Permitted]);
+}
+
+#[test]
+fn p1_a_reminder_is_said_once_for_each_time_and_not_after_the_end() {
+    let mut world = waiting(&[("pay", Ask { reminders: vec![10, 20, 400], ..plain() })]);
+    let asked_at = world.now;
+    let remind = |world: &mut World, seconds: i64| {
+        world.now = asked_at + seconds * 1000;
+        let transition = Draft::new(&world.state, world.now).remind(1);
+        transition.map(|transition| world.commit(transition)).is_some()
+    };
+    assert!(!remind(&mut world, 9));
+    assert!(remind(&mut world, 10));
+    assert!(!remind(&mut world, 19));
+    assert!(remind(&mut world, 25));
+    assert!(!remind(&mut world, 299), "400 s is after the deadline of 300 s");
+    let mut world = waiting(&[("pay", Ask { timeout: 0, reminders: vec![10, 20, 400], ..plain() })]);
+    assert!(remind(&mut world, 30), "what was missed is said once");
+    assert!(!remind(&mut world, 31));
+}
+
+#[test]
+fn p1_what_waits_can_be_handed_on_where_the_policy_says_so_and_never_to_fewer_rights() {
+    let hand = |world: &mut World, by: Principal, role: Option<&str>, subject: Option<&str>| {
+        let (role, subject) = (role.map(str::to_owned), subject.map(Into::into));
+        let note = NewNote::Reassign { role, subject, text: None };
+        let transition = resolve::note(&world.state, world.now, NoteInput { n: 1, note, by, request_id: None })?;
+        world.commit(transition);
+        Ok::<(), Refusal>(())
+    };
+    let ask = Ask { reassign: vec!["compliance".into()], ..levels(&["admin"]) };
+    let mut world = waiting(&[("pay", ask)]);
+    let (bob, cleo) = (|| person("bob", &["admin"]), || person("cleo", &["compliance"]));
+    assert_eq!(
+        hand(&mut world, person("ann", &["user"]), Some("compliance"), None).expect_err("no").code,
+        Code::Forbidden
+    );
+    let to_user = hand(&mut world, bob(), Some("user"), None).expect_err("not to the user");
+    assert!(to_user.message.contains("to compliance only"), "{to_user}");
+    // To a person, who must hold the role too.
+    hand(&mut world, bob(), None, Some("kim")).expect("to kim");
+    assert!(decide(&mut world, 1, vec![Decision::approve()], bob()).expect_err("kim's").message.contains("\"kim\""));
+    let kim = decide(&mut world, 1, vec![Decision::approve()], person("kim", &[])).expect_err("no admin");
+    assert_eq!(kim.code, Code::Forbidden);
+    hand(&mut world, bob(), Some("compliance"), None).expect("to compliance");
+    assert_eq!(decide(&mut world, 1, vec![Decision::approve()], bob()).expect_err("not his").code, Code::Forbidden);
+    decide(&mut world, 1, vec![Decision::approve()], cleo()).expect("compliance");
+    assert_eq!(phases(&world), [Phase::Permitted]);
 }
 
 #[test]
@@ -151,7 +317,7 @@ fn w5_fields_that_do_not_belong_to_a_decision_are_refused() {
         (Decision { message: Some("x".into()), ..Decision::approve() }, "\"message\" goes with \"reject\""),
         (Decision { output: Some("x".into()), ..Decision::approve() }, "\"output\" goes with \"respond\""),
         (Decision::of(DecisionType::Edit), "\"edit\" needs \"edited_action\""),
-        (Decision { always: Some(true), ..Decision::defer() }, "\"always\" goes with approve or reject"),
+        (Decision::defer().always(Always::Session), "\"always\" goes with approve or reject"),
         (
             Decision { edited_action: Decision::edit("pay", args("{}")).edited_action, ..Decision::approve() },
             "\"edited_action\" goes with \"edit\"",
@@ -207,9 +373,10 @@ fn w5_a_quorum_waits_for_different_people_and_one_reject_ends_it() {
     let ask = Ask { levels: vec!["admin".into()], quorum: 2, ..plain() };
     let admin = |name: &str| Principal { subject: Some(name.into()), roles: vec!["admin".into()], trusted: false };
     let mut world = waiting(&[("pay", ask.clone())]);
-    for _ in 0..3 {
-        decide(&mut world, 1, vec![Decision::approve()], admin("bob")).expect("a vote");
-        assert!(world.state.waiting(1).is_some(), "one person is not two");
+    decide(&mut world, 1, vec![Decision::approve()], admin("bob")).expect("a vote");
+    for _ in 0..2 {
+        let again = decide(&mut world, 1, vec![Decision::approve()], admin("bob")).expect_err("one person is not two");
+        assert_eq!((again.code, world.state.waiting(1).is_some()), (Code::Forbidden, true));
     }
     decide(&mut world, 1, vec![Decision::approve()], admin("eve")).expect("the second");
     assert_eq!(phases(&world), [Phase::Permitted]);
@@ -275,37 +442,40 @@ fn w6_a_rejection_says_so_in_the_sessions_language_or_in_the_reviewers_words() {
 
 #[test]
 fn w5_always_cannot_approve_what_more_than_one_person_must_approve() {
-    let always = Decision { always: Some(true), ..Decision::approve() };
+    let always = Decision::approve().always(Always::Session);
     let levels = Ask { levels: vec!["user".into(), "admin".into()], ..plain() };
     refused(&[("pay", levels.clone())], vec![always.clone()], Code::InvalidMessage, "more than one person");
-    let quorum = Ask { quorum: 2, ..plain() };
+    let quorum = Ask { quorum: 2, levels: vec!["admin".into()], ..plain() };
     refused(&[("pay", quorum)], vec![always], Code::InvalidMessage, "more than one person");
     let mut world = waiting(&[("pay", levels)]);
-    let never = Decision { always: Some(true), ..Decision::reject(None) };
+    let never = Decision::reject(None).always(Always::Session);
     decide(&mut world, 1, vec![never], Principal::trusted()).expect("one person may always reject");
-    assert!(!world.state.sticky_for("a", "pay").expect("kept").approve);
+    assert!(!world.state.sticky[0].approve);
 }
 
 #[test]
 fn w5_one_person_cannot_get_round_a_quorum() {
-    let ask = Ask { quorum: 2, ..plain() };
+    let ask = Ask { quorum: 2, levels: vec!["admin".into()], ..plain() };
     let two = [("pay", ask.clone()), ("pay", ask.clone())];
-    for with in [Decision::reject(None), Decision::defer()] {
+    let edit = Decision::edit("pay", args(r#"{"n":9}"#));
+    for with in [Decision::reject(None), Decision::defer(), edit.clone()] {
         refused(&two, vec![Decision::approve(), with], Code::DecisionsMismatch, "2 people must approve");
     }
-    let edit = Decision::edit("pay", args(r#"{"n":9}"#));
-    refused(&[("pay", ask)], vec![edit], Code::DecisionsMismatch, "2 people must approve");
+    let mut world = waiting(&[("pay", ask)]);
+    decide(&mut world, 1, vec![edit], Principal::trusted()).expect("edited");
+    let again = world.state.waiting(2).expect("asked again, from the first");
+    assert_eq!((again.asked.actions[0].args.text(), again.votes.len()), (r#"{"n":9}"#, 0));
 }
 
 #[test]
 fn s7_the_newest_standing_decision_counts_and_there_is_one_for_a_tool() {
     let mut world = waiting(&[("pay", plain()), ("pay", plain()), ("wire", plain())]);
-    let yes = Decision { always: Some(true), ..Decision::approve() };
-    let no = Decision { always: Some(true), ..Decision::reject(None) };
+    let yes = Decision::approve().always(Always::Session);
+    let no = Decision::reject(None).always(Always::Session);
     decide(&mut world, 1, vec![yes.clone(), no, yes], Principal::trusted()).expect("decided");
     assert_eq!(world.state.sticky.len(), 2);
-    assert!(!world.state.sticky_for("a", "pay").expect("rule").approve);
-    assert!(world.state.sticky_for("a", "wire").expect("rule").approve);
+    let rules: Vec<(&str, bool)> = world.state.sticky.iter().map(|rule| (&*rule.tool, rule.approve)).collect();
+    assert_eq!(rules, [("pay", false), ("wire", true)]);
 }
 
 #[test]

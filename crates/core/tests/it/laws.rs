@@ -3,10 +3,11 @@
 use std::{collections::HashMap, sync::Arc};
 
 use countersign_core::{
+    call::gate::{Ask, DecisionType, is_user},
     conversation::{Conversation, Message},
     journal::{
         graph,
-        record::{Block, Entry, Record},
+        record::{Block, Entry, Interrupted, Kind, Record},
         state::{Phase, State, Status},
     },
     wire::{
@@ -86,7 +87,7 @@ fn the_events_are_well_formed(world: &World) {
                     assert_eq!(messages.insert(message_id, false), Some(true));
                 }
                 Event::RunStatus { status, pending, .. } => last_status = Some((status, pending)),
-                Event::ApprovalResolved { .. } => {}
+                Event::ApprovalResolved { .. } | Event::ApprovalUpdated { .. } => {}
             }
         }
     }
@@ -122,7 +123,7 @@ fn a_piece_of_the_history_is_a_piece_of_the_whole(world: &World) {
             for later in &world.journal[cut..] {
                 if matches!(&later.record, Record::Decided(d) if d.n == waiting && d.last)
                     || matches!(&later.record, Record::Answered(a) if a.n == waiting)
-                    || matches!(&later.record, Record::TimedOut { n } | Record::Withdrawn { n, .. } if *n == waiting)
+                    || matches!(&later.record, Record::TimedOut { n, .. } | Record::Withdrawn { n, .. } if *n == waiting)
                 {
                     fold.entry(later);
                 }
@@ -172,6 +173,76 @@ fn nothing_runs_unless_allowed_and_nothing_twice(world: &World) {
     }
 }
 
+/// SPEC P1, R1: what was asked about began after enough different people had approved it as it ran, at each level, and
+/// none of them asked for it where that is forbidden. Told from the records alone.
+fn what_ran_was_approved_by_everybody_it_needed(world: &World) {
+    /// Who approved a call as it is now: the level, and the name.
+    type Approvals = Vec<(u32, Option<Arc<str>>)>;
+    let mut asked: HashMap<u32, Arc<Interrupted>> = HashMap::new();
+    let mut asks: HashMap<u32, Ask> = HashMap::new();
+    let mut approvals: HashMap<u32, Approvals> = HashMap::new();
+    let subject = world.state.subject.clone();
+    for entry in &world.journal {
+        match &entry.record {
+            Record::Interrupted(one) => {
+                for action in &one.actions {
+                    asks.entry(action.call).or_insert_with(|| action.ask.clone());
+                }
+                asked.insert(one.n, one.clone());
+            }
+            Record::Decided(decided) => {
+                let one = &asked[&decided.n];
+                for (i, (action, decision)) in one.actions.iter().zip(&decided.decisions).enumerate() {
+                    let of_call = approvals.entry(action.call).or_default();
+                    match decision.kind {
+                        DecisionType::Approve if one.kind == Kind::Approval => {
+                            of_call.push((action.level, decided.by.clone()));
+                        }
+                        DecisionType::Edit => {
+                            of_call.clear();
+                            let ask = decided.asks.get(i).cloned().flatten().unwrap_or_else(|| action.ask.clone());
+                            assert!(ask.quorum >= action.ask.quorum, "an edit never needs fewer people");
+                            assert!(action.ask.levels.iter().all(|role| ask.levels.contains(role)));
+                            assert!(ask.not_self || !action.ask.not_self);
+                            let same_people = ask.role(0) == action.ask.role(0)
+                                || matches!(
+                                    (ask.role(0), action.ask.role(0)),
+                                    (None | Some("user"), None | Some("user"))
+                                );
+                            if action.level == 0 && same_people && (ask.quorum == 1 || is_user(ask.role(0))) {
+                                of_call.push((0, decided.by.clone()));
+                            }
+                            asks.insert(action.call, ask);
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            Record::CallStarted { call, attempt: 1 } => {
+                let Some(ask) = asks.get(call) else { continue };
+                let approvals = approvals.get(call).cloned().unwrap_or_default();
+                for level in 0..ask.levels.len().max(1) {
+                    let level = u32::try_from(level).expect("few");
+                    let mut people: Vec<_> =
+                        approvals.iter().filter(|(at, _)| *at == level).map(|(_, by)| by).collect();
+                    people.sort();
+                    people.dedup();
+                    let needed = if is_user(ask.role(level)) { 1 } else { ask.quorum };
+                    assert!(people.len() >= needed as usize, "call {call}, level {level}: {people:?} of {ask:?}");
+                    if ask.not_self && !is_user(ask.role(level)) {
+                        assert!(!people.contains(&&subject), "call {call}: {people:?} asked for it");
+                    }
+                    for person in people.into_iter().flatten() {
+                        let levels = approvals.iter().filter(|(at, by)| *at != level && by.as_ref() == Some(person));
+                        assert_eq!(levels.count(), 0, "{person} at two levels");
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
 /// SPEC R2, W9: every interruption ends once; a finished turn leaves none and no call without a result.
 fn every_interruption_ends_once_and_every_call_has_one_result(world: &World) {
     let (mut asked, mut ended, mut results): (Vec<u32>, Vec<u32>, Vec<u32>) = Default::default();
@@ -183,7 +254,7 @@ fn every_interruption_ends_once_and_every_call_has_one_result(world: &World) {
             }
             Record::Decided(d) if d.last => ended.push(d.n),
             Record::Answered(a) => ended.push(a.n),
-            Record::TimedOut { n } | Record::Withdrawn { n, .. } => ended.push(*n),
+            Record::TimedOut { n, .. } | Record::Withdrawn { n, .. } => ended.push(*n),
             Record::CallFinished(call) => results.push(call.call),
             _ => {}
         }
@@ -245,6 +316,7 @@ fn check(world: &World) {
     the_events_are_well_formed(world);
     the_history_is_well_formed(world);
     nothing_runs_unless_allowed_and_nothing_twice(world);
+    what_ran_was_approved_by_everybody_it_needed(world);
     every_interruption_ends_once_and_every_call_has_one_result(world);
     pausing_is_the_absence_of_effects(world);
     the_conversation_is_valid_for_a_provider(world);
@@ -306,6 +378,8 @@ fn the_random_sessions_reach_every_kind_of_record() {
         "interrupted",
         "message_queued",
         "model_responded",
+        "noted",
+        "rule_revoked",
         "session_created",
         "status",
         "timed_out",

@@ -5,7 +5,8 @@ use std::{collections::HashMap, sync::Arc};
 use countersign_core::{
     approval::{
         decision::Decision,
-        resolve::{self, DecideInput, Principal, Reply},
+        resolve::{self, DecideInput, NewNote, NoteInput, Principal, Reply},
+        rule::Always,
     },
     call::{
         args::Args,
@@ -46,8 +47,6 @@ impl Catalog for Tools {
             kind,
             description: Some("moves money".into()),
             schema: Some(Arc::new(Schema(raw))),
-            levels: Vec::new(),
-            quorum: 1,
             idempotent: tool == "safe",
         })
     }
@@ -90,8 +89,11 @@ pub enum Op {
     ShowBlock(u8),
     Start(usize),
     Finish(usize, bool),
-    Decide(usize, Vec<u8>, bool),
+    /// Which interruption, what, with a comment or not, who, and what the policy says of edited calls.
+    Decide(usize, Vec<u8>, bool, u8, u8),
     Reply(usize, u8, bool),
+    Note(usize, u8, u8),
+    Revoke(usize),
     Later(u32),
     Cancel,
     Fail,
@@ -101,11 +103,14 @@ pub enum Op {
 pub fn ops() -> impl Strategy<Value = Vec<Op>> {
     let op = prop_oneof![
         4 => prop_oneof![Just(None), Just(Some(OnPending::Reject)), Just(Some(OnPending::Queue))].prop_map(Op::Message),
-        6 => proptest::collection::vec((0..7_u8, 0..TOOLS.len() as u8), 0..5).prop_map(Op::Answer),
+        6 => proptest::collection::vec((0..11_u8, 0..TOOLS.len() as u8), 0..5).prop_map(Op::Answer),
         2 => (0..5_u8).prop_map(Op::ShowBlock),
         5 => (1..4_usize).prop_map(Op::Start),
         5 => (0..4_usize, any::<bool>()).prop_map(|(i, ok)| Op::Finish(i, ok)),
-        6 => (0..3_usize, proptest::collection::vec(0..7_u8, 0..4), any::<bool>()).prop_map(|(i, d, c)| Op::Decide(i, d, c)),
+        9 => (0..3_usize, proptest::collection::vec(0..7_u8, 0..4), any::<bool>(), 0..5_u8, 0..6_u8)
+            .prop_map(|(i, d, c, by, v)| Op::Decide(i, d, c, by, v)),
+        2 => (0..3_usize, 0..6_u8, 0..5_u8).prop_map(|(i, what, by)| Op::Note(i, what, by)),
+        1 => (0..3_usize).prop_map(Op::Revoke),
         4 => (0..3_usize, 0..6_u8, any::<bool>()).prop_map(|(i, a, c)| Op::Reply(i, a, c)),
         2 => (0..400_u32).prop_map(Op::Later),
         1 => Just(Op::Cancel),
@@ -134,7 +139,12 @@ pub struct World {
 impl World {
     pub fn new() -> World {
         let mut draft = Draft::new(&State::new("s".into()), 1_000);
-        draft.create(SessionCreated { agent: "a".into(), locale: Default::default(), subject: None, context: None });
+        draft.create(SessionCreated {
+            agent: "a".into(),
+            locale: Default::default(),
+            subject: Some("ann".into()),
+            context: None,
+        });
         let mut world = World {
             state: Arc::new(State::new("s".into())),
             journal: Vec::new(),
@@ -212,7 +222,7 @@ impl World {
                     }
                 }
             }
-            Record::TimedOut { n } => {
+            Record::TimedOut { n, .. } => {
                 for e in &self.journal {
                     if let Record::Interrupted(asked) = &e.record
                         && asked.n == *n
@@ -255,23 +265,45 @@ impl World {
                     self.commit(t);
                 }
             }
-            Op::Decide(i, decisions, comment) if !self.state.open.is_empty() => {
+            Op::Decide(i, decisions, comment, by, verdict) if !self.state.open.is_empty() => {
                 let open = &self.state.open[i % self.state.open.len()];
-                let decisions = decisions.iter().map(|d| decision(*d)).collect();
+                let decisions: Vec<Decision> = decisions.iter().map(|d| decision(*d)).collect();
+                let of_edit = |d: &Decision| d.edited_action.as_ref().map(|_| edited(*verdict));
                 let input = DecideInput {
                     n: open.asked.n,
+                    verdicts: decisions.iter().map(of_edit).collect(),
                     reply: Reply::Decisions(decisions),
                     user_edit_content: comment.then(|| "careful".into()),
-                    by: Principal::trusted(),
+                    by: person(*by),
                     request_id: None,
                 };
                 let transition = resolve::decide(&self.state, self.now, input, &Tools)?;
+                self.commit(transition);
+            }
+            Op::Note(i, what, by) if !self.state.open.is_empty() => {
+                let open = &self.state.open[i % self.state.open.len()];
+                let note = match what {
+                    0 => NewNote::Comment("why?".into()),
+                    1 => NewNote::Comment(" ".into()),
+                    2 => NewNote::Reassign { role: Some("lead".into()), subject: None, text: Some("yours".into()) },
+                    3 => NewNote::Reassign { role: None, subject: Some("eve".into()), text: None },
+                    4 => NewNote::Reassign { role: Some("nobody".into()), subject: None, text: None },
+                    _ => NewNote::Reassign { role: Some("admin".into()), subject: None, text: None },
+                };
+                let input = NoteInput { n: open.asked.n, note, by: person(*by), request_id: None };
+                let transition = resolve::note(&self.state, self.now, input)?;
+                self.commit(transition);
+            }
+            Op::Revoke(i) if !self.state.sticky.is_empty() => {
+                let rule = self.state.sticky[i % self.state.sticky.len()].id.expect("made by a decision");
+                let transition = self.draft().revoke(rule, Some("ann".into()));
                 self.commit(transition);
             }
             Op::Reply(i, answers, comment) if !self.state.open.is_empty() => {
                 let open = &self.state.open[i % self.state.open.len()];
                 let input = DecideInput {
                     n: open.asked.n,
+                    verdicts: Vec::new(),
                     reply: Reply::Answers(match answers {
                         0 => serde_json::json!({ "R": ["A", "B"] }),
                         1 => serde_json::json!({}),
@@ -289,7 +321,7 @@ impl World {
             Op::Later(seconds) => {
                 self.now += Millis::from(*seconds) * 1000;
                 for n in self.state.open.iter().map(|o| o.asked.n).collect::<Vec<_>>() {
-                    if let Some(t) = self.draft().time_out(n, &Tools) {
+                    if let Some(t) = self.draft().time_out(n, &Tools).or_else(|| self.draft().remind(n)) {
                         self.commit(t);
                     }
                 }
@@ -332,11 +364,13 @@ impl World {
                 3 => ask(&["admin"], 0),
                 4 => ask(&["user", "admin"], 200),
                 5 => Verdict::Refuse("no".into()),
-                _ => Verdict::Deny("never".into()),
+                6 => Verdict::Deny("never".into()),
+                _ if name == "ask_user_question" => Verdict::Question(Ask::question(600)),
+                n => Verdict::Ask(strict(*n)),
             };
             let call = ToolUse::new(format!("t{i}"), name, input(name, i));
             blocks.push(Block::ToolUse(ToolUse { display: display(name, i), ..call }));
-            gates.push(Gate { verdict, idempotent: name == "safe" });
+            gates.push(Gate { verdict, idempotent: name == "safe", rule: None });
         }
         self.pending_answer = calls
             .iter()
@@ -353,6 +387,43 @@ impl World {
     }
 }
 
+/// The people: the session's own, two who hold its roles, one who holds none, and the library's own caller.
+fn person(n: u8) -> Principal {
+    let named = |name: &str, roles: &[&str]| Principal {
+        subject: Some(name.into()),
+        roles: roles.iter().map(|role| (*role).to_owned()).collect(),
+        ..Principal::default()
+    };
+    match n {
+        0 => named("ann", &["user", "admin"]),
+        1 => named("bob", &["admin", "lead"]),
+        2 => named("eve", &["admin", "lead"]),
+        3 => named("kim", &[]),
+        _ => Principal::trusted(),
+    }
+}
+
+/// Ways of asking that need more than one person, or another one.
+fn strict(n: u8) -> Ask {
+    let roles = |roles: &[&str]| roles.iter().map(|role| (*role).to_owned()).collect::<Vec<_>>();
+    match n {
+        7 => Ask { levels: roles(&["admin"]), quorum: 2, reminders: vec![30, 90], ..Ask::default() },
+        8 => Ask { levels: roles(&["admin"]), not_self: true, reassign: roles(&["lead"]), ..Ask::default() },
+        9 => Ask { levels: roles(&["lead"]), timeout: 100, escalate: roles(&["admin", "lead"]), ..Ask::default() },
+        _ => Ask { levels: roles(&["user", "admin", "lead"]), quorum: 2, timeout: 0, ..Ask::default() },
+    }
+}
+
+/// What the policy may say of an edited call.
+fn edited(n: u8) -> Verdict {
+    match n {
+        0..3 => Verdict::Allow,
+        3 => Verdict::Ask(strict(7)),
+        4 => Verdict::Ask(strict(8)),
+        _ => Verdict::Deny("never".into()),
+    }
+}
+
 /// Decisions by number: some fit, some do not.
 fn decision(n: u8) -> Decision {
     match n {
@@ -362,6 +433,6 @@ fn decision(n: u8) -> Decision {
         3 => Decision::edit("pay", Args::parse(r#"{"n":"seven"}"#).expect("args")),
         4 => Decision::defer(),
         5 => Decision::respond("done by hand"),
-        _ => Decision { always: Some(true), ..Decision::approve() },
+        _ => Decision::approve().always(Always::Session),
     }
 }

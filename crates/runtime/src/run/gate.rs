@@ -1,21 +1,32 @@
 //! Verdicts: whether a proposed call runs, waits for a person, or goes back to the model (SPEC S1, S26, M3).
 
+use std::sync::Arc;
+
 use countersign_core::{
-    approval::question::Questions,
+    approval::{
+        decision::EditedAction,
+        question::Questions,
+        rule::{Rule, RuleFacts},
+    },
     call::{
         args::Args,
         display::{ContentMessage, MESSAGE_ARGUMENT},
         gate::{Ask, Gate, Verdict},
         json::Json,
     },
-    journal::{draft::ToolKind, record::ToolUse, state::State},
+    journal::{
+        draft::ToolKind,
+        record::{Action, ToolUse},
+        state::State,
+    },
     locale::{Locale, Text},
 };
 use futures::FutureExt as _;
 
-use super::Inner;
+use super::{Inner, now};
 use crate::{
     agent::{Ready, ReadyTool},
+    store::RuleOwner,
     tool::{CallFacts, Require},
 };
 
@@ -68,24 +79,102 @@ impl Inner {
         if question {
             // With the options that are added they may have become too long.
             return match asked.and_then(|asked| asked.args()) {
-                Some(_) => Gate { verdict: Verdict::Question(tool.entry.approval.ask.clone()), idempotent: false },
+                Some(_) => Gate::of(Verdict::Question(tool.entry.approval.ask.clone())),
                 None => refuse(locale.text(Text::UnreadableArgs).to_owned()),
             };
         }
-        let idempotent = tool.entry.idempotent;
-        let verdict = match state.sticky_for(&state.agent, &call.name) {
-            Some(rule) if !rule.approve => {
-                Verdict::Deny(rule.message.clone().unwrap_or_else(|| state.locale.text(Text::Rejected).to_owned()))
-            }
-            // A rule from before the tool needed more people does not stand for them.
-            Some(_) if tool.entry.approval.ask.is_one_person() => Verdict::Allow,
-            _ => verdict(state, call, tool, &args).await,
+        let facts = facts(state, &state.agent, &call.name, &call.id, &args);
+        let verdict = self.verdict(tool, &facts, locale).await;
+        let (verdict, rule) = self.standing(state, &facts, verdict).await;
+        Gate { verdict, idempotent: tool.entry.idempotent, rule }
+    }
+
+    /// The verdict on an edited call, as if the agent had made it: standing rules do not decide about what a person
+    /// has just written. The reasons for which nobody could approve it are [`decide`]'s to find.
+    ///
+    /// [`decide`]: countersign_core::approval::resolve::decide
+    pub(super) async fn edited_verdict(
+        &self,
+        state: &State,
+        action: &Action,
+        edited: &EditedAction,
+    ) -> Option<Verdict> {
+        let tool = self.agents.get(&action.agent)?.tool(&edited.name)?;
+        let facts = facts(state, &action.agent, &edited.name, &action.tool_use_id, &edited.args);
+        Some(self.verdict(tool, &facts, state.locale).await)
+    }
+
+    /// The stricter of what the policy says and what the tool itself says (SPEC P1).
+    async fn verdict(&self, tool: &ReadyTool, facts: &CallFacts<'_>, locale: Locale) -> Verdict {
+        let floor = self.agents.policy.verdict(&tool.rules, facts, locale).unwrap_or(Verdict::Allow);
+        let own = own_verdict(tool, facts, locale).await;
+        match floor.stricter(own) {
+            Verdict::Ask(ask) => Verdict::Ask(Ask { policy: Some(self.agents.policy_version.clone()), ..ask }),
+            other => other,
+        }
+    }
+
+    /// What standing rules make of a verdict: one that rejects always does, one that approves stands in the place of
+    /// the person who would be asked (SPEC S7). When they cannot be read, a person is asked.
+    async fn standing(&self, state: &State, call: &CallFacts<'_>, verdict: Verdict) -> (Verdict, Option<Arc<str>>) {
+        let ask = match &verdict {
+            Verdict::Allow => None,
+            Verdict::Ask(ask) => Some(ask),
+            Verdict::Question(_) | Verdict::Refuse(_) | Verdict::Deny(_) => return (verdict, None),
         };
-        Gate { verdict, idempotent }
+        let of = RuleOwner { subject: state.subject.clone() };
+        let everywhere = match self.store.standing(of, call.agent, call.tool).await {
+            Ok(rows) => rows,
+            Err(error) => {
+                tracing::error!(session = call.session_id, %error, "standing rules could not be read; a person is asked");
+                let asked = match verdict {
+                    Verdict::Allow => Verdict::Ask(Ask::default()),
+                    verdict => verdict,
+                };
+                return (asked, None);
+            }
+        };
+        let here = state.sticky.iter().map(|rule| (&*state.session_id, rule));
+        let rules: Vec<(&str, &Rule)> =
+            here.chain(everywhere.iter().map(|row| (&*row.session_id, &row.rule))).collect();
+        let looked_at = RuleFacts {
+            agent: call.agent,
+            tool: call.tool,
+            digest: call.args.digest(),
+            subject: call.subject,
+            now: now(),
+        };
+        let found = |approve: bool| {
+            rules.iter().rev().find(|(_, rule)| rule.approve == approve && rule.applies(&looked_at, ask)).copied()
+        };
+        let id = |(session, rule): (&str, &Rule)| rule.id.map(|id| id.name(session).into());
+        if let Some((session, rule)) = found(false) {
+            let text = rule.message.clone().unwrap_or_else(|| state.locale.text(Text::Rejected).to_owned());
+            return (Verdict::Deny(text), id((session, rule)));
+        }
+        match found(true) {
+            Some(rule) if ask.is_some() => (Verdict::Allow, id(rule)),
+            _ => (verdict, None),
+        }
     }
 }
 
-async fn verdict(state: &State, call: &ToolUse, tool: &ReadyTool, args: &Args) -> Verdict {
+/// What rules and conditions may look at.
+fn facts<'a>(state: &'a State, agent: &'a str, tool: &'a str, tool_use_id: &'a str, args: &'a Args) -> CallFacts<'a> {
+    CallFacts {
+        session_id: &state.session_id,
+        subject: state.subject.as_deref(),
+        tenant: None,
+        roles: &state.roles,
+        agent,
+        tool,
+        tool_use_id,
+        args,
+    }
+}
+
+/// What the tool itself says.
+async fn own_verdict(tool: &ReadyTool, facts: &CallFacts<'_>, locale: Locale) -> Verdict {
     let approval = &tool.entry.approval;
     let ask = |reason: Option<String>| {
         Verdict::Ask(Ask { reason: reason.or_else(|| approval.ask.reason.clone()), ..approval.ask.clone() })
@@ -94,27 +183,19 @@ async fn verdict(state: &State, call: &ToolUse, tool: &ReadyTool, args: &Args) -
         Require::Never => Verdict::Allow,
         Require::Always => ask(None),
         Require::When(condition) => {
-            let facts = CallFacts {
-                session_id: &state.session_id,
-                subject: state.subject.as_deref(),
-                agent: &state.agent,
-                tool: &call.name,
-                tool_use_id: &call.id,
-                args,
-            };
             // A condition that fails or panics asks: an error never widens what may run (SPEC P2).
-            match std::panic::AssertUnwindSafe(async { condition.check(&facts).await }).catch_unwind().await {
+            match std::panic::AssertUnwindSafe(async { condition.check(facts).await }).catch_unwind().await {
                 Ok(Ok(false)) => Verdict::Allow,
                 Ok(Ok(true)) => ask(condition.describe().map(str::to_owned)),
-                Ok(Err(error)) => ask(Some(state.locale.fill(Text::ConditionFailed, &[("error", &error)]))),
-                Err(_) => ask(Some(state.locale.text(Text::ConditionBroke).to_owned())),
+                Ok(Err(error)) => ask(Some(locale.fill(Text::ConditionFailed, &[("error", &error)]))),
+                Err(_) => ask(Some(locale.text(Text::ConditionBroke).to_owned())),
             }
         }
     }
 }
 
 fn refuse(message: String) -> Gate {
-    Gate { verdict: Verdict::Refuse(message), idempotent: false }
+    Gate::of(Verdict::Refuse(message))
 }
 
 fn unknown_tool(agent: &Ready, name: &str, locale: Locale) -> String {

@@ -9,7 +9,9 @@ pub mod failpoint;
 mod gate;
 mod history;
 mod live;
+mod note;
 mod recover;
+mod rules;
 mod stream;
 pub mod subscription;
 mod transcript;
@@ -47,10 +49,15 @@ use tokio::sync::watch;
 use crate::{
     agent::{Agent, AgentError, Agents},
     model::retry::RetryPolicy,
+    policy::Policy,
     store::{Durability, Store, StoreError, Summary},
 };
 pub use history::{Direction, HistoryPage, HistoryQuery};
-pub use view::{AgentView, ApprovalQuery, ApprovalStatus, ApprovalView, ListPage, ReplyView, SessionView, StateView};
+pub use note::NewNote;
+pub use rules::{RuleQuery, RuleView};
+pub use view::{
+    AgentView, ApprovalQuery, ApprovalStatus, ApprovalView, ListPage, ReplyView, SessionView, StateView, UpdateView,
+};
 
 /// Runs agents over a store. Cheap to clone; all clones are the same runtime.
 #[derive(Clone)]
@@ -75,6 +82,7 @@ pub(crate) struct Inner {
 pub struct RuntimeBuilder {
     store: Arc<dyn Store>,
     agents: Vec<Agent>,
+    policy: Policy,
     locale: Locale,
     retry: RetryPolicy,
 }
@@ -163,6 +171,12 @@ impl RuntimeBuilder {
         self.agents.push(agent);
         self
     }
+    /// When a person is needed, and whom, beside what the tools say themselves (SPEC P1).
+    #[must_use]
+    pub fn policy(mut self, policy: Policy) -> RuntimeBuilder {
+        self.policy = policy;
+        self
+    }
     /// The language of the server's own texts in new sessions.
     #[must_use]
     pub fn locale(mut self, locale: Locale) -> RuntimeBuilder {
@@ -182,7 +196,7 @@ impl RuntimeBuilder {
     pub fn build(self) -> Result<Runtime, AgentError> {
         let inner = Inner {
             store: self.store,
-            agents: Agents::new(self.agents)?,
+            agents: Agents::new(self.agents, self.policy)?,
             locale: self.locale,
             retry: self.retry,
             live: Mutex::default(),
@@ -197,7 +211,13 @@ impl RuntimeBuilder {
 impl Runtime {
     /// Begins a runtime over `store`.
     pub fn builder(store: Arc<dyn Store>) -> RuntimeBuilder {
-        RuntimeBuilder { store, agents: Vec::new(), locale: Locale::default(), retry: RetryPolicy::default() }
+        RuntimeBuilder {
+            store,
+            agents: Vec::new(),
+            policy: Policy::default(),
+            locale: Locale::default(),
+            retry: RetryPolicy::default(),
+        }
     }
 
     /// Goes on with what a crash has interrupted, and times interruptions out from now on, until
@@ -305,6 +325,7 @@ impl Runtime {
         let input = MessageInput {
             text: message.text,
             by: by.subject.clone(),
+            roles: by.roles.clone(),
             agent: message.agent.map(Arc::from),
             request_id: message.request_id.map(Arc::from),
             on_pending: message.on_pending,
@@ -382,11 +403,19 @@ impl Runtime {
         if decision.answers.is_some() && !decision.decisions.is_empty() {
             return Err(Refusal::new(Code::InvalidMessage, "send either \"decisions\" or \"answers\", not both"));
         }
-        if state.waiting(n).is_none() {
+        let Some(open) = state.waiting(n) else {
             return Err(self.inner.already_resolved(&live.session_id, n).await?);
+        };
+        let mut verdicts = Vec::new();
+        for (action, decision) in open.asked.actions.iter().zip(&decision.decisions) {
+            verdicts.push(match &decision.edited_action {
+                Some(edited) => self.inner.edited_verdict(&state, action, edited).await,
+                None => None,
+            });
         }
         let input = DecideInput {
             n,
+            verdicts,
             reply: match decision.answers {
                 Some(answers) => Reply::Answers(answers),
                 None => Reply::Decisions(decision.decisions),

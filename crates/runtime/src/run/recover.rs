@@ -24,7 +24,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Times interruptions out. The index in the store is asked each time; no timer is kept in memory.
+    /// Times interruptions out, and says again what waits. The index in the store is asked each time; no timer is kept in memory.
     pub(super) async fn watch_deadlines(self: Arc<Self>) {
         let mut closing = self.closing.subscribe();
         while !*closing.borrow() {
@@ -54,7 +54,9 @@ impl Inner {
         let live = self.live(session_id);
         let mut guard = live.lock().await;
         let state = self.load(&live, &mut guard).await?;
-        let Some(transition) = Draft::new(&state, now()).time_out(n, &self.agents) else { return Ok(()) };
+        let at = now();
+        let due = Draft::new(&state, at).time_out(n, &self.agents);
+        let Some(transition) = due.or_else(|| Draft::new(&state, at).remind(n)) else { return Ok(()) };
         self.transact(&live, &mut guard, Durability::Synced, |_| Ok(transition)).await?;
         drop(guard);
         self.spawn_driver(live);

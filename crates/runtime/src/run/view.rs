@@ -12,7 +12,7 @@ use countersign_core::{
     audit::AuditRecord,
     journal::{
         graph,
-        record::{Block, Entry, Record, Usage},
+        record::{Block, Entry, Interrupted, Record, Usage},
         state::{State, Status},
     },
     locale::Locale,
@@ -20,7 +20,7 @@ use countersign_core::{
     todo::Todo,
     wire::{
         client::check_session_id,
-        event::{Request, Resolution},
+        event::{ApprovalUpdate, Request, Resolution},
         expand,
     },
 };
@@ -33,6 +33,8 @@ use crate::store::{InterruptionFilter, InterruptionRow, Page, SessionFilter, Sum
 
 /// The role that may read the audit log.
 pub(crate) const AUDITOR: &str = "auditor";
+/// How many entries are read at once when what was said about an interruption is looked for.
+const UPDATES_PAGE: usize = 16;
 /// How many entries are read from the store at once.
 pub(crate) const READ_PAGE: usize = 512;
 
@@ -86,6 +88,9 @@ pub struct ApprovalView {
     pub request: Request,
     /// When it was asked (RFC 3339).
     pub created_at: String,
+    /// What was said and changed about it while it waited, oldest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub updates: Vec<UpdateView>,
     /// How it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resolution: Option<Resolution>,
@@ -98,6 +103,19 @@ pub struct ApprovalView {
     /// What was decided, or answered.
     #[serde(flatten)]
     pub reply: Option<ReplyView>,
+}
+
+/// Something that was said or changed about an interruption while it waited.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct UpdateView {
+    /// What.
+    #[serde(flatten)]
+    pub update: ApprovalUpdate,
+    /// Who, if it was somebody.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<Arc<str>>,
+    /// When (RFC 3339).
+    pub at: String,
 }
 
 /// What a person said to an interruption.
@@ -337,7 +355,7 @@ impl Runtime {
     }
 }
 
-fn visible_to(by: &Principal) -> Option<Visible> {
+pub(super) fn visible_to(by: &Principal) -> Option<Visible> {
     if by.trusted {
         return None;
     }
@@ -353,8 +371,7 @@ impl Inner {
 
     /// The inbox's view of a row; `None` if its session is gone.
     async fn approval_view(&self, row: &InterruptionRow) -> Result<Option<ApprovalView>, Refusal> {
-        let Some(asked) = self.entry(&row.session_id, row.asked_pos).await? else { return Ok(None) };
-        let Record::Interrupted(asked) = &asked.record else { return Ok(None) };
+        let Some((asked, updates)) = self.asked(row).await? else { return Ok(None) };
         let (by, reply) = match row.resolved_pos {
             Some(pos) => self.ended_by(&row.session_id, pos).await?,
             None => (None, None),
@@ -362,13 +379,40 @@ impl Inner {
         Ok(Some(ApprovalView {
             session_id: row.session_id.clone(),
             status: if row.resolution.is_some() { ApprovalStatus::Resolved } else { ApprovalStatus::Waiting },
-            request: expand::request(&row.session_id, asked),
+            request: expand::request(&row.session_id, &asked),
             created_at: rfc3339(row.asked_at),
+            updates,
             resolution: row.resolution,
             resolved_at: row.resolved_at.map(rfc3339),
             by,
             reply,
         }))
+    }
+
+    /// What was asked, and what was said about it since. Nothing else happens in a session that waits, so it is near.
+    async fn asked(&self, row: &InterruptionRow) -> Result<Option<(Arc<Interrupted>, Vec<UpdateView>)>, Refusal> {
+        let (mut asked, mut updates) = (None, Vec::new());
+        let end = row.resolved_pos.unwrap_or(u64::MAX);
+        let mut after = row.asked_pos.saturating_sub(1);
+        loop {
+            let page = self.store.read(&row.session_id, after, UPDATES_PAGE).await.map_err(store_refusal)?;
+            let whole = page.len() == UPDATES_PAGE;
+            for entry in page.iter().filter(|entry| entry.pos <= end) {
+                match &entry.record {
+                    Record::Interrupted(one) if entry.pos == row.asked_pos => asked = Some(one.clone()),
+                    Record::Noted(noted) if noted.n == row.n => updates.push(UpdateView {
+                        update: expand::update(&noted.note),
+                        by: noted.by.clone(),
+                        at: rfc3339(entry.at),
+                    }),
+                    _ => {}
+                }
+            }
+            after = page.last().map_or(end, |entry| entry.pos);
+            if asked.is_none() || !whole || after >= end {
+                return Ok(asked.map(|asked| (asked, updates)));
+            }
+        }
     }
 
     async fn ended_by(&self, session_id: &str, pos: u64) -> Result<(Option<Arc<str>>, Option<ReplyView>), Refusal> {

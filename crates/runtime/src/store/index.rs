@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use countersign_core::{
+    approval::rule::RuleId,
     journal::{
-        record::{Entry, Millis, Record},
+        record::{Entry, Millis, Note, Noted, Record},
         state::State,
     },
     wire::event::Resolution,
 };
 
-use super::{Append, InterruptionRow, StoreError};
+use super::{Append, InterruptionRow, RuleRow, StoreError};
 
 /// One change of the index.
 #[derive(Clone, Debug)]
@@ -27,6 +28,31 @@ pub enum Change {
         at: Millis,
         /// The position of the entry that ended it.
         pos: u64,
+    },
+    /// A waiting one was said again.
+    Reminded {
+        /// Its number.
+        n: u32,
+        /// When it is said the next time.
+        next: Option<Millis>,
+    },
+    /// Holders of another role decide a waiting one.
+    Reassigned {
+        /// Its number.
+        n: u32,
+        /// The role.
+        role: String,
+    },
+    /// A rule stands, in place of those for the same calls.
+    RuleMade(RuleRow),
+    /// A rule was revoked.
+    RuleRevoked {
+        /// The rule.
+        id: RuleId,
+        /// When.
+        at: Millis,
+        /// Who did it.
+        by: Option<Arc<str>>,
     },
 }
 
@@ -50,15 +76,39 @@ pub fn changes(state: &State, entries: &[Arc<Entry>]) -> Vec<Change> {
                     tools,
                     asked_at: entry.at,
                     expires_at: asked.expires_at,
+                    remind_at: asked.reminder(entry.at, 0),
                     asked_pos: entry.pos,
                     resolution: None,
                     resolved_at: None,
                     resolved_pos: None,
                 }));
             }
-            Record::Decided(decided) if decided.last => changes.push(resolved(decided.n, Resolution::Decided)),
+            Record::Decided(decided) if decided.last => {
+                changes.push(resolved(decided.n, Resolution::Decided));
+                for rule in &decided.rules {
+                    let Some(id) = rule.id else { continue };
+                    changes.push(Change::RuleMade(RuleRow {
+                        session_id: state.session_id.clone(),
+                        subject: state.subject.clone(),
+                        rule: rule.clone(),
+                        id,
+                        made_at: entry.at,
+                        revoked_at: None,
+                        revoked_by: None,
+                    }));
+                }
+            }
+            Record::Noted(Noted { n, note: Note::Reminded { next, .. }, .. }) => {
+                changes.push(Change::Reminded { n: *n, next: *next });
+            }
+            Record::Noted(Noted { n, note: Note::Reassigned { role: Some(role), .. }, .. }) => {
+                changes.push(Change::Reassigned { n: *n, role: role.clone() });
+            }
+            Record::RuleRevoked(revoked) => {
+                changes.push(Change::RuleRevoked { id: revoked.rule, at: entry.at, by: revoked.by.clone() });
+            }
             Record::Answered(answered) => changes.push(resolved(answered.n, Resolution::Decided)),
-            Record::TimedOut { n } => changes.push(resolved(*n, Resolution::Timeout)),
+            Record::TimedOut { n, .. } => changes.push(resolved(*n, Resolution::Timeout)),
             Record::Withdrawn { n, .. } => changes.push(resolved(*n, Resolution::Cancelled)),
             _ => {}
         }

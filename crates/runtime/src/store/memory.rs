@@ -16,7 +16,8 @@ use countersign_core::{
 use futures::{FutureExt as _, future, future::BoxFuture};
 
 use super::{
-    Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, SessionFilter, Store, StoreError, Summary,
+    Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, RuleFilter, RuleOwner, RuleRow, SessionFilter,
+    Store, StoreError, Summary,
     index::{self, Change, Claimant},
     page::{self, Row as _},
 };
@@ -31,6 +32,8 @@ pub struct MemoryStore {
     due: Mutex<BTreeSet<(Millis, Arc<str>, u32)>>,
     /// Locked after a shard, never before one.
     audit: Mutex<AuditLog>,
+    /// In the order in which they were made. Locked after a shard, never before one.
+    rules: Mutex<Vec<RuleRow>>,
 }
 
 /// What is told, in order, and the chain as far as somebody has asked for it: nobody reads most of it.
@@ -92,6 +95,7 @@ impl MemoryStore {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             due: Mutex::default(),
             audit: Mutex::default(),
+            rules: Mutex::default(),
         }
     }
 
@@ -147,7 +151,7 @@ impl MemoryStore {
     fn change(&self, session: &mut Session, change: Change) {
         match change {
             Change::Asked(row) => {
-                if let Some(at) = row.expires_at {
+                if let Some(at) = row.due_at() {
                     lock(&self.due).insert((at, row.session_id.clone(), row.n));
                 }
                 session.interruptions.insert(row.n, Arc::new(row));
@@ -156,13 +160,47 @@ impl MemoryStore {
                 let Some(row) = session.interruptions.get_mut(&n).filter(|row| row.resolution.is_none()) else {
                     return;
                 };
-                if let Some(at) = row.expires_at {
+                if let Some(at) = row.due_at() {
                     lock(&self.due).remove(&(at, row.session_id.clone(), n));
                 }
                 let row = Arc::make_mut(row);
                 row.resolution = Some(resolution);
                 row.resolved_at = Some(at);
                 row.resolved_pos = Some(pos);
+            }
+            Change::Reminded { n, next } => {
+                let Some(row) = session.interruptions.get_mut(&n) else { return };
+                let before = row.due_at();
+                Arc::make_mut(row).remind_at = next;
+                let (session_id, after) = (row.session_id.clone(), row.due_at().filter(|_| row.resolution.is_none()));
+                let mut due = lock(&self.due);
+                if let Some(at) = before {
+                    due.remove(&(at, session_id.clone(), n));
+                }
+                if let Some(at) = after {
+                    due.insert((at, session_id, n));
+                }
+            }
+            Change::Reassigned { n, role } => {
+                if let Some(row) = session.interruptions.get_mut(&n) {
+                    Arc::make_mut(row).role = Some(role);
+                }
+            }
+            Change::RuleMade(row) => {
+                let mut rules = lock(&self.rules);
+                for older in rules.iter_mut().filter(|older| row.replaces(older)) {
+                    older.revoked_at = Some(row.made_at);
+                    older.revoked_by.clone_from(&row.rule.by);
+                }
+                rules.push(row);
+            }
+            Change::RuleRevoked { id, at, by } => {
+                let mut rules = lock(&self.rules);
+                let found = rules.iter_mut().find(|row| row.session_id == session.state.session_id && row.id == id);
+                if let Some(row) = found.filter(|row| row.revoked_at.is_none()) {
+                    row.revoked_at = Some(at);
+                    row.revoked_by = by;
+                }
             }
         }
     }
@@ -172,10 +210,11 @@ impl MemoryStore {
         let Some(session) = shard.remove(session_id) else { return false };
         let mut due = lock(&self.due);
         for row in session.interruptions.into_values() {
-            if let (Some(at), None) = (row.expires_at, row.resolution) {
+            if let (Some(at), None) = (row.due_at(), row.resolution) {
                 due.remove(&(at, row.session_id.clone(), row.n));
             }
         }
+        lock(&self.rules).retain(|row| *row.session_id != *session_id);
         true
     }
 
@@ -223,6 +262,20 @@ impl MemoryStore {
         }
         newest(&mut found, page::limit(page), |state| (state.updated_at, state.session_id.clone()));
         Ok(page::cut(found.iter().map(|state| Summary::of(state)).collect(), page))
+    }
+}
+
+impl MemoryStore {
+    fn list_rules(&self, filter: &RuleFilter, page: &Page) -> Result<Paged<RuleRow>, StoreError> {
+        let start = page::start::<RuleRow>(page)?;
+        let rules = lock(&self.rules);
+        let mut found: Vec<RuleRow> = rules
+            .iter()
+            .filter(|row| filter.matches(row) && start.as_ref().is_none_or(|start| row.key() < *start))
+            .cloned()
+            .collect();
+        newest(&mut found, page::limit(page), RuleRow::key);
+        Ok(page::cut(found, page))
     }
 }
 
@@ -298,6 +351,21 @@ impl Store for MemoryStore {
 
     fn audit(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
         ready(lock(&self.audit).read(after, limit))
+    }
+
+    fn standing(&self, of: RuleOwner, agent: &str, tool: &str) -> BoxFuture<'_, Result<Vec<RuleRow>, StoreError>> {
+        let for_it = |row: &&RuleRow| {
+            row.rule.everywhere
+                && row.revoked_at.is_none()
+                && row.subject == of.subject
+                && *row.rule.agent == *agent
+                && *row.rule.tool == *tool
+        };
+        ready(Ok(lock(&self.rules).iter().filter(for_it).cloned().collect()))
+    }
+
+    fn rules(&self, filter: RuleFilter, page: Page) -> BoxFuture<'_, Result<Paged<RuleRow>, StoreError>> {
+        ready(self.list_rules(&filter, &page))
     }
 
     fn delete(&self, session_id: &str) -> BoxFuture<'_, Result<bool, StoreError>> {

@@ -12,6 +12,7 @@ pub mod sqlite;
 use std::sync::Arc;
 
 use countersign_core::{
+    approval::rule::{Rule, RuleId},
     audit::AuditRecord,
     journal::{
         record::{Entry, Millis},
@@ -47,13 +48,18 @@ pub trait Store: Send + Sync {
     ) -> BoxFuture<'_, Result<Paged<InterruptionRow>, StoreError>>;
     /// Sessions that match, most recently used first; one that is used between two pages moves to the front.
     fn sessions(&self, filter: SessionFilter, page: Page) -> BoxFuture<'_, Result<Paged<Summary>, StoreError>>;
-    /// Waiting interruptions whose deadline is at or before `now`, earliest first, at most `limit`.
+    /// Waiting interruptions whose deadline or next reminder is at or before `now`, earliest first, at most `limit`.
     fn due(&self, now: Millis, limit: usize) -> BoxFuture<'_, Result<Vec<Due>, StoreError>>;
     /// Sessions that were running when their last entry was stored: what a crash has interrupted.
     fn running(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>>;
     /// Records of the audit log with numbers after `after`, in order, at most `limit`. They are written with the
     /// entries they tell of, whole or not at all, and stay when their session is deleted (SPEC R8).
     fn audit(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>>;
+    /// The standing rules for a tool of an agent that are for all sessions of this subject and not revoked, oldest
+    /// first (SPEC S7).
+    fn standing(&self, of: RuleOwner, agent: &str, tool: &str) -> BoxFuture<'_, Result<Vec<RuleRow>, StoreError>>;
+    /// Rules that match, newest first.
+    fn rules(&self, filter: RuleFilter, page: Page) -> BoxFuture<'_, Result<Paged<RuleRow>, StoreError>>;
     /// Deletes a session with everything of it but what the audit log tells. `false` if there is none.
     fn delete(&self, session_id: &str) -> BoxFuture<'_, Result<bool, StoreError>>;
     /// Whether the store can be written to, for `/readyz`.
@@ -155,6 +161,8 @@ pub struct InterruptionRow {
     pub asked_at: Millis,
     /// When it times out.
     pub expires_at: Option<Millis>,
+    /// When it is said again.
+    pub remind_at: Option<Millis>,
     /// The position of the `Interrupted` entry.
     pub asked_pos: u64,
     /// How it ended; `None` while it waits.
@@ -163,6 +171,53 @@ pub struct InterruptionRow {
     pub resolved_at: Option<Millis>,
     /// The position of the entry that ended it.
     pub resolved_pos: Option<u64>,
+}
+
+impl InterruptionRow {
+    /// When something is to be done about it, if it still waits then.
+    #[must_use]
+    pub fn due_at(&self) -> Option<Millis> {
+        self.expires_at.into_iter().chain(self.remind_at).min()
+    }
+}
+
+/// Whose sessions a rule is for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RuleOwner {
+    /// The sessions' subject.
+    pub subject: Option<Arc<str>>,
+}
+
+/// A standing rule in lists: it stands until it is revoked, its time is over, or its session is deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuleRow {
+    /// The session it was made in.
+    pub session_id: Arc<str>,
+    /// The session's subject.
+    pub subject: Option<Arc<str>>,
+    /// The rule.
+    pub rule: Rule,
+    /// Where it was made.
+    pub id: RuleId,
+    /// When it was made.
+    pub made_at: Millis,
+    /// When it was revoked, or another for the same calls took its place.
+    pub revoked_at: Option<Millis>,
+    /// Who revoked it.
+    pub revoked_by: Option<Arc<str>>,
+}
+
+/// Which rules to list. `None` means any.
+#[derive(Clone, Debug, Default)]
+pub struct RuleFilter {
+    /// Standing (true) or revoked (false).
+    pub standing: Option<bool>,
+    /// Made in this session.
+    pub session_id: Option<String>,
+    /// Only this one.
+    pub id: Option<RuleId>,
+    /// Only what this person may see: rules of its own sessions, those it made, those in place of its roles.
+    pub visible_to: Option<Visible>,
 }
 
 /// Which interruptions to list. `None` means any.

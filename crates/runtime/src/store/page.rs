@@ -5,7 +5,12 @@
 
 use countersign_core::journal::record::Millis;
 
-use super::{InterruptionFilter, InterruptionRow, Page, Paged, SessionFilter, StoreError, Summary, Visible};
+use super::{
+    InterruptionFilter, InterruptionRow, Page, Paged, RuleFilter, RuleRow, SessionFilter, StoreError, Summary, Visible,
+};
+
+/// The numbers that an interruption's rules may take.
+pub(super) const RULES_EACH: u32 = 256;
 
 /// The place of a row in its list.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,6 +35,45 @@ impl Row for InterruptionRow {
     const LIST: &'static str = "i";
     fn key(&self) -> Key {
         Key { at: self.asked_at, session_id: self.session_id.to_string(), n: self.n }
+    }
+}
+
+impl Row for RuleRow {
+    const LIST: &'static str = "r";
+    fn key(&self) -> Key {
+        Key { at: self.made_at, session_id: self.session_id.to_string(), n: self.number() }
+    }
+}
+
+impl RuleRow {
+    /// Its number in its session, in the order in which rules were made.
+    pub(super) fn number(&self) -> u32 {
+        // An interruption has no more actions than an answer has calls.
+        self.id.n.saturating_mul(RULES_EACH).saturating_add(self.id.action)
+    }
+
+    /// Whether this one takes the place of an older one.
+    pub(super) fn replaces(&self, older: &RuleRow) -> bool {
+        let same_sessions =
+            if self.rule.everywhere { self.subject == older.subject } else { self.session_id == older.session_id };
+        older.revoked_at.is_none() && same_sessions && self.rule.replaces(&older.rule)
+    }
+}
+
+impl RuleFilter {
+    /// Whether a row matches.
+    #[must_use]
+    pub fn matches(&self, row: &RuleRow) -> bool {
+        let RuleFilter { standing, session_id, id, visible_to } = self;
+        standing.is_none_or(|standing| standing == row.revoked_at.is_none())
+            && session_id.as_ref().is_none_or(|id| **id == *row.session_id)
+            && id.is_none_or(|id| id == row.id)
+            && visible_to.as_ref().is_none_or(|who| {
+                let own = |name: Option<&str>| name.is_some() && name == who.subject.as_deref();
+                own(row.subject.as_deref())
+                    || own(row.rule.by.as_deref())
+                    || who.reviewing().any(|role| row.rule.role.as_ref() == Some(role))
+            })
     }
 }
 

@@ -9,7 +9,7 @@ use countersign_core::call::args::Args;
 use futures::{FutureExt as _, future::BoxFuture};
 use serde::de::DeserializeOwned;
 
-pub use self::cel::{CelCondition, EXPRESSION_BYTES, EXPRESSION_NESTING, EXPRESSION_TIME};
+pub use self::cel::{CelCondition, CelScope, EXPRESSION_BYTES, EXPRESSION_NESTING, EXPRESSION_TIME};
 use super::{Approval, CallFacts, Condition};
 
 /// What a condition may look at, owned: a copy of [`CallFacts`] for an async function.
@@ -20,6 +20,10 @@ pub struct ProposedCall {
     pub session_id: String,
     /// The session's subject, if anybody.
     pub subject: Option<String>,
+    /// The session's tenant, if there are any.
+    pub tenant: Option<String>,
+    /// The roles of who asked, when the turn began.
+    pub roles: Vec<String>,
     /// The agent that calls.
     pub agent: String,
     /// The tool.
@@ -46,6 +50,8 @@ impl From<&CallFacts<'_>> for ProposedCall {
         ProposedCall {
             session_id: call.session_id.to_owned(),
             subject: call.subject.map(str::to_owned),
+            tenant: call.tenant.map(str::to_owned),
+            roles: call.roles.to_vec(),
             agent: call.agent.to_owned(),
             tool: call.tool.to_owned(),
             tool_use_id: call.tool_use_id.to_owned(),
@@ -130,6 +136,8 @@ mod tests {
         let facts = CallFacts {
             session_id: "s1",
             subject: Some("alice"),
+            tenant: None,
+            roles: &[],
             agent: "trader",
             tool: "pay",
             tool_use_id: "call_1",
@@ -152,7 +160,16 @@ mod tests {
     #[tokio::test]
     async fn p2_a_condition_that_panics_asks() {
         let args = Args::parse("{}").expect("args");
-        let facts = CallFacts { session_id: "s", subject: None, agent: "a", tool: "t", tool_use_id: "c", args: &args };
+        let facts = CallFacts {
+            session_id: "s",
+            subject: None,
+            tenant: None,
+            roles: &[],
+            agent: "a",
+            tool: "t",
+            tool_use_id: "c",
+            args: &args,
+        };
         let condition = FnCondition::new(|call| async move {
             assert!(call.agent.is_empty(), "broken");
             Ok(false)

@@ -83,6 +83,10 @@ pub struct CallFacts<'a> {
     pub session_id: &'a str,
     /// The session's subject, if anybody.
     pub subject: Option<&'a str>,
+    /// The session's tenant, if there are any.
+    pub tenant: Option<&'a str>,
+    /// The roles of who asked, when the turn began.
+    pub roles: &'a [String],
     /// The agent that calls.
     pub agent: &'a str,
     /// The tool.
@@ -130,6 +134,24 @@ impl Approval {
         self.ask.allowed = decisions.into();
         self
     }
+    /// How many different people must approve at each level.
+    #[must_use]
+    pub fn quorum(mut self, people: u32) -> Approval {
+        self.ask.quorum = people.max(1);
+        self
+    }
+    /// Who asked for it may not approve it.
+    #[must_use]
+    pub fn not_self(mut self) -> Approval {
+        self.ask.not_self = true;
+        self
+    }
+    /// The roles that are asked in turn when nobody decides in time; after the last one it is rejected.
+    #[must_use]
+    pub fn escalate(mut self, roles: impl IntoIterator<Item = impl Into<String>>) -> Approval {
+        self.ask.escalate = roles.into_iter().map(Into::into).collect();
+        self
+    }
     /// The roles that must approve, one after the other.
     #[must_use]
     pub fn levels(mut self, roles: impl IntoIterator<Item = impl Into<String>>) -> Approval {
@@ -155,6 +177,25 @@ pub struct ToolEntry {
     pub stream: StreamRule,
     /// Where the line that says what a call is for comes from (SPEC H5).
     pub content_message: Option<ContentMessage>,
+    /// What is declared about what it does, for the policy.
+    pub hints: Hints,
+}
+
+/// What is declared about what a tool does. They are hints: the policy may match them, nothing else relies on them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Hints {
+    /// It changes nothing.
+    pub read_only: bool,
+    /// It may destroy something; true unless it is said otherwise, or changes nothing.
+    pub destructive: bool,
+    /// It reaches things outside; true unless it is said otherwise.
+    pub open_world: bool,
+}
+
+impl Default for Hints {
+    fn default() -> Hints {
+        Hints { read_only: false, destructive: true, open_world: true }
+    }
 }
 
 impl ToolEntry {
@@ -168,6 +209,7 @@ impl ToolEntry {
             kind: ToolKind::Ordinary,
             stream: StreamRule::default(),
             content_message: None,
+            hints: Hints::default(),
         }
     }
 
@@ -189,6 +231,13 @@ impl ToolEntry {
     #[must_use]
     pub fn content_message(mut self, message: ContentMessage) -> ToolEntry {
         self.content_message = Some(message);
+        self
+    }
+
+    /// Sets what is declared about what it does.
+    #[must_use]
+    pub fn hints(mut self, hints: Hints) -> ToolEntry {
+        self.hints = hints;
         self
     }
 

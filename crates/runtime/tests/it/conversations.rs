@@ -85,7 +85,7 @@ impl Catalog for Tools {
     }
     fn tool(&self, _: &str, tool: &str) -> Option<ToolFacts> {
         let kind = if tool == "ask_user_question" { ToolKind::Question } else { ToolKind::Ordinary };
-        TOOLS.contains(&tool).then(|| ToolFacts { kind, quorum: 1, ..ToolFacts::default() })
+        TOOLS.contains(&tool).then(|| ToolFacts { kind, ..ToolFacts::default() })
     }
 }
 

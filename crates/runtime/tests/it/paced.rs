@@ -21,7 +21,8 @@ use countersign::{
     model::{Model, ModelError, ModelEvent, ModelRequest, retry::RetryPolicy},
     run::Runtime,
     store::{
-        Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, SessionFilter, Store, StoreError, Summary,
+        Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, RuleFilter, RuleOwner, RuleRow,
+        SessionFilter, Store, StoreError, Summary,
     },
     tool::{Approval, builtin},
 };
@@ -240,6 +241,12 @@ impl Store for Slow {
     }
     fn audit(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
         self.0.audit(after, limit)
+    }
+    fn standing(&self, of: RuleOwner, agent: &str, tool: &str) -> BoxFuture<'_, Result<Vec<RuleRow>, StoreError>> {
+        self.0.standing(of, agent, tool)
+    }
+    fn rules(&self, filter: RuleFilter, page: Page) -> BoxFuture<'_, Result<Paged<RuleRow>, StoreError>> {
+        self.0.rules(filter, page)
     }
     fn delete(&self, session_id: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
         self.0.delete(session_id)

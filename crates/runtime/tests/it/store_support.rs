@@ -122,7 +122,7 @@ impl Driven {
             usage: Usage { input_tokens: 3, output_tokens: 1 },
             opaque: None,
         };
-        let gates = calls.iter().map(|(_, verdict)| Gate { verdict: verdict.clone(), idempotent: false }).collect();
+        let gates = calls.iter().map(|(_, verdict)| Gate::of(verdict.clone())).collect();
         self.draft(now).model_responded(answer, gates, &Anything)
     }
 
@@ -148,6 +148,7 @@ impl Driven {
         let input = DecideInput {
             n,
             reply: vec![decision].into(),
+            verdicts: Vec::new(),
             user_edit_content: None,
             by: Principal::trusted(),
             request_id: request_id.map(Into::into),

@@ -68,6 +68,7 @@ fn entry(tool: &ConfigTool) -> Result<ToolEntry, String> {
         idempotent: tool.idempotent,
         stream: tool.stream,
         content_message: tool.content_message.clone(),
+        hints: tool.hints,
         ..ToolEntry::new(spec, Arc::new(command))
     })
 }

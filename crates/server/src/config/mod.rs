@@ -8,6 +8,7 @@ mod approval;
 mod entries;
 mod error;
 mod models;
+mod policy;
 mod reader;
 mod server;
 mod tools;
@@ -15,7 +16,7 @@ mod tools;
 use std::{fs, path::Path};
 
 use countersign::tool::builtin;
-use countersign_core::locale::Locale;
+use countersign_core::{call::gate::USER, locale::Locale};
 use toml::de::DeTable;
 
 use self::reader::{Document, Section};
@@ -25,6 +26,7 @@ pub use self::{
     entries::tool_entries,
     error::ConfigError,
     models::{ConfigModel, ConfigProvider, check_script},
+    policy::{ConfigRule, ConfigThen},
     server::{ConfigServer, ConfigStore, ConfigToken, LISTEN},
     tools::{ConfigBuiltin, ConfigTool},
 };
@@ -52,6 +54,8 @@ pub struct Config {
     pub tools: Vec<ConfigTool>,
     /// What is changed of built-in tools.
     pub builtins: Vec<ConfigBuiltin>,
+    /// When a person is needed, beside what the tools say: the first rule that matches counts.
+    pub rules: Vec<ConfigRule>,
     /// Who may connect; empty means anybody on this machine.
     pub tokens: Vec<ConfigToken>,
     /// What may be a mistake.
@@ -77,6 +81,14 @@ impl Config {
         let directory = std::path::absolute(path).ok().and_then(|path| path.parent().map(Path::to_path_buf));
         let directory = directory.ok_or_else(|| failed("the file's folder cannot be found".to_owned()))?;
         Config::parse(&text, &file, &directory, &|name| std::env::var(name).ok())
+    }
+
+    /// The policy of the rules, compiled.
+    ///
+    /// # Errors
+    /// A condition that cannot be used; not after [`Config::load`], which has checked them.
+    pub fn policy(&self) -> Result<countersign::policy::Policy, String> {
+        policy::policy(&self.rules)
     }
 
     /// Reads a text as if it stood in `file` in `directory` (absolute), with the environment of `env`.
@@ -137,23 +149,27 @@ fn read(document: &Document<'_>) -> Option<Config> {
             tool_names.push(name);
         }
     }
-    let (mut tools, mut builtins) = (Vec::new(), Vec::new());
+    let (mut tools, mut builtins, mut roles) = (Vec::new(), Vec::new(), Vec::new());
     for (name, section) in &tool_sections {
         if builtin::NAMES.contains(&name.as_str()) {
             builtins.push(tools::builtin(name, section));
             continue;
         }
-        let (tool, roles) = tools::read(name, section);
+        let (tool, named) = tools::read(name, section);
         tools.extend(tool);
-        for (role, at) in roles {
-            if !tokens.is_empty() && role != "user" && !tokens.iter().any(|token| token.roles.contains(&role)) {
-                document.warn(at, format!("nobody in [[auth.tokens]] has the role {role:?}"));
-            }
-        }
+        roles.extend(named);
     }
 
     let mut agents = Vec::new();
     let agent_sections = root.named("agents");
+    let agent_names: Vec<&str> = agent_sections.iter().map(|(name, _)| name.as_str()).collect();
+    let (rules, named) = policy::read(&root, &policy::Names { tools: &tool_names, agents: &agent_names });
+    roles.extend(named);
+    for (role, at) in roles {
+        if !tokens.is_empty() && role != USER && !tokens.iter().any(|token| token.roles.contains(&role)) {
+            document.warn(at, format!("nobody in [[auth.tokens]] has the role {role:?}"));
+        }
+    }
     for (name, section) in &agent_sections {
         agents.extend(agents::read(name, section, &model_names, &tool_names));
     }
@@ -164,7 +180,7 @@ fn read(document: &Document<'_>) -> Option<Config> {
         tools::mcp(&name, &section);
     }
     root.finish();
-    Some(Config { locale, server, store, models, agents, tools, builtins, tokens, warnings: Vec::new() })
+    Some(Config { locale, server, store, models, agents, tools, builtins, rules, tokens, warnings: Vec::new() })
 }
 
 #[cfg(test)]

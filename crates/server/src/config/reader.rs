@@ -101,6 +101,11 @@ impl<'s> Section<'s> {
         if self.name.is_empty() { String::new() } else { format!(" in [{}]", self.name) }
     }
 
+    /// The line where the table begins.
+    pub(super) fn line(&self) -> usize {
+        self.document.at(self.at, String::new(), None).line
+    }
+
     fn get(&self, key: &'static str) -> Option<(&'s Spanned<DeValue<'s>>, usize)> {
         self.known.borrow_mut().push(key);
         let (name, value) = self.table.iter().find(|(name, _)| name.get_ref() == key)?;
@@ -159,8 +164,28 @@ impl<'s> Section<'s> {
     /// A whole number in a range; `unit` is ` seconds` or the like.
     pub(super) fn whole(&self, key: &'static str, range: RangeInclusive<u32>, unit: &str) -> Option<At<u32>> {
         let (value, at) = self.get(key)?;
-        let DeValue::Integer(number) = value.get_ref() else {
-            self.wrong(key, at, &format!("a whole number{}", of(unit)), value.get_ref());
+        self.whole_in(key, (value.get_ref(), at), range, unit)
+    }
+
+    /// A list of whole numbers in a range.
+    pub(super) fn wholes(&self, key: &'static str, range: RangeInclusive<u32>, unit: &str) -> Option<Vec<At<u32>>> {
+        let (value, at) = self.get(key)?;
+        let DeValue::Array(items) = value.get_ref() else {
+            self.wrong(key, at, "a list of whole numbers", value.get_ref());
+            return None;
+        };
+        items.iter().map(|item| self.whole_in(key, (item.get_ref(), item.span().start), range.clone(), unit)).collect()
+    }
+
+    fn whole_in(
+        &self,
+        key: &str,
+        (value, at): (&DeValue<'_>, usize),
+        range: RangeInclusive<u32>,
+        unit: &str,
+    ) -> Option<At<u32>> {
+        let DeValue::Integer(number) = value else {
+            self.wrong(key, at, &format!("a whole number{}", of(unit)), value);
             return None;
         };
         match i128::from_str_radix(number.as_str(), number.radix()).ok().and_then(|n| u32::try_from(n).ok()) {

@@ -2,7 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use countersign::tool::command::{TIME_LIMIT_SECONDS, TIME_LIMIT_SECONDS_MAX};
+use countersign::tool::{
+    Hints,
+    command::{TIME_LIMIT_SECONDS, TIME_LIMIT_SECONDS_MAX},
+};
 use countersign_core::{
     approval::question,
     call::{
@@ -50,6 +53,8 @@ pub struct ConfigTool {
     pub content_message: Option<ContentMessage>,
     /// When a person is asked.
     pub approval: ConfigApproval,
+    /// What is declared about what it does, for the policy.
+    pub hints: Hints,
     /// What of its calls a client sees, and where it stands (SPEC Q5).
     pub stream: StreamRule,
 }
@@ -132,6 +137,7 @@ pub(super) fn read(name: &str, section: &Section<'_>) -> (Option<ConfigTool>, Ve
         idempotent: section.boolean("idempotent").unwrap_or(false),
         content_message: content_message(section),
         approval,
+        hints: hints(section),
         stream: stream(section),
     };
     section.finish();
@@ -263,6 +269,26 @@ fn content_message(section: &Section<'_>) -> Option<ContentMessage> {
             None
         }
     }
+}
+
+/// What is declared about what a tool does: like the annotations of MCP, and with their defaults.
+fn hints(section: &Section<'_>) -> Hints {
+    let default = Hints::default();
+    let Some(table) = section.table("hints") else { return default };
+    let read_only = table.boolean("read_only").unwrap_or(default.read_only);
+    let hints = Hints {
+        read_only,
+        destructive: table.boolean("destructive").unwrap_or(!read_only),
+        open_world: table.boolean("open_world").unwrap_or(default.open_world),
+    };
+    if hints.read_only
+        && hints.destructive
+        && let Some(at) = table.has("destructive")
+    {
+        table.bad(at, "destructive", "is true, but \"read_only\" says that it changes nothing");
+    }
+    table.finish();
+    hints
 }
 
 fn stream(section: &Section<'_>) -> StreamRule {

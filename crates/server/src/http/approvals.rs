@@ -8,10 +8,10 @@ use axum::{
 };
 use countersign::{
     core::{
-        approval::decision::Decision,
+        approval::{decision::Decision, resolve::Principal},
         refusal::{Code, Refusal},
     },
-    run::{ApprovalQuery, ApprovalStatus, ApprovalView, NewDecision},
+    run::{ApprovalQuery, ApprovalStatus, ApprovalView, NewDecision, NewNote},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -144,4 +144,69 @@ pub(super) async fn decide(
         return Ok(Json(app.runtime.wait(&by, &stored.session_id).await?).into_response());
     }
     Ok(Json(app.runtime.approval(&by, &key).await?).into_response())
+}
+
+/// The body of `POST /v1/approvals/{approval_key}/comments`.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct Comment {
+    /// What; at most 4 KiB. The model is not told.
+    text: String,
+    /// Makes it safe to send again.
+    #[serde(default)]
+    request_id: Option<String>,
+}
+
+pub(super) async fn comment(
+    State(app): State<App>,
+    Caller(by): Caller,
+    Segment(key): Segment,
+    headers: HeaderMap,
+    Body(body): Body<Comment>,
+) -> Result<Json<ApprovalView>, Problem> {
+    let request_id = request_id(&headers, body.request_id)?;
+    note(&app, by, key, NewNote::Comment(body.text.into()), request_id).await
+}
+
+/// The body of `POST /v1/approvals/{approval_key}/reassign`.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct Reassign {
+    /// Holders of this role decide it from now on: one of the action's `reassign`, or the role that does already.
+    #[serde(default)]
+    role: Option<String>,
+    /// Only this person decides it, who must hold the role too; absent: whoever holds it.
+    #[serde(default)]
+    subject: Option<String>,
+    /// Why.
+    #[serde(default)]
+    text: Option<String>,
+    /// Makes it safe to send again.
+    #[serde(default)]
+    request_id: Option<String>,
+}
+
+pub(super) async fn reassign(
+    State(app): State<App>,
+    Caller(by): Caller,
+    Segment(key): Segment,
+    headers: HeaderMap,
+    Body(body): Body<Reassign>,
+) -> Result<Json<ApprovalView>, Problem> {
+    let Reassign { role, subject, text, request_id: of_body } = body;
+    let request_id = request_id(&headers, of_body)?;
+    let (subject, text) = (subject.map(Into::into), text.map(Into::into));
+    note(&app, by, key, NewNote::Reassign { role, subject, text }, request_id).await
+}
+
+async fn note(
+    app: &App,
+    by: Principal,
+    key: String,
+    note: NewNote,
+    request_id: Option<String>,
+) -> Result<Json<ApprovalView>, Problem> {
+    let (runtime, teller, of) = (app.runtime.clone(), by.clone(), key.clone());
+    to_the_end(async move { runtime.note(&teller, &of, note, request_id, false).await })
+        .await
+        .inspect_err(|problem| app.metrics.refused(problem.code()))?;
+    Ok(Json(app.runtime.approval(&by, &key).await?))
 }

@@ -11,6 +11,7 @@ mod health;
 mod history;
 pub(crate) mod openapi;
 mod routes;
+mod rules;
 mod sessions;
 
 use axum::{

@@ -4,11 +4,11 @@
 use axum::routing::{MethodRouter, delete, get, post};
 use countersign::{
     core::refusal::Code,
-    run::{ApprovalView, Outcome, SessionView, StateView},
+    run::{ApprovalView, Outcome, RuleView, SessionView, StateView},
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
-use super::{agents, approvals, audit, events, health, history, sessions};
+use super::{agents, approvals, audit, events, health, history, rules, sessions};
 use crate::{server::App, ws};
 
 /// A route.
@@ -84,6 +84,15 @@ const EVENTS: &str = "text/event-stream";
 const STATUSES: Kind = Kind::OneOf(&["idle", "running", "awaiting_input", "completed", "failed", "cancelled"]);
 
 const SESSION: &[Code] = &[Code::InvalidSessionId, Code::SessionNotFound, Code::StoreUnavailable];
+const NOTE: &[Code] = &[
+    Code::BadJson,
+    Code::InvalidMessage,
+    Code::Forbidden,
+    Code::ApprovalNotFound,
+    Code::ApprovalAlreadyResolved,
+    Code::TooLarge,
+    Code::StoreUnavailable,
+];
 const LIST: &[Code] = &[Code::InvalidMessage, Code::StoreUnavailable];
 
 /// Every route.
@@ -324,6 +333,59 @@ pub(super) const ROUTES: &[Route] = &[
         ],
         open: false,
         handler: || post(approvals::decide),
+    },
+    Route {
+        method: "post",
+        path: "/v1/approvals/{approval_key}/comments",
+        id: "commentApproval",
+        summary: "Says something about what waits, to the other people; the model is not told.",
+        parameters: &[IDEMPOTENCY_KEY],
+        body: Some(of::<approvals::Comment>),
+        answers: &[json(200, "The approval as it is now.", of::<ApprovalView>)],
+        refusals: NOTE,
+        open: false,
+        handler: || post(approvals::comment),
+    },
+    Route {
+        method: "post",
+        path: "/v1/approvals/{approval_key}/reassign",
+        id: "reassignApproval",
+        summary: "Hands what waits to one person, or to holders of another role that the policy allows.",
+        parameters: &[IDEMPOTENCY_KEY],
+        body: Some(of::<approvals::Reassign>),
+        answers: &[json(200, "The approval as it is now.", of::<ApprovalView>)],
+        refusals: NOTE,
+        open: false,
+        handler: || post(approvals::reassign),
+    },
+    Route {
+        method: "get",
+        path: "/v1/rules",
+        id: "listRules",
+        summary: "Standing rules (\"always\") of one's sessions, of one's making, or in place of one's roles.",
+        parameters: &[
+            query("standing", Kind::Flag, "Only those that are not revoked, or only those that are."),
+            query("session_id", Kind::Text, "Only those made in this session."),
+            CURSOR,
+            LIMIT,
+        ],
+        body: None,
+        answers: &[json(200, "A page of rules.", of::<rules::Rules>)],
+        refusals: LIST,
+        open: false,
+        handler: || get(rules::list),
+    },
+    Route {
+        method: "delete",
+        path: "/v1/rules/{rule_id}",
+        id: "revokeRule",
+        summary: "Revokes a standing rule: from the next call on people are asked again.",
+        parameters: &[],
+        body: None,
+        answers: &[json(200, "The rule as it is now.", of::<RuleView>)],
+        refusals: &[Code::Forbidden, Code::RuleNotFound, Code::StoreUnavailable],
+        open: false,
+        handler: || delete(rules::revoke),
     },
     Route {
         method: "get",

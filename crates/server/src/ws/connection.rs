@@ -13,11 +13,11 @@ use countersign::{
         limits,
         refusal::{Code, Refusal},
         wire::{
-            client::{ClientMessage, SendApproval, SendMessage, Subscribe},
+            client::{ClientMessage, SendApproval, SendComment, SendMessage, SendReassign, Subscribe},
             event::ConnectionEvent,
         },
     },
-    run::{NewDecision, NewMessage, Stored},
+    run::{NewDecision, NewMessage, NewNote, Stored},
 };
 use futures::{
     SinkExt as _, StreamExt as _,
@@ -134,6 +134,17 @@ impl Connection {
             Ok(ClientMessage::Ping) => self.say(&ConnectionEvent::Pong).await,
             Ok(ClientMessage::Message(message)) => self.message(message).await,
             Ok(ClientMessage::Approval(approval)) => self.approval(approval).await,
+            Ok(ClientMessage::Comment(comment)) => {
+                let SendComment { session_id, approval_key, text, request_id } = comment;
+                let about = About { request_id, session_id: Some(session_id), approval_key: Some(approval_key) };
+                self.note(about, NewNote::Comment(text.into())).await
+            }
+            Ok(ClientMessage::Reassign(reassign)) => {
+                let SendReassign { session_id, approval_key, role, subject, text, request_id } = reassign;
+                let about = About { request_id, session_id: Some(session_id), approval_key: Some(approval_key) };
+                let (subject, text) = (subject.map(Into::into), text.map(Into::into));
+                self.note(about, NewNote::Reassign { role, subject, text }).await
+            }
             Ok(ClientMessage::Subscribe(subscribe)) => self.subscribe(subscribe).await,
             Ok(ClientMessage::Unsubscribe(of)) => {
                 self.follows.remove(&of.session_id);
@@ -205,6 +216,25 @@ impl Connection {
             let stored = app.runtime.decide(by, new, follow).await?;
             app.metrics.decided(&said);
             Ok(stored)
+        };
+        match stored.await {
+            Ok(stored) => self.stored(about.request_id, stored).await,
+            Err(refusal) => self.refuse(refusal, about).await,
+        }
+    }
+
+    async fn note(&mut self, about: About, note: NewNote) -> Result<(), Over> {
+        let session_id = about.session_id.clone().unwrap_or_default();
+        let key = about.approval_key.clone().unwrap_or_default();
+        let room = self.follows.check_room(Some(&session_id));
+        let follow = !self.follows.follows(&session_id);
+        let (app, by) = (&self.app, &self.by);
+        let stored = async {
+            if parse_approval_key(&key).map(|(session_id, _)| session_id) != Some(&*session_id) {
+                return Err(resolve::not_found(&key));
+            }
+            room?;
+            app.runtime.note(by, &key, note, about.request_id.clone(), follow).await
         };
         match stored.await {
             Ok(stored) => self.stored(about.request_id, stored).await,

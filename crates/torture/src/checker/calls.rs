@@ -133,7 +133,7 @@ impl<'a, 'f> Calls<'a, 'f> {
                 self.findings.counts.resolved[0] += 1;
                 self.answered(answered);
             }
-            Record::TimedOut { n } => {
+            Record::TimedOut { n, .. } => {
                 self.findings.counts.resolved[1] += 1;
                 let question = self.questions.get(n).is_some_and(|asked| asked.asked.kind == Kind::Question);
                 self.findings.counts.unanswered += u64::from(question);

@@ -10,6 +10,7 @@ use super::{
         Append, Durability, InterruptionRow, StoreError, Summary,
         index::{self, Change, Claim, Claimant},
     },
+    rules,
     schema::key,
     statement::{find, resolution_name, run},
 };
@@ -33,7 +34,8 @@ pub(super) struct Write {
 #[derive(Debug)]
 struct Indexed {
     change: Change,
-    tools: String,
+    /// What of it is JSON: the tools of an interruption, or a rule.
+    json: String,
 }
 
 impl Write {
@@ -42,8 +44,12 @@ impl Write {
         index::check(append)?;
         let Append { session_id, expected, entries, state, snapshot, durability } = append;
         let changes = index::changes(state, entries).into_iter().map(|change| {
-            let tools = if let Change::Asked(row) = &change { json(&row.tools)? } else { String::new() };
-            Ok(Indexed { change, tools })
+            let json = match &change {
+                Change::Asked(row) => json(&row.tools)?,
+                Change::RuleMade(row) => json(&row.rule)?,
+                _ => String::new(),
+            };
+            Ok(Indexed { change, json })
         });
         let summary = Summary::of(state);
         Ok(Write {
@@ -58,6 +64,11 @@ impl Write {
             told: audit::events(state, entries).iter().map(audit::Event::body).collect(),
             durability: *durability,
         })
+    }
+
+    /// Whether it makes a rule that is for more than its session.
+    pub(super) fn makes_standing_rule(&self) -> bool {
+        self.changes.iter().any(|i| matches!(&i.change, Change::RuleMade(row) if row.rule.everywhere))
     }
 
     /// About how much it writes, in bytes.
@@ -161,22 +172,30 @@ impl Indexed {
     fn apply(&self, conn: &Connection, session: i64) -> Result<(), StoreError> {
         match &self.change {
             Change::Asked(row) => {
-                let InterruptionRow { n, role, agent, asked_at, expires_at, asked_pos, .. } = row;
+                let InterruptionRow { n, role, agent, asked_at, expires_at, remind_at, asked_pos, .. } = row;
                 let (key, asked_pos) = (key(session, u64::from(*n))?, key(0, *asked_pos)?);
                 run(
                     conn,
-                    "INSERT OR REPLACE INTO interruptions (key, role, agent, tools, asked_at, expires_at, asked_pos)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-                    params![key, role, agent, self.tools, asked_at, expires_at, asked_pos],
+                    "INSERT OR REPLACE INTO interruptions
+                     (key, role, agent, tools, asked_at, expires_at, remind_at, asked_pos)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+                    params![key, role, agent, self.json, asked_at, expires_at, remind_at, asked_pos],
                 )?;
                 if let Some(role) = role {
-                    run(
-                        conn,
-                        "INSERT OR IGNORE INTO reviewers (session, role) VALUES (?1, ?2)",
-                        params![session, role],
-                    )?;
+                    reviewer(conn, session, role)?;
                 }
             }
+            Change::Reminded { n, next } => {
+                let key = key(session, u64::from(*n))?;
+                run(conn, "UPDATE interruptions SET remind_at = ?2 WHERE key = ?1", params![key, next])?;
+            }
+            Change::Reassigned { n, role } => {
+                let key = key(session, u64::from(*n))?;
+                run(conn, "UPDATE interruptions SET role = ?2 WHERE key = ?1", params![key, role])?;
+                reviewer(conn, session, role)?;
+            }
+            Change::RuleMade(row) => rules::make(conn, session, row, &self.json)?,
+            Change::RuleRevoked { id, at, by } => rules::revoke(conn, session, *id, *at, by.as_ref())?,
             Change::Resolved { n, resolution, at, pos } => {
                 let (key, pos) = (key(session, u64::from(*n))?, key(0, *pos)?);
                 run(
@@ -191,6 +210,11 @@ impl Indexed {
     }
 }
 
+fn reviewer(conn: &Connection, session: i64, role: &str) -> Result<(), StoreError> {
+    run(conn, "INSERT OR IGNORE INTO reviewers (session, role) VALUES (?1, ?2)", params![session, role])?;
+    Ok(())
+}
+
 /// Deletes a session with everything of it. `false` if there is none.
 pub(super) fn delete(conn: &Connection, session_id: &str) -> Result<bool, StoreError> {
     let session: Option<i64> = find(conn, "SELECT row FROM sessions WHERE id = ?1", [session_id], |r| r.get(0))?;
@@ -199,6 +223,7 @@ pub(super) fn delete(conn: &Connection, session_id: &str) -> Result<bool, StoreE
         "DELETE FROM sessions WHERE row = ?1",
         "DELETE FROM entries WHERE key BETWEEN ?1 << 32 AND (?1 << 32 | 4294967295)",
         "DELETE FROM interruptions WHERE key BETWEEN ?1 << 32 AND (?1 << 32 | 4294967295)",
+        "DELETE FROM rules WHERE key BETWEEN ?1 << 32 AND (?1 << 32 | 4294967295)",
         "DELETE FROM snapshots WHERE session = ?1",
         "DELETE FROM requests WHERE session = ?1",
         "DELETE FROM reviewers WHERE session = ?1",

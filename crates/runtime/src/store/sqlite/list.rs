@@ -17,18 +17,18 @@ use super::{
 
 /// A query in the making: its conditions, and their values in order.
 #[derive(Default)]
-struct Query {
+pub(super) struct Query {
     conditions: Vec<&'static str>,
-    values: Vec<Value>,
+    pub(super) values: Vec<Value>,
 }
 
 impl Query {
-    fn and<const N: usize>(&mut self, condition: &'static str, values: [Value; N]) {
+    pub(super) fn and<const N: usize>(&mut self, condition: &'static str, values: [Value; N]) {
         self.conditions.push(condition);
         self.values.extend(values);
     }
 
-    fn sql(&mut self, select: &str, order: &str, page: &Page) -> String {
+    pub(super) fn sql(&mut self, select: &str, order: &str, page: &Page) -> String {
         let limit = i64::try_from(page::limit(page)).unwrap_or(i64::MAX).saturating_add(1);
         self.values.push(limit.into());
         let (begin, conditions) =
@@ -38,14 +38,14 @@ impl Query {
 }
 
 /// The person's name, or one that nobody has, and its roles as JSON.
-fn visible(who: &Visible) -> [Value; 2] {
+pub(super) fn visible(who: &Visible) -> [Value; 2] {
     let roles = serde_json::Value::from(who.reviewing().map(String::as_str).collect::<Vec<_>>()).to_string();
     [who.subject.clone().map_or(Value::Null, Value::from), roles.into()]
 }
 
 const INTERRUPTIONS: &str =
     "SELECT s.id, i.key & 4294967295, s.subject, i.role, i.agent, i.tools, i.asked_at, i.expires_at,
- i.asked_pos, i.resolution, i.resolved_at, i.resolved_pos
+ i.asked_pos, i.resolution, i.resolved_at, i.resolved_pos, i.remind_at
  FROM interruptions i CROSS JOIN sessions s ON s.row = i.key >> 32";
 
 /// See [`super::super::Store::interruption`].
@@ -120,6 +120,7 @@ fn interruption_row(r: &Row<'_>) -> rusqlite::Result<InterruptionRow> {
             .transpose()?,
         resolved_at: r.get(10)?,
         resolved_pos: position(r, 11)?,
+        remind_at: r.get(12)?,
     })
 }
 
@@ -178,7 +179,7 @@ fn position(r: &Row<'_>, column: usize) -> rusqlite::Result<Option<u64>> {
     pos.map(|pos| u64::try_from(pos).map_err(|_| unreadable(column, format!("position {pos}")))).transpose()
 }
 
-fn json<T: serde::de::DeserializeOwned>(column: usize, text: &str) -> rusqlite::Result<T> {
+pub(super) fn json<T: serde::de::DeserializeOwned>(column: usize, text: &str) -> rusqlite::Result<T> {
     serde_json::from_str(text).map_err(|e| unreadable(column, e.to_string()))
 }
 

@@ -8,13 +8,17 @@ mod list;
 mod lock;
 mod read;
 mod rows;
+mod rules;
 mod schema;
 mod statement;
 mod write;
 
 use std::{
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     thread::JoinHandle,
 };
 
@@ -22,7 +26,7 @@ use countersign_core::{
     audit::AuditRecord,
     journal::record::{Entry, Millis},
 };
-use futures::future::{BoxFuture, FutureExt as _};
+use futures::future::{self, BoxFuture, FutureExt as _};
 
 use self::{
     apply::Write,
@@ -31,7 +35,8 @@ use self::{
     write::{Op, Writer},
 };
 use super::{
-    Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, SessionFilter, Store, StoreError, Summary,
+    Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, RuleFilter, RuleOwner, RuleRow, SessionFilter,
+    Store, StoreError, Summary,
 };
 
 /// How a [`SqliteStore`] is opened.
@@ -50,6 +55,8 @@ pub struct SqliteStore {
     lanes: Option<Lanes>,
     readers: Vec<JoinHandle<()>>,
     thread: Option<JoinHandle<()>>,
+    /// Whether there may be rules that are for more than their session: without, nobody looks for them.
+    standing_rules: AtomicBool,
     /// Given back last.
     _ownership: Ownership,
 }
@@ -74,6 +81,7 @@ impl SqliteStore {
         let ownership = Ownership::take(&path)?;
         let conn = schema::writer(&path, options)?;
         let (points, lists) = (schema::reader(&path)?, schema::reader(&path)?);
+        let standing_rules = AtomicBool::new(rules::any(&conn)?);
         let (writer, thread) = Writer::start(conn)?;
         let (points, first) = Reader::start(points, "reader")?;
         let (lists, second) = Reader::start(lists, "lists")?;
@@ -82,6 +90,7 @@ impl SqliteStore {
             lanes: Some(Lanes { writer, points, lists }),
             readers: vec![first, second],
             thread: Some(thread),
+            standing_rules,
             _ownership: ownership,
         })
     }
@@ -125,7 +134,14 @@ impl Drop for SqliteStore {
 
 impl Store for SqliteStore {
     fn append(&self, append: Append) -> BoxFuture<'_, Result<(), StoreError>> {
-        async move { self.write(Op::Append(Box::new(Write::of(&append)?))).await.map(|_| ()) }.boxed()
+        async move {
+            let write = Write::of(&append)?;
+            if write.makes_standing_rule() {
+                self.standing_rules.store(true, Ordering::SeqCst);
+            }
+            self.write(Op::Append(Box::new(write))).await.map(|_| ())
+        }
+        .boxed()
     }
 
     fn head(&self, session_id: &str) -> BoxFuture<'_, Result<Option<Head>, StoreError>> {
@@ -181,6 +197,18 @@ impl Store for SqliteStore {
 
     fn audit(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
         async move { self.lanes()?.lists.read(move |conn| rows::audit(conn, after, limit)).await }.boxed()
+    }
+
+    fn standing(&self, of: RuleOwner, agent: &str, tool: &str) -> BoxFuture<'_, Result<Vec<RuleRow>, StoreError>> {
+        if !self.standing_rules.load(Ordering::SeqCst) {
+            return future::ready(Ok(Vec::new())).boxed();
+        }
+        let (agent, tool) = (agent.to_owned(), tool.to_owned());
+        async move { self.lanes()?.points.read(move |conn| rules::standing(conn, &of, &agent, &tool)).await }.boxed()
+    }
+
+    fn rules(&self, filter: RuleFilter, page: Page) -> BoxFuture<'_, Result<Paged<RuleRow>, StoreError>> {
+        async move { self.lanes()?.lists.read(move |conn| rules::list(conn, filter, &page)).await }.boxed()
     }
 
     fn delete(&self, session_id: &str) -> BoxFuture<'_, Result<bool, StoreError>> {

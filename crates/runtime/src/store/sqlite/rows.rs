@@ -110,14 +110,27 @@ pub(super) fn has_request(conn: &Connection, session_id: &str, request_id: &str)
 
 /// See [`super::super::Store::due`].
 pub(super) fn due(conn: &Connection, now: Millis, limit: usize) -> Result<Vec<Due>, StoreError> {
-    all(
-        conn,
-        "SELECT s.id, i.key & 4294967295 FROM interruptions i CROSS JOIN sessions s ON s.row = i.key >> 32
+    // Each half by its own index, in order.
+    let mut due: Vec<(Millis, Due)> = Vec::new();
+    for sql in [
+        "SELECT i.expires_at, s.id, i.key & 4294967295 FROM interruptions i CROSS JOIN sessions s ON s.row = i.key >> 32
          WHERE i.resolution IS NULL AND i.expires_at IS NOT NULL AND i.expires_at <= ?1
          ORDER BY i.expires_at, s.id, i.key LIMIT ?2",
-        params![now, i64::try_from(limit).unwrap_or(i64::MAX)],
-        |r| Ok((r.get(0)?, r.get(1)?)),
-    )
+        "SELECT i.remind_at, s.id, i.key & 4294967295 FROM interruptions i CROSS JOIN sessions s ON s.row = i.key >> 32
+         WHERE i.resolution IS NULL AND i.remind_at IS NOT NULL AND i.remind_at <= ?1
+         ORDER BY i.remind_at, s.id, i.key LIMIT ?2",
+    ] {
+        let params = params![now, i64::try_from(limit).unwrap_or(i64::MAX)];
+        due.extend(all(conn, sql, params, |r| Ok((r.get(0)?, (r.get(1)?, r.get(2)?))))?);
+    }
+    due.sort_unstable();
+    let mut earliest: Vec<Due> = Vec::new();
+    for (_, one) in due {
+        if earliest.len() < limit && !earliest.contains(&one) {
+            earliest.push(one);
+        }
+    }
+    Ok(earliest)
 }
 
 /// See [`super::super::Store::running`].

@@ -1,6 +1,7 @@
 //! Conditions in the Common Expression Language, checked when they are loaded (SPEC P1, P2).
 
 use std::{
+    cell::Cell,
     collections::HashMap,
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -31,8 +32,13 @@ const COMPILER_STACK: usize = 64 * 1024 * 1024;
 /// Longest text of an error, in characters.
 const ERROR_CHARS: usize = 300;
 
-const VARIABLES: [(&str, &[&str]); 4] =
-    [("args", &[]), ("agent", &[]), ("session", &["id", "subject"]), ("user", &["subject"])];
+const VARIABLES: [(&str, &[&str]); 5] = [
+    ("args", &[]),
+    ("agent", &[]),
+    ("tool", &[]),
+    ("session", &["id", "subject", "tenant"]),
+    ("user", &["subject", "roles", "tenant"]),
+];
 const TYPES: [&str; 9] = ["bool", "bytes", "double", "int", "list", "map", "null_type", "string", "uint"];
 const FUNCTIONS: [&str; 18] = [
     "all",
@@ -59,11 +65,29 @@ const MACROS: [&str; 6] = ["all", "exists", "exists_one", "filter", "has", "map"
 const TICK: &str = "@tick";
 
 static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib().with_optional_support(false)));
+/// All functions, declared once; each call's variables stand in a scope of their own.
+static FUNCTIONS_DECLARED: LazyLock<Result<Context<'static, 'static>, String>> = LazyLock::new(|| {
+    let mut context = Context::with_env(ENV.clone());
+    numbers::declare(&mut context).map_err(|error| error.to_string())?;
+    let tick = |go_on: bool| {
+        if BEGUN.get().is_some_and(|begun| begun.elapsed() > EXPRESSION_TIME) {
+            return Err(ExecutionError::function_error("loop", "it took too long over these arguments"));
+        }
+        Ok(go_on)
+    };
+    context.add_function(TICK, tick).map_err(|error| error.to_string())?;
+    Ok(context)
+});
+
+thread_local! {
+    /// When the evaluation that runs on this thread began. It never leaves the thread: nothing in it waits.
+    static BEGUN: Cell<Option<Instant>> = const { Cell::new(None) };
+}
 
 /// A CEL expression over one call, such as `args.quantity * args.price > 1000000` (SPEC P1).
 ///
-/// It sees `args` (the call's arguments), `agent` (its name), `session` (`id`, `subject`) and `user`
-/// (`subject`); a subject is `null` if the session has none. It has CEL's operators, `has`, `all`, `exists`,
+/// It sees `args` (the call's arguments), `agent` and `tool` (their names), `session` (`id`, `subject`, `tenant`) and
+/// `user` (`subject`, `roles`, `tenant`): who asked. A subject or tenant is `null` if there is none. It has CEL's operators, `has`, `all`, `exists`,
 /// `exists_one`, `map`, `filter`, `size`, `contains`, `startsWith`, `endsWith`, `type` and the conversions.
 ///
 /// Numbers: an integer argument is a CEL `int` (`uint` above the range of `int`) and is compared exactly.
@@ -117,10 +141,14 @@ impl CelCondition {
     }
 
     /// Whether the condition is true of a call.
-    fn evaluate(&self, call: &CallFacts<'_>) -> Result<bool, String> {
+    ///
+    /// # Errors
+    /// See [`CelCondition`]; a person is asked then.
+    pub fn holds(&self, scope: &CelScope) -> Result<bool, String> {
+        let context = scope.context.as_ref().map_err(Clone::clone)?;
+        BEGUN.set(Some(scope.begun));
         let evaluated = catch_unwind(AssertUnwindSafe(|| {
-            let context = context(call).map_err(|error| error.to_string())?;
-            Value::resolve(&self.expression, &context).map_err(|error| shortened(&execution_error(&error)))
+            Value::resolve(&self.expression, context).map_err(|error| shortened(&execution_error(&error)))
         }));
         match evaluated {
             Ok(Ok(Value::Bool(answer))) => Ok(answer),
@@ -129,11 +157,34 @@ impl CelCondition {
             Err(_) => Err("the condition could not be evaluated".to_owned()),
         }
     }
+
+    /// The expression, as it was written.
+    #[must_use]
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+}
+
+/// What conditions see of one call. It is made once, however many of them look at it, and their loops share
+/// [`EXPRESSION_TIME`].
+pub struct CelScope {
+    context: Result<Context<'static, 'static>, String>,
+    begun: Instant,
+}
+
+impl CelScope {
+    /// What conditions see of a call.
+    #[must_use]
+    pub fn of(call: &CallFacts<'_>) -> CelScope {
+        let made = catch_unwind(AssertUnwindSafe(|| context(call)));
+        let context = made.unwrap_or_else(|_| Err("the condition could not be evaluated".to_owned()));
+        CelScope { context, begun: Instant::now() }
+    }
 }
 
 impl Condition for CelCondition {
     fn check<'a>(&'a self, call: &'a CallFacts<'a>) -> BoxFuture<'a, Result<bool, String>> {
-        Box::pin(async move { self.evaluate(call) })
+        Box::pin(async move { self.holds(&CelScope::of(call)) })
     }
 
     fn describe(&self) -> Option<&str> {
@@ -194,26 +245,26 @@ fn shortened(text: &str) -> String {
     }
 }
 
-fn context(call: &CallFacts<'_>) -> Result<Context<'static, 'static>, cel::DeclarationError> {
-    let subject = || call.subject.map_or(Value::Null, |s| Value::from(s.to_owned()));
+fn context(call: &CallFacts<'_>) -> Result<Context<'static, 'static>, String> {
+    let text = |text: Option<&str>| text.map_or(Value::Null, |text| Value::from(text.to_owned()));
     let map = |members: Vec<(&str, Value)>| {
         let members: HashMap<Key, Value> = members.into_iter().map(|(k, v)| (Key::from(k.to_owned()), v)).collect();
         Value::Map(Map { map: Arc::new(members) })
     };
-    let mut context = Context::with_env(ENV.clone());
+    let functions = FUNCTIONS_DECLARED.as_ref().map_err(Clone::clone)?;
+    let mut context = functions.new_inner_scope();
     context.add_variable_from_value("args", value(call.args.value()));
     context.add_variable_from_value("agent", call.agent.to_owned());
-    let id = Value::from(call.session_id.to_owned());
-    context.add_variable_from_value("session", map(vec![("id", id), ("subject", subject())]));
-    context.add_variable_from_value("user", map(vec![("subject", subject())]));
-    numbers::declare(&mut context)?;
-    let start = Instant::now();
-    context.add_function(TICK, move |go_on: bool| {
-        if start.elapsed() > EXPRESSION_TIME {
-            return Err(ExecutionError::function_error("loop", "it took too long over these arguments"));
-        }
-        Ok(go_on)
-    })?;
+    context.add_variable_from_value("tool", call.tool.to_owned());
+    let (subject, tenant) = (call.subject, call.tenant);
+    let session = vec![("id", text(Some(call.session_id))), ("subject", text(subject)), ("tenant", text(tenant))];
+    context.add_variable_from_value("session", map(session));
+    let roles: Vec<Value> = call.roles.iter().map(|role| Value::from(role.clone())).collect();
+    let roles = Value::List(Arc::new(roles));
+    context.add_variable_from_value(
+        "user",
+        map(vec![("subject", text(subject)), ("roles", roles), ("tenant", text(tenant))]),
+    );
     Ok(context)
 }
 

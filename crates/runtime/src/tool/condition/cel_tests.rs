@@ -13,9 +13,11 @@ fn ask(expression: &str, args: &str) -> Result<bool, String> {
         agent: "trader",
         tool: "pay",
         tool_use_id: "call_1",
+        tenant: None,
+        roles: &["user".to_owned()],
         args: &args,
     };
-    CelCondition::compile(expression).expect("an expression").evaluate(&call)
+    CelCondition::compile(expression).expect("an expression").holds(&CelScope::of(&call))
 }
 
 fn refused(expression: &str) -> String {
@@ -36,6 +38,7 @@ fn p1_a_condition_over_the_arguments_decides() {
 fn p1_a_condition_sees_the_agent_the_session_and_the_user() {
     assert_eq!(ask("agent == 'trader' && session.id == 's1'", "{}"), Ok(true));
     assert_eq!(ask("user.subject == 'alice' && session.subject == user.subject", "{}"), Ok(true));
+    assert_eq!(ask("'user' in user.roles && user.tenant == null && tool == 'pay'", "{}"), Ok(true));
     assert_eq!(ask("user.subject != null && agent in ['a', 'b']", "{}"), Ok(false));
 }
 
@@ -170,8 +173,17 @@ proptest! {
     fn r9_any_text_gives_an_answer(text in "[a-z0-9.()\\[\\]{}!&|?:+*/<>=' -]{0,80}") {
         if let Ok(condition) = CelCondition::compile(&text) {
             let args = Args::parse("{}").expect("args");
-            let call = CallFacts { session_id: "s", subject: None, agent: "a", tool: "t", tool_use_id: "c", args: &args };
-            let _ = condition.evaluate(&call);
+            let call = CallFacts {
+                session_id: "s",
+                subject: None,
+                tenant: None,
+                roles: &[],
+                agent: "a",
+                tool: "t",
+                tool_use_id: "c",
+                args: &args,
+            };
+            let _ = condition.holds(&CelScope::of(&call));
         }
     }
 }

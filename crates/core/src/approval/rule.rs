@@ -1,0 +1,304 @@
+//! Standing decisions: "always", as rules that are stored, listed and revocable (SPEC S7).
+//!
+//! A rule is made by a decision, in its session's journal, and ends there too. It stands in the place of one person:
+//! where more than one must approve, or somebody else, it does not apply.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+
+use super::{key::approval_key, resolve::rfc3339};
+use crate::{
+    call::{
+        args::{Args, Digest},
+        gate::{Ask, DecisionType, is_user},
+    },
+    journal::record::{Action, Decided, Interrupted, Kind, Millis},
+};
+
+/// How far a standing decision reaches: `true` and `{"scope": "session"}` are the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Always {
+    /// `false`: no rule is made.
+    No,
+    /// `true`, or `{"scope": "session"}`: later calls of this tool by this agent in this session.
+    Session,
+    /// `{"scope": "arguments", "until"?}`: later calls with the same arguments, in all sessions of this user.
+    Arguments {
+        /// When it ends; never, if absent.
+        until: Option<Millis>,
+    },
+    /// `{"scope": "tool", "until"}`: later calls of this tool by this agent, in all sessions of this user.
+    Tool {
+        /// When it ends.
+        until: Millis,
+    },
+}
+
+/// How [`Always`] is written.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+enum Written {
+    Flag(bool),
+    Scope(WrittenScope),
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "scope", rename_all = "snake_case", deny_unknown_fields)]
+enum WrittenScope {
+    /// Later calls of this tool by this agent in this session.
+    Session {},
+    /// Later calls with the same arguments, in all sessions of this user.
+    Arguments {
+        /// RFC 3339.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until: Option<String>,
+    },
+    /// Later calls of this tool by this agent, in all sessions of this user.
+    Tool {
+        /// RFC 3339.
+        until: String,
+    },
+}
+
+impl Serialize for Always {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let written = match self {
+            Always::No => Written::Flag(false),
+            Always::Session => Written::Flag(true),
+            Always::Arguments { until } => Written::Scope(WrittenScope::Arguments { until: until.map(rfc3339) }),
+            Always::Tool { until } => Written::Scope(WrittenScope::Tool { until: rfc3339(*until) }),
+        };
+        written.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Always {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Always, D::Error> {
+        let wrong = "\"always\" is true, {\"scope\": \"session\"}, {\"scope\": \"arguments\"} or \
+                     {\"scope\": \"tool\", \"until\": an RFC 3339 time}";
+        let time = |text: &str| {
+            text.parse::<jiff::Timestamp>()
+                .map(jiff::Timestamp::as_millisecond)
+                .map_err(|_| D::Error::custom(format!("{text:?} is no RFC 3339 time, such as 2027-01-31T00:00:00Z")))
+        };
+        Ok(match Written::deserialize(deserializer).map_err(|_| D::Error::custom(wrong))? {
+            Written::Flag(false) => Always::No,
+            Written::Flag(true) | Written::Scope(WrittenScope::Session {}) => Always::Session,
+            Written::Scope(WrittenScope::Arguments { until }) => {
+                Always::Arguments { until: until.as_deref().map(time).transpose()? }
+            }
+            Written::Scope(WrittenScope::Tool { until }) => Always::Tool { until: time(&until)? },
+        })
+    }
+}
+
+impl JsonSchema for Always {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Always".into()
+    }
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        Written::json_schema(generator)
+    }
+}
+
+impl Always {
+    /// When it ends, if it does.
+    #[must_use]
+    pub fn until(&self) -> Option<Millis> {
+        match self {
+            Always::No | Always::Session => None,
+            Always::Arguments { until } => *until,
+            Always::Tool { until } => Some(*until),
+        }
+    }
+}
+
+/// Where a rule was made: the interruption's number, and which of its actions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct RuleId {
+    /// The interruption's number in its session.
+    pub n: u32,
+    /// The action's index.
+    pub action: u32,
+}
+
+impl RuleId {
+    /// The id on the wire: `{approval_key}.{action}`.
+    #[must_use]
+    pub fn name(self, session_id: &str) -> String {
+        format!("{}.{}", approval_key(session_id, self.n), self.action)
+    }
+
+    /// The session and the rule that an id names; `None` if it is none.
+    #[must_use]
+    pub fn parse(id: &str) -> Option<(&str, RuleId)> {
+        let (key, action) = id.rsplit_once('.')?;
+        let (session_id, n) = super::key::parse_approval_key(key)?;
+        let plain = action == "0" || !action.starts_with('0');
+        if !plain || !action.bytes().all(|b| b.is_ascii_digit()) {
+            return None;
+        }
+        Some((session_id, RuleId { n, action: action.parse().ok()? }))
+    }
+}
+
+/// A standing decision.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rule {
+    /// Where it was made.
+    #[serde(default)]
+    pub id: Option<RuleId>,
+    /// The agent it is for.
+    pub agent: Arc<str>,
+    /// The tool it is for.
+    pub tool: Arc<str>,
+    /// Approve or reject.
+    pub approve: bool,
+    /// What the model is told, when it rejects.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// The role in whose place it stands; `None` is the session's own subject.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
+    /// Who made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Arc<str>>,
+    /// For these arguments only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub args: Option<Args>,
+    /// When it ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Millis>,
+    /// Whether it is for all sessions of the user, not only for the one it was made in.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub everywhere: bool,
+}
+
+impl Rule {
+    /// What a decision on an action makes a rule of; `None` if it makes none.
+    fn of(id: RuleId, decided: &Decided, action: &Action) -> Option<Rule> {
+        let decision = decided.decisions.get(id.action as usize)?;
+        let always = decision.always.as_ref().filter(|always| **always != Always::No)?;
+        if !matches!(decision.kind, DecisionType::Approve | DecisionType::Reject) {
+            return None;
+        }
+        Some(Rule {
+            id: Some(id),
+            agent: action.agent.clone(),
+            tool: action.name.clone(),
+            approve: decision.kind == DecisionType::Approve,
+            message: decision.message.clone(),
+            role: other_role(action.role()).map(str::to_owned),
+            by: decided.by.clone(),
+            args: matches!(always, Always::Arguments { .. }).then(|| action.args.clone()),
+            until: always.until(),
+            everywhere: *always != Always::Session,
+        })
+    }
+
+    /// The rules that a decision makes, in the order of its actions. Of those for the same calls the last one counts.
+    #[must_use]
+    pub fn made_by(asked: &Interrupted, decided: &Decided) -> Vec<Rule> {
+        if asked.kind != Kind::Approval || !decided.last {
+            return Vec::new();
+        }
+        let mut rules: Vec<Rule> = Vec::new();
+        for (n, action) in (0..).zip(&asked.actions) {
+            if let Some(rule) = Rule::of(RuleId { n: asked.n, action: n }, decided, action) {
+                rules.retain(|before| !rule.replaces(before));
+                rules.push(rule);
+            }
+        }
+        rules
+    }
+
+    /// Whether it is for the same calls as an older one of the same session or user, which ends with it.
+    #[must_use]
+    pub fn replaces(&self, older: &Rule) -> bool {
+        self.agent == older.agent
+            && self.tool == older.tool
+            && self.everywhere == older.everywhere
+            && self.args == older.args
+    }
+
+    /// Whether it speaks of this call, in the place of the person whom `ask` needs. A rule that rejects does so
+    /// whoever would be asked.
+    #[must_use]
+    pub fn applies(&self, call: &RuleFacts<'_>, ask: Option<&Ask>) -> bool {
+        let same = *self.agent == *call.agent
+            && *self.tool == *call.tool
+            && self.args.as_ref().is_none_or(|args| args.digest() == call.digest)
+            && self.until.is_none_or(|until| call.now < until);
+        if !same || !self.approve {
+            return same;
+        }
+        ask.is_some_and(|ask| {
+            // A rule from before the tool needed more people, or others, does not stand for them.
+            ask.is_one_person()
+                && other_role(ask.role(0)) == self.role.as_deref()
+                && !(ask.not_self && (self.by.is_none() || self.by.as_deref() == call.subject))
+        })
+    }
+}
+
+/// The role, unless it is the session's own subject.
+fn other_role(role: Option<&str>) -> Option<&str> {
+    role.filter(|role| !is_user(Some(role)))
+}
+
+/// What a rule looks at.
+#[derive(Clone, Copy, Debug)]
+pub struct RuleFacts<'a> {
+    /// The agent that calls.
+    pub agent: &'a str,
+    /// The tool.
+    pub tool: &'a str,
+    /// The digest of the arguments.
+    pub digest: Digest,
+    /// The session's subject.
+    pub subject: Option<&'a str>,
+    /// Now.
+    pub now: Millis,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s7_always_is_true_or_a_scope() {
+        let read = |text: &str| serde_json::from_str::<Always>(text).map_err(|e| e.to_string());
+        assert_eq!(read("true"), Ok(Always::Session));
+        assert_eq!(read("false"), Ok(Always::No));
+        assert_eq!(read(r#"{"scope":"session"}"#), Ok(Always::Session));
+        assert_eq!(read(r#"{"scope":"arguments"}"#), Ok(Always::Arguments { until: None }));
+        let until = read(r#"{"scope":"tool","until":"2027-01-31T00:00:00Z"}"#);
+        assert_eq!(until, Ok(Always::Tool { until: 1_801_353_600_000 }));
+        for wrong in [
+            r#""session""#,
+            r#"{"scope":"tool"}"#,
+            r#"{"scope":"world"}"#,
+            "1",
+            r#"{"scope":"tool","until":"tomorrow"}"#,
+            r#"{"scope":"session","until":"2027-01-31T00:00:00Z"}"#,
+        ] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+        for always in [Always::Session, Always::Arguments { until: Some(0) }, Always::Tool { until: 1000 }] {
+            let text = serde_json::to_string(&always).expect("text");
+            assert_eq!(read(&text), Ok(always), "{text}");
+        }
+    }
+
+    #[test]
+    fn s7_an_id_names_one_rule() {
+        let id = RuleId { n: 12, action: 0 };
+        assert_eq!(id.name("a.b_1"), "a.b_1_12.0");
+        assert_eq!(RuleId::parse("a.b_1_12.0"), Some(("a.b_1", id)));
+        for wrong in ["a_1", "a_1.", "a_1.00", "a_1.+1", "a_01.1", "a.1", ""] {
+            assert_eq!(RuleId::parse(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What people say about an interruption that goes on waiting: comments, and whose it is to decide.
+
+use std::sync::Arc;
+
+use countersign_core::{
+    approval::{
+        key::parse_approval_key,
+        resolve::{self, NoteInput, Principal},
+    },
+    journal::state::State,
+    refusal::Refusal,
+    wire::client::check_session_id,
+};
+
+use super::{Runtime, Stored, live::LiveRef, now};
+use crate::store::Durability;
+pub use countersign_core::approval::resolve::NewNote;
+
+impl Runtime {
+    /// Comments on what waits under a key, or hands it to somebody else. Whoever may see it may comment; who may
+    /// decide it may hand it on. The same `request_id` again is done once.
+    ///
+    /// # Errors
+    /// `approval_not_found`, `approval_already_resolved`, `forbidden`, `invalid_message`, `store_unavailable`.
+    pub async fn note(
+        &self,
+        by: &Principal,
+        approval_key: &str,
+        note: NewNote,
+        request_id: Option<String>,
+        follow: bool,
+    ) -> Result<Stored, Refusal> {
+        let not_found = || resolve::not_found(approval_key);
+        let (session_id, n) = parse_approval_key(approval_key).ok_or_else(not_found)?;
+        check_session_id(session_id).map_err(|_| not_found())?;
+        let session_id: Arc<str> = Arc::from(session_id);
+        let live = self.inner.live(&session_id);
+        let input = NoteInput { n, note, by: by.clone(), request_id: request_id.map(Arc::from) };
+        let follow = self.note_in(&live, approval_key, input, follow).await?;
+        Ok(Stored { session_id, follow })
+    }
+
+    async fn note_in(
+        &self,
+        live: &LiveRef,
+        approval_key: &str,
+        input: NoteInput,
+        follow: bool,
+    ) -> Result<Option<super::subscription::Subscription>, Refusal> {
+        let mut guard = live.lock().await;
+        let state = self.inner.load(live, &mut guard).await?;
+        if state.pos == 0 || !input.by.may_see(&state) {
+            return Err(resolve::not_found(approval_key));
+        }
+        if self.inner.is_repeat(&live.session_id, input.request_id.as_deref()).await? {
+            return self.inner.follow_if(follow, live, &mut guard).await;
+        }
+        if state.waiting(input.n).is_none() {
+            return Err(self.inner.already_resolved(&live.session_id, input.n).await?);
+        }
+        let at = now();
+        let followed = self.inner.follow_if(follow, live, &mut guard).await?;
+        let make = |state: &State| resolve::note(state, at, input);
+        self.inner.transact(live, &mut guard, Durability::Synced, make).await?;
+        Ok(followed)
+    }
+}

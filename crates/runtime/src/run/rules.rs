@@ -1,0 +1,166 @@
+//! Standing rules: listed, and revoked (SPEC S7).
+
+use std::sync::Arc;
+
+use countersign_core::{
+    approval::{
+        resolve::{Principal, rfc3339},
+        rule::RuleId,
+    },
+    call::args::Args,
+    journal::draft::Draft,
+    refusal::{Code, Refusal},
+    wire::client::check_session_id,
+};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{
+    Runtime, now, store_refusal,
+    view::{ListPage, visible_to},
+};
+use crate::store::{Durability, Page, RuleFilter, RuleRow};
+
+/// A standing rule, as lists show it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct RuleView {
+    /// `{approval_key}.{action}`: the interruption it was made in, and which of its actions.
+    pub id: String,
+    /// `session`, `arguments` or `tool`: how far it reaches.
+    pub scope: RuleScope,
+    /// Whether it approves; else it rejects.
+    pub approve: bool,
+    /// The agent it is for.
+    pub agent: Arc<str>,
+    /// The tool it is for.
+    pub tool: Arc<str>,
+    /// The arguments it is for, if it is for those only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub args: Option<Args>,
+    /// What the model is told, when it rejects.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// The role in whose place it stands; absent: the session's own subject.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
+    /// Whose sessions it is for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subject: Option<Arc<str>>,
+    /// The session it was made in.
+    pub session_id: Arc<str>,
+    /// Who made it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<Arc<str>>,
+    /// When it was made (RFC 3339).
+    pub made_at: String,
+    /// When it ends (RFC 3339); absent: never by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
+    /// Whether it stands: not revoked, and its time is not over.
+    pub standing: bool,
+    /// When it was revoked, or another took its place (RFC 3339).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revoked_at: Option<String>,
+    /// Who revoked it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revoked_by: Option<Arc<str>>,
+}
+
+/// How far a standing rule reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RuleScope {
+    /// Its session.
+    Session,
+    /// Calls with its arguments, in all sessions of the user.
+    Arguments,
+    /// All calls of the tool, in all sessions of the user.
+    Tool,
+}
+
+impl RuleView {
+    fn of(row: &RuleRow) -> RuleView {
+        let rule = &row.rule;
+        RuleView {
+            id: row.id.name(&row.session_id),
+            scope: match (rule.everywhere, &rule.args) {
+                (false, _) => RuleScope::Session,
+                (true, Some(_)) => RuleScope::Arguments,
+                (true, None) => RuleScope::Tool,
+            },
+            approve: rule.approve,
+            agent: rule.agent.clone(),
+            tool: rule.tool.clone(),
+            args: rule.args.clone(),
+            message: rule.message.clone(),
+            role: rule.role.clone(),
+            subject: row.subject.clone(),
+            session_id: row.session_id.clone(),
+            by: rule.by.clone(),
+            made_at: rfc3339(row.made_at),
+            until: rule.until.map(rfc3339),
+            standing: row.revoked_at.is_none() && rule.until.is_none_or(|until| now() < until),
+            revoked_at: row.revoked_at.map(rfc3339),
+            revoked_by: row.revoked_by.clone(),
+        }
+    }
+}
+
+/// Which rules to list; all that match, newest first.
+#[derive(Clone, Debug, Default)]
+pub struct RuleQuery {
+    /// Not revoked (true) or revoked (false).
+    pub standing: Option<bool>,
+    /// Made in this session.
+    pub session_id: Option<String>,
+    /// The end of the page before.
+    pub cursor: Option<String>,
+    /// Rows a page.
+    pub limit: usize,
+}
+
+impl Runtime {
+    /// The standing rules that `by` may see: of its own sessions, those it made, those in place of its roles.
+    ///
+    /// # Errors
+    /// `invalid_message` (bad cursor), `store_unavailable`.
+    pub async fn rules(&self, by: &Principal, query: RuleQuery) -> Result<ListPage<RuleView>, Refusal> {
+        let RuleQuery { standing, session_id, cursor, limit } = query;
+        let filter = RuleFilter { standing, session_id, id: None, visible_to: visible_to(by) };
+        let page = self.inner.store.rules(filter, Page { cursor, limit }).await.map_err(store_refusal)?;
+        Ok(ListPage { rows: page.rows.iter().map(RuleView::of).collect(), next_cursor: page.next })
+    }
+
+    /// Revokes a rule: from the next call on people are asked again. Whoever may see it may revoke it, but for agents.
+    /// A rule that is revoked already stays as it is.
+    ///
+    /// # Errors
+    /// `rule_not_found`, `store_unavailable`.
+    pub async fn revoke_rule(&self, by: &Principal, id: &str) -> Result<RuleView, Refusal> {
+        let not_found = || Refusal::new(Code::RuleNotFound, format!("there is no rule {id:?}"));
+        let (session_id, rule) = RuleId::parse(id).ok_or_else(not_found)?;
+        check_session_id(session_id).map_err(|_| not_found())?;
+        let live = self.inner.live(&Arc::from(session_id));
+        let mut guard = live.lock().await;
+        let Some(row) = self.rule_row(by, session_id, rule).await? else { return Err(not_found()) };
+        if row.revoked_at.is_some() {
+            return Ok(RuleView::of(&row));
+        }
+        let state = self.inner.load(&live, &mut guard).await?;
+        let transition = Draft::new(&state, now()).revoke(rule, by.subject.clone());
+        self.inner.transact(&live, &mut guard, Durability::Synced, |_| Ok(transition)).await?;
+        drop(guard);
+        self.rule_row(by, session_id, rule).await?.as_ref().map(RuleView::of).ok_or_else(not_found)
+    }
+
+    async fn rule_row(&self, by: &Principal, session_id: &str, id: RuleId) -> Result<Option<RuleRow>, Refusal> {
+        let filter = RuleFilter {
+            standing: None,
+            session_id: Some(session_id.to_owned()),
+            id: Some(id),
+            visible_to: visible_to(by),
+        };
+        let page = self.inner.store.rules(filter, Page { cursor: None, limit: 1 }).await.map_err(store_refusal)?;
+        Ok(page.rows.into_iter().next())
+    }
+}

@@ -1,0 +1,52 @@
+//! Standing rules: what was decided for later calls too, listed and revoked (SPEC S7).
+
+use axum::{Json, extract::State};
+use countersign::run::{RuleQuery, RuleView};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    extract::{Caller, Params, Segment, page_limit},
+    to_the_end,
+};
+use crate::{problem::Problem, server::App};
+
+/// The query of `GET /v1/rules`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListRules {
+    standing: Option<bool>,
+    session_id: Option<String>,
+    cursor: Option<String>,
+    limit: Option<usize>,
+}
+
+/// A page of standing rules, newest first.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Rules {
+    /// The rules.
+    rules: Vec<RuleView>,
+    /// Where the next page begins; null on the last.
+    next_cursor: Option<String>,
+}
+
+pub(super) async fn list(
+    State(app): State<App>,
+    Caller(by): Caller,
+    Params(params): Params<ListRules>,
+) -> Result<Json<Rules>, Problem> {
+    let ListRules { standing, session_id, cursor, limit } = params;
+    let query = RuleQuery { standing, session_id, cursor, limit: page_limit(limit)? };
+    let page = app.runtime.rules(&by, query).await?;
+    Ok(Json(Rules { rules: page.rows, next_cursor: page.next_cursor }))
+}
+
+pub(super) async fn revoke(
+    State(app): State<App>,
+    Caller(by): Caller,
+    Segment(id): Segment,
+) -> Result<Json<RuleView>, Problem> {
+    let runtime = app.runtime.clone();
+    let rule = to_the_end(async move { runtime.revoke_rule(&by, &id).await }).await?;
+    Ok(Json(rule))
+}
