@@ -52,8 +52,7 @@ fn decide_under(
     by: Principal,
     verdicts: Vec<Option<Verdict>>,
 ) -> Result<(), Refusal> {
-    let input =
-        DecideInput { n, reply: decisions.into(), verdicts, user_edit_content: None, by, request_id: None };
+    let input = DecideInput { n, reply: decisions.into(), verdicts, user_edit_content: None, by, request_id: None };
     let transition = resolve::decide(&world.state, world.now, input, &Tools)?;
     world.commit(transition);
     Ok(())
