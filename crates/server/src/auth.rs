@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use axum::http::{HeaderMap, header};
 use countersign::core::{
-    approval::resolve::Principal,
+    approval::principal::Principal,
     refusal::{Code, Refusal},
 };
 use sha2::{Digest as _, Sha256};
@@ -31,7 +31,7 @@ impl Token {
     }
 
     fn principal(&self) -> Principal {
-        Principal { subject: Some(self.subject.clone()), roles: self.roles.clone(), trusted: false }
+        Principal::person(self.subject.clone(), self.roles.clone())
     }
 }
 

@@ -2,5 +2,6 @@
 
 pub mod decision;
 pub mod key;
+pub mod principal;
 pub mod question;
 pub mod resolve;

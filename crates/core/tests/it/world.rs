@@ -5,7 +5,8 @@ use std::{collections::HashMap, sync::Arc};
 use countersign_core::{
     approval::{
         decision::Decision,
-        resolve::{self, DecideInput, Principal, Reply},
+        principal::Principal,
+        resolve::{self, DecideInput, Reply},
     },
     call::{
         args::Args,
@@ -134,7 +135,13 @@ pub struct World {
 impl World {
     pub fn new() -> World {
         let mut draft = Draft::new(&State::new("s".into()), 1_000);
-        draft.create(SessionCreated { agent: "a".into(), locale: Default::default(), subject: None, context: None });
+        draft.create(SessionCreated {
+            agent: "a".into(),
+            locale: Default::default(),
+            subject: None,
+            tenant: None,
+            context: None,
+        });
         let mut world = World {
             state: Arc::new(State::new("s".into())),
             journal: Vec::new(),

@@ -28,7 +28,8 @@ use countersign_core::{
     approval::{
         decision::Decision,
         key::{approval_key, parse_approval_key},
-        resolve::{self, DecideInput, Principal, Reply},
+        principal::Principal,
+        resolve::{self, DecideInput, Reply},
     },
     journal::{
         draft::{Draft, MessageInput, OnPending},
@@ -486,7 +487,7 @@ impl Runtime {
             None => agents.names.first().cloned().unwrap_or_else(|| Arc::from("")),
         };
         let locale = locale.unwrap_or(self.inner.locale);
-        Ok(SessionCreated { agent, locale, subject: by.subject.clone(), context })
+        Ok(SessionCreated { agent, locale, subject: by.subject.clone(), tenant: by.tenant.clone(), context })
     }
 }
 

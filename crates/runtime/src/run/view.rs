@@ -6,8 +6,9 @@ use countersign_core::{
     approval::{
         decision::Decision,
         key::{approval_key, parse_approval_key},
+        principal::Principal,
         question::Answers,
-        resolve::{self, Principal, rfc3339},
+        resolve::{self, rfc3339},
     },
     audit::AuditRecord,
     journal::{

@@ -10,7 +10,7 @@ use std::{
 use countersign::{
     agent::Agent,
     core::{
-        approval::resolve::Principal,
+        approval::principal::Principal,
         audit::AuditRecord,
         call::{
             display::{ContentMessage, StreamRule, Template},

@@ -6,7 +6,8 @@ use countersign::{
     core::{
         approval::{
             decision::Decision,
-            resolve::{DecideInput, Principal, decide},
+            principal::Principal,
+            resolve::{DecideInput, decide},
         },
         call::gate::{Ask, Gate, Verdict},
         journal::{
@@ -89,6 +90,7 @@ impl Driven {
             agent: "a".into(),
             locale: Default::default(),
             subject: subject.map(Into::into),
+            tenant: None,
             context: None,
         });
         draft.finish()

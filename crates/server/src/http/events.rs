@@ -12,7 +12,7 @@ use axum::{
 };
 use countersign::{
     core::{
-        approval::resolve::Principal,
+        approval::principal::Principal,
         refusal::{Code, Refusal},
     },
     run::subscription::{Frame, Subscription},

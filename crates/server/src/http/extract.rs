@@ -8,7 +8,7 @@ use axum::{
     http::{HeaderMap, StatusCode, header, request::Parts},
 };
 use countersign::core::{
-    approval::resolve::Principal,
+    approval::principal::Principal,
     limits,
     refusal::{Code, Refusal},
     wire::client::{check_request_id, read},

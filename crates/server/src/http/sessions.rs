@@ -8,7 +8,7 @@ use axum::{
 };
 use countersign::{
     core::{
-        approval::resolve::Principal,
+        approval::principal::Principal,
         journal::{draft::OnPending, state::Status},
         locale::Locale,
         wire::client::Content,

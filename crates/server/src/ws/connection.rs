@@ -6,10 +6,7 @@ use std::{pin::pin, time::Duration};
 use axum::extract::ws::{CloseFrame, Message, WebSocket, close_code};
 use countersign::{
     core::{
-        approval::{
-            key::parse_approval_key,
-            resolve::{self, Principal},
-        },
+        approval::{key::parse_approval_key, principal::Principal, resolve},
         limits,
         refusal::{Code, Refusal},
         wire::{
