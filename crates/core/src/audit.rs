@@ -26,6 +26,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Event {
     session_id: Arc<str>,
+    tenant: Option<Arc<str>>,
     entry: Arc<Entry>,
     /// The call that began or ended.
     call: Option<Called>,
@@ -151,7 +152,8 @@ pub fn events(state: &State, entries: &[Arc<Entry>]) -> Vec<Event> {
             },
             _ => continue,
         };
-        events.push(Event { session_id: state.session_id.clone(), entry: entry.clone(), call });
+        let (session_id, tenant) = (state.session_id.clone(), state.tenant.clone());
+        events.push(Event { session_id, tenant, entry: entry.clone(), call });
     }
     events
 }
@@ -163,6 +165,9 @@ struct Body<'a> {
     at: String,
     /// The session's id.
     session: &'a str,
+    /// The session's tenant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tenant: Option<&'a str>,
     /// The position of the entry in the session's journal.
     pos: u64,
     /// The interruption's number; its key is `{session}_{request}`.
@@ -211,6 +216,12 @@ struct Asked<'a> {
 }
 
 impl Event {
+    /// The tenant of the session it is about.
+    #[must_use]
+    pub fn tenant(&self) -> Option<&str> {
+        self.tenant.as_deref()
+    }
+
     /// The canonical JSON text of what happened.
     #[must_use]
     pub fn body(&self) -> String {
@@ -218,6 +229,7 @@ impl Event {
         let mut body = Body {
             at: rfc3339(self.entry.at),
             session,
+            tenant: self.tenant.as_deref(),
             pos: self.entry.pos,
             tool: self.call.as_ref().map(|call| &*call.tool),
             attempts: self.call.as_ref().and_then(|call| call.attempts),

@@ -256,7 +256,7 @@ impl Runtime {
     ///
     /// # Errors
     /// `invalid_session_id`, `unknown_agent`, `session_not_found` (somebody else's), `approval_pending`,
-    /// `session_busy`, `queue_full`, `store_unavailable`.
+    /// `session_busy`, `queue_full`, `forbidden` (one that may not decide rejects what waits), `store_unavailable`.
     pub async fn message(&self, by: &Principal, message: NewMessage, follow: bool) -> Result<Stored, Refusal> {
         let (live, stored) = self.take_message(by, message, follow).await?;
         self.inner.spawn_driver(live);
@@ -297,6 +297,10 @@ impl Runtime {
         let state = self.inner.load(live, &mut guard).await?;
         if state.pos > 0 {
             owned(by, &state)?;
+            if message.on_pending == Some(OnPending::Reject) {
+                // It decides what waits.
+                by.check_may_decide()?;
+            }
             if self.inner.is_repeat(&live.session_id, message.request_id.as_deref()).await? {
                 return self.inner.follow_if(follow, live, &mut guard).await;
             }
@@ -377,6 +381,7 @@ impl Runtime {
         if state.pos == 0 || !by.may_see(&state) {
             return Err(resolve::not_found(&decision.approval_key));
         }
+        by.check_may_decide()?;
         if self.inner.is_repeat(&live.session_id, decision.request_id.as_deref()).await? {
             return self.inner.follow_if(follow, live, &mut guard).await;
         }

@@ -45,6 +45,7 @@ pub fn changes(state: &State, entries: &[Arc<Entry>]) -> Vec<Change> {
                     session_id: state.session_id.clone(),
                     n: asked.n,
                     subject: state.subject.clone(),
+                    tenant: state.tenant.clone(),
                     role: asked.actions.first().and_then(|a| a.role()).map(str::to_owned),
                     agent: asked.actions.first().map_or_else(|| state.agent.clone(), |a| a.agent.clone()),
                     tools,

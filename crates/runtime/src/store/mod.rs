@@ -54,6 +54,14 @@ pub trait Store: Send + Sync {
     /// Records of the audit log with numbers after `after`, in order, at most `limit`. They are written with the
     /// entries they tell of, whole or not at all, and stay when their session is deleted (SPEC R8).
     fn audit(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>>;
+    /// The same, but only records of sessions of a tenant; `None`: of sessions without one. Each has the hash of the
+    /// record before it in the whole log.
+    fn audit_of(
+        &self,
+        tenant: Option<&str>,
+        after: u64,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>>;
     /// Deletes a session with everything of it but what the audit log tells. `false` if there is none.
     fn delete(&self, session_id: &str) -> BoxFuture<'_, Result<bool, StoreError>>;
     /// Whether the store can be written to, for `/readyz`.
@@ -107,6 +115,8 @@ pub struct Summary {
     pub agent: Arc<str>,
     /// Who it belongs to.
     pub subject: Option<Arc<str>>,
+    /// The tenant it belongs to.
+    pub tenant: Option<Arc<str>>,
     /// The beginning of its first message.
     pub title: Option<Arc<str>>,
     /// What it is doing.
@@ -127,6 +137,7 @@ impl Summary {
             session_id: state.session_id.clone(),
             agent: state.agent.clone(),
             subject: state.subject.clone(),
+            tenant: state.tenant.clone(),
             title: state.title.clone(),
             status: state.status,
             created_at: state.created_at,
@@ -145,6 +156,8 @@ pub struct InterruptionRow {
     pub n: u32,
     /// Who the session belongs to.
     pub subject: Option<Arc<str>>,
+    /// The tenant the session belongs to.
+    pub tenant: Option<Arc<str>>,
     /// The role that decides; `None` is the session's own subject.
     pub role: Option<String>,
     /// The agent that asks.
@@ -198,6 +211,8 @@ pub struct SessionFilter {
 pub struct Visible {
     /// Its name.
     pub subject: Option<String>,
+    /// Its tenant: nothing of another one is listed. `None` is one of its own.
+    pub tenant: Option<String>,
     /// Its roles, without `user`.
     pub roles: Vec<String>,
 }

@@ -3,7 +3,7 @@
 //! A list is ordered by a time, then by the session's id, then by a number, all descending; a cursor is
 //! the key of the last row of its page. So rows that come or go between two pages never shift others.
 
-use countersign_core::journal::record::Millis;
+use countersign_core::journal::{record::Millis, state::State};
 
 use super::{InterruptionFilter, InterruptionRow, Page, Paged, SessionFilter, StoreError, Summary, Visible};
 
@@ -89,31 +89,36 @@ impl InterruptionFilter {
             && tool.as_ref().is_none_or(|tool| row.tools.iter().any(|t| **t == **tool))
             && session_id.as_ref().is_none_or(|id| **id == *row.session_id)
             && visible_to.as_ref().is_none_or(|who| {
-                who.owns(row.subject.as_deref())
-                    || row.role.as_ref().is_some_and(|role| who.reviewing().any(|held| held == role))
+                who.is_of(row.tenant.as_deref())
+                    && (who.owns(row.subject.as_deref())
+                        || row.role.as_ref().is_some_and(|role| who.reviewing().any(|held| held == role)))
             })
     }
 }
 
 impl SessionFilter {
-    /// Whether a session with this summary, whose reviewers `asked` knows, matches.
+    /// Whether a session in this state matches.
     #[must_use]
-    pub fn matches(
-        &self,
-        status: countersign_core::journal::state::Status,
-        agent: &str,
-        subject: Option<&str>,
-        asked: impl Fn(&str) -> bool,
-    ) -> bool {
-        let SessionFilter { status: wanted, agent: named, visible_to } = self;
-        wanted.is_none_or(|wanted| wanted == status)
-            && named.as_ref().is_none_or(|named| named == agent)
-            && visible_to.as_ref().is_none_or(|who| who.owns(subject) || who.reviewing().any(|role| asked(role)))
+    pub fn matches(&self, state: &State) -> bool {
+        let SessionFilter { status, agent, visible_to } = self;
+        status.is_none_or(|status| status == state.status)
+            && agent.as_ref().is_none_or(|agent| **agent == *state.agent)
+            && visible_to.as_ref().is_none_or(|who| {
+                who.is_of(state.tenant.as_deref())
+                    && (who.owns(state.subject.as_deref())
+                        || who.reviewing().any(|role| state.reviewers.contains(role)))
+            })
     }
 }
 
 impl Visible {
-    /// Whether a session of this subject is its own. Nobody's session is nobody's own.
+    /// Whether it belongs to this tenant.
+    #[must_use]
+    pub fn is_of(&self, tenant: Option<&str>) -> bool {
+        self.tenant.as_deref() == tenant
+    }
+
+    /// Whether a session of this subject, in its tenant, is its own. Nobody's session is nobody's own.
     #[must_use]
     pub fn owns(&self, subject: Option<&str>) -> bool {
         self.subject.is_some() && self.subject.as_deref() == subject

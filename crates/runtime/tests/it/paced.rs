@@ -241,6 +241,15 @@ impl Store for Slow {
     fn audit(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
         self.0.audit(after, limit)
     }
+
+    fn audit_of(
+        &self,
+        tenant: Option<&str>,
+        after: u64,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
+        self.0.audit_of(tenant, after, limit)
+    }
     fn delete(&self, session_id: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
         self.0.delete(session_id)
     }

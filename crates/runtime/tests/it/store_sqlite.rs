@@ -239,7 +239,7 @@ fn r9_a_newer_version_is_refused_by_name_and_left_alone() {
     drop(conn);
     let before = std::fs::read(&path).expect("read");
     let refused = open(&path).expect_err("newer").to_string();
-    assert!(refused.contains("written by a newer countersign (its schema is 99, this one knows 3)"), "{refused}");
+    assert!(refused.contains("written by a newer countersign (its schema is 99, this one knows 4)"), "{refused}");
     assert_eq!(std::fs::read(&path).expect("read"), before);
 }
 

@@ -15,6 +15,7 @@ const MIGRATIONS: &[M<'static>] = &[
     // Entries may hold questions and groups, which a program before them cannot read.
     M::up(""),
     M::up(include_str!("audit.sql")),
+    M::up(include_str!("tenants.sql")),
 ];
 /// SQLite's default, which new databases have.
 const PAGE: i64 = 4096;
