@@ -8,7 +8,7 @@ use std::{
 
 use countersign::{
     agent::Agent,
-    core::approval::{decision::Decision, resolve::Principal},
+    core::approval::{decision::Decision, principal::Principal},
     model::scripted::Scripted,
     run::{NewDecision, NewMessage, Runtime},
     store::{

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Instant};
 
 use countersign::{
     core::{
-        approval::resolve::Principal,
+        approval::principal::Principal,
         call::gate::{Gate, Verdict},
         journal::{
             draft::{Catalog, Draft, MessageInput, ToolFacts, Transition},
@@ -137,7 +137,13 @@ async fn make(store: &dyn Store, name: &str, group: bool, messages: usize) -> Re
     let empty = State::new(name.into());
     let mut maker = Maker { store, state: Arc::new(empty), stored: 0, entries: Vec::new() };
     let mut draft = maker.draft();
-    draft.create(SessionCreated { agent: "trader".into(), locale: Default::default(), subject: None, context: None });
+    draft.create(SessionCreated {
+        agent: "trader".into(),
+        locale: Default::default(),
+        subject: None,
+        tenant: None,
+        context: None,
+    });
     maker.take(draft.finish()).await?;
     if group {
         one_group(&mut maker, messages).await?

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use countersign::{
-    core::approval::{decision::Decision, resolve::Principal},
+    core::approval::{decision::Decision, principal::Principal},
     run::{NewDecision, NewMessage},
 };
 

@@ -1,6 +1,6 @@
 //! `countersign check --config FILE`
 
-use std::path::PathBuf;
+use std::{net::IpAddr, path::PathBuf};
 
 use clap::Args;
 use countersign::core::approval::question;
@@ -36,6 +36,14 @@ pub(crate) fn run(check: &Check) -> Outcome {
     }
 }
 
+/// What is said of a server that other machines can reach.
+pub(crate) const TLS_EXPECTED: &str = "TLS is expected in front of the server: it speaks plain HTTP, and other machines can reach it, so that tokens could be read on the way";
+
+/// Whether others can listen in on the way to this address.
+pub(crate) fn expects_tls(address: IpAddr) -> bool {
+    !address.is_loopback()
+}
+
 /// All errors, a line each.
 pub(crate) fn lines(errors: &[ConfigError]) -> String {
     errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
@@ -69,9 +77,16 @@ fn found(config: &Config) -> String {
     }
     let people = config.tokens.len();
     let _ = match people {
+        _ if !config.is_open() && people == 0 => Ok(()),
         0 => write!(text, "\nno [[auth.tokens]]: only this machine can reach it, and may do everything"),
         _ => write!(text, "\n{people} {}", if people == 1 { "token" } else { "tokens" }),
     };
+    if let Some(jwt) = &config.jwt {
+        let _ = write!(text, "\nJWTs of {} for {}", jwt.issuer, jwt.audience);
+    }
+    if !config.is_open() && expects_tls(config.server.listen.ip()) {
+        let _ = write!(text, "\n{TLS_EXPECTED}");
+    }
     text
 }
 
@@ -91,6 +106,8 @@ fn found_json(config: &Config) -> Value {
             .collect::<Vec<_>>(),
         "tools": config.tools.iter().map(|tool| &tool.name).collect::<Vec<_>>(),
         "subjects": config.tokens.iter().map(|token| &token.subject).collect::<Vec<_>>(),
+        "jwt": config.jwt.as_ref().map(|jwt| json!({ "issuer": jwt.issuer, "audience": jwt.audience })),
+        "tls_expected": !config.is_open() && expects_tls(config.server.listen.ip()),
         "warnings": config.warnings.iter().map(error_json).collect::<Vec<_>>(),
     })
 }

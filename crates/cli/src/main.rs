@@ -4,6 +4,7 @@ mod audit;
 mod check;
 mod completions;
 mod demo;
+mod reload;
 mod serve;
 
 use std::process::ExitCode;

@@ -18,15 +18,20 @@ use countersign::{
     },
 };
 use countersign_server::{
-    Options, Server, Token,
-    config::{Config, ConfigModel, ConfigProvider, ConfigStore, ConfigToken, tool_entries},
+    Options, Server,
+    config::{Config, ConfigModel, ConfigProvider, ConfigStore, tool_entries},
 };
 use tokio::{
     net::TcpListener,
     signal::unix::{Signal, SignalKind, signal},
 };
 
-use crate::{Outcome, check::lines, say};
+use crate::{
+    Outcome,
+    check::{TLS_EXPECTED, expects_tls, lines},
+    reload::{Seen, Watched},
+    say,
+};
 
 /// Arguments of `serve`.
 #[derive(Args)]
@@ -42,13 +47,15 @@ pub(crate) struct Serve {
 /// Serves until a signal ends it.
 pub(crate) fn run(serve: &Serve) -> Outcome {
     log();
+    // How the file is before it is read, so that no change is missed.
+    let seen = Seen::now(&serve.config);
     let config = Config::load(&serve.config).map_err(|errors| lines(&errors))?;
     config.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(|error| format!("the server cannot start: {error}"))?;
-    runtime.block_on(serve_until_told(config, serve.listen))
+    runtime.block_on(serve_until_told(config, serve, seen))
 }
 
 fn log() {
@@ -61,18 +68,20 @@ fn log() {
         .init();
 }
 
-async fn serve_until_told(config: Config, listen: Option<SocketAddr>) -> Outcome {
+async fn serve_until_told(config: Config, serve: &Serve, seen: Seen) -> Outcome {
     // Taken first, so that a signal is never lost.
     let signals = Signals::new().map_err(|error| format!("signals cannot be taken: {error}"))?;
-    let listen = listen.unwrap_or(config.server.listen);
-    if config.tokens.is_empty() && !listen.ip().is_loopback() {
+    let hangup = signal(SignalKind::hangup()).map_err(|error| format!("signals cannot be taken: {error}"))?;
+    let listen = serve.listen.unwrap_or(config.server.listen);
+    if config.is_open() && !listen.ip().is_loopback() {
         return Err(format!(
-            "{listen} can be reached by other machines: declare who may connect with [[auth.tokens]], or listen on 127.0.0.1"
+            "{listen} can be reached by other machines: declare who may connect with [[auth.tokens]] or [auth.jwt], or listen on 127.0.0.1"
         ));
     }
     let options = Options {
-        tokens: config.tokens.iter().map(token).collect::<Result<_, _>>()?,
+        auth: config.auth(),
         allowed_origins: config.server.allowed_origins.clone(),
+        allowed_hosts: config.server.allowed_hosts.clone(),
         host: Some(listen.to_string()),
         ..Options::default()
     };
@@ -82,10 +91,15 @@ async fn serve_until_told(config: Config, listen: Option<SocketAddr>) -> Outcome
     let runtime = assemble(&config).await?;
     runtime.start().await.map_err(|refusal| format!("the store cannot be read: {refusal}"))?;
     say(&format!("listening on http://{address}"))?;
-    if config.tokens.is_empty() {
+    if config.is_open() {
         tracing::warn!("without [auth] only this machine can reach the server, and everybody on it may do everything");
+    } else if expects_tls(address.ip()) {
+        tracing::warn!("{TLS_EXPECTED}");
     }
+    let watched = Watched::new(serve.config.clone(), config, options.auth.clone(), seen);
+    let watching = tokio::spawn(watched.watch(hangup));
     let served = Server::new(runtime, options).serve(listener, signals.first()).await;
+    watching.abort();
     served.map_err(|error| format!("the server failed: {error}"))
 }
 
@@ -142,12 +156,8 @@ async fn store(declared: ConfigStore) -> Result<Arc<dyn Store>, String> {
     }
 }
 
-fn token(declared: &ConfigToken) -> Result<Token, String> {
-    Ok(Token::new(declared.subject.as_str(), declared.roles.clone(), &secret(&declared.token_env)?))
-}
-
 fn secret(env: &str) -> Result<String, String> {
-    // A file read into a variable often ends with a newline, which is not part of a token.
+    // A file read into a variable often ends with a newline, which is not part of a key.
     let secret = std::env::var(env).map_err(|_| format!("the environment variable {env} is not set"))?;
     Ok(secret.trim().to_owned())
 }

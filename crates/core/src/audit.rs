@@ -29,6 +29,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Event {
     session_id: Arc<str>,
+    tenant: Option<Arc<str>>,
     entry: Arc<Entry>,
     /// The call that began or ended, or that a rule decided about.
     call: Option<Called>,
@@ -146,6 +147,7 @@ pub fn events(state: &State, entries: &[Arc<Entry>]) -> Vec<Event> {
                     if let Some(rule) = &gate.rule {
                         events.push(Event {
                             session_id: state.session_id.clone(),
+                            tenant: state.tenant.clone(),
                             entry: entry.clone(),
                             call: Some(Called::of(call)),
                             rule: Some((rule.clone(), gate.verdict == Verdict::Allow)),
@@ -171,7 +173,8 @@ pub fn events(state: &State, entries: &[Arc<Entry>]) -> Vec<Event> {
             },
             _ => continue,
         };
-        events.push(Event { session_id: state.session_id.clone(), entry: entry.clone(), call, rule: None });
+        let (session_id, tenant) = (state.session_id.clone(), state.tenant.clone());
+        events.push(Event { session_id, tenant, entry: entry.clone(), call, rule: None });
     }
     events
 }
@@ -183,6 +186,9 @@ struct Body<'a> {
     at: String,
     /// The session's id.
     session: &'a str,
+    /// The session's tenant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tenant: Option<&'a str>,
     /// The position of the entry in the session's journal.
     pos: u64,
     /// The interruption's number; its key is `{session}_{request}`.
@@ -259,6 +265,12 @@ struct Asked<'a> {
 }
 
 impl Event {
+    /// The tenant of the session it is about.
+    #[must_use]
+    pub fn tenant(&self) -> Option<&str> {
+        self.tenant.as_deref()
+    }
+
     /// The canonical JSON text of what happened.
     #[must_use]
     pub fn body(&self) -> String {
@@ -266,6 +278,7 @@ impl Event {
         let mut body = Body {
             at: rfc3339(self.entry.at),
             session,
+            tenant: self.tenant.as_deref(),
             pos: self.entry.pos,
             tool: self.call.as_ref().map(|call| &*call.tool),
             attempts: self.call.as_ref().and_then(|call| call.attempts).filter(|_| self.rule.is_none()),

@@ -39,7 +39,7 @@ const READ_PAGE: usize = 512;
 ///
 /// ```
 /// # use std::sync::Arc;
-/// # use countersign::{agent::Agent, core::approval::resolve::Principal, model::scripted::Scripted};
+/// # use countersign::{agent::Agent, core::approval::principal::Principal, model::scripted::Scripted};
 /// # use countersign::{run::{NewMessage, Runtime}, run_state::RunState, store::memory::MemoryStore};
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
 /// let store = Arc::new(MemoryStore::new());

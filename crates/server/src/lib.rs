@@ -26,7 +26,7 @@ mod problem;
 mod server;
 mod ws;
 
-pub use auth::Token;
+pub use auth::{Auth, JwtAlgorithm, JwtOptions, KeySource, Token};
 pub use http::openapi::openapi;
 pub use options::{HEARTBEAT_SECONDS, Options};
 pub use problem::Problem;

@@ -1,6 +1,6 @@
 //! Settings of a server, and the bounds of its connections.
 
-use crate::auth::Token;
+use crate::auth::Auth;
 
 /// Seconds between the server's pings on a connection, by default.
 pub const HEARTBEAT_SECONDS: u32 = 30;
@@ -28,8 +28,9 @@ pub(crate) const HISTORY_PAGE: usize = 100;
 /// Settings of a server.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Who may connect. Empty: everybody who can reach the server is its one trusted user.
-    pub tokens: Vec<Token>,
+    /// Who may connect. By default everybody who can reach the server is its one trusted user. A clone that is kept
+    /// can change it while the server runs.
+    pub auth: Auth,
     /// Other origins whose pages may use the server, such as `https://app.example.org`.
     pub allowed_origins: Vec<String>,
     /// The host name the server is reached under, beside `localhost` and the loopback addresses. Only looked
@@ -39,6 +40,9 @@ pub struct Options {
     /// pointing a name of its own at it (DNS rebinding). [`Server::serve`](crate::Server::serve) turns it on
     /// for loopback addresses.
     pub check_host: bool,
+    /// Host names, with or without a port, that the server is reached under. If there are any, requests for other
+    /// hosts are refused on every address; where hosts are checked anyway, these are allowed beside the others.
+    pub allowed_hosts: Vec<String>,
     /// Seconds between the server's pings.
     pub heartbeat_seconds: u32,
     /// Whether the console is served at `/`.
@@ -48,10 +52,11 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Options {
         Options {
-            tokens: Vec::new(),
+            auth: Auth::open(),
             allowed_origins: Vec::new(),
             host: None,
             check_host: false,
+            allowed_hosts: Vec::new(),
             heartbeat_seconds: HEARTBEAT_SECONDS,
             console: true,
         }

@@ -42,10 +42,16 @@ fn check(options: &Options, target: Option<&str>, headers: &HeaderMap) -> Result
     let forbidden = |message: String| Err(Refusal::new(Code::Forbidden, message));
     let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
     let host = text(header::HOST).or(target);
-    if options.check_host && !host.is_some_and(|host| host_allowed(options, host)) {
-        return forbidden(
-            "this server answers to localhost only; add the page's origin to server.allowed_origins".to_owned(),
-        );
+    if (options.check_host || !options.allowed_hosts.is_empty())
+        && !host.is_some_and(|host| host_allowed(options, host))
+    {
+        return forbidden(if options.check_host {
+            "this server answers to localhost only; add the host's name to server.allowed_hosts, or the page's origin to \
+             server.allowed_origins"
+                .to_owned()
+        } else {
+            "this server does not answer to this host's name; add it to server.allowed_hosts".to_owned()
+        });
     }
     match text(header::ORIGIN) {
         None => Ok(()),
@@ -76,12 +82,33 @@ fn same_origin(allowed: &str, origin: &str) -> bool {
 }
 
 fn host_allowed(options: &Options, host: &str) -> bool {
+    if options.allowed_hosts.iter().any(|allowed| same_host(allowed, host)) {
+        return true;
+    }
     let name = without_port(host).to_ascii_lowercase();
-    matches!(name.as_str(), "localhost" | "127.0.0.1" | "[::1]")
-        || options.host.as_ref().is_some_and(|own| without_port(own).eq_ignore_ascii_case(&name))
+    options.check_host && is_own_name(options, &name)
+}
+
+/// Whether a host is the allowed one: of any port if that has none; no port is the one of its scheme.
+fn same_host(allowed: &str, host: &str) -> bool {
+    if !without_port(allowed).eq_ignore_ascii_case(without_port(host)) {
+        return false;
+    }
+    let port = |authority: &str| authority.get(without_port(authority).len() + 1..).map(str::to_owned);
+    match (port(allowed), port(host)) {
+        (None, _) => true,
+        (Some(allowed), Some(port)) => allowed == port,
+        (Some(allowed), None) => matches!(allowed.as_str(), "80" | "443"),
+    }
+}
+
+/// Whether a server on this machine is meant by this name.
+fn is_own_name(options: &Options, name: &str) -> bool {
+    matches!(name, "localhost" | "127.0.0.1" | "[::1]")
+        || options.host.as_ref().is_some_and(|own| without_port(own).eq_ignore_ascii_case(name))
         || options.allowed_origins.iter().any(|origin| {
             split(origin.trim_end_matches('/'))
-                .is_some_and(|(_, authority)| without_port(authority).eq_ignore_ascii_case(&name))
+                .is_some_and(|(_, authority)| without_port(authority).eq_ignore_ascii_case(name))
         })
 }
 
@@ -161,5 +188,28 @@ mod tests {
         }
         assert!(check(&options, None, &HeaderMap::new()).is_err(), "no Host at all");
         assert!(!allowed(&options, "evil.test:7410", Some("http://evil.test:7410")), "rebinding");
+    }
+
+    #[test]
+    fn x_allowed_hosts_are_the_only_ones_on_any_address() {
+        let only = |hosts: &[&str]| Options {
+            allowed_hosts: hosts.iter().map(|&host| host.to_owned()).collect(),
+            host: Some("0.0.0.0:7410".into()),
+            ..Options::default()
+        };
+        let options = only(&["agents.example.org", "other.test:8443", "tls.test:443"]);
+        for host in ["agents.example.org", "AGENTS.example.org:1", "other.test:8443", "tls.test", "tls.test:443"] {
+            assert!(allowed(&options, host, None), "{host}");
+        }
+        for host in ["localhost", "0.0.0.0:7410", "other.test", "other.test:1", "agents.example.org.evil.test", ""] {
+            assert!(!allowed(&options, host, None), "{host}");
+        }
+        assert!(check(&options, None, &HeaderMap::new()).is_err(), "no Host at all");
+        assert!(allowed(&options, "agents.example.org", Some("https://agents.example.org")));
+        assert!(!allowed(&options, "evil.test", Some("http://evil.test")), "rebinding");
+        let here = Options { check_host: true, ..only(&["agents.lan"]) };
+        for (host, may) in [("localhost:1", true), ("127.0.0.1", true), ("agents.lan:9", true), ("evil.test", false)] {
+            assert_eq!(allowed(&here, host, None), may, "{host}");
+        }
     }
 }

@@ -69,7 +69,7 @@ impl Server {
         shutdown: impl Future<Output = ()> + Send + 'static,
     ) -> std::io::Result<()> {
         self.options.check_host |= listener.local_addr()?.ip().is_loopback();
-        let runtime = self.runtime.clone();
+        let (runtime, auth) = (self.runtime.clone(), self.options.auth.clone());
         let (closing, receiver) = watch::channel(false);
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let serving = axum::serve(Tcp::new(listener), self.app(receiver)).with_graceful_shutdown(async {
@@ -77,7 +77,9 @@ impl Server {
             let _ = stopped.await;
         });
         let serving = tokio::spawn(serving.into_future());
+        let fresh = tokio::spawn(auth.keep_fresh());
         shutdown.await;
+        fresh.abort();
         let _ = stop.send(());
         runtime.shutdown(GRACE).await;
         closing.send_replace(true);

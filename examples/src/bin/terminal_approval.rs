@@ -12,7 +12,7 @@ use std::{env, error::Error, fs, io, path::PathBuf, sync::Arc};
 
 use countersign::{
     agent::Agent,
-    core::approval::{decision::Decision, resolve::Principal},
+    core::approval::{decision::Decision, principal::Principal},
     model::{
         ApiKey, Model,
         openai_chat::{OpenAiChat, OpenAiChatConfig},

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "these are tests")]
 #![allow(clippy::ok_expect, clippy::needless_pass_by_value, reason = "a test reads better so")]
 
+mod attacks;
 mod audit;
 mod bad_input;
 mod builtin;
@@ -14,12 +15,15 @@ mod golden_003;
 mod groups;
 mod history;
 mod http;
+mod jwt;
+mod matrix;
 mod pending;
 mod questions;
 mod questions_bad;
 mod questions_waiting;
 mod reconnect;
 mod restart;
+mod revocation;
 mod security;
 mod support;
 mod timeouts;

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::{
     decision::Decision,
     key::approval_key,
+    principal::Principal,
     question::{Answers, Questions},
     rule::{Always, Rule},
 };
@@ -25,46 +26,6 @@ use crate::{
     limits,
     refusal::{Code, Refusal},
 };
-
-/// Who acts: a name and the roles it holds. Comes from the connection, never from a message.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Principal {
-    /// The name; `None` where nobody has to say who they are.
-    pub subject: Option<Arc<str>>,
-    /// Its roles.
-    pub roles: Vec<String>,
-    /// May do everything: the only user of a server without `[auth]`, and the library's own caller.
-    pub trusted: bool,
-}
-
-impl Principal {
-    /// One who may do everything, with no name.
-    #[must_use]
-    pub fn trusted() -> Principal {
-        Principal { subject: None, roles: Vec::new(), trusted: true }
-    }
-
-    /// Whether the session is this principal's own.
-    #[must_use]
-    pub fn owns(&self, state: &State) -> bool {
-        self.trusted || (self.subject.is_some() && self.subject == state.subject)
-    }
-
-    /// Whether it may see the session: its subject, and whoever holds a role that was ever asked in it (SPEC P1).
-    #[must_use]
-    pub fn may_see(&self, state: &State) -> bool {
-        self.owns(state) || self.roles.iter().any(|role| role != "user" && state.reviewers.contains(role))
-    }
-
-    /// Whether it may decide what waits for `role`; `None` and `user` are the session's own subject (SPEC P1).
-    #[must_use]
-    pub fn may_decide(&self, state: &State, role: Option<&str>) -> bool {
-        match role {
-            None | Some("user") => self.owns(state),
-            Some(role) => self.trusted || self.roles.iter().any(|held| held == role),
-        }
-    }
-}
 
 /// A decision on one interruption, or the answers to it.
 #[derive(Clone, Debug)]
@@ -177,7 +138,7 @@ fn check_time(asked: &Interrupted, now: Millis) -> Result<(), Refusal> {
 fn check_person(state: &State, open: &Open, decisions: &[Decision], by: &Principal) -> Result<(), Refusal> {
     let yes = |kind| matches!(kind, DecisionType::Approve | DecisionType::Edit | DecisionType::Respond);
     for (action, _) in open.asked.actions.iter().zip(decisions).filter(|(_, decision)| yes(decision.kind)) {
-        if action.ask.not_self && !is_user(action.role()) && by.subject == state.subject {
+        if action.ask.not_self && !is_user(action.role()) && by.subject == state.subject && by.tenant == state.tenant {
             let what = if by.subject.is_some() {
                 "who asked for it may not approve it; somebody else must"
             } else {

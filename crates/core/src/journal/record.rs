@@ -130,6 +130,9 @@ pub struct SessionCreated {
     /// Who the session belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<Arc<str>>,
+    /// The tenant of whoever made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<Arc<str>>,
     /// The application's own data, a JSON object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<Box<RawValue>>,

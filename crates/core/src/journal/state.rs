@@ -252,6 +252,9 @@ pub struct State {
     pub locale: Locale,
     /// Who the session belongs to.
     pub subject: Option<Arc<str>>,
+    /// The tenant it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<Arc<str>>,
     /// The beginning of the first user message, for lists.
     pub title: Option<Arc<str>>,
     /// What it is doing.
@@ -314,6 +317,7 @@ impl State {
             agent: Arc::from(""),
             locale: Locale::default(),
             subject: None,
+            tenant: None,
             title: None,
             status: Status::Idle,
             turns: 0,
@@ -358,6 +362,7 @@ impl State {
                 self.agent = created.agent.clone();
                 self.locale = created.locale;
                 self.subject = created.subject.clone();
+                self.tenant = created.tenant.clone();
             }
             Record::UserMessage(message) => self.user_message(message),
             Record::MessageQueued(message) => self.queued.push_back(message.clone()),

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use countersign_core::{
     approval::{
         decision::Decision,
-        resolve::{self, DecideInput, NewNote, NoteInput, Principal},
+        principal::Principal,
+        resolve::{self, DecideInput, NewNote, NoteInput},
         rule::Always,
     },
     call::{
@@ -360,9 +361,9 @@ fn w5_each_level_is_asked_under_its_own_key_with_a_fresh_timeout() {
     let second = world.state.waiting(2).expect("admin's turn").asked.clone();
     assert_eq!(second.expires_at, Some(world.now + 300_000));
     assert_eq!(second.actions[0].role(), Some("admin"));
-    let user = Principal { subject: Some("alice".into()), roles: vec!["user".into()], trusted: false };
+    let user = Principal::person("alice", vec!["user".into()]);
     assert_eq!(decide(&mut world, 2, vec![Decision::approve()], user).expect_err("role").code, Code::Forbidden);
-    let admin = Principal { subject: Some("bob".into()), roles: vec!["admin".into()], trusted: false };
+    let admin = Principal::person("bob", vec!["admin".into()]);
     decide(&mut world, 2, vec![Decision::approve()], admin).expect("admin");
     assert_eq!(phases(&world), [Phase::Permitted]);
 }
@@ -370,7 +371,7 @@ fn w5_each_level_is_asked_under_its_own_key_with_a_fresh_timeout() {
 #[test]
 fn w5_a_quorum_waits_for_different_people_and_one_reject_ends_it() {
     let ask = Ask { levels: vec!["admin".into()], quorum: 2, ..plain() };
-    let admin = |name: &str| Principal { subject: Some(name.into()), roles: vec!["admin".into()], trusted: false };
+    let admin = |name: &str| Principal::person(name, vec!["admin".into()]);
     let mut world = waiting(&[("pay", ask.clone())]);
     decide(&mut world, 1, vec![Decision::approve()], admin("bob")).expect("a vote");
     for _ in 0..2 {

@@ -5,7 +5,8 @@ use std::{collections::HashMap, sync::Arc};
 use countersign_core::{
     approval::{
         decision::Decision,
-        resolve::{self, DecideInput, NewNote, NoteInput, Principal, Reply},
+        principal::Principal,
+        resolve::{self, DecideInput, NewNote, NoteInput, Reply},
         rule::Always,
     },
     call::{
@@ -143,6 +144,7 @@ impl World {
             agent: "a".into(),
             locale: Default::default(),
             subject: Some("ann".into()),
+            tenant: None,
             context: None,
         });
         let mut world = World {

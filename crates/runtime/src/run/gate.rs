@@ -122,7 +122,7 @@ impl Inner {
             Verdict::Ask(ask) => Some(ask),
             Verdict::Question(_) | Verdict::Refuse(_) | Verdict::Deny(_) => return (verdict, None),
         };
-        let of = RuleOwner { subject: state.subject.clone() };
+        let of = RuleOwner { subject: state.subject.clone(), tenant: state.tenant.clone() };
         let everywhere = match self.store.standing(of, call.agent, call.tool).await {
             Ok(rows) => rows,
             Err(error) => {
@@ -164,7 +164,7 @@ fn facts<'a>(state: &'a State, agent: &'a str, tool: &'a str, tool_use_id: &'a s
     CallFacts {
         session_id: &state.session_id,
         subject: state.subject.as_deref(),
-        tenant: None,
+        tenant: state.tenant.as_deref(),
         roles: &state.roles,
         agent,
         tool,

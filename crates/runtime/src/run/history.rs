@@ -6,7 +6,7 @@
 use std::{ops::Range, sync::Arc};
 
 use countersign_core::{
-    approval::resolve::Principal,
+    approval::principal::Principal,
     journal::record::Entry,
     refusal::{Code, Refusal},
     wire::{

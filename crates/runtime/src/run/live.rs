@@ -455,7 +455,7 @@ fn begun(state: &State, block: &Block) -> Vec<Frame> {
 mod tests {
     use std::sync::Arc;
 
-    use countersign_core::approval::resolve::Principal;
+    use countersign_core::approval::principal::Principal;
 
     use crate::{
         agent::Agent,

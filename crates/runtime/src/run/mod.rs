@@ -30,7 +30,8 @@ use countersign_core::{
     approval::{
         decision::Decision,
         key::{approval_key, parse_approval_key},
-        resolve::{self, DecideInput, Principal, Reply},
+        principal::Principal,
+        resolve::{self, DecideInput, Reply},
     },
     journal::{
         draft::{Draft, MessageInput, OnPending},
@@ -275,7 +276,7 @@ impl Runtime {
     ///
     /// # Errors
     /// `invalid_session_id`, `unknown_agent`, `session_not_found` (somebody else's), `approval_pending`,
-    /// `session_busy`, `queue_full`, `store_unavailable`.
+    /// `session_busy`, `queue_full`, `forbidden` (one that may not decide rejects what waits), `store_unavailable`.
     pub async fn message(&self, by: &Principal, message: NewMessage, follow: bool) -> Result<Stored, Refusal> {
         let (live, stored) = self.take_message(by, message, follow).await?;
         self.inner.spawn_driver(live);
@@ -316,6 +317,10 @@ impl Runtime {
         let state = self.inner.load(live, &mut guard).await?;
         if state.pos > 0 {
             owned(by, &state)?;
+            if message.on_pending == Some(OnPending::Reject) {
+                // It decides what waits.
+                by.check_may_decide()?;
+            }
             if self.inner.is_repeat(&live.session_id, message.request_id.as_deref()).await? {
                 return self.inner.follow_if(follow, live, &mut guard).await;
             }
@@ -397,6 +402,7 @@ impl Runtime {
         if state.pos == 0 || !by.may_see(&state) {
             return Err(resolve::not_found(&decision.approval_key));
         }
+        by.check_may_decide()?;
         if self.inner.is_repeat(&live.session_id, decision.request_id.as_deref()).await? {
             return self.inner.follow_if(follow, live, &mut guard).await;
         }
@@ -515,7 +521,7 @@ impl Runtime {
             None => agents.names.first().cloned().unwrap_or_else(|| Arc::from("")),
         };
         let locale = locale.unwrap_or(self.inner.locale);
-        Ok(SessionCreated { agent, locale, subject: by.subject.clone(), context })
+        Ok(SessionCreated { agent, locale, subject: by.subject.clone(), tenant: by.tenant.clone(), context })
     }
 }
 

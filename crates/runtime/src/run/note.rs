@@ -5,7 +5,8 @@ use std::sync::Arc;
 use countersign_core::{
     approval::{
         key::parse_approval_key,
-        resolve::{self, NoteInput, Principal},
+        principal::Principal,
+        resolve::{self, NoteInput},
     },
     journal::state::State,
     refusal::Refusal,

@@ -3,10 +3,7 @@
 use std::sync::Arc;
 
 use countersign_core::{
-    approval::{
-        resolve::{Principal, rfc3339},
-        rule::RuleId,
-    },
+    approval::{principal::Principal, resolve::rfc3339, rule::RuleId},
     call::args::Args,
     journal::draft::Draft,
     refusal::{Code, Refusal},
@@ -131,11 +128,11 @@ impl Runtime {
         Ok(ListPage { rows: page.rows.iter().map(RuleView::of).collect(), next_cursor: page.next })
     }
 
-    /// Revokes a rule: from the next call on people are asked again. Whoever may see it may revoke it, but for agents.
+    /// Revokes a rule: from the next call on people are asked again. Any person who may see it may revoke it.
     /// A rule that is revoked already stays as it is.
     ///
     /// # Errors
-    /// `rule_not_found`, `store_unavailable`.
+    /// `rule_not_found`, `forbidden`, `store_unavailable`.
     pub async fn revoke_rule(&self, by: &Principal, id: &str) -> Result<RuleView, Refusal> {
         let not_found = || Refusal::new(Code::RuleNotFound, format!("there is no rule {id:?}"));
         let (session_id, rule) = RuleId::parse(id).ok_or_else(not_found)?;
@@ -143,6 +140,7 @@ impl Runtime {
         let live = self.inner.live(&Arc::from(session_id));
         let mut guard = live.lock().await;
         let Some(row) = self.rule_row(by, session_id, rule).await? else { return Err(not_found()) };
+        by.check_may_decide()?;
         if row.revoked_at.is_some() {
             return Ok(RuleView::of(&row));
         }

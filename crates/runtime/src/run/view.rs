@@ -6,8 +6,9 @@ use countersign_core::{
     approval::{
         decision::Decision,
         key::{approval_key, parse_approval_key},
+        principal::Principal,
         question::Answers,
-        resolve::{self, Principal, rfc3339},
+        resolve::{self, rfc3339},
     },
     audit::AuditRecord,
     journal::{
@@ -326,16 +327,21 @@ impl Runtime {
         Ok(())
     }
 
-    /// Records of the audit log with numbers after `after`, in order: for who may do everything, and for who holds
-    /// the role `auditor` (SPEC R8).
+    /// Records of the audit log with numbers after `after`, in order: all for who may do everything, those of its
+    /// tenant for who holds the role `auditor` (SPEC R8). Where there are no tenants those are all.
     ///
     /// # Errors
     /// `forbidden`, `store_unavailable`.
     pub async fn audit(&self, by: &Principal, after: u64, limit: usize) -> Result<Vec<AuditRecord>, Refusal> {
-        if !by.trusted && !by.roles.iter().any(|role| role == AUDITOR) {
+        let store = &self.inner.store;
+        let records = if by.trusted {
+            store.audit(after, limit).await
+        } else if by.holds(AUDITOR) {
+            store.audit_of(by.tenant.as_deref(), after, limit).await
+        } else {
             return Err(Refusal::new(Code::Forbidden, format!("the audit log needs the role {AUDITOR:?}")));
-        }
-        self.inner.store.audit(after, limit).await.map_err(store_refusal)
+        };
+        records.map_err(store_refusal)
     }
 
     /// Whether the store can be written to.
@@ -360,7 +366,8 @@ pub(super) fn visible_to(by: &Principal) -> Option<Visible> {
         return None;
     }
     let roles = by.roles.iter().filter(|role| *role != "user").cloned().collect();
-    Some(Visible { subject: by.subject.as_deref().map(str::to_owned), roles })
+    let text = |text: &Option<Arc<str>>| text.as_deref().map(str::to_owned);
+    Some(Visible { subject: text(&by.subject), tenant: text(&by.tenant), roles })
 }
 
 impl Inner {

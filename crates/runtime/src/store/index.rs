@@ -71,6 +71,7 @@ pub fn changes(state: &State, entries: &[Arc<Entry>]) -> Vec<Change> {
                     session_id: state.session_id.clone(),
                     n: asked.n,
                     subject: state.subject.clone(),
+                    tenant: state.tenant.clone(),
                     role: asked.actions.first().and_then(|a| a.role()).map(str::to_owned),
                     agent: asked.actions.first().map_or_else(|| state.agent.clone(), |a| a.agent.clone()),
                     tools,
@@ -90,6 +91,7 @@ pub fn changes(state: &State, entries: &[Arc<Entry>]) -> Vec<Change> {
                     changes.push(Change::RuleMade(RuleRow {
                         session_id: state.session_id.clone(),
                         subject: state.subject.clone(),
+                        tenant: state.tenant.clone(),
                         rule: rule.clone(),
                         id,
                         made_at: entry.at,

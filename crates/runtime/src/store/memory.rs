@@ -44,14 +44,20 @@ struct AuditLog {
 }
 
 impl AuditLog {
-    fn read(&mut self, after: u64, limit: usize) -> Result<Vec<AuditRecord>, StoreError> {
+    fn read(
+        &mut self,
+        wanted: impl Fn(&audit::Event) -> bool,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<AuditRecord>, StoreError> {
         for event in self.events.iter().skip(self.records.len()) {
             let last = self.records.last().map_or_else(Anchor::start, AuditRecord::anchor);
             let record = audit::record(&last, &event.body());
             self.records.push(record.ok_or_else(|| StoreError::Failed("an audit record is no JSON".to_owned()))?);
         }
         let after = usize::try_from(after).unwrap_or(usize::MAX);
-        Ok(self.records.iter().skip(after).take(limit).cloned().collect())
+        let told = self.events.iter().zip(&self.records).skip(after).filter(|(event, _)| wanted(event));
+        Ok(told.take(limit).map(|(_, record)| record.clone()).collect())
     }
 }
 
@@ -254,9 +260,7 @@ impl MemoryStore {
                 start
                     .as_ref()
                     .is_none_or(|start| (state.updated_at, &*state.session_id) < (start.at, &*start.session_id))
-                    && filter.matches(state.status, &state.agent, state.subject.as_deref(), |role| {
-                        state.reviewers.contains(role)
-                    })
+                    && filter.matches(state)
             });
             found.extend(states.cloned());
         }
@@ -350,7 +354,16 @@ impl Store for MemoryStore {
     }
 
     fn audit(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
-        ready(lock(&self.audit).read(after, limit))
+        ready(lock(&self.audit).read(|_| true, after, limit))
+    }
+
+    fn audit_of(
+        &self,
+        tenant: Option<&str>,
+        after: u64,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
+        ready(lock(&self.audit).read(|event| event.tenant() == tenant, after, limit))
     }
 
     fn standing(&self, of: RuleOwner, agent: &str, tool: &str) -> BoxFuture<'_, Result<Vec<RuleRow>, StoreError>> {
@@ -358,6 +371,7 @@ impl Store for MemoryStore {
             row.rule.everywhere
                 && row.revoked_at.is_none()
                 && row.subject == of.subject
+                && row.tenant == of.tenant
                 && *row.rule.agent == *agent
                 && *row.rule.tool == *tool
         };

@@ -55,6 +55,14 @@ pub trait Store: Send + Sync {
     /// Records of the audit log with numbers after `after`, in order, at most `limit`. They are written with the
     /// entries they tell of, whole or not at all, and stay when their session is deleted (SPEC R8).
     fn audit(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>>;
+    /// The same, but only records of sessions of a tenant; `None`: of sessions without one. Each has the hash of the
+    /// record before it in the whole log.
+    fn audit_of(
+        &self,
+        tenant: Option<&str>,
+        after: u64,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>>;
     /// The standing rules for a tool of an agent that are for all sessions of this subject and not revoked, oldest
     /// first (SPEC S7).
     fn standing(&self, of: RuleOwner, agent: &str, tool: &str) -> BoxFuture<'_, Result<Vec<RuleRow>, StoreError>>;
@@ -113,6 +121,8 @@ pub struct Summary {
     pub agent: Arc<str>,
     /// Who it belongs to.
     pub subject: Option<Arc<str>>,
+    /// The tenant it belongs to.
+    pub tenant: Option<Arc<str>>,
     /// The beginning of its first message.
     pub title: Option<Arc<str>>,
     /// What it is doing.
@@ -133,6 +143,7 @@ impl Summary {
             session_id: state.session_id.clone(),
             agent: state.agent.clone(),
             subject: state.subject.clone(),
+            tenant: state.tenant.clone(),
             title: state.title.clone(),
             status: state.status,
             created_at: state.created_at,
@@ -151,6 +162,8 @@ pub struct InterruptionRow {
     pub n: u32,
     /// Who the session belongs to.
     pub subject: Option<Arc<str>>,
+    /// The tenant the session belongs to.
+    pub tenant: Option<Arc<str>>,
     /// The role that decides; `None` is the session's own subject.
     pub role: Option<String>,
     /// The agent that asks.
@@ -186,6 +199,8 @@ impl InterruptionRow {
 pub struct RuleOwner {
     /// The sessions' subject.
     pub subject: Option<Arc<str>>,
+    /// The sessions' tenant.
+    pub tenant: Option<Arc<str>>,
 }
 
 /// A standing rule in lists: it stands until it is revoked, its time is over, or its session is deleted.
@@ -195,6 +210,8 @@ pub struct RuleRow {
     pub session_id: Arc<str>,
     /// The session's subject.
     pub subject: Option<Arc<str>>,
+    /// The session's tenant.
+    pub tenant: Option<Arc<str>>,
     /// The rule.
     pub rule: Rule,
     /// Where it was made.
@@ -253,6 +270,8 @@ pub struct SessionFilter {
 pub struct Visible {
     /// Its name.
     pub subject: Option<String>,
+    /// Its tenant: nothing of another one is listed. `None` is one of its own.
+    pub tenant: Option<String>,
     /// Its roles, without `user`.
     pub roles: Vec<String>,
 }

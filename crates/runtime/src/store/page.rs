@@ -3,7 +3,7 @@
 //! A list is ordered by a time, then by the session's id, then by a number, all descending; a cursor is
 //! the key of the last row of its page. So rows that come or go between two pages never shift others.
 
-use countersign_core::journal::record::Millis;
+use countersign_core::journal::{record::Millis, state::State};
 
 use super::{
     InterruptionFilter, InterruptionRow, Page, Paged, RuleFilter, RuleRow, SessionFilter, StoreError, Summary, Visible,
@@ -54,8 +54,11 @@ impl RuleRow {
 
     /// Whether this one takes the place of an older one.
     pub(super) fn replaces(&self, older: &RuleRow) -> bool {
-        let same_sessions =
-            if self.rule.everywhere { self.subject == older.subject } else { self.session_id == older.session_id };
+        let same_sessions = if self.rule.everywhere {
+            (&self.subject, &self.tenant) == (&older.subject, &older.tenant)
+        } else {
+            self.session_id == older.session_id
+        };
         older.revoked_at.is_none() && same_sessions && self.rule.replaces(&older.rule)
     }
 }
@@ -70,9 +73,10 @@ impl RuleFilter {
             && id.is_none_or(|id| id == row.id)
             && visible_to.as_ref().is_none_or(|who| {
                 let own = |name: Option<&str>| name.is_some() && name == who.subject.as_deref();
-                own(row.subject.as_deref())
-                    || own(row.rule.by.as_deref())
-                    || who.reviewing().any(|role| row.rule.role.as_ref() == Some(role))
+                row.tenant.as_deref() == who.tenant.as_deref()
+                    && (own(row.subject.as_deref())
+                        || own(row.rule.by.as_deref())
+                        || who.reviewing().any(|role| row.rule.role.as_ref() == Some(role)))
             })
     }
 }
@@ -133,31 +137,36 @@ impl InterruptionFilter {
             && tool.as_ref().is_none_or(|tool| row.tools.iter().any(|t| **t == **tool))
             && session_id.as_ref().is_none_or(|id| **id == *row.session_id)
             && visible_to.as_ref().is_none_or(|who| {
-                who.owns(row.subject.as_deref())
-                    || row.role.as_ref().is_some_and(|role| who.reviewing().any(|held| held == role))
+                who.is_of(row.tenant.as_deref())
+                    && (who.owns(row.subject.as_deref())
+                        || row.role.as_ref().is_some_and(|role| who.reviewing().any(|held| held == role)))
             })
     }
 }
 
 impl SessionFilter {
-    /// Whether a session with this summary, whose reviewers `asked` knows, matches.
+    /// Whether a session in this state matches.
     #[must_use]
-    pub fn matches(
-        &self,
-        status: countersign_core::journal::state::Status,
-        agent: &str,
-        subject: Option<&str>,
-        asked: impl Fn(&str) -> bool,
-    ) -> bool {
-        let SessionFilter { status: wanted, agent: named, visible_to } = self;
-        wanted.is_none_or(|wanted| wanted == status)
-            && named.as_ref().is_none_or(|named| named == agent)
-            && visible_to.as_ref().is_none_or(|who| who.owns(subject) || who.reviewing().any(|role| asked(role)))
+    pub fn matches(&self, state: &State) -> bool {
+        let SessionFilter { status, agent, visible_to } = self;
+        status.is_none_or(|status| status == state.status)
+            && agent.as_ref().is_none_or(|agent| **agent == *state.agent)
+            && visible_to.as_ref().is_none_or(|who| {
+                who.is_of(state.tenant.as_deref())
+                    && (who.owns(state.subject.as_deref())
+                        || who.reviewing().any(|role| state.reviewers.contains(role)))
+            })
     }
 }
 
 impl Visible {
-    /// Whether a session of this subject is its own. Nobody's session is nobody's own.
+    /// Whether it belongs to this tenant.
+    #[must_use]
+    pub fn is_of(&self, tenant: Option<&str>) -> bool {
+        self.tenant.as_deref() == tenant
+    }
+
+    /// Whether a session of this subject, in its tenant, is its own. Nobody's session is nobody's own.
     #[must_use]
     pub fn owns(&self, subject: Option<&str>) -> bool {
         self.subject.is_some() && self.subject.as_deref() == subject

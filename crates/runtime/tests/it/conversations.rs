@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use countersign::{
     core::{
-        approval::{decision::Decision, resolve::Principal},
+        approval::{decision::Decision, principal::Principal},
         call::args::Args,
         journal::{
             draft::{Catalog, Draft, OnPending, ToolFacts, ToolKind},

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use countersign::{
     agent::Agent,
     core::{
-        approval::{decision::Decision, resolve::Principal},
+        approval::{decision::Decision, principal::Principal},
         call::permit::Permit,
         journal::{record::Kind, state::Status},
     },
@@ -172,7 +172,7 @@ async fn r2_of_many_decisions_at_once_one_wins_and_all_others_are_told() {
         for i in 0..32 {
             let runtime = runtime.clone();
             tasks.spawn(async move {
-                let by = Principal { subject: Some(format!("p{i}").into()), trusted: true, roles: Vec::new() };
+                let by = Principal { trusted: true, ..Principal::person(format!("p{i}"), Vec::new()) };
                 let decisions = vec![if i % 2 == 0 { Decision::approve() } else { Decision::reject(None) }];
                 let decision = NewDecision { approval_key: "s_1".into(), decisions, ..NewDecision::default() };
                 (i, runtime.decide(&by, decision, false).await)

@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use countersign::{
-    core::approval::resolve::Principal,
+    core::approval::principal::Principal,
     run::{NewMessage, Runtime, subscription::Subscription},
     store::{Store, memory::MemoryStore},
 };

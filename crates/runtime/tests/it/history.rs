@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use countersign::{
     agent::Agent,
-    core::{approval::resolve::Principal, journal::state::Status},
+    core::{approval::principal::Principal, journal::state::Status},
     model::scripted::Scripted,
     run::{Direction, HistoryQuery, NewMessage, Runtime},
     tool::{Approval, function::tool},

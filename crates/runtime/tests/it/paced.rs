@@ -10,7 +10,7 @@ use std::{
 use countersign::{
     agent::Agent,
     core::{
-        approval::resolve::Principal,
+        approval::principal::Principal,
         audit::AuditRecord,
         call::{
             display::{ContentMessage, StreamRule, Template},
@@ -241,6 +241,14 @@ impl Store for Slow {
     }
     fn audit(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
         self.0.audit(after, limit)
+    }
+    fn audit_of(
+        &self,
+        tenant: Option<&str>,
+        after: u64,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
+        self.0.audit_of(tenant, after, limit)
     }
     fn standing(&self, of: RuleOwner, agent: &str, tool: &str) -> BoxFuture<'_, Result<Vec<RuleRow>, StoreError>> {
         self.0.standing(of, agent, tool)

@@ -5,11 +5,7 @@ use std::sync::Arc;
 use countersign::{
     agent::Agent,
     core::{
-        approval::{
-            decision::Decision,
-            resolve::{NewNote, Principal},
-            rule::Always,
-        },
+        approval::{decision::Decision, principal::Principal, resolve::NewNote, rule::Always},
         call::gate::{Ask, DecisionType},
         journal::state::Status,
         refusal::Code,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use countersign::{
     agent::Agent,
     core::{
-        approval::{decision::Decision, resolve::Principal},
+        approval::{decision::Decision, principal::Principal},
         journal::{
             draft::OnPending,
             record::{Entry, Kind},

@@ -352,8 +352,9 @@ async fn compare_session(at: usize, memory: &MemoryStore, sqlite: &SqliteStore, 
 }
 
 async fn compare_lists(now: Millis, memory: &MemoryStore, sqlite: &SqliteStore) {
-    let seen =
-        |subject: &str, role: &str| Some(Visible { subject: Some(subject.to_owned()), roles: vec![role.to_owned()] });
+    let seen = |subject: &str, role: &str| {
+        Some(Visible { subject: Some(subject.to_owned()), tenant: None, roles: vec![role.to_owned()] })
+    };
     let text = |text: &str| Some(text.to_owned());
     let any = InterruptionFilter::default;
     for filter in [

@@ -3,13 +3,16 @@
 use countersign::{
     core::{
         approval::decision::Decision,
-        journal::state::{Phase, Status},
+        journal::{
+            record::Millis,
+            state::{Phase, Status},
+        },
         wire::event::Resolution,
     },
     store::{InterruptionFilter, Page, SessionFilter, StoreError, Visible},
 };
 
-use crate::store_support::{Anything, Tested, asks, begun, conformance, ids, keys, page, waiting};
+use crate::store_support::{Anything, Driven, Tested, asks, begun, conformance, ids, keys, page, waiting};
 
 conformance! {
     interruptions_have_their_rows,
@@ -19,6 +22,8 @@ conformance! {
     r9_a_bad_cursor_is_refused,
     sessions_are_listed_by_use,
     p1_sessions_are_listed_for_those_who_may_see_them,
+    x_nothing_of_another_tenant_is_listed,
+    x_the_audit_log_of_a_tenant_is_its_own_and_is_paged,
     w7_what_is_due_comes_in_order_and_goes_when_resolved,
     running_sessions_are_found,
 }
@@ -70,7 +75,8 @@ async fn interruptions_are_filtered(store: Tested) {
     let text = |text: &str| Some(text.to_owned());
     let seen = |subject: Option<&str>, roles: &[&str]| {
         let roles = roles.iter().map(|&r| r.to_owned()).collect();
-        InterruptionFilter { visible_to: Some(Visible { subject: subject.map(str::to_owned), roles }), ..any() }
+        let who = Visible { subject: subject.map(str::to_owned), tenant: None, roles };
+        InterruptionFilter { visible_to: Some(who), ..any() }
     };
     for (filter, wanted) in [
         (any(), &["s5_1", "s4_1", "s3_1", "s2_1", "s1_1"][..]),
@@ -192,6 +198,7 @@ async fn p1_sessions_are_listed_for_those_who_may_see_them(store: Tested) {
     let seen = |subject: Option<&str>, roles: &[&str]| SessionFilter {
         visible_to: Some(Visible {
             subject: subject.map(str::to_owned),
+            tenant: None,
             roles: roles.iter().map(|&r| r.to_owned()).collect(),
         }),
         ..SessionFilter::default()
@@ -201,6 +208,84 @@ async fn p1_sessions_are_listed_for_those_who_may_see_them(store: Tested) {
     assert_eq!(ids(&store, seen(Some("eve"), &["user"])).await, [""; 0]);
     assert_eq!(ids(&store, seen(None, &["cfo"])).await, [""; 0]);
     assert_eq!(ids(&store, seen(None, &[])).await, [""; 0], "nobody's session is nobody's own");
+}
+
+/// A stored session of a tenant that waits for an admin.
+async fn waiting_in(store: &Tested, tenant: Option<&str>, id: &str, now: Millis, subject: &str) -> Driven {
+    let mut driven = Driven::new(id);
+    let made = driven.created_in(tenant, now, Some(subject));
+    driven.store(&**store, made).await.expect("create");
+    let said = driven.says(now, "hello", None, None).expect("message");
+    driven.store(&**store, said).await.expect("message");
+    let asked = driven.calls(now, &[("t", asks(Some("admin"), 0))]);
+    driven.store(&**store, asked).await.expect("ask");
+    driven
+}
+
+async fn x_nothing_of_another_tenant_is_listed(store: Tested) {
+    waiting_in(&store, Some("north"), "s1", 1, "ann").await;
+    waiting_in(&store, Some("south"), "s2", 2, "ann").await;
+    waiting_in(&store, None, "s3", 3, "ann").await;
+    waiting_in(&store, Some("north"), "s4", 4, "bob").await;
+    for (tenant, subject, roles, wanted) in [
+        (Some("north"), Some("ann"), &[][..], &["s1"][..]),
+        (Some("south"), Some("ann"), &[], &["s2"]),
+        (None, Some("ann"), &[], &["s3"]),
+        (Some("north"), Some("eve"), &["admin"], &["s4", "s1"]),
+        (Some("south"), Some("eve"), &["admin"], &["s2"]),
+        (None, Some("eve"), &["admin"], &["s3"]),
+        (Some("east"), Some("ann"), &["admin"], &[]),
+        (Some("north"), None, &["user"], &[]),
+    ] {
+        let visible_to = Some(Visible {
+            subject: subject.map(str::to_owned),
+            tenant: tenant.map(str::to_owned),
+            roles: roles.iter().map(|&role: &&str| role.to_owned()).collect(),
+        });
+        let sessions = SessionFilter { visible_to: visible_to.clone(), ..SessionFilter::default() };
+        assert_eq!(ids(&store, sessions).await, wanted, "{visible_to:?}");
+        let inbox = InterruptionFilter { visible_to: visible_to.clone(), ..InterruptionFilter::default() };
+        let wanted: Vec<String> = wanted.iter().map(|id| format!("{id}_1")).collect();
+        assert_eq!(keys(&store, inbox).await, wanted, "{visible_to:?}");
+    }
+    let of = |tenant: &'static str| Some(tenant.into());
+    assert_eq!(store.interruption("s2", 1).await.expect("row").expect("row").tenant, of("south"));
+    let listed = store.sessions(SessionFilter::default(), page(None, 9)).await.expect("list").rows;
+    let tenants: Vec<_> = listed.into_iter().map(|row| row.tenant).collect();
+    assert_eq!(tenants, [of("north"), None, of("south"), of("north")]);
+}
+
+async fn x_the_audit_log_of_a_tenant_is_its_own_and_is_paged(store: Tested) {
+    // Few of many records are one tenant's.
+    for i in 0..30 {
+        let tenant = if i % 10 == 7 { Some("north") } else { Some("south") };
+        waiting_in(&store, tenant, &format!("s{i}"), i, "ann").await;
+    }
+    waiting_in(&store, None, "none", 40, "ann").await;
+    let whole = store.audit(0, 99).await.expect("audit");
+    assert_eq!(whole.len(), 31);
+    let north = store.audit_of(Some("north"), 0, 99).await.expect("audit");
+    assert_eq!(north.iter().map(|record| record.n).collect::<Vec<_>>(), [8, 18, 28]);
+    for record in &north {
+        let at = usize::try_from(record.n).expect("small") - 1;
+        assert_eq!((&record.hash, &record.prev), (&whole[at].hash, &whole[at].prev), "as in the whole log");
+        assert!(record.body.get().contains("\"tenant\":\"north\""), "{}", record.body);
+    }
+    let (mut paged, mut after) = (Vec::new(), 0);
+    loop {
+        let page = store.audit_of(Some("north"), after, 1).await.expect("page");
+        let Some(last) = page.last() else { break };
+        after = last.n;
+        paged.extend(page.iter().map(|record| record.n));
+    }
+    assert_eq!(paged, [8, 18, 28]);
+    let none = store.audit_of(None, 0, 99).await.expect("audit");
+    assert_eq!(none.iter().map(|record| record.n).collect::<Vec<_>>(), [31]);
+    assert!(!none[0].body.get().contains("tenant"), "{}", none[0].body);
+    assert!(store.audit_of(Some("east"), 0, 99).await.expect("audit").is_empty());
+    assert_eq!(store.audit_of(Some("south"), 3, 2).await.expect("page").len(), 2);
+    store.delete("s7").await.expect("delete");
+    assert_eq!(store.audit_of(Some("north"), 0, 99).await.expect("audit").len(), 3, "it stays");
 }
 
 async fn w7_what_is_due_comes_in_order_and_goes_when_resolved(store: Tested) {

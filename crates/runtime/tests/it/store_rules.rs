@@ -4,7 +4,8 @@ use countersign::{
     core::{
         approval::{
             decision::Decision,
-            resolve::{self, NewNote, NoteInput, Principal},
+            principal::Principal,
+            resolve::{self, NewNote, NoteInput},
             rule::{Always, RuleId},
         },
         call::gate::{Ask, Verdict},

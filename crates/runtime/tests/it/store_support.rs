@@ -6,7 +6,8 @@ use countersign::{
     core::{
         approval::{
             decision::Decision,
-            resolve::{DecideInput, Principal, decide},
+            principal::Principal,
+            resolve::{DecideInput, decide},
         },
         call::gate::{Ask, Gate, Verdict},
         journal::{
@@ -84,11 +85,16 @@ impl Driven {
     }
 
     pub(crate) fn created(&self, now: Millis, subject: Option<&str>) -> Transition {
+        self.created_in(None, now, subject)
+    }
+
+    pub(crate) fn created_in(&self, tenant: Option<&str>, now: Millis, subject: Option<&str>) -> Transition {
         let mut draft = self.draft(now);
         draft.create(SessionCreated {
             agent: "a".into(),
             locale: Default::default(),
             subject: subject.map(Into::into),
+            tenant: tenant.map(Into::into),
             context: None,
         });
         draft.finish()

@@ -9,7 +9,7 @@ use std::{
 use countersign::{
     agent::Agent,
     core::{
-        approval::{decision::Decision, resolve::Principal},
+        approval::{decision::Decision, principal::Principal},
         journal::state::Status,
     },
     model::{Model, ModelError, ModelEvent, ModelRequest, retry::RetryPolicy},

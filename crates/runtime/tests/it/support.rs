@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use countersign::{
     agent::Agent,
     core::{
-        approval::{decision::Decision, resolve::Principal},
+        approval::{decision::Decision, principal::Principal},
         call::permit::Permit,
         refusal::Refusal,
     },

@@ -5,6 +5,7 @@
 
 mod agents;
 mod approval;
+mod auth;
 mod entries;
 mod error;
 mod models;
@@ -23,13 +24,15 @@ use self::reader::{Document, Section};
 pub use self::{
     agents::{ConfigAgent, MAX_TURNS_MAX},
     approval::{ConfigApproval, ConfigRequire},
+    auth::ConfigToken,
     entries::tool_entries,
     error::ConfigError,
     models::{ConfigModel, ConfigProvider, check_script},
     policy::{ConfigRule, ConfigThen},
-    server::{ConfigServer, ConfigStore, ConfigToken, LISTEN},
+    server::{ConfigServer, ConfigStore, LISTEN},
     tools::{ConfigBuiltin, ConfigTool},
 };
+use crate::auth::{Auth, JwtOptions, Token};
 
 /// Largest configuration file, in bytes.
 pub const FILE_BYTES: usize = 1024 * 1024;
@@ -56,13 +59,33 @@ pub struct Config {
     pub builtins: Vec<ConfigBuiltin>,
     /// When a person is needed, beside what the tools say: the first rule that matches counts.
     pub rules: Vec<ConfigRule>,
-    /// Who may connect; empty means anybody on this machine.
+    /// Who may connect; without any, nor rules for JWTs, anybody on this machine.
     pub tokens: Vec<ConfigToken>,
+    /// Which JWTs are taken.
+    pub jwt: Option<JwtOptions>,
     /// What may be a mistake.
     pub warnings: Vec<ConfigError>,
 }
 
 impl Config {
+    /// Whether nobody has to say who they are.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.tokens.is_empty() && self.jwt.is_none()
+    }
+
+    /// Who may connect.
+    #[must_use]
+    pub fn auth(&self) -> Auth {
+        if self.is_open() { Auth::open() } else { Auth::new(self.server_tokens(), self.jwt.clone()) }
+    }
+
+    /// The tokens, for a server.
+    #[must_use]
+    pub fn server_tokens(&self) -> Vec<Token> {
+        self.tokens.iter().map(ConfigToken::token).collect()
+    }
+
     /// Reads a file, and the files and environment variables it names.
     ///
     /// # Errors
@@ -133,8 +156,8 @@ fn read(document: &Document<'_>) -> Option<Config> {
     };
     let root = Section::root(document, table.get_ref());
     let locale = server::locale(&root);
-    let tokens = server::tokens(&root);
-    let server = server::server(&root, !tokens.is_empty());
+    let (tokens, jwt) = auth::read(&root);
+    let server = server::server(&root, root.has("auth").is_some());
     let store = server::store(&root);
 
     let model_sections = root.named("models");
@@ -166,7 +189,11 @@ fn read(document: &Document<'_>) -> Option<Config> {
     let (rules, named) = policy::read(&root, &policy::Names { tools: &tool_names, agents: &agent_names });
     roles.extend(named);
     for (role, at) in roles {
-        if !tokens.is_empty() && role != USER && !tokens.iter().any(|token| token.roles.contains(&role)) {
+        if jwt.is_none()
+            && !tokens.is_empty()
+            && role != USER
+            && !tokens.iter().any(|token| token.roles.contains(&role))
+        {
             document.warn(at, format!("nobody in [[auth.tokens]] has the role {role:?}"));
         }
     }
@@ -180,7 +207,7 @@ fn read(document: &Document<'_>) -> Option<Config> {
         tools::mcp(&name, &section);
     }
     root.finish();
-    Some(Config { locale, server, store, models, agents, tools, builtins, rules, tokens, warnings: Vec::new() })
+    Some(Config { locale, server, store, models, agents, tools, builtins, rules, tokens, jwt, warnings: Vec::new() })
 }
 
 #[cfg(test)]

@@ -1,12 +1,11 @@
-//! `locale`, `[server]`, `[store]` and `[auth]`.
+//! `locale`, `[server]` and `[store]`.
 
 use std::{
-    collections::HashMap,
     net::{Ipv4Addr, SocketAddr},
     path::PathBuf,
 };
 
-use axum::http::Uri;
+use axum::http::{Uri, uri::Authority};
 use countersign_core::locale::Locale;
 
 use super::{
@@ -19,7 +18,7 @@ pub const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LO
 /// The store unless the configuration says otherwise.
 const STORE: &str = "sqlite:countersign.db";
 /// Longest subject or role, in bytes.
-const SUBJECT_BYTES: usize = 128;
+pub(super) const SUBJECT_BYTES: usize = 128;
 
 /// How the server is reached (SPEC C).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +27,8 @@ pub struct ConfigServer {
     pub listen: SocketAddr,
     /// Origins of other sites whose pages may connect, such as `https://app.example.com`.
     pub allowed_origins: Vec<String>,
+    /// The host names it is reached under, with or without a port; if there are any, others are refused.
+    pub allowed_hosts: Vec<String>,
 }
 
 /// Where sessions are kept (SPEC C).
@@ -39,17 +40,6 @@ pub enum ConfigStore {
     Sqlite(PathBuf),
 }
 
-/// A person or program that may use the server (SPEC C). The token itself is not kept here.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConfigToken {
-    /// Who it is.
-    pub subject: String,
-    /// The roles it holds.
-    pub roles: Vec<String>,
-    /// The environment variable that has the token; it was set and not empty when the file was loaded.
-    pub token_env: String,
-}
-
 pub(super) fn locale(root: &Section<'_>) -> Locale {
     let Some(name) = root.string("locale") else { return Locale::default() };
     Locale::from_name(&name.value).unwrap_or_else(|| {
@@ -59,7 +49,7 @@ pub(super) fn locale(root: &Section<'_>) -> Locale {
 }
 
 pub(super) fn server(root: &Section<'_>, has_tokens: bool) -> ConfigServer {
-    let mut server = ConfigServer { listen: LISTEN, allowed_origins: Vec::new() };
+    let mut server = ConfigServer { listen: LISTEN, allowed_origins: Vec::new(), allowed_hosts: Vec::new() };
     let Some(section) = root.table("server") else { return server };
     if let Some(listen) = section.string("listen") {
         let address = match listen.value.strip_prefix("localhost:") {
@@ -89,8 +79,24 @@ pub(super) fn server(root: &Section<'_>, has_tokens: bool) -> ConfigServer {
             }
         }
     }
+    for host in section.strings("allowed_hosts").unwrap_or_default() {
+        match as_host(&host.value) {
+            Some(host) => server.allowed_hosts.push(host),
+            None => {
+                let what = format!("has {:?}, which is no host; one looks like \"agents.example.com\"", host.value);
+                section.bad(host.at, "allowed_hosts", what);
+            }
+        }
+    }
     section.finish();
     server
+}
+
+/// A host as browsers send it: lower case, with its port if there is one.
+fn as_host(text: &str) -> Option<String> {
+    let authority: Authority = text.parse().ok()?;
+    let plain = !authority.host().is_empty() && !text.contains(['@', '*']);
+    plain.then(|| text.to_ascii_lowercase())
 }
 
 /// An origin as browsers send it: lower case, without a path.
@@ -132,58 +138,6 @@ pub(super) fn store(root: &Section<'_>) -> ConfigStore {
         _ => section.bad(at, "url", format!("is {url:?}; it must be \"memory:\" or \"sqlite:PATH\"")),
     }
     fallback
-}
-
-pub(super) fn tokens(root: &Section<'_>) -> Vec<ConfigToken> {
-    let Some(auth) = root.table("auth") else { return Vec::new() };
-    if auth.has("tokens").is_none() {
-        // Without tokens everybody would be trusted, which is not what somebody who writes [auth] wants.
-        auth.document
-            .error(auth.at, "[auth] needs [[auth.tokens]]: without any, nobody could be told apart".to_owned());
-    }
-    let mut tokens: Vec<ConfigToken> = Vec::new();
-    let mut secrets: HashMap<String, String> = HashMap::new();
-    for section in auth.tables("tokens") {
-        let subject = section.required("subject");
-        let token_env = section.required("token_env");
-        let mut roles: Vec<String> = Vec::new();
-        for role in section.strings("roles").unwrap_or_default() {
-            match role_error(&role.value) {
-                Some(what) => section.bad(role.at, "roles", what),
-                None if roles.contains(&role.value) => {
-                    section.bad(role.at, "roles", format!("has {:?} twice", role.value));
-                }
-                None => roles.push(role.value),
-            }
-        }
-        section.finish();
-        if let Some(subject) = &subject {
-            if subject.value.is_empty()
-                || subject.value.len() > SUBJECT_BYTES
-                || subject.value.contains(char::is_control)
-            {
-                section.bad(
-                    subject.at,
-                    "subject",
-                    format!("must have 1 to {SUBJECT_BYTES} bytes and no control characters"),
-                );
-            } else if tokens.iter().any(|token| token.subject == subject.value) {
-                section.bad(subject.at, "subject", format!("is {:?}, which has a token already", subject.value));
-            }
-        }
-        if let Some(token_env) = &token_env
-            && let Some(secret) = secret(&section, "token_env", token_env)
-            && let Some(other) = secrets.insert(secret, token_env.value.clone())
-        {
-            let what = format!("is {:?}, whose token is the same as that of {other:?}", token_env.value);
-            section.bad(token_env.at, "token_env", what);
-        }
-        if let (Some(subject), Some(token_env)) = (subject, token_env) {
-            tokens.push(ConfigToken { subject: subject.value, roles, token_env: token_env.value });
-        }
-    }
-    auth.finish();
-    tokens
 }
 
 /// What is wrong with the name of a role, if anything.

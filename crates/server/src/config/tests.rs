@@ -5,14 +5,18 @@ mod mistakes;
 use std::{fs, path::PathBuf, time::Instant};
 
 use countersign::tool::Require;
-use countersign_core::call::{
-    display::{ContentMessage, StreamRule, Template},
-    gate::{Ask, DecisionType},
+use countersign_core::{
+    approval::principal::PrincipalKind,
+    call::{
+        display::{ContentMessage, StreamRule, Template},
+        gate::{Ask, DecisionType},
+    },
 };
 use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::auth::{JwtAlgorithm, KeySource};
 
 /// A folder with `demo.json` (a script), `broken.json` and `tool` (a program).
 fn folder() -> tempfile::TempDir {
@@ -64,7 +68,7 @@ fn c_a_minimal_file_is_enough() {
     let folder = folder();
     let config = Config::parse(MINIMAL, "countersign.toml", folder.path(), &env).expect("config");
     assert_eq!(config.locale, Locale::En);
-    assert_eq!(config.server, ConfigServer { listen: LISTEN, allowed_origins: Vec::new() });
+    assert_eq!(config.server, ConfigServer { listen: LISTEN, allowed_origins: Vec::new(), allowed_hosts: Vec::new() });
     assert_eq!(config.store, ConfigStore::Sqlite(folder.path().join("countersign.db")));
     let provider = ConfigProvider::Scripted {
         path: folder.path().join("demo.json"),
@@ -86,6 +90,7 @@ fn c_a_minimal_file_is_enough() {
 const FULL: &str = r#"locale = "vi"
 [server]
 listen = "0.0.0.0:80"
+allowed_hosts = ["Agents.example.com", "127.0.0.1:7410"]
 allowed_origins = ["https://App.example.com", "http://localhost:3000"]
 [store]
 url = "memory:"
@@ -130,6 +135,20 @@ token_env = "ALICE_TOKEN"
 [[auth.tokens]]
 subject = "bob"
 token_env = "BOB_TOKEN"
+tenant = "north"
+kind = "service"
+[[auth.tokens]]
+subject = "alice"
+roles = ["admin", "user"]
+token_sha256 = "484F49BA2D11DBCE373CD48B20CF43C4636FA42844D946FE233CB4C1CAA08A04"
+[auth.jwt]
+issuer = "https://id.example.com"
+audience = "countersign"
+jwks_url = "https://id.example.com/jwks"
+algorithms = ["ES384"]
+roles_claim = "realm_access.roles"
+tenant_claim = "org"
+leeway = 0
 "#;
 
 #[test]
@@ -139,6 +158,7 @@ fn c_everything_that_is_declared_is_read() {
     assert_eq!(config.locale, Locale::Vi);
     assert_eq!(config.server.listen.to_string(), "0.0.0.0:80");
     assert_eq!(config.server.allowed_origins, ["https://app.example.com", "http://localhost:3000"]);
+    assert_eq!(config.server.allowed_hosts, ["agents.example.com", "127.0.0.1:7410"]);
     assert_eq!(config.store, ConfigStore::Memory);
     let big = ConfigProvider::OpenAiChat {
         model: "gpt-x".to_owned(),
@@ -170,7 +190,22 @@ fn c_everything_that_is_declared_is_read() {
     assert_eq!(order.parameters["type"], "object");
     assert_eq!(order.parameters["properties"]["price"]["multipleOf"], json!(0.5));
     assert_eq!(config.tools[1].approval.require, ConfigRequire::Always);
-    assert_eq!(config.tokens[0].subject, "alice");
+    let said =
+        |i: usize| (config.tokens[i].subject.as_str(), config.tokens[i].tenant.as_deref(), config.tokens[i].kind);
+    let (person, service) = (PrincipalKind::Person, PrincipalKind::Service);
+    assert_eq!(
+        [said(0), said(1), said(2)],
+        [("alice", None, person), ("bob", Some("north"), service), ("alice", None, person),]
+    );
+    let url = KeySource::Url("https://id.example.com/jwks".to_owned());
+    let jwt = JwtOptions {
+        algorithms: vec![JwtAlgorithm::from_name("ES384").expect("known")],
+        roles_claim: "realm_access.roles".to_owned(),
+        tenant_claim: Some("org".to_owned()),
+        leeway: 0,
+        ..JwtOptions::new("https://id.example.com", "countersign", url)
+    };
+    assert_eq!(config.jwt, Some(jwt));
     assert!(config.warnings.is_empty(), "{:?}", config.warnings);
     let entries = tool_entries(&config).expect("entries");
     assert_eq!(

@@ -1,5 +1,7 @@
 //! The inbox: what waits for people, across sessions, and deciding it.
 
+use std::sync::Arc;
+
 use axum::{
     Json,
     extract::State,
@@ -8,7 +10,7 @@ use axum::{
 };
 use countersign::{
     core::{
-        approval::{decision::Decision, resolve::Principal},
+        approval::{decision::Decision, principal::Principal},
         refusal::{Code, Refusal},
     },
     run::{ApprovalQuery, ApprovalStatus, ApprovalView, NewDecision, NewNote},
@@ -19,9 +21,10 @@ use serde_json::{Value, value::RawValue};
 
 use super::{
     extract::{Body, Caller, Params, Segment, page_limit, request_id},
+    sessions::outcome,
     to_the_end,
 };
-use crate::{problem::Problem, server::App};
+use crate::{auth::pass::Pass, problem::Problem, server::App};
 
 /// What a client sends to an interruption: `decisions` or `answers` (SPEC W1).
 ///
@@ -124,7 +127,7 @@ pub(super) struct DecideParams {
 
 pub(super) async fn decide(
     State(app): State<App>,
-    Caller(by): Caller,
+    mut pass: Pass,
     Segment(key): Segment,
     Params(params): Params<DecideParams>,
     headers: HeaderMap,
@@ -135,15 +138,15 @@ pub(super) async fn decide(
     let decision =
         NewDecision { approval_key: key.clone(), user_edit_content: body.user_edit_content, request_id, ..reply };
     let said = said(&decision);
-    let (runtime, decider) = (app.runtime.clone(), by.clone());
+    let (runtime, decider) = (app.runtime.clone(), pass.by().clone());
     let stored = to_the_end(async move { runtime.decide(&decider, decision, false).await })
         .await
         .inspect_err(|problem| app.metrics.refused(problem.code()))?;
     app.metrics.decided(&said);
     if params.wait {
-        return Ok(Json(app.runtime.wait(&by, &stored.session_id).await?).into_response());
+        return Ok(Json(outcome(&app, &mut pass, &stored.session_id).await?).into_response());
     }
-    Ok(Json(app.runtime.approval(&by, &key).await?).into_response())
+    Ok(Json(app.runtime.approval(pass.by(), &key).await?).into_response())
 }
 
 /// The body of `POST /v1/approvals/{approval_key}/comments`.
@@ -199,7 +202,7 @@ pub(super) async fn reassign(
 
 async fn note(
     app: &App,
-    by: Principal,
+    by: Arc<Principal>,
     key: String,
     note: NewNote,
     request_id: Option<String>,

@@ -1,6 +1,6 @@
 //! A session's events as server-sent events (SPEC W8).
 
-use std::{convert::Infallible, pin::Pin, time::Duration};
+use std::{convert::Infallible, pin::Pin, sync::Arc, time::Duration};
 
 use axum::{
     extract::State,
@@ -12,7 +12,7 @@ use axum::{
 };
 use countersign::{
     core::{
-        approval::resolve::Principal,
+        approval::principal::Principal,
         refusal::{Code, Refusal},
     },
     run::subscription::{Frame, Subscription},
@@ -20,8 +20,8 @@ use countersign::{
 use futures::{Stream, stream};
 use serde::Deserialize;
 
-use super::extract::{Caller, Params, Segment};
-use crate::{metrics::Counted, problem::Problem, server::App};
+use super::extract::{Params, Segment};
+use crate::{auth::pass::Pass, metrics::Counted, problem::Problem, server::App};
 
 /// How often a stream says that it is alive.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -39,7 +39,7 @@ pub(super) struct Follow {
 
 pub(super) async fn follow(
     State(app): State<App>,
-    Caller(by): Caller,
+    pass: Pass,
     Segment(session_id): Segment,
     Params(params): Params<Follow>,
     headers: HeaderMap,
@@ -51,29 +51,68 @@ pub(super) async fn follow(
             Some(seq.ok_or_else(|| Problem::invalid("Last-Event-ID: must be the seq of an event"))?)
         }
     };
-    let subscription = app.runtime.subscribe(&by, &session_id, last.or(params.after)).await?;
-    let counted = Counted::new(&app.metrics.streams);
-    let closed = Box::pin(app.closed());
-    let events = stream::unfold(Some((subscription, closed, counted)), |state| async {
-        let (mut subscription, mut closed, counted) = state?;
-        let next = tokio::select! {
-            next = next(&mut subscription) => next,
-            () = &mut closed => return None,
-        };
-        match next {
-            Ok(frame) => Some((Ok(event(&frame)), Some((subscription, closed, counted)))),
-            Err(refusal) => Some((Ok(failure(&refusal)), None)),
+    let subscription = app.runtime.subscribe(pass.by(), &session_id, last.or(params.after)).await?;
+    let following = Following {
+        closed: Box::pin(app.closed()),
+        _counted: Counted::new(&app.metrics.streams),
+        pass,
+        app,
+        subscription,
+    };
+    Ok(answer(stream::unfold(Some(following), |following| async {
+        let mut following = following?;
+        match following.next().await {
+            Some(Ok(frame)) => Some((Ok(event(&frame)), Some(following))),
+            Some(Err(refusal)) => Some((Ok(failure(&refusal)), None)),
+            None => None,
         }
-    });
-    Ok(answer(events))
+    })))
+}
+
+/// A stream that ends with its reader, its session, its token, or the server.
+struct Following {
+    app: App,
+    pass: Pass,
+    subscription: Subscription,
+    closed: Pin<Box<dyn Future<Output = ()> + Send>>,
+    _counted: Counted,
+}
+
+impl Following {
+    async fn next(&mut self) -> Option<Result<Frame, Refusal>> {
+        loop {
+            if let Err(refusal) = look(&self.app, &mut self.pass, &self.subscription).await {
+                return Some(Err(refusal));
+            }
+            tokio::select! {
+                _ = self.pass.changed() => {}
+                next = next(&mut self.subscription) => {
+                    let looked = look(&self.app, &mut self.pass, &self.subscription).await;
+                    return Some(looked.and(next));
+                }
+                () = &mut self.closed => return None,
+            }
+        }
+    }
+}
+
+/// Whether a stream may go on, whatever has happened to its token.
+async fn look(app: &App, pass: &mut Pass, subscription: &Subscription) -> Result<(), Refusal> {
+    pass.check()?;
+    if pass.take_moved() {
+        app.runtime.session(pass.by(), subscription.session_id()).await?;
+    }
+    Ok(())
 }
 
 /// The events of a turn that was just begun, until it pauses or ends.
-pub(super) fn turn(app: &App, by: Principal, subscription: Subscription) -> Response {
+pub(super) fn turn(app: App, pass: Pass, subscription: Subscription) -> Response {
     let turn = Turn {
-        idle: Box::pin(idle(app.clone(), by, subscription.session_id().to_string())),
+        idle: Box::pin(idle(app.clone(), pass.by().clone(), subscription.session_id().to_string())),
         closed: Box::pin(app.closed()),
         _counted: Counted::new(&app.metrics.streams),
+        pass,
+        app,
         subscription,
         seq: 0,
         until: None,
@@ -89,6 +128,8 @@ pub(super) fn turn(app: &App, by: Principal, subscription: Subscription) -> Resp
 }
 
 struct Turn {
+    app: App,
+    pass: Pass,
     subscription: Subscription,
     /// Resolves when nothing more happens by itself, with the `seq` of the last event.
     idle: Pin<Box<dyn Future<Output = u64> + Send>>,
@@ -102,18 +143,23 @@ struct Turn {
 impl Turn {
     async fn next(&mut self) -> Option<Result<Frame, Refusal>> {
         let next = loop {
+            if let Err(refusal) = look(&self.app, &mut self.pass, &self.subscription).await {
+                return Some(Err(refusal));
+            }
             match self.until {
                 Some(until) if self.seq >= until => return None,
                 // A repeated request follows a turn that may be over: then nothing comes.
                 Some(_) => break tokio::time::timeout(LAST_EVENTS, next(&mut self.subscription)).await.ok()?,
                 None => tokio::select! {
                     biased;
+                    _ = self.pass.changed() => {}
                     next = next(&mut self.subscription) => break next,
                     until = &mut self.idle => self.until = Some(until),
                     () = &mut self.closed => return None,
                 },
             }
         };
+        let next = look(&self.app, &mut self.pass, &self.subscription).await.and(next);
         if let Ok(frame) = &next {
             self.seq = frame.seq.unwrap_or(self.seq);
         }
@@ -121,7 +167,7 @@ impl Turn {
     }
 }
 
-async fn idle(app: App, by: Principal, session_id: String) -> u64 {
+async fn idle(app: App, by: Arc<Principal>, session_id: String) -> u64 {
     // A session that is gone has no more events.
     let _ = app.runtime.wait(&by, &session_id).await;
     app.runtime.state(&by, &session_id).await.map_or(0, |state| state.seq)

@@ -1,6 +1,6 @@
 //! What handlers take from a request, with errors as problem documents.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     body::to_bytes,
@@ -8,7 +8,7 @@ use axum::{
     http::{HeaderMap, StatusCode, header, request::Parts},
 };
 use countersign::core::{
-    approval::resolve::Principal,
+    approval::principal::Principal,
     limits,
     refusal::{Code, Refusal},
     wire::client::{check_request_id, read},
@@ -16,20 +16,29 @@ use countersign::core::{
 use serde::de::DeserializeOwned;
 
 use crate::{
-    auth::identify,
+    auth::pass::Pass,
     options::{BODY_SECONDS, PAGE, PAGE_MAX},
     problem::Problem,
     server::App,
 };
 
-/// Who asks.
-pub(super) struct Caller(pub(super) Principal);
+/// Who asks. What goes on after the answer has begun takes a [`Pass`].
+pub(super) struct Caller(pub(super) Arc<Principal>);
 
 impl FromRequestParts<App> for Caller {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Caller, Problem> {
-        identify(&app.options.tokens, &parts.headers).map(Caller)
+        let (known, _) = app.options.auth.identify(&parts.headers).await?;
+        Ok(Caller(known.by))
+    }
+}
+
+impl FromRequestParts<App> for Pass {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Pass, Problem> {
+        Ok(app.options.auth.admit(&parts.headers).await?)
     }
 }
 

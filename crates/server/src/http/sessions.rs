@@ -8,12 +8,13 @@ use axum::{
 };
 use countersign::{
     core::{
-        approval::resolve::Principal,
+        approval::principal::Principal,
         journal::{draft::OnPending, state::Status},
         locale::Locale,
+        refusal::Refusal,
         wire::client::Content,
     },
-    run::{NewMessage, NewSession, SessionView, StateView},
+    run::{NewMessage, NewSession, Outcome, SessionView, StateView},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -25,7 +26,7 @@ use super::{
     extract::{Body, Caller, Params, Segment, page_limit, request_id, wants_events},
     to_the_end,
 };
-use crate::{metrics::Transport, problem::Problem, server::App};
+use crate::{auth::pass::Pass, metrics::Transport, problem::Problem, server::App};
 
 /// The body of `POST /v1/sessions`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -83,6 +84,9 @@ fn session_of(by: &Principal, key: &str) -> String {
     let mut hash = Sha256::new();
     // The length keeps two callers' keys apart.
     let subject = by.subject.as_deref().unwrap_or_default();
+    if let Some(tenant) = &by.tenant {
+        hash.update(format!("{}:{tenant}:", tenant.len()));
+    }
     hash.update(format!("countersign session {}:{subject}:{key}", subject.len()));
     let digest: [u8; 32] = hash.finalize().into();
     let mut bytes = [0; 16];
@@ -163,7 +167,7 @@ pub(super) struct PostMessage {
 
 pub(super) async fn send(
     State(app): State<App>,
-    Caller(by): Caller,
+    mut pass: Pass,
     Segment(session_id): Segment,
     headers: HeaderMap,
     Body(body): Body<PostMessage>,
@@ -177,12 +181,27 @@ pub(super) async fn send(
         on_pending: body.on_pending,
     };
     let follow = wants_events(&headers);
-    let (runtime, sender) = (app.runtime.clone(), by.clone());
+    let (runtime, sender) = (app.runtime.clone(), pass.by().clone());
     let stored = to_the_end(async move { runtime.message(&sender, message, follow).await }).await?;
     app.metrics.message(Transport::Http);
     match stored.follow {
-        Some(subscription) => Ok(events::turn(&app, by, subscription)),
-        None => Ok(Json(app.runtime.wait(&by, &session_id).await?).into_response()),
+        Some(subscription) => Ok(events::turn(app, pass, subscription)),
+        None => Ok(Json(outcome(&app, &mut pass, &session_id).await?).into_response()),
+    }
+}
+
+/// Where the turn stands once nothing more happens by itself, as far as its caller may know that by then.
+pub(super) async fn outcome(app: &App, pass: &mut Pass, session_id: &str) -> Result<Outcome, Refusal> {
+    loop {
+        let by = pass.by().clone();
+        tokio::select! {
+            biased;
+            changed = pass.changed() => {
+                changed?;
+                pass.take_moved();
+            }
+            outcome = app.runtime.wait(&by, session_id) => return outcome,
+        }
     }
 }
 

@@ -6,10 +6,7 @@ use std::{pin::pin, time::Duration};
 use axum::extract::ws::{CloseFrame, Message, WebSocket, close_code};
 use countersign::{
     core::{
-        approval::{
-            key::parse_approval_key,
-            resolve::{self, Principal},
-        },
+        approval::{key::parse_approval_key, resolve},
         limits,
         refusal::{Code, Refusal},
         wire::{
@@ -31,6 +28,7 @@ use super::{
     follow::{Event, Follows},
 };
 use crate::{
+    auth::pass::Pass,
     http::approvals::{reply, said},
     metrics::{Counted, Transport},
     options::{FRAMES_AT_ONCE, SLOWEST_READER, WRITE_STALL_SECONDS},
@@ -40,22 +38,28 @@ use crate::{
 /// Pings that may go unanswered before the connection is closed.
 const MISSED_PINGS: u32 = 2;
 
+/// The close code of a connection whose token is good no longer.
+const UNAUTHENTICATED: u16 = 4401;
+/// Longest reason in a close frame, in bytes (RFC 6455, section 5.5).
+const REASON_BYTES: usize = 123;
+
 /// The connection is over; there is nothing more to say.
 struct Over;
 
 struct Connection {
     app: App,
-    by: Principal,
+    /// Who it belongs to; looked at before each message is taken, and before each event is given.
+    pass: Pass,
     out: SplitSink<WebSocket, Message>,
     follows: Follows,
 }
 
 /// Serves a connection until it ends.
-pub(super) async fn serve(socket: WebSocket, app: App, by: Principal) {
+pub(super) async fn serve(socket: WebSocket, app: App, pass: Pass) {
     let _counted = Counted::new(&app.metrics.connections);
     let (out, input) = socket.split();
     let follows = Follows::new(&app.metrics.subscriptions);
-    let mut connection = Connection { app, by, out, follows };
+    let mut connection = Connection { app, pass, out, follows };
     let close = match connection.run(input).await {
         Ok(close) => close,
         Err(Over) => return,
@@ -82,9 +86,17 @@ impl Connection {
         let mut heard = Instant::now();
         let mut closed = pin!(self.app.closed());
         loop {
+            if let Some(close) = self.look().await? {
+                return Ok(close);
+            }
             tokio::select! {
+                // What has happened to the token is looked at before anything else, above and below.
+                _ = self.pass.changed() => {}
                 frame = input.next() => {
                     heard = Instant::now();
+                    if let Some(close) = self.look().await? {
+                        return Ok(close);
+                    }
                     match frame {
                         None => return Err(Over),
                         Some(Err(error)) => return self.unreadable(error).await,
@@ -97,7 +109,12 @@ impl Connection {
                         Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
                     }
                 }
-                event = self.follows.next() => self.pass_on(event).await?,
+                event = self.follows.next() => {
+                    if let Some(close) = self.look().await? {
+                        return Ok(close);
+                    }
+                    self.pass_on(event).await?;
+                }
                 _ = beat.tick() => {
                     if heard.elapsed() > heartbeat * MISSED_PINGS + heartbeat / 2 {
                         return Ok(close(close_code::POLICY, "nothing was heard for too long"));
@@ -107,6 +124,24 @@ impl Connection {
                 () = &mut closed => return Ok(close(close_code::AWAY, "the server stops")),
             }
         }
+    }
+
+    /// Looks whether the connection may go on, and what it may still follow.
+    async fn look(&mut self) -> Result<Option<CloseFrame>, Over> {
+        if let Err(refusal) = self.pass.check() {
+            return Ok(Some(close(UNAUTHENTICATED, refusal.message)));
+        }
+        if self.pass.take_moved() {
+            for session_id in self.follows.sessions() {
+                let seen = self.app.runtime.session(self.pass.by(), &session_id).await;
+                if let Err(refusal) = seen {
+                    self.follows.remove(&session_id);
+                    let about = About { session_id: Some(session_id.to_string()), ..About::default() };
+                    self.refuse(refusal, about).await?;
+                }
+            }
+        }
+        Ok(None)
     }
 
     /// Input that is no frame. What is too large is answered, what is broken cannot be.
@@ -154,7 +189,7 @@ impl Connection {
                 let about =
                     About { request_id: of.request_id.clone(), session_id: Some(of.session_id), ..About::default() };
                 let session_id = about.session_id.clone().unwrap_or_default();
-                match self.app.runtime.cancel(&self.by, &session_id, of.request_id).await {
+                match self.app.runtime.cancel(self.pass.by(), &session_id, of.request_id).await {
                     Ok(()) => self.ack(about.request_id, &session_id).await,
                     Err(refusal) => self.refuse(refusal, about).await,
                 }
@@ -170,7 +205,7 @@ impl Connection {
         };
         let room = self.follows.check_room(message.session_id.as_deref());
         let follow = !message.session_id.as_deref().is_some_and(|id| self.follows.follows(id));
-        let (app, by) = (&self.app, &self.by);
+        let (app, by) = (&self.app, self.pass.by());
         let stored = async {
             room?;
             let new = NewMessage {
@@ -199,7 +234,7 @@ impl Connection {
         };
         let room = self.follows.check_room(Some(&approval.session_id));
         let follow = !self.follows.follows(&approval.session_id);
-        let (app, by) = (&self.app, &self.by);
+        let (app, by) = (&self.app, self.pass.by());
         let stored = async {
             let of = parse_approval_key(&approval.approval_key).map(|(session_id, _)| session_id);
             if of != Some(&*approval.session_id) {
@@ -228,7 +263,7 @@ impl Connection {
         let key = about.approval_key.clone().unwrap_or_default();
         let room = self.follows.check_room(Some(&session_id));
         let follow = !self.follows.follows(&session_id);
-        let (app, by) = (&self.app, &self.by);
+        let (app, by) = (&self.app, self.pass.by());
         let stored = async {
             if parse_approval_key(&key).map(|(session_id, _)| session_id) != Some(&*session_id) {
                 return Err(resolve::not_found(&key));
@@ -244,7 +279,7 @@ impl Connection {
 
     async fn subscribe(&mut self, subscribe: Subscribe) -> Result<(), Over> {
         let room = self.follows.check_room(Some(&subscribe.session_id));
-        let (app, by) = (&self.app, &self.by);
+        let (app, by) = (&self.app, self.pass.by());
         let subscription = async {
             room?;
             app.runtime.subscribe(by, &subscribe.session_id, subscribe.after).await
@@ -286,11 +321,11 @@ impl Connection {
                 }
             }
             written += 1;
-            if written < FRAMES_AT_ONCE {
+            if written < FRAMES_AT_ONCE && self.pass.is_current() {
                 next = self.follows.ready();
             }
         }
-        bounded(0, self.out.flush()).await
+        bounded(&mut self.pass, 0, self.out.flush()).await
     }
 
     async fn ack(&mut self, request_id: Option<String>, session_id: &str) -> Result<(), Over> {
@@ -321,12 +356,12 @@ impl Connection {
 
     async fn write(&mut self, message: Message) -> Result<(), Over> {
         let size = size_of(&message);
-        bounded(size, self.out.send(message)).await
+        bounded(&mut self.pass, size, self.out.send(message)).await
     }
 
     async fn feed(&mut self, message: Message) -> Result<(), Over> {
         let size = size_of(&message);
-        bounded(size, self.out.feed(message)).await
+        bounded(&mut self.pass, size, self.out.feed(message)).await
     }
 }
 
@@ -345,19 +380,26 @@ fn size_of(message: &Message) -> u64 {
     }
 }
 
-/// Waits for a write, but not for a reader who is gone in all but name.
-async fn bounded(size: u64, write: impl Future<Output = Result<(), axum::Error>>) -> Result<(), Over> {
+/// Waits for a write, but not for a reader who is gone in all but name, nor longer than the token is good.
+async fn bounded(pass: &mut Pass, size: u64, write: impl Future<Output = Result<(), axum::Error>>) -> Result<(), Over> {
     let limit = Duration::from_secs(WRITE_STALL_SECONDS + size / SLOWEST_READER);
-    match timeout(limit, write).await {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(_)) => Err(Over),
-        Err(_) => {
-            tracing::info!("a connection that does not read was closed");
-            Err(Over)
-        }
+    tokio::select! {
+        biased;
+        written = timeout(limit, write) => match written {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) => Err(Over),
+            Err(_) => {
+                tracing::info!("a connection that does not read was closed");
+                Err(Over)
+            }
+        },
+        // Nobody reads what would say so.
+        _ = pass.over() => Err(Over),
     }
 }
 
-fn close(code: u16, reason: &'static str) -> CloseFrame {
+fn close(code: u16, reason: impl Into<String>) -> CloseFrame {
+    let mut reason = reason.into();
+    reason.truncate(reason.floor_char_boundary(REASON_BYTES));
     CloseFrame { code, reason: reason.into() }
 }

@@ -53,6 +53,11 @@ impl Follows {
         self.handles.contains_key(session_id)
     }
 
+    /// The sessions that are followed.
+    pub(super) fn sessions(&self) -> Vec<Arc<str>> {
+        self.handles.keys().cloned().collect()
+    }
+
     /// Whether one more session can be followed.
     pub(super) fn check_room(&self, session_id: Option<&str>) -> Result<(), Refusal> {
         if self.handles.len() < SUBSCRIPTIONS || session_id.is_some_and(|id| self.follows(id)) {

@@ -10,11 +10,7 @@ use axum::{
 };
 use countersign::core::limits;
 
-use crate::{
-    auth::{identify, offered_protocols},
-    problem::Problem,
-    server::App,
-};
+use crate::{auth::offered_protocols, problem::Problem, server::App};
 
 /// The subprotocol, and what `hello` says.
 pub(crate) const PROTOCOL: &str = "countersign.v1";
@@ -29,9 +25,9 @@ pub(crate) async fn upgrade(
         Ok(upgrade) => upgrade,
         Err(rejection) => return Problem::invalid(format!("a WebSocket is wanted here: {rejection}")).into_response(),
     };
-    let principal = match identify(&app.options.tokens, &headers) {
-        Ok(principal) => principal,
-        Err(problem) => return problem.into_response(),
+    let pass = match app.options.auth.admit(&headers).await {
+        Ok(pass) => pass,
+        Err(refusal) => return Problem::of(refusal).into_response(),
     };
     if !offered_protocols(&headers).any(|name| name == PROTOCOL) {
         return Problem::invalid(format!("the WebSocket must offer the subprotocol {PROTOCOL:?}")).into_response();
@@ -41,5 +37,5 @@ pub(crate) async fn upgrade(
         .max_message_size(limits::FRAME_BYTES)
         .max_frame_size(limits::FRAME_BYTES)
         .on_failed_upgrade(|error| tracing::debug!(%error, "the upgrade failed"))
-        .on_upgrade(|socket| connection::serve(socket, app, principal))
+        .on_upgrade(|socket| connection::serve(socket, app, pass))
 }

@@ -4,6 +4,7 @@ pub(crate) mod ask;
 pub(crate) mod fold;
 mod history;
 pub(crate) mod http;
+pub(crate) mod issuer;
 pub(crate) mod provider;
 pub(crate) mod ws;
 
@@ -72,6 +73,7 @@ pub(crate) struct Setup {
     locale: &'static str,
     server: String,
     env: Vec<(String, String)>,
+    logged: bool,
 }
 
 /// The call of source 000.
@@ -94,6 +96,7 @@ impl Setup {
             locale: "en",
             server: String::new(),
             env: Vec::new(),
+            logged: false,
         }
     }
 
@@ -158,12 +161,29 @@ impl Setup {
     }
 
     /// A person with a token, which is `{subject}-secret`.
-    pub(crate) fn person(mut self, subject: &str, roles: &[&str]) -> Setup {
+    pub(crate) fn person(self, subject: &str, roles: &[&str]) -> Setup {
+        self.principal(subject, roles, "")
+    }
+
+    /// Anybody with a token, which is `{subject}-secret`, and more lines of it.
+    pub(crate) fn principal(mut self, subject: &str, roles: &[&str], lines: &str) -> Setup {
         let env = format!("TEST_TOKEN_{}", subject.to_uppercase());
         self.more.push_str(&format!(
-            "\n[[auth.tokens]]\nsubject = \"{subject}\"\nroles = {roles:?}\ntoken_env = \"{env}\"\n"
+            "\n[[auth.tokens]]\nsubject = \"{subject}\"\nroles = {roles:?}\ntoken_env = \"{env}\"\n{lines}\n"
         ));
         self.env.push((env, format!("{subject}-secret")));
+        self
+    }
+
+    /// Writes everything that the server logs to `log.txt`.
+    pub(crate) fn logged(mut self) -> Setup {
+        self.logged = true;
+        self
+    }
+
+    /// Whole sections.
+    pub(crate) fn more(mut self, sections: &str) -> Setup {
+        self.more.push_str(sections);
         self
     }
 
@@ -211,8 +231,8 @@ parameters = {{ type = "object" }}
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("countersign.toml"), self.config()).unwrap();
         fs::write(dir.path().join("script.json"), &self.script).unwrap();
-        let (child, address) = spawn(dir.path(), &self.env).await;
-        Server { child, address, dir, env: self.env }
+        let (child, address) = spawn(dir.path(), &self.env, self.logged).await;
+        Server { child, address, dir, env: self.env, logged: self.logged }
     }
 }
 
@@ -222,18 +242,23 @@ pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     dir: TempDir,
     env: Vec<(String, String)>,
+    logged: bool,
 }
 
-async fn spawn(dir: &Path, env: &[(String, String)]) -> (Child, SocketAddr) {
+async fn spawn(dir: &Path, env: &[(String, String)], logged: bool) -> (Child, SocketAddr) {
+    let (level, stderr) = match logged {
+        true => ("trace", fs::File::create(dir.join("log.txt")).unwrap().into()),
+        false => ("warn", Stdio::inherit()),
+    };
     let mut command = Command::new(BINARY);
     command
         .args(["serve", "--config", "countersign.toml"])
         .current_dir(dir)
-        .env("RUST_LOG", "warn")
+        .env("RUST_LOG", level)
         .envs(env.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(Stdio::inherit());
+        .stderr(stderr);
     let mut child = command.spawn().unwrap();
     let stdout = tokio::process::ChildStdout::from_std(child.stdout.take().unwrap()).unwrap();
     let mut lines = BufReader::new(stdout).lines();
@@ -246,6 +271,28 @@ async fn spawn(dir: &Path, env: &[(String, String)]) -> (Child, SocketAddr) {
 impl Server {
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
+    }
+
+    /// Changes the configuration file.
+    pub(crate) fn configure(&self, change: impl FnOnce(String) -> String) {
+        let path = self.path("countersign.toml");
+        let text = change(fs::read_to_string(&path).unwrap());
+        // As editors do it: nobody reads half a file.
+        fs::write(self.path("new.toml"), text).unwrap();
+        fs::rename(self.path("new.toml"), path).unwrap();
+    }
+
+    /// Waits until the server has logged this.
+    pub(crate) async fn until_logged(&self, text: &str) -> String {
+        let deadline = Instant::now() + DEADLINE;
+        loop {
+            let log = fs::read_to_string(self.path("log.txt")).unwrap();
+            if log.contains(text) {
+                return log;
+            }
+            assert!(Instant::now() < deadline, "{text:?} is not in {log}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
     }
 
     /// What the tools were called with, in order.
@@ -297,7 +344,7 @@ impl Server {
     }
 
     pub(crate) async fn start_again(&mut self) {
-        (self.child, self.address) = spawn(self.dir.path(), &self.env).await;
+        (self.child, self.address) = spawn(self.dir.path(), &self.env, self.logged).await;
     }
 
     pub(crate) fn signal(&self, signal: Signal) {

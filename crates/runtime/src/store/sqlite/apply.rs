@@ -79,7 +79,7 @@ impl Write {
     /// Writes it. After an error some of it may be written: the caller rolls back.
     pub(super) fn apply(&self, conn: &Connection) -> Result<(), StoreError> {
         let session = self.check(conn)?;
-        let Summary { agent, subject, title, status, created_at, updated_at, .. } = &self.summary;
+        let Summary { agent, subject, tenant, title, status, created_at, updated_at, .. } = &self.summary;
         let (last, status) = (self.last()?, status.name());
         let session = match session {
             Some(session) => {
@@ -94,11 +94,13 @@ impl Write {
             }
             None => {
                 let id = &self.session_id;
-                let values = params![id, last, agent, subject, title, status, created_at, updated_at, self.pending];
+                let pending = &self.pending;
+                let values = params![id, last, agent, subject, tenant, title, status, created_at, updated_at, pending];
                 run(
                     conn,
-                    "INSERT INTO sessions (id, pos, agent, subject, title, status, created_at, updated_at, pending)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+                    "INSERT INTO sessions
+                     (id, pos, agent, subject, tenant, title, status, created_at, updated_at, pending)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
                     values,
                 )?;
                 conn.last_insert_rowid()
@@ -135,8 +137,8 @@ impl Write {
         for body in &self.told {
             let n = last.n + 1;
             let hash = audit::hash(&last.hash, n, body);
-            let values = params![i64::try_from(n).unwrap_or(i64::MAX), hash.as_bytes(), body];
-            run(conn, "INSERT INTO audit (n, hash, body) VALUES (?1, ?2, ?3)", values)?;
+            let values = params![i64::try_from(n).unwrap_or(i64::MAX), hash.as_bytes(), body, self.summary.tenant];
+            run(conn, "INSERT INTO audit (n, hash, body, tenant) VALUES (?1, ?2, ?3, ?4)", values)?;
             last = Anchor { n, hash: hash.to_string() };
         }
         Ok(())

@@ -37,15 +37,16 @@ impl Query {
     }
 }
 
-/// The person's name, or one that nobody has, and its roles as JSON.
-pub(super) fn visible(who: &Visible) -> [Value; 2] {
+/// The person's tenant, its name, or one that nobody has, and its roles as JSON.
+pub(super) fn visible(who: &Visible) -> [Value; 3] {
     let roles = serde_json::Value::from(who.reviewing().map(String::as_str).collect::<Vec<_>>()).to_string();
-    [who.subject.clone().map_or(Value::Null, Value::from), roles.into()]
+    let text = |text: &Option<String>| text.clone().map_or(Value::Null, Value::from);
+    [text(&who.tenant), text(&who.subject), roles.into()]
 }
 
 const INTERRUPTIONS: &str =
     "SELECT s.id, i.key & 4294967295, s.subject, i.role, i.agent, i.tools, i.asked_at, i.expires_at,
- i.asked_pos, i.resolution, i.resolved_at, i.resolved_pos, i.remind_at
+ i.asked_pos, i.resolution, i.resolved_at, i.resolved_pos, s.tenant, i.remind_at
  FROM interruptions i CROSS JOIN sessions s ON s.row = i.key >> 32";
 
 /// See [`super::super::Store::interruption`].
@@ -88,7 +89,7 @@ pub(super) fn interruptions(
         query.and("s.id = ?", [session_id.into()]);
     }
     if let Some(who) = visible_to {
-        query.and("(s.subject = ? OR i.role IN (SELECT value FROM json_each(?)))", visible(&who));
+        query.and("s.tenant IS ? AND (s.subject = ? OR i.role IN (SELECT value FROM json_each(?)))", visible(&who));
     }
     if let Some(Key { at, session_id, n }) = start {
         query.and("i.asked_at <= ?", [at.into()]);
@@ -120,7 +121,8 @@ fn interruption_row(r: &Row<'_>) -> rusqlite::Result<InterruptionRow> {
             .transpose()?,
         resolved_at: r.get(10)?,
         resolved_pos: position(r, 11)?,
-        remind_at: r.get(12)?,
+        tenant: r.get(12)?,
+        remind_at: r.get(13)?,
     })
 }
 
@@ -136,14 +138,14 @@ pub(super) fn sessions(conn: &Connection, filter: SessionFilter, page: &Page) ->
         query.and("s.agent = ?", [agent.into()]);
     }
     if let Some(who) = visible_to {
-        let [subject, roles] = visible(&who);
+        let [tenant, subject, roles] = visible(&who);
         if who.reviewing().next().is_none() {
             // By the index of subjects: few of many sessions are one person's.
-            query.and("s.subject = ?", [subject]);
+            query.and("s.tenant IS ? AND s.subject = ?", [tenant, subject]);
         } else {
             query.and(
-                "(s.subject = ? OR EXISTS (SELECT 1 FROM reviewers v WHERE v.session = s.row AND v.role IN (SELECT value FROM json_each(?))))",
-                [subject, roles],
+                "s.tenant IS ? AND (s.subject = ? OR EXISTS (SELECT 1 FROM reviewers v WHERE v.session = s.row AND v.role IN (SELECT value FROM json_each(?))))",
+                [tenant, subject, roles],
             );
         }
     }
@@ -152,7 +154,8 @@ pub(super) fn sessions(conn: &Connection, filter: SessionFilter, page: &Page) ->
         query.and("(s.updated_at, s.id) < (?, ?)", [at.into(), session_id.into()]);
     }
     let sql = query.sql(
-        "SELECT s.id, s.agent, s.subject, s.title, s.status, s.created_at, s.updated_at, s.pending FROM sessions s",
+        "SELECT s.id, s.agent, s.subject, s.title, s.status, s.created_at, s.updated_at, s.pending, s.tenant
+         FROM sessions s",
         "s.updated_at DESC, s.id DESC",
         page,
     );
@@ -171,6 +174,7 @@ fn summary(r: &Row<'_>) -> rusqlite::Result<Summary> {
         created_at: r.get(5)?,
         updated_at: r.get(6)?,
         pending: json(7, &pending)?,
+        tenant: r.get(8)?,
     })
 }
 

@@ -27,6 +27,7 @@ use countersign_core::{
     journal::record::{Entry, Millis},
 };
 use futures::future::{self, BoxFuture, FutureExt as _};
+use rusqlite::Connection;
 
 use self::{
     apply::Write,
@@ -197,6 +198,17 @@ impl Store for SqliteStore {
 
     fn audit(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
         async move { self.lanes()?.lists.read(move |conn| rows::audit(conn, after, limit)).await }.boxed()
+    }
+
+    fn audit_of(
+        &self,
+        tenant: Option<&str>,
+        after: u64,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
+        let tenant = tenant.map(str::to_owned);
+        let read = move |conn: &mut Connection| rows::audit_of(conn, tenant.as_deref(), after, limit);
+        async move { self.lanes()?.lists.read(read).await }.boxed()
     }
 
     fn standing(&self, of: RuleOwner, agent: &str, tool: &str) -> BoxFuture<'_, Result<Vec<RuleRow>, StoreError>> {

@@ -143,23 +143,53 @@ pub(super) fn running(conn: &Connection) -> Result<Vec<Arc<str>>, StoreError> {
 /// See [`super::super::Store::audit`]. What is no record is given as one whose hash cannot be right: naming it is
 /// the reader's.
 pub(super) fn audit(conn: &Connection, after: u64, limit: usize) -> Result<Vec<AuditRecord>, StoreError> {
-    let (after, limit) = (i64::try_from(after).unwrap_or(i64::MAX), i64::try_from(limit).unwrap_or(i64::MAX));
+    let (after, limit) = bounds(after, limit);
     let rows: Vec<(i64, Vec<u8>, String)> =
         all(conn, "SELECT n, hash, body FROM audit WHERE n > ?1 ORDER BY n LIMIT ?2", params![after, limit], |r| {
             Ok((r.get(0)?, r.get(1)?, r.get(2)?))
         })?;
     // Each follows the one before it, also the first of a page.
-    let before = "SELECT hash FROM audit WHERE n <= ?1 ORDER BY n DESC LIMIT 1";
-    let before: Option<Vec<u8>> = find(conn, before, [after], |r| r.get(0))?;
-    let mut prev = before.map_or_else(|| Anchor::start().hash, |hash| audit::hex(&hash));
+    let mut prev = hash_before(conn, after.saturating_add(1))?;
     let mut records = Vec::with_capacity(rows.len());
     for (n, hash, body) in rows {
-        let n = u64::try_from(n).map_err(|_| StoreError::Corrupt(format!("audit record {n} has no number")))?;
-        let body = RawValue::from_string(body)
-            .or_else(|_| RawValue::from_string("null".to_owned()))
-            .map_err(|e| StoreError::Corrupt(format!("audit record {n}: {e}")))?;
-        let hash = audit::hex(&hash);
-        records.push(AuditRecord { n, prev: std::mem::replace(&mut prev, hash.clone()), hash, body });
+        let record = record(n, prev, &hash, body)?;
+        prev = record.hash.clone();
+        records.push(record);
     }
     Ok(records)
+}
+
+/// See [`super::super::Store::audit_of`].
+pub(super) fn audit_of(
+    conn: &Connection,
+    tenant: Option<&str>,
+    after: u64,
+    limit: usize,
+) -> Result<Vec<AuditRecord>, StoreError> {
+    let (after, limit) = bounds(after, limit);
+    // Where there are no tenants every record is one without; where there are, each is found by its own.
+    let of = if tenant.is_some() { "tenant = ?3" } else { "tenant IS ?3" };
+    let sql = format!("SELECT n, hash, body FROM audit WHERE {of} AND n > ?1 ORDER BY n LIMIT ?2");
+    let rows: Vec<(i64, Vec<u8>, String)> =
+        all(conn, &sql, params![after, limit, tenant], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?)))?;
+    rows.into_iter().map(|(n, hash, body)| record(n, hash_before(conn, n)?, &hash, body)).collect()
+}
+
+fn bounds(after: u64, limit: usize) -> (i64, i64) {
+    (i64::try_from(after).unwrap_or(i64::MAX), i64::try_from(limit).unwrap_or(i64::MAX))
+}
+
+/// The hash of the record before number `n`.
+fn hash_before(conn: &Connection, n: i64) -> Result<String, StoreError> {
+    let before = "SELECT hash FROM audit WHERE n < ?1 ORDER BY n DESC LIMIT 1";
+    let before: Option<Vec<u8>> = find(conn, before, [n], |r| r.get(0))?;
+    Ok(before.map_or_else(|| Anchor::start().hash, |hash| audit::hex(&hash)))
+}
+
+fn record(n: i64, prev: String, hash: &[u8], body: String) -> Result<AuditRecord, StoreError> {
+    let n = u64::try_from(n).map_err(|_| StoreError::Corrupt(format!("audit record {n} has no number")))?;
+    let body = RawValue::from_string(body)
+        .or_else(|_| RawValue::from_string("null".to_owned()))
+        .map_err(|e| StoreError::Corrupt(format!("audit record {n}: {e}")))?;
+    Ok(AuditRecord { n, prev, hash: audit::hex(hash), body })
 }

@@ -16,7 +16,7 @@ use super::{
 };
 
 const SELECT: &str =
-    "SELECT s.id, s.subject, r.body, r.key & 4294967295, r.action, r.made_at, r.revoked_at, r.revoked_by
+    "SELECT s.id, s.subject, r.body, r.key & 4294967295, r.action, r.made_at, r.revoked_at, r.revoked_by, s.tenant
  FROM rules r CROSS JOIN sessions s ON s.row = r.key >> 32";
 
 /// A rule stands; what it replaces does not any more.
@@ -54,12 +54,12 @@ pub(super) fn make(conn: &Connection, session: i64, row: &RuleRow, body: &str) -
 fn replaceable(conn: &Connection, session: i64, row: &RuleRow) -> Result<Vec<(i64, RuleRow)>, StoreError> {
     all(
         conn,
-        "SELECT s.id, s.subject, r.body, r.key & 4294967295, r.action, r.made_at, r.revoked_at, r.revoked_by, r.key
+        "SELECT s.id, s.subject, r.body, r.key & 4294967295, r.action, r.made_at, r.revoked_at, r.revoked_by, s.tenant, r.key
          FROM rules r CROSS JOIN sessions s ON s.row = r.key >> 32
          WHERE r.revoked_at IS NULL AND r.tool = ?1 AND r.agent = ?2 AND r.everywhere = ?3
          AND (?3 OR r.key >> 32 = ?4)",
         params![row.rule.tool, row.rule.agent, row.rule.everywhere, session],
-        |r| Ok((r.get(8)?, rule_row(r)?)),
+        |r| Ok((r.get(9)?, rule_row(r)?)),
     )
 }
 
@@ -88,10 +88,10 @@ pub(super) fn any(conn: &Connection) -> Result<bool, StoreError> {
 /// See [`super::super::Store::standing`].
 pub(super) fn standing(conn: &Connection, of: &RuleOwner, agent: &str, tool: &str) -> Result<Vec<RuleRow>, StoreError> {
     let sql = format!(
-        "{SELECT} WHERE r.revoked_at IS NULL AND r.everywhere AND r.tool = ?1 AND r.agent = ?2 AND s.subject IS ?3
+        "{SELECT} WHERE r.revoked_at IS NULL AND r.everywhere AND r.tool = ?1 AND r.agent = ?2 AND s.subject IS ?3 AND s.tenant IS ?4
          ORDER BY r.made_at, r.key, r.action"
     );
-    all(conn, &sql, params![tool, agent, of.subject], rule_row)
+    all(conn, &sql, params![tool, agent, of.subject, of.tenant], rule_row)
 }
 
 /// See [`super::super::Store::rules`].
@@ -111,10 +111,10 @@ pub(super) fn list(conn: &Connection, filter: RuleFilter, page: &Page) -> Result
         query.and("r.key & 4294967295 = ? AND r.action = ?", [i64::from(n).into(), i64::from(action).into()]);
     }
     if let Some(who) = visible_to {
-        let [subject, roles]: [Value; 2] = visible(&who);
+        let [tenant, subject, roles]: [Value; 3] = visible(&who);
         query.and(
-            "(s.subject = ? OR r.made_by = ? OR r.role IN (SELECT value FROM json_each(?)))",
-            [subject.clone(), subject, roles],
+            "s.tenant IS ? AND (s.subject = ? OR r.made_by = ? OR r.role IN (SELECT value FROM json_each(?)))",
+            [tenant, subject.clone(), subject, roles],
         );
     }
     if let Some(Key { at, session_id, n }) = start {
@@ -137,5 +137,6 @@ fn rule_row(r: &Row<'_>) -> rusqlite::Result<RuleRow> {
         made_at: r.get(5)?,
         revoked_at: r.get(6)?,
         revoked_by: r.get(7)?,
+        tenant: r.get(8)?,
     })
 }

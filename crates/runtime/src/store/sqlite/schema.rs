@@ -16,6 +16,7 @@ const MIGRATIONS: &[M<'static>] = &[
     M::up(""),
     M::up(include_str!("audit.sql")),
     M::up(include_str!("rules.sql")),
+    M::up(include_str!("tenants.sql")),
 ];
 /// SQLite's default, which new databases have.
 const PAGE: i64 = 4096;

@@ -99,7 +99,7 @@ fn p1_unknown_names_are_refused_with_the_nearest_right_one() {
     for (rule, message) in [
         ("arg.price > 5", "unknown variable `arg`; did you mean `args`?"),
         ("sesion.id == ''", "unknown variable `sesion`; did you mean `session`?"),
-        ("user.sub == ''", "unknown field of `user` `sub`; known are subject"),
+        ("user.sub == ''", "unknown field of `user` `sub`; known are subject, roles, tenant"),
         ("session.subjct == ''", "unknown field of `session` `subjct`; did you mean `subject`?"),
         ("args.a.startWith('x')", "unknown function `startWith`; did you mean `startsWith`?"),
         ("price > 5", "unknown variable `price`; known are args, agent, session, user"),

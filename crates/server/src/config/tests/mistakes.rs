@@ -114,10 +114,77 @@ fn c_each_mistake_is_told_with_its_line() {
             "[[auth.tokens]]\nsubject = \"a\"\ntoken_env = \"EMPTY\"",
             r#"8: "token_env" in [[auth.tokens]] names the environment variable EMPTY, which is not set"#,
         ),
-        ("[[auth.tokens]]\nsubject = \"a\"", r#"6: missing "token_env" in [[auth.tokens]]"#),
+        ("[[auth.tokens]]\nsubject = \"a\"", r#"6: missing "token_env" or "token_sha256" in [[auth.tokens]]"#),
         (
-            "[[auth.tokens]]\nsubject = \"a\"\ntoken_env = \"BOB_TOKEN\"\n[[auth.tokens]]\nsubject = \"a\"\ntoken_env = \"ALICE_TOKEN\"",
-            r#"10: "subject" in [[auth.tokens]] is "a", which has a token already"#,
+            "[[auth.tokens]]\nsubject = \"a\"\nroles = [\"x\"]\ntoken_env = \"BOB_TOKEN\"\n[[auth.tokens]]\nsubject = \"a\"\ntoken_env = \"ALICE_TOKEN\"",
+            r#"11: "subject" in [[auth.tokens]] is "a", which another token gives other roles, another tenant or another kind; a subject is one, however many tokens it has"#,
+        ),
+        (
+            "[[auth.tokens]]\nsubject = \"a\"\ntoken_env = \"BOB_TOKEN\"\n[[auth.tokens]]\nsubject = \"a\"\ntenant = \"t\"\ntoken_env = \"ALICE_TOKEN\"",
+            r#"10: "subject" in [[auth.tokens]] is "a", which another token gives other roles, another tenant or another kind; a subject is one, however many tokens it has"#,
+        ),
+        (
+            "[[auth.tokens]]\nsubject = \"a\"\nkind = \"human\"\ntoken_env = \"BOB_TOKEN\"",
+            r#"8: "kind" in [[auth.tokens]] is "human"; it must be one of "person", "service", "agent""#,
+        ),
+        (
+            "[[auth.tokens]]\nsubject = \"a\"\ntenant = \"\"\ntoken_env = \"BOB_TOKEN\"",
+            r#"8: "tenant" in [[auth.tokens]] must have 1 to 128 bytes and no control characters"#,
+        ),
+        (
+            "[[auth.tokens]]\nsubject = \"a\"\ntoken_env = \"BOB_TOKEN\"\ntoken_sha256 = \"00\"",
+            r#"9: "token_sha256" in [[auth.tokens]] stands beside "token_env"; one of them is the token"#,
+        ),
+        (
+            "[[auth.tokens]]\nsubject = \"a\"\ntoken_sha256 = \"my-own-token\"",
+            r#"8: "token_sha256" in [[auth.tokens]] must be 64 hexadecimal digits, the SHA-256 of the token (printf %s "$TOKEN" | sha256sum)"#,
+        ),
+        (
+            // The digest of BOB_TOKEN.
+            "[[auth.tokens]]\nsubject = \"a\"\ntoken_env = \"BOB_TOKEN\"\n[[auth.tokens]]\nsubject = \"b\"\ntoken_sha256 = \"437956831b64425041615f45a91cdbf1bd6a7b2d1ae577a42afe91f66c341a6e\"",
+            r#"11: "token_sha256" in [[auth.tokens]] is "43795683" …, whose token is the same as that of "BOB_TOKEN""#,
+        ),
+        (
+            "[auth]\ntokens = []",
+            r"6: [auth] needs [[auth.tokens]] or [auth.jwt]: without either, nobody could be told apart",
+        ),
+        ("[auth.jwt]\nissuer = \"i\"\naudience = \"a\"", r#"6: missing "jwks_url" or "jwks_file" in [auth.jwt]"#),
+        ("[auth.jwt]\nissuer = \"i\"\njwks_url = \"https://i.test/k\"", r#"6: missing "audience" in [auth.jwt]"#),
+        (
+            "[auth.jwt]\nissuer = \"\"\naudience = \"a\"\njwks_url = \"https://i.test/k\"",
+            r#"7: "issuer" in [auth.jwt] must have 1 to 1024 bytes"#,
+        ),
+        (
+            "[auth.jwt]\nissuer = \"i\"\naudience = \"a\"\njwks_url = \"http://i.test/k\"",
+            r#"9: "jwks_url" in [auth.jwt] must begin with https:// (http:// only for this machine): whoever can change the answer makes tokens"#,
+        ),
+        (
+            "[auth.jwt]\nissuer = \"i\"\naudience = \"a\"\njwks_url = \"https://i.test/k\"\njwks_file = \"k\"",
+            r#"10: "jwks_file" in [auth.jwt] stands beside "jwks_url"; the keys come from one of them"#,
+        ),
+        (
+            "[auth.jwt]\nissuer = \"i\"\naudience = \"a\"\njwks_url = \"https://i.test/k\"\nalgorithms = [\"HS256\"]",
+            r#"10: "algorithms" in [auth.jwt] has "HS256": whoever checks such a token could make one; only signatures with a public key are taken"#,
+        ),
+        (
+            "[auth.jwt]\nissuer = \"i\"\naudience = \"a\"\njwks_url = \"https://i.test/k\"\nalgorithms = [\"none\"]",
+            r#"10: "algorithms" in [auth.jwt] has "none": whoever checks such a token could make one; only signatures with a public key are taken"#,
+        ),
+        (
+            "[auth.jwt]\nissuer = \"i\"\naudience = \"a\"\njwks_url = \"https://i.test/k\"\nalgorithms = [\"RS265\"]",
+            r#"10: unknown algorithm "RS265" in [auth.jwt]; did you mean "RS256"?"#,
+        ),
+        (
+            "[auth.jwt]\nissuer = \"i\"\naudience = \"a\"\njwks_url = \"https://i.test/k\"\nalgorithms = []",
+            r#"10: "algorithms" in [auth.jwt] must name at least one"#,
+        ),
+        (
+            "[auth.jwt]\nissuer = \"i\"\naudience = \"a\"\njwks_url = \"https://i.test/k\"\nleeway = 301",
+            r#"10: "leeway" in [auth.jwt] is 301; it must be 0 to 300 seconds"#,
+        ),
+        (
+            "[server]\nallowed_hosts = [\"https://a.b\"]",
+            r#"7: "allowed_hosts" in [server] has "https://a.b", which is no host; one looks like "agents.example.com""#,
         ),
         (
             "[[auth.tokens]]\nsubject = \"a\"\ntoken_env = \"ALICE_AGAIN\"\n[[auth.tokens]]\nsubject = \"b\"\ntoken_env = \"ALICE_TOKEN\"",
@@ -271,5 +338,14 @@ fn c_each_mistake_in_a_tool_is_told_with_its_line() {
     ] {
         let text = format!("{MINIMAL}[tools.t]\ncommand = {command}\n");
         assert_eq!(lines(&text), [format!("countersign.toml:{line}")], "{command}");
+    }
+}
+
+#[test]
+fn x_a_file_of_keys_that_is_none_is_named() {
+    let jwt = "[auth.jwt]\nissuer = \"i\"\naudience = \"a\"\njwks_file = ";
+    for (file, what) in [("demo.json", "there is no list \"keys\""), ("none.json", "No such file")] {
+        let lines = lines(&format!("{MINIMAL}{jwt}{file:?}\n"));
+        assert!(lines.len() == 1 && lines[0].contains(what) && lines[0].contains(file), "{lines:?}");
     }
 }

@@ -1,0 +1,130 @@
+//! Who may connect, read again while the server runs: on SIGHUP, and when the configuration file has changed.
+
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+use countersign_server::{Auth, config::Config};
+use tokio::{
+    signal::unix::Signal,
+    time::{MissedTickBehavior, interval},
+};
+
+use crate::check::lines;
+
+/// How often it is looked whether the file has changed. A token that is taken out ends its connections soon after.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// What tells a changed file from an unchanged one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    modified: Option<SystemTime>,
+    size: u64,
+}
+
+impl Stamp {
+    /// `None` if there is no file now, as in the middle of being replaced.
+    fn of(path: &Path) -> Option<Stamp> {
+        let metadata = std::fs::metadata(path).ok()?;
+        Some(Stamp { modified: metadata.modified().ok(), size: metadata.len() })
+    }
+}
+
+/// The file that says who may connect.
+pub(crate) struct Watched {
+    path: PathBuf,
+    /// What the server began with; all of it but `[auth]` is still in force.
+    running: Config,
+    auth: Auth,
+    seen: Option<Stamp>,
+}
+
+impl Watched {
+    /// Watches the file that `running` was read from, which was `seen` as it was before that.
+    pub(crate) fn new(path: PathBuf, running: Config, auth: Auth, seen: Seen) -> Watched {
+        Watched { path, running, auth, seen: seen.0 }
+    }
+
+    /// Never ends.
+    pub(crate) async fn watch(mut self, mut hangup: Signal) {
+        let mut ticks = interval(LOOK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let asked = tokio::select! {
+                _ = ticks.tick() => false,
+                _ = hangup.recv() => true,
+            };
+            let stamp = Stamp::of(&self.path);
+            if asked || (stamp.is_some() && stamp != self.seen) {
+                self.seen = stamp;
+                self.read().await;
+            }
+        }
+    }
+
+    async fn read(&mut self) {
+        let path = self.path.clone();
+        // Conditions are compiled and files are read, which takes a while.
+        let loaded = tokio::task::spawn_blocking(move || Config::load(&path)).await;
+        let config = match loaded {
+            Ok(Ok(config)) => config,
+            Ok(Err(errors)) => {
+                tracing::error!("the configuration has errors and changes nothing:\n{}", lines(&errors));
+                return;
+            }
+            Err(error) => {
+                tracing::error!("the configuration cannot be read again: {error}");
+                return;
+            }
+        };
+        let elsewhere = elsewhere(&self.running, &config);
+        if !elsewhere.is_empty() {
+            tracing::warn!("what has changed in {} takes a restart", elsewhere.join(", "));
+        }
+        if config.is_open() {
+            if !self.auth.is_open() {
+                tracing::error!("[auth] is gone; to let everybody in takes a restart, so nothing changes until then");
+            }
+            return;
+        }
+        if (&config.tokens, &config.jwt) == (&self.running.tokens, &self.running.jwt) && !self.auth.is_open() {
+            return;
+        }
+        self.auth.replace(config.server_tokens(), config.jwt.clone()).await;
+        tracing::info!(tokens = config.tokens.len(), jwt = config.jwt.is_some(), "[auth] was read again");
+        self.running.tokens = config.tokens;
+        self.running.jwt = config.jwt;
+    }
+}
+
+/// How the file was at some time.
+#[derive(Clone, Copy)]
+pub(crate) struct Seen(Option<Stamp>);
+
+impl Seen {
+    /// How it is now.
+    pub(crate) fn now(path: &Path) -> Seen {
+        Seen(Stamp::of(path))
+    }
+}
+
+/// The parts beside `[auth]` that are others.
+fn elsewhere(running: &Config, read: &Config) -> Vec<&'static str> {
+    let parts = [
+        ("locale", running.locale != read.locale),
+        ("[server]", running.server != read.server),
+        ("[store]", running.store != read.store),
+        ("[models]", running.models != read.models),
+        ("[agents]", running.agents != read.agents),
+        ("[tools]", running.tools != read.tools || running.builtins != read.builtins),
+    ];
+    let named: Vec<&str> = parts.into_iter().filter(|(_, other)| *other).map(|(name, _)| name).collect();
+    let same = Config {
+        tokens: running.tokens.clone(),
+        jwt: running.jwt.clone(),
+        warnings: running.warnings.clone(),
+        ..read.clone()
+    };
+    if named.is_empty() && same != *running { vec!["other parts"] } else { named }
+}

@@ -1,0 +1,295 @@
+//! Who asks: bearer tokens, compared in constant time, and JWTs (SPEC X).
+//!
+//! [`Auth`] says who may connect, and may be replaced while the server runs; a [`pass::Pass`] is what a connection
+//! came with, looked at again with each message.
+
+pub(crate) mod jwt;
+mod keys;
+pub(crate) mod pass;
+mod signatures;
+
+use std::{fmt, io::Read as _, path::Path, sync::Arc};
+
+use axum::http::{HeaderMap, header};
+use countersign::core::{
+    approval::principal::Principal,
+    refusal::{Code, Refusal},
+};
+use sha2::{Digest as _, Sha256};
+use subtle::{ConditionallySelectable as _, ConstantTimeEq as _};
+use tokio::sync::watch;
+
+pub(crate) use self::keys::check_url;
+use self::{
+    jwt::{BadJwt, Jwt},
+    pass::Credential,
+};
+pub use self::{
+    jwt::{JwtAlgorithm, JwtOptions},
+    keys::KeySource,
+};
+
+/// The beginning of the WebSocket subprotocol that carries a browser's token.
+const BEARER_PROTOCOL: &str = "bearer.";
+/// Longest token, in bytes.
+const TOKEN_BYTES: usize = 8 * 1024;
+
+/// A token, and whose it is. Only the token's digest is kept.
+#[derive(Clone)]
+pub struct Token {
+    principal: Arc<Principal>,
+    digest: [u8; 32],
+}
+
+impl Token {
+    /// The token `secret` of `principal`.
+    #[must_use]
+    pub fn new(principal: Principal, secret: &str) -> Token {
+        Token::with_digest(principal, Sha256::digest(secret.as_bytes()).into())
+    }
+
+    /// The token of `principal` with this SHA-256.
+    #[must_use]
+    pub fn with_digest(principal: Principal, digest: [u8; 32]) -> Token {
+        Token { principal: Arc::new(principal), digest }
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Token").field("principal", &self.principal).finish_non_exhaustive()
+    }
+}
+
+/// Who may connect. Cheap to clone; all clones are the same, so that a clone that is kept can [replace](Auth::replace)
+/// who may connect while a server runs.
+#[derive(Clone)]
+pub struct Auth {
+    current: Arc<watch::Sender<Arc<Access>>>,
+}
+
+/// How many usable keys the JWK Set in a file has.
+///
+/// # Errors
+/// It cannot be read, or is none.
+pub(crate) fn count_keys(path: &Path) -> Result<usize, String> {
+    let mut text = Vec::new();
+    let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
+    file.take(keys::BYTES as u64 + 1).read_to_end(&mut text).map_err(|error| error.to_string())?;
+    keys::parse(&text).map(|keys| keys.len())
+}
+
+/// Who may connect at a time.
+pub(crate) struct Access {
+    /// Everybody who can reach the server is its one trusted user.
+    open: bool,
+    tokens: Vec<Token>,
+    jwt: Option<Arc<Jwt>>,
+}
+
+/// Somebody who is known, for as long as the credential is good.
+pub(crate) struct Known {
+    pub(crate) by: Arc<Principal>,
+    /// The Unix time in seconds at which it is over.
+    until: Option<u64>,
+}
+
+impl Default for Auth {
+    fn default() -> Auth {
+        Auth::open()
+    }
+}
+
+impl fmt::Debug for Auth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let access = self.access();
+        let jwt = access.jwt.as_ref().map(|jwt| jwt.options());
+        f.debug_struct("Auth").field("tokens", &access.tokens).field("jwt", &jwt).finish()
+    }
+}
+
+impl Auth {
+    /// Everybody who can reach the server is its one trusted user.
+    #[must_use]
+    pub fn open() -> Auth {
+        Auth::of(Access { open: true, tokens: Vec::new(), jwt: None })
+    }
+
+    /// Those who have one of these tokens, or a JWT if there are rules for them. With neither nobody may.
+    #[must_use]
+    pub fn new(tokens: Vec<Token>, jwt: Option<JwtOptions>) -> Auth {
+        Auth::of(Access { open: false, tokens, jwt: jwt.map(|options| Arc::new(Jwt::new(options))) })
+    }
+
+    fn of(access: Access) -> Auth {
+        Auth { current: Arc::new(watch::Sender::new(Arc::new(access))) }
+    }
+
+    /// Whether nobody has to say who they are.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.access().open
+    }
+
+    /// From now on these may connect, and nobody else. A connection whose credential is not good any more is ended,
+    /// one whose roles are others goes on with them. Keys of JWTs that were fetched stay while their rules do.
+    pub async fn replace(&self, tokens: Vec<Token>, jwt: Option<JwtOptions>) {
+        let before = self.access().jwt.clone();
+        let jwt = match (jwt, before) {
+            (Some(options), Some(before)) if *before.options() == options => Some(before),
+            (Some(options), _) => {
+                let jwt = Arc::new(Jwt::new(options));
+                // Before anybody is measured against keys that are not there yet.
+                jwt.keys().refresh().await;
+                Some(jwt)
+            }
+            (None, _) => None,
+        };
+        self.current.send_replace(Arc::new(Access { open: false, tokens, jwt }));
+    }
+
+    /// Fetches the keys of JWTs now, and again when they are old. Never ends.
+    pub(crate) async fn keep_fresh(self) {
+        loop {
+            let jwt = self.access().jwt.clone();
+            if let Some(jwt) = jwt {
+                jwt.keys().refresh_if_old().await;
+            }
+            tokio::time::sleep(keys::LOOK).await;
+        }
+    }
+
+    fn access(&self) -> Arc<Access> {
+        self.current.borrow().clone()
+    }
+
+    /// Who sends a request.
+    ///
+    /// # Errors
+    /// `unauthenticated`
+    pub(crate) async fn identify(&self, headers: &HeaderMap) -> Result<(Known, Credential), Refusal> {
+        let access = self.access();
+        let credential = access.credential(headers)?;
+        let known = match access.know(&credential) {
+            // The keys may have changed since they were fetched.
+            Err(BadJwt::UnknownKey(_)) => {
+                if let Some(jwt) = &access.jwt {
+                    jwt.keys().refresh().await;
+                }
+                access.know(&credential)
+            }
+            known => known,
+        };
+        Ok((known.map_err(|bad| unauthenticated(bad.text()))?, credential))
+    }
+}
+
+impl Access {
+    /// What a request has to show.
+    fn credential(&self, headers: &HeaderMap) -> Result<Credential, Refusal> {
+        if self.open {
+            return Ok(Credential::Open);
+        }
+        let Some(secret) = header_token(headers).or_else(|| protocol_token(headers)) else {
+            return Err(unauthenticated("a token is needed: Authorization: Bearer TOKEN"));
+        };
+        if secret.len() > TOKEN_BYTES {
+            return Err(unauthenticated(format!("a token has at most {TOKEN_BYTES} bytes")));
+        }
+        let digest: [u8; 32] = Sha256::digest(secret.as_bytes()).into();
+        Ok(match (self.token(&digest), &self.jwt) {
+            (None, Some(_)) if secret.bytes().filter(|b| *b == b'.').count() == 2 => Credential::Jwt(secret.into()),
+            _ => Credential::Token(digest),
+        })
+    }
+
+    /// Who has this credential.
+    fn know(&self, credential: &Credential) -> Result<Known, BadJwt> {
+        let unknown = || BadJwt::Refused("the token is not known".to_owned());
+        match credential {
+            Credential::Open if self.open => Ok(Known { by: Arc::new(Principal::trusted()), until: None }),
+            Credential::Open => Err(BadJwt::Refused("a token is needed now".to_owned())),
+            Credential::Token(digest) => {
+                self.token(digest).map(|by| Known { by: by.clone(), until: None }).ok_or_else(unknown)
+            }
+            Credential::Jwt(text) => self.jwt.as_ref().ok_or_else(unknown)?.verify(text),
+        }
+    }
+
+    fn token(&self, digest: &[u8; 32]) -> Option<&Arc<Principal>> {
+        // Every token is looked at, whichever matches, so that time tells nothing.
+        let mut found = 0_u64;
+        for (i, token) in (1_u64..).zip(&self.tokens) {
+            found.conditional_assign(&i, digest.ct_eq(&token.digest));
+        }
+        let token = usize::try_from(found).ok().and_then(|found| self.tokens.get(found.checked_sub(1)?));
+        token.map(|token| &token.principal)
+    }
+}
+
+fn unauthenticated(message: impl Into<String>) -> Refusal {
+    Refusal::new(Code::Unauthenticated, message)
+}
+
+fn header_token(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+/// The token of a browser's WebSocket, which cannot send an `Authorization` header.
+fn protocol_token(headers: &HeaderMap) -> Option<&str> {
+    offered_protocols(headers).find_map(|name| name.strip_prefix(BEARER_PROTOCOL))
+}
+
+/// The WebSocket subprotocols a request offers.
+pub(crate) fn offered_protocols(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    headers
+        .get_all(header::SEC_WEBSOCKET_PROTOCOL)
+        .into_iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(str::trim)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(name: header::HeaderName, value: &str) -> HeaderMap {
+        HeaderMap::from_iter([(name, value.parse().expect("a header value"))])
+    }
+
+    async fn who(auth: &Auth, headers: HeaderMap) -> Result<Arc<Principal>, String> {
+        auth.identify(&headers).await.map(|(known, _)| known.by).map_err(|refusal| refusal.message)
+    }
+
+    #[tokio::test]
+    async fn x_a_token_names_its_subject_and_nothing_else_does() {
+        let alice = Token::new(Principal::person("alice", vec!["user".into()]), "a-secret");
+        let bob = Token::new(Principal::person("bob", vec![]), "b-secret");
+        let bobs_other = Token::new(Principal::person("bob", vec![]), "b-other");
+        let auth = Auth::new(vec![alice, bob, bobs_other], None);
+        let subject = async |headers| who(&auth, headers).await.ok().and_then(|by| by.subject.clone());
+        assert_eq!(subject(headers(header::AUTHORIZATION, "Bearer a-secret")).await.as_deref(), Some("alice"));
+        assert_eq!(subject(headers(header::AUTHORIZATION, "bearer b-secret")).await.as_deref(), Some("bob"));
+        assert_eq!(subject(headers(header::AUTHORIZATION, "Bearer b-other")).await.as_deref(), Some("bob"));
+        let offered = "countersign.v1, bearer.b-secret";
+        assert_eq!(subject(headers(header::SEC_WEBSOCKET_PROTOCOL, offered)).await.as_deref(), Some("bob"));
+        for wrong in ["Bearer a-secre", "Bearer ", "Bearer a.b.c", "Basic a-secret"] {
+            assert_eq!(subject(headers(header::AUTHORIZATION, wrong)).await, None, "{wrong}");
+        }
+        assert_eq!(subject(HeaderMap::new()).await, None);
+        assert!(!format!("{auth:?}").contains("secret"));
+        assert!(who(&Auth::open(), HeaderMap::new()).await.expect("no auth").trusted);
+        assert!(who(&Auth::new(Vec::new(), None), HeaderMap::new()).await.is_err(), "nobody is not everybody");
+    }
+
+    #[tokio::test]
+    async fn x_a_token_that_is_too_long_is_not_looked_at() {
+        let long = "x".repeat(TOKEN_BYTES + 1);
+        let auth = Auth::new(vec![Token::new(Principal::person("alice", vec![]), &long)], None);
+        let refused = who(&auth, headers(header::AUTHORIZATION, &format!("Bearer {long}"))).await.expect_err("long");
+        assert!(refused.contains("8192 bytes") && !refused.contains("xxx"), "{refused}");
+    }
+}
