@@ -20,6 +20,7 @@ mod questions_bad;
 mod questions_waiting;
 mod reconnect;
 mod restart;
+mod sealed;
 mod security;
 mod support;
 mod timeouts;

@@ -18,6 +18,7 @@ mod runs;
 mod store_conformance;
 mod store_differential;
 mod store_lists;
+mod store_sealed;
 mod store_sqlite;
 mod store_support;
 mod streams;

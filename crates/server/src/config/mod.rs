@@ -10,6 +10,7 @@ mod error;
 mod models;
 mod reader;
 mod server;
+mod store;
 mod tools;
 
 use std::{fs, path::Path};
@@ -25,7 +26,8 @@ pub use self::{
     entries::tool_entries,
     error::ConfigError,
     models::{ConfigModel, ConfigProvider, check_script},
-    server::{ConfigServer, ConfigStore, ConfigToken, LISTEN},
+    server::{ConfigServer, ConfigToken, LISTEN},
+    store::{ConfigKey, ConfigStore},
     tools::{ConfigBuiltin, ConfigTool},
 };
 
@@ -44,6 +46,8 @@ pub struct Config {
     pub server: ConfigServer,
     /// Where sessions are kept.
     pub store: ConfigStore,
+    /// What the store is encrypted with: the first key writes, all are read. None: it is not.
+    pub store_keys: Vec<ConfigKey>,
     /// The models.
     pub models: Vec<ConfigModel>,
     /// The agents, at least one; the first is the one a message without `agent` talks to.
@@ -123,7 +127,7 @@ fn read(document: &Document<'_>) -> Option<Config> {
     let locale = server::locale(&root);
     let tokens = server::tokens(&root);
     let server = server::server(&root, !tokens.is_empty());
-    let store = server::store(&root);
+    let (store, store_keys) = store::store(&root);
 
     let model_sections = root.named("models");
     let model_names: Vec<&str> = model_sections.iter().map(|(name, _)| name.as_str()).collect();
@@ -164,7 +168,7 @@ fn read(document: &Document<'_>) -> Option<Config> {
         tools::mcp(&name, &section);
     }
     root.finish();
-    Some(Config { locale, server, store, models, agents, tools, builtins, tokens, warnings: Vec::new() })
+    Some(Config { locale, server, store, store_keys, models, agents, tools, builtins, tokens, warnings: Vec::new() })
 }
 
 #[cfg(test)]

@@ -167,6 +167,15 @@ impl Setup {
         self
     }
 
+    /// A sealed store. The older keys are read; each is named by the digit it is made of.
+    pub(crate) fn keys(mut self, digits: &[char]) -> Setup {
+        self.more.push_str(&store_keys(digits));
+        for digit in digits {
+            self.env.push((format!("TEST_KEY_{digit}"), digit.to_string().repeat(64)));
+        }
+        self
+    }
+
     fn config(&self) -> String {
         let store = match self.store {
             Store::Memory => "memory:",
@@ -322,6 +331,12 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The sections of keys, the first of which writes.
+pub(crate) fn store_keys(digits: &[char]) -> String {
+    let section = |digit| format!("\n[[store.keys]]\nid = \"key-{digit}\"\nkey_env = \"TEST_KEY_{digit}\"\n");
+    digits.iter().map(section).collect()
 }
 
 /// What a command that ends by itself says.

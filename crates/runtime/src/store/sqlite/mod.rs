@@ -7,8 +7,10 @@ mod apply;
 mod list;
 mod lock;
 mod read;
+mod rekey;
 mod rows;
 mod schema;
+mod sealing;
 mod statement;
 mod write;
 
@@ -24,14 +26,17 @@ use countersign_core::{
 };
 use futures::future::{BoxFuture, FutureExt as _};
 
+pub use self::rekey::{Rekeyed, rekey};
 use self::{
     apply::Write,
     lock::Ownership,
     read::Reader,
+    sealing::Values,
     write::{Op, Writer},
 };
 use super::{
     Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, SessionFilter, Store, StoreError, Summary,
+    seal::Keys,
 };
 
 /// How a [`SqliteStore`] is opened.
@@ -50,6 +55,7 @@ pub struct SqliteStore {
     lanes: Option<Lanes>,
     readers: Vec<JoinHandle<()>>,
     thread: Option<JoinHandle<()>>,
+    values: Values,
     /// Given back last.
     _ownership: Ownership,
 }
@@ -68,13 +74,33 @@ impl SqliteStore {
     ///
     /// # Errors
     /// [`StoreError::InUse`] if another process has it open; [`StoreError::Corrupt`] if the file is not
-    /// one of ours or of a newer version; [`StoreError::Failed`].
+    /// one of ours or of a newer version; [`StoreError::Sealed`] if it is encrypted; [`StoreError::Failed`].
     pub fn open(path: impl AsRef<Path>, options: &SqliteOptions) -> Result<SqliteStore, StoreError> {
-        let path = schema::resolve(path.as_ref())?;
+        SqliteStore::open_with(path.as_ref(), options, None)
+    }
+
+    /// Opens an encrypted store, and makes it if there is no file. What has content is sealed with the first key,
+    /// and read with all ([`super::seal`]): entries, snapshots, titles and the audit log. Ids, positions, times,
+    /// statuses, names of agents and tools, roles and subjects are not, since lists are filtered by them.
+    ///
+    /// # Errors
+    /// As [`SqliteStore::open`]; [`StoreError::Sealed`] if a key of the store is missing or another one, or if the
+    /// store is plain.
+    pub fn open_sealed(
+        path: impl AsRef<Path>,
+        options: &SqliteOptions,
+        keys: &Keys,
+    ) -> Result<SqliteStore, StoreError> {
+        SqliteStore::open_with(path.as_ref(), options, Some(keys))
+    }
+
+    fn open_with(path: &Path, options: &SqliteOptions, keys: Option<&Keys>) -> Result<SqliteStore, StoreError> {
+        let path = schema::resolve(path)?;
         let ownership = Ownership::take(&path)?;
-        let conn = schema::writer(&path, options)?;
+        let (conn, new) = schema::writer(&path, options)?;
+        let values = sealing::writing(&conn, &path, keys, new)?;
         let (points, lists) = (schema::reader(&path)?, schema::reader(&path)?);
-        let (writer, thread) = Writer::start(conn)?;
+        let (writer, thread) = Writer::start(conn, values.clone())?;
         let (points, first) = Reader::start(points, "reader")?;
         let (lists, second) = Reader::start(lists, "lists")?;
         Ok(SqliteStore {
@@ -82,6 +108,7 @@ impl SqliteStore {
             lanes: Some(Lanes { writer, points, lists }),
             readers: vec![first, second],
             thread: Some(thread),
+            values,
             _ownership: ownership,
         })
     }
@@ -101,12 +128,14 @@ impl SqliteStore {
     }
 }
 
-/// Reads audit records of the store at `path`, which another process may have open.
+/// Reads audit records of the store at `path`, which another process may have open. An encrypted one needs its keys.
 ///
 /// # Errors
-/// As [`SqliteStore::open`], but for [`StoreError::InUse`]; a file that is not there is [`StoreError::Failed`].
-pub fn read_audit(path: &Path, after: u64, limit: usize) -> Result<Vec<AuditRecord>, StoreError> {
-    rows::audit(&schema::only_read(path)?, after, limit)
+/// As [`SqliteStore::open_sealed`], but for [`StoreError::InUse`]; a file that is not there is [`StoreError::Failed`].
+pub fn read_audit(path: &Path, keys: Option<&Keys>, after: u64, limit: usize) -> Result<Vec<AuditRecord>, StoreError> {
+    let conn = schema::only_read(path)?;
+    let values = sealing::reading(&conn, path, keys)?;
+    rows::audit(&conn, &values, after, limit)
 }
 
 impl Drop for SqliteStore {
@@ -125,7 +154,7 @@ impl Drop for SqliteStore {
 
 impl Store for SqliteStore {
     fn append(&self, append: Append) -> BoxFuture<'_, Result<(), StoreError>> {
-        async move { self.write(Op::Append(Box::new(Write::of(&append)?))).await.map(|_| ()) }.boxed()
+        async move { self.write(Op::Append(Box::new(Write::of(&append, &self.values)?))).await.map(|_| ()) }.boxed()
     }
 
     fn head(&self, session_id: &str) -> BoxFuture<'_, Result<Option<Head>, StoreError>> {
@@ -133,7 +162,7 @@ impl Store for SqliteStore {
         async move {
             let asked = id.clone();
             let head = self.lanes()?.points.read(move |conn| rows::head(conn, &asked)).await?;
-            head.map(|head| head.parse(&id)).transpose()
+            head.map(|head| head.parse(&id, &self.values)).transpose()
         }
         .boxed()
     }
@@ -143,7 +172,7 @@ impl Store for SqliteStore {
         async move {
             let asked = id.clone();
             let bodies = self.lanes()?.points.read(move |conn| rows::entries(conn, &asked, after, limit)).await?;
-            rows::parse(&id, &bodies)
+            rows::parse(&id, bodies, &self.values)
         }
         .boxed()
     }
@@ -168,7 +197,8 @@ impl Store for SqliteStore {
     }
 
     fn sessions(&self, filter: SessionFilter, page: Page) -> BoxFuture<'_, Result<Paged<Summary>, StoreError>> {
-        async move { self.lanes()?.lists.read(move |conn| list::sessions(conn, filter, &page)).await }.boxed()
+        let values = self.values.clone();
+        async move { self.lanes()?.lists.read(move |conn| list::sessions(conn, filter, &page, &values)).await }.boxed()
     }
 
     fn due(&self, now: Millis, limit: usize) -> BoxFuture<'_, Result<Vec<Due>, StoreError>> {
@@ -180,7 +210,8 @@ impl Store for SqliteStore {
     }
 
     fn audit(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
-        async move { self.lanes()?.lists.read(move |conn| rows::audit(conn, after, limit)).await }.boxed()
+        let values = self.values.clone();
+        async move { self.lanes()?.lists.read(move |conn| rows::audit(conn, &values, after, limit)).await }.boxed()
     }
 
     fn delete(&self, session_id: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
