@@ -21,6 +21,7 @@ mod questions_waiting;
 mod reconnect;
 mod restart;
 mod sealed;
+mod secrets;
 mod security;
 mod support;
 mod timeouts;

@@ -72,6 +72,7 @@ pub(crate) struct Setup {
     locale: &'static str,
     server: String,
     env: Vec<(String, String)>,
+    log: Option<&'static str>,
 }
 
 /// The call of source 000.
@@ -94,6 +95,7 @@ impl Setup {
             locale: "en",
             server: String::new(),
             env: Vec::new(),
+            log: None,
         }
     }
 
@@ -139,6 +141,31 @@ impl Setup {
     /// Asks this provider instead of the script.
     pub(crate) fn provider(mut self, provider: &Provider) -> Setup {
         self.model = format!("provider = \"openai-chat\"\nmodel = \"m\"\nbase_url = \"{}\"", provider.base_url);
+        self
+    }
+
+    /// Uses a model with these lines.
+    pub(crate) fn model(mut self, lines: &str) -> Setup {
+        lines.clone_into(&mut self.model);
+        self
+    }
+
+    /// Sets a variable of the server's environment.
+    pub(crate) fn env(mut self, name: &str, value: &str) -> Setup {
+        self.env.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Whole sections at the end.
+    pub(crate) fn sections(mut self, text: &str) -> Setup {
+        self.more.push_str(text);
+        self
+    }
+
+    /// Has the server log what `RUST_LOG` says of this, or by default if it is empty, into `stderr.log`; and its
+    /// standard output go to `stdout.log`.
+    pub(crate) fn log(mut self, filter: &'static str) -> Setup {
+        self.log = Some(filter);
         self
     }
 
@@ -220,8 +247,8 @@ parameters = {{ type = "object" }}
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("countersign.toml"), self.config()).unwrap();
         fs::write(dir.path().join("script.json"), &self.script).unwrap();
-        let (child, address) = spawn(dir.path(), &self.env).await;
-        Server { child, address, dir, env: self.env }
+        let (child, address) = spawn(dir.path(), &self.env, self.log).await;
+        Server { child, address, dir, env: self.env, log: self.log }
     }
 }
 
@@ -231,9 +258,10 @@ pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     dir: TempDir,
     env: Vec<(String, String)>,
+    log: Option<&'static str>,
 }
 
-async fn spawn(dir: &Path, env: &[(String, String)]) -> (Child, SocketAddr) {
+async fn spawn(dir: &Path, env: &[(String, String)], log: Option<&str>) -> (Child, SocketAddr) {
     let mut command = Command::new(BINARY);
     command
         .args(["serve", "--config", "countersign.toml"])
@@ -243,6 +271,25 @@ async fn spawn(dir: &Path, env: &[(String, String)]) -> (Child, SocketAddr) {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::inherit());
+    if let Some(filter) = log {
+        let appended = |name| fs::File::options().create(true).append(true).open(dir.join(name)).unwrap();
+        command.stderr(appended("stderr.log")).stdout(appended("stdout.log"));
+        if filter.is_empty() {
+            command.env_remove("RUST_LOG")
+        } else {
+            command.env("RUST_LOG", filter)
+        };
+        let mut child = command.spawn().unwrap();
+        let deadline = Instant::now() + DEADLINE;
+        loop {
+            let text = fs::read_to_string(dir.join("stdout.log")).unwrap();
+            if let Some(address) = text.lines().last().and_then(|line| line.strip_prefix("listening on http://")) {
+                return (child, address.parse().unwrap());
+            }
+            assert!(child.try_wait().unwrap().is_none() && Instant::now() < deadline, "the server is ready in time");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
     let mut child = command.spawn().unwrap();
     let stdout = tokio::process::ChildStdout::from_std(child.stdout.take().unwrap()).unwrap();
     let mut lines = BufReader::new(stdout).lines();
@@ -306,7 +353,7 @@ impl Server {
     }
 
     pub(crate) async fn start_again(&mut self) {
-        (self.child, self.address) = spawn(self.dir.path(), &self.env).await;
+        (self.child, self.address) = spawn(self.dir.path(), &self.env, self.log).await;
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
