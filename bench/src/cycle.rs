@@ -14,6 +14,7 @@ use countersign::{
     store::{
         Store,
         memory::MemoryStore,
+        seal::{Key, Keys},
         sqlite::{SqliteOptions, SqliteStore},
     },
     tool::{Approval, function::tool},
@@ -109,6 +110,32 @@ pub(crate) fn single_stream() -> Result<Verdict> {
         name: "cycle: SQLite, one stream / bare",
         ratio: ours / floor,
         at_least: Some(0.6),
+        at_most: None,
+        detail: format!("{ours:.0} against {floor:.0} cycles/s"),
+    })
+}
+
+/// One stream on an encrypted SQLite store against the plain one: at least 0.85.
+pub(crate) fn sealed() -> Result<Verdict> {
+    let dir = tempfile::tempdir()?;
+    let keys = Keys::new(Key::parse("bench", &"5e".repeat(32))?, Vec::new())?;
+    let sealed = SqliteStore::open_sealed(dir.path().join("sealed.db"), &SqliteOptions::default(), &keys)?;
+    let sealed = runtime(Arc::new(sealed), "Ordered.")?;
+    let plain = runtime(sqlite(&dir.path().join("plain.db"))?, "Ordered.")?;
+    let executor = executor()?;
+    for runtime in [&sealed, &plain] {
+        executor.block_on(stream(runtime, "warm", 50))?;
+    }
+    let (mut ours, mut floor) = (Vec::new(), Vec::new());
+    for round in 0..ROUNDS {
+        floor.push(executor.block_on(stream(&plain, &format!("r{round}"), 200))?);
+        ours.push(executor.block_on(stream(&sealed, &format!("r{round}"), 200))?);
+    }
+    let (ours, floor) = (median(ours), median(floor));
+    Ok(Verdict {
+        name: "cycle: encrypted / plain",
+        ratio: ours / floor,
+        at_least: Some(0.85),
         at_most: None,
         detail: format!("{ours:.0} against {floor:.0} cycles/s"),
     })

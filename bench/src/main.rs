@@ -1,6 +1,6 @@
 //! Benchmarks, each a ratio against something measured in the same run.
 //!
-//! `cargo run --release -p countersign-bench [--] [cycle|memory|many|growth|history|paused]…` runs the named ones,
+//! `cargo run --release -p countersign-bench [--] [cycle|sealed|memory|many|growth|history|paused]…` runs the named ones,
 //! or all. What each number means is in `bench/README.md`.
 
 mod bare;
@@ -50,6 +50,9 @@ fn run() -> Result<bool> {
     let mut verdicts = Vec::new();
     if want("cycle") {
         verdicts.push(cycle::single_stream()?);
+    }
+    if want("sealed") {
+        verdicts.push(cycle::sealed()?);
     }
     if want("memory") {
         verdicts.push(cycle::in_memory()?);

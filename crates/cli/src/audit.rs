@@ -9,12 +9,16 @@ use std::{
 use clap::{Args, Subcommand};
 use countersign::{
     core::audit::{Anchor, AuditRecord, Fault, Verifier},
-    store::sqlite::read_audit,
+    store::{
+        StoreError,
+        seal::{Keys, SealError},
+        sqlite::read_audit,
+    },
 };
 use countersign_server::config::{Config, ConfigStore};
 use serde_json::json;
 
-use crate::{Outcome, check, say};
+use crate::{Outcome, check, say, serve};
 
 /// Records read from the store at once.
 const AT_ONCE: usize = 1000;
@@ -40,7 +44,7 @@ struct Place {
     /// The configuration file that names the store
     #[arg(long, value_name = "FILE", default_value = "countersign.toml")]
     config: PathBuf,
-    /// The store's file itself: needs no configuration, and none of its secrets
+    /// The store's file itself: needs no configuration, and none of its secrets; not for an encrypted store
     #[arg(long, value_name = "FILE", conflicts_with = "config")]
     store: Option<PathBuf>,
 }
@@ -97,14 +101,22 @@ pub(crate) fn run(audit: &Audit) -> Outcome {
     }
 }
 
+/// The file of a store, and its keys.
+struct Source {
+    path: PathBuf,
+    keys: Option<Keys>,
+    /// Whether there was no configuration to name keys.
+    bare: bool,
+}
+
 impl Place {
-    /// The file of the store.
-    fn store(&self) -> Result<PathBuf, String> {
+    fn store(&self) -> Result<Source, String> {
         if let Some(store) = &self.store {
-            return Ok(store.clone());
+            return Ok(Source { path: store.clone(), keys: None, bare: true });
         }
-        match Config::load(&self.config).map_err(|errors| check::lines(&errors))?.store {
-            ConfigStore::Sqlite(path) => Ok(path),
+        let config = Config::load(&self.config).map_err(|errors| check::lines(&errors))?;
+        match config.store {
+            ConfigStore::Sqlite(path) => Ok(Source { path, keys: serve::keys(&config.store_keys)?, bare: false }),
             ConfigStore::Memory => {
                 Err("a store in memory ends with its server, which gives its log at /v1/audit; one that stays needs \
                      store.url = \"sqlite:PATH\""
@@ -124,9 +136,15 @@ fn written(result: std::io::Result<()>) -> Result<bool, String> {
 }
 
 /// Gives each record after `after` to `take`, until it has enough.
-fn each(store: &Path, mut after: u64, mut take: impl FnMut(AuditRecord) -> Result<bool, String>) -> Outcome {
+fn each(store: &Source, mut after: u64, mut take: impl FnMut(AuditRecord) -> Result<bool, String>) -> Outcome {
     loop {
-        let records = read_audit(store, after, AT_ONCE).map_err(|error| error.to_string())?;
+        let read = read_audit(&store.path, store.keys.as_ref(), after, AT_ONCE);
+        let records = read.map_err(|error| match error {
+            StoreError::Sealed(SealError::NoKeys { store: path, keys }) if store.bare => {
+                format!("{path} is encrypted, with the key {keys}: name the configuration that has it, with --config")
+            }
+            error => error.to_string(),
+        })?;
         let Some(last) = records.last() else { return Ok(()) };
         after = last.n;
         for record in records {
@@ -137,7 +155,7 @@ fn each(store: &Path, mut after: u64, mut take: impl FnMut(AuditRecord) -> Resul
     }
 }
 
-fn of_store(store: &Path, anchor: Option<Anchor>) -> Result<Result<Anchor, Fault>, String> {
+fn of_store(store: &Source, anchor: Option<Anchor>) -> Result<Result<Anchor, Fault>, String> {
     let mut verifier = Verifier::new(anchor);
     let mut fault = None;
     each(store, 0, |record| {

@@ -61,7 +61,9 @@ fn error_json(error: &ConfigError) -> Value {
 
 fn found(config: &Config) -> String {
     use std::fmt::Write as _;
-    let mut text = format!("ok: {} on {}", store(config), config.server.listen);
+    let encrypted =
+        config.store_keys.first().map(|key| format!(", encrypted with the key {:?},", key.id)).unwrap_or_default();
+    let mut text = format!("ok: {}{encrypted} on {}", store(config), config.server.listen);
     for agent in &config.agents {
         // Writing to a string cannot fail.
         let _ = write!(text, "\nagent {} (model {})", agent.name, agent.model);
@@ -100,6 +102,7 @@ fn found_json(config: &Config) -> Value {
         "ok": true,
         "listen": config.server.listen,
         "store": store(config),
+        "store_keys": config.store_keys.iter().map(|key| &key.id).collect::<Vec<_>>(),
         "agents": config.agents.iter().map(agent).collect::<Vec<_>>(),
         "models": config.models.iter()
             .map(|model| json!({ "name": model.name, "provider": provider(&model.provider) }))

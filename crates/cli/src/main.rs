@@ -4,6 +4,7 @@ mod audit;
 mod check;
 mod completions;
 mod demo;
+mod rekey;
 mod reload;
 mod serve;
 
@@ -27,6 +28,8 @@ enum Command {
     Check(check::Check),
     /// Exports the audit log, or says whether it is as it was written
     Audit(audit::Audit),
+    /// Encrypts the store with the first of the configuration's keys, whatever it was before
+    Rekey(rekey::Rekey),
     /// Serves a trading assistant that asks before it trades: no key, no network, a real order book
     Demo(demo::Demo),
     /// Prints completions for a shell
@@ -48,6 +51,7 @@ fn main() -> ExitCode {
         Command::Serve(serve) => serve::run(&serve),
         Command::Check(check) => check::run(&check),
         Command::Audit(audit) => audit::run(&audit),
+        Command::Rekey(rekey) => rekey::run(&rekey),
         Command::Demo(demo) => demo::run(&demo),
         Command::Completions(completions) => completions::run(&completions),
         Command::Schema => print(&countersign::core::wire::schema::wire_schema()),

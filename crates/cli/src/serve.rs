@@ -14,17 +14,19 @@ use countersign::{
     store::{
         Store,
         memory::MemoryStore,
+        seal::{Key, Keys},
         sqlite::{SqliteOptions, SqliteStore},
     },
 };
 use countersign_server::{
     Options, Server,
-    config::{Config, ConfigModel, ConfigProvider, ConfigStore, tool_entries},
+    config::{Config, ConfigKey, ConfigModel, ConfigProvider, ConfigStore, tool_entries},
 };
 use tokio::{
     net::TcpListener,
     signal::unix::{Signal, SignalKind, signal},
 };
+use zeroize::Zeroizing;
 
 use crate::{
     Outcome,
@@ -111,8 +113,9 @@ async fn assemble(config: &Config) -> Result<Runtime, String> {
         .iter()
         .map(|declared| Ok((declared.name.as_str(), model(declared)?)))
         .collect::<Result<_, String>>()?;
-    let mut builder =
-        Runtime::builder(store(config.store.clone()).await?).locale(config.locale).policy(config.policy()?);
+    let mut builder = Runtime::builder(store(config.store.clone(), keys(&config.store_keys)?).await?)
+        .locale(config.locale)
+        .policy(config.policy()?);
     for declared in &config.agents {
         let model = models.iter().find(|(name, _)| *name == declared.model).map(|(_, model)| model.clone());
         let model = model.ok_or_else(|| format!("there is no model {:?}", declared.model))?;
@@ -145,15 +148,31 @@ fn model(declared: &ConfigModel) -> Result<Arc<dyn Model>, String> {
     })
 }
 
-async fn store(declared: ConfigStore) -> Result<Arc<dyn Store>, String> {
+async fn store(declared: ConfigStore, keys: Option<Keys>) -> Result<Arc<dyn Store>, String> {
     match declared {
         ConfigStore::Memory => Ok(Arc::new(MemoryStore::new())),
         ConfigStore::Sqlite(path) => {
-            let opened = tokio::task::spawn_blocking(move || SqliteStore::open(path, &SqliteOptions::default())).await;
+            let opened = tokio::task::spawn_blocking(move || match keys {
+                Some(keys) => SqliteStore::open_sealed(path, &SqliteOptions::default(), &keys),
+                None => SqliteStore::open(path, &SqliteOptions::default()),
+            })
+            .await;
             let store = opened.map_err(|error| format!("the store cannot be opened: {error}"))?;
             Ok(Arc::new(store.map_err(|error| error.to_string())?))
         }
     }
+}
+
+/// The keys of the store, if it has any.
+pub(crate) fn keys(declared: &[ConfigKey]) -> Result<Option<Keys>, String> {
+    let mut keys = Vec::with_capacity(declared.len());
+    for ConfigKey { id, key_env } in declared {
+        keys.push(Key::parse(id, &Zeroizing::new(secret(key_env)?)).map_err(|error| error.to_string())?);
+    }
+    if keys.is_empty() {
+        return Ok(None);
+    }
+    Keys::new(keys.remove(0), keys).map(Some).map_err(|error| error.to_string())
 }
 
 fn secret(env: &str) -> Result<String, String> {

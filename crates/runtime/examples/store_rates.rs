@@ -154,6 +154,15 @@ async fn main() {
         }
     }
 
+    for round in 0..3 {
+        let plain: Arc<dyn Store> = Arc::new(open(&format!("plain-{round}.db")));
+        let plain = streams(plain, 8, Durability::Synced).await;
+        let path = dir.path().join(format!("sealed-{round}.db"));
+        let sealed: Arc<dyn Store> = Arc::new(store_support::open_sealed(&path).expect("open"));
+        let sealed = streams(sealed, 8, Durability::Synced).await;
+        println!("sealed, 8 streams: {sealed:8.0} appends/s, {:.2} of plain", sealed / plain);
+    }
+
     for sessions in [1, 400] {
         let store = open(&format!("size-{sessions}.db"));
         let mut all = Vec::new();

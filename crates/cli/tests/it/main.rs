@@ -24,6 +24,8 @@ mod questions_waiting;
 mod reconnect;
 mod restart;
 mod revocation;
+mod sealed;
+mod secrets;
 mod security;
 mod support;
 mod timeouts;

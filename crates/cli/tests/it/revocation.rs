@@ -134,7 +134,7 @@ async fn x_roles_that_change_take_effect_on_the_next_message() {
 
 #[tokio::test]
 async fn x_a_file_with_errors_or_without_auth_changes_nothing() {
-    let server = three().logged().start().await;
+    let server = three().log("trace").start().await;
     let mut alice = server.ws_as("alice").await;
     server.configure(|text| without("alice")(text) + "\n[nonsense]\n");
     let log = server.until_logged("changes nothing").await;

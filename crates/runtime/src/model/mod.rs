@@ -107,4 +107,9 @@ impl ModelError {
     pub fn transient(message: impl Into<String>) -> ModelError {
         ModelError { message: message.into(), transient: true, retry_after: None }
     }
+
+    /// The same with the key taken out.
+    fn without(self, key: &ApiKey) -> ModelError {
+        ModelError { message: key.redact(self.message), ..self }
+    }
 }

@@ -529,7 +529,7 @@ impl Runtime {
 pub(crate) fn store_refusal(error: StoreError) -> Refusal {
     match error {
         StoreError::BadCursor => Refusal::new(Code::InvalidMessage, format!("cursor: {error}")),
-        StoreError::Corrupt(_) => Refusal::new(Code::Internal, error.to_string()),
+        StoreError::Corrupt(_) | StoreError::Sealed(_) => Refusal::new(Code::Internal, error.to_string()),
         other => Refusal::new(Code::StoreUnavailable, format!("nothing was stored: {other}")),
     }
 }

@@ -7,6 +7,7 @@
 pub mod index;
 pub mod memory;
 pub mod page;
+pub mod seal;
 pub mod sqlite;
 
 use std::sync::Arc;
@@ -21,6 +22,8 @@ use countersign_core::{
     wire::event::Resolution,
 };
 use futures::future::BoxFuture;
+
+use self::seal::SealError;
 
 /// Keeps journals. Every method is atomic; an error means that nothing changed, except
 /// [`StoreError::Unknown`].
@@ -310,6 +313,9 @@ pub enum StoreError {
     /// What is stored cannot be read.
     #[error("stored data cannot be read: {0}")]
     Corrupt(String),
+    /// The keys are not those of the store, or a sealed value is not what was sealed there.
+    #[error(transparent)]
+    Sealed(#[from] SealError),
     /// It could not be written or read (disk full, I/O); nothing changed.
     #[error("the store failed: {0}")]
     Failed(String),

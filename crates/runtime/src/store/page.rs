@@ -3,7 +3,10 @@
 //! A list is ordered by a time, then by the session's id, then by a number, all descending; a cursor is
 //! the key of the last row of its page. So rows that come or go between two pages never shift others.
 
-use countersign_core::journal::{record::Millis, state::State};
+use countersign_core::{
+    approval::rule::RuleId,
+    journal::{record::Millis, state::State},
+};
 
 use super::{
     InterruptionFilter, InterruptionRow, Page, Paged, RuleFilter, RuleRow, SessionFilter, StoreError, Summary, Visible,
@@ -11,6 +14,12 @@ use super::{
 
 /// The numbers that an interruption's rules may take.
 pub(super) const RULES_EACH: u32 = 256;
+
+/// The number of a rule in its session, in the order in which rules were made.
+pub(super) fn rule_number(id: RuleId) -> u32 {
+    // An interruption has no more actions than an answer has calls.
+    id.n.saturating_mul(RULES_EACH).saturating_add(id.action)
+}
 
 /// The place of a row in its list.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,8 +57,7 @@ impl Row for RuleRow {
 impl RuleRow {
     /// Its number in its session, in the order in which rules were made.
     pub(super) fn number(&self) -> u32 {
-        // An interruption has no more actions than an answer has calls.
-        self.id.n.saturating_mul(RULES_EACH).saturating_add(self.id.action)
+        rule_number(self.id)
     }
 
     /// Whether this one takes the place of an older one.

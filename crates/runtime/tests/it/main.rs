@@ -20,6 +20,7 @@ mod store_conformance;
 mod store_differential;
 mod store_lists;
 mod store_rules;
+mod store_sealed;
 mod store_sqlite;
 mod store_support;
 mod streams;

@@ -3,6 +3,7 @@
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
+    path::Path,
     sync::Arc,
 };
 
@@ -28,7 +29,7 @@ use proptest::{
     test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
 };
 
-use crate::store_support::{Anything, Driven, asks, load, texts};
+use crate::store_support::{Anything, Driven, asks, load, open_sealed, texts};
 
 /// What is done to a session. `pick` chooses among what is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -152,15 +153,27 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 const SESSIONS: [(&str, Option<&str>); 3] = [("a", Some("ann")), ("b.1", None), ("a_2", Some("bob"))];
 
+/// Opens the SQLite store, the plain or the sealed one.
+type Open = fn(&Path) -> Result<SqliteStore, StoreError>;
+
 #[test]
 fn stores_do_not_differ() {
+    compare(|path| SqliteStore::open(path, &Default::default()));
+}
+
+#[test]
+fn x_a_sealed_store_does_not_differ() {
+    compare(open_sealed);
+}
+
+fn compare(open: Open) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("runtime");
     let seen = RefCell::new(BTreeSet::new());
     let config = Config { cases: 48, failure_persistence: None, ..Config::default() };
     // Always the same sessions, so that what they cover is always the same.
     TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha))
         .run(&steps(), |steps| {
-            runtime.block_on(run(&steps, &seen));
+            runtime.block_on(run(open, &steps, &seen));
             Ok(())
         })
         .unwrap_or_else(|e| panic!("{e}"));
@@ -168,11 +181,11 @@ fn stores_do_not_differ() {
     assert!(missing.is_empty(), "never done: {missing:?}");
 }
 
-async fn run(steps: &[Step], seen: &RefCell<BTreeSet<&'static str>>) {
+async fn run(open: Open, steps: &[Step], seen: &RefCell<BTreeSet<&'static str>>) {
     let dir = tempfile::tempdir().expect("directory");
     let path = dir.path().join("s.db");
     let memory = MemoryStore::new();
-    let mut sqlite = SqliteStore::open(&path, &Default::default()).expect("open");
+    let mut sqlite = open(&path).expect("open");
     let mut sessions: BTreeMap<usize, Driven> = BTreeMap::new();
     let mut now = 1000;
     for (i, step) in steps.iter().enumerate() {
@@ -184,7 +197,7 @@ async fn run(steps: &[Step], seen: &RefCell<BTreeSet<&'static str>>) {
         }
         if i % 30 == 29 {
             drop(sqlite);
-            sqlite = SqliteStore::open(&path, &Default::default()).expect("open again");
+            sqlite = open(&path).expect("open again");
         }
     }
     for session in 0..SESSIONS.len() {

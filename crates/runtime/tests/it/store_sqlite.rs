@@ -16,7 +16,7 @@ use countersign::{
 };
 use tempfile::TempDir;
 
-use crate::store_support::{Anything, Driven, asks, begun, load, texts, waiting};
+use crate::store_support::{Anything, Driven, asks, begun, load, open_sealed, texts, waiting};
 
 fn place() -> (TempDir, PathBuf) {
     let dir = tempfile::tempdir().expect("directory");
@@ -28,33 +28,42 @@ fn open(path: &Path) -> Result<SqliteStore, StoreError> {
     SqliteStore::open(path, &SqliteOptions::default())
 }
 
+type Open = fn(&Path) -> Result<SqliteStore, StoreError>;
+
+/// How a store is opened: plain, and sealed.
+const HOW: [Open; 2] = [open, open_sealed];
+
 #[tokio::test]
 async fn r3_what_is_acknowledged_is_there_after_opening_again() {
-    let (_dir, path) = place();
-    let store = open(&path).expect("open");
-    let driven = waiting(&store, "s", 1, Some("ann"), "t", asks(Some("admin"), 60)).await;
-    drop(store);
-    assert!(!path.with_extension("db-wal").exists(), "a closed store is one file");
-    let store = open(&path).expect("open again");
-    assert_eq!(load(&store, "s").await.as_ref(), Some(&*driven.state));
-    assert_eq!(texts(&store.read("s", 0, 99).await.expect("read")), texts(&driven.entries));
-    assert_eq!(store.due(i64::MAX, 9).await.expect("due"), [(Arc::from("s"), 1)]);
-    assert!(store.interruption("s", 1).await.expect("row").is_some());
+    for open in HOW {
+        let (_dir, path) = place();
+        let store = open(&path).expect("open");
+        let driven = waiting(&store, "s", 1, Some("ann"), "t", asks(Some("admin"), 60)).await;
+        drop(store);
+        assert!(!path.with_extension("db-wal").exists(), "a closed store is one file");
+        let store = open(&path).expect("open again");
+        assert_eq!(load(&store, "s").await.as_ref(), Some(&*driven.state));
+        assert_eq!(texts(&store.read("s", 0, 99).await.expect("read")), texts(&driven.entries));
+        assert_eq!(store.due(i64::MAX, 9).await.expect("due"), [(Arc::from("s"), 1)]);
+        assert!(store.interruption("s", 1).await.expect("row").is_some());
+    }
 }
 
 #[tokio::test]
 async fn r3_what_is_acknowledged_is_in_the_files_at_once() {
-    let (dir, path) = place();
-    let store = open(&path).expect("open");
-    for i in 0..20_i64 {
-        let driven = waiting(&store, &format!("s{i}"), i, None, "t", asks(None, 0)).await;
-        // As a crash leaves them: the files as they are now, without the store's end.
-        let copy = dir.path().join(format!("copy{i}.db"));
-        for end in ["", "-wal"] {
-            std::fs::copy(format!("{}{end}", path.display()), format!("{}{end}", copy.display())).expect("copy");
+    for open in HOW {
+        let (dir, path) = place();
+        let store = open(&path).expect("open");
+        for i in 0..20_i64 {
+            let driven = waiting(&store, &format!("s{i}"), i, None, "t", asks(None, 0)).await;
+            // As a crash leaves them: the files as they are now, without the store's end.
+            let copy = dir.path().join(format!("copy{i}.db"));
+            for end in ["", "-wal"] {
+                std::fs::copy(format!("{}{end}", path.display()), format!("{}{end}", copy.display())).expect("copy");
+            }
+            let copied = open(&copy).expect("open the copy");
+            assert_eq!(load(&copied, &driven.id).await.as_ref(), Some(&*driven.state));
         }
-        let copied = open(&copy).expect("open the copy");
-        assert_eq!(load(&copied, &driven.id).await.as_ref(), Some(&*driven.state));
     }
 }
 
@@ -254,9 +263,11 @@ fn r9_a_place_that_is_none_is_refused() {
 
 #[test]
 fn an_empty_file_becomes_a_store() {
-    let (_dir, path) = place();
-    std::fs::write(&path, "").expect("write");
-    open(&path).expect("open");
+    for open in HOW {
+        let (_dir, path) = place();
+        std::fs::write(&path, "").expect("write");
+        open(&path).expect("open");
+    }
 }
 
 #[tokio::test]
@@ -330,14 +341,16 @@ async fn four_hundred_approval_cycles_take_at_most_two_megabytes() {
 
 #[tokio::test]
 async fn lists_answer_while_a_writer_is_busy() {
-    let (_dir, path) = place();
-    let store = open(&path).expect("open");
-    waiting(&store, "s", 1, None, "t", asks(None, 0)).await;
-    let mut driven = begun(&store, "big", 1, None).await;
-    let said = driven.says(2, &"x".repeat(4_000_000), None, Some(OnPending::Queue)).expect("queue");
-    let page = Page { cursor: None, limit: 9 };
-    let (stored, listed) =
-        tokio::join!(driven.store(&store, said), store.interruptions(InterruptionFilter::default(), page));
-    stored.expect("append");
-    assert_eq!(listed.expect("list").rows.len(), 1);
+    for open in HOW {
+        let (_dir, path) = place();
+        let store = open(&path).expect("open");
+        waiting(&store, "s", 1, None, "t", asks(None, 0)).await;
+        let mut driven = begun(&store, "big", 1, None).await;
+        let said = driven.says(2, &"x".repeat(4_000_000), None, Some(OnPending::Queue)).expect("queue");
+        let page = Page { cursor: None, limit: 9 };
+        let (stored, listed) =
+            tokio::join!(driven.store(&store, said), store.interruptions(InterruptionFilter::default(), page));
+        stored.expect("append");
+        assert_eq!(listed.expect("list").rows.len(), 1);
+    }
 }

@@ -1,6 +1,6 @@
 //! Sessions driven through the real core, for tests of stores: no entry here is made by hand.
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use countersign::{
     core::{
@@ -17,7 +17,11 @@ use countersign::{
         },
         refusal::Refusal,
     },
-    store::{Append, Durability, InterruptionFilter, Page, SessionFilter, Store, StoreError},
+    store::{
+        Append, Durability, InterruptionFilter, Page, SessionFilter, Store, StoreError,
+        seal::{Key, Keys},
+        sqlite::{SqliteOptions, SqliteStore},
+    },
 };
 
 /// Agents `a` and `b`, and any tool.
@@ -233,9 +237,28 @@ macro_rules! conformance {
                 super::$name(std::sync::Arc::new(store)).await;
             })*
         }
+        mod sealed {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                let dir = tempfile::tempdir().expect("directory");
+                let store = $crate::store_support::open_sealed(&dir.path().join("s.db")).expect("open");
+                super::$name(std::sync::Arc::new(store)).await;
+            })*
+        }
     };
 }
 pub(crate) use conformance;
+
+/// Keys whose first one is made of this digit; the others are older.
+pub(crate) fn keys_of(digits: &[char]) -> Keys {
+    let key = |digit: &char| Key::parse(&format!("key-{digit}"), &digit.to_string().repeat(64)).expect("a key");
+    Keys::new(key(&digits[0]), digits[1..].iter().map(key).collect()).expect("keys")
+}
+
+/// A sealed store.
+pub(crate) fn open_sealed(path: &Path) -> Result<SqliteStore, StoreError> {
+    SqliteStore::open_sealed(path, &SqliteOptions::default(), &keys_of(&['1']))
+}
 
 /// The store under test.
 pub(crate) type Tested = Arc<dyn Store>;

@@ -20,6 +20,8 @@ use countersign::{
 };
 use futures::future::BoxFuture;
 
+use crate::store_support::open_sealed;
+
 /// What ran: tool, arguments, attempt, idempotency key.
 pub type Ledger = Arc<Mutex<Vec<(String, String, u32, String)>>>;
 
@@ -49,7 +51,13 @@ pub fn entry(name: &str, approval: Approval, ledger: &Ledger) -> ToolEntry {
 pub fn stores() -> Vec<(&'static str, Arc<dyn Store>, Option<tempfile::TempDir>)> {
     let dir = tempfile::tempdir().expect("tempdir");
     let sqlite = SqliteStore::open(dir.path().join("t.db"), &SqliteOptions::default()).expect("sqlite");
-    vec![("memory", Arc::new(MemoryStore::new()), None), ("sqlite", Arc::new(sqlite), Some(dir))]
+    let sealed_dir = tempfile::tempdir().expect("tempdir");
+    let sealed = open_sealed(&sealed_dir.path().join("t.db")).expect("sealed");
+    vec![
+        ("memory", Arc::new(MemoryStore::new()), None),
+        ("sqlite", Arc::new(sqlite), Some(dir)),
+        ("sealed", Arc::new(sealed), Some(sealed_dir)),
+    ]
 }
 
 pub fn runtime(store: Arc<dyn Store>, script: &str, ledger: &Ledger) -> Runtime {

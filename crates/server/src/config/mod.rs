@@ -12,6 +12,7 @@ mod models;
 mod policy;
 mod reader;
 mod server;
+mod store;
 mod tools;
 
 use std::{fs, path::Path};
@@ -29,7 +30,8 @@ pub use self::{
     error::ConfigError,
     models::{ConfigModel, ConfigProvider, check_script},
     policy::{ConfigRule, ConfigThen},
-    server::{ConfigServer, ConfigStore, LISTEN},
+    server::{ConfigServer, LISTEN},
+    store::{ConfigKey, ConfigStore},
     tools::{ConfigBuiltin, ConfigTool},
 };
 use crate::auth::{Auth, JwtOptions, Token};
@@ -49,6 +51,8 @@ pub struct Config {
     pub server: ConfigServer,
     /// Where sessions are kept.
     pub store: ConfigStore,
+    /// What the store is encrypted with: the first key writes, all are read. None: it is not.
+    pub store_keys: Vec<ConfigKey>,
     /// The models.
     pub models: Vec<ConfigModel>,
     /// The agents, at least one; the first is the one a message without `agent` talks to.
@@ -158,7 +162,7 @@ fn read(document: &Document<'_>) -> Option<Config> {
     let locale = server::locale(&root);
     let (tokens, jwt) = auth::read(&root);
     let server = server::server(&root, root.has("auth").is_some());
-    let store = server::store(&root);
+    let (store, store_keys) = store::store(&root);
 
     let model_sections = root.named("models");
     let model_names: Vec<&str> = model_sections.iter().map(|(name, _)| name.as_str()).collect();
@@ -207,7 +211,20 @@ fn read(document: &Document<'_>) -> Option<Config> {
         tools::mcp(&name, &section);
     }
     root.finish();
-    Some(Config { locale, server, store, models, agents, tools, builtins, rules, tokens, jwt, warnings: Vec::new() })
+    Some(Config {
+        locale,
+        server,
+        store,
+        store_keys,
+        models,
+        agents,
+        tools,
+        builtins,
+        rules,
+        tokens,
+        jwt,
+        warnings: Vec::new(),
+    })
 }
 
 #[cfg(test)]

@@ -1,9 +1,6 @@
-//! `locale`, `[server]` and `[store]`.
+//! `locale` and `[server]`.
 
-use std::{
-    net::{Ipv4Addr, SocketAddr},
-    path::PathBuf,
-};
+use std::net::{Ipv4Addr, SocketAddr};
 
 use axum::http::{Uri, uri::Authority};
 use countersign_core::locale::Locale;
@@ -15,8 +12,6 @@ use super::{
 
 /// Where the server listens unless the configuration says otherwise.
 pub const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 7410);
-/// The store unless the configuration says otherwise.
-const STORE: &str = "sqlite:countersign.db";
 /// Longest subject or role, in bytes.
 pub(super) const SUBJECT_BYTES: usize = 128;
 
@@ -29,15 +24,6 @@ pub struct ConfigServer {
     pub allowed_origins: Vec<String>,
     /// The host names it is reached under, with or without a port; if there are any, others are refused.
     pub allowed_hosts: Vec<String>,
-}
-
-/// Where sessions are kept (SPEC C).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ConfigStore {
-    /// In memory: they end with the process.
-    Memory,
-    /// In this SQLite file.
-    Sqlite(PathBuf),
 }
 
 pub(super) fn locale(root: &Section<'_>) -> Locale {
@@ -106,38 +92,6 @@ fn as_origin(text: &str) -> Option<String> {
     let scheme = uri.scheme_str().filter(|scheme| matches!(*scheme, "http" | "https"))?;
     let origin = format!("{scheme}://{authority}");
     (text.eq_ignore_ascii_case(&origin) && !authority.contains('@')).then_some(origin)
-}
-
-pub(super) fn store(root: &Section<'_>) -> ConfigStore {
-    let fallback = ConfigStore::Sqlite(root.document.path(&STORE["sqlite:".len()..]));
-    let Some(section) = root.table("store") else { return fallback };
-    let url = section.string("url");
-    section.finish();
-    let Some(At { value: url, at }) = url else { return fallback };
-    if url == "memory:" {
-        return ConfigStore::Memory;
-    }
-    if url.starts_with("postgres:") || url.starts_with("postgresql:") {
-        section.bad(at, "url", "names PostgreSQL, which is not supported yet in this version; use \"sqlite:PATH\"");
-        return fallback;
-    }
-    match url.strip_prefix("sqlite:") {
-        Some("" | ":memory:") => {
-            section.bad(at, "url", "must name a file after \"sqlite:\"; for no file use \"memory:\"")
-        }
-        Some(path) if !path.contains('\0') => {
-            let path = root.document.path(path.strip_prefix("//").unwrap_or(path));
-            if path.is_dir() {
-                section.bad(at, "url", format!("names {}, which is a folder", path.display()));
-            } else if !path.parent().is_some_and(std::path::Path::is_dir) {
-                section.bad(at, "url", format!("names {}, whose folder does not exist", path.display()));
-            } else {
-                return ConfigStore::Sqlite(path);
-            }
-        }
-        _ => section.bad(at, "url", format!("is {url:?}; it must be \"memory:\" or \"sqlite:PATH\"")),
-    }
-    fallback
 }
 
 /// What is wrong with the name of a role, if anything.

@@ -37,6 +37,9 @@ fn env(name: &str) -> Option<String> {
         "ALICE_TOKEN" => Some("alice's secret".to_owned()),
         "ALICE_AGAIN" => Some("alice's secret".to_owned()),
         "BOB_TOKEN" => Some("bob's secret".to_owned()),
+        "STORE_KEY" => Some("0f".repeat(32)),
+        "STORE_KEY_AGAIN" => Some(format!("{}\n", "0f".repeat(32))),
+        "OLD_STORE_KEY" => Some("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=".to_owned()),
         "EMPTY" => Some(" ".to_owned()),
         "PATH" => Some("/usr/bin:/bin".to_owned()),
         _ => None,
@@ -62,6 +65,16 @@ script = \"demo.json\"
 [agents.trader]
 model = \"demo\"
 ";
+
+#[test]
+fn x_a_store_has_keys_in_the_order_of_the_file_and_they_are_not_kept() {
+    let keys = "[store]\nurl = \"sqlite:a.db\"\n[[store.keys]]\nid = \"2026-11\"\nkey_env = \"STORE_KEY\"\n[[store.keys]]\nid = \"old\"\nkey_env = \"OLD_STORE_KEY\"\n";
+    let config = parse(&format!("{MINIMAL}{keys}")).expect("config");
+    let ids: Vec<_> = config.store_keys.iter().map(|key| (key.id.as_str(), key.key_env.as_str())).collect();
+    assert_eq!(ids, [("2026-11", "STORE_KEY"), ("old", "OLD_STORE_KEY")]);
+    let shown = format!("{config:?}");
+    assert!(!shown.contains("0f0f") && !shown.contains("AAECAw"), "{shown}");
+}
 
 #[test]
 fn c_a_minimal_file_is_enough() {

@@ -73,7 +73,7 @@ pub(crate) struct Setup {
     locale: &'static str,
     server: String,
     env: Vec<(String, String)>,
-    logged: bool,
+    log: Option<&'static str>,
 }
 
 /// The call of source 000.
@@ -96,7 +96,7 @@ impl Setup {
             locale: "en",
             server: String::new(),
             env: Vec::new(),
-            logged: false,
+            log: None,
         }
     }
 
@@ -145,6 +145,31 @@ impl Setup {
         self
     }
 
+    /// Uses a model with these lines.
+    pub(crate) fn model(mut self, lines: &str) -> Setup {
+        lines.clone_into(&mut self.model);
+        self
+    }
+
+    /// Sets a variable of the server's environment.
+    pub(crate) fn env(mut self, name: &str, value: &str) -> Setup {
+        self.env.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Whole sections at the end.
+    pub(crate) fn sections(mut self, text: &str) -> Setup {
+        self.more.push_str(text);
+        self
+    }
+
+    /// Has the server log what `RUST_LOG` says of this, or by default if it is empty, into `stderr.log`; and its
+    /// standard output go to `stdout.log`.
+    pub(crate) fn log(mut self, filter: &'static str) -> Setup {
+        self.log = Some(filter);
+        self
+    }
+
     pub(crate) fn locale(mut self, locale: &'static str) -> Setup {
         self.locale = locale;
         self
@@ -175,15 +200,18 @@ impl Setup {
         self
     }
 
-    /// Writes everything that the server logs to `log.txt`.
-    pub(crate) fn logged(mut self) -> Setup {
-        self.logged = true;
-        self
-    }
-
     /// Whole sections.
     pub(crate) fn more(mut self, sections: &str) -> Setup {
         self.more.push_str(sections);
+        self
+    }
+
+    /// A sealed store. The older keys are read; each is named by the digit it is made of.
+    pub(crate) fn keys(mut self, digits: &[char]) -> Setup {
+        self.more.push_str(&store_keys(digits));
+        for digit in digits {
+            self.env.push((format!("TEST_KEY_{digit}"), digit.to_string().repeat(64)));
+        }
         self
     }
 
@@ -231,8 +259,8 @@ parameters = {{ type = "object" }}
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("countersign.toml"), self.config()).unwrap();
         fs::write(dir.path().join("script.json"), &self.script).unwrap();
-        let (child, address) = spawn(dir.path(), &self.env, self.logged).await;
-        Server { child, address, dir, env: self.env, logged: self.logged }
+        let (child, address) = spawn(dir.path(), &self.env, self.log).await;
+        Server { child, address, dir, env: self.env, log: self.log }
     }
 }
 
@@ -242,23 +270,38 @@ pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     dir: TempDir,
     env: Vec<(String, String)>,
-    logged: bool,
+    log: Option<&'static str>,
 }
 
-async fn spawn(dir: &Path, env: &[(String, String)], logged: bool) -> (Child, SocketAddr) {
-    let (level, stderr) = match logged {
-        true => ("trace", fs::File::create(dir.join("log.txt")).unwrap().into()),
-        false => ("warn", Stdio::inherit()),
-    };
+async fn spawn(dir: &Path, env: &[(String, String)], log: Option<&str>) -> (Child, SocketAddr) {
     let mut command = Command::new(BINARY);
     command
         .args(["serve", "--config", "countersign.toml"])
         .current_dir(dir)
-        .env("RUST_LOG", level)
+        .env("RUST_LOG", "warn")
         .envs(env.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(stderr);
+        .stderr(Stdio::inherit());
+    if let Some(filter) = log {
+        let appended = |name| fs::File::options().create(true).append(true).open(dir.join(name)).unwrap();
+        command.stderr(appended("stderr.log")).stdout(appended("stdout.log"));
+        if filter.is_empty() {
+            command.env_remove("RUST_LOG")
+        } else {
+            command.env("RUST_LOG", filter)
+        };
+        let mut child = command.spawn().unwrap();
+        let deadline = Instant::now() + DEADLINE;
+        loop {
+            let text = fs::read_to_string(dir.join("stdout.log")).unwrap();
+            if let Some(address) = text.lines().last().and_then(|line| line.strip_prefix("listening on http://")) {
+                return (child, address.parse().unwrap());
+            }
+            assert!(child.try_wait().unwrap().is_none() && Instant::now() < deadline, "the server is ready in time");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
     let mut child = command.spawn().unwrap();
     let stdout = tokio::process::ChildStdout::from_std(child.stdout.take().unwrap()).unwrap();
     let mut lines = BufReader::new(stdout).lines();
@@ -286,7 +329,7 @@ impl Server {
     pub(crate) async fn until_logged(&self, text: &str) -> String {
         let deadline = Instant::now() + DEADLINE;
         loop {
-            let log = fs::read_to_string(self.path("log.txt")).unwrap();
+            let log = fs::read_to_string(self.path("stderr.log")).unwrap();
             if log.contains(text) {
                 return log;
             }
@@ -344,7 +387,7 @@ impl Server {
     }
 
     pub(crate) async fn start_again(&mut self) {
-        (self.child, self.address) = spawn(self.dir.path(), &self.env, self.logged).await;
+        (self.child, self.address) = spawn(self.dir.path(), &self.env, self.log).await;
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
@@ -369,6 +412,12 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The sections of keys, the first of which writes.
+pub(crate) fn store_keys(digits: &[char]) -> String {
+    let section = |digit| format!("\n[[store.keys]]\nid = \"key-{digit}\"\nkey_env = \"TEST_KEY_{digit}\"\n");
+    digits.iter().map(section).collect()
 }
 
 /// What a command that ends by itself says.

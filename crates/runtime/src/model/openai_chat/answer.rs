@@ -403,8 +403,15 @@ impl Scan {
     }
 }
 
+/// What is wrong with a chunk, without the text that stands where something else should: it may be an argument or a
+/// secret, and errors are logged.
 fn malformed(error: &serde_json::Error) -> ModelError {
-    ModelError::transient(format!("the provider sent something that is no chat completion chunk: {error}"))
+    let text = error.to_string();
+    let what = match (text.find("string \""), text.rfind("\", expected ")) {
+        (Some(begin), Some(end)) if begin < end => format!("{}string{}", &text[..begin], &text[end + 1..]),
+        _ => text,
+    };
+    ModelError::transient(format!("the provider sent something that is no chat completion chunk: {what}"))
 }
 
 fn read_string(raw: &RawValue) -> Result<Piece, ModelError> {

@@ -25,7 +25,7 @@ use std::{collections::VecDeque, fmt, mem, sync::Arc, time::Duration};
 
 use countersign_core::limits;
 use futures::{
-    StreamExt as _,
+    StreamExt as _, TryStreamExt as _,
     stream::{self, BoxStream},
 };
 use reqwest::{
@@ -133,8 +133,15 @@ impl OpenAiChat {
 impl Model for OpenAiChat {
     fn call(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
         let call = Call { shared: self.shared.clone(), state: State::New(Box::new(request)), ready: VecDeque::new() };
-        // The stream ends after the first error.
-        stream::try_unfold(call, |mut call| async move { Ok(call.next().await?.map(|event| (event, call))) }).boxed()
+        // The stream ends after the first error. Whatever the error repeats of what the provider said, the key is not
+        // in it.
+        let key = self.shared.key.clone();
+        stream::try_unfold(call, |mut call| async move { Ok(call.next().await?.map(|event| (event, call))) })
+            .map_err(move |error: ModelError| match &key {
+                Some(key) => error.without(key),
+                None => error,
+            })
+            .boxed()
     }
 }
 

@@ -3,30 +3,33 @@
 use std::sync::Arc;
 
 use countersign_core::audit::{self, Anchor};
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, params, types::Value};
 
 use super::{
     super::{
         Append, Durability, InterruptionRow, StoreError, Summary,
         index::{self, Change, Claim, Claimant},
+        seal::Place,
     },
-    rules,
+    rows, rules,
     schema::key,
+    sealing::Values,
     statement::{find, resolution_name, run},
 };
 
-/// An append with its texts made, so that the writer only writes.
+/// An append with its texts made and sealed, so that the writer only writes.
 #[derive(Debug)]
 pub(super) struct Write {
     session_id: Arc<str>,
     expected: u64,
-    bodies: Vec<String>,
+    bodies: Vec<Value>,
     summary: Summary,
+    title: Option<Value>,
     pending: String,
-    snapshot: Option<String>,
+    snapshot: Option<Value>,
     claims: Vec<(Box<str>, Claimant)>,
     changes: Vec<Indexed>,
-    /// The bodies of the audit records.
+    /// The bodies of the audit records, which are sealed when they have their numbers.
     told: Vec<String>,
     pub(super) durability: Durability,
 }
@@ -35,30 +38,37 @@ pub(super) struct Write {
 struct Indexed {
     change: Change,
     /// What of it is JSON: the tools of an interruption, or a rule.
-    json: String,
+    json: Value,
 }
 
 impl Write {
     /// Serialises an append.
-    pub(super) fn of(append: &Append) -> Result<Write, StoreError> {
+    pub(super) fn of(append: &Append, values: &Values) -> Result<Write, StoreError> {
         index::check(append)?;
         let Append { session_id, expected, entries, state, snapshot, durability } = append;
+        let summary = Summary::of(state);
+        let (session, born) = (&**session_id, summary.created_at);
+        let body = |entry: &Arc<_>, pos| values.text(Place::Entry { session, born, pos }, json(entry)?);
+        let title = summary.title.as_deref().map(|title| values.text(Place::Title { session, born }, title.to_owned()));
         let changes = index::changes(state, entries).into_iter().map(|change| {
             let json = match &change {
-                Change::Asked(row) => json(&row.tools)?,
-                Change::RuleMade(row) => json(&row.rule)?,
-                _ => String::new(),
+                Change::Asked(row) => Value::Text(json(&row.tools)?),
+                Change::RuleMade(row) => {
+                    values.text(Place::Rule { session, born, n: row.number() }, json(&row.rule)?)?
+                }
+                _ => Value::Null,
             };
             Ok(Indexed { change, json })
         });
-        let summary = Summary::of(state);
+        let snapshot = snapshot.then(|| values.text(Place::Snapshot { session, born }, json(state)?));
         Ok(Write {
             session_id: session_id.clone(),
             expected: *expected,
-            bodies: entries.iter().map(json).collect::<Result<_, _>>()?,
+            bodies: entries.iter().zip(*expected + 1..).map(|(e, pos)| body(e, pos)).collect::<Result<_, _>>()?,
+            title: title.transpose()?,
             pending: json(&summary.pending)?,
             summary,
-            snapshot: if *snapshot { Some(json(state)?) } else { None },
+            snapshot: snapshot.transpose()?,
             claims: index::claims(entries).into_iter().map(|claim| (claim.request_id.into(), claim.by)).collect(),
             changes: changes.collect::<Result<_, StoreError>>()?,
             told: audit::events(state, entries).iter().map(audit::Event::body).collect(),
@@ -73,14 +83,20 @@ impl Write {
 
     /// About how much it writes, in bytes.
     pub(super) fn size(&self) -> usize {
-        self.bodies.iter().chain(&self.snapshot).chain(&self.told).map(String::len).sum()
+        let length = |value: &Value| match value {
+            Value::Text(text) => text.len(),
+            Value::Blob(bytes) => bytes.len(),
+            _ => 0,
+        };
+        let told: usize = self.told.iter().map(String::len).sum();
+        told + self.bodies.iter().chain(&self.snapshot).map(length).sum::<usize>()
     }
 
     /// Writes it. After an error some of it may be written: the caller rolls back.
-    pub(super) fn apply(&self, conn: &Connection) -> Result<(), StoreError> {
+    pub(super) fn apply(&self, conn: &Connection, values: &Values) -> Result<(), StoreError> {
         let session = self.check(conn)?;
-        let Summary { agent, subject, tenant, title, status, created_at, updated_at, .. } = &self.summary;
-        let (last, status) = (self.last()?, status.name());
+        let Summary { agent, subject, tenant, status, created_at, updated_at, .. } = &self.summary;
+        let (last, status, title) = (self.last()?, status.name(), &self.title);
         let session = match session {
             Some(session) => {
                 let values = params![session, last, agent, title, status, updated_at, self.pending];
@@ -116,29 +132,34 @@ impl Write {
             let values = params![session, request_id, *by == Claimant::Queued];
             run(conn, "INSERT OR REPLACE INTO requests (session, id, queued) VALUES (?1, ?2, ?3)", values)?;
         }
-        self.changes.iter().try_for_each(|indexed| indexed.apply(conn, session))?;
-        self.tell(conn)
+        self.changes.iter().try_for_each(|indexed| indexed.apply(conn, session, values))?;
+        self.tell(conn, values)
     }
 
     /// Adds to the audit log, in the transaction of what it tells of: nothing happens untold (SPEC R8).
-    fn tell(&self, conn: &Connection) -> Result<(), StoreError> {
+    fn tell(&self, conn: &Connection, values: &Values) -> Result<(), StoreError> {
         if self.told.is_empty() {
             return Ok(());
         }
         let newest = "SELECT n, hash FROM audit ORDER BY n DESC LIMIT 1";
         let last: Option<(i64, Vec<u8>)> = find(conn, newest, [], |r| Ok((r.get(0)?, r.get(1)?)))?;
         let mut last = match last {
-            Some((n, hash)) => Anchor {
-                n: u64::try_from(n).map_err(|_| StoreError::Corrupt(format!("audit record {n} has no number")))?,
-                hash: audit::hex(&hash),
-            },
+            Some((n, hash)) => {
+                let n = u64::try_from(n).map_err(|_| StoreError::Corrupt(format!("audit record {n} has no number")))?;
+                Anchor { n, hash: audit::hex(&rows::audit_hash(values, n, hash)) }
+            }
             None => Anchor::start(),
         };
         for body in &self.told {
             let n = last.n + 1;
             let hash = audit::hash(&last.hash, n, body);
-            let values = params![i64::try_from(n).unwrap_or(i64::MAX), hash.as_bytes(), body, self.summary.tenant];
-            run(conn, "INSERT INTO audit (n, hash, body, tenant) VALUES (?1, ?2, ?3, ?4)", values)?;
+            let stored = params![
+                i64::try_from(n).unwrap_or(i64::MAX),
+                values.bytes(Place::AuditHash { n }, hash.as_bytes())?,
+                values.text(Place::Audit { n }, body.clone())?,
+                self.summary.tenant,
+            ];
+            run(conn, "INSERT INTO audit (n, hash, body, tenant) VALUES (?1, ?2, ?3, ?4)", stored)?;
             last = Anchor { n, hash: hash.to_string() };
         }
         Ok(())
@@ -171,7 +192,7 @@ impl Write {
 }
 
 impl Indexed {
-    fn apply(&self, conn: &Connection, session: i64) -> Result<(), StoreError> {
+    fn apply(&self, conn: &Connection, session: i64, values: &Values) -> Result<(), StoreError> {
         match &self.change {
             Change::Asked(row) => {
                 let InterruptionRow { n, role, agent, asked_at, expires_at, remind_at, asked_pos, .. } = row;
@@ -196,7 +217,7 @@ impl Indexed {
                 run(conn, "UPDATE interruptions SET role = ?2 WHERE key = ?1", params![key, role])?;
                 reviewer(conn, session, role)?;
             }
-            Change::RuleMade(row) => rules::make(conn, session, row, &self.json)?,
+            Change::RuleMade(row) => rules::make(conn, values, session, row, &self.json)?,
             Change::RuleRevoked { id, at, by } => rules::revoke(conn, session, *id, *at, by.as_ref())?,
             Change::Resolved { n, resolution, at, pos } => {
                 let (key, pos) = (key(session, u64::from(*n))?, key(0, *pos)?);

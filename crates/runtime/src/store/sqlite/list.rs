@@ -1,5 +1,7 @@
 //! The lists: interruptions and sessions, a page at a time.
 
+use std::sync::Arc;
+
 use countersign_core::journal::state::Status;
 use rusqlite::{
     Connection, Row, params_from_iter,
@@ -10,8 +12,10 @@ use super::{
     super::{
         InterruptionFilter, InterruptionRow, Page, Paged, SessionFilter, StoreError, Summary, Visible,
         page::{self, Key},
+        seal::Place,
     },
     schema::key,
+    sealing::{Values, column},
     statement::{all, find, resolution},
 };
 
@@ -127,7 +131,12 @@ fn interruption_row(r: &Row<'_>) -> rusqlite::Result<InterruptionRow> {
 }
 
 /// See [`super::super::Store::sessions`].
-pub(super) fn sessions(conn: &Connection, filter: SessionFilter, page: &Page) -> Result<Paged<Summary>, StoreError> {
+pub(super) fn sessions(
+    conn: &Connection,
+    filter: SessionFilter,
+    page: &Page,
+    values: &Values,
+) -> Result<Paged<Summary>, StoreError> {
     let start = page::start::<Summary>(page)?;
     let SessionFilter { status, agent, visible_to } = filter;
     let mut query = Query::default();
@@ -159,17 +168,25 @@ pub(super) fn sessions(conn: &Connection, filter: SessionFilter, page: &Page) ->
         "s.updated_at DESC, s.id DESC",
         page,
     );
-    let rows = all(conn, &sql, params_from_iter(query.values), summary)?;
+    let rows = all(conn, &sql, params_from_iter(query.values), |r| summary(r, values))?;
     Ok(page::cut(rows, page))
 }
 
-fn summary(r: &Row<'_>) -> rusqlite::Result<Summary> {
-    let (status, pending): (String, String) = (r.get(4)?, r.get(7)?);
+fn summary(r: &Row<'_>, values: &Values) -> rusqlite::Result<Summary> {
+    let (session_id, status, pending): (Arc<str>, String, String) = (r.get(0)?, r.get(4)?, r.get(7)?);
+    let title = match column(r, 3)? {
+        Value::Null => None,
+        stored => {
+            let title = values.read_text(Place::Title { session: &session_id, born: r.get(5)? }, stored);
+            // One broken title must not hide the other sessions of the page.
+            title.inspect_err(|e| tracing::warn!("{e}; the session is listed without a title")).ok()
+        }
+    };
     Ok(Summary {
-        session_id: r.get(0)?,
+        session_id,
         agent: r.get(1)?,
         subject: r.get(2)?,
-        title: r.get(3)?,
+        title: title.map(Arc::from),
         status: Status::from_name(&status).ok_or_else(|| unreadable(4, format!("status {status:?}")))?,
         created_at: r.get(5)?,
         updated_at: r.get(6)?,

@@ -7,9 +7,11 @@ mod apply;
 mod list;
 mod lock;
 mod read;
+mod rekey;
 mod rows;
 mod rules;
 mod schema;
+mod sealing;
 mod statement;
 mod write;
 
@@ -29,15 +31,17 @@ use countersign_core::{
 use futures::future::{self, BoxFuture, FutureExt as _};
 use rusqlite::Connection;
 
+pub use self::rekey::{Rekeyed, rekey};
 use self::{
     apply::Write,
     lock::Ownership,
     read::Reader,
+    sealing::Values,
     write::{Op, Writer},
 };
 use super::{
     Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, RuleFilter, RuleOwner, RuleRow, SessionFilter,
-    Store, StoreError, Summary,
+    Store, StoreError, Summary, seal::Keys,
 };
 
 /// How a [`SqliteStore`] is opened.
@@ -56,6 +60,7 @@ pub struct SqliteStore {
     lanes: Option<Lanes>,
     readers: Vec<JoinHandle<()>>,
     thread: Option<JoinHandle<()>>,
+    values: Values,
     /// Whether there may be rules that are for more than their session: without, nobody looks for them.
     standing_rules: AtomicBool,
     /// Given back last.
@@ -76,14 +81,34 @@ impl SqliteStore {
     ///
     /// # Errors
     /// [`StoreError::InUse`] if another process has it open; [`StoreError::Corrupt`] if the file is not
-    /// one of ours or of a newer version; [`StoreError::Failed`].
+    /// one of ours or of a newer version; [`StoreError::Sealed`] if it is encrypted; [`StoreError::Failed`].
     pub fn open(path: impl AsRef<Path>, options: &SqliteOptions) -> Result<SqliteStore, StoreError> {
-        let path = schema::resolve(path.as_ref())?;
+        SqliteStore::open_with(path.as_ref(), options, None)
+    }
+
+    /// Opens an encrypted store, and makes it if there is no file. What has content is sealed with the first key,
+    /// and read with all ([`super::seal`]): entries, snapshots, titles and the audit log. Ids, positions, times,
+    /// statuses, names of agents and tools, roles and subjects are not, since lists are filtered by them.
+    ///
+    /// # Errors
+    /// As [`SqliteStore::open`]; [`StoreError::Sealed`] if a key of the store is missing or another one, or if the
+    /// store is plain.
+    pub fn open_sealed(
+        path: impl AsRef<Path>,
+        options: &SqliteOptions,
+        keys: &Keys,
+    ) -> Result<SqliteStore, StoreError> {
+        SqliteStore::open_with(path.as_ref(), options, Some(keys))
+    }
+
+    fn open_with(path: &Path, options: &SqliteOptions, keys: Option<&Keys>) -> Result<SqliteStore, StoreError> {
+        let path = schema::resolve(path)?;
         let ownership = Ownership::take(&path)?;
-        let conn = schema::writer(&path, options)?;
+        let (conn, new) = schema::writer(&path, options)?;
+        let values = sealing::writing(&conn, &path, keys, new)?;
         let (points, lists) = (schema::reader(&path)?, schema::reader(&path)?);
         let standing_rules = AtomicBool::new(rules::any(&conn)?);
-        let (writer, thread) = Writer::start(conn)?;
+        let (writer, thread) = Writer::start(conn, values.clone())?;
         let (points, first) = Reader::start(points, "reader")?;
         let (lists, second) = Reader::start(lists, "lists")?;
         Ok(SqliteStore {
@@ -92,6 +117,7 @@ impl SqliteStore {
             readers: vec![first, second],
             thread: Some(thread),
             standing_rules,
+            values,
             _ownership: ownership,
         })
     }
@@ -111,12 +137,14 @@ impl SqliteStore {
     }
 }
 
-/// Reads audit records of the store at `path`, which another process may have open.
+/// Reads audit records of the store at `path`, which another process may have open. An encrypted one needs its keys.
 ///
 /// # Errors
-/// As [`SqliteStore::open`], but for [`StoreError::InUse`]; a file that is not there is [`StoreError::Failed`].
-pub fn read_audit(path: &Path, after: u64, limit: usize) -> Result<Vec<AuditRecord>, StoreError> {
-    rows::audit(&schema::only_read(path)?, after, limit)
+/// As [`SqliteStore::open_sealed`], but for [`StoreError::InUse`]; a file that is not there is [`StoreError::Failed`].
+pub fn read_audit(path: &Path, keys: Option<&Keys>, after: u64, limit: usize) -> Result<Vec<AuditRecord>, StoreError> {
+    let conn = schema::only_read(path)?;
+    let values = sealing::reading(&conn, path, keys)?;
+    rows::audit(&conn, &values, after, limit)
 }
 
 impl Drop for SqliteStore {
@@ -136,7 +164,7 @@ impl Drop for SqliteStore {
 impl Store for SqliteStore {
     fn append(&self, append: Append) -> BoxFuture<'_, Result<(), StoreError>> {
         async move {
-            let write = Write::of(&append)?;
+            let write = Write::of(&append, &self.values)?;
             if write.makes_standing_rule() {
                 self.standing_rules.store(true, Ordering::SeqCst);
             }
@@ -150,7 +178,7 @@ impl Store for SqliteStore {
         async move {
             let asked = id.clone();
             let head = self.lanes()?.points.read(move |conn| rows::head(conn, &asked)).await?;
-            head.map(|head| head.parse(&id)).transpose()
+            head.map(|head| head.parse(&id, &self.values)).transpose()
         }
         .boxed()
     }
@@ -160,7 +188,7 @@ impl Store for SqliteStore {
         async move {
             let asked = id.clone();
             let bodies = self.lanes()?.points.read(move |conn| rows::entries(conn, &asked, after, limit)).await?;
-            rows::parse(&id, &bodies)
+            rows::parse(&id, bodies, &self.values)
         }
         .boxed()
     }
@@ -185,7 +213,8 @@ impl Store for SqliteStore {
     }
 
     fn sessions(&self, filter: SessionFilter, page: Page) -> BoxFuture<'_, Result<Paged<Summary>, StoreError>> {
-        async move { self.lanes()?.lists.read(move |conn| list::sessions(conn, filter, &page)).await }.boxed()
+        let values = self.values.clone();
+        async move { self.lanes()?.lists.read(move |conn| list::sessions(conn, filter, &page, &values)).await }.boxed()
     }
 
     fn due(&self, now: Millis, limit: usize) -> BoxFuture<'_, Result<Vec<Due>, StoreError>> {
@@ -197,7 +226,8 @@ impl Store for SqliteStore {
     }
 
     fn audit(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
-        async move { self.lanes()?.lists.read(move |conn| rows::audit(conn, after, limit)).await }.boxed()
+        let values = self.values.clone();
+        async move { self.lanes()?.lists.read(move |conn| rows::audit(conn, &values, after, limit)).await }.boxed()
     }
 
     fn audit_of(
@@ -206,8 +236,8 @@ impl Store for SqliteStore {
         after: u64,
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
-        let tenant = tenant.map(str::to_owned);
-        let read = move |conn: &mut Connection| rows::audit_of(conn, tenant.as_deref(), after, limit);
+        let (tenant, values) = (tenant.map(str::to_owned), self.values.clone());
+        let read = move |conn: &mut Connection| rows::audit_of(conn, &values, tenant.as_deref(), after, limit);
         async move { self.lanes()?.lists.read(read).await }.boxed()
     }
 
@@ -215,12 +245,14 @@ impl Store for SqliteStore {
         if !self.standing_rules.load(Ordering::SeqCst) {
             return future::ready(Ok(Vec::new())).boxed();
         }
-        let (agent, tool) = (agent.to_owned(), tool.to_owned());
-        async move { self.lanes()?.points.read(move |conn| rules::standing(conn, &of, &agent, &tool)).await }.boxed()
+        let (agent, tool, values) = (agent.to_owned(), tool.to_owned(), self.values.clone());
+        let read = move |conn: &mut Connection| rules::standing(conn, &values, &of, &agent, &tool);
+        async move { self.lanes()?.points.read(read).await }.boxed()
     }
 
     fn rules(&self, filter: RuleFilter, page: Page) -> BoxFuture<'_, Result<Paged<RuleRow>, StoreError>> {
-        async move { self.lanes()?.lists.read(move |conn| rules::list(conn, filter, &page)).await }.boxed()
+        let values = self.values.clone();
+        async move { self.lanes()?.lists.read(move |conn| rules::list(conn, &values, filter, &page)).await }.boxed()
     }
 
     fn delete(&self, session_id: &str) -> BoxFuture<'_, Result<bool, StoreError>> {

@@ -4,43 +4,55 @@ use std::sync::Arc;
 
 use countersign_core::{
     audit::{self, Anchor, AuditRecord},
+    call::args::Digest,
     journal::{
         record::{Entry, Millis},
         state::State,
     },
 };
-use rusqlite::{Connection, TransactionBehavior, params};
+use rusqlite::{Connection, TransactionBehavior, params, types::Value};
 use serde_json::value::RawValue;
 
 use super::{
-    super::{Due, Head, StoreError},
+    super::{Due, Head, StoreError, seal::Place},
     schema::{error, key},
+    sealing::{Values, column},
     statement::{all, find},
 };
 
-/// A head before its snapshot is parsed.
+/// A head before its snapshot is opened and parsed.
 #[derive(Debug)]
 pub(super) struct RawHead {
     pos: i64,
-    snapshot: Option<String>,
+    born: Millis,
+    snapshot: Value,
 }
+
+/// An entry before it is opened and parsed: its position, when its session was made, its body.
+pub(super) type RawEntry = (u64, Millis, Value);
 
 /// See [`super::super::Store::head`].
 pub(super) fn head(conn: &Connection, session_id: &str) -> Result<Option<RawHead>, StoreError> {
     find(
         conn,
-        "SELECT s.pos, p.body FROM sessions s LEFT JOIN snapshots p ON p.session = s.row WHERE s.id = ?1",
+        "SELECT s.pos, s.created_at, p.body FROM sessions s LEFT JOIN snapshots p ON p.session = s.row WHERE s.id = ?1",
         [session_id],
-        |r| Ok(RawHead { pos: r.get(0)?, snapshot: r.get(1)? }),
+        |r| Ok(RawHead { pos: r.get(0)?, born: r.get(1)?, snapshot: column(r, 2)? }),
     )
 }
 
 impl RawHead {
-    /// Parses it. A snapshot is a cache: one that cannot be read (an older version wrote it) is left out.
-    pub(super) fn parse(self, session_id: &str) -> Result<Head, StoreError> {
+    /// Parses it. A snapshot is a cache: one that cannot be read (an older version wrote it, or it is not what was
+    /// sealed) is left out.
+    pub(super) fn parse(self, session_id: &str, values: &Values) -> Result<Head, StoreError> {
         let pos = u64::try_from(self.pos)
             .map_err(|_| StoreError::Corrupt(format!("session {session_id} ends at position {}", self.pos)))?;
-        let snapshot = self.snapshot.and_then(|body| match serde_json::from_str::<State>(&body) {
+        let place = Place::Snapshot { session: session_id, born: self.born };
+        let body = match self.snapshot {
+            Value::Null => None,
+            stored => values.read_text(place, stored).inspect_err(|e| tracing::warn!("{e}; it is not used")).ok(),
+        };
+        let snapshot = body.and_then(|body| match serde_json::from_str::<State>(&body) {
             Ok(state) if state.pos <= pos && *state.session_id == *session_id => Some(Arc::new(state)),
             Ok(_) => None,
             Err(e) => {
@@ -58,28 +70,28 @@ pub(super) fn entries(
     session_id: &str,
     after: u64,
     limit: usize,
-) -> Result<Vec<(u64, String)>, StoreError> {
+) -> Result<Vec<RawEntry>, StoreError> {
     // Both queries see the same moment.
     let tx = conn.transaction_with_behavior(TransactionBehavior::Deferred).map_err(|e| error(&e))?;
-    let found: Option<(i64, i64)> =
-        find(&tx, "SELECT row, pos FROM sessions WHERE id = ?1", [session_id], |r| Ok((r.get(0)?, r.get(1)?)))?;
-    let Some((session, last)) = found else { return Ok(Vec::new()) };
+    let sql = "SELECT row, pos, created_at FROM sessions WHERE id = ?1";
+    let found: Option<(i64, i64, Millis)> = find(&tx, sql, [session_id], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?)))?;
+    let Some((session, last, born)) = found else { return Ok(Vec::new()) };
     let last = u64::try_from(last).unwrap_or_default();
     if after >= last {
         return Ok(Vec::new());
     }
     let end = last.min(after.saturating_add(u64::try_from(limit).unwrap_or(u64::MAX)));
-    let bodies: Vec<(i64, String)> = all(
+    let bodies: Vec<(i64, Value)> = all(
         &tx,
         "SELECT key & 4294967295, body FROM entries WHERE key > ?1 AND key <= ?2 ORDER BY key",
         params![key(session, after)?, key(session, end)?],
-        |r| Ok((r.get(0)?, r.get(1)?)),
+        |r| Ok((r.get(0)?, column(r, 1)?)),
     )?;
     let mut found = Vec::with_capacity(bodies.len());
     let mut bodies = bodies.into_iter().peekable();
     for pos in after + 1..=end {
         match bodies.next_if(|(at, _)| u64::try_from(*at) == Ok(pos)) {
-            Some((_, body)) => found.push((pos, body)),
+            Some((_, body)) => found.push((pos, born, body)),
             None => {
                 return Err(StoreError::Corrupt(format!("session {session_id}, position {pos}: the entry is missing")));
             }
@@ -88,13 +100,16 @@ pub(super) fn entries(
     Ok(found)
 }
 
-/// Parses entries.
-pub(super) fn parse(session_id: &str, bodies: &[(u64, String)]) -> Result<Vec<Arc<Entry>>, StoreError> {
-    let parse = |(pos, body): &(u64, String)| match serde_json::from_str::<Entry>(body) {
-        Ok(entry) => Ok(Arc::new(Entry { pos: *pos, ..entry })),
-        Err(e) => Err(StoreError::Corrupt(format!("session {session_id}, position {pos}: {e}"))),
+/// Opens and parses entries.
+pub(super) fn parse(session_id: &str, bodies: Vec<RawEntry>, values: &Values) -> Result<Vec<Arc<Entry>>, StoreError> {
+    let parse = |(pos, born, stored)| {
+        let body = values.read_text(Place::Entry { session: session_id, born, pos }, stored)?;
+        match serde_json::from_str::<Entry>(&body) {
+            Ok(entry) => Ok(Arc::new(Entry { pos, ..entry })),
+            Err(e) => Err(StoreError::Corrupt(format!("session {session_id}, position {pos}: {e}"))),
+        }
     };
-    bodies.iter().map(parse).collect()
+    bodies.into_iter().map(parse).collect()
 }
 
 /// See [`super::super::Store::has_request`].
@@ -140,19 +155,24 @@ pub(super) fn running(conn: &Connection) -> Result<Vec<Arc<str>>, StoreError> {
     })
 }
 
-/// See [`super::super::Store::audit`]. What is no record is given as one whose hash cannot be right: naming it is
-/// the reader's.
-pub(super) fn audit(conn: &Connection, after: u64, limit: usize) -> Result<Vec<AuditRecord>, StoreError> {
+/// See [`super::super::Store::audit`]. What is no record, or not what was sealed, is given as one whose hash cannot be
+/// right: naming it is the reader's.
+pub(super) fn audit(
+    conn: &Connection,
+    values: &Values,
+    after: u64,
+    limit: usize,
+) -> Result<Vec<AuditRecord>, StoreError> {
     let (after, limit) = bounds(after, limit);
-    let rows: Vec<(i64, Vec<u8>, String)> =
+    let rows: Vec<(i64, Vec<u8>, Value)> =
         all(conn, "SELECT n, hash, body FROM audit WHERE n > ?1 ORDER BY n LIMIT ?2", params![after, limit], |r| {
-            Ok((r.get(0)?, r.get(1)?, r.get(2)?))
+            Ok((r.get(0)?, r.get(1)?, column(r, 2)?))
         })?;
     // Each follows the one before it, also the first of a page.
-    let mut prev = hash_before(conn, after.saturating_add(1))?;
+    let mut prev = hash_before(conn, values, after.saturating_add(1))?;
     let mut records = Vec::with_capacity(rows.len());
-    for (n, hash, body) in rows {
-        let record = record(n, prev, &hash, body)?;
+    for (n, hash, stored) in rows {
+        let record = record(values, number(n)?, prev, hash, stored)?;
         prev = record.hash.clone();
         records.push(record);
     }
@@ -162,6 +182,7 @@ pub(super) fn audit(conn: &Connection, after: u64, limit: usize) -> Result<Vec<A
 /// See [`super::super::Store::audit_of`].
 pub(super) fn audit_of(
     conn: &Connection,
+    values: &Values,
     tenant: Option<&str>,
     after: u64,
     limit: usize,
@@ -170,26 +191,53 @@ pub(super) fn audit_of(
     // Where there are no tenants every record is one without; where there are, each is found by its own.
     let of = if tenant.is_some() { "tenant = ?3" } else { "tenant IS ?3" };
     let sql = format!("SELECT n, hash, body FROM audit WHERE {of} AND n > ?1 ORDER BY n LIMIT ?2");
-    let rows: Vec<(i64, Vec<u8>, String)> =
-        all(conn, &sql, params![after, limit, tenant], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?)))?;
-    rows.into_iter().map(|(n, hash, body)| record(n, hash_before(conn, n)?, &hash, body)).collect()
+    let rows: Vec<(i64, Vec<u8>, Value)> =
+        all(conn, &sql, params![after, limit, tenant], |r| Ok((r.get(0)?, r.get(1)?, column(r, 2)?)))?;
+    let read = |(n, hash, stored)| record(values, number(n)?, hash_before(conn, values, n)?, hash, stored);
+    rows.into_iter().map(read).collect()
 }
 
 fn bounds(after: u64, limit: usize) -> (i64, i64) {
     (i64::try_from(after).unwrap_or(i64::MAX), i64::try_from(limit).unwrap_or(i64::MAX))
 }
 
-/// The hash of the record before number `n`.
-fn hash_before(conn: &Connection, n: i64) -> Result<String, StoreError> {
-    let before = "SELECT hash FROM audit WHERE n < ?1 ORDER BY n DESC LIMIT 1";
-    let before: Option<Vec<u8>> = find(conn, before, [n], |r| r.get(0))?;
-    Ok(before.map_or_else(|| Anchor::start().hash, |hash| audit::hex(&hash)))
+fn number(n: i64) -> Result<u64, StoreError> {
+    u64::try_from(n).map_err(|_| StoreError::Corrupt(format!("audit record {n} has no number")))
 }
 
-fn record(n: i64, prev: String, hash: &[u8], body: String) -> Result<AuditRecord, StoreError> {
-    let n = u64::try_from(n).map_err(|_| StoreError::Corrupt(format!("audit record {n} has no number")))?;
+/// The hash of the record before number `n`.
+fn hash_before(conn: &Connection, values: &Values, n: i64) -> Result<String, StoreError> {
+    let before = "SELECT n, hash FROM audit WHERE n < ?1 ORDER BY n DESC LIMIT 1";
+    let before: Option<(i64, Vec<u8>)> = find(conn, before, [n], |r| Ok((r.get(0)?, r.get(1)?)))?;
+    Ok(match before {
+        Some((n, hash)) => audit::hex(&audit_hash(values, number(n)?, hash)),
+        None => Anchor::start().hash,
+    })
+}
+
+fn record(values: &Values, n: u64, prev: String, hash: Vec<u8>, stored: Value) -> Result<AuditRecord, StoreError> {
+    let body = match values.read_text(Place::Audit { n }, stored) {
+        Ok(body) => body,
+        Err(e) => {
+            tracing::warn!("{e}");
+            String::new()
+        }
+    };
     let body = RawValue::from_string(body)
         .or_else(|_| RawValue::from_string("null".to_owned()))
         .map_err(|e| StoreError::Corrupt(format!("audit record {n}: {e}")))?;
-    Ok(AuditRecord { n, prev, hash: audit::hex(hash), body })
+    Ok(AuditRecord { n, prev, hash: audit::hex(&audit_hash(values, n, hash)), body })
+}
+
+/// The hash of a record. What is not what was sealed gives no record's hash: the log goes on, and who verifies it is
+/// told of this record.
+pub(super) fn audit_hash(values: &Values, n: u64, stored: Vec<u8>) -> Vec<u8> {
+    match values.open(Place::AuditHash { n }, &stored) {
+        None => stored,
+        Some(Ok(hash)) => hash,
+        Some(Err(e)) => {
+            tracing::warn!("{e}");
+            Digest::of(&stored).as_bytes().to_vec()
+        }
+    }
 }

@@ -8,21 +8,29 @@ use rusqlite::{Connection, Row, params, params_from_iter, types::Value};
 use super::{
     super::{
         Page, Paged, RuleFilter, RuleOwner, RuleRow, StoreError,
-        page::{self, Key, RULES_EACH},
+        page::{self, Key, RULES_EACH, rule_number},
+        seal::Place,
     },
-    list::{Query, json, visible},
+    list::{Query, visible},
     schema::key,
+    sealing::{Values, column},
     statement::{all, run},
 };
 
 const SELECT: &str =
-    "SELECT s.id, s.subject, r.body, r.key & 4294967295, r.action, r.made_at, r.revoked_at, r.revoked_by, s.tenant
+    "SELECT s.id, s.subject, r.body, r.key & 4294967295, r.action, r.made_at, r.revoked_at, r.revoked_by, s.tenant, s.created_at, r.key
  FROM rules r CROSS JOIN sessions s ON s.row = r.key >> 32";
 
 /// A rule stands; what it replaces does not any more.
-pub(super) fn make(conn: &Connection, session: i64, row: &RuleRow, body: &str) -> Result<(), StoreError> {
+pub(super) fn make(
+    conn: &Connection,
+    values: &Values,
+    session: i64,
+    row: &RuleRow,
+    body: &Value,
+) -> Result<(), StoreError> {
     let rule = &row.rule;
-    for older in replaceable(conn, session, row)? {
+    for older in replaceable(conn, values, session, row)? {
         if row.replaces(&older.1) {
             run(
                 conn,
@@ -51,16 +59,19 @@ pub(super) fn make(conn: &Connection, session: i64, row: &RuleRow, body: &str) -
 }
 
 /// Standing rules for the same tool of the same agent, with their keys.
-fn replaceable(conn: &Connection, session: i64, row: &RuleRow) -> Result<Vec<(i64, RuleRow)>, StoreError> {
-    all(
-        conn,
-        "SELECT s.id, s.subject, r.body, r.key & 4294967295, r.action, r.made_at, r.revoked_at, r.revoked_by, s.tenant, r.key
-         FROM rules r CROSS JOIN sessions s ON s.row = r.key >> 32
-         WHERE r.revoked_at IS NULL AND r.tool = ?1 AND r.agent = ?2 AND r.everywhere = ?3
-         AND (?3 OR r.key >> 32 = ?4)",
-        params![row.rule.tool, row.rule.agent, row.rule.everywhere, session],
-        |r| Ok((r.get(9)?, rule_row(r)?)),
-    )
+fn replaceable(
+    conn: &Connection,
+    values: &Values,
+    session: i64,
+    row: &RuleRow,
+) -> Result<Vec<(i64, RuleRow)>, StoreError> {
+    let sql = format!(
+        "{SELECT} WHERE r.revoked_at IS NULL AND r.tool = ?1 AND r.agent = ?2 AND r.everywhere = ?3
+         AND (?3 OR r.key >> 32 = ?4)"
+    );
+    let of = params![row.rule.tool, row.rule.agent, row.rule.everywhere, session];
+    let stored = all(conn, &sql, of, |r| Ok((r.get(10)?, stored(r)?)))?;
+    stored.into_iter().map(|(key, stored)| Ok((key, stored.open(values)?))).collect()
 }
 
 /// A rule does not stand any more.
@@ -86,16 +97,27 @@ pub(super) fn any(conn: &Connection) -> Result<bool, StoreError> {
 }
 
 /// See [`super::super::Store::standing`].
-pub(super) fn standing(conn: &Connection, of: &RuleOwner, agent: &str, tool: &str) -> Result<Vec<RuleRow>, StoreError> {
+pub(super) fn standing(
+    conn: &Connection,
+    values: &Values,
+    of: &RuleOwner,
+    agent: &str,
+    tool: &str,
+) -> Result<Vec<RuleRow>, StoreError> {
     let sql = format!(
         "{SELECT} WHERE r.revoked_at IS NULL AND r.everywhere AND r.tool = ?1 AND r.agent = ?2 AND s.subject IS ?3 AND s.tenant IS ?4
          ORDER BY r.made_at, r.key, r.action"
     );
-    all(conn, &sql, params![tool, agent, of.subject, of.tenant], rule_row)
+    opened(values, all(conn, &sql, params![tool, agent, of.subject, of.tenant], stored)?)
 }
 
 /// See [`super::super::Store::rules`].
-pub(super) fn list(conn: &Connection, filter: RuleFilter, page: &Page) -> Result<Paged<RuleRow>, StoreError> {
+pub(super) fn list(
+    conn: &Connection,
+    values: &Values,
+    filter: RuleFilter,
+    page: &Page,
+) -> Result<Paged<RuleRow>, StoreError> {
     let start = page::start::<RuleRow>(page)?;
     let RuleFilter { standing, session_id, id, visible_to } = filter;
     let mut query = Query::default();
@@ -123,20 +145,48 @@ pub(super) fn list(conn: &Connection, filter: RuleFilter, page: &Page) -> Result
         query.and(place, [at.into(), session_id.into(), i64::from(n).into()]);
     }
     let sql = query.sql(SELECT, "r.made_at DESC, s.id DESC, r.key DESC, r.action DESC", page);
-    let rows = all(conn, &sql, params_from_iter(query.values), rule_row)?;
-    Ok(page::cut(rows, page))
+    let rows = all(conn, &sql, params_from_iter(query.values), stored)?;
+    Ok(page::cut(opened(values, rows)?, page))
 }
 
-fn rule_row(r: &Row<'_>) -> rusqlite::Result<RuleRow> {
-    let body: String = r.get(2)?;
-    Ok(RuleRow {
+/// A row whose rule is not opened yet.
+struct Stored {
+    session_id: Arc<str>,
+    subject: Option<Arc<str>>,
+    tenant: Option<Arc<str>>,
+    /// When the session was made.
+    born: Millis,
+    body: Value,
+    id: RuleId,
+    made_at: Millis,
+    revoked_at: Option<Millis>,
+    revoked_by: Option<Arc<str>>,
+}
+
+impl Stored {
+    fn open(self, values: &Values) -> Result<RuleRow, StoreError> {
+        let Stored { session_id, subject, tenant, born, body, id, made_at, revoked_at, revoked_by } = self;
+        let place = Place::Rule { session: &session_id, born, n: rule_number(id) };
+        let text = values.read_text(place, body)?;
+        let rule = serde_json::from_str(&text).map_err(|e| StoreError::Corrupt(format!("{place} {e}")))?;
+        Ok(RuleRow { session_id, subject, tenant, rule, id, made_at, revoked_at, revoked_by })
+    }
+}
+
+fn opened(values: &Values, rows: Vec<Stored>) -> Result<Vec<RuleRow>, StoreError> {
+    rows.into_iter().map(|stored| stored.open(values)).collect()
+}
+
+fn stored(r: &Row<'_>) -> rusqlite::Result<Stored> {
+    Ok(Stored {
         session_id: r.get(0)?,
         subject: r.get(1)?,
-        rule: json(2, &body)?,
+        body: column(r, 2)?,
         id: RuleId { n: r.get(3)?, action: r.get(4)? },
         made_at: r.get(5)?,
         revoked_at: r.get(6)?,
         revoked_by: r.get(7)?,
         tenant: r.get(8)?,
+        born: r.get(9)?,
     })
 }

@@ -17,6 +17,7 @@ const MIGRATIONS: &[M<'static>] = &[
     M::up(include_str!("audit.sql")),
     M::up(include_str!("rules.sql")),
     M::up(include_str!("tenants.sql")),
+    M::up(include_str!("seal.sql")),
 ];
 /// SQLite's default, which new databases have.
 const PAGE: i64 = 4096;
@@ -38,10 +39,10 @@ pub(super) fn resolve(path: &Path) -> Result<PathBuf, StoreError> {
     }
 }
 
-/// The connection that writes; makes or upgrades the database.
-pub(super) fn writer(path: &Path, options: &SqliteOptions) -> Result<Connection, StoreError> {
+/// The connection that writes, and whether the database is new; makes or upgrades it.
+pub(super) fn writer(path: &Path, options: &SqliteOptions) -> Result<(Connection, bool), StoreError> {
     let mut conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
-    recognise(&conn, path)?;
+    let new = !recognise(&conn, path)?;
     let failed = |e: rusqlite::Error| error(&e);
     conn.set_transaction_behavior(TransactionBehavior::Immediate);
     let mode: String = conn.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0)).map_err(failed)?;
@@ -66,7 +67,7 @@ pub(super) fn writer(path: &Path, options: &SqliteOptions) -> Result<Connection,
         let synced = std::fs::File::open(parent).and_then(|dir| dir.sync_all());
         synced.map_err(|e| StoreError::Failed(format!("cannot sync {}: {e}", parent.display())))?;
     }
-    Ok(conn)
+    Ok((conn, new))
 }
 
 /// Has the log written back once it is a quarter of the database: a small store stays small, and a large
@@ -115,8 +116,8 @@ fn settings(conn: &Connection, cache_kib: i64) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Refuses what is not ours before anything is written to it.
-fn recognise(conn: &Connection, path: &Path) -> Result<(), StoreError> {
+/// Refuses what is not ours before anything is written to it. `false` if there is nothing in it yet.
+fn recognise(conn: &Connection, path: &Path) -> Result<bool, StoreError> {
     let path = path.display();
     let number = |pragma: &str| conn.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0));
     let id = number("application_id").map_err(|e| match e.sqlite_error_code() {
@@ -131,14 +132,14 @@ fn recognise(conn: &Connection, path: &Path) -> Result<(), StoreError> {
                 MIGRATIONS.len()
             )));
         }
-        return Ok(());
+        return Ok(true);
     }
     let tables: i64 =
         conn.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(|e| error(&e))?;
     if id != 0 || tables != 0 {
         return Err(StoreError::Corrupt(format!("{path} is a SQLite database of another program")));
     }
-    Ok(())
+    Ok(false)
 }
 
 /// What an error of SQLite is to our callers.
@@ -164,5 +165,40 @@ mod tests {
     #[test]
     fn the_migrations_are_valid() {
         Migrations::from_slice(MIGRATIONS).validate().expect("valid");
+    }
+
+    #[test]
+    fn x_a_store_of_before_there_was_sealing_takes_sealed_values_and_keeps_its_own() {
+        let dir = tempfile::tempdir().expect("directory");
+        let path = dir.path().join("s.db");
+        let mut conn = Connection::open(&path).expect("open");
+        Migrations::from_slice(&MIGRATIONS[..3]).to_latest(&mut conn).expect("the version before");
+        conn.execute_batch(
+            "INSERT INTO sessions VALUES (1, 's', 1, 'a', NULL, 'a title', 'running', 1, 1, '[]');
+             INSERT INTO entries VALUES (1 << 32 | 1, '{}'); INSERT INTO snapshots VALUES (1, '{}');
+             INSERT INTO audit VALUES (1, zeroblob(32), '{}');",
+        )
+        .expect("rows");
+        drop(conn);
+        let (conn, new) = writer(&path, &SqliteOptions::default()).expect("open");
+        assert!(!new);
+        let texts: i64 = conn
+            .query_row(
+                "SELECT (SELECT typeof(title) = 'text' FROM sessions) + (SELECT typeof(body) = 'text' FROM entries)
+                 + (SELECT typeof(body) = 'text' FROM snapshots) + (SELECT typeof(body) = 'text' FROM audit)",
+                [],
+                |r| r.get(0),
+            )
+            .expect("rows");
+        assert_eq!(texts, 4);
+        conn.execute_batch(
+            "UPDATE sessions SET title = x'00ff'; UPDATE entries SET body = x'00ff';
+             UPDATE snapshots SET body = x'00ff'; UPDATE audit SET body = x'00ff';",
+        )
+        .expect("sealed values");
+        drop(conn);
+        let (conn, _) = writer(&path, &SqliteOptions::default()).expect("open again");
+        let sound: String = conn.query_row("PRAGMA integrity_check", [], |r| r.get(0)).expect("check");
+        assert_eq!(sound, "ok");
     }
 }

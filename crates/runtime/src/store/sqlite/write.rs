@@ -16,6 +16,7 @@ use super::{
     super::{Durability, StoreError},
     apply::{self, Write},
     schema::{self, error},
+    sealing::Values,
     statement::run,
 };
 
@@ -54,11 +55,11 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Starts the thread.
-    pub(super) fn start(conn: Connection) -> Result<(Writer, JoinHandle<()>), StoreError> {
+    pub(super) fn start(conn: Connection, values: Values) -> Result<(Writer, JoinHandle<()>), StoreError> {
         let (jobs, waiting) = mpsc::channel();
         let thread = std::thread::Builder::new()
             .name("countersign-sqlite-writer".to_owned())
-            .spawn(move || write(conn, &waiting))
+            .spawn(move || write(conn, &values, &waiting))
             .map_err(|e| StoreError::Failed(format!("cannot start the writer: {e}")))?;
         Ok((Writer { jobs, places: Arc::new(Semaphore::new(WAITING_BYTES)) }, thread))
     }
@@ -96,14 +97,14 @@ fn next(waiting: &mpsc::Receiver<Job>) -> Option<Job> {
     }
 }
 
-fn write(conn: Connection, waiting: &mpsc::Receiver<Job>) {
+fn write(conn: Connection, values: &Values, waiting: &mpsc::Receiver<Job>) {
     let mut synced = true;
     let mut group = Vec::new();
     let mut groups = 0_u32;
     while let Some(first) = next(waiting) {
         group.push(first);
         group.extend(waiting.try_iter().take(GROUP - 1));
-        let answers = commit(&conn, &group, &mut synced);
+        let answers = commit(&conn, values, &group, &mut synced);
         for (job, answer) in group.drain(..).zip(answers) {
             // Who does not wait any more does not need the answer.
             let _ = job.answer.send(answer);
@@ -126,8 +127,8 @@ fn write(conn: Connection, waiting: &mpsc::Receiver<Job>) {
 }
 
 /// Commits a group. Its answers, in order.
-fn commit(conn: &Connection, group: &[Job], synced: &mut bool) -> Vec<Result<bool, StoreError>> {
-    let (committing, e) = match transaction(conn, group, synced) {
+fn commit(conn: &Connection, values: &Values, group: &[Job], synced: &mut bool) -> Vec<Result<bool, StoreError>> {
+    let (committing, e) = match transaction(conn, values, group, synced) {
         Ok(answers) => return answers,
         Err(Broken { committing, error }) => (committing, error),
     };
@@ -140,7 +141,7 @@ fn commit(conn: &Connection, group: &[Job], synced: &mut bool) -> Vec<Result<boo
         return group.iter().map(|_| Err(e.clone())).collect();
     }
     // One that does not fit must not keep out those that do.
-    group.iter().flat_map(|job| commit(conn, std::slice::from_ref(job), synced)).collect()
+    group.iter().flat_map(|job| commit(conn, values, std::slice::from_ref(job), synced)).collect()
 }
 
 /// Why a transaction is not there.
@@ -149,7 +150,12 @@ struct Broken {
     error: StoreError,
 }
 
-fn transaction(conn: &Connection, group: &[Job], synced: &mut bool) -> Result<Vec<Result<bool, StoreError>>, Broken> {
+fn transaction(
+    conn: &Connection,
+    values: &Values,
+    group: &[Job],
+    synced: &mut bool,
+) -> Result<Vec<Result<bool, StoreError>>, Broken> {
     let before = |error| Broken { committing: false, error };
     let sync = group.iter().any(|job| !matches!(&job.op, Op::Append(w) if w.durability == Durability::Buffered));
     if sync != *synced {
@@ -161,7 +167,7 @@ fn transaction(conn: &Connection, group: &[Job], synced: &mut bool) -> Result<Ve
     run(conn, "BEGIN IMMEDIATE", []).map_err(before)?;
     let mut answers = Vec::with_capacity(group.len());
     for job in group {
-        answers.push(member(conn, &job.op).map_err(before)?);
+        answers.push(member(conn, values, &job.op).map_err(before)?);
     }
     if answers.iter().all(Result::is_err) {
         run(conn, "ROLLBACK", []).map_err(before)?;
@@ -172,10 +178,10 @@ fn transaction(conn: &Connection, group: &[Job], synced: &mut bool) -> Result<Ve
 }
 
 /// One member of a group: its own answer, or the error that ends the whole transaction.
-fn member(conn: &Connection, op: &Op) -> Result<Result<bool, StoreError>, StoreError> {
+fn member(conn: &Connection, values: &Values, op: &Op) -> Result<Result<bool, StoreError>, StoreError> {
     run(conn, "SAVEPOINT member", [])?;
     let answer = match op {
-        Op::Append(write) => write.apply(conn).map(|()| true),
+        Op::Append(write) => write.apply(conn, values).map(|()| true),
         Op::Delete(session_id) => apply::delete(conn, session_id),
         Op::Check => apply::probe(conn).map(|()| true),
         #[cfg(test)]
@@ -199,7 +205,8 @@ mod tests {
 
     #[tokio::test]
     async fn r9_a_panic_of_the_writer_leaves_no_one_waiting() {
-        let (writer, thread) = Writer::start(Connection::open_in_memory().expect("open")).expect("start");
+        let (writer, thread) =
+            Writer::start(Connection::open_in_memory().expect("open"), Values::plain()).expect("start");
         assert!(matches!(writer.write(Op::Panic).await, Err(StoreError::Unknown)));
         assert!(thread.join().is_err());
         assert!(matches!(writer.write(Op::Check).await, Err(StoreError::Failed(_))));

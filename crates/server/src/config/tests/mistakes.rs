@@ -74,6 +74,35 @@ fn c_each_mistake_is_told_with_its_line() {
             r#"7: "url" in [store] must name a file after "sqlite:"; for no file use "memory:""#,
         ),
         (
+            "[[store.keys]]\nid = \"k\"\nkey_env = \"NOT_SET\"",
+            r#"8: "key_env" in [[store.keys]] names the environment variable NOT_SET, which is not set"#,
+        ),
+        (
+            "[[store.keys]]\nid = \"k\"\nkey_env = \"ALICE_TOKEN\"",
+            r#"8: "key_env" in [[store.keys]] names the environment variable ALICE_TOKEN, which has no key; one is 32 random bytes as base64, such as `openssl rand -base64 32` prints, or as 64 hexadecimal digits"#,
+        ),
+        (
+            "[[store.keys]]\nid = \"a b\"\nkey_env = \"STORE_KEY\"",
+            r#"7: "id" in [[store.keys]] is "a b"; it must have 1 to 64 letters, digits, _ - or ."#,
+        ),
+        ("[[store.keys]]\nkey_env = \"STORE_KEY\"", r#"6: missing "id" in [[store.keys]]"#),
+        (
+            "[[store.keys]]\nid = \"k\"\nkey = \"0f\"\nkey_env = \"STORE_KEY\"",
+            r#"8: unknown key "key" in [[store.keys]]"#,
+        ),
+        (
+            "[[store.keys]]\nid = \"k\"\nkey_env = \"STORE_KEY\"\n[[store.keys]]\nid = \"k\"\nkey_env = \"OLD_STORE_KEY\"",
+            r#"10: "id" in [[store.keys]] is "k", which another key has already"#,
+        ),
+        (
+            "[[store.keys]]\nid = \"k\"\nkey_env = \"STORE_KEY\"\n[[store.keys]]\nid = \"j\"\nkey_env = \"STORE_KEY_AGAIN\"",
+            r#"11: "key_env" in [[store.keys]] is "STORE_KEY_AGAIN", whose key is the same as that of "STORE_KEY""#,
+        ),
+        (
+            "[store]\nurl = \"memory:\"\n[[store.keys]]\nid = \"k\"\nkey_env = \"STORE_KEY\"",
+            r#"8: "keys" in [store] mean nothing to a store in memory, which has no file"#,
+        ),
+        (
             "[models.m]\nprovider = \"openai\"",
             r#"7: "provider" in [models.m] is "openai", which is not supported yet in this version; use "openai-chat" or "scripted""#,
         ),

@@ -137,3 +137,16 @@ fn m1_arguments_that_go_on_after_they_were_whole_are_refused_and_not_lost() {
     let late = chunk(&json!({"index": 0, "function": {"arguments": ",1"}}));
     assert!(answer.take(&late, &mut ready).unwrap_err().transient);
 }
+
+#[test]
+fn x_what_stands_in_the_wrong_place_is_not_repeated() {
+    let mut answer = Assembler::new("m", None);
+    for (chunk, kind) in [
+        (r#"{"choices":"a \"secret\", expected nowhere"}"#, "invalid type: string, expected a sequence"),
+        (r#"{"choices":[{"delta":"a secret"}]}"#, "invalid type: string, expected struct Delta"),
+        (r#"{"choices":7}"#, "invalid type: integer `7`, expected a sequence"),
+    ] {
+        let error = answer.take(chunk, &mut VecDeque::new()).unwrap_err();
+        assert!(error.message.contains(kind) && !error.message.contains("secret"), "{}", error.message);
+    }
+}

@@ -1,0 +1,66 @@
+//! `countersign rekey --config FILE` (SPEC X).
+
+use std::path::PathBuf;
+
+use clap::Args;
+use countersign::store::sqlite;
+use countersign_server::config::{Config, ConfigStore};
+use serde_json::json;
+
+use crate::{Outcome, check, say, serve};
+
+/// Arguments of `rekey`.
+#[derive(Args)]
+pub(crate) struct Rekey {
+    /// The configuration file that names the store and its keys
+    #[arg(long, value_name = "FILE", default_value = "countersign.toml")]
+    config: PathBuf,
+    /// Decrypts the store; take the keys out of the configuration afterwards
+    #[arg(long)]
+    plain: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Writes the store anew.
+pub(crate) fn run(rekey: &Rekey) -> Outcome {
+    let config = Config::load(&rekey.config).map_err(|errors| check::lines(&errors))?;
+    let ConfigStore::Sqlite(path) = &config.store else {
+        return Err("a store in memory has no file to encrypt".to_owned());
+    };
+    let Some(keys) = serve::keys(&config.store_keys)? else {
+        return Err(format!(
+            "{} names no [[store.keys]]; the first is what the store is encrypted with",
+            rekey.config.display()
+        ));
+    };
+    let done = sqlite::rekey(path, &keys, rekey.plain, &mut |_| {}).map_err(|error| error.to_string())?;
+    let path = path.display();
+    if rekey.json {
+        say(&json!({
+            "ok": done.unreadable == 0,
+            "rewritten": done.rewritten,
+            "kept": done.kept,
+            "unreadable": done.unreadable,
+            "named": done.named,
+        })
+        .to_string())?;
+    }
+    if done.unreadable > 0 {
+        return Err(format!(
+            "{} of the values of {path} cannot be read and are as they were; their key is still needed:\n{}",
+            done.unreadable,
+            done.named.join("\n")
+        ));
+    }
+    if rekey.json {
+        return Ok(());
+    }
+    let how =
+        if rekey.plain { "not encrypted".to_owned() } else { format!("encrypted with the key {:?}", keys.first()) };
+    match done.rewritten + done.kept {
+        0 => say(&format!("ok: {path} was {how} already")),
+        _ => say(&format!("ok: {path} is {how}: {} values written anew, {} as they were", done.rewritten, done.kept)),
+    }
+}

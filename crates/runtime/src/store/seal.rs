@@ -1,0 +1,392 @@
+//! Encryption at rest: what a stored value is sealed with, and where it may be opened again (AES-256-GCM).
+//!
+//! A sealed value is a format byte, the length of the key's id and the id, a nonce of 96 random bits, the encrypted
+//! text and a tag of 128 bits. The tag is also over the [`Place`] it was sealed for and over everything before the
+//! nonce: a value that was changed, or that stands in another row, session, table or store, is not opened.
+
+use std::{fmt, sync::Arc};
+
+use aes_gcm::{
+    Aes256Gcm, KeyInit as _, Nonce, Tag,
+    aead::{AeadInOut as _, Generate as _},
+};
+use base64::{
+    Engine as _, alphabet,
+    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
+};
+use zeroize::Zeroizing;
+
+use countersign_core::journal::record::Millis;
+
+/// The only format so far.
+const FORMAT: u8 = 1;
+/// Bytes of a key.
+const KEY_BYTES: usize = 32;
+/// Longest id of a key, in bytes.
+const ID_BYTES: usize = 64;
+/// Bytes of a nonce.
+const NONCE: usize = 12;
+/// Bytes of a tag.
+const TAG: usize = 16;
+
+/// Base64 with or without `=` at its end.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// What is wrong with the keys of a store, or with a value that they should open.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SealError {
+    /// An id or key that is none. The key itself is not repeated.
+    #[error("the store key {id:?} {what}")]
+    BadKey {
+        /// The id.
+        id: String,
+        /// What is wrong with it, and what would be right.
+        what: String,
+    },
+    /// The store is sealed, and no keys are given.
+    #[error("{store} is encrypted, with the key {keys}; it needs that key under [[store.keys]]")]
+    NoKeys {
+        /// The store's file.
+        store: String,
+        /// The ids of its keys.
+        keys: String,
+    },
+    /// The store is sealed with a key that is not among those given.
+    #[error("{store} is encrypted with the key {id:?}, which is not given; name it under [[store.keys]]")]
+    MissingKey {
+        /// The store's file.
+        store: String,
+        /// The id.
+        id: String,
+    },
+    /// The key of this id is another than the one the store was sealed with.
+    #[error("the key {id:?} is not the one that {store} was encrypted with")]
+    WrongKey {
+        /// The store's file.
+        store: String,
+        /// The id.
+        id: String,
+    },
+    /// The store is plain, and keys are given.
+    #[error("{0} is not encrypted, and keys are given; run `countersign rekey` to encrypt it")]
+    Plain(String),
+    /// The store is partly sealed.
+    #[error("the encryption of {0} has begun and has not ended; run `countersign rekey` again")]
+    Unfinished(String),
+    /// A value is not what was sealed there.
+    #[error("{place} {what}")]
+    Value {
+        /// Where it stands.
+        place: String,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// The operating system gave no random numbers.
+    #[error("the system has no random numbers: {0}")]
+    NoRandom(String),
+}
+
+/// A key and its name. It is never printed, and its memory is wiped when it goes.
+pub struct Key {
+    id: Box<str>,
+    cipher: Aes256Gcm,
+}
+
+impl Key {
+    /// Reads a key: 32 bytes as base64, or as 64 hexadecimal digits. White space around it is dropped. `id` names it
+    /// in the store: 1 to 64 letters, digits and `_ - .`.
+    ///
+    /// # Errors
+    /// [`SealError::BadKey`].
+    pub fn parse(id: &str, text: &str) -> Result<Key, SealError> {
+        let bad = |what: &str| SealError::BadKey { id: id.to_owned(), what: what.to_owned() };
+        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+        if id.is_empty() || id.len() > ID_BYTES || !id.chars().all(allowed) {
+            return Err(bad("has no right id; it must have 1 to 64 letters, digits, _ - or ."));
+        }
+        let mut bytes = Zeroizing::new([0; KEY_BYTES]);
+        if !decode(text.trim(), &mut bytes) {
+            return Err(bad("is no key; it must be 32 random bytes as base64, or as 64 hexadecimal digits"));
+        }
+        let cipher = Aes256Gcm::new_from_slice(&*bytes).map_err(|_| bad("cannot be used"))?;
+        Ok(Key { id: id.into(), cipher })
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+}
+
+fn decode(text: &str, into: &mut [u8; KEY_BYTES]) -> bool {
+    if text.len() == 2 * KEY_BYTES {
+        let digit = |b: u8| char::from(b).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+        return into.iter_mut().zip(text.as_bytes().chunks_exact(2)).all(|(byte, pair)| {
+            let both = digit(pair[0]).zip(digit(pair[1]));
+            *byte = both.map_or(0, |(high, low)| high << 4 | low);
+            both.is_some()
+        });
+    }
+    // A little more than a key, which the decoder asks for.
+    let mut room = Zeroizing::new([0; KEY_BYTES + 4]);
+    let decoded = BASE64.decode_slice(text, &mut *room) == Ok(KEY_BYTES);
+    if decoded {
+        into.copy_from_slice(&room[..KEY_BYTES]);
+    }
+    decoded
+}
+
+/// The keys of a store: the first writes, all read. They are never printed: `Debug` shows nothing of them.
+#[derive(Clone)]
+pub struct Keys(Arc<[Key]>);
+
+impl Keys {
+    /// Keys with different ids.
+    ///
+    /// # Errors
+    /// [`SealError::BadKey`] if two have the same id.
+    pub fn new(first: Key, others: Vec<Key>) -> Result<Keys, SealError> {
+        let keys: Vec<Key> = std::iter::once(first).chain(others).collect();
+        match (1..keys.len()).find(|i| keys[..*i].iter().any(|key| key.id == keys[*i].id)) {
+            Some(i) => Err(SealError::BadKey {
+                id: keys[i].id.to_string(),
+                what: "is there twice; each needs its own id".into(),
+            }),
+            None => Ok(Keys(keys.into())),
+        }
+    }
+
+    /// The id of the key that writes.
+    #[must_use]
+    pub fn first(&self) -> &str {
+        self.0.first().map_or("", Key::id)
+    }
+
+    /// Whether there is a key of this id.
+    #[must_use]
+    pub fn has(&self, id: &str) -> bool {
+        self.find(id.as_bytes()).is_some()
+    }
+
+    fn find(&self, id: &[u8]) -> Option<&Key> {
+        self.0.iter().find(|key| key.id.as_bytes() == id)
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Key(..)")
+    }
+}
+
+impl fmt::Debug for Keys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Keys(..)")
+    }
+}
+
+/// Where a sealed value stands in its store. `born` is when the session was made, so that a value of a deleted
+/// session is none of one that was made anew under its id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Place<'a> {
+    /// The body of an entry.
+    Entry {
+        /// The session.
+        session: &'a str,
+        /// When it was made.
+        born: Millis,
+        /// The entry's position.
+        pos: u64,
+    },
+    /// The snapshot of a session.
+    Snapshot {
+        /// The session.
+        session: &'a str,
+        /// When it was made.
+        born: Millis,
+    },
+    /// The title of a session.
+    Title {
+        /// The session.
+        session: &'a str,
+        /// When it was made.
+        born: Millis,
+    },
+    /// The body of a record of the audit log.
+    Audit {
+        /// The record's number.
+        n: u64,
+    },
+    /// The hash of a record of the audit log, which would tell a right guess of the body from a wrong one.
+    AuditHash {
+        /// The record's number.
+        n: u64,
+    },
+    /// A standing rule.
+    Rule {
+        /// The session it was made in.
+        session: &'a str,
+        /// When that was made.
+        born: Millis,
+        /// The rule's number in it.
+        n: u32,
+    },
+    /// What proves that a key is the right one.
+    Proof,
+    /// What allows plain values while a store is being sealed.
+    Mixed,
+}
+
+impl Place<'_> {
+    /// All of it, so that no two places are the same bytes: what has no fixed length comes last.
+    fn write(&self, out: &mut Vec<u8>) {
+        let (kind, session, born, number) = match *self {
+            Place::Entry { session, born, pos } => (1, session, born, pos),
+            Place::Snapshot { session, born } => (2, session, born, 0),
+            Place::Title { session, born } => (3, session, born, 0),
+            Place::Audit { n } => (4, "", 0, n),
+            Place::AuditHash { n } => (5, "", 0, n),
+            Place::Proof => (6, "", 0, 0),
+            Place::Mixed => (7, "", 0, 0),
+            Place::Rule { session, born, n } => (8, session, born, u64::from(n)),
+        };
+        out.push(kind);
+        out.extend(born.to_be_bytes());
+        out.extend(number.to_be_bytes());
+        out.extend(session.as_bytes());
+    }
+}
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Entry { session, pos, .. } => write!(f, "session {session}, position {pos}:"),
+            Place::Snapshot { session, .. } => write!(f, "session {session}, snapshot:"),
+            Place::Title { session, .. } => write!(f, "session {session}, title:"),
+            Place::Audit { n } => write!(f, "audit record {n}:"),
+            Place::AuditHash { n } => write!(f, "audit record {n}, hash:"),
+            Place::Rule { session, n, .. } => write!(f, "session {session}, rule {n}:"),
+            Place::Proof => f.write_str("the proof of a key"),
+            Place::Mixed => f.write_str("the mark of a store that is being encrypted"),
+        }
+    }
+}
+
+/// A store's own random name.
+pub type StoreName = [u8; 16];
+
+/// Seals and opens the values of one store.
+#[derive(Clone, Debug)]
+pub struct Sealer {
+    keys: Keys,
+    store: StoreName,
+}
+
+impl Sealer {
+    /// For the store of this name.
+    #[must_use]
+    pub fn new(keys: Keys, store: StoreName) -> Sealer {
+        Sealer { keys, store }
+    }
+
+    /// For a new store.
+    ///
+    /// # Errors
+    /// [`SealError::NoRandom`].
+    pub fn anew(keys: Keys) -> Result<Sealer, SealError> {
+        let store = StoreName::try_generate().map_err(|e| SealError::NoRandom(e.to_string()))?;
+        Ok(Sealer { keys, store })
+    }
+
+    /// The keys.
+    #[must_use]
+    pub fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
+    /// The name of the store.
+    #[must_use]
+    pub fn store(&self) -> &StoreName {
+        &self.store
+    }
+
+    /// Seals a value for one place, with the first key.
+    ///
+    /// # Errors
+    /// [`SealError::NoRandom`]; [`SealError::Value`] if it is larger than 64 GiB.
+    pub fn seal(&self, place: Place<'_>, plain: &[u8]) -> Result<Vec<u8>, SealError> {
+        let too_large = || value(place, "is too large to be sealed");
+        let key = self.keys.0.first().ok_or_else(too_large)?;
+        let nonce = Nonce::try_generate().map_err(|e| SealError::NoRandom(e.to_string()))?;
+        let head = 2 + key.id.len();
+        let mut out = Vec::with_capacity(head + NONCE + plain.len() + TAG);
+        out.extend([FORMAT, u8::try_from(key.id.len()).unwrap_or(u8::MAX)]);
+        out.extend(key.id.as_bytes());
+        let bound = self.bound(place, &out);
+        out.extend(&nonce);
+        out.extend(plain);
+        let tag = key.cipher.encrypt_inout_detached(&nonce, &bound, (&mut out[head + NONCE..]).into());
+        out.extend(tag.map_err(|_| too_large())?);
+        Ok(out)
+    }
+
+    /// Opens what was sealed for this place.
+    ///
+    /// # Errors
+    /// [`SealError::Value`]: it is no sealed value, its key is not given, or it was not sealed with that key for this
+    /// place, or changed since.
+    pub fn open(&self, place: Place<'_>, sealed: &[u8]) -> Result<Vec<u8>, SealError> {
+        let id = key_of(sealed).ok_or_else(|| value(place, "is not encrypted as it must be in this store"))?;
+        let key = self.keys.find(id).ok_or_else(|| {
+            value(place, &format!("is encrypted with the key {:?}, which is not given", String::from_utf8_lossy(id)))
+        })?;
+        let changed = || {
+            value(place, &format!("is not what was encrypted there with the key {:?}; it was changed or moved", key.id))
+        };
+        let (head, rest) = sealed.split_at(2 + id.len());
+        let (nonce, rest) = rest.split_at_checked(NONCE).ok_or_else(changed)?;
+        let (text, tag) = rest.len().checked_sub(TAG).map(|end| rest.split_at(end)).ok_or_else(changed)?;
+        let nonce = Nonce::try_from(nonce).map_err(|_| changed())?;
+        let tag = Tag::try_from(tag).map_err(|_| changed())?;
+        let mut plain = text.to_vec();
+        let opened =
+            key.cipher.decrypt_inout_detached(&nonce, &self.bound(place, head), plain.as_mut_slice().into(), &tag);
+        opened.map_err(|_| changed())?;
+        Ok(plain)
+    }
+
+    /// What the tag is over beside the text.
+    fn bound(&self, place: Place<'_>, head: &[u8]) -> Vec<u8> {
+        let mut bound = Vec::with_capacity(256);
+        bound.extend(b"countersign");
+        bound.extend(&self.store);
+        // Its second byte says how long it is.
+        bound.extend(head);
+        place.write(&mut bound);
+        bound
+    }
+}
+
+fn value(place: Place<'_>, what: &str) -> SealError {
+    SealError::Value { place: place.to_string(), what: what.to_owned() }
+}
+
+/// The id of the key that a value says it is sealed with, if it looks like a sealed one.
+#[must_use]
+pub fn key_of(sealed: &[u8]) -> Option<&[u8]> {
+    match sealed {
+        [FORMAT, length, rest @ ..] if (1..=ID_BYTES).contains(&usize::from(*length)) => {
+            rest.get(..usize::from(*length))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

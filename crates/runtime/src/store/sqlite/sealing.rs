@@ -1,0 +1,184 @@
+//! Whether a database is sealed, with which keys, and how its values are written and read.
+
+use std::{path::Path, sync::Arc};
+
+use rusqlite::{
+    Connection, Row, params,
+    types::{Value, ValueRef},
+};
+
+use super::{
+    super::{
+        StoreError,
+        seal::{Keys, Place, SealError, Sealer, StoreName},
+    },
+    schema::error,
+    statement::{all, find, run},
+};
+
+/// How the values of a store are written: plain, or sealed.
+#[derive(Clone, Debug)]
+pub(super) struct Values(Option<Arc<Sealer>>);
+
+impl Values {
+    pub(super) fn plain() -> Values {
+        Values(None)
+    }
+
+    pub(super) fn sealed(sealer: Sealer) -> Values {
+        Values(Some(Arc::new(sealer)))
+    }
+
+    /// A text as it is stored at a place.
+    pub(super) fn text(&self, place: Place<'_>, text: String) -> Result<Value, StoreError> {
+        Ok(match &self.0 {
+            None => Value::Text(text),
+            Some(sealer) => Value::Blob(sealer.seal(place, text.as_bytes())?),
+        })
+    }
+
+    /// A hash as it is stored at a place.
+    pub(super) fn bytes(&self, place: Place<'_>, bytes: &[u8]) -> Result<Value, StoreError> {
+        Ok(Value::Blob(match &self.0 {
+            None => bytes.to_vec(),
+            Some(sealer) => sealer.seal(place, bytes)?,
+        }))
+    }
+
+    /// The text that is stored at a place. A plain value in a sealed store is no value, and the other way round.
+    pub(super) fn read_text(&self, place: Place<'_>, stored: Value) -> Result<String, StoreError> {
+        match (&self.0, stored) {
+            (None, Value::Text(text)) => Ok(text),
+            (None, _) => Err(not(place, "is encrypted or no text, but the store is not encrypted")),
+            (Some(sealer), Value::Blob(sealed)) => String::from_utf8(sealer.open(place, &sealed)?)
+                .map_err(|e| StoreError::Corrupt(format!("{place} is no text: {e}"))),
+            (Some(_), _) => Err(not(place, "is not encrypted, but the store is")),
+        }
+    }
+
+    /// The hash that is stored at a place; `None` if the store is plain.
+    pub(super) fn open(&self, place: Place<'_>, stored: &[u8]) -> Option<Result<Vec<u8>, SealError>> {
+        self.0.as_ref().map(|sealer| sealer.open(place, stored))
+    }
+}
+
+fn not(place: Place<'_>, what: &str) -> StoreError {
+    SealError::Value { place: place.to_string(), what: what.to_owned() }.into()
+}
+
+/// What a column holds. A text that is none counts as bytes, so that it is named like everything else that is wrong.
+pub(super) fn column(r: &Row<'_>, index: usize) -> rusqlite::Result<Value> {
+    Ok(match r.get_ref(index)? {
+        ValueRef::Text(text) => match std::str::from_utf8(text) {
+            Ok(text) => Value::Text(text.to_owned()),
+            Err(_) => Value::Blob(text.to_vec()),
+        },
+        ValueRef::Blob(bytes) => Value::Blob(bytes.to_vec()),
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(number) => Value::Integer(number),
+        ValueRef::Real(number) => Value::Real(number),
+    })
+}
+
+/// What a database says of its sealing.
+#[derive(Debug)]
+pub(super) struct Seal {
+    name: StoreName,
+    mixed: Option<Vec<u8>>,
+    keys: Vec<(String, Vec<u8>)>,
+}
+
+/// What a database says of its sealing; `None` if it is plain.
+pub(super) fn seal(conn: &Connection) -> Result<Option<Seal>, StoreError> {
+    let row: Option<(Vec<u8>, Option<Vec<u8>>)> =
+        find(conn, "SELECT name, mixed FROM seal", [], |r| Ok((r.get(0)?, r.get(1)?)))?;
+    let Some((name, mixed)) = row else { return Ok(None) };
+    let name = name.try_into().map_err(|_| StoreError::Corrupt("the store's own name is not one".to_owned()))?;
+    let keys = all(conn, "SELECT id, proof FROM seal_keys ORDER BY id", [], |r| Ok((r.get(0)?, r.get(1)?)))?;
+    Ok(Some(Seal { name, mixed, keys }))
+}
+
+impl Seal {
+    /// What opens the store's values, if all its keys are among these.
+    pub(super) fn sealer(&self, keys: &Keys, path: &Path) -> Result<Sealer, StoreError> {
+        let store = || path.display().to_string();
+        let sealer = Sealer::new(keys.clone(), self.name);
+        for (id, proof) in &self.keys {
+            if !keys.has(id) {
+                return Err(SealError::MissingKey { store: store(), id: id.clone() }.into());
+            }
+            if sealer.open(Place::Proof, proof).is_err() {
+                return Err(SealError::WrongKey { store: store(), id: id.clone() }.into());
+            }
+        }
+        Ok(sealer)
+    }
+
+    /// Whether plain values may be in it. Only who has a key can have said so.
+    pub(super) fn mixed(&self, sealer: &Sealer) -> Result<bool, StoreError> {
+        self.mixed.as_ref().map_or(Ok(false), |mixed| Ok(sealer.open(Place::Mixed, mixed).map(|_| true)?))
+    }
+
+    /// Whether this is the only key of the store, and all of it is sealed.
+    pub(super) fn is_all(&self, id: &str) -> bool {
+        self.mixed.is_none() && matches!(self.keys.as_slice(), [(only, _)] if only == id)
+    }
+}
+
+/// How the values of an open store are read.
+///
+/// # Errors
+/// [`StoreError::Sealed`] unless the keys are those of the store: none for a plain one.
+pub(super) fn reading(conn: &Connection, path: &Path, keys: Option<&Keys>) -> Result<Values, StoreError> {
+    let shown = || path.display().to_string();
+    match (seal(conn)?, keys) {
+        (None, None) => Ok(Values::plain()),
+        (None, Some(_)) => Err(SealError::Plain(shown()).into()),
+        (Some(seal), None) => {
+            let ids: Vec<String> = seal.keys.iter().map(|(id, _)| format!("{id:?}")).collect();
+            Err(SealError::NoKeys { store: shown(), keys: ids.join(" and ") }.into())
+        }
+        (Some(seal), Some(keys)) => {
+            let sealer = seal.sealer(keys, path)?;
+            if seal.mixed.is_some() {
+                return Err(SealError::Unfinished(shown()).into());
+            }
+            Ok(Values::sealed(sealer))
+        }
+    }
+}
+
+/// Like [`reading`], and seals a new store; the first key will be known as one of the store's.
+pub(super) fn writing(conn: &Connection, path: &Path, keys: Option<&Keys>, new: bool) -> Result<Values, StoreError> {
+    if let (true, Some(keys)) = (new, keys) {
+        let sealer = Sealer::anew(keys.clone())?;
+        begin(conn, &sealer, false)?;
+        return Ok(Values::sealed(sealer));
+    }
+    let values = reading(conn, path, keys)?;
+    if let Some(sealer) = &values.0 {
+        know(conn, sealer)?;
+    }
+    Ok(values)
+}
+
+/// Makes a plain store a sealed one, in one transaction; its values are as they are.
+pub(super) fn begin(conn: &Connection, sealer: &Sealer, mixed: bool) -> Result<(), StoreError> {
+    let mark = if mixed { Some(sealer.seal(Place::Mixed, b"")?) } else { None };
+    let tx = conn.unchecked_transaction().map_err(|e| error(&e))?;
+    run(&tx, "INSERT INTO seal (one, name, mixed) VALUES (1, ?1, ?2)", params![sealer.store(), mark])?;
+    know(&tx, sealer)?;
+    tx.commit().map_err(|e| error(&e))
+}
+
+/// Marks a sealed store as one that may have plain values.
+pub(super) fn mark_mixed(conn: &Connection, sealer: &Sealer) -> Result<(), StoreError> {
+    run(conn, "UPDATE seal SET mixed = ?1", [sealer.seal(Place::Mixed, b"")?]).map(drop)
+}
+
+/// Has the store know the key that writes.
+pub(super) fn know(conn: &Connection, sealer: &Sealer) -> Result<(), StoreError> {
+    let proof = sealer.seal(Place::Proof, b"")?;
+    run(conn, "INSERT OR IGNORE INTO seal_keys (id, proof) VALUES (?1, ?2)", params![sealer.keys().first(), proof])
+        .map(drop)
+}
