@@ -6,3 +6,4 @@ pub mod gate;
 pub mod json;
 pub mod permit;
 pub mod schema;
+pub mod shown;
