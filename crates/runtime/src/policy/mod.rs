@@ -5,6 +5,7 @@
 //! conditions are looked at for each call.
 
 mod glob;
+mod judge;
 
 use countersign_core::{
     call::{
@@ -16,7 +17,8 @@ use countersign_core::{
 };
 use serde_json::{Value, json};
 
-pub use self::glob::Glob;
+pub(crate) use self::judge::verdict;
+pub use self::{glob::Glob, judge::Judge};
 use crate::tool::{
     Approval, CallFacts, Hints, Require, ToolEntry,
     condition::{CelCondition, CelScope},

@@ -21,13 +21,13 @@ use countersign_core::{
     },
     locale::{Locale, Text},
 };
-use futures::FutureExt as _;
 
 use super::{Inner, now};
 use crate::{
-    agent::{Ready, ReadyTool},
+    agent::{Agents, Ready, ReadyTool},
+    policy,
     store::RuleOwner,
-    tool::{CallFacts, Require},
+    tool::CallFacts,
 };
 
 /// Schema errors told to the model for one call.
@@ -104,14 +104,9 @@ impl Inner {
         Some(self.verdict(tool, &facts, state.locale).await)
     }
 
-    /// The stricter of what the policy says and what the tool itself says (SPEC P1).
     async fn verdict(&self, tool: &ReadyTool, facts: &CallFacts<'_>, locale: Locale) -> Verdict {
-        let floor = self.agents.policy.verdict(&tool.rules, facts, locale).unwrap_or(Verdict::Allow);
-        let own = own_verdict(tool, facts, locale).await;
-        match floor.stricter(own) {
-            Verdict::Ask(ask) => Verdict::Ask(Ask { policy: Some(self.agents.policy_version.clone()), ..ask }),
-            other => other,
-        }
+        let Agents { policy, policy_version, .. } = &self.agents;
+        policy::verdict(policy, policy_version, &tool.rules, &tool.entry, facts, locale).await
     }
 
     /// What standing rules make of a verdict: one that rejects always does, one that approves stands in the place of
@@ -170,27 +165,6 @@ fn facts<'a>(state: &'a State, agent: &'a str, tool: &'a str, tool_use_id: &'a s
         tool,
         tool_use_id,
         args,
-    }
-}
-
-/// What the tool itself says.
-async fn own_verdict(tool: &ReadyTool, facts: &CallFacts<'_>, locale: Locale) -> Verdict {
-    let approval = &tool.entry.approval;
-    let ask = |reason: Option<String>| {
-        Verdict::Ask(Ask { reason: reason.or_else(|| approval.ask.reason.clone()), ..approval.ask.clone() })
-    };
-    match &approval.require {
-        Require::Never => Verdict::Allow,
-        Require::Always => ask(None),
-        Require::When(condition) => {
-            // A condition that fails or panics asks: an error never widens what may run (SPEC P2).
-            match std::panic::AssertUnwindSafe(async { condition.check(facts).await }).catch_unwind().await {
-                Ok(Ok(false)) => Verdict::Allow,
-                Ok(Ok(true)) => ask(condition.describe().map(str::to_owned)),
-                Ok(Err(error)) => ask(Some(locale.fill(Text::ConditionFailed, &[("error", &error)]))),
-                Err(_) => ask(Some(locale.text(Text::ConditionBroke).to_owned())),
-            }
-        }
     }
 }
 

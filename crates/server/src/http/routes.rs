@@ -391,7 +391,7 @@ pub(super) const ROUTES: &[Route] = &[
         method: "get",
         path: "/v1/audit",
         id: "readAudit",
-        summary: "The audit log, oldest first: without tokens for everybody, with them for the role auditor.",
+        summary: "The audit log, oldest first: without tokens for everybody, with them for the role auditor, of its tenant.",
         parameters: &[
             query("after", Kind::Whole, "Only records with larger numbers; 0 by default."),
             query("limit", Kind::Whole, "Records of the page, from 1 to 1000; 100 by default."),

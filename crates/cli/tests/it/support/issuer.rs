@@ -24,7 +24,7 @@ use tokio::{
 };
 
 /// Only ever used here.
-const RSA: &[u8] = include_bytes!("keys/rsa_of_tests.pk8");
+const RSA: &[u8] = include_bytes!("keys/rsa_of_tests.der");
 
 pub(crate) enum Key {
     Ed(Ed25519KeyPair),
@@ -49,7 +49,7 @@ impl Key {
     }
 
     pub(crate) fn rsa() -> Key {
-        Key::Rsa(Box::new(RsaKeyPair::from_pkcs8(RSA).unwrap()))
+        Key::Rsa(Box::new(RsaKeyPair::from_der(RSA).unwrap()))
     }
 
     /// The bytes that everybody may know.

@@ -74,6 +74,7 @@ pub(crate) struct Setup {
     server: String,
     env: Vec<(String, String)>,
     log: Option<&'static str>,
+    files: Vec<(String, String)>,
 }
 
 /// The call of source 000.
@@ -97,6 +98,7 @@ impl Setup {
             server: String::new(),
             env: Vec::new(),
             log: None,
+            files: Vec::new(),
         }
     }
 
@@ -200,6 +202,12 @@ impl Setup {
         self
     }
 
+    /// A file beside the configuration.
+    pub(crate) fn file(mut self, name: &str, text: &str) -> Setup {
+        self.files.push((name.to_owned(), text.to_owned()));
+        self
+    }
+
     /// Whole sections.
     pub(crate) fn more(mut self, sections: &str) -> Setup {
         self.more.push_str(sections);
@@ -259,6 +267,9 @@ parameters = {{ type = "object" }}
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("countersign.toml"), self.config()).unwrap();
         fs::write(dir.path().join("script.json"), &self.script).unwrap();
+        for (name, text) in &self.files {
+            fs::write(dir.path().join(name), text).unwrap();
+        }
         let (child, address) = spawn(dir.path(), &self.env, self.log).await;
         Server { child, address, dir, env: self.env, log: self.log }
     }

@@ -23,7 +23,16 @@ pub(crate) async fn upgrade(
     address: SocketAddr,
     headers: &[(&str, &str)],
 ) -> Result<(Ws, Option<String>), (u16, Value)> {
-    let mut request = format!("ws://{address}/v1/ws").into_client_request().unwrap();
+    upgrade_at(address, "/v1/ws", headers).await
+}
+
+/// The same at another path, or with a query.
+pub(crate) async fn upgrade_at(
+    address: SocketAddr,
+    path: &str,
+    headers: &[(&str, &str)],
+) -> Result<(Ws, Option<String>), (u16, Value)> {
+    let mut request = format!("ws://{address}{path}").into_client_request().unwrap();
     for (name, value) in headers {
         let name: HeaderName = name.parse().unwrap();
         request.headers_mut().insert(name, HeaderValue::from_str(value).unwrap());
