@@ -407,18 +407,13 @@ async fn x_a_stream_of_a_turn_ends_with_its_token() {
     assert_eq!((&last["type"], &last["code"]), (&json!("error"), &json!("session_not_found")), "{last}");
 }
 
-/// A connection whose token is taken out is closed also when nobody reads what it is sent.
+/// What comes after the token is gone is not taken, however soon it comes.
 #[tokio::test]
 async fn x_frames_that_come_with_a_revoked_token_are_not_taken() {
     let server = Setup::one_trade(Store::Memory).person("alice", &[]).person("bob", &[]).start().await;
     let mut alice = server.ws_as("alice").await;
     alice.message("s", "go").await;
     alice.until_status("awaiting_input").await;
-    server.configure(|text| {
-        text.replace("TEST_TOKEN_ALICE", "TEST_TOKEN_BOB").replacen("subject = \"bob\"", "subject = \"alice\"", 1)
-    });
-    // That file is wrong (one token twice): she may go on.
-    alice.nothing_more().await;
     server.configure(|text| {
         let (head, _) = text.split_once("\n[[auth.tokens]]\n").unwrap();
         format!("{head}\n[[auth.tokens]]\nsubject = \"bob\"\ntoken_env = \"TEST_TOKEN_BOB\"\n")

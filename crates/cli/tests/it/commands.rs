@@ -111,3 +111,35 @@ fn u3_schema_openapi_and_completions_are_printed() {
     }
     assert_eq!(run(dir.path(), &["fly"], "", &[]).code, Some(2));
 }
+
+const TLS: &str = "TLS is expected in front of the server";
+
+#[test]
+fn x_check_says_that_tls_is_expected_in_front() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("s.json"), r#"{"turns":[]}"#).unwrap();
+    let digest = "0123456789abcdef".repeat(4);
+    for (listen, expected) in [("127.0.0.1:7410", false), ("[::1]:7410", false), ("0.0.0.0:7410", true)] {
+        let auth = format!("[[auth.tokens]]\nsubject = \"a\"\ntoken_sha256 = \"{digest}\"\n");
+        let text = format!("{GOOD}{auth}[server]\nlisten = \"{listen}\"\n");
+        fs::write(dir.path().join("c.toml"), text).unwrap();
+        let said = run(dir.path(), &["check", "--config", "c.toml"], "", &[]);
+        assert_eq!((said.code, said.stdout.contains(TLS)), (Some(0), expected), "{}", said.stdout);
+        let said = run(dir.path(), &["check", "--config", "c.toml", "--json"], "", &[]).stdout;
+        let found: Value = serde_json::from_str(&said).unwrap();
+        assert_eq!(found["tls_expected"], json!(expected));
+        assert!(!said.contains(&digest), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn x_a_server_that_others_can_reach_says_once_that_tls_is_expected() {
+    for (listen, times) in [("0.0.0.0:0", 1), ("127.0.0.1:0", 0)] {
+        let server = Setup::one_trade(Store::Memory).listen(listen).person("alice", &[]).logged().start().await;
+        server.ask_as("alice", "GET", "/v1/sessions", None).await.ok();
+        let log = fs::read_to_string(server.path("log.txt")).unwrap();
+        assert_eq!(log.matches(TLS).count(), times, "{log}");
+    }
+    let open = Setup::one_trade(Store::Memory).listen("127.0.0.1:0").logged().start().await;
+    open.until_logged("without [auth] only this machine can reach the server").await;
+}

@@ -3,7 +3,10 @@
 //! Which algorithms are taken is ours to say, never the token's: a key is only used for what it is for, and shared
 //! secrets are never taken.
 
-use std::sync::Arc;
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use countersign::core::approval::principal::{Principal, PrincipalKind};
 use jsonwebtoken::{Algorithm, Validation, decode, decode_header, errors::ErrorKind};
@@ -11,12 +14,15 @@ use serde_json::Value;
 
 use super::{
     Known,
-    keys::{Key, KeySource, Keys},
+    keys::{Key, KeySet, KeySource, Keys},
+    pass::now,
     signatures,
 };
 
 /// Longest subject or tenant, in bytes.
 const NAME_BYTES: usize = 128;
+/// Most tokens that are remembered as good.
+const CHECKED: usize = 4096;
 
 /// A signature algorithm with a public key (RFC 7518, RFC 8037).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +111,14 @@ pub(crate) struct Jwt {
     /// What is checked of a token, by its algorithm.
     rules: Vec<(Algorithm, Validation)>,
     keys: Arc<Keys>,
+    checked: Mutex<Checked>,
+}
+
+/// Tokens that were found good with these keys, by their SHA-256: a client that sends its token with each request has
+/// its signature checked once.
+struct Checked {
+    keys: KeySet,
+    good: HashMap<[u8; 32], Known>,
 }
 
 /// Why a token is not good. Nothing of the token is in the text but names that its sender chose.
@@ -140,7 +154,9 @@ impl Jwt {
             rule.leeway = options.leeway.into();
             (*algorithm, rule)
         });
-        Jwt { rules: rules.collect(), keys: Arc::new(Keys::new(options.keys.clone())), options }
+        let (rules, keys) = (rules.collect(), Arc::new(Keys::new(options.keys.clone())));
+        let checked = Mutex::new(Checked { keys: keys.get(), good: HashMap::new() });
+        Jwt { options, rules, keys, checked }
     }
 
     pub(super) fn options(&self) -> &JwtOptions {
@@ -151,8 +167,36 @@ impl Jwt {
         &self.keys
     }
 
-    /// Whose token it is.
-    pub(super) fn verify(&self, token: &str) -> Result<Known, BadJwt> {
+    /// Whose token it is, whose SHA-256 is `digest`.
+    pub(super) fn know(&self, digest: &[u8; 32], token: &str) -> Result<Known, BadJwt> {
+        let keys = self.keys.get();
+        {
+            let mut checked = self.checked();
+            if !Arc::ptr_eq(&checked.keys, &keys) {
+                *checked = Checked { keys: keys.clone(), good: HashMap::new() };
+            }
+            if let Some(known) = checked.good.get(digest).filter(|known| known.until.is_some_and(|until| now() < until))
+            {
+                return Ok(known.clone());
+            }
+        }
+        let known = self.verify(&keys, token)?;
+        let mut checked = self.checked();
+        if Arc::ptr_eq(&checked.keys, &keys) {
+            if checked.good.len() >= CHECKED {
+                checked.good.clear();
+            }
+            checked.good.insert(*digest, known.clone());
+        }
+        Ok(known)
+    }
+
+    /// Nothing panics while it holds the lock, and what is there may be forgotten at any time.
+    fn checked(&self) -> MutexGuard<'_, Checked> {
+        self.checked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn verify(&self, keys: &[Key], token: &str) -> Result<Known, BadJwt> {
         let algorithms = || self.options.algorithms.iter().map(|a| a.name()).collect::<Vec<_>>().join(", ");
         let Ok(header) = decode_header(token) else {
             return refused(format!(
@@ -166,35 +210,12 @@ impl Jwt {
         if header.crit.is_some() {
             return refused("the JWT's header asks for extensions (crit), which are not known here");
         }
-        let keys = self.keys.get();
-        let key = self.key(&keys, header.kid.as_deref(), *algorithm)?;
+        let key = key(keys, header.kid.as_deref(), *algorithm)?;
         let claims: Value = match decode(token, &key.decoding, rule) {
             Ok(data) => data.claims,
             Err(error) => return refused(self.why(error.kind())),
         };
         self.read(&claims)
-    }
-
-    fn key<'k>(&self, keys: &'k [Key], kid: Option<&str>, algorithm: Algorithm) -> Result<&'k Key, BadJwt> {
-        if keys.is_empty() {
-            return Err(BadJwt::UnknownKey("JWTs cannot be checked now: the issuer's keys are not there".to_owned()));
-        }
-        let Some(kid) = kid else {
-            let mut fitting = keys.iter().filter(|key| key.is_for(algorithm));
-            return match (fitting.next(), fitting.next()) {
-                (Some(key), None) => Ok(key),
-                _ => refused("the JWT does not say which key it is signed with (kid)"),
-            };
-        };
-        let mut named = keys.iter().filter(|key| key.kid.as_deref() == Some(kid)).peekable();
-        if named.peek().is_none() {
-            let kid: String = kid.chars().take(64).collect();
-            return Err(BadJwt::UnknownKey(format!("the JWT's key (kid) {kid:?} is not one of the issuer's")));
-        }
-        match named.find(|key| key.is_for(algorithm)) {
-            Some(key) => Ok(key),
-            None => refused(format!("the JWT's key (kid) is not for its algorithm {algorithm:?}")),
-        }
     }
 
     fn why(&self, error: &ErrorKind) -> String {
@@ -235,6 +256,29 @@ impl Jwt {
             trusted: false,
         };
         Ok(Known { by: Arc::new(principal), until: Some(until) })
+    }
+}
+
+/// The key that a token is signed with.
+fn key<'k>(keys: &'k [Key], kid: Option<&str>, algorithm: Algorithm) -> Result<&'k Key, BadJwt> {
+    if keys.is_empty() {
+        return Err(BadJwt::UnknownKey("JWTs cannot be checked now: the issuer's keys are not there".to_owned()));
+    }
+    let Some(kid) = kid else {
+        let mut fitting = keys.iter().filter(|key| key.is_for(algorithm));
+        return match (fitting.next(), fitting.next()) {
+            (Some(key), None) => Ok(key),
+            _ => refused("the JWT does not say which key it is signed with (kid)"),
+        };
+    };
+    let mut named = keys.iter().filter(|key| key.kid.as_deref() == Some(kid)).peekable();
+    if named.peek().is_none() {
+        let kid: String = kid.chars().take(64).collect();
+        return Err(BadJwt::UnknownKey(format!("the JWT's key (kid) {kid:?} is not one of the issuer's")));
+    }
+    match named.find(|key| key.is_for(algorithm)) {
+        Some(key) => Ok(key),
+        None => refused(format!("the JWT's key (kid) is not for its algorithm {algorithm:?}")),
     }
 }
 

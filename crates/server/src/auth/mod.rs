@@ -88,6 +88,7 @@ pub(crate) struct Access {
 }
 
 /// Somebody who is known, for as long as the credential is good.
+#[derive(Clone)]
 pub(crate) struct Known {
     pub(crate) by: Arc<Principal>,
     /// The Unix time in seconds at which it is over.
@@ -198,7 +199,9 @@ impl Access {
         }
         let digest: [u8; 32] = Sha256::digest(secret.as_bytes()).into();
         Ok(match (self.token(&digest), &self.jwt) {
-            (None, Some(_)) if secret.bytes().filter(|b| *b == b'.').count() == 2 => Credential::Jwt(secret.into()),
+            (None, Some(_)) if secret.bytes().filter(|b| *b == b'.').count() == 2 => {
+                Credential::Jwt(digest, secret.into())
+            }
             _ => Credential::Token(digest),
         })
     }
@@ -212,7 +215,7 @@ impl Access {
             Credential::Token(digest) => {
                 self.token(digest).map(|by| Known { by: by.clone(), until: None }).ok_or_else(unknown)
             }
-            Credential::Jwt(text) => self.jwt.as_ref().ok_or_else(unknown)?.verify(text),
+            Credential::Jwt(digest, text) => self.jwt.as_ref().ok_or_else(unknown)?.know(digest, text),
         }
     }
 

@@ -26,8 +26,8 @@ pub(crate) enum Credential {
     Open,
     /// A token's SHA-256.
     Token([u8; 32]),
-    /// A JWT.
-    Jwt(Box<str>),
+    /// A JWT, and its SHA-256.
+    Jwt([u8; 32], Box<str>),
 }
 
 /// Who a connection belongs to, as far as that is still so.
@@ -57,7 +57,7 @@ impl Auth {
         let access = self.current.subscribe();
         let keys = access.borrow().jwt.clone().map(follow);
         let (known, credential) = self.identify(headers).await?;
-        let keys = keys.filter(|_| matches!(credential, Credential::Jwt(_)));
+        let keys = keys.filter(|_| matches!(credential, Credential::Jwt(..)));
         let mut pass = Pass {
             by: known.by.clone(),
             credential,
@@ -95,7 +95,7 @@ impl Pass {
             return Ok(());
         }
         let access = self.access.borrow_and_update().clone();
-        if matches!(self.credential, Credential::Jwt(_)) {
+        if matches!(self.credential, Credential::Jwt(..)) {
             match (&access.jwt, &mut self.keys) {
                 (Some(jwt), Some((of, keys))) if Arc::ptr_eq(jwt, of) => keys.mark_unchanged(),
                 (jwt, keys) => *keys = jwt.clone().map(follow),
@@ -179,7 +179,7 @@ fn follow(jwt: Arc<Jwt>) -> (Arc<Jwt>, watch::Receiver<KeySet>) {
 }
 
 /// The Unix time in seconds.
-fn now() -> u64 {
+pub(super) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 

@@ -71,6 +71,7 @@ pub(crate) struct Setup {
     tools: Vec<&'static str>,
     max_turns: u32,
     locale: &'static str,
+    listen: &'static str,
     server: String,
     env: Vec<(String, String)>,
     log: Option<&'static str>,
@@ -95,6 +96,7 @@ impl Setup {
             tools: vec!["execute_trade", "note"],
             max_turns: 20,
             locale: "en",
+            listen: "127.0.0.1:0",
             server: String::new(),
             env: Vec::new(),
             log: None,
@@ -182,6 +184,11 @@ impl Setup {
         self
     }
 
+    pub(crate) fn listen(mut self, address: &'static str) -> Setup {
+        self.listen = address;
+        self
+    }
+
     pub(crate) fn server(mut self, lines: &str) -> Setup {
         lines.clone_into(&mut self.server);
         self
@@ -228,11 +235,11 @@ impl Setup {
             Store::Memory => "memory:",
             Store::Sqlite => "sqlite:test.db",
         };
-        let Setup { trade, more, model, tools, max_turns, locale, server, .. } = self;
+        let Setup { trade, more, model, tools, max_turns, locale, server, listen, .. } = self;
         format!(
             r#"locale = "{locale}"
 [server]
-listen = "127.0.0.1:0"
+listen = "{listen}"
 {server}
 [store]
 url = "{store}"
