@@ -4,6 +4,7 @@ mod audit;
 mod check;
 mod completions;
 mod demo;
+mod policy;
 mod rekey;
 mod reload;
 mod serve;
@@ -30,6 +31,8 @@ enum Command {
     Audit(audit::Audit),
     /// Encrypts the store with the first of the configuration's keys, whatever it was before
     Rekey(rekey::Rekey),
+    /// Tries a changed policy on the recorded past
+    Policy(policy::Policy),
     /// Serves a trading assistant that asks before it trades: no key, no network, a real order book
     Demo(demo::Demo),
     /// Prints completions for a shell
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
         Command::Check(check) => check::run(&check),
         Command::Audit(audit) => audit::run(&audit),
         Command::Rekey(rekey) => rekey::run(&rekey),
+        Command::Policy(policy) => policy::run(&policy),
         Command::Demo(demo) => demo::run(&demo),
         Command::Completions(completions) => completions::run(&completions),
         Command::Schema => print(&countersign::core::wire::schema::wire_schema()),

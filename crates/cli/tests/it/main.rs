@@ -18,6 +18,7 @@ mod http;
 mod jwt;
 mod matrix;
 mod pending;
+mod policy_test;
 mod questions;
 mod questions_bad;
 mod questions_waiting;

@@ -15,7 +15,10 @@ mod server;
 mod store;
 mod tools;
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use countersign::tool::builtin;
 use countersign_core::{call::gate::USER, locale::Locale};
@@ -95,19 +98,47 @@ impl Config {
     /// # Errors
     /// Everything that is wrong with it, in the order of the file; at most [`ERRORS`].
     pub fn load(path: &Path) -> Result<Config, Vec<ConfigError>> {
-        let file = path.display().to_string();
-        let failed = |message: String| {
-            vec![ConfigError { file: file.clone(), line: 1, column: None, message, suggestion: None }]
-        };
-        let text = match fs::metadata(path) {
-            Ok(metadata) if metadata.len() > FILE_BYTES as u64 => {
-                return Err(failed(format!("the file has more than {FILE_BYTES} bytes")));
-            }
-            _ => fs::read_to_string(path).map_err(|error| failed(format!("the file cannot be read: {error}")))?,
-        };
-        let directory = std::path::absolute(path).ok().and_then(|path| path.parent().map(Path::to_path_buf));
-        let directory = directory.ok_or_else(|| failed("the file's folder cannot be found".to_owned()))?;
+        let Source { text, file, directory } = Source::read(path)?;
         Config::parse(&text, &file, &directory, &|name| std::env::var(name).ok())
+    }
+
+    /// The same with the policy of another file: one that has `[policy]` and nothing else, or a whole configuration,
+    /// of which the policy and the tools are taken (SPEC P3).
+    ///
+    /// # Errors
+    /// Everything that is wrong with the file; see [`Config::load`].
+    pub fn with_policy(self, path: &Path) -> Result<Config, Vec<ConfigError>> {
+        let Source { text, file, directory } = Source::read(path)?;
+        let whole =
+            DeTable::parse(&text).is_ok_and(|table| table.get_ref().iter().any(|(name, _)| name.get_ref() != "policy"));
+        if whole {
+            let other = Config::parse(&text, &file, &directory, &|name| std::env::var(name).ok())?;
+            let Config { agents, tools, builtins, rules, warnings, .. } = other;
+            return Ok(Config { agents, tools, builtins, rules, warnings, ..self });
+        }
+        let document = Document::new(&text, &file, &directory, &|_| None);
+        let rules = match DeTable::parse(&text) {
+            Ok(table) => {
+                let root = Section::root(&document, table.get_ref());
+                let (tools, agents) =
+                    (self.tool_names(), self.agents.iter().map(|agent| &*agent.name).collect::<Vec<_>>());
+                let (rules, _) = policy::read(&root, &policy::Names { tools: &tools, agents: &agents });
+                if rules.is_empty() {
+                    document.error(0, "there is no rule; declare them with [[policy.rules]]");
+                }
+                rules
+            }
+            Err(error) => {
+                not_toml(&document, &error);
+                Vec::new()
+            }
+        };
+        let warnings = document.finish()?;
+        Ok(Config { rules, warnings, ..self })
+    }
+
+    fn tool_names(&self) -> Vec<&str> {
+        self.tools.iter().map(|tool| &*tool.name).chain(builtin::NAMES).collect()
     }
 
     /// The policy of the rules, compiled.
@@ -130,19 +161,40 @@ impl Config {
     ) -> Result<Config, Vec<ConfigError>> {
         let document = Document::new(text, file, directory, env);
         let config = read(&document);
-        let mut errors = document.errors.into_inner();
-        errors.sort_by_key(|error| (error.line, error.column));
-        errors.dedup();
-        errors.truncate(ERRORS);
-        match config {
-            Some(mut config) if errors.is_empty() => {
-                config.warnings = document.warnings.into_inner();
-                config.warnings.sort_by_key(|warning| (warning.line, warning.column));
-                Ok(config)
-            }
-            _ => Err(errors),
-        }
+        let warnings = document.finish()?;
+        // Without errors there is a configuration.
+        config.map(|config| Config { warnings, ..config }).ok_or_else(Vec::new)
     }
+}
+
+/// A file that was read: its text, its name for messages, its folder.
+struct Source {
+    text: String,
+    file: String,
+    directory: PathBuf,
+}
+
+impl Source {
+    fn read(path: &Path) -> Result<Source, Vec<ConfigError>> {
+        let file = path.display().to_string();
+        let failed = |message: String| {
+            vec![ConfigError { file: file.clone(), line: 1, column: None, message, suggestion: None }]
+        };
+        let text = match fs::metadata(path) {
+            Ok(metadata) if metadata.len() > FILE_BYTES as u64 => {
+                return Err(failed(format!("the file has more than {FILE_BYTES} bytes")));
+            }
+            _ => fs::read_to_string(path).map_err(|error| failed(format!("the file cannot be read: {error}")))?,
+        };
+        let directory = std::path::absolute(path).ok().and_then(|path| path.parent().map(Path::to_path_buf));
+        let directory = directory.ok_or_else(|| failed("the file's folder cannot be found".to_owned()))?;
+        Ok(Source { text, file, directory })
+    }
+}
+
+fn not_toml(document: &Document<'_>, error: &toml::de::Error) {
+    let at = error.span().map_or(0, |span| span.start);
+    document.error(at, format!("not valid TOML: {}", error.message().replace('\n', " ")));
 }
 
 fn read(document: &Document<'_>) -> Option<Config> {
@@ -153,8 +205,7 @@ fn read(document: &Document<'_>) -> Option<Config> {
     let table = match DeTable::parse(document.text) {
         Ok(table) => table,
         Err(error) => {
-            let at = error.span().map_or(0, |span| span.start);
-            document.error(at, format!("not valid TOML: {}", error.message().replace('\n', " ")));
+            not_toml(document, &error);
             return None;
         }
     };

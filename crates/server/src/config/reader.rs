@@ -14,7 +14,10 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-use super::error::{ConfigError, nearest};
+use super::{
+    ERRORS,
+    error::{ConfigError, nearest},
+};
 
 /// Reads an environment variable.
 pub(super) type Env<'e> = &'e dyn Fn(&str) -> Option<String>;
@@ -57,6 +60,19 @@ impl<'d> Document<'d> {
     /// Something that may be meant as it is.
     pub(super) fn warn(&self, at: usize, message: String) {
         self.collect(&self.warnings, at, message, None);
+    }
+
+    /// The warnings, if nothing is wrong.
+    pub(super) fn finish(self) -> Result<Vec<ConfigError>, Vec<ConfigError>> {
+        let (mut errors, mut warnings) = (self.errors.into_inner(), self.warnings.into_inner());
+        if errors.is_empty() {
+            warnings.sort_by_key(|warning| (warning.line, warning.column));
+            return Ok(warnings);
+        }
+        errors.sort_by_key(|error| (error.line, error.column));
+        errors.dedup();
+        errors.truncate(ERRORS);
+        Err(errors)
     }
 
     /// The absolute form of a path that is relative to the file (SPEC C).

@@ -6,6 +6,7 @@
 mod apply;
 mod list;
 mod lock;
+mod past;
 mod read;
 mod rekey;
 mod rows;
@@ -31,13 +32,16 @@ use countersign_core::{
 use futures::future::{self, BoxFuture, FutureExt as _};
 use rusqlite::Connection;
 
-pub use self::rekey::{Rekeyed, rekey};
 use self::{
     apply::Write,
     lock::Ownership,
     read::Reader,
     sealing::Values,
     write::{Op, Writer},
+};
+pub use self::{
+    past::Past,
+    rekey::{Rekeyed, rekey},
 };
 use super::{
     Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, RuleFilter, RuleOwner, RuleRow, SessionFilter,

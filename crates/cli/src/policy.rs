@@ -1,0 +1,360 @@
+//! `countersign policy test` (SPEC P3).
+
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use clap::{Args, Subcommand};
+use countersign::{
+    core::{
+        call::gate::{Ask, Gate, Verdict},
+        journal::{
+            record::Record,
+            state::{Call, State},
+        },
+    },
+    policy::Judge,
+    store::sqlite::Past,
+    tool::CallFacts,
+};
+use countersign_server::config::{Config, ConfigStore, tool_entries};
+use serde_json::{Value, json};
+
+use crate::{Outcome, check, say, serve};
+
+/// Sessions, and entries of one, read from the store at once.
+const AT_ONCE: usize = 512;
+/// Characters of a call's arguments in a line of text; `--json` has all of them.
+const ARGS_SHOWN: usize = 100;
+
+/// Arguments of `policy`.
+#[derive(Args)]
+pub(crate) struct Policy {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Tries a changed policy on the recorded past: what it would ask, let through and refuse
+    Test(Test),
+}
+
+#[derive(Args)]
+struct Test {
+    /// The changed policy: a file with [policy] alone, or a whole configuration
+    #[arg(long, value_name = "FILE")]
+    policy: PathBuf,
+    /// The configuration file that names the store, the agents and the tools
+    #[arg(long, value_name = "FILE", default_value = "countersign.toml")]
+    config: PathBuf,
+    /// Only this session; may be given several times
+    #[arg(long, value_name = "ID")]
+    session: Vec<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub(crate) fn run(policy: &Policy) -> Outcome {
+    let Command::Test(test) = &policy.command;
+    let config = Config::load(&test.config).map_err(|errors| check::lines(&errors))?;
+    let ConfigStore::Sqlite(store) = config.store.clone() else {
+        return Err("a store in memory has no past: it ends with its server".to_owned());
+    };
+    let keys = serve::keys(&config.store_keys)?;
+    let changed = config.with_policy(&test.policy).map_err(|errors| check::lines(&errors))?;
+    changed.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+    let judge = judge(&changed)?;
+    let mut past = Past::open(&store, keys.as_ref()).map_err(|error| error.to_string())?;
+    let executor = tokio::runtime::Builder::new_current_thread().build().map_err(|error| error.to_string())?;
+    let report = executor.block_on(report(&mut past, &store, &judge, &test.session))?;
+    if test.json { say(&report.json(&judge).to_string()) } else { say(&report.text(&judge)) }
+}
+
+/// The judge that a configuration makes.
+pub(crate) fn judge(config: &Config) -> Result<Judge, String> {
+    let entries = tool_entries(config)?;
+    let mut tools = Vec::new();
+    for agent in &config.agents {
+        for name in &agent.tools {
+            let entry = entries.get(name).ok_or_else(|| format!("there is no tool {name:?}"))?;
+            tools.push((agent.name.clone(), entry.clone()));
+        }
+    }
+    Ok(Judge::new(config.policy()?, tools))
+}
+
+/// What was said of a call, or would be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Said {
+    Asked,
+    LetThrough,
+    Refused,
+}
+
+impl Said {
+    const ALL: [Said; 3] = [Said::Asked, Said::LetThrough, Said::Refused];
+
+    /// `None` for what no policy decides: questions, and calls that were mistakes of the model's.
+    fn of(verdict: &Verdict) -> Option<Said> {
+        match verdict {
+            Verdict::Ask(_) => Some(Said::Asked),
+            Verdict::Allow => Some(Said::LetThrough),
+            Verdict::Deny(_) => Some(Said::Refused),
+            Verdict::Question(_) | Verdict::Refuse(_) => None,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Said::Asked => "asked",
+            Said::LetThrough => "let through",
+            Said::Refused => "refused",
+        }
+    }
+
+    /// As a key of JSON.
+    fn key(self) -> &'static str {
+        match self {
+            Said::Asked => "asked",
+            Said::LetThrough => "let_through",
+            Said::Refused => "refused",
+        }
+    }
+}
+
+/// How many calls of a tool were asked about, let through and refused: before, and under the changed policy.
+#[derive(Default)]
+struct Tally {
+    calls: u64,
+    before: [u64; 3],
+    after: [u64; 3],
+}
+
+/// A call of which something else is said now.
+struct Change {
+    session: Arc<str>,
+    call: Call,
+    before: Verdict,
+    /// The standing rule that had let it through or refused it.
+    rule: Option<Arc<str>>,
+    after: Verdict,
+}
+
+#[derive(Default)]
+struct Report {
+    sessions: u64,
+    calls: u64,
+    /// Calls whose agent or tool is not there any more.
+    unknown: u64,
+    tools: BTreeMap<Arc<str>, Tally>,
+    changes: Vec<Change>,
+}
+
+async fn report(past: &mut Past, store: &Path, judge: &Judge, only: &[String]) -> Result<Report, String> {
+    let mut report = Report::default();
+    let failed = |error: countersign::store::StoreError| error.to_string();
+    let mut wanted: Vec<Arc<str>> = only.iter().map(|id| Arc::from(id.as_str())).collect();
+    wanted.sort();
+    wanted.dedup();
+    let mut after: Arc<str> = Arc::from("");
+    loop {
+        let page =
+            if only.is_empty() { past.sessions(&after, AT_ONCE).map_err(failed)? } else { std::mem::take(&mut wanted) };
+        let Some(last) = page.last() else { return Ok(report) };
+        after = last.clone();
+        for session in page {
+            let mut state = State::new(session.clone());
+            loop {
+                let entries = past.entries(&session, state.pos, AT_ONCE).map_err(failed)?;
+                if entries.is_empty() {
+                    break;
+                }
+                for entry in entries {
+                    if let Record::CallsGated(gates) = &entry.record {
+                        report.gated(&state, gates, judge).await;
+                    }
+                    state.apply(&entry);
+                }
+            }
+            if state.pos == 0 && !only.is_empty() {
+                return Err(format!("{} has no session {session:?}", store.display()));
+            }
+            report.sessions += 1;
+        }
+    }
+}
+
+impl Report {
+    /// Judges the calls of one answer again. `state` is the one before their verdicts.
+    async fn gated(&mut self, state: &State, gates: &[Gate], judge: &Judge) {
+        for (call, gate) in state.calls.iter().zip(gates) {
+            let (Some(before), Some(args)) = (Said::of(&gate.verdict), &call.args) else { continue };
+            self.calls += 1;
+            let facts = CallFacts {
+                session_id: &state.session_id,
+                subject: state.subject.as_deref(),
+                tenant: state.tenant.as_deref(),
+                roles: &state.roles,
+                agent: &call.agent,
+                tool: &call.name,
+                tool_use_id: &call.id,
+                args,
+            };
+            let Some(verdict) = judge.verdict(&facts, state.locale).await else {
+                self.unknown += 1;
+                continue;
+            };
+            let Some(after) = Said::of(&verdict) else { continue };
+            let tally = self.tools.entry(call.name.clone()).or_default();
+            tally.calls += 1;
+            tally.before[before as usize] += 1;
+            tally.after[after as usize] += 1;
+            // What a standing rule decided in one person's place it would decide again.
+            let by_rule = gate.rule.is_some() && matches!(&verdict, Verdict::Ask(ask) if ask.is_one_person());
+            if !by_rule && differs(&gate.verdict, &verdict) {
+                self.changes.push(Change {
+                    session: state.session_id.clone(),
+                    call: call.clone(),
+                    before: gate.verdict.clone(),
+                    rule: gate.rule.clone(),
+                    after: verdict,
+                });
+            }
+        }
+    }
+
+    fn text(&self, judge: &Judge) -> String {
+        let mut text =
+            format!("{} calls in {} sessions, under the policy {}\n", self.calls, self.sessions, judge.version());
+        if self.unknown > 0 {
+            // Writing to a string cannot fail, here and below.
+            let _ = writeln!(text, "{} of them are of agents or tools that are not there any more", self.unknown);
+        }
+        let width = self.tools.keys().map(|name| name.chars().count()).max().unwrap_or(0).max(4);
+        if !self.tools.is_empty() {
+            let _ = writeln!(
+                text,
+                "\n{:width$}  {:>7}  {:>15}  {:>15}  {:>15}",
+                "tool", "calls", "asked", "let through", "refused"
+            );
+        }
+        for (name, tally) in &self.tools {
+            let _ = write!(text, "{name:width$}  {:>7}", tally.calls);
+            for said in Said::ALL {
+                let (before, after) = (tally.before[said as usize], tally.after[said as usize]);
+                let change = if before == after { after.to_string() } else { format!("{before} → {after}") };
+                let _ = write!(text, "  {change:>15}");
+            }
+            text.push('\n');
+        }
+        if self.changes.is_empty() {
+            text.push_str("\nno call changes");
+            return text;
+        }
+        let _ = write!(text, "\n{} calls change:", self.changes.len());
+        for Change { session, call, before, rule, after } in &self.changes {
+            let args =
+                call.args.as_ref().map(|args| countersign::core::call::shown::line(args.text())).unwrap_or_default();
+            let args = match args.char_indices().nth(ARGS_SHOWN) {
+                Some((end, _)) => format!("{}… ({} characters)", &args[..end], args.chars().count()),
+                None => args,
+            };
+            let rule = rule.as_ref().map(|id| format!(" by the rule {id}")).unwrap_or_default();
+            let (before, after) = (told(before), told(after));
+            let _ =
+                write!(text, "\n  {session}  call {}  {} {args}\n    {before}{rule} → {after}", call.call, call.name);
+        }
+        text
+    }
+
+    fn json(&self, judge: &Judge) -> Value {
+        let tools = self.tools.iter().map(|(name, tally)| {
+            let mut tool = json!({ "tool": name, "calls": tally.calls });
+            for said in Said::ALL {
+                let (before, after) = (tally.before[said as usize], tally.after[said as usize]);
+                tool[said.key()] = json!({ "before": before, "after": after });
+            }
+            tool
+        });
+        let changes = self.changes.iter().map(|change| {
+            json!({
+                "session_id": change.session,
+                "call": change.call.call,
+                "tool_use_id": change.call.id,
+                "agent": change.call.agent,
+                "tool": change.call.name,
+                "args": change.call.args,
+                "before": verdict_json(&change.before),
+                "rule": change.rule,
+                "after": verdict_json(&change.after),
+            })
+        });
+        json!({
+            "policy": judge.version(),
+            "sessions": self.sessions,
+            "calls": self.calls,
+            "unknown": self.unknown,
+            "tools": tools.collect::<Vec<_>>(),
+            "changes": changes.collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// Whether something else is said, or somebody else is asked.
+fn differs(before: &Verdict, after: &Verdict) -> bool {
+    match (before, after) {
+        (Verdict::Ask(before), Verdict::Ask(after)) => people(before) != people(after),
+        _ => Said::of(before) != Said::of(after),
+    }
+}
+
+/// Who is asked.
+fn people(ask: &Ask) -> (Vec<&str>, u32, bool, &[String]) {
+    let levels = if ask.levels.is_empty() { vec!["user"] } else { ask.levels.iter().map(String::as_str).collect() };
+    (levels, ask.quorum.max(1), ask.not_self, &ask.escalate)
+}
+
+/// A verdict in words.
+fn told(verdict: &Verdict) -> String {
+    let Some(said) = Said::of(verdict) else { return String::new() };
+    let Verdict::Ask(ask) = verdict else { return said.name().to_owned() };
+    let (levels, quorum, not_self, escalate) = people(ask);
+    let mut text = format!("asked of {}", levels.join(", then "));
+    if quorum > 1 {
+        let _ = write!(text, ", {quorum} people each");
+    }
+    if not_self {
+        text.push_str(", not who asked for it");
+    }
+    if !escalate.is_empty() {
+        let _ = write!(text, ", at the deadline of {}", escalate.join(", then "));
+    }
+    if let Some(reason) = &ask.reason {
+        let _ = write!(text, " ({reason})");
+    }
+    text
+}
+
+fn verdict_json(verdict: &Verdict) -> Value {
+    let said = Said::of(verdict).map(Said::key);
+    match verdict {
+        Verdict::Ask(ask) => {
+            let (levels, quorum, not_self, escalate) = people(ask);
+            json!({
+                "verdict": said,
+                "levels": levels,
+                "quorum": quorum,
+                "not_self": not_self,
+                "escalate": escalate,
+                "reason": ask.reason,
+            })
+        }
+        _ => json!({ "verdict": said }),
+    }
+}

@@ -1,0 +1,124 @@
+//! SPEC P3: a changed policy, tried on what really happened, while the server runs.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::support::{Ended, Server, Setup, Store, run, trade};
+
+/// Three trades of 10, 100 and 1000 in three sessions. Only those above 50 were asked about; the last was rejected.
+async fn traded() -> Server {
+    let turn = |quantity| [json!({ "tool_calls": [trade(quantity)] }), json!({ "text": "done" })];
+    let turns: Vec<Value> = [10, 100, 1000].into_iter().flat_map(turn).collect();
+    let setup = Setup::new(Store::Sqlite, &json!({ "turns": turns }))
+        .trade(r#"approval = { require = "args.quantity > 50", timeout = 300 }"#);
+    let server = setup.start().await;
+    for (key, decision) in [("", ""), ("s_1", "approve"), ("s_2", "reject")] {
+        server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+        if !key.is_empty() {
+            let decide = json!({ "decisions": [{ "type": decision }] });
+            server.post(&format!("/v1/approvals/{key}?wait=true"), &decide).await.ok();
+        }
+    }
+    server.post("/v1/sessions/other/messages", &json!({ "content": "go" })).await.ok();
+    server
+}
+
+fn test(server: &Server, policy: &str, arguments: &[&str]) -> Ended {
+    fs::write(server.path("changed.toml"), policy).unwrap();
+    run(server.path("").as_path(), &[&["policy", "test", "--policy", "changed.toml"], arguments].concat(), "", &[])
+}
+
+const CHANGED: &str = r#"
+[[policy.rules]]
+name = "never this much"
+tool = "execute_trade"
+when = "args.quantity >= 1000"
+deny = true
+
+[[policy.rules]]
+name = "small orders too"
+tool = "execute_*"
+require = "args.quantity > 5"
+levels = ["user", "admin"]
+"#;
+
+#[tokio::test]
+async fn p3_a_changed_policy_is_tried_on_the_recorded_past() {
+    let server = traded().await;
+    let ended = test(&server, CHANGED, &["--json"]);
+    let report: Value = serde_json::from_str(&ended.stdout).expect(&ended.stderr);
+    assert_eq!((&report["sessions"], &report["calls"], &report["unknown"]), (&json!(2), &json!(4), &json!(0)));
+    let tool = &report["tools"][0];
+    assert_eq!((&tool["tool"], &tool["calls"]), (&json!("execute_trade"), &json!(4)));
+    assert_eq!(tool["asked"], json!({ "before": 2, "after": 3 }));
+    assert_eq!(tool["let_through"], json!({ "before": 2, "after": 0 }));
+    assert_eq!(tool["refused"], json!({ "before": 0, "after": 1 }));
+    let changes = report["changes"].as_array().unwrap();
+    let change = |session: &str, quantity: u64| {
+        let found = changes.iter().find(|c| c["session_id"] == session && c["args"]["quantity"] == quantity);
+        found.unwrap_or_else(|| panic!("{session} {quantity} in {changes:#?}"))
+    };
+    assert_eq!(changes.len(), 4);
+    let small = change("s", 10);
+    assert_eq!((&small["before"]["verdict"], &small["after"]["verdict"]), (&json!("let_through"), &json!("asked")));
+    assert_eq!(
+        (&small["after"]["levels"], &small["after"]["reason"]),
+        (&json!(["user", "admin"]), &json!("small orders too"))
+    );
+    let middle = change("s", 100);
+    assert_eq!(
+        (&middle["before"]["levels"], &middle["after"]["levels"]),
+        (&json!(["user"]), &json!(["user", "admin"]))
+    );
+    assert_eq!(change("s", 1000)["after"]["verdict"], "refused");
+
+    let one = test(&server, CHANGED, &["--json", "--session", "other"]);
+    let one: Value = serde_json::from_str(&one.stdout).expect(&one.stderr);
+    assert_eq!((&one["sessions"], &one["calls"]), (&json!(1), &json!(1)));
+
+    let text = test(&server, CHANGED, &[]).stdout;
+    for part in [
+        "4 calls in 2 sessions",
+        "2 → 3",
+        "2 → 0",
+        "0 → 1",
+        "4 calls change:",
+        "let through → asked of user, then admin",
+    ] {
+        assert!(text.contains(part), "{part:?} in {text}");
+    }
+}
+
+#[tokio::test]
+async fn p3_the_policy_as_it_is_changes_nothing() {
+    let server = traded().await;
+    let config = fs::read_to_string(server.path("countersign.toml")).unwrap();
+    let ended = test(&server, &config, &[]);
+    assert!(ended.stdout.contains("no call changes"), "{}{}", ended.stdout, ended.stderr);
+}
+
+#[tokio::test]
+async fn p3_mistakes_are_told_with_their_place() {
+    let server = traded().await;
+    for (policy, arguments, said) in [
+        (
+            "[[policy.rules]]\ntool = \"execute_trad\"\nrequire = true",
+            &[][..],
+            "changed.toml:2: unknown tool \"execute_trad\" in [[policy.rules]]; did you mean \"execute_trade\"?",
+        ),
+        ("[[policy.rules]]\nrequire = \"args.quantity >\"", &[], "changed.toml:2:"),
+        ("[policy]", &[], "there is no rule"),
+        ("nonsense", &[], "not valid TOML"),
+        (CHANGED, &["--session", "none"], "has no session \"none\""),
+    ] {
+        let ended = test(&server, policy, arguments);
+        assert!(ended.code == Some(1) && ended.stderr.contains(said), "{said:?} in {:?}", ended.stderr);
+    }
+    let absent = run(server.path("").as_path(), &["policy", "test", "--policy", "absent.toml"], "", &[]);
+    assert!(
+        absent.code == Some(1) && absent.stderr.contains("absent.toml:1: the file cannot be read"),
+        "{:?}",
+        absent.stderr
+    );
+}

@@ -1,0 +1,53 @@
+//! Reading the sessions of a store that another process may have open.
+
+use std::{path::Path, sync::Arc};
+
+use countersign_core::journal::record::Entry;
+use rusqlite::{Connection, params};
+
+use super::{
+    super::{StoreError, seal::Keys},
+    rows, schema,
+    sealing::{self, Values},
+    statement::all,
+};
+
+/// The journals of a store, as they are while somebody else writes them.
+#[derive(Debug)]
+pub struct Past {
+    conn: Connection,
+    values: Values,
+}
+
+impl Past {
+    /// Opens the store at `path` for reading.
+    ///
+    /// # Errors
+    /// As [`super::SqliteStore::open_sealed`], but for [`StoreError::InUse`]; a file that is not there is
+    /// [`StoreError::Failed`].
+    pub fn open(path: &Path, keys: Option<&Keys>) -> Result<Past, StoreError> {
+        let conn = schema::only_read(path)?;
+        let values = sealing::reading(&conn, path, keys)?;
+        Ok(Past { conn, values })
+    }
+
+    /// The ids of at most `limit` sessions, those after `after` in the order of ids.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`], [`StoreError::Failed`].
+    pub fn sessions(&self, after: &str, limit: usize) -> Result<Vec<Arc<str>>, StoreError> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        all(&self.conn, "SELECT id FROM sessions WHERE id > ?1 ORDER BY id LIMIT ?2", params![after, limit], |r| {
+            r.get(0)
+        })
+    }
+
+    /// A session's entries at positions after `after`, oldest first, at most `limit`.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`], [`StoreError::Failed`], [`StoreError::Sealed`].
+    pub fn entries(&mut self, session: &str, after: u64, limit: usize) -> Result<Vec<Arc<Entry>>, StoreError> {
+        let bodies = rows::entries(&mut self.conn, session, after, limit)?;
+        rows::parse(session, bodies, &self.values)
+    }
+}
