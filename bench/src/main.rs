@@ -8,6 +8,7 @@ mod cycle;
 mod growth;
 mod history;
 mod paused;
+mod policy;
 
 use std::process::ExitCode;
 
@@ -68,6 +69,9 @@ fn run() -> Result<bool> {
     }
     if want("paused") {
         verdicts.extend(paused::hundred_thousand()?);
+    }
+    if want("policy") {
+        verdicts.extend(policy::verdict()?);
     }
     for verdict in &verdicts {
         let bound = match (verdict.at_least, verdict.at_most) {
