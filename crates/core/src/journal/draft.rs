@@ -532,6 +532,7 @@ impl Draft {
             level: call.level,
             description: facts.description,
             schema: facts.schema,
+            agent_says: call.display.agent_says().cloned(),
         })
     }
 

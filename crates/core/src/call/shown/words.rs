@@ -14,6 +14,9 @@ use super::{
 
 /// Marks what is to be escaped of a text that is not all ASCII.
 pub(super) fn mark(chars: &[char], why: &mut [Option<WarningKind>]) {
+    if chars.iter().all(|c| is_harmless(*c)) {
+        return;
+    }
     let words = words(chars);
     let text = Text::of(chars, &words);
     for at in 0..words.len() {
@@ -24,6 +27,14 @@ pub(super) fn mark(chars: &[char], why: &mut [Option<WarningKind>]) {
             why[i] = Some(WarningKind::Confusable);
         }
     }
+}
+
+/// Whether no rule here is about it: most text in Latin letters is done with that.
+fn is_harmless(c: char) -> bool {
+    let glyph = glyph(c);
+    c.is_ascii()
+        || glyph.is_mark()
+        || !glyph.looks_ascii() && (glyph.script == Script::Latin || !glyph.is_word() || is_plain_cjk(c))
 }
 
 fn words(chars: &[char]) -> Vec<Range<usize>> {
