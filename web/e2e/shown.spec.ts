@@ -14,8 +14,9 @@ test("what would deceive the eye is written out, counted and named", async ({ pa
   expect(await text.innerText()).not.toMatch(/[^\x20-\x7e\n]/);
 
   const warning = card.locator(".shown-warning");
-  await expect(warning).toContainText("2 invisible, 2 changing the direction of the text");
-  await expect(warning).toContainText("1 that look like others");
+  await expect(warning).toContainText(
+    "2 invisible, 1 control characters, 1 that look like others, 2 changing the direction of the text",
+  );
   await warning.getByText("Where").click();
   await expect(warning.locator("li")).toContainText(["/note: 1 invisible", "/note: 1 control characters"]);
 });
@@ -46,6 +47,8 @@ test("the agent's own words stand apart from the facts, as plain text", async ({
   await expect(card.locator(".shown-text")).toHaveText('{"quantity": 1, "symbol": "VNM"}');
 
   await card.getByRole("button", { name: "Approve" }).click();
+  await expect(page.locator(".topbar")).toContainText("Finished");
+  await page.locator(".group-row").last().click();
   await resolved(page).getByRole("button").click();
   await expect(resolved(page).locator(".agent-words")).toHaveText(shown);
 });

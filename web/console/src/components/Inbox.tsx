@@ -1,7 +1,7 @@
 import { useEffect, useRef } from "react";
-import { stringifyJson, type ApprovalView } from "@countersign/client";
+import type { ApprovalView } from "@countersign/client";
 import { useI18n } from "../i18n/index.js";
-import { inLine } from "../lib/shown.js";
+import { inLine, textOf } from "../lib/shown.js";
 import { visibleText } from "../lib/visible.js";
 import { sessionList, waiting } from "../state/lists.js";
 import { openSession, route } from "../state/route.js";
@@ -78,7 +78,7 @@ function InboxRow({ row, onClose }: { row: ApprovalView; onClose: () => void }) 
             <span className="inbox-action">
               <code>{visibleText(action.name)}</code>{" "}
               <span className="inbox-args">
-                {inLine(action.display?.text ?? visibleText(stringifyJson(action.args)))}
+                {inLine(textOf(action))}
               </span>
             </span>
           )}

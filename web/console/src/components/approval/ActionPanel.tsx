@@ -82,7 +82,8 @@ export function ActionPanel({
       {!single && <p className="eyebrow">{t("card.actionOf", { n: index + 1, of: approval.actions.length })}</p>}
       <ActionFacts action={action} config={config} showTitle={!single} />
 
-      {panel === "edit" ? (
+      {(panel !== "edit" || !seen) && <ShownArgs action={action} seen={seen} onSeen={onSeenHere} />}
+      {panel === "edit" && (
         <ArgEditor
           original={action.args}
           fields={fields}
@@ -91,8 +92,6 @@ export function ActionPanel({
           disabled={disabled}
           onChange={(next) => onDraft({ ...draft, choice: "edit", edit: next })}
         />
-      ) : (
-        <ShownArgs action={action} seen={seen} onSeen={onSeenHere} />
       )}
       <AgentSays action={action} />
       {panel === "reject" && (

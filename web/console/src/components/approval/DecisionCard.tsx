@@ -21,6 +21,7 @@ import {
   type ActionDraft,
   type CardDraft,
 } from "../../lib/decisions.js";
+import { isLongText, textOf } from "../../lib/shown.js";
 import { useTabState } from "../../lib/useTabState.js";
 import { ActionPanel } from "./ActionPanel.js";
 import { CardFrame } from "./CardFrame.js";
@@ -36,7 +37,8 @@ export function DecisionCard({ approval, submission }: { approval: ApprovalView;
   // Not kept over a reload: whoever comes back looks again.
   const [seen, setSeen] = useState<readonly number[]>([]);
   const onSeen = useCallback((i: number) => setSeen((s) => (s.includes(i) ? s : [...s, i])), []);
-  const allSeen = approval.actions.every((_, i) => seen.includes(i));
+  const isSeen = (i: number) => seen.includes(i) || !isLongText(textOf(approval.actions[i]!));
+  const allSeen = approval.actions.every((_, i) => isSeen(i));
   const single = approval.actions.length === 1;
   const busy = submission.state !== "no";
 
@@ -51,7 +53,7 @@ export function DecisionCard({ approval, submission }: { approval: ApprovalView;
   const submitAll = async (from: CardDraft) => {
     const decisions = decisionsFrom(from);
     if (busy || !decisions.every((d) => d !== undefined)) return;
-    if (decisions.some((d, i) => needsSight(d.type) && !seen.includes(i))) return;
+    if (decisions.some((d, i) => needsSight(d.type) && !isSeen(i))) return;
     const comment = draft.comment.trim();
     const words = comment && draft.commentOpen ? { user_edit_content: comment } : {};
     // Once it is stored, nothing is left to restore.
@@ -108,7 +110,7 @@ export function DecisionCard({ approval, submission }: { approval: ApprovalView;
           index={i}
           draft={draftOf(i)}
           disabled={busy}
-          seen={seen.includes(i)}
+          seen={isSeen(i)}
           onSeen={onSeen}
           problems={problems.filter((p) => (actionIndexOf(p.pointer, error?.message) ?? (single ? 0 : i)) === i)}
           onDraft={(next) => onDraft(i, next)}

@@ -1,9 +1,8 @@
 /** What would run, as the server shows it: the same text on every screen, made from the bytes that will run. */
-import { useEffect, useId, useMemo, useRef, useState } from "react";
-import { stringifyJson, type Action, type Display } from "@countersign/client";
+import { useId, useMemo, useRef, useState } from "react";
+import type { Action, Display } from "@countersign/client";
 import { isMessageKey, useI18n, type Translate } from "../../i18n/index.js";
-import { isLongText, shownParts, totals } from "../../lib/shown.js";
-import { visibleText } from "../../lib/visible.js";
+import { isLongText, shownParts, textOf, totals } from "../../lib/shown.js";
 import { Icon } from "../Icon.js";
 
 interface Props {
@@ -17,7 +16,7 @@ export function ShownArgs({ action, onSeen, seen = false }: Props) {
   const { t, language } = useI18n();
   const id = useId();
   const { display } = action;
-  const text = display?.text ?? visibleText(stringifyJson(action.args, 2));
+  const text = textOf(action);
   const long = isLongText(text);
   const [open, setOpen] = useState(false);
   const box = useRef<HTMLPreElement>(null);
@@ -26,9 +25,6 @@ export function ShownArgs({ action, onSeen, seen = false }: Props) {
     // Less than a line from the end is the end.
     if (pre && pre.scrollTop + pre.clientHeight >= pre.scrollHeight - 12) onSeen?.();
   };
-  useEffect(() => {
-    if (!long) onSeen?.();
-  }, [long, onSeen]);
 
   return (
     <div className="shown" data-long={(long && !open) || undefined}>
