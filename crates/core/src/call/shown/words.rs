@@ -234,21 +234,27 @@ fn reads_as_latin(c: char) -> bool {
 fn mixes(letters: impl Iterator<Item = char>) -> bool {
     let mut scripts: Option<ScriptExtension> = None;
     let mut last = Script::Common;
+    let mut east_asian = false;
     for c in letters {
         if c.is_ascii_digit() || is_latin(c) && !is_full_width(c) {
             return true;
         }
+        east_asian |= is_east_asian(c);
         if std::mem::replace(&mut last, glyph(c).script) == glyph(c).script || belongs_to_all(c) || is_east_asian(c) {
             continue;
         }
         let own = c.script_extension();
+        // Such as the long vowel of Japanese.
+        if EAST_ASIAN.iter().any(|script| own.contains_script(*script)) {
+            continue;
+        }
         let both = scripts.map_or(own, |so_far| so_far.intersection(own));
         if both.is_empty() {
             return true;
         }
         scripts = Some(both);
     }
-    false
+    east_asian && scripts.is_some()
 }
 
 /// The writing that a word is in and cannot be mistaken: it has a letter that is not drawn like a Latin one, and
