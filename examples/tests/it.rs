@@ -7,8 +7,14 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-const ASKED: &str =
-    r#"Agent weather would like to use the tool get_weather with {"location":"San Francisco"}. Do you approve? (y/n)"#;
+/// What is printed before an answer is read: the text that every reviewer sees, and nothing else.
+const SHOWN: [&str; 3] = [
+    "Agent weather would like to use the tool get_weather with",
+    r#"{"location": "San Francisco"}"#,
+    // printf '%s' '{"location":"San Francisco"}' | sha256sum
+    "(28 bytes, SHA-256 d041d2d45881d016d651aa0eca74b5250773d5365e6bb3f395501a64d0903542)",
+];
+const ASKED: &str = "Do you approve? (y/n)";
 
 /// Runs the example with this on its standard input.
 fn terminal_approval(args: &[&str], input: &str) -> Output {
@@ -40,10 +46,10 @@ fn saved(folder: &Path) -> String {
 fn s6_in_one_process_it_asks_once_and_goes_on() {
     let approved = terminal_approval(&[], "what?\nY\n");
     let answer = "It is sunny in Oakland. About San Francisco: The weather in San Francisco is sunny";
-    assert_eq!(lines(&approved), [ASKED, ASKED, answer]);
+    assert_eq!(lines(&approved), [&SHOWN[..], &[ASKED, ASKED, answer]].concat());
     let rejected = terminal_approval(&[], "no\n");
     let answer = "It is sunny in Oakland. About San Francisco: The user rejected this action";
-    assert_eq!(lines(&rejected), [ASKED, answer]);
+    assert_eq!(lines(&rejected), [&SHOWN[..], &[ASKED, answer]].concat());
 }
 
 #[test]
@@ -52,7 +58,7 @@ fn s17_a_saved_run_goes_on_in_another_process() {
     let file = saved(folder.path());
     let resumed = terminal_approval(&["--resume", &file], "y\n");
     let answer = "It is sunny in Oakland. About San Francisco: The weather in San Francisco is sunny";
-    assert_eq!(lines(&resumed), [ASKED, answer]);
+    assert_eq!(lines(&resumed), [&SHOWN[..], &[ASKED, answer]].concat());
 }
 
 #[test]

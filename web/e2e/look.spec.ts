@@ -160,14 +160,6 @@ for (const [locale, approve, heading] of [
   });
 }
 
-test("hidden characters in arguments are shown", async ({ page, serve }) => {
-  const { url } = await serve({ turns: [call('{"symbol":"VN\\u202eM","quantity":1,"note":"a\\u200bb"}'), { text: "Done." }] });
-  const card = await openCard(page, url);
-  await expect(card.locator("dd").first()).toHaveText("a⟨U+200B⟩b");
-  await expect(card.locator("dd").last()).toHaveText("VN⟨U+202E⟩M");
-  await expect(card.getByText("Contains hidden characters")).toBeVisible();
-});
-
 test("hidden characters in questions are shown", async ({ page, serve }) => {
   const hidden: Question = { question: "Pay\u200b?", options: [{ label: "Ye\u202es", description: "N\u2066ow" }] };
   const { url } = await serve({ turns: [ask(hidden), { text: "Done." }] });

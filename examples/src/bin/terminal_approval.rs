@@ -97,13 +97,14 @@ async fn ask(runtime: &Runtime, person: &Principal, outcome: &Outcome) -> Result
     for request in &outcome.interruptions {
         let mut decisions = Vec::with_capacity(request.actions().len());
         for action in request.actions() {
-            let question = format!(
-                "Agent {} would like to use the tool {} with {}. Do you approve?",
-                action.agent,
-                action.name,
-                action.args.text()
-            );
-            decisions.push(if confirm(&question)? { Decision::approve() } else { Decision::reject(None) });
+            // What would run, as every reviewer sees it; what the agent says of it is no fact and stands apart.
+            println!("Agent {} would like to use the tool {} with", action.agent, action.name);
+            println!("{}", action.display.text);
+            println!("({} bytes, SHA-256 {})", action.display.bytes, action.args_digest);
+            if let Some(words) = &action.agent_says {
+                println!("The agent says, unchecked: {words}");
+            }
+            decisions.push(if confirm("Do you approve?")? { Decision::approve() } else { Decision::reject(None) });
         }
         let approval_key = request.approval_key().to_owned();
         let decision = NewDecision { approval_key, decisions, ..NewDecision::default() };

@@ -27,6 +27,8 @@ export interface ServerOptions {
   token?: string;
   /** Seconds until a question goes unanswered. */
   questionTimeout?: number;
+  /** `execute_trade` has a line about each call: the model's own, or one from a template. */
+  says?: "model" | "template";
   /** Pages of these origins may use the server. */
   origins?: string[];
 }
@@ -119,7 +121,7 @@ function script(turns: Turn[]): string {
  * `execute_trade` waits for approval and answers with its arguments; `lookup` just runs; `price` says what it
  * does; `chart` is shown as content.
  */
-function config(port: string, { timeout = 300, token, questionTimeout, origins = [] }: ServerOptions): string {
+function config(port: string, { timeout = 300, token, questionTimeout, says, origins = [] }: ServerOptions): string {
   return `
 locale = "en"
 [server]
@@ -137,6 +139,7 @@ tools = ["execute_trade", "lookup", "price", "chart", "ask_user_question", "writ
 [tools.execute_trade]
 description = "Place an order."
 command = ["/bin/cat"]
+${says === undefined ? "" : `content_message = ${says === "model" ? "true" : '"Order {{ args.symbol }}"'}`}
 approval = { timeout = ${timeout}, allowed_decisions = ["approve", "edit", "reject"] }
 [tools.execute_trade.parameters]
 type = "object"

@@ -81,6 +81,12 @@ on_both_stores! {
         let waits = server.get("/v1/approvals/s_1").await.ok();
         let action = &waits["actions"][0];
         assert_eq!(action["args"], json!({ "path": "a.txt" }));
+        // A reviewer sees what will run; what the model says of it stands beside, in the inbox and in the history.
+        assert_eq!(action["agent_says"], "Look at a");
+        assert_eq!(action["display"]["text"], r#"{"path": "a.txt"}"#);
+        assert_eq!((&action["display"]["bytes"], &action["display"]["warnings"]), (&json!(16), &json!([])));
+        let block = history.as_array().unwrap().iter().find(|m| m["message_type"] == "step").unwrap();
+        assert_eq!(&block["content"][0]["actionRequests"][0], action);
         // The digest is of what will run.
         let digest = action["args_digest"].clone();
         assert!(waits["review_configs"][0]["args_schema"].get("properties").is_none_or(|p| p.get("tool_content_message").is_none()), "{waits}");
@@ -96,6 +102,29 @@ on_both_stores! {
         // The stream has the input as the model wrote it.
         let input: String = replay.iter().filter_map(|f| f["delta"]["partial_json"].as_str()).collect();
         assert_eq!(serde_json::from_str::<Value>(&input).unwrap(), args);
+    }
+
+    async fn x_a_reviewer_sees_what_would_deceive_the_eye_and_whose_words_are_whose(store) {
+        let args = json!({ "path": "p\u{430}y\u{202e}", "tool_content_message": "Safe\u{200b} \u{202e}file" });
+        let says = |line: &str| tool(store, &calls(std::slice::from_ref(&args)), &format!("content_message = {line}\napproval = true"));
+        let (server, ..) = turn(says("true")).await;
+        let waits = server.get("/v1/approvals/s_1").await.ok();
+        let action = &waits["actions"][0];
+        assert_eq!(action["args"]["path"], "p\u{430}y\u{202e}", "what will run is as it is");
+        assert_eq!(action["display"]["text"], r#"{"path": "p\u{430}y\u{202E}"}"#);
+        assert_eq!(action["display"]["warnings"], json!([
+            { "kind": "bidirectional", "pointer": "/path", "count": 1 },
+            { "kind": "confusable", "pointer": "/path", "count": 1 },
+        ]));
+        assert_eq!(action["agent_says"], r"Safe\u{200B} \u{202E}file");
+        // The same in a replay: it is made from the arguments each time.
+        let frames = server.checked("s").await;
+        let block = frames.iter().find(|f| f["content_block"]["type"] == "approval_request").unwrap();
+        assert_eq!(&block["content_block"]["actions"][0], action);
+        // A line from a template is the operator's, even where the model has filled it.
+        let (server, ..) = turn(says("\"Reading {{ args.path }}\"")).await;
+        let waits = server.get("/v1/approvals/s_1").await.ok();
+        assert!(waits["actions"][0].get("agent_says").is_none(), "{waits}");
     }
 
     async fn h5_the_model_is_asked_for_it_where_the_tool_says_so(store) {

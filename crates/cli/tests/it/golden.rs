@@ -70,8 +70,9 @@ on_both_stores! {
         assert_eq!(block["kind"], "approval");
         assert_eq!(
             keys(&block["actions"][0]),
-            ["agent", "args", "args_digest", "description", "id", "name", "tool_use_id"]
+            ["agent", "args", "args_digest", "description", "display", "id", "name", "tool_use_id"]
         );
+        assert_eq!(keys(&block["actions"][0]["display"]), ["bytes", "digest", "text", "warnings"]);
         assert_eq!(
             keys(&block["review_configs"][0]),
             ["action_name", "allowed_decisions", "args_schema", "require_approval", "timeout"]

@@ -58,11 +58,26 @@ pub struct Display {
     /// What the call is for, in one line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<Arc<str>>,
+    /// The line is in the model's own words, not from an operator's template.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub said: bool,
 }
 
 impl Display {
     pub(crate) fn is_default(&self) -> bool {
         *self == Display::default()
+    }
+
+    /// Takes a call's one line from where its tool has it from.
+    pub fn tell(&mut self, from: Option<&ContentMessage>, input: &str) {
+        self.message = from.and_then(|from| from.of(input));
+        self.said = self.message.is_some() && from == Some(&ContentMessage::Model);
+    }
+
+    /// What the model itself says the call is for, if it does.
+    #[must_use]
+    pub fn agent_says(&self) -> Option<&Arc<str>> {
+        self.message.as_ref().filter(|_| self.said)
     }
 }
 
@@ -179,6 +194,23 @@ mod tests {
         assert_eq!(line("{{ args.missing }}", "{}"), None);
         assert_eq!(line("{{ args.a }}", r#"{"a":"{{ args.b }}\n\n x","b":"no"}"#).as_deref(), Some("{{ args.b }} x"));
         assert_eq!(line("x", "not json"), None);
+    }
+
+    #[test]
+    fn x_a_line_from_a_template_is_not_the_agents_word() {
+        let input = r#"{"path":"a.txt","tool_content_message":"Just a harmless file"}"#;
+        let mut display = Display::default();
+        display.tell(Some(&ContentMessage::Model), input);
+        assert_eq!(display.agent_says().map(|line| &**line), Some("Just a harmless file"));
+        let template = ContentMessage::Template(Template::parse("Reading {{ args.path }}").expect("template"));
+        display.tell(Some(&template), input);
+        assert_eq!((display.message.as_deref(), display.agent_says()), (Some("Reading a.txt"), None));
+        display.tell(None, input);
+        assert_eq!(display, Display::default());
+        // What was stored before the two were told apart is not taken for the agent's.
+        let old: Display = serde_json::from_str(r#"{"message":"Reading"}"#).expect("an old display");
+        assert_eq!(old.agent_says(), None);
+        assert_eq!(serde_json::to_string(&old).expect("stored"), r#"{"message":"Reading"}"#);
     }
 
     #[test]

@@ -581,6 +581,7 @@ impl Draft {
             instead: call.instead.clone(),
             description: facts.description,
             schema: facts.schema,
+            agent_says: call.display.agent_says().cloned(),
         })
     }
 

@@ -300,6 +300,9 @@ pub struct Action {
     /// The JSON Schema an edit must fit: the tool's, when it was asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Arc<Schema>>,
+    /// What the model says the call is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_says: Option<Arc<str>>,
 }
 
 impl Action {

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::{
     approval::{decision::Decision, question::Answers},
-    call::{args::Args, gate::DecisionType},
+    call::{args::Args, gate::DecisionType, shown::Shown},
     journal::{
         record::{CallStatus, Kind},
         state::Status,
@@ -475,6 +475,11 @@ pub struct RequestedAction {
     /// What the tool says it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<Arc<str>>,
+    /// The arguments as a reviewer is to see them. It is made from `args` each time, never stored.
+    pub display: Shown,
+    /// What the model says the call is for, in one line, with the escapes of `display`. Nobody has checked it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_says: Option<String>,
 }
 
 /// How a call may be decided.

@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     approval::{decision::Decision, key::approval_key, question::Answers, resolve::rfc3339},
+    call::shown::{self, Shown},
     journal::{
         record::{Block, EndReason, Entry, Interrupted, Kind, Note, Record, ToolUse},
         state::Status,
@@ -406,6 +407,8 @@ fn approval_request(session_id: &str, asked: &Interrupted) -> ApprovalRequest {
                 agent: action.agent.clone(),
                 args_digest: action.args.digest().to_string(),
                 description: action.description.clone(),
+                display: Shown::of(&action.args),
+                agent_says: action.agent_says.as_deref().map(shown::line),
             })
             .collect(),
         review_configs: asked

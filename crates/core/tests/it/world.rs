@@ -67,7 +67,7 @@ fn display(tool: &str, i: usize) -> Display {
         _ => StreamRule::default(),
     };
     let message = (tool == "write_todos").then(|| format!("list {i}").into());
-    Display { stream, thought: tool == "share_thought", message }
+    Display { stream, thought: tool == "share_thought", said: false, message }
 }
 
 fn input(tool: &str, i: usize) -> String {

@@ -292,7 +292,7 @@ impl<'a> Writer<'a> {
         if let Block::ToolUse(call) = &mut block {
             let tool = self.agent.tool(&call.name);
             let message = tool.and_then(|tool| tool.entry.content_message.as_ref());
-            call.display.message = message.and_then(|message| message.of(&call.input));
+            call.display.tell(message, &call.input);
         }
         self.blocks.push(block);
         if self.repeating && self.before.get(self.blocks.len() - 1) != self.blocks.last() {

@@ -217,7 +217,7 @@ impl ToolEntry {
     pub(crate) fn display(&self) -> Display {
         // A question is never shown as a call, whatever is set (SPEC Q2).
         let stream = if self.kind == ToolKind::Question { StreamRule::ALONE } else { self.stream };
-        Display { stream, thought: self.kind == ToolKind::Thought, message: None }
+        Display { stream, thought: self.kind == ToolKind::Thought, ..Display::default() }
     }
 
     /// Sets what of its calls is streamed, and where it stands (SPEC Q5).

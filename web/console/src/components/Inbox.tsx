@@ -1,7 +1,7 @@
 import { useEffect, useRef } from "react";
 import type { ApprovalView } from "@countersign/client";
 import { useI18n } from "../i18n/index.js";
-import { valueText } from "../lib/values.js";
+import { inLine, textOf } from "../lib/shown.js";
 import { visibleText } from "../lib/visible.js";
 import { sessionList, waiting } from "../state/lists.js";
 import { openSession, route } from "../state/route.js";
@@ -78,9 +78,7 @@ function InboxRow({ row, onClose }: { row: ApprovalView; onClose: () => void }) 
             <span className="inbox-action">
               <code>{visibleText(action.name)}</code>{" "}
               <span className="inbox-args">
-                {Object.entries(action.args)
-                  .map(([key, value]) => `${visibleText(key)}: ${visibleText(valueText(value))}`)
-                  .join(", ")}
+                {inLine(textOf(action))}
               </span>
             </span>
           )}

@@ -75,6 +75,11 @@ export function editedArgs(action: Action, config: ReviewConfig, draft: ActionDr
   return read.ok ? read.args : undefined;
 }
 
+/** Whether a choice lets a call run, so that what would run must have been seen whole. */
+export function needsSight(choice: DecisionType): boolean {
+  return choice === "approve" || choice === "edit";
+}
+
 /** The decision that applied to an action: missing ones take the first. */
 export function decisionFor(decisions: Decision[] | undefined, index: number): Decision | undefined {
   return decisions?.[index] ?? decisions?.[0];

@@ -1,6 +1,5 @@
 /** How argument values are written for a reader. */
-import { hasHidden } from "./visible.js";
-import { isObject, parseJson, stringifyJson, type JsonValue } from "@countersign/client";
+import { parseJson, stringifyJson, type JsonValue } from "@countersign/client";
 
 /**
  * A string is shown as plain text, except where that could be taken for something else: an empty string,
@@ -22,12 +21,6 @@ function looksLikeJson(text: string): boolean {
   }
 }
 
-/** Needs more than one line: nested values, and long or multi-line text. */
-export function isLong(value: JsonValue): boolean {
-  if (typeof value === "string") return value.length > 80 || value.includes("\n");
-  return (isObject(value) || Array.isArray(value)) && stringifyJson(value).length > 2;
-}
-
 /** Arguments as streamed: pretty where they are complete JSON, else as they came. */
 export function prettyJson(text: string): string {
   try {
@@ -35,12 +28,4 @@ export function prettyJson(text: string): string {
   } catch {
     return text;
   }
-}
-
-/** Is there a hidden character anywhere in it, in names or in values? */
-export function containsHidden(value: JsonValue): boolean {
-  if (typeof value === "string") return hasHidden(value);
-  if (Array.isArray(value)) return value.some(containsHidden);
-  if (isObject(value)) return Object.entries(value).some(([key, v]) => hasHidden(key) || containsHidden(v));
-  return false;
 }

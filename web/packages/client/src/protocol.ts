@@ -296,6 +296,37 @@ export interface Action {
   /** SHA-256 of the canonical arguments, lower-case hex. */
   args_digest?: string;
   description?: string;
+  /** The arguments as a reviewer is to see them, made by the server from those that will run. Questions have none. */
+  display?: Display;
+  /** What the model says the call is for, in one line. Nobody has checked it: show it apart from the facts. */
+  agent_says?: string;
+}
+
+/** Arguments as text for a fixed-width font that reads back to them in one way only. */
+export interface Display {
+  /** The whole arguments. What a screen would not show, or show like something else, is written `\u{HEX}`. */
+  text: string;
+  /** SHA-256 of `text`, lower-case hex. */
+  digest: string;
+  /** Bytes of the canonical arguments. */
+  bytes: number;
+  /** Where there are escapes to know of; at most 100. */
+  warnings: DisplayWarning[];
+}
+
+export type DisplayWarningKind =
+  | "invisible"
+  | "bidirectional"
+  | "control"
+  | "confusable"
+  | "whitespace"
+  | "not_normalized";
+
+export interface DisplayWarning {
+  kind: DisplayWarningKind;
+  /** JSON pointer of the place; empty for places that are too many to name. */
+  pointer: string;
+  count: number;
 }
 
 export interface ReviewConfig {

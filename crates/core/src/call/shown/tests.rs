@@ -281,7 +281,7 @@ const TWINS: &[(char, char)] =
 
 fn sentence() -> impl Strategy<Value = Vec<(char, bool)>> {
     let letter = proptest::sample::select(TWINS).prop_map(|(latin, _)| latin);
-    let plain = proptest::sample::select(vec!['м', 'и', 'т', ' ', ' ', ' ', 's', '.', ',', '\n', '1']);
+    let plain = proptest::sample::select(vec!['м', 'и', 'т', ' ', ' ', ' ', 's', '.', ',', '\n', '1', '中', '_', 'ا']);
     proptest::collection::vec((prop_oneof![3 => letter, 2 => plain], any::<bool>()), 0..16)
 }
 
@@ -361,6 +361,7 @@ fn x_what_could_deceive_is_written_as_escapes() {
         ("мир сор.com", "мир \\u{441}\\u{43E}\\u{440}.com"),
         ("Москва pay и мир", "Москва \\u{70}\\u{61}\\u{79} и мир"),
         ("ｐａｙ", "\\u{FF50}\\u{FF41}\\u{FF59}"),
+        ("中с 中ρ", "中\\u{441} 中\\u{3C1}"),
         ("中payｐ", "中pay\\u{FF50}"),
         ("аррӏе.com", "\\u{430}\\u{440}\\u{440}\\u{4CF}\\u{435}.com"),
         ("gοοgle", "g\\u{3BF}\\u{3BF}gle"),

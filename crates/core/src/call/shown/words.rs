@@ -14,6 +14,9 @@ use super::{
 
 /// Marks what is to be escaped of a text that is not all ASCII.
 pub(super) fn mark(chars: &[char], why: &mut [Option<WarningKind>]) {
+    if chars.iter().all(|c| is_harmless(*c)) {
+        return;
+    }
     let words = words(chars);
     let text = Text::of(chars, &words);
     for at in 0..words.len() {
@@ -24,6 +27,14 @@ pub(super) fn mark(chars: &[char], why: &mut [Option<WarningKind>]) {
             why[i] = Some(WarningKind::Confusable);
         }
     }
+}
+
+/// Whether no rule here is about it: most text in Latin letters is done with that.
+fn is_harmless(c: char) -> bool {
+    let glyph = glyph(c);
+    c.is_ascii()
+        || glyph.is_mark()
+        || !glyph.looks_ascii() && (glyph.script == Script::Latin || !glyph.is_word() || is_plain_cjk(c))
 }
 
 fn words(chars: &[char]) -> Vec<Range<usize>> {
@@ -223,21 +234,27 @@ fn reads_as_latin(c: char) -> bool {
 fn mixes(letters: impl Iterator<Item = char>) -> bool {
     let mut scripts: Option<ScriptExtension> = None;
     let mut last = Script::Common;
+    let mut east_asian = false;
     for c in letters {
         if c.is_ascii_digit() || is_latin(c) && !is_full_width(c) {
             return true;
         }
+        east_asian |= is_east_asian(c);
         if std::mem::replace(&mut last, glyph(c).script) == glyph(c).script || belongs_to_all(c) || is_east_asian(c) {
             continue;
         }
         let own = c.script_extension();
+        // Such as the long vowel of Japanese.
+        if EAST_ASIAN.iter().any(|script| own.contains_script(*script)) {
+            continue;
+        }
         let both = scripts.map_or(own, |so_far| so_far.intersection(own));
         if both.is_empty() {
             return true;
         }
         scripts = Some(both);
     }
-    false
+    east_asian && scripts.is_some()
 }
 
 /// The writing that a word is in and cannot be mistaken: it has a letter that is not drawn like a Latin one, and

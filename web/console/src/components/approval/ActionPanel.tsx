@@ -1,15 +1,15 @@
 /** One action of a request: what would run, and the means to decide about it. */
-import { useEffect, useId, useMemo, useRef, type RefObject } from "react";
+import { useCallback, useEffect, useId, useMemo, useRef, type RefObject } from "react";
 import type { Action, ApprovalView, DecisionType } from "@countersign/client";
 import { useI18n } from "../../i18n/index.js";
-import { allowedOf, configOf, toDecision, type ActionDraft, type FieldProblem } from "../../lib/decisions.js";
+import { allowedOf, configOf, needsSight, toDecision, type ActionDraft, type FieldProblem } from "../../lib/decisions.js";
 import { fieldsOf, newEdit } from "../../lib/form.js";
 import { visibleText } from "../../lib/visible.js";
 import { Icon, type IconName } from "../Icon.js";
-import { Visible } from "../Visible.js";
 import { ActionFacts } from "./ActionFacts.js";
 import { ArgEditor } from "./ArgEditor.js";
-import { ArgList } from "./ArgList.js";
+import { AgentSays } from "./AgentSays.js";
+import { ShownArgs } from "./ShownArgs.js";
 
 interface Props {
   approval: ApprovalView;
@@ -17,6 +17,9 @@ interface Props {
   index: number;
   draft: ActionDraft;
   disabled: boolean;
+  /** Whether all that would run has been in view; what has not is not approved. */
+  seen: boolean;
+  onSeen: (index: number) => void;
   problems: FieldProblem[];
   onDraft: (draft: ActionDraft) => void;
   onPress: (choice: DecisionType | undefined) => void;
@@ -37,6 +40,8 @@ export function ActionPanel({
   index,
   draft,
   disabled,
+  seen,
+  onSeen,
   problems,
   onDraft,
   onPress,
@@ -44,6 +49,7 @@ export function ActionPanel({
 }: Props) {
   const { t } = useI18n();
   const id = useId();
+  const onSeenHere = useCallback(() => onSeen(index), [onSeen, index]);
   const config = configOf(approval, index);
   const single = approval.actions.length === 1;
   const doubt = approval.kind === "in_doubt";
@@ -76,7 +82,8 @@ export function ActionPanel({
       {!single && <p className="eyebrow">{t("card.actionOf", { n: index + 1, of: approval.actions.length })}</p>}
       <ActionFacts action={action} config={config} showTitle={!single} />
 
-      {panel === "edit" ? (
+      {(panel !== "edit" || !seen) && <ShownArgs action={action} seen={seen} onSeen={onSeenHere} />}
+      {panel === "edit" && (
         <ArgEditor
           original={action.args}
           fields={fields}
@@ -85,9 +92,8 @@ export function ActionPanel({
           disabled={disabled}
           onChange={(next) => onDraft({ ...draft, choice: "edit", edit: next })}
         />
-      ) : (
-        <ArgList args={action.args} />
       )}
+      <AgentSays action={action} />
       {panel === "reject" && (
         <div className="field">
           <label className="label" htmlFor={`${id}-reason`}>
@@ -129,7 +135,7 @@ export function ActionPanel({
           <button
             type="button"
             className={panel === "reject" ? "button danger solid" : "button primary"}
-            disabled={disabled || !sendable}
+            disabled={disabled || !sendable || (!seen && needsSight(panel))}
             onClick={onSend}
           >
             {panel === "edit"
@@ -151,7 +157,7 @@ export function ActionPanel({
               type="button"
               className={buttonClass(choice, single, doubt)}
               data-choice={choice}
-              disabled={disabled}
+              disabled={disabled || (!seen && needsSight(choice))}
               aria-pressed={single ? undefined : draft.choice === choice}
               aria-keyshortcuts={single ? shortcuts[choice] : undefined}
               onClick={() => open(choice)}
@@ -162,11 +168,6 @@ export function ActionPanel({
           ))}
           {single && <span className="hint keys">{t("card.keys", { list: keys })}</span>}
         </div>
-      )}
-      {action.args_digest && panel !== "edit" && (
-        <p className="digest" title={action.args_digest}>
-          <span>{t("card.digest")}</span> <code><Visible text={action.args_digest.slice(0, 12)} /></code>
-        </p>
       )}
     </div>
   );

@@ -5,7 +5,7 @@
  * server applies a set of decisions as a whole. What was entered is kept until the request is resolved,
  * whatever happens in between: errors, lost connections, reloads.
  */
-import type { KeyboardEvent } from "react";
+import { useCallback, useState, type KeyboardEvent } from "react";
 import type { ApprovalView, DecisionType } from "@countersign/client";
 import { useI18n } from "../../i18n/index.js";
 import {
@@ -15,11 +15,13 @@ import {
   configOf,
   emptyAction,
   emptyCard,
+  needsSight,
   problemsOf,
   toDecision,
   type ActionDraft,
   type CardDraft,
 } from "../../lib/decisions.js";
+import { isLongText, textOf } from "../../lib/shown.js";
 import { useTabState } from "../../lib/useTabState.js";
 import { ActionPanel } from "./ActionPanel.js";
 import { CardFrame } from "./CardFrame.js";
@@ -32,6 +34,11 @@ export function DecisionCard({ approval, submission }: { approval: ApprovalView;
     emptyCard(approval.actions.length),
   );
   const { error } = submission;
+  // Not kept over a reload: whoever comes back looks again.
+  const [seen, setSeen] = useState<readonly number[]>([]);
+  const onSeen = useCallback((i: number) => setSeen((s) => (s.includes(i) ? s : [...s, i])), []);
+  const isSeen = (i: number) => seen.includes(i) || !isLongText(textOf(approval.actions[i]!));
+  const allSeen = approval.actions.every((_, i) => isSeen(i));
   const single = approval.actions.length === 1;
   const busy = submission.state !== "no";
 
@@ -46,6 +53,7 @@ export function DecisionCard({ approval, submission }: { approval: ApprovalView;
   const submitAll = async (from: CardDraft) => {
     const decisions = decisionsFrom(from);
     if (busy || !decisions.every((d) => d !== undefined)) return;
+    if (decisions.some((d, i) => needsSight(d.type) && !isSeen(i))) return;
     const comment = draft.comment.trim();
     const words = comment && draft.commentOpen ? { user_edit_content: comment } : {};
     // Once it is stored, nothing is left to restore.
@@ -72,6 +80,7 @@ export function DecisionCard({ approval, submission }: { approval: ApprovalView;
     const choice = ({ a: "approve", r: "reject", e: "edit" } as const)[event.key.toLowerCase()];
     // Once a panel is open, its own button decides: a stray key must not send something else.
     if (!choice || draftOf(0).choice || !allowedOf(configOf(approval, 0)).includes(choice)) return;
+    if (needsSight(choice) && !allSeen) return;
     event.preventDefault();
     press(0, choice === "edit" || choice === "reject" ? choice : "approve");
   };
@@ -101,6 +110,8 @@ export function DecisionCard({ approval, submission }: { approval: ApprovalView;
           index={i}
           draft={draftOf(i)}
           disabled={busy}
+          seen={isSeen(i)}
+          onSeen={onSeen}
           problems={problems.filter((p) => (actionIndexOf(p.pointer, error?.message) ?? (single ? 0 : i)) === i)}
           onDraft={(next) => onDraft(i, next)}
           onPress={(choice) => press(i, choice)}
@@ -118,7 +129,12 @@ export function DecisionCard({ approval, submission }: { approval: ApprovalView;
               </button>
             )}
             {everyAllows("approve") && (
-              <button type="button" className="button" disabled={busy} onClick={() => decideEvery("approve")}>
+              <button
+                type="button"
+                className="button"
+                disabled={busy || !allSeen}
+                onClick={() => decideEvery("approve")}
+              >
                 {t("decide.approveAll")}
               </button>
             )}

@@ -5,8 +5,9 @@ import { decisionFor } from "../../lib/decisions.js";
 import { visibleText } from "../../lib/visible.js";
 import { Icon, type IconName } from "../Icon.js";
 import { Visible } from "../Visible.js";
-import { ArgList } from "./ArgList.js";
+import { AgentSays } from "./AgentSays.js";
 import { Changes } from "./Changes.js";
+import { ShownArgs } from "./ShownArgs.js";
 import { toolNames } from "./title.js";
 
 type Tone = "good" | "bad" | "neutral";
@@ -49,8 +50,9 @@ export function ResolvedLine({ approval }: { approval: ApprovalView }) {
                 {decision?.type === "edit" ? (
                   <Changes before={action.args} after={decision.edited_action.args} />
                 ) : (
-                  <ArgList args={action.args} />
+                  <ShownArgs action={action} />
                 )}
+                <AgentSays action={action} />
                 {decision?.type === "reject" && decision.message && approval.actions.length > 1 && (
                   <p className="quote">
                     <Visible text={decision.message} />
