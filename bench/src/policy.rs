@@ -1,6 +1,6 @@
 //! What the policy costs: the verdict on a call under 200 rules with conditions, alone and in a server.
 
-use std::{sync::Arc, time::Instant};
+use std::time::Instant;
 
 use countersign::{
     core::{
