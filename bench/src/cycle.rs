@@ -89,7 +89,7 @@ async fn stream(runtime: &Runtime, prefix: &str, cycles: usize) -> Result<f64> {
     Ok(cycles as f64 / begin.elapsed().as_secs_f64())
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }

@@ -9,6 +9,7 @@ mod growth;
 mod history;
 mod paused;
 mod policy;
+mod server;
 
 use std::process::ExitCode;
 
@@ -72,6 +73,9 @@ fn run() -> Result<bool> {
     }
     if want("policy") {
         verdicts.extend(policy::verdict()?);
+    }
+    if want("server") {
+        verdicts.push(server::permission()?);
     }
     for verdict in &verdicts {
         let bound = match (verdict.at_least, verdict.at_most) {

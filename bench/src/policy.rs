@@ -15,7 +15,7 @@ use countersign::{
     tool::{Approval, CallFacts, ToolEntry, condition::CelCondition, function::tool},
 };
 
-use crate::{Result, Verdict};
+use crate::{Result, Verdict, cycle::median};
 
 const RULES: usize = 200;
 const CALLS: usize = 20_000;
@@ -85,11 +85,6 @@ async fn verdicts(judge: &Judge, args: &Args) -> Result<f64> {
         }
     }
     Ok(begin.elapsed().as_secs_f64() * 1e6 / CALLS as f64)
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }
 
 /// Under 20 µs with 200 rules and conditions, of which twelve are for the tool; with the worst policy beside it.

@@ -13,7 +13,7 @@ const MAY_USE: [(&str, &str, &[&str]); 8] = [
     ("countersign-server", "crates/server", &["countersign-core", "countersign"]),
     ("countersign-cli", "crates/cli", &["countersign-core", "countersign", "countersign-server"]),
     ("countersign-torture", "crates/torture", &["countersign-core", "countersign", "countersign-server"]),
-    ("countersign-bench", "bench", &["countersign-core", "countersign"]),
+    ("countersign-bench", "bench", &["countersign-core", "countersign", "countersign-server"]),
     ("countersign-examples", "examples", &["countersign-core", "countersign"]),
     ("xtask", "xtask", &[]),
 ];
