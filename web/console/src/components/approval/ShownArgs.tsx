@@ -29,17 +29,6 @@ export function ShownArgs({ action, onSeen, seen = false }: Props) {
   return (
     <div className="shown" data-long={(long && !open) || undefined}>
       {display && display.warnings.length > 0 && <Warnings display={display} />}
-      <pre
-        ref={box}
-        className="shown-text"
-        dir="ltr"
-        tabIndex={0}
-        aria-label={t("shown.region")}
-        aria-describedby={long && onSeen && !seen ? `${id}-long` : undefined}
-        onScroll={long ? look : undefined}
-      >
-        <ShownText text={text} />
-      </pre>
       {long && onSeen && (
         <div className="shown-more">
           {!seen && (
@@ -61,6 +50,17 @@ export function ShownArgs({ action, onSeen, seen = false }: Props) {
           )}
         </div>
       )}
+      <pre
+        ref={box}
+        className="shown-text"
+        dir="ltr"
+        tabIndex={0}
+        aria-label={t("shown.region")}
+        aria-describedby={long && onSeen && !seen ? `${id}-long` : undefined}
+        onScroll={long ? look : undefined}
+      >
+        <ShownText text={text} />
+      </pre>
       {display && (
         <details className="shown-size">
           <summary title={action.args_digest}>
