@@ -7,12 +7,13 @@ use std::{
 };
 
 /// Each crate of this repository with those it may use, in the order in which they build on each other.
-const MAY_USE: [(&str, &str, &[&str]); 8] = [
+const MAY_USE: [(&str, &str, &[&str]); 9] = [
     ("countersign-core", "crates/core", &[]),
     ("countersign", "crates/runtime", &["countersign-core"]),
     ("countersign-server", "crates/server", &["countersign-core", "countersign"]),
     ("countersign-cli", "crates/cli", &["countersign-core", "countersign", "countersign-server"]),
     ("countersign-torture", "crates/torture", &["countersign-core", "countersign", "countersign-server"]),
+    ("countersign-fuzz-targets", "fuzz/targets", &["countersign-core", "countersign", "countersign-server"]),
     ("countersign-bench", "bench", &["countersign-core", "countersign", "countersign-server"]),
     ("countersign-examples", "examples", &["countersign-core", "countersign"]),
     ("xtask", "xtask", &[]),
@@ -30,7 +31,7 @@ fn read(path: &Path) -> String {
 fn files(folder: &Path, endings: &[&str], found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
-        if path.is_dir() && !["node_modules", "dist", "target"].contains(&name.as_str()) {
+        if path.is_dir() && !["node_modules", "dist", "target", "corpus"].contains(&name.as_str()) {
             files(&path, endings, found);
         } else if endings.iter().any(|ending| name.ends_with(ending)) {
             found.push(path);
@@ -115,7 +116,7 @@ fn is_test_name(word: &str) -> bool {
 #[test]
 fn the_tests_that_documents_name_exist() {
     let mut sources = Vec::new();
-    for folder in ["crates", "examples", "xtask"] {
+    for folder in ["crates", "examples", "fuzz", "xtask"] {
         files(&root().join(folder), &[".rs"], &mut sources);
     }
     let sources: String = sources.iter().map(|path| read(path)).collect();

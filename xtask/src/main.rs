@@ -3,6 +3,7 @@
 mod bench;
 mod chromium;
 mod demo;
+mod fuzz;
 #[cfg(test)]
 mod layout;
 mod npm;
@@ -22,7 +23,9 @@ Usage: cargo xtask COMMAND
   demo [OPTION…]   builds everything and starts the demo; options go to `countersign demo`
   test             installs what is missing and runs every test
   web              builds the console, if its sources have changed
-  bench [NAME…]    runs the benchmarks, in release mode";
+  bench [NAME…]    runs the benchmarks, in release mode
+  fuzz [TARGET] [SECONDS]
+                   fuzzes what reads input from outside, guided by coverage";
 
 /// What a command came to: `Err` is for standard error.
 type Outcome = Result<(), String>;
@@ -66,6 +69,7 @@ fn main() -> ExitCode {
         (Some("test"), []) => test::run(&places),
         (Some("web"), []) => web::build(&places).map(drop),
         (Some("bench"), names) => bench::run(&places, names),
+        (Some("fuzz"), words) => fuzz::run(&places, words),
         (Some("help" | "--help" | "-h"), _) => {
             println!("{HELP}");
             Ok(())

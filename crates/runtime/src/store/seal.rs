@@ -211,8 +211,8 @@ pub enum Place<'a> {
         /// When it was made.
         born: Millis,
     },
-    /// The title of a session.
-    Title {
+    /// Where a session ends, and its title.
+    Head {
         /// The session.
         session: &'a str,
         /// When it was made.
@@ -249,7 +249,7 @@ impl Place<'_> {
         let (kind, session, born, number) = match *self {
             Place::Entry { session, born, pos } => (1, session, born, pos),
             Place::Snapshot { session, born } => (2, session, born, 0),
-            Place::Title { session, born } => (3, session, born, 0),
+            Place::Head { session, born } => (3, session, born, 0),
             Place::Audit { n } => (4, "", 0, n),
             Place::AuditHash { n } => (5, "", 0, n),
             Place::Proof => (6, "", 0, 0),
@@ -268,7 +268,7 @@ impl fmt::Display for Place<'_> {
         match self {
             Place::Entry { session, pos, .. } => write!(f, "session {session}, position {pos}:"),
             Place::Snapshot { session, .. } => write!(f, "session {session}, snapshot:"),
-            Place::Title { session, .. } => write!(f, "session {session}, title:"),
+            Place::Head { session, .. } => write!(f, "session {session}, its end and title:"),
             Place::Audit { n } => write!(f, "audit record {n}:"),
             Place::AuditHash { n } => write!(f, "audit record {n}, hash:"),
             Place::Rule { session, n, .. } => write!(f, "session {session}, rule {n}:"),

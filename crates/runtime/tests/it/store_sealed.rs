@@ -8,7 +8,10 @@ use std::{
 };
 
 use countersign::{
-    core::audit::{AuditRecord, Verifier},
+    core::{
+        approval::decision::Decision,
+        audit::{AuditRecord, Verifier},
+    },
     store::{
         Page, SessionFilter, Store, StoreError,
         seal::{Keys, SealError},
@@ -155,7 +158,7 @@ async fn x_what_was_changed_or_moved_is_refused_by_place_and_harms_no_other_sess
         let error = store.read("bad", 0, 99).await.expect_err(&sql);
         assert!(matches!(sealed(&error), SealError::Value { .. }));
         let error = error.to_string();
-        assert!(error.starts_with("session bad, position ") && error.contains(what), "{sql}: {error}");
+        assert!(error.starts_with("session bad, ") && error.contains(what), "{sql}: {error}");
         assert_eq!(load(&store, "good").await.as_ref(), Some(&*good.state));
         let page = Page { cursor: None, limit: 9 };
         assert_eq!(store.sessions(SessionFilter::default(), page).await.expect("list").rows.len(), 2);
@@ -210,13 +213,42 @@ async fn x_a_value_of_another_store_or_of_a_deleted_session_is_refused() {
 }
 
 #[tokio::test]
+async fn x_the_last_entries_of_a_session_cannot_be_taken_away() {
+    let (_dir, path) = place();
+    let store = open_sealed(&path).expect("open");
+    let good = planted(&store, "good").await;
+    let mut bad = planted(&store, "bad").await;
+    let no = bad.decides(2, 1, Decision::reject(None), None).expect("decide");
+    let cut = bad.state.pos;
+    bad.store(&store, no).await.expect("decide");
+    drop(store);
+    change(
+        &path,
+        &format!(
+            "DELETE FROM entries WHERE key > (SELECT row << 32 | {cut} FROM sessions WHERE id = 'bad')
+             AND key >> 32 = (SELECT row FROM sessions WHERE id = 'bad');
+             UPDATE sessions SET pos = {cut}, status = 'awaiting_input', pending = '[1]' WHERE id = 'bad'"
+        ),
+    );
+    let store = open_sealed(&path).expect("open");
+    assert!(matches!(store.read("bad", 0, 9).await, Err(StoreError::Sealed(_))));
+    let error = store.head("bad").await.expect_err("it was cut").to_string();
+    assert!(error.starts_with("session bad, its end and title: say that it ends at position "), "{error}");
+    assert_eq!(load(&store, "good").await.as_ref(), Some(&*good.state));
+}
+
+#[tokio::test]
 async fn x_what_is_only_derived_is_left_out_when_it_is_not_what_was_sealed() {
     let (_dir, path) = place();
     let driven = planted(&open_sealed(&path).expect("open"), "s").await;
-    change(&path, "UPDATE snapshots SET body = '{}'; UPDATE sessions SET title = 'a plain title'");
+    change(&path, "UPDATE snapshots SET body = '{}'");
     let store = open_sealed(&path).expect("open");
     assert_eq!(store.head("s").await.expect("head").expect("head").snapshot, None);
     assert_eq!(load(&store, "s").await.as_ref(), Some(&*driven.state));
+    drop(store);
+    change(&path, "UPDATE sessions SET title = 'a plain title'");
+    let store = open_sealed(&path).expect("open");
+    assert!(matches!(store.head("s").await, Err(StoreError::Sealed(SealError::Value { .. }))));
     let listed = store.sessions(SessionFilter::default(), Page { cursor: None, limit: 9 }).await.expect("list");
     assert_eq!(listed.rows[0].title, None);
 }

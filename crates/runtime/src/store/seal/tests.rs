@@ -15,7 +15,7 @@ fn places() -> Vec<Place<'static>> {
     let mut places = vec![Place::Proof, Place::Mixed];
     for (session, born) in [("s", 1), ("s", 2), ("s2", 1), ("", 1)] {
         places.extend([1, 2, u64::MAX].map(|pos| Place::Entry { session, born, pos }));
-        places.extend([Place::Snapshot { session, born }, Place::Title { session, born }]);
+        places.extend([Place::Snapshot { session, born }, Place::Head { session, born }]);
     }
     places.extend([1, 2].map(|n| Place::Audit { n }));
     places.extend([1, 2].map(|n| Place::AuditHash { n }));

@@ -13,7 +13,7 @@ use super::{
     },
     rows, rules,
     schema::key,
-    sealing::Values,
+    sealing::{Ending, Values},
     statement::{find, resolution_name, run},
 };
 
@@ -49,7 +49,6 @@ impl Write {
         let summary = Summary::of(state);
         let (session, born) = (&**session_id, summary.created_at);
         let body = |entry: &Arc<_>, pos| values.text(Place::Entry { session, born, pos }, json(entry)?);
-        let title = summary.title.as_deref().map(|title| values.text(Place::Title { session, born }, title.to_owned()));
         let changes = index::changes(state, entries).into_iter().map(|change| {
             let json = match &change {
                 Change::Asked(row) => Value::Text(json(&row.tools)?),
@@ -60,12 +59,14 @@ impl Write {
             };
             Ok(Indexed { change, json })
         });
+        let ending = Ending { pos: state.pos, title: summary.title.as_deref() };
+        let title = values.head(session, born, &ending)?;
         let snapshot = snapshot.then(|| values.text(Place::Snapshot { session, born }, json(state)?));
         Ok(Write {
             session_id: session_id.clone(),
             expected: *expected,
             bodies: entries.iter().zip(*expected + 1..).map(|(e, pos)| body(e, pos)).collect::<Result<_, _>>()?,
-            title: title.transpose()?,
+            title,
             pending: json(&summary.pending)?,
             summary,
             snapshot: snapshot.transpose()?,

@@ -12,7 +12,6 @@ use super::{
     super::{
         InterruptionFilter, InterruptionRow, Page, Paged, SessionFilter, StoreError, Summary, Visible,
         page::{self, Key},
-        seal::Place,
     },
     schema::key,
     sealing::{Values, column},
@@ -163,7 +162,7 @@ pub(super) fn sessions(
         query.and("(s.updated_at, s.id) < (?, ?)", [at.into(), session_id.into()]);
     }
     let sql = query.sql(
-        "SELECT s.id, s.agent, s.subject, s.title, s.status, s.created_at, s.updated_at, s.pending, s.tenant
+        "SELECT s.id, s.agent, s.subject, s.title, s.status, s.created_at, s.updated_at, s.pending, s.tenant, s.pos
          FROM sessions s",
         "s.updated_at DESC, s.id DESC",
         page,
@@ -174,14 +173,12 @@ pub(super) fn sessions(
 
 fn summary(r: &Row<'_>, values: &Values) -> rusqlite::Result<Summary> {
     let (session_id, status, pending): (Arc<str>, String, String) = (r.get(0)?, r.get(4)?, r.get(7)?);
-    let title = match column(r, 3)? {
-        Value::Null => None,
-        stored => {
-            let title = values.read_text(Place::Title { session: &session_id, born: r.get(5)? }, stored);
-            // One broken title must not hide the other sessions of the page.
-            title.inspect_err(|e| tracing::warn!("{e}; the session is listed without a title")).ok()
-        }
-    };
+    let pos = position(r, 9)?.unwrap_or_default();
+    let title = values.read_head(&session_id, r.get(5)?, pos, column(r, 3)?).unwrap_or_else(|e| {
+        // One broken title must not hide the other sessions of the page.
+        tracing::warn!("{e}; the session is listed without a title");
+        None
+    });
     Ok(Summary {
         session_id,
         agent: r.get(1)?,

@@ -191,7 +191,9 @@ impl Store for SqliteStore {
         let id: Arc<str> = session_id.into();
         async move {
             let asked = id.clone();
-            let bodies = self.lanes()?.points.read(move |conn| rows::entries(conn, &asked, after, limit)).await?;
+            let values = self.values.clone();
+            let read = move |conn: &mut Connection| rows::entries(conn, &asked, after, limit, &values);
+            let bodies = self.lanes()?.points.read(read).await?;
             rows::parse(&id, bodies, &self.values)
         }
         .boxed()

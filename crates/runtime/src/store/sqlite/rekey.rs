@@ -19,7 +19,7 @@ use super::{
     SqliteOptions,
     lock::Ownership,
     schema::{self, error},
-    sealing::{self, Seal},
+    sealing::{self, Ending, Seal},
     statement::run,
 };
 
@@ -83,6 +83,8 @@ struct Column {
     /// Gives the key of the row, the session, when it was made, a number in it, and the content.
     select: &'static str,
     update: &'static str,
+    /// What stands there plain is a title, and sealed an [`Ending`].
+    ending: bool,
     place: for<'a> fn(session: &'a str, born: i64, n: u64) -> Place<'a>,
 }
 
@@ -92,35 +94,40 @@ const COLUMNS: [Column; 6] = [
         select: "SELECT e.key, coalesce(s.id, ''), coalesce(s.created_at, 0), e.key & 4294967295, e.body
                  FROM entries e LEFT JOIN sessions s ON s.row = e.key >> 32 WHERE e.key > ?1 ORDER BY e.key",
         update: "UPDATE entries SET body = ?2 WHERE key = ?1",
+        ending: false,
         place: |session, born, pos| Place::Entry { session, born, pos },
     },
     Column {
         select: "SELECT p.session, coalesce(s.id, ''), coalesce(s.created_at, 0), 0, p.body
                  FROM snapshots p LEFT JOIN sessions s ON s.row = p.session WHERE p.session > ?1 ORDER BY p.session",
         update: "UPDATE snapshots SET body = ?2 WHERE session = ?1",
+        ending: false,
         place: |session, born, _| Place::Snapshot { session, born },
     },
     Column {
-        select: "SELECT row, id, created_at, 0, title FROM sessions
-                 WHERE row > ?1 AND title IS NOT NULL ORDER BY row",
+        select: "SELECT row, id, created_at, pos, title FROM sessions WHERE row > ?1 ORDER BY row",
         update: "UPDATE sessions SET title = ?2 WHERE row = ?1",
-        place: |session, born, _| Place::Title { session, born },
+        ending: true,
+        place: |session, born, _| Place::Head { session, born },
     },
     Column {
         select: "SELECT r.row, coalesce(s.id, ''), coalesce(s.created_at, 0),
                  min((r.key & 4294967295) * 256 + r.action, 4294967295), r.body
                  FROM rules r LEFT JOIN sessions s ON s.row = r.key >> 32 WHERE r.row > ?1 ORDER BY r.row",
         update: "UPDATE rules SET body = ?2 WHERE row = ?1",
+        ending: false,
         place: |session, born, n| Place::Rule { session, born, n: u32::try_from(n).unwrap_or(u32::MAX) },
     },
     Column {
         select: "SELECT n, '', 0, n, body FROM audit WHERE n > ?1 ORDER BY n",
         update: "UPDATE audit SET body = ?2 WHERE n = ?1",
+        ending: false,
         place: |_, _, n| Place::Audit { n },
     },
     Column {
         select: "SELECT n, '', 0, n, hash FROM audit WHERE n > ?1 ORDER BY n",
         update: "UPDATE audit SET hash = ?2 WHERE n = ?1",
+        ending: false,
         place: |_, _, n| Place::AuditHash { n },
     },
 ];
@@ -148,7 +155,13 @@ fn next(conn: &Connection, column: &Column, after: i64) -> rusqlite::Result<Vec<
         && bytes < BYTES
         && let Some(row) = rows.next()?
     {
+        let n = u64::try_from(row.get::<_, i64>(3)?).unwrap_or_default();
         let content = match row.get_ref(4)? {
+            ValueRef::Text(title) if column.ending => {
+                let title = String::from_utf8_lossy(title);
+                Content::Plain(Ending { pos: n, title: Some(&title) }.to_bytes())
+            }
+            ValueRef::Null if column.ending => Content::Plain(Ending { pos: n, title: None }.to_bytes()),
             ValueRef::Text(text) => Content::Plain(text.to_vec()),
             // A plain hash; a sealed one is longer.
             ValueRef::Blob(hash) if hash.len() == 32 => Content::Plain(hash.to_vec()),
@@ -158,8 +171,7 @@ fn next(conn: &Connection, column: &Column, after: i64) -> rusqlite::Result<Vec<
         bytes += match &content {
             Content::Plain(bytes) | Content::Sealed(bytes) => bytes.len(),
         };
-        let (key, session, born, n) = (row.get(0)?, row.get(1)?, row.get(2)?, row.get::<_, i64>(3)?);
-        found.push(Stored { key, session, born, n: u64::try_from(n).unwrap_or_default(), content });
+        found.push(Stored { key: row.get(0)?, session: row.get(1)?, born: row.get(2)?, n, content });
     }
     Ok(found)
 }
@@ -213,6 +225,10 @@ impl<'w> Work<'w> {
                 let sealed = if self.to_plain { None } else { Some(self.sealer.seal(place, &plain)?) };
                 let value = match &sealed {
                     Some(sealed) => ValueRef::Blob(sealed),
+                    None if column.ending => {
+                        let title = Ending::of_bytes(&plain).and_then(|ending| ending.title);
+                        title.map_or(ValueRef::Null, |title| ValueRef::Text(title.as_bytes()))
+                    }
                     None if matches!(place, Place::AuditHash { .. }) => ValueRef::Blob(&plain),
                     None => ValueRef::Text(&plain),
                 };

@@ -25,6 +25,7 @@ use super::{
 pub(super) struct RawHead {
     pos: i64,
     born: Millis,
+    ending: Value,
     snapshot: Value,
 }
 
@@ -35,9 +36,9 @@ pub(super) type RawEntry = (u64, Millis, Value);
 pub(super) fn head(conn: &Connection, session_id: &str) -> Result<Option<RawHead>, StoreError> {
     find(
         conn,
-        "SELECT s.pos, s.created_at, p.body FROM sessions s LEFT JOIN snapshots p ON p.session = s.row WHERE s.id = ?1",
+        "SELECT s.pos, s.created_at, s.title, p.body FROM sessions s LEFT JOIN snapshots p ON p.session = s.row WHERE s.id = ?1",
         [session_id],
-        |r| Ok(RawHead { pos: r.get(0)?, born: r.get(1)?, snapshot: column(r, 2)? }),
+        |r| Ok(RawHead { pos: r.get(0)?, born: r.get(1)?, ending: column(r, 2)?, snapshot: column(r, 3)? }),
     )
 }
 
@@ -47,6 +48,7 @@ impl RawHead {
     pub(super) fn parse(self, session_id: &str, values: &Values) -> Result<Head, StoreError> {
         let pos = u64::try_from(self.pos)
             .map_err(|_| StoreError::Corrupt(format!("session {session_id} ends at position {}", self.pos)))?;
+        values.read_head(session_id, self.born, pos, self.ending)?;
         let place = Place::Snapshot { session: session_id, born: self.born };
         let body = match self.snapshot {
             Value::Null => None,
@@ -70,13 +72,16 @@ pub(super) fn entries(
     session_id: &str,
     after: u64,
     limit: usize,
+    values: &Values,
 ) -> Result<Vec<RawEntry>, StoreError> {
     // Both queries see the same moment.
     let tx = conn.transaction_with_behavior(TransactionBehavior::Deferred).map_err(|e| error(&e))?;
-    let sql = "SELECT row, pos, created_at FROM sessions WHERE id = ?1";
-    let found: Option<(i64, i64, Millis)> = find(&tx, sql, [session_id], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?)))?;
-    let Some((session, last, born)) = found else { return Ok(Vec::new()) };
+    let sql = "SELECT row, pos, created_at, title FROM sessions WHERE id = ?1";
+    let found: Option<(i64, i64, Millis, Value)> =
+        find(&tx, sql, [session_id], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?, column(r, 3)?)))?;
+    let Some((session, last, born, ending)) = found else { return Ok(Vec::new()) };
     let last = u64::try_from(last).unwrap_or_default();
+    values.read_head(session_id, born, last, ending)?;
     if after >= last {
         return Ok(Vec::new());
     }

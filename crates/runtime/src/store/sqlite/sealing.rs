@@ -2,6 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
+use countersign_core::journal::record::Millis;
 use rusqlite::{
     Connection, Row, params,
     types::{Value, ValueRef},
@@ -37,6 +38,38 @@ impl Values {
         })
     }
 
+    /// A title as it is stored. In a sealed store it says where the session ends too, so that its last entries cannot be
+    /// taken away.
+    pub(super) fn head(&self, session: &str, born: Millis, head: &Ending<'_>) -> Result<Option<Value>, StoreError> {
+        match &self.0 {
+            None => Ok(head.title.map(|title| Value::Text(title.to_owned()))),
+            Some(sealer) => Ok(Some(Value::Blob(sealer.seal(Place::Head { session, born }, &head.to_bytes())?))),
+        }
+    }
+
+    /// The title of a session that ends at `pos`.
+    pub(super) fn read_head(
+        &self,
+        session: &str,
+        born: Millis,
+        pos: u64,
+        stored: Value,
+    ) -> Result<Option<String>, StoreError> {
+        let place = Place::Head { session, born };
+        match (&self.0, stored) {
+            (None, Value::Null) => Ok(None),
+            (Some(sealer), Value::Blob(sealed)) => {
+                let bytes = sealer.open(place, &sealed)?;
+                match Ending::of_bytes(&bytes) {
+                    Some(head) if head.pos == pos => Ok(head.title.map(str::to_owned)),
+                    Some(head) => Err(not(place, &format!("say that it ends at position {}, not {pos}", head.pos))),
+                    None => Err(not(place, "are none")),
+                }
+            }
+            (_, stored) => self.read_text(place, stored).map(Some),
+        }
+    }
+
     /// A hash as it is stored at a place.
     pub(super) fn bytes(&self, place: Place<'_>, bytes: &[u8]) -> Result<Value, StoreError> {
         Ok(Value::Blob(match &self.0 {
@@ -59,6 +92,35 @@ impl Values {
     /// The hash that is stored at a place; `None` if the store is plain.
     pub(super) fn open(&self, place: Place<'_>, stored: &[u8]) -> Option<Result<Vec<u8>, SealError>> {
         self.0.as_ref().map(|sealer| sealer.open(place, stored))
+    }
+}
+
+/// Where a session ends, and its title.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ending<'a> {
+    pub(super) pos: u64,
+    pub(super) title: Option<&'a str>,
+}
+
+impl Ending<'_> {
+    /// The position, and the title after a byte that says that there is one.
+    pub(super) fn to_bytes(self) -> Vec<u8> {
+        let mut bytes = self.pos.to_be_bytes().to_vec();
+        if let Some(title) = self.title {
+            bytes.push(1);
+            bytes.extend(title.as_bytes());
+        }
+        bytes
+    }
+
+    pub(super) fn of_bytes(bytes: &[u8]) -> Option<Ending<'_>> {
+        let (pos, rest) = bytes.split_first_chunk()?;
+        let title = match rest {
+            [] => None,
+            [1, title @ ..] => Some(std::str::from_utf8(title).ok()?),
+            _ => return None,
+        };
+        Some(Ending { pos: u64::from_be_bytes(*pos), title })
     }
 }
 
