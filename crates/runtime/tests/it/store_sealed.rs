@@ -9,11 +9,11 @@ use std::{
 
 use countersign::{
     core::{
-        approval::decision::Decision,
+        approval::{decision::Decision, rule::Always},
         audit::{AuditRecord, Verifier},
     },
     store::{
-        Page, SessionFilter, Store, StoreError,
+        Page, RuleFilter, RuleOwner, SessionFilter, Store, StoreError,
         seal::{Keys, SealError},
         sqlite::{SqliteOptions, SqliteStore, read_audit, rekey},
     },
@@ -320,6 +320,38 @@ async fn x_rekey_seals_a_plain_store_and_its_plain_text_is_gone_from_the_files()
     let store = open(&path, None).expect("it is plain");
     assert_eq!(load(&store, "s0").await.as_ref(), Some(&*all[0].state));
     assert_eq!(audit(&store).await.last().expect("records").anchor(), anchor, "the log is the same");
+}
+
+/// A rule has the arguments of the call that it was made for: they are content too.
+#[tokio::test]
+async fn x_a_standing_rule_is_sealed_and_made_plain_like_everything_else() {
+    let (_dir, path) = place();
+    let store = open(&path, None).expect("plain");
+    let mut driven = waiting(&store, "s", 1, Some("ann"), "t", asks(None, 60)).await;
+    let always = Decision::approve().always(Always::Arguments { until: None });
+    let decided = driven.decides(1, 1, always, None).expect("decided");
+    driven.store(&store, decided).await.expect("stored");
+    let rules = async |store: &SqliteStore| {
+        let page = store.rules(RuleFilter::default(), Page { cursor: None, limit: 9 }).await.expect("rules");
+        let of = RuleOwner { subject: Some("ann".into()), ..RuleOwner::default() };
+        assert_eq!(store.standing(of, "a", "t").await.expect("standing"), page.rows);
+        page.rows
+    };
+    let plain = rules(&store).await;
+    assert_eq!(plain[0].rule.args.as_ref().expect("arguments").text(), r#"{"i":0}"#);
+    drop(store);
+    rekey(&path, &keys_of(&['1']), false, &mut |_| {}).expect("rekey");
+    assert_eq!(found(&path, "\"i\":0"), 0);
+    let store = open_sealed(&path).expect("it is sealed");
+    assert_eq!(rules(&store).await, plain);
+    // One that was made for another call is not taken in its place.
+    change(&path, "UPDATE rules SET action = 1");
+    let moved = store.rules(RuleFilter::default(), Page { cursor: None, limit: 9 }).await.expect_err("moved");
+    assert!(matches!(sealed(&moved), SealError::Value { .. }), "{moved}");
+    change(&path, "UPDATE rules SET action = 0");
+    drop(store);
+    rekey(&path, &keys_of(&['1']), true, &mut |_| {}).expect("to plain");
+    assert_eq!(rules(&open(&path, None).expect("it is plain")).await, plain);
 }
 
 #[tokio::test]
