@@ -15,6 +15,7 @@ mod models_openai_errors;
 mod paced;
 mod policy;
 mod run_state;
+mod run_state_people;
 mod runs;
 mod store_conformance;
 mod store_differential;

@@ -1,0 +1,118 @@
+//! The portable state of a session that several people have had to do with (SPEC S17, S21, P1).
+
+use std::sync::Arc;
+
+use countersign::{
+    agent::Agent,
+    core::{
+        approval::{decision::Decision, principal::Principal, resolve::NewNote, rule::Always},
+        call::{display::ContentMessage, gate::Ask},
+        journal::state::Status,
+        refusal::Code,
+    },
+    model::scripted::Scripted,
+    policy::{Glob, Policy, PolicyRule, Then},
+    run::{NewDecision, NewMessage, Outcome, Runtime},
+    run_state::RunState,
+    store::Store,
+    tool::Approval,
+};
+
+use crate::support::{Ledger, entry, stores};
+
+/// `note` is asked of the user, `pay` of two admins and then of somebody in legal; nobody approves what they asked for.
+fn runtime(store: Arc<dyn Store>, ledger: &Ledger) -> Runtime {
+    let script = r#"{"turns":[
+        {"tool_calls":[{"name":"note","args":{"n":1}}]},
+        {"text":"noted"},
+        {"tool_calls":[{"name":"note","args":{"n":2}},
+            {"name":"pay","args":{"n":3,"tool_content_message":"Pay the invoice"}}]},
+        {"text":"{{ last_tool_result }}"}]}"#;
+    let model = Scripted::from_json(script).expect("script");
+    let agent = Agent::new("clerk", "m", Arc::new(model))
+        .tool(entry("note", Approval::never(), ledger))
+        .tool(entry("pay", Approval::never(), ledger).content_message(ContentMessage::Model));
+    let two = Ask {
+        timeout: 0,
+        levels: vec!["admin".into(), "legal".into()],
+        quorum: 2,
+        not_self: true,
+        reminders: vec![400_000_000],
+        reassign: vec!["board".into()],
+        ..Ask::default()
+    };
+    let rule = |tool: &str, ask: Ask| PolicyRule {
+        name: Some(format!("{tool} is asked about")),
+        tools: vec![Glob::new(tool)],
+        then: Then::Ask(ask),
+        ..PolicyRule::default()
+    };
+    let policy = Policy { rules: vec![rule("note", Ask { timeout: 0, ..Ask::default() }), rule("pay", two)] };
+    Runtime::builder(store).agent(agent).policy(policy).build().expect("runtime")
+}
+
+fn person(name: &str, roles: &[&str]) -> Principal {
+    let roles = roles.iter().map(|role| (*role).to_owned()).collect();
+    Principal { tenant: Some("north".into()), ..Principal::person(name, roles) }
+}
+
+async fn decide(runtime: &Runtime, by: &Principal, key: &str, decision: Decision) -> Result<Outcome, Code> {
+    let new = NewDecision { approval_key: key.to_owned(), decisions: vec![decision], ..NewDecision::default() };
+    runtime.decide_and_run(by, new).await.map_err(|refusal| refusal.code)
+}
+
+/// The state of the fixture: a rule that was made, used and revoked, a comment, one vote of two, handed to one person.
+async fn governed(store: Arc<dyn Store>) -> String {
+    let (ledger, ann, bob) = (Ledger::default(), person("ann", &["user"]), person("bob", &["admin"]));
+    let runtime = runtime(store.clone(), &ledger);
+    runtime.run(&ann, NewMessage::text("s", "note it")).await.expect("run");
+    decide(&runtime, &ann, "s_1", Decision::approve().always(Always::Session)).await.expect("a rule");
+    runtime.run(&ann, NewMessage::text("s", "and pay")).await.expect("run");
+    runtime.revoke_rule(&ann, "s_1.0").await.expect("revoked");
+    let note = |note| runtime.note(&bob, "s_2", note, None, false);
+    note(NewNote::Comment("is this right?".into())).await.expect("a comment");
+    decide(&runtime, &bob, "s_2", Decision::approve()).await.expect("a vote");
+    note(NewNote::Reassign { role: None, subject: Some("eve".into()), text: Some("yours".into()) })
+        .await
+        .expect("to eve");
+    RunState::save(&*store, "s").await.expect("saved").to_json()
+}
+
+/// What version 3 looked like when it was released. Never change this text.
+#[tokio::test]
+async fn s21_the_released_version_3_with_votes_and_rules_is_read_and_goes_on() {
+    let text = include_str!("run_state_v3.json");
+    let state = RunState::from_json(text).expect("version 3");
+    assert_eq!(state.to_json(), text.trim_end());
+    for (name, store, _dir) in stores() {
+        state.restore(&*store).await.expect("restored");
+        let ledger = Ledger::default();
+        let runtime = runtime(store, &ledger);
+        let (bob, eve) = (person("bob", &["admin"]), person("eve", &["admin", "legal"]));
+        assert_eq!(decide(&runtime, &bob, "s_2", Decision::approve()).await.expect_err("eve's"), Code::Forbidden);
+        let elsewhere = Principal { tenant: None, ..eve.clone() };
+        let foreign = decide(&runtime, &elsewhere, "s_2", Decision::approve()).await;
+        assert_eq!(foreign.expect_err("another tenant's"), Code::ApprovalNotFound);
+        decide(&runtime, &eve, "s_2", Decision::approve()).await.expect("the second vote");
+        assert_eq!(decide(&runtime, &eve, "s_3", Decision::approve()).await.expect_err("twice"), Code::Forbidden);
+        decide(&runtime, &person("leo", &["legal"]), "s_3", Decision::approve()).await.expect("a vote");
+        let done = decide(&runtime, &person("liz", &["legal"]), "s_3", Decision::approve()).await.expect("the last");
+        assert_eq!((done.status, &*done.text), (Status::Completed, r#"ran pay {"n":3}"#), "{name}");
+        assert_eq!(ledger.lock().expect("ledger").len(), 1, "{name}: once");
+    }
+}
+
+/// The same session made anew has the same records, whatever the time.
+#[tokio::test]
+async fn s17_what_several_people_did_is_saved_as_it_was_released() {
+    let kinds = |text: &str| {
+        let state: serde_json::Value = serde_json::from_str(text).expect("JSON");
+        let entries = state["entries"].as_array().expect("entries").clone();
+        entries
+            .iter()
+            .map(|entry| entry["r"].as_object().expect("record").keys().cloned().collect::<String>())
+            .collect::<Vec<_>>()
+    };
+    let (_, store, _dir) = stores().remove(0);
+    assert_eq!(kinds(&governed(store).await), kinds(include_str!("run_state_v3.json")));
+}
