@@ -1,5 +1,6 @@
 //! The journal of a session: its records, the state they fold to, and what follows from it.
 
+mod asking;
 pub mod draft;
 pub mod graph;
 pub mod record;

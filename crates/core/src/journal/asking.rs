@@ -1,0 +1,117 @@
+//! Asking people: which calls of an answer share a request, and what it says of them (SPEC G2, W4).
+
+use std::sync::Arc;
+
+use super::{
+    draft::{Catalog, Draft},
+    record::{Action, Interrupted, Kind, Millis, Record},
+    state::{Call, Deadline, Phase},
+};
+use crate::{
+    approval::question::Questions,
+    call::gate::{Ask, DecisionType, is_user},
+};
+
+impl Draft {
+    /// Asks about what must be asked now: lost calls one by one, gated calls by role once nothing of the
+    /// answer can run without them (SPEC G2, W4).
+    pub(super) fn ask(&mut self, catalog: &dyn Catalog) {
+        for call in self.state.calls.iter().filter(|call| call.phase == Phase::Lost).cloned().collect::<Vec<_>>() {
+            let ask =
+                Ask { timeout: 0, allowed: DecisionType::IN_DOUBT.to_vec(), ..call.ask.clone().unwrap_or_default() };
+            let action = self.action(&call, ask, catalog);
+            let content = call.display.stream.display_as_content;
+            self.interrupt(Kind::InDoubt, action.into_iter().collect(), None, content);
+        }
+        if self.state.calls.iter().any(|c| matches!(c.phase, Phase::Permitted | Phase::Started(_) | Phase::Proposed)) {
+            return;
+        }
+        while let Some(first) = self.state.calls.iter().find(|c| c.phase == Phase::Gated).cloned() {
+            let ask_of = |call: &Call| call.ask.clone().unwrap_or_default();
+            let same = asked_of(&first);
+            let together = |c: &&Call| {
+                c.phase == Phase::Gated
+                    && asked_of(c) == same
+                    // Each question is asked by itself.
+                    && if first.question { c.call == first.call } else { !c.question }
+            };
+            let group: Vec<Call> = self.state.calls.iter().filter(together).cloned().collect();
+            let mut deadline: Option<Millis> = None;
+            let mut actions = Vec::with_capacity(group.len());
+            for call in &group {
+                let ask = ask_of(call);
+                let own = match call.deadline {
+                    Deadline::Fresh => (ask.timeout > 0).then(|| self.now + Millis::from(ask.timeout) * 1000),
+                    Deadline::Never => None,
+                    Deadline::At(at) => Some(at),
+                };
+                deadline = match (deadline, own) {
+                    (Some(a), Some(b)) => Some(a.min(b)),
+                    (a, b) => a.or(b),
+                };
+                actions.extend(self.action(call, ask, catalog));
+            }
+            let kind = if first.question { Kind::Question } else { Kind::Approval };
+            let content = first.question || group.iter().all(|call| call.display.stream.display_as_content);
+            if !self.interrupt(kind, actions, deadline, content) {
+                return;
+            }
+        }
+    }
+
+    fn action(&self, call: &Call, ask: Ask, catalog: &dyn Catalog) -> Option<Action> {
+        let facts = catalog.tool(&call.agent, &call.name).unwrap_or_default();
+        // A call without arguments was settled when it was gated and is never asked about.
+        let mut args = call.args.clone()?;
+        if call.question {
+            // What is shown is what is answered: the questions with the option that is added. They were
+            // checked when the call was gated.
+            if let Some(asked) = Questions::read(&args, self.state.locale).ok().and_then(|asked| asked.args()) {
+                args = asked;
+            }
+        }
+        Some(Action {
+            call: call.call,
+            tool_use_id: call.id.clone(),
+            agent: call.agent.clone(),
+            name: call.name.clone(),
+            args,
+            ask,
+            level: call.level,
+            instead: call.instead.clone(),
+            description: facts.description,
+            schema: facts.schema,
+            agent_says: call.display.agent_says().cloned(),
+        })
+    }
+
+    fn interrupt(&mut self, kind: Kind, actions: Vec<Action>, expires_at: Option<Millis>, content: bool) -> bool {
+        if actions.is_empty() {
+            return false;
+        }
+        let n = self.state.interruptions + 1;
+        self.push(Record::Interrupted(Arc::new(Interrupted { n, kind, actions, expires_at, content })));
+        true
+    }
+}
+
+/// Who is asked about a call, and who is not: calls with the same share a request (SPEC W4).
+#[derive(PartialEq)]
+struct AskedOf {
+    /// `user` and no role at all are the same person (SPEC P1).
+    role: Option<String>,
+    quorum: u32,
+    not_self: bool,
+    approved_by: Vec<Arc<str>>,
+}
+
+fn asked_of(call: &Call) -> AskedOf {
+    let ask = call.ask.clone().unwrap_or_default();
+    let role = call.instead.as_deref().or_else(|| ask.role(call.level)).filter(|role| !is_user(Some(role)));
+    AskedOf {
+        role: role.map(str::to_owned),
+        quorum: if role.is_some() { ask.quorum } else { 1 },
+        not_self: ask.not_self,
+        approved_by: call.approved_by.clone(),
+    }
+}
