@@ -6,6 +6,7 @@ mod completions;
 mod demo;
 mod rekey;
 mod reload;
+mod rules;
 mod serve;
 
 use std::process::ExitCode;
