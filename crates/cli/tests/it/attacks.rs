@@ -458,9 +458,11 @@ on_both_stores! {
         // Nor by handing it to another role of theirs, or to themselves, or by putting it off.
         for hand in [json!({ "role": "legal" }), json!({ "subject": "kim" })] {
             server.ask_as("kim", "POST", "/v1/approvals/s_1/reassign", Some(&hand)).await.ok();
-            for decision in &yes {
+            for decision in yes.iter().filter(|decision| decision.get("always").is_none()) {
                 server.decide_as("kim2", "s_1", decision.clone()).await.problem(403, "forbidden");
             }
+            let refused = server.decide_as("kim", "s_1", yes[1].clone()).await;
+            assert!([400, 403].contains(&refused.status), "{}", refused.body);
         }
         server.decide_as("kim", "s_1", json!({ "type": "defer" })).await.ok();
         server.decide_as("kim", "s_2", json!({ "type": "approve" })).await.problem(403, "forbidden");
@@ -501,11 +503,14 @@ on_both_stores! {
         server.decide_as("kim", "s_1", json!({ "type": "defer" })).await.ok();
         server.decide_as("kim", "s_2", json!({ "type": "approve" })).await.ok();
         server.decide_as("kim", "s_2", json!({ "type": "approve" })).await.problem(403, "forbidden");
-        server.decide_as("kim", "s_2", edit(1)).await.ok();
-        server.decide_as("kim2", "s_3", json!({ "type": "approve" })).await.ok();
-        server.decide_as("kim", "s_3", json!({ "type": "approve" })).await.problem(403, "forbidden");
+        server.decide_as("kim", "s_2", edit(1)).await.problem(403, "forbidden");
+        server.decide_as("kim", "s_2", json!({ "type": "defer" })).await.ok();
+        server.decide_as("kim", "s_3", edit(1)).await.ok();
+        server.decide_as("kim2", "s_4", json!({ "type": "approve" })).await.ok();
+        server.decide_as("kim", "s_4", json!({ "type": "approve" })).await.problem(403, "forbidden");
         assert!(server.calls().is_empty());
-        server.decide_as("bob", "s_3", json!({ "type": "approve" })).await.ok();
+        server.decide_as("dan", "s_4", json!({ "type": "approve" })).await.problem(403, "forbidden");
+        server.decide_as("bob", "s_4", json!({ "type": "approve" })).await.ok();
         assert_eq!(server.calls(), [r#"{"quantity":1,"symbol":"VNM"}"#]);
     }
 }

@@ -93,7 +93,7 @@ on_both_stores! {
             "update": "approved", "approved": 1, "quorum": 2,
         });
         assert_eq!(seen, expected);
-        bob.until_type("approval_updated").await;
+        bob.until_status("awaiting_input").await;
         bob.decide("s_1", json!([{ "type": "approve" }])).await;
         let refused = bob.error("forbidden").await;
         assert!(refused["message"].as_str().unwrap().contains("1 of 2"), "{refused}");
@@ -177,7 +177,7 @@ require = true
         let rules = "\n[[policy.rules]]\ntool = \"execute_*\"\nrole = \"user\"\ndeny = \"never on Fridays\"\n";
         let server = ruled(store, rules).start().await;
         let ended = server.say_as("alice", "s").await;
-        assert_eq!((&ended["status"], &ended["text"]), (&json!("completed"), &json!("I will trade.Result: never on Fridays")));
+        assert_eq!((&ended["status"], &ended["text"]), (&json!("completed"), &json!("Result: never on Fridays")));
         assert!(server.calls().is_empty());
         // The rule is for those who hold the role.
         assert_eq!(server.say_as("bob", "t").await["status"], "completed");
@@ -243,6 +243,13 @@ require = true
         // Now it is dan's; who gives it to lea, and then it is hers only.
         let view = server.ask_as("dan", "GET", "/v1/approvals/s_1", None).await.ok();
         assert_eq!(view["review_configs"][0]["role"], "legal");
+        let inbox = async |by: &str, role: &str| {
+            let path = format!("/v1/approvals?status=waiting&role={role}");
+            server.ask_as(by, "GET", &path, None).await.ok()["approvals"].as_array().unwrap().len()
+        };
+        assert_eq!((inbox("dan", "legal").await, inbox("bob", "admin").await, inbox("mia", "legal").await), (1, 0, 0));
+        let sessions = server.ask_as("dan", "GET", "/v1/sessions", None).await.ok();
+        assert_eq!(sessions["sessions"][0]["session_id"], "s");
         let body = json!({ "subject": "lea", "request_id": "h2" });
         for _ in 0..2 {
             server.ask_as("dan", "POST", "/v1/approvals/s_1/reassign", Some(&body)).await.ok();

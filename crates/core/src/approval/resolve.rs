@@ -434,11 +434,13 @@ fn check(
             return Err(too_long(&format!("{at}.{name}")));
         }
     }
-    if always.is_some()
-        && decision.kind == DecisionType::Approve
-        && (!action.ask.is_one_person() || action.instead.is_some())
-    {
-        return invalid(format!("{at}: \"always\" cannot approve what more than one person must approve"));
+    if always.is_some() && decision.kind == DecisionType::Approve {
+        if !action.ask.is_one_person() {
+            return invalid(format!("{at}: \"always\" cannot approve what more than one person must approve"));
+        }
+        if action.instead.is_some() {
+            return invalid(format!("{at}: \"always\" cannot approve for those who were asked before you"));
+        }
     }
     match (decision.kind, &decision.edited_action) {
         (DecisionType::Respond, _) if decision.output.is_none() => {
