@@ -380,6 +380,15 @@ deny = "no guests"
     assert!(said.stdout.contains(found["policy"]["version"].as_str().unwrap()));
 }
 
+/// The commented example is right, and every rule of it is of use; what each says to calls is tried beside `[policy]`.
+#[test]
+fn p1_the_example_of_a_policy_is_right() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let said = run(&folder, &["check", "--config", "policy.toml"], "", &[]);
+    assert_eq!((said.code, said.stderr.as_str()), (Some(0), ""));
+    assert!(said.stdout.contains(", 9 rules") && !said.stdout.contains("no agent has"), "{}", said.stdout);
+}
+
 /// The policy that runs is the one the server began with; the log says when the file has another.
 #[tokio::test]
 async fn p1_a_changed_policy_takes_a_restart_and_a_moved_one_is_no_change() {

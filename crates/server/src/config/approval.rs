@@ -108,6 +108,15 @@ pub(super) fn ask(section: &Section<'_>) -> (Ask, Vec<RoleAt>) {
     }
     ask.reminders = reminders(section, ask.timeout);
     let reassign = roles(section, "reassign");
+    for (key, listed) in [("on_timeout", &escalate), ("reassign", &reassign)] {
+        if let Some((_, at)) = listed.iter().find(|(role, _)| role == USER)
+            && (ask.not_self || ask.quorum > 1)
+        {
+            let beside = if ask.not_self { "not_self" } else { "quorum" };
+            let what = format!("names \"user\", who asked for it, which goes around \"{beside}\"; name another role");
+            section.bad(*at, key, what);
+        }
+    }
     let names = |roles: &[RoleAt]| roles.iter().map(|(role, _)| role.clone()).collect::<Vec<_>>();
     ask.levels = names(&levels);
     ask.escalate = names(&escalate);

@@ -1,6 +1,10 @@
 //! `[policy]`, and how a person is asked: files that are right, and each mistake with the line an operator reads.
 
-use countersign::{policy::Then, tool::Hints};
+use countersign::{
+    policy::{Judge, Then},
+    tool::{CallFacts, Hints},
+};
+use countersign_core::call::{args::Args, gate::Verdict};
 
 use super::*;
 
@@ -231,6 +235,14 @@ fn p1_each_mistake_in_a_rule_is_told_with_its_line() {
             r#"23: unknown decision "aprove" in [[policy.rules]]; did you mean "approve"?"#,
         ),
         (
+            "require = true\nlevels = [\"admin\"]\nnot_self = true\non_timeout = { escalate = \"user\" }",
+            r#"25: "on_timeout" in [[policy.rules]] names "user", who asked for it, which goes around "not_self"; name another role"#,
+        ),
+        (
+            "require = true\nlevels = [\"admin\"]\nquorum = 2\nreassign = [\"user\"]",
+            r#"25: "reassign" in [[policy.rules]] names "user", who asked for it, which goes around "quorum"; name another role"#,
+        ),
+        (
             "require = true\ntimeout = \"5m\"",
             r#"23: "timeout" in [[policy.rules]] must be a whole number of seconds, not a string"#,
         ),
@@ -351,7 +363,64 @@ fn p1_different_people_where_nobody_can_be_told_apart_are_a_warning() {
 
 #[test]
 fn r9_a_policy_has_a_bounded_number_of_rules() {
-    let rules = "[[policy.rules]]\ntool = \"pay\"\nwhen = \"args.n > 1\"\nrequire = true\n".repeat(10_001);
+    let rules = "[[policy.rules]]\ntool = \"pay\"\nrequire = true\n".repeat(10_001);
     let [line] = lines(&format!("{PAYS}{rules}")).try_into().expect("one line");
     assert!(line.ends_with("a policy has at most 10000 rules"), "{line}");
+}
+
+/// `examples/policy.toml`: what it says to calls, so that its comments are true.
+#[tokio::test]
+async fn p1_the_example_of_a_policy_says_what_its_comments_say() {
+    let file = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/policy.toml"));
+    let config = Config::load(&file).expect("the example");
+    assert!(config.warnings.is_empty(), "{:?}", config.warnings);
+    let tools = tool_entries(&config).expect("tools");
+    let of_clerk = config.agents[0].tools.iter().map(|name| ("clerk".to_owned(), tools[name].clone()));
+    let judge = Judge::new(config.policy().expect("policy"), of_clerk);
+    let mut said = Vec::new();
+    for (tool, role, args, levels, reason) in [
+        ("delete_supplier", "finance", "{}", None, "suppliers are never deleted; mark them as closed"),
+        ("find_invoice", "user", "{}", None, ""),
+        ("pay", "user", r#"{"amount":100000}"#, Some("finance, board"), "Very large payment"),
+        ("pay", "finance", r#"{"amount":99999}"#, Some("finance"), "Large payment"),
+        ("pay", "finance", r#"{"amount":1}"#, Some("finance"), "Four eyes"),
+        ("pay", "user", r#"{"amount":100}"#, Some(""), "Payment"),
+        ("pay", "user", r#"{"amount":99}"#, None, ""),
+        ("change_account", "user", "{}", Some("finance"), "Bank details"),
+        ("send_mail", "user", r#"{"to":"bea@example.com"}"#, None, ""),
+        // The rule lets it through, the tool does not.
+        ("send_mail", "user", r#"{"to":"bea@example.org"}"#, Some(""), "!args.to.endsWith('@example.com')"),
+        ("close_supplier", "user", "{}", Some("finance"), "Everything else"),
+        // A condition that fails asks, as its rule would (SPEC P2).
+        ("pay", "user", r#"{"amount":"many"}"#, Some("finance, board"), "the condition failed"),
+    ] {
+        let (args, roles) = (Args::parse(args).expect("arguments"), [role.to_owned()]);
+        let call = CallFacts {
+            session_id: "s",
+            subject: Some("ann"),
+            tenant: None,
+            roles: &roles,
+            agent: "clerk",
+            tool,
+            tool_use_id: "c",
+            args: &args,
+        };
+        let about = format!("{tool} {role} {}", args.text());
+        match judge.verdict(&call, Locale::En).await.expect("a tool of the clerk's") {
+            Verdict::Allow => assert_eq!((levels, reason), (None, ""), "{about}"),
+            Verdict::Deny(text) => assert_eq!((levels, reason), (None, &*text), "{about}"),
+            Verdict::Ask(ask) => {
+                let why = ask.reason.as_deref().unwrap_or_default();
+                assert_eq!(levels, Some(&*ask.levels.join(", ")), "{about}");
+                assert!(why.contains(reason), "{about}: {why}");
+                said.push(ask);
+            }
+            other => panic!("{about}: {other:?}"),
+        }
+    }
+    let [very_large, large, four_eyes, _, bank, ..] = said.as_slice() else { panic!("{said:?}") };
+    assert!(very_large.not_self && very_large.reminders == [3600, 43200] && very_large.timeout == 86400);
+    assert_eq!((large.quorum, large.reassign.as_slice(), large.not_self), (2, &["audit".to_owned()][..], false));
+    assert!(four_eyes.not_self && four_eyes.quorum == 1);
+    assert_eq!((bank.escalate.join(", ").as_str(), bank.allowed.len()), ("audit, board", 2));
 }
