@@ -7,7 +7,7 @@ use countersign::core::approval::question;
 use countersign_server::config::{Config, ConfigError, ConfigProvider, ConfigRequire, ConfigStore};
 use serde_json::{Value, json};
 
-use crate::{Outcome, say};
+use crate::{Outcome, rules, say};
 
 /// Arguments of `check`.
 #[derive(Args)]
@@ -25,9 +25,9 @@ pub(crate) fn run(check: &Check) -> Outcome {
     match (Config::load(&check.config), check.json) {
         (Ok(config), false) => {
             config.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
-            say(&found(&config))
+            say(&found(&config)?)
         }
-        (Ok(config), true) => say(&found_json(&config).to_string()),
+        (Ok(config), true) => say(&found_json(&config)?.to_string()),
         (Err(errors), false) => Err(lines(&errors)),
         (Err(errors), true) => {
             say(&json!({ "ok": false, "errors": errors.iter().map(error_json).collect::<Vec<_>>() }).to_string())?;
@@ -59,8 +59,9 @@ fn error_json(error: &ConfigError) -> Value {
     })
 }
 
-fn found(config: &Config) -> String {
+fn found(config: &Config) -> Result<String, String> {
     use std::fmt::Write as _;
+    let judge = rules::judge(config)?;
     let encrypted =
         config.store_keys.first().map(|key| format!(", encrypted with the key {:?},", key.id)).unwrap_or_default();
     let mut text = format!("ok: {}{encrypted} on {}", store(config), config.server.listen);
@@ -74,9 +75,11 @@ fn found(config: &Config) -> String {
                 None if name == question::TOOL => "the user answers",
                 Some(ConfigRequire::Never) | None => "runs by itself",
             };
-            let _ = write!(text, "\n  tool {name}: {asks}");
+            let judged = rules::lines_for(config, judge.rules(&agent.name, name));
+            let _ = write!(text, "\n  tool {name}: {asks}{judged}");
         }
     }
+    text.push_str(&rules::in_words(config, &judge));
     let people = config.tokens.len();
     let _ = match people {
         _ if !config.is_open() && people == 0 => Ok(()),
@@ -89,16 +92,16 @@ fn found(config: &Config) -> String {
     if !config.is_open() && expects_tls(config.server.listen.ip()) {
         let _ = write!(text, "\n{TLS_EXPECTED}");
     }
-    text
+    Ok(text)
 }
 
-fn found_json(config: &Config) -> Value {
+fn found_json(config: &Config) -> Result<Value, String> {
     let agent = |agent: &countersign_server::config::ConfigAgent| json!({ "name": agent.name, "model": agent.model, "tools": agent.tools });
     let provider = |provider: &ConfigProvider| match provider {
         ConfigProvider::Scripted { .. } => "scripted",
         ConfigProvider::OpenAiChat { .. } => "openai-chat",
     };
-    json!({
+    Ok(json!({
         "ok": true,
         "listen": config.server.listen,
         "store": store(config),
@@ -108,11 +111,12 @@ fn found_json(config: &Config) -> Value {
             .map(|model| json!({ "name": model.name, "provider": provider(&model.provider) }))
             .collect::<Vec<_>>(),
         "tools": config.tools.iter().map(|tool| &tool.name).collect::<Vec<_>>(),
+        "policy": rules::as_json(config, &rules::judge(config)?),
         "subjects": config.tokens.iter().map(|token| &token.subject).collect::<Vec<_>>(),
         "jwt": config.jwt.as_ref().map(|jwt| json!({ "issuer": jwt.issuer, "audience": jwt.audience })),
         "tls_expected": !config.is_open() && expects_tls(config.server.listen.ip()),
         "warnings": config.warnings.iter().map(error_json).collect::<Vec<_>>(),
-    })
+    }))
 }
 
 fn store(config: &Config) -> String {

@@ -7,6 +7,7 @@ mod demo;
 mod policy;
 mod rekey;
 mod reload;
+mod rules;
 mod serve;
 
 use std::process::ExitCode;

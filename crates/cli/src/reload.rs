@@ -5,7 +5,10 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use countersign_server::{Auth, config::Config};
+use countersign_server::{
+    Auth,
+    config::{Config, ConfigRule},
+};
 use tokio::{
     signal::unix::Signal,
     time::{MissedTickBehavior, interval},
@@ -117,14 +120,21 @@ fn elsewhere(running: &Config, read: &Config) -> Vec<&'static str> {
         ("[store]", running.store != read.store),
         ("[models]", running.models != read.models),
         ("[agents]", running.agents != read.agents),
+        ("[policy]", rules(running) != rules(read)),
         ("[tools]", running.tools != read.tools || running.builtins != read.builtins),
     ];
     let named: Vec<&str> = parts.into_iter().filter(|(_, other)| *other).map(|(name, _)| name).collect();
     let same = Config {
         tokens: running.tokens.clone(),
         jwt: running.jwt.clone(),
+        rules: running.rules.clone(),
         warnings: running.warnings.clone(),
         ..read.clone()
     };
     if named.is_empty() && same != *running { vec!["other parts"] } else { named }
+}
+
+/// The rules without the lines they stand at: a file that grew above them has the same policy.
+fn rules(config: &Config) -> Vec<ConfigRule> {
+    config.rules.iter().map(|rule| ConfigRule { line: 0, ..rule.clone() }).collect()
 }

@@ -8,6 +8,7 @@ use crate::{
     support::{
         Server, Setup, Store, Ws,
         http::{events, request},
+        policy::{edit, ruled},
         ws::{upgrade, upgrade_at},
     },
 };
@@ -428,4 +429,125 @@ async fn x_frames_that_come_with_a_revoked_token_are_not_taken() {
         other => panic!("{other:?}"),
     }
     assert!(server.calls().is_empty());
+}
+
+on_both_stores! {
+    // Whoever asked for something says yes to it in every way there is (threat 11).
+    async fn x_nobody_approves_what_they_asked_for_themselves(store) {
+        let rules = "\n[[policy.rules]]\nrequire = true\nlevels = [\"admin\"]\nnot_self = true\nreassign = [\"legal\"]\n\
+                     allowed_decisions = [\"approve\", \"edit\", \"reject\", \"respond\", \"defer\"]\n";
+        let again = "\n[[auth.tokens]]\nsubject = \"kim\"\nroles = [\"admin\", \"legal\"]\ntoken_env = \"TEST_TOKEN_KIM_2\"\n";
+        let setup = ruled(store, &format!("{rules}{again}")).person("kim", &["admin", "legal"]);
+        let server = setup.env("TEST_TOKEN_KIM_2", "kim2-secret").start().await;
+        server.say_as("kim", "s").await;
+        let yes = [
+            json!({ "type": "approve" }),
+            json!({ "type": "approve", "always": { "scope": "arguments" } }),
+            json!({ "type": "respond", "output": "done" }),
+            edit(100),
+            edit(1),
+        ];
+        let mut ws = server.ws_as("kim").await;
+        for decision in &yes {
+            for token in ["kim", "kim2"] {
+                server.decide_as(token, "s_1", decision.clone()).await.problem(403, "forbidden");
+            }
+            ws.decide("s_1", json!([decision])).await;
+            ws.error("forbidden").await;
+        }
+        // Nor by handing it to another role of theirs, or to themselves, or by putting it off.
+        for hand in [json!({ "role": "legal" }), json!({ "subject": "kim" })] {
+            server.ask_as("kim", "POST", "/v1/approvals/s_1/reassign", Some(&hand)).await.ok();
+            for decision in yes.iter().filter(|decision| decision.get("always").is_none()) {
+                server.decide_as("kim2", "s_1", decision.clone()).await.problem(403, "forbidden");
+            }
+            let refused = server.decide_as("kim", "s_1", yes[1].clone()).await;
+            assert!([400, 403].contains(&refused.status), "{}", refused.body);
+        }
+        server.decide_as("kim", "s_1", json!({ "type": "defer" })).await.ok();
+        server.decide_as("kim", "s_2", json!({ "type": "approve" })).await.problem(403, "forbidden");
+        assert!(server.calls().is_empty());
+        assert_eq!(server.ask_as("kim", "GET", "/v1/rules", None).await.ok()["rules"], json!([]));
+        server.decide_as("dan", "s_2", json!({ "type": "approve" })).await.ok();
+        assert_eq!(server.calls().len(), 1);
+    }
+
+    // One person is counted once, whatever they send how often over what (threat 11).
+    async fn x_one_person_is_no_quorum(store) {
+        let rules = "\n[[policy.rules]]\nrequire = true\nlevels = [\"admin\"]\nquorum = 2\nreassign = [\"legal\"]\n";
+        let again = "\n[[auth.tokens]]\nsubject = \"kim\"\nroles = [\"admin\", \"legal\"]\ntoken_env = \"TEST_TOKEN_KIM_2\"\n";
+        let setup = ruled(store, &format!("{rules}{again}")).person("kim", &["admin", "legal"]);
+        let server = setup.env("TEST_TOKEN_KIM_2", "kim2-secret").start().await;
+        server.say_as("alice", "s").await;
+        // All at once: one of them is a vote.
+        let votes = (0..16).map(|i| {
+            let body = json!({ "decisions": [{ "type": "approve" }], "request_id": format!("r{i}") });
+            let server = &server;
+            async move { server.ask_as(if i % 2 == 0 { "kim" } else { "kim2" }, "POST", "/v1/approvals/s_1", Some(&body)).await }
+        });
+        let answers = futures::future::join_all(votes).await;
+        assert_eq!(answers.iter().filter(|answer| answer.status == 200).count(), 1);
+        answers.iter().filter(|answer| answer.status != 200).for_each(|answer| {
+            answer.problem(403, "forbidden");
+        });
+        // The same vote under the same id is acknowledged, and no second one.
+        let mut ws = server.ws_as("kim").await;
+        ws.decide("s_1", json!([{ "type": "approve" }])).await;
+        ws.error("forbidden").await;
+        // Handed to another role of theirs, the vote stays one.
+        server.ask_as("kim", "POST", "/v1/approvals/s_1/reassign", Some(&json!({ "role": "legal" }))).await.ok();
+        server.decide_as("kim2", "s_1", json!({ "type": "approve" })).await.problem(403, "forbidden");
+        let view = server.ask_as("kim", "GET", "/v1/approvals/s_1", None).await.ok();
+        assert_eq!((&view["status"], &view["updates"][0]["approved"]), (&json!("waiting"), &json!(1)));
+        // Putting it off, or changing it, begins to count anew: at one.
+        server.decide_as("kim", "s_1", json!({ "type": "defer" })).await.ok();
+        server.decide_as("kim", "s_2", json!({ "type": "approve" })).await.ok();
+        server.decide_as("kim", "s_2", json!({ "type": "approve" })).await.problem(403, "forbidden");
+        server.decide_as("kim", "s_2", edit(1)).await.problem(403, "forbidden");
+        server.decide_as("kim", "s_2", json!({ "type": "defer" })).await.ok();
+        server.decide_as("kim", "s_3", edit(1)).await.ok();
+        server.decide_as("kim2", "s_4", json!({ "type": "approve" })).await.ok();
+        server.decide_as("kim", "s_4", json!({ "type": "approve" })).await.problem(403, "forbidden");
+        assert!(server.calls().is_empty());
+        server.decide_as("dan", "s_4", json!({ "type": "approve" })).await.problem(403, "forbidden");
+        server.decide_as("bob", "s_4", json!({ "type": "approve" })).await.ok();
+        assert_eq!(server.calls(), [r#"{"quantity":1,"symbol":"VNM"}"#]);
+    }
+}
+
+/// A role counts as it is written, in its own tenant, for what it is asked for; and nobody gets one by saying so
+/// (threat 11).
+#[tokio::test]
+async fn x_a_role_is_what_the_configuration_gives_and_nothing_else() {
+    let rules = "\n[[policy.rules]]\nrole = \"trusted\"\nrequire = false\n\n[[policy.rules]]\nrequire = true\n\
+                 levels = [\"user\", \"admin\"]\n";
+    let server = ruled(Store::Memory, rules)
+        .person("upper", &["Admin", "ADMIN", "admin2", "admin.x"])
+        .person("users", &["user", "trusted"])
+        .principal("south", &["admin"], "tenant = \"south\"")
+        .principal("robot", &["admin"], "kind = \"service\"")
+        .start()
+        .await;
+    server.say_as("alice", "s").await;
+    let approve = || json!({ "type": "approve" });
+    // The role `user` is not the session's user, and an admin does not stand in for her.
+    for who in ["users", "mia", "upper", "south"] {
+        server.decide_as(who, "s_1", approve()).await.problem(404, "approval_not_found");
+    }
+    server.decide_as("alice", "s_1", approve()).await.ok();
+    for who in ["users", "upper", "south"] {
+        server.decide_as(who, "s_2", approve()).await.problem(404, "approval_not_found");
+    }
+    server.decide_as("robot", "s_2", approve()).await.problem(403, "forbidden");
+    server.decide_as("alice", "s_2", approve()).await.problem(403, "forbidden");
+    // She does not get a role by naming it, nor by what somebody else holds who joins in.
+    let claim = json!({ "content": "go", "roles": ["trusted"], "role": "trusted", "by": "users" });
+    let path = "/v1/sessions/t/messages";
+    let claimed = server.ask_as("alice", "POST", path, Some(&claim)).await;
+    assert!(claimed.status == 400 || claimed.json()["status"] == "awaiting_input", "{}", claimed.body);
+    server.ask_as("users", "POST", "/v1/sessions/s/messages", Some(&json!({ "content": "go" }))).await;
+    assert!(server.calls().is_empty());
+    server.decide_as("bob", "s_2", approve()).await.ok();
+    assert_eq!(server.calls().len(), 1);
+    assert_eq!(server.say_as("users", "u").await["status"], "completed", "hers is let through by the rule");
 }

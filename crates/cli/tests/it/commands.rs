@@ -135,11 +135,11 @@ fn x_check_says_that_tls_is_expected_in_front() {
 #[tokio::test]
 async fn x_a_server_that_others_can_reach_says_once_that_tls_is_expected() {
     for (listen, times) in [("0.0.0.0:0", 1), ("127.0.0.1:0", 0)] {
-        let server = Setup::one_trade(Store::Memory).listen(listen).person("alice", &[]).log("trace").start().await;
+        let server = Setup::one_trade(Store::Memory).listen(listen).person("alice", &[]).log("").start().await;
         server.ask_as("alice", "GET", "/v1/sessions", None).await.ok();
         let log = fs::read_to_string(server.path("stderr.log")).unwrap();
         assert_eq!(log.matches(TLS).count(), times, "{log}");
     }
-    let open = Setup::one_trade(Store::Memory).listen("127.0.0.1:0").log("trace").start().await;
+    let open = Setup::one_trade(Store::Memory).listen("127.0.0.1:0").log("").start().await;
     open.until_logged("without [auth] only this machine can reach the server").await;
 }

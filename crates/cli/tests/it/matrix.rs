@@ -73,6 +73,8 @@ enum May {
     OwnPerson,
     /// A person with the role that is asked.
     Decide,
+    /// Who sees the session, if that is a person.
+    SeePerson,
 }
 
 impl Who {
@@ -94,6 +96,7 @@ impl Who {
             May::Auditor => pass(self.roles.contains(&"auditor")),
             _ if !self.sees(owner) => Must::Absent,
             May::See => Must::Pass,
+            May::SeePerson => pass(self.kind == "person"),
             May::Own => pass(self.owns(owner)),
             May::OwnPerson => pass(self.owns(owner) && self.kind == "person"),
             May::Decide => pass(self.roles.contains(&"admin") && self.kind == "person"),
@@ -116,6 +119,8 @@ struct Call {
     makes: bool,
     /// It never ends.
     streams: bool,
+    /// It is about a standing rule, so that the session has to have made one.
+    ruled: bool,
 }
 
 fn say(on_pending: &str) -> Value {
@@ -128,7 +133,15 @@ fn approve() -> Value {
 
 /// The requests for an endpoint. One that is new has to be entered here.
 fn calls(method: &str, path: &str) -> Vec<Call> {
-    let call = |may, path| Call { may, method: method.to_uppercase(), path, body: None, makes: false, streams: false };
+    let call = |may, path| Call {
+        may,
+        method: method.to_uppercase(),
+        path,
+        body: None,
+        makes: false,
+        streams: false,
+        ruled: false,
+    };
     let with = |may, path, body| Call { body: Some(body), ..call(may, path) };
     match (method, path) {
         ("get", "/healthz") => vec![call(May::All, |_| "/healthz".into())],
@@ -151,6 +164,23 @@ fn calls(method: &str, path: &str) -> Vec<Call> {
             with(May::Decide, |id| format!("/v1/approvals/{id}_1"), |_| json!({ "decisions": approve() })),
             with(May::Decide, |id| format!("/v1/approvals/{id}_1?wait=true"), |_| json!({ "decisions": approve() })),
         ],
+        ("post", "/v1/approvals/{approval_key}/comments") => {
+            vec![with(May::See, |id| format!("/v1/approvals/{id}_1/comments"), |_| json!({ "text": "why?" }))]
+        }
+        ("post", "/v1/approvals/{approval_key}/reassign") => {
+            let path = |id: &str| format!("/v1/approvals/{id}_1/reassign");
+            vec![
+                with(May::Decide, path, |_| json!({ "subject": "carol" })),
+                with(May::Decide, path, |_| json!({ "role": "admin" })),
+            ]
+        }
+        ("get", "/v1/rules") => vec![
+            call(May::Known, |_| "/v1/rules?limit=200".into()),
+            call(May::Known, |id| format!("/v1/rules?session_id={id}")),
+        ],
+        ("delete", "/v1/rules/{rule_id}") => {
+            vec![Call { ruled: true, ..call(May::SeePerson, |id| format!("/v1/rules/{id}_1.0")) }]
+        }
         ("post", "/v1/sessions") => {
             vec![Call { makes: true, ..with(May::See, |_| "/v1/sessions".into(), |id| json!({ "session_id": id })) }]
         }
@@ -197,6 +227,12 @@ fn frames(kind: &str, id: &str) -> Vec<(May, bool, Value)> {
             let key = format!("{id}_1");
             vec![(May::Decide, false, frame(json!({ "approval_key": key, "decisions": approve() })))]
         }
+        "comment" => {
+            vec![(May::See, false, frame(json!({ "approval_key": format!("{id}_1"), "text": "why?" })))]
+        }
+        "reassign" => {
+            vec![(May::Decide, false, frame(json!({ "approval_key": format!("{id}_1"), "subject": "carol" })))]
+        }
         "subscribe" => vec![(May::See, false, frame(json!({ "after": 0 })))],
         "cancel" => vec![(May::Own, false, frame(json!({})))],
         "unsubscribe" => vec![(May::Known, false, frame(json!({})))],
@@ -241,6 +277,16 @@ impl World {
         let body = json!({ "content": "go" }).to_string();
         let made = self.ask(owner, "POST", &format!("/v1/sessions/{id}/messages"), Some(&body)).await.ok();
         assert_eq!(made["status"], "awaiting_input");
+        id
+    }
+
+    /// A session of somebody in which an admin has approved, always; it goes on without asking.
+    async fn ruled(&self, owner: &Who) -> String {
+        let id = self.session(owner).await;
+        let admin = |who: &&Who| who.tenant == owner.tenant && who.kind == "person" && who.roles.contains(&"admin");
+        let always = json!({ "decisions": [{ "type": "approve", "always": true }] }).to_string();
+        let path = format!("/v1/approvals/{id}_1?wait=true");
+        self.ask(PEOPLE.iter().find(admin).unwrap(), "POST", &path, Some(&always)).await.ok();
         id
     }
 
@@ -299,12 +345,13 @@ fn seen(answer: &Response, id: &str) -> (u16, Vec<(String, String)>, String) {
 #[tokio::test]
 async fn x_every_endpoint_by_everybody_on_everybodys_sessions() {
     let world = World::new().await;
-    let mut base = BTreeMap::new();
+    let (mut base, mut ruled) = (BTreeMap::new(), BTreeMap::new());
     for owner in PEOPLE {
         base.insert(owner.name, world.session(owner).await);
+        ruled.insert(owner.name, world.ruled(owner).await);
     }
     let endpoints = endpoints();
-    assert!(endpoints.len() >= 20, "{endpoints:?}");
+    assert!(endpoints.len() >= 24, "{endpoints:?}");
     let mut cases = 0;
     for (method, path) in &endpoints {
         for call in calls(method, path) {
@@ -314,7 +361,9 @@ async fn x_every_endpoint_by_everybody_on_everybodys_sessions() {
                     let writes = call.method != "GET";
                     let id = match (must, writes) {
                         // What is done cannot be done again.
+                        (Must::Pass, true) if call.ruled => world.ruled(owner).await,
                         (Must::Pass, true) => world.session(owner).await,
+                        _ if call.ruled => ruled[owner.name].clone(),
                         _ => base[owner.name].clone(),
                     };
                     cases += 1;
@@ -376,7 +425,7 @@ async fn x_every_message_by_everybody_on_everybodys_sessions() {
         assert_eq!((status, &problem["code"]), (401, &json!("unauthenticated")), "{who:?}");
     }
     let kinds = kinds();
-    assert!(kinds.len() >= 6, "{kinds:?}");
+    assert!(kinds.len() >= 8, "{kinds:?}");
     for who in PEOPLE {
         for owner in owners(who) {
             for kind in &kinds {
@@ -427,12 +476,12 @@ async fn x_lists_show_what_may_be_seen_and_the_log_of_a_tenant_is_its_own() {
     let world = World::new().await;
     let mut sessions = Vec::new();
     for owner in PEOPLE.iter().chain(PEOPLE) {
-        sessions.push((owner, world.session(owner).await));
+        sessions.push((owner, world.ruled(owner).await));
     }
     for who in PEOPLE {
         let visible: BTreeSet<&str> =
             sessions.iter().filter(|(owner, _)| who.sees(owner)).map(|(_, id)| id.as_str()).collect();
-        for list in ["sessions", "approvals"] {
+        for list in ["sessions", "approvals", "rules"] {
             // Small pages, so that what is not shown is skipped over.
             let (mut found, mut path) = (BTreeSet::new(), format!("/v1/{list}?limit=1"));
             loop {
@@ -469,10 +518,11 @@ async fn x_nothing_changes_by_get_or_head() {
     let world = World::new().await;
     let carol = PEOPLE.iter().find(|who| who.name == "carol").unwrap();
     let id = world.session(carol).await;
+    let ruled = world.ruled(carol).await;
     let before = world.journals.now();
     for (method, path) in endpoints() {
         let path = path.replace("{session_id}", &id).replace("{approval_key}", &format!("{id}_1"));
-        let path = path.replace("{name}", "trader");
+        let path = path.replace("{name}", "trader").replace("{rule_id}", &format!("{ruled}_1.0"));
         let query = "decisions=%5B%7B%22type%22%3A%22approve%22%7D%5D&content=x&wait=true&session_id=new";
         let body = json!({ "decisions": approve(), "content": "x", "session_id": "new" }).to_string();
         for asked in [path.clone(), format!("{path}?{query}")] {
@@ -489,5 +539,5 @@ async fn x_nothing_changes_by_get_or_head() {
             }
         }
     }
-    assert!(world.server.calls().is_empty());
+    assert_eq!(world.server.calls().len(), 1, "what was approved beforehand");
 }

@@ -138,7 +138,12 @@ fn check_time(asked: &Interrupted, now: Millis) -> Result<(), Refusal> {
 fn check_person(state: &State, open: &Open, decisions: &[Decision], by: &Principal) -> Result<(), Refusal> {
     let yes = |kind| matches!(kind, DecisionType::Approve | DecisionType::Edit | DecisionType::Respond);
     for (action, _) in open.asked.actions.iter().zip(decisions).filter(|(_, decision)| yes(decision.kind)) {
-        if action.ask.not_self && !is_user(action.role()) && by.subject == state.subject && by.tenant == state.tenant {
+        // A level of the user's own is theirs; one that came to them by escalation or by hand is not.
+        if action.ask.not_self
+            && !is_user(action.ask.role(action.level))
+            && by.subject == state.subject
+            && by.tenant == state.tenant
+        {
             let what = if by.subject.is_some() {
                 "who asked for it may not approve it; somebody else must"
             } else {
@@ -434,11 +439,13 @@ fn check(
             return Err(too_long(&format!("{at}.{name}")));
         }
     }
-    if always.is_some()
-        && decision.kind == DecisionType::Approve
-        && (!action.ask.is_one_person() || action.instead.is_some())
-    {
-        return invalid(format!("{at}: \"always\" cannot approve what more than one person must approve"));
+    if always.is_some() && decision.kind == DecisionType::Approve {
+        if !action.ask.is_one_person() {
+            return invalid(format!("{at}: \"always\" cannot approve what more than one person must approve"));
+        }
+        if action.instead.is_some() {
+            return invalid(format!("{at}: \"always\" cannot approve for those who were asked before you"));
+        }
     }
     match (decision.kind, &decision.edited_action) {
         (DecisionType::Respond, _) if decision.output.is_none() => {

@@ -212,6 +212,13 @@ impl Open {
 }
 
 impl Interrupted {
+    /// Holders of this role decide it from now on.
+    pub fn hand_to(&mut self, role: &str) {
+        for action in &mut self.actions {
+            action.instead = Some(role.to_owned());
+        }
+    }
+
     /// When it is to be said again after it was said `reminded` times, if it was asked at `asked_at`.
     #[must_use]
     pub fn reminder(&self, asked_at: Millis, reminded: u32) -> Option<Millis> {
@@ -598,9 +605,7 @@ impl State {
             Note::Reassigned { role, subject, .. } => {
                 open.assignee.clone_from(subject);
                 let Some(role) = role else { return };
-                for action in &mut Arc::make_mut(&mut open.asked).actions {
-                    action.instead = Some(role.clone());
-                }
+                Arc::make_mut(&mut open.asked).hand_to(role);
                 for call in self.calls.iter_mut().filter(|call| call.phase == Phase::Waiting(noted.n)) {
                     call.instead = Some(role.clone());
                 }

@@ -74,6 +74,12 @@ impl Judge {
         &self.version
     }
 
+    /// The rules of the policy that may match calls of a tool, in order: their places in [`Policy::rules`].
+    #[must_use]
+    pub fn rules(&self, agent: &str, tool: &str) -> &[usize] {
+        self.tools.get(&(agent.to_owned(), tool.to_owned())).map_or(&[], |(_, rules)| rules)
+    }
+
     /// What would be said of a call; `None` if the agent has no such tool.
     pub async fn verdict(&self, call: &CallFacts<'_>, locale: Locale) -> Option<Verdict> {
         let (tool, rules) = self.tools.get(&(call.agent.to_owned(), call.tool.to_owned()))?;

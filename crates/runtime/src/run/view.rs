@@ -13,7 +13,7 @@ use countersign_core::{
     audit::AuditRecord,
     journal::{
         graph,
-        record::{Block, Entry, Interrupted, Record, Usage},
+        record::{Block, Entry, Interrupted, Note, Record, Usage},
         state::{State, Status},
     },
     locale::Locale,
@@ -396,9 +396,9 @@ impl Inner {
         }))
     }
 
-    /// What was asked, and what was said about it since. Nothing else happens in a session that waits, so it is near.
+    /// What was asked, of those whose it is by now, and what was said about it since. Nothing else happens in a session that waits, so it is near.
     async fn asked(&self, row: &InterruptionRow) -> Result<Option<(Arc<Interrupted>, Vec<UpdateView>)>, Refusal> {
-        let (mut asked, mut updates) = (None, Vec::new());
+        let (mut asked, mut updates): (Option<Arc<Interrupted>>, _) = (None, Vec::new());
         let end = row.resolved_pos.unwrap_or(u64::MAX);
         let mut after = row.asked_pos.saturating_sub(1);
         loop {
@@ -407,11 +407,16 @@ impl Inner {
             for entry in page.iter().filter(|entry| entry.pos <= end) {
                 match &entry.record {
                     Record::Interrupted(one) if entry.pos == row.asked_pos => asked = Some(one.clone()),
-                    Record::Noted(noted) if noted.n == row.n => updates.push(UpdateView {
-                        update: expand::update(&noted.note),
-                        by: noted.by.clone(),
-                        at: rfc3339(entry.at),
-                    }),
+                    Record::Noted(noted) if noted.n == row.n => {
+                        if let (Some(asked), Note::Reassigned { role: Some(role), .. }) = (&mut asked, &noted.note) {
+                            Arc::make_mut(asked).hand_to(role);
+                        }
+                        updates.push(UpdateView {
+                            update: expand::update(&noted.note),
+                            by: noted.by.clone(),
+                            at: rfc3339(entry.at),
+                        });
+                    }
                     _ => {}
                 }
             }

@@ -312,3 +312,22 @@ async fn p1_a_rule_limits_what_may_be_decided() {
     say(&runtime, &ann, "s").await;
     assert_eq!(decide(&runtime, &ann, "s_1", Decision::defer()).await.expect_err("no"), Code::DecisionNotAllowed);
 }
+
+/// What comes to who asked by another way than a level of their own is still not theirs to approve.
+#[tokio::test]
+async fn p1_what_is_handed_back_to_who_asked_is_not_theirs_to_approve() {
+    let (kim, bob) = (person("kim", &["admin"]), person("bob", &["admin"]));
+    for (name, store, _dir) in stores() {
+        let ask = Ask { not_self: true, reassign: vec!["user".to_owned()], ..levels(&["admin"]) };
+        let ledger = Ledger::default();
+        let policy = Policy { rules: vec![rule("pay", Then::Ask(ask))] };
+        let runtime = runtime(store, &[("pay", 1)], policy, &ledger);
+        say(&runtime, &kim, "s").await;
+        let back = NewNote::Reassign { role: Some("user".to_owned()), subject: None, text: None };
+        runtime.note(&bob, "s_1", back, None, false).await.expect("handed back");
+        let refused = decide(&runtime, &kim, "s_1", Decision::approve()).await;
+        assert_eq!(refused.expect_err("who asked"), Code::Forbidden, "{name}");
+        let outcome = decide(&runtime, &kim, "s_1", Decision::reject(None)).await.expect("no is always possible");
+        assert_eq!((outcome.status, ran(&ledger).len()), (Status::Completed, 0), "{name}");
+    }
+}

@@ -85,14 +85,19 @@ pub(super) fn ask(section: &Section<'_>) -> (Ask, Vec<RoleAt>) {
                 quorum.value
             );
             section.bad(quorum.at, "quorum", what);
+        } else if quorum.value > 1 {
+            nobody_is_told_apart(section, "quorum", quorum.at);
         }
     }
     ask.not_self = section.boolean("not_self").unwrap_or(false);
     if ask.not_self
-        && levels.iter().all(|(role, _)| role == USER)
         && let Some(at) = section.has("not_self")
     {
-        section.bad(at, "not_self", "leaves nobody who may approve: name a role other than \"user\" in \"levels\"");
+        if levels.iter().all(|(role, _)| role == USER) {
+            section.bad(at, "not_self", "leaves nobody who may approve: name a role other than \"user\" in \"levels\"");
+        } else {
+            nobody_is_told_apart(section, "not_self", at);
+        }
     }
     let escalate = on_timeout(section);
     if !escalate.is_empty()
@@ -103,11 +108,28 @@ pub(super) fn ask(section: &Section<'_>) -> (Ask, Vec<RoleAt>) {
     }
     ask.reminders = reminders(section, ask.timeout);
     let reassign = roles(section, "reassign");
+    for (key, listed) in [("on_timeout", &escalate), ("reassign", &reassign)] {
+        if let Some((_, at)) = listed.iter().find(|(role, _)| role == USER)
+            && (ask.not_self || ask.quorum > 1)
+        {
+            let beside = if ask.not_self { "not_self" } else { "quorum" };
+            let what = format!("names \"user\", who asked for it, which goes around \"{beside}\"; name another role");
+            section.bad(*at, key, what);
+        }
+    }
     let names = |roles: &[RoleAt]| roles.iter().map(|(role, _)| role.clone()).collect::<Vec<_>>();
     ask.levels = names(&levels);
     ask.escalate = names(&escalate);
     ask.reassign = names(&reassign);
     (ask, [levels, escalate, reassign].concat())
+}
+
+/// Warns of a key that needs different people where everybody is the same.
+fn nobody_is_told_apart(section: &Section<'_>, key: &str, at: usize) {
+    if section.document.open.get() {
+        let what = "without [auth] nobody can be told apart, so nobody can approve it";
+        section.document.warn(at, format!("\"{key}\"{} needs different people: {what}", section.place()));
+    }
 }
 
 /// A list of roles, each once.

@@ -32,7 +32,7 @@ pub use self::{
     entries::tool_entries,
     error::ConfigError,
     models::{ConfigModel, ConfigProvider, check_script},
-    policy::{ConfigRule, ConfigThen},
+    policy::{ConfigRule, ConfigThen, HINTS},
     server::{ConfigServer, LISTEN},
     store::{ConfigKey, ConfigStore},
     tools::{ConfigBuiltin, ConfigTool},
@@ -212,6 +212,7 @@ fn read(document: &Document<'_>) -> Option<Config> {
     let root = Section::root(document, table.get_ref());
     let locale = server::locale(&root);
     let (tokens, jwt) = auth::read(&root);
+    document.open.set(root.has("auth").is_none());
     let server = server::server(&root, root.has("auth").is_some());
     let (store, store_keys) = store::store(&root);
 
@@ -249,7 +250,9 @@ fn read(document: &Document<'_>) -> Option<Config> {
             && role != USER
             && !tokens.iter().any(|token| token.roles.contains(&role))
         {
-            document.warn(at, format!("nobody in [[auth.tokens]] has the role {role:?}"));
+            let held = tokens.iter().flat_map(|token| token.roles.iter().map(String::as_str));
+            let message = format!("nobody in [[auth.tokens]] has the role {role:?}");
+            document.warn_near(at, message, error::nearest(&role, held));
         }
     }
     for (name, section) in &agent_sections {

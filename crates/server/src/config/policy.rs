@@ -15,8 +15,12 @@ use super::{
 
 /// Longest name of a rule, and longest text of a refusal, in bytes.
 const TEXT_BYTES: usize = 1024;
-/// The declared hints of a tool, as keys.
-pub(super) const HINTS: [&str; 4] = ["read_only", "destructive", "open_world", "idempotent"];
+/// The declared hints of a tool, as keys, in the order of [`ConfigRule::hints`].
+pub const HINTS: [&str; 4] = ["read_only", "destructive", "open_world", "idempotent"];
+
+/// The keys that say how a person is asked.
+const HOW: [&str; 8] =
+    ["levels", "quorum", "not_self", "allowed_decisions", "timeout", "on_timeout", "reminders", "reassign"];
 
 /// One rule of the policy, as it is written.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,7 +33,7 @@ pub struct ConfigRule {
     pub tools: Vec<String>,
     /// The agents it is for, with `*`; empty means all.
     pub agents: Vec<String>,
-    /// What must be declared about the tool, in the order of `HINTS`.
+    /// What must be declared about the tool, in the order of [`HINTS`].
     pub hints: [Option<bool>; 4],
     /// Who asked must hold one of these; empty means anybody.
     pub roles: Vec<String>,
@@ -134,7 +138,9 @@ fn then(section: &Section<'_>) -> (ConfigThen, Vec<RoleAt>) {
     let (ask, roles) = approval::ask(section);
     let require = section.has("require").map(|_| approval::require(section));
     let Some(deny) = section.value("deny") else {
-        if require.is_none() {
+        if require == Some(ConfigRequire::Never) {
+            nobody_is_asked(section, "\"require = false\"");
+        } else if require.is_none() {
             let what = format!("missing \"require\"{}: true, false or a condition (or \"deny\")", section.place());
             section.document.error(section.at, what);
         }
@@ -143,6 +149,10 @@ fn then(section: &Section<'_>) -> (ConfigThen, Vec<RoleAt>) {
     let deny_text = match deny.value {
         DeValue::Boolean(true) => None,
         DeValue::String(text) if !text.trim().is_empty() && text.len() <= TEXT_BYTES => Some(text.to_string()),
+        DeValue::Boolean(false) => {
+            section.bad(deny.at, "deny", "is false; leave it out, and say with \"require\" what is to happen");
+            None
+        }
         DeValue::String(_) => {
             section.bad(deny.at, "deny", format!("must have 1 to {TEXT_BYTES} bytes, or be true"));
             None
@@ -152,12 +162,20 @@ fn then(section: &Section<'_>) -> (ConfigThen, Vec<RoleAt>) {
             None
         }
     };
-    for key in ["require", "timeout", "levels", "quorum", "not_self", "on_timeout", "reminders", "reassign"] {
+    if let Some(at) = section.has("require") {
+        section.bad(at, "require", "cannot stand beside \"deny\": what is refused does not run");
+    }
+    nobody_is_asked(section, "\"deny\"");
+    (ConfigThen::Deny(deny_text), roles)
+}
+
+/// Reports keys that say how a person is asked where none is.
+fn nobody_is_asked(section: &Section<'_>, beside: &str) {
+    for key in HOW {
         if let Some(at) = section.has(key) {
-            section.bad(at, key, "cannot stand beside \"deny\": nobody is asked about what does not run");
+            section.bad(at, key, format!("cannot stand beside {beside}: nobody is asked"));
         }
     }
-    (ConfigThen::Deny(deny_text), roles)
 }
 
 /// Patterns for names. One without `*` must be a name that there is; one with it should match something.

@@ -4,7 +4,7 @@
 //! everything that is wrong.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     ops::RangeInclusive,
     path::{Path, PathBuf},
 };
@@ -28,6 +28,8 @@ pub(super) struct Document<'d> {
     pub(super) directory: &'d Path,
     pub(super) text: &'d str,
     pub(super) env: Env<'d>,
+    /// Whether nobody has to say who they are, so that nobody can be told apart. Known once `[auth]` was read.
+    pub(super) open: Cell<bool>,
     pub(super) errors: RefCell<Vec<ConfigError>>,
     pub(super) warnings: RefCell<Vec<ConfigError>>,
 }
@@ -37,7 +39,15 @@ const COLLECTED: usize = 1000;
 
 impl<'d> Document<'d> {
     pub(super) fn new(text: &'d str, file: &'d str, directory: &'d Path, env: Env<'d>) -> Document<'d> {
-        Document { file, directory, text, env, errors: RefCell::default(), warnings: RefCell::default() }
+        Document {
+            file,
+            directory,
+            text,
+            env,
+            open: Cell::new(false),
+            errors: RefCell::default(),
+            warnings: RefCell::default(),
+        }
     }
 
     /// An error at a byte offset.
@@ -73,6 +83,11 @@ impl<'d> Document<'d> {
         errors.dedup();
         errors.truncate(ERRORS);
         Err(errors)
+    }
+
+    /// The same, with the nearest right name.
+    pub(super) fn warn_near(&self, at: usize, message: String, suggestion: Option<&str>) {
+        self.collect(&self.warnings, at, message, suggestion.map(str::to_owned));
     }
 
     /// The absolute form of a path that is relative to the file (SPEC C).
@@ -244,7 +259,9 @@ impl<'s> Section<'s> {
     }
 
     fn below(&self, key: &str, at: usize, table: &'s DeTable<'s>) -> Section<'s> {
-        let name = if self.name.is_empty() { key.to_owned() } else { format!("{}.{key}", self.name) };
+        // Below one of a list of tables there is one table: `[policy.rules.hints]`.
+        let above = self.name.trim_matches(['[', ']']);
+        let name = if above.is_empty() { key.to_owned() } else { format!("{above}.{key}") };
         Section { document: self.document, name, at, table, known: RefCell::default() }
     }
 

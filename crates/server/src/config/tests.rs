@@ -1,6 +1,7 @@
 //! Files that are right, files that are hostile, and (in `mistakes`) files with mistakes.
 
 mod mistakes;
+mod policy;
 
 use std::{fs, path::PathBuf, time::Instant};
 

@@ -5,6 +5,7 @@ pub(crate) mod fold;
 mod history;
 pub(crate) mod http;
 pub(crate) mod issuer;
+pub(crate) mod policy;
 pub(crate) mod provider;
 pub(crate) mod ws;
 

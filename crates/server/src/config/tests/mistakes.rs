@@ -331,15 +331,15 @@ fn c_each_mistake_in_a_tool_is_told_with_its_line() {
         ),
         (
             "approval = { on_timeout = \"escalate:admin\" }",
-            r#"8: "on_timeout" in [tools.t.approval] is "escalate:admin", which is not supported yet in this version; use "reject""#,
+            r#"8: "on_timeout" in [tools.t.approval] is "escalate:admin"; it must be "reject", { escalate = "ROLE" } or { escalate = ["ROLE", …] }"#,
         ),
         (
             "approval = { on_timeout = \"allow\" }",
-            r#"8: "on_timeout" in [tools.t.approval] is "allow"; it must be "reject""#,
+            r#"8: "on_timeout" in [tools.t.approval] is "allow"; it must be "reject", { escalate = "ROLE" } or { escalate = ["ROLE", …] }"#,
         ),
         (
             "approval = { not_self = true }",
-            r#"8: "not_self" in [tools.t.approval] is not supported yet in this version"#,
+            r#"8: "not_self" in [tools.t.approval] leaves nobody who may approve: name a role other than "user" in "levels""#,
         ),
         (
             "approval = { allowed_decisions = [\"aprove\"] }",

@@ -1,0 +1,142 @@
+//! The policy of a configuration, as `check` says it: its version, and each rule in one line.
+
+use countersign::{core::call::gate::Ask, policy::Judge};
+use countersign_server::config::{Config, ConfigRequire, ConfigRule, ConfigThen, HINTS, tool_entries};
+use serde_json::{Value, json};
+
+/// The judge of a configuration: its policy with the tools of its agents.
+pub(crate) fn judge(config: &Config) -> Result<Judge, String> {
+    let tools = tool_entries(config)?;
+    let of_agents = config.agents.iter().flat_map(|agent| {
+        let entries = agent.tools.iter().filter_map(|name| tools.get(name));
+        entries.map(|tool| (agent.name.clone(), tool.clone()))
+    });
+    Ok(Judge::new(config.policy()?, of_agents))
+}
+
+/// What the rules may change about a tool: their lines.
+pub(crate) fn lines_for(config: &Config, rules: &[usize]) -> String {
+    let lines: Vec<String> =
+        rules.iter().filter_map(|i| config.rules.get(*i)).map(|rule| rule.line.to_string()).collect();
+    match lines.len() {
+        0 => String::new(),
+        1 => format!("; or as the rule at line {} says, if that is stricter", lines[0]),
+        _ => format!(
+            "; or as the first that matches of the rules at lines {} says, if that is stricter",
+            lines.join(", ")
+        ),
+    }
+}
+
+/// The version, and a line for each rule; only the version if there are none.
+pub(crate) fn in_words(config: &Config, judge: &Judge) -> String {
+    let mut text = format!("\npolicy {}", judge.version());
+    match config.rules.len() {
+        0 => text.push_str(", of the tools alone: there are no [[policy.rules]]"),
+        1 => text.push_str(", 1 rule"),
+        n => text.push_str(&format!(", {n} rules: the first that matches counts")),
+    }
+    for (i, rule) in config.rules.iter().enumerate() {
+        let name = rule.name.as_ref().map(|name| format!(" {name:?}")).unwrap_or_default();
+        let idle = if is_idle(config, judge, i) { " (no agent has such a tool)" } else { "" };
+        text.push_str(&format!("\n  line {}{name}: {}: {}{idle}", rule.line, calls(rule), outcome(&rule.then)));
+    }
+    text
+}
+
+/// Whether no tool of any agent fits.
+fn is_idle(config: &Config, judge: &Judge, rule: usize) -> bool {
+    let mut tools = config.agents.iter().flat_map(|agent| agent.tools.iter().map(move |tool| (&agent.name, tool)));
+    !tools.any(|(agent, tool)| judge.rules(agent, tool).contains(&rule))
+}
+
+/// Which calls it is for.
+fn calls(rule: &ConfigRule) -> String {
+    let mut said = if rule.tools.is_empty() { "every tool".to_owned() } else { rule.tools.join(", ") };
+    if !rule.agents.is_empty() {
+        said.push_str(&format!(" of {}", rule.agents.join(", ")));
+    }
+    for (hint, value) in HINTS.iter().zip(rule.hints).filter_map(|(hint, value)| Some((hint, value?))) {
+        said.push_str(&format!(", {hint} = {value}"));
+    }
+    if !rule.roles.is_empty() {
+        said.push_str(&format!(", asked for by {}", rule.roles.join(" or ")));
+    }
+    if let Some(when) = &rule.when {
+        said.push_str(&format!(", when {when}"));
+    }
+    said
+}
+
+/// What is to happen.
+fn outcome(then: &ConfigThen) -> String {
+    match then {
+        ConfigThen::Deny(None) => "refused".to_owned(),
+        ConfigThen::Deny(Some(text)) => format!("refused, saying {text:?}"),
+        ConfigThen::Require(ConfigRequire::Never, _) => "nobody, but whom the tool asks".to_owned(),
+        ConfigThen::Require(ConfigRequire::Always, ask) => how(ask),
+        ConfigThen::Require(ConfigRequire::When(condition), ask) => format!("{} if {condition}", how(ask)),
+    }
+}
+
+/// Who is asked, and how.
+fn how(ask: &Ask) -> String {
+    let mut said = if ask.levels.is_empty() { "the user".to_owned() } else { ask.levels.join(", then ") };
+    said.push_str(if ask.levels.len() > 1 { " decide" } else { " decides" });
+    if ask.quorum > 1 {
+        said.push_str(&format!(", {} people each", ask.quorum));
+    }
+    if ask.not_self {
+        said.push_str(", not who asked for it");
+    }
+    if ask.timeout == 0 {
+        said.push_str(", without a deadline");
+    } else {
+        said.push_str(&format!(", in {} s", ask.timeout));
+    }
+    if !ask.escalate.is_empty() {
+        said.push_str(&format!(", then {} instead", ask.escalate.join(", then ")));
+    }
+    said
+}
+
+/// The policy for programs, with the keys of the file.
+pub(crate) fn as_json(config: &Config, judge: &Judge) -> Value {
+    let rule = |(i, rule): (usize, &ConfigRule)| {
+        let hints: serde_json::Map<String, Value> = HINTS
+            .iter()
+            .zip(rule.hints)
+            .filter_map(|(hint, value)| Some(((*hint).to_owned(), json!(value?))))
+            .collect();
+        let mut said = json!({
+            "line": rule.line,
+            "name": rule.name,
+            "tool": rule.tools,
+            "agent": rule.agents,
+            "hints": hints,
+            "role": rule.roles,
+            "when": rule.when,
+            "matches_no_tool": is_idle(config, judge, i),
+        });
+        match &rule.then {
+            ConfigThen::Deny(text) => said["deny"] = text.as_ref().map_or(json!(true), |text| json!(text)),
+            ConfigThen::Require(ConfigRequire::Never, _) => said["require"] = json!(false),
+            ConfigThen::Require(require, ask) => {
+                said["require"] = match require {
+                    ConfigRequire::When(condition) => json!(condition),
+                    _ => json!(true),
+                };
+                said["levels"] = json!(ask.levels);
+                said["quorum"] = json!(ask.quorum);
+                said["not_self"] = json!(ask.not_self);
+                said["allowed_decisions"] = json!(ask.allowed);
+                said["timeout"] = json!(ask.timeout);
+                said["escalate"] = json!(ask.escalate);
+                said["reminders"] = json!(ask.reminders);
+                said["reassign"] = json!(ask.reassign);
+            }
+        }
+        said
+    };
+    json!({ "version": judge.version(), "rules": config.rules.iter().enumerate().map(rule).collect::<Vec<_>>() })
+}

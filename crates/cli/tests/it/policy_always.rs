@@ -1,0 +1,149 @@
+//! SPEC S7: "always" as rules that are made, listed, revoked, and told of in the log.
+
+use serde_json::{Value, json};
+
+use crate::{
+    on_both_stores,
+    support::{Server, Setup, Store, http::Response, policy::people, trade},
+};
+
+const ASK: &str = "\n[[policy.rules]]\nrequire = true\n";
+const LATER: &str = "2199-01-01T00:00:00Z";
+
+/// Each message trades: twice the same, and then another.
+fn trades(store: Store, rules: &str) -> Setup {
+    let script = json!({ "turns": [
+        { "tool_calls": [trade(1)] }, { "text": "done" }, { "tool_calls": [trade(1)] }, { "text": "done" },
+        { "tool_calls": [trade(2)] }, { "text": "done" },
+    ], "at_end": "repeat" });
+    people(Setup::new(store, &script), rules)
+}
+
+async fn always(server: &Server, by: &str, key: &str, kind: &str, always: Value) -> Response {
+    server.decide_as(by, key, json!({ "type": kind, "always": always })).await
+}
+
+async fn rules(server: &Server, by: &str, query: &str) -> Vec<Value> {
+    server.ask_as(by, "GET", &format!("/v1/rules{query}"), None).await.ok()["rules"].as_array().unwrap().clone()
+}
+
+/// The status that a message by alice comes to.
+async fn status(server: &Server, session: &str) -> String {
+    server.say_as("alice", session).await["status"].as_str().unwrap().to_owned()
+}
+
+on_both_stores! {
+    async fn s7_always_for_these_arguments_is_for_them_everywhere_until_it_is_revoked(store) {
+        let mut server = trades(store, ASK).start().await;
+        assert_eq!(status(&server, "s").await, "awaiting_input");
+        always(&server, "alice", "s_1", "approve", json!({ "scope": "arguments" })).await.ok();
+        if matches!(store, Store::Sqlite) {
+            server.kill();
+            server.start_again().await;
+        }
+        assert_eq!(status(&server, "s").await, "completed", "the same arguments");
+        assert_eq!(status(&server, "s").await, "awaiting_input", "others");
+        assert_eq!(status(&server, "t").await, "completed", "another session");
+        assert_eq!(server.say_as("mia", "m").await["status"], "awaiting_input", "nobody else's");
+        assert_eq!(server.calls().len(), 3);
+        let listed = rules(&server, "alice", "").await;
+        let rule = &listed[0];
+        assert_eq!((listed.len(), &rule["id"], &rule["scope"]), (1, &json!("s_1.0"), &json!("arguments")));
+        assert_eq!((&rule["agent"], &rule["tool"], &rule["approve"]), (&json!("trader"), &json!("execute_trade"), &json!(true)));
+        assert_eq!((&rule["args"]["quantity"], &rule["by"], &rule["subject"]), (&json!(1), &json!("alice"), &json!("alice")));
+        assert_eq!((&rule["session_id"], &rule["standing"]), (&json!("s"), &json!(true)));
+        assert!(rule["made_at"].as_str().unwrap().ends_with('Z') && rule.get("until").is_none(), "{rule}");
+        assert!(rules(&server, "mia", "").await.is_empty());
+        // What is not hers looks like what is not there.
+        let foreign = server.ask_as("mia", "DELETE", "/v1/rules/s_1.0", None).await.problem(404, "rule_not_found");
+        let absent = server.ask_as("mia", "DELETE", "/v1/rules/x_1.0", None).await.problem(404, "rule_not_found");
+        assert_eq!(foreign["detail"].as_str().unwrap().replace("s_1", "x_1"), absent["detail"]);
+        for wrong in ["s_1", "s_1.1", "s_1.00", "s_2.0", "%20"] {
+            server.ask_as("alice", "DELETE", &format!("/v1/rules/{wrong}"), None).await.problem(404, "rule_not_found");
+        }
+        let revoked = server.ask_as("alice", "DELETE", "/v1/rules/s_1.0", None).await.ok();
+        assert_eq!((&revoked["standing"], &revoked["revoked_by"]), (&json!(false), &json!("alice")));
+        assert_eq!(server.ask_as("alice", "DELETE", "/v1/rules/s_1.0", None).await.ok(), revoked, "once is enough");
+        assert_eq!(rules(&server, "alice", "?standing=false").await, [revoked]);
+        assert!(rules(&server, "alice", "?standing=true").await.is_empty());
+        if matches!(store, Store::Sqlite) {
+            server.kill();
+            server.start_again().await;
+        }
+        assert_eq!(status(&server, "u").await, "awaiting_input", "asked again");
+        let told = server.told().await;
+        let by_rule: Vec<(&Value, &Value, &Value)> = told
+            .iter()
+            .filter(|body| body["event"] == "decided_by_rule")
+            .map(|body| (&body["rule"], &body["allowed"], &body["session"]))
+            .collect();
+        let (id, yes) = (json!("s_1.0"), json!(true));
+        assert_eq!(by_rule, [(&id, &yes, &json!("s")), (&id, &yes, &json!("t"))]);
+        let revoked = told.iter().find(|body| body["event"] == "rule_revoked").unwrap();
+        assert_eq!((&revoked["rule"], &revoked["by"]), (&id, &json!("alice")));
+        if matches!(store, Store::Sqlite) {
+            let verified = server.command(&["audit", "verify"]);
+            assert_eq!(verified.code, Some(0), "{}", verified.stderr);
+        }
+    }
+
+    async fn s7_always_in_this_session_is_for_nothing_else(store) {
+        let server = trades(store, ASK).start().await;
+        for (session, written) in [("s", json!(true)), ("t", json!({ "scope": "session" }))] {
+            assert_eq!(status(&server, session).await, "awaiting_input");
+            always(&server, "alice", &format!("{session}_1"), "approve", written).await.ok();
+            for _ in 0..2 {
+                assert_eq!(status(&server, session).await, "completed", "{session}: whatever the arguments");
+            }
+        }
+        let listed = rules(&server, "alice", "?session_id=t").await;
+        assert_eq!((listed.len(), &listed[0]["scope"]), (1, &json!("session")));
+        // From its end on people are asked again in that session, and the other one goes on.
+        server.ask_as("alice", "DELETE", "/v1/rules/s_1.0", None).await.ok();
+        assert_eq!(status(&server, "s").await, "awaiting_input");
+        assert_eq!(status(&server, "t").await, "completed");
+    }
+
+    async fn s7_always_for_a_tool_ends_by_a_date_and_its_opposite_beats_it(store) {
+        let server = trades(store, ASK).start().await;
+        status(&server, "s").await;
+        for wrong in [
+            json!({ "scope": "tool" }),
+            json!({ "scope": "tool", "until": "2001-01-01T00:00:00Z" }),
+            json!({ "scope": "tool", "until": "tomorrow" }),
+            json!({ "scope": "session", "until": LATER }),
+            json!({ "scope": "everything" }),
+            json!("yes"),
+        ] {
+            always(&server, "alice", "s_1", "approve", wrong).await.problem(400, "invalid_message");
+        }
+        always(&server, "alice", "s_1", "approve", json!({ "scope": "tool", "until": LATER })).await.ok();
+        for _ in 0..3 {
+            assert_eq!(status(&server, "t").await, "completed");
+        }
+        let listed = rules(&server, "alice", "").await;
+        assert_eq!((&listed[0]["scope"], &listed[0]["until"]), (&json!("tool"), &json!(LATER)));
+        assert_eq!(server.calls().len(), 4);
+        server.ask_as("alice", "DELETE", "/v1/rules/s_1.0", None).await.ok();
+        // Never, everywhere: nobody is asked and nothing runs.
+        status(&server, "u").await;
+        always(&server, "alice", "u_1", "reject", json!({ "scope": "tool", "until": LATER })).await.ok();
+        assert_eq!(status(&server, "v").await, "completed");
+        assert_eq!(server.calls().len(), 4);
+        let told = server.told().await;
+        let last = told.iter().rfind(|body| body["event"] == "decided_by_rule").unwrap();
+        assert_eq!((&last["rule"], &last["allowed"]), (&json!("u_1.0"), &json!(false)));
+    }
+
+    // SPEC P1: "always" is one person's word, and stands where one person's word is enough.
+    async fn s7_always_never_stands_for_several_people(store) {
+        let two = "\n[[policy.rules]]\nrequire = true\nlevels = [\"admin\"]\nquorum = 2\n";
+        let server = trades(store, two).start().await;
+        status(&server, "s").await;
+        for scope in [json!(true), json!({ "scope": "arguments" }), json!({ "scope": "tool", "until": LATER })] {
+            let refused = always(&server, "bob", "s_1", "approve", scope).await.problem(400, "invalid_message");
+            assert!(refused["detail"].as_str().unwrap().contains("more than one person"), "{refused}");
+        }
+        assert!(rules(&server, "bob", "").await.is_empty() && server.calls().is_empty());
+    }
+}
