@@ -150,7 +150,7 @@ pub struct Call {
 
 impl Call {
     /// Asked about from the first level on.
-    fn from_first_level(&mut self) {
+    fn begin_levels(&mut self) {
         self.level = 0;
         self.instead = None;
         self.escalated = 0;
@@ -547,7 +547,7 @@ impl State {
                     if action.ask.is_last(action.level) {
                         return Phase::Permitted;
                     }
-                    call.from_first_level();
+                    call.begin_levels();
                     call.level = action.level + 1;
                     call.deadline = Deadline::Fresh;
                     Phase::Gated
@@ -559,7 +559,7 @@ impl State {
                     }
                     call.deadline = Deadline::Fresh;
                     call.approved_by.clear();
-                    call.from_first_level();
+                    call.begin_levels();
                     let ask = raised.unwrap_or_else(|| action.ask.clone());
                     // Who edits at the first level has seen what will run: that is its approval, if one is enough and
                     // that person may give it. What the first level has not seen goes back to it.
