@@ -16,8 +16,8 @@ const CHAIN: &str = "\n[[policy.rules]]\nrequire = true\nlevels = [\"admin\"]\nt
 
 /// The block that says that nobody decided in time.
 fn timeout(frames: &[Value]) -> &Value {
-    let blocks = frames.iter().map(|frame| &frame["content_block"]);
-    blocks.filter(|block| block["type"] == "approval_timeout").next_back().expect("a time-out")
+    let mut blocks = frames.iter().map(|frame| &frame["content_block"]);
+    blocks.rfind(|block| block["type"] == "approval_timeout").expect("a time-out")
 }
 
 on_both_stores! {

@@ -7,11 +7,12 @@
 use std::sync::Arc;
 
 use super::{
+    parts::next_role,
     record::{
         Answered, Block, CallFinished, CallStatus, Decided, EndReason, Entry, Millis, ModelResponded, Note, Noted,
         Record, RuleRevoked, Schema, SessionCreated, TurnEnded, UserMessage,
     },
-    state::{Call, Phase, State, Status, next_role},
+    state::{Call, Phase, State, Status},
 };
 use crate::{
     approval::{decision::Decision, rule::RuleId},

@@ -3,5 +3,6 @@
 mod asking;
 pub mod draft;
 pub mod graph;
+mod parts;
 pub mod record;
 pub mod state;

@@ -217,7 +217,7 @@ pub struct ModelResponded {
     pub opaque: Option<Box<RawValue>>,
 }
 
-fn is_zero(n: &u32) -> bool {
+pub(super) fn is_zero(n: &u32) -> bool {
     *n == 0
 }
 

@@ -10,18 +10,18 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::record::{
-    Action, Block, CallStatus, Decided, EndReason, Entry, Interrupted, Kind, Millis, ModelResponded, Note, Noted,
-    Record, ToolUse, Usage, UserMessage,
+pub use super::parts::{Call, Deadline, Open, Phase};
+use super::{
+    parts::next_role,
+    record::{
+        Block, CallStatus, Decided, EndReason, Entry, Interrupted, Kind, Millis, ModelResponded, Note, Noted, Record,
+        ToolUse, Usage, UserMessage,
+    },
 };
 use crate::{
     approval::key::approval_key,
     approval::{question::Answers, rule::Rule},
-    call::{
-        args::Args,
-        display::Display,
-        gate::{Ask, DecisionType, Gate, Verdict, is_user},
-    },
+    call::gate::{DecisionType, Gate, Verdict, is_user},
     locale::{Locale, Text},
     todo::Todo,
     wire::{cursor::Cursor, expand},
@@ -44,10 +44,6 @@ pub enum Status {
     Failed,
     /// The last turn was cancelled.
     Cancelled,
-}
-
-fn is_zero(n: &u32) -> bool {
-    *n == 0
 }
 
 impl Status {
@@ -76,167 +72,6 @@ impl Status {
     #[must_use]
     pub fn is_active(self) -> bool {
         matches!(self, Status::Running | Status::AwaitingInput)
-    }
-}
-
-/// Where one call of the latest answer stands (DESIGN §2).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Phase {
-    /// Proposed by the model, verdict to follow in the same transaction.
-    Proposed,
-    /// Needs a person who is not asked yet, because ungated calls of the answer run first.
-    Gated,
-    /// Waits in the interruption of this number.
-    Waiting(u32),
-    /// May run.
-    Permitted,
-    /// This attempt was begun.
-    Started(u32),
-    /// A crash left its outcome unknown.
-    Lost,
-    /// Will not run (any more): its result is known but not yet recorded.
-    Settled(CallStatus, String),
-    /// Has its result.
-    Finished,
-}
-
-/// One call of the latest answer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Call {
-    /// Its number in the session, from 1.
-    pub call: u32,
-    /// Its id in the model's words.
-    pub id: Arc<str>,
-    /// The agent that proposed it.
-    pub agent: Arc<str>,
-    /// The tool that runs: the model's, or the reviewer's after an edit.
-    pub name: Arc<str>,
-    /// The arguments it runs with; `None` if the model's could not be read.
-    pub args: Option<Args>,
-    /// Where it stands.
-    pub phase: Phase,
-    /// How a person is asked about it.
-    #[serde(default)]
-    pub ask: Option<Ask>,
-    /// Whether its verdict was a question (SPEC Q).
-    #[serde(default)]
-    pub question: bool,
-    /// How it is shown.
-    #[serde(default)]
-    pub display: Display,
-    /// Declared idempotent when it was gated.
-    #[serde(default)]
-    pub idempotent: bool,
-    /// Attempts so far.
-    #[serde(default)]
-    pub attempts: u32,
-    /// The level that decides next.
-    #[serde(default)]
-    pub level: u32,
-    /// When it must be decided, once it is asked about.
-    #[serde(default)]
-    pub deadline: Deadline,
-    /// The role that decides in place of the level's.
-    #[serde(default)]
-    pub instead: Option<String>,
-    /// How many of the roles it escalates to have been asked.
-    #[serde(default)]
-    pub escalated: u32,
-    /// Who has approved it at the levels so far.
-    #[serde(default)]
-    pub approved_by: Vec<Arc<str>>,
-}
-
-impl Call {
-    /// Asked about from the first level on.
-    fn restart_levels(&mut self) {
-        self.level = 0;
-        self.instead = None;
-        self.escalated = 0;
-    }
-}
-
-/// The deadline of a call that is to be asked about.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Deadline {
-    /// Its timeout begins when it is asked.
-    #[default]
-    Fresh,
-    /// It was deferred and waits for ever.
-    Never,
-    /// It was deferred and keeps this deadline.
-    At(Millis),
-}
-
-/// An interruption that waits for a person.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Open {
-    /// What was asked.
-    pub asked: Arc<Interrupted>,
-    /// When.
-    pub asked_at: Millis,
-    /// Who has approved it so far, where more than one must.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub votes: Vec<Option<Arc<str>>>,
-    /// The only person who may decide it, if it was handed to one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub assignee: Option<Arc<str>>,
-    /// How often it was said again.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub reminded: u32,
-    /// How many comments it has.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub comments: u32,
-}
-
-/// The role that is asked when nobody has decided about a call in time.
-pub(crate) fn next_role<'a>(call: &Call, action: &'a Action) -> Option<&'a str> {
-    action.ask.escalate.get(call.escalated as usize).map(String::as_str)
-}
-
-impl Open {
-    /// How many different people must approve it.
-    #[must_use]
-    pub fn quorum(&self) -> u32 {
-        let quorum = self.asked.actions.iter().map(Action::quorum).max().unwrap_or(1);
-        if self.asked.kind == Kind::Approval { quorum } else { 1 }
-    }
-
-    /// When it is to be said again, if it is.
-    #[must_use]
-    pub fn next_reminder(&self) -> Option<Millis> {
-        self.asked.reminder(self.asked_at, self.reminded)
-    }
-}
-
-impl Interrupted {
-    /// Holders of this role decide it from now on.
-    pub fn hand_to(&mut self, role: &str) {
-        for action in &mut self.actions {
-            action.instead = Some(role.to_owned());
-        }
-    }
-
-    /// When it is to be said again after it was said `reminded` times, if it was asked at `asked_at`.
-    #[must_use]
-    pub fn reminder(&self, asked_at: Millis, reminded: u32) -> Option<Millis> {
-        let mut seconds: Vec<u32> = self.actions.iter().flat_map(|action| &action.ask.reminders).copied().collect();
-        seconds.sort_unstable();
-        seconds.dedup();
-        let at = asked_at + Millis::from(*seconds.get(reminded as usize)?) * 1000;
-        self.expires_at.is_none_or(|end| at < end).then_some(at)
-    }
-}
-
-impl PartialEq for Interrupted {
-    fn eq(&self, other: &Self) -> bool {
-        self.n == other.n
-            && self.kind == other.kind
-            && self.actions == other.actions
-            && self.expires_at == other.expires_at
-            && self.content == other.content
     }
 }
 
