@@ -234,7 +234,11 @@ impl Report {
             format!("{} calls in {} sessions, under the policy {}\n", self.calls, self.sessions, judge.version());
         if self.unknown > 0 {
             // Writing to a string cannot fail, here and below.
-            let _ = writeln!(text, "{} of them are of agents or tools that are not there any more", self.unknown);
+            let _ = writeln!(
+                text,
+                "of these, {} to an agent or a tool that is not there any more",
+                count(self.unknown, "call")
+            );
         }
         let width = self.tools.keys().map(|name| name.chars().count()).max().unwrap_or(0).max(4);
         if !self.tools.is_empty() {
@@ -257,7 +261,8 @@ impl Report {
             text.push_str("\nno call changes");
             return text;
         }
-        let _ = write!(text, "\n{} calls change:", self.changes.len());
+        let changes = u64::try_from(self.changes.len()).unwrap_or(u64::MAX);
+        let _ = write!(text, "\n{} otherwise:", count(changes, "call"));
         for Change { session, call, before, rule, after } in &self.changes {
             let args =
                 call.args.as_ref().map(|args| countersign::core::call::shown::line(args.text())).unwrap_or_default();
@@ -304,6 +309,11 @@ impl Report {
             "changes": changes.collect::<Vec<_>>(),
         })
     }
+}
+
+/// A number of things.
+fn count(n: u64, what: &str) -> String {
+    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
 }
 
 /// Whether something else is said, or somebody else is asked.

@@ -83,7 +83,7 @@ async fn p3_a_changed_policy_is_tried_on_the_recorded_past() {
         "2 → 3",
         "2 → 0",
         "0 → 1",
-        "4 calls change:",
+        "4 calls otherwise:",
         "let through → asked of user, then admin",
     ] {
         assert!(text.contains(part), "{part:?} in {text}");
