@@ -88,7 +88,7 @@ async fn x_a_jwt_says_who_somebody_is() {
         assert!(refused(&server, &token).await.contains(why), "{why}");
     }
     assert_eq!(issuer.fetched(), 1, "the keys were fetched once");
-    let log = fs::read_to_string(server.path("log.txt")).unwrap();
+    let log = fs::read_to_string(server.path("stderr.log")).unwrap();
     for secret in [&ann, &bob, &bot, &eve] {
         assert!(!log.contains(secret.rsplit('.').next().unwrap()), "no token is logged");
     }
