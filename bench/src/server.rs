@@ -8,7 +8,7 @@ use futures::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_tungstenite::{
-    MaybeTlsStream, WebSocketStream, connect_async,
+    MaybeTlsStream, WebSocketStream, connect_async_with_config,
     tungstenite::{Message, client::IntoClientRequest as _},
 };
 
@@ -33,7 +33,8 @@ async fn connected(auth: Auth, token: Option<&str>) -> Result<Socket> {
     if let Some(token) = token {
         request.headers_mut().insert("authorization", format!("Bearer {token}").parse()?);
     }
-    Ok(connect_async(request).await?.0)
+    // Without Nagle's delay: two small frames in a row would wait for each other.
+    Ok(connect_async_with_config(request, None, true).await?.0)
 }
 
 async fn until(socket: &mut Socket, status: &str) -> Result<()> {
