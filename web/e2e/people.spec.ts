@@ -205,7 +205,7 @@ test("what is always approved for its arguments runs unasked, until the rule is 
   await expect(rule).toContainText("by alice");
   await rule.getByRole("button", { name: "Revoke" }).click();
   await expect(page.getByText("There are no standing rules.")).toBeVisible();
-  await page.getByRole("button", { name: "Revoked" }).click();
+  await page.getByRole("button", { name: "Revoked", exact: true }).click();
   await expect(rule).toContainText("Revoked or replaced");
   await expect(rule.getByRole("button", { name: "Revoke" })).toHaveCount(0);
   await page.reload();

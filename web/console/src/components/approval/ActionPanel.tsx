@@ -73,7 +73,7 @@ export function ActionPanel({
     t(doubt && choice !== "edit" && choice !== "defer" ? `doubt.${choice}` : `decide.${choice}`);
 
   const keys = choices
-    .filter((c) => shortcuts[c])
+    .filter((c) => shortcuts[c] && !barred(c))
     .map((c) => `${shortcuts[c]?.toUpperCase()} ${label(c)}`)
     .join(", ");
 
@@ -89,6 +89,18 @@ export function ActionPanel({
   const { alwaysDraft } = draft;
   useFocusOnChange(root, alwaysDraft ? "always" : draft.choice, panel !== undefined || alwaysDraft !== undefined, single);
   const sendable = toDecision(action, config, { ...draft, edit }) !== undefined;
+
+  const openAlways = () => {
+    const { choice: _choice, always: _always, ...rest } = draft;
+    onDraft({ ...rest, alwaysDraft: { choice: always[0]!, scope: "session", until: "" } });
+  };
+  const alwaysButton = (className: string) =>
+    always.length > 0 && (
+      <button type="button" className={className} data-choice="always" disabled={disabled} onClick={openAlways}>
+        <Icon name="repeat" />
+        {t("always.open")}
+      </button>
+    );
 
   return (
     <div ref={root} className="action" data-single={single || undefined}>
@@ -197,18 +209,7 @@ export function ActionPanel({
               {label(choice)}
             </button>
           ))}
-          {always.length > 0 && (
-            <button
-              type="button"
-              className="button quiet"
-              data-choice="always"
-              disabled={disabled}
-              onClick={() => onDraft({ ...draft, alwaysDraft: { choice: always[0]!, scope: "session", until: "" } })}
-            >
-              <Icon name="repeat" />
-              {t("always.open")}
-            </button>
-          )}
+          {alwaysButton(single ? "button quiet desk-only" : "button quiet")}
           {draft.always !== undefined && draft.choice !== undefined && (
             <span className="hint" role="status">
               {t("always.marked", { scope: t(`always.scope.${scopeOf(draft.always)}`) })}
@@ -217,6 +218,8 @@ export function ActionPanel({
           {single && <span className="hint keys">{t("card.keys", { list: keys })}</span>}
         </div>
       )}
+      {/* On a phone the buttons stay in view while the request is read, and have one row. */}
+      {single && !panel && !alwaysDraft && alwaysButton("link phone-only")}
     </div>
   );
 }

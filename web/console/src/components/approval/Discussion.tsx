@@ -24,6 +24,8 @@ export function Discussion({ approval }: { approval: ApprovalView }) {
   const handed = approval.updates.some((u) => u.update === "reassigned");
   const roles = approval.reviewConfigs[0]?.reassign ?? [];
   const canHand = !question && (roles.length > 0 || role !== undefined);
+  // Without others who can see it there is nobody to talk to.
+  const others = role !== undefined || roles.length > 0 || (approval.reviewConfigs[0]?.levels?.length ?? 0) > 1;
   const opener = useRef<"comment" | "hand">(undefined);
   const box = useRef<HTMLDivElement>(null);
   useAnnounceUpdates(approval);
@@ -39,8 +41,8 @@ export function Discussion({ approval }: { approval: ApprovalView }) {
     setOpen(what);
   };
 
-  // Questions are the user's own; what was said about one is shown all the same.
-  if (question && approval.updates.length === 0) return null;
+  // What was said is shown in any case, also about a question, which is the user's own.
+  if ((question || !others) && approval.updates.length === 0) return null;
   return (
     // The card's single-letter keys are for its decision.
     <div ref={box} className="talk" onKeyDown={(e) => e.stopPropagation()}>

@@ -47,7 +47,7 @@ export function People({ approval, bar }: { approval: ApprovalView; bar: Bar | u
             return (
               <li key={name} data-state={state} aria-current={state === "now" ? "step" : undefined}>
                 {state === "done" && <Icon name="check" />}
-                <span>{roleName(name, t)}</span>
+                <span>{roleName(state === "now" ? role : name, t)}</span>
                 <span className="visually-hidden">: {t(`people.${state}`)}</span>
               </li>
             );
