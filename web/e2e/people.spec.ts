@@ -108,9 +108,17 @@ test("a comment appears in the other tab, says when, and survives a reload", asy
   await bob.reload();
   await expect(bob.locator(".talk-list li")).toHaveCount(1);
   await bob.getByRole("button", { name: "Comment to the other people" }).click();
-  await bob.getByLabel("Comment for the other people").fill("Yes, I have checked.");
+  const reply = bob.getByLabel("Comment for the other people");
+  await expect(reply).toBeInViewport({ ratio: 1 });
+  // What others say meanwhile does not take the page away from who writes.
+  await page.getByRole("button", { name: "Comment to the other people" }).click();
+  await field.fill("Anybody?");
+  await page.getByRole("button", { name: "Post comment" }).click();
+  await expect(bob.locator(".talk-list li")).toHaveCount(2);
+  await expect(reply).toBeInViewport({ ratio: 1 });
+  await reply.fill("Yes, I have checked.");
   await bob.keyboard.press("Control+Enter");
-  await expect(page.locator(".talk-list li")).toHaveText([/alice/, /bob.*Yes, I have checked\./]);
+  await expect(page.locator(".talk-list li")).toHaveText([/alice/, /alice.*Anybody\?/, /bob.*Yes, I have checked\./]);
   await expect(page.locator("[role=status].visually-hidden")).toContainText("bob commented: Yes, I have checked.");
 
   // The agent is not told; who looks later finds it all the same.

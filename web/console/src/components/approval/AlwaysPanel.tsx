@@ -1,8 +1,9 @@
 /** A decision for later calls too. What it means is said before it is made. */
-import { useId } from "react";
+import { useId, useRef } from "react";
 import type { Action } from "@countersign/client";
 import { useI18n, type Translate } from "../../i18n/index.js";
 import { endOfDay, readAlways, scopes, type AlwaysChoice, type AlwaysDraft, type Scope } from "../../lib/always.js";
+import { useIntoView } from "../../lib/useIntoView.js";
 import { dayText } from "../../lib/time.js";
 import { visibleText } from "../../lib/visible.js";
 import { serverNow } from "../../state/connection.js";
@@ -27,12 +28,14 @@ interface Props {
 export function AlwaysPanel({ action, choices, draft, user, disabled, unseen, single, onChange, onBack, onConfirm }: Props) {
   const { t, language } = useI18n();
   const id = useId();
+  const box = useRef<HTMLFieldSetElement>(null);
+  useIntoView(box);
   const read = readAlways(draft, serverNow());
   const dated = draft.scope !== "session";
   // Nothing typed yet is no mistake.
   const error = !read.ok && draft.until !== "" ? t(read.error) : undefined;
   return (
-    <fieldset className="always" onKeyDown={(e) => e.key === "Escape" && (e.stopPropagation(), onBack())}>
+    <fieldset ref={box} className="always" onKeyDown={(e) => e.key === "Escape" && (e.stopPropagation(), onBack())}>
       <legend className="label">{t("always.heading")}</legend>
       {choices.length > 1 && (
         <div className="segmented" role="group" aria-label={t("always.decision")}>

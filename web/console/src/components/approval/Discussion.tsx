@@ -6,6 +6,7 @@ import { announce } from "../../lib/announce.js";
 import { personName, roleName } from "../../lib/people.js";
 import { agoText, momentText } from "../../lib/time.js";
 import { useNow } from "../../lib/useNow.js";
+import { useIntoView } from "../../lib/useIntoView.js";
 import { useRequest } from "../../lib/useRequest.js";
 import { useTabState } from "../../lib/useTabState.js";
 import { visibleText } from "../../lib/visible.js";
@@ -156,6 +157,8 @@ function useAnnounceUpdates(approval: ApprovalView): void {
 function CommentForm({ approval, onClose }: { approval: ApprovalView; onClose: () => void }) {
   const { t } = useI18n();
   const id = useId();
+  const box = useRef<HTMLFormElement>(null);
+  useIntoView(box);
   const [text, setText] = useTabState(`talk:${approval.approvalKey}`, () => "");
   const { busy, error, run } = useRequest();
   const send = async () => {
@@ -167,6 +170,7 @@ function CommentForm({ approval, onClose }: { approval: ApprovalView; onClose: (
   };
   return (
     <form
+      ref={box}
       className="talk-form"
       onSubmit={(e) => {
         e.preventDefault();

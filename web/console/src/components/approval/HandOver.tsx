@@ -1,7 +1,8 @@
-import { useId, useState } from "react";
+import { useId, useRef, useState } from "react";
 import { decidingRole, type ApprovalView } from "@countersign/client";
 import { useI18n } from "../../i18n/index.js";
 import { roleName } from "../../lib/people.js";
+import { useIntoView } from "../../lib/useIntoView.js";
 import { useRequest } from "../../lib/useRequest.js";
 import { client } from "../../state/connection.js";
 import { Refusal } from "../Refusal.js";
@@ -19,6 +20,8 @@ interface Props {
 export function HandOver({ approval, roles, assigned, onClose }: Props) {
   const { t } = useI18n();
   const id = useId();
+  const box = useRef<HTMLFormElement>(null);
+  useIntoView(box);
   const now = decidingRole(approval);
   // The session's own user is one person already, so that is nothing to hand over within.
   const choices = [...(now === undefined ? [] : [now]), ...roles.filter((role) => role !== now)];
@@ -41,6 +44,7 @@ export function HandOver({ approval, roles, assigned, onClose }: Props) {
   };
   return (
     <form
+      ref={box}
       className="talk-form"
       onSubmit={(e) => {
         e.preventDefault();
