@@ -246,6 +246,24 @@ test("always reject until a day", async ({ page, serve }) => {
   await expect(page.locator(".rule")).toContainText("2099");
 });
 
+test("of several actions one is decided for later too", async ({ page, serve }) => {
+  const { url } = await serve({
+    turns: [{ calls: ["AAA", "BBB"].map((s) => ({ name: "execute_trade", args: `{"symbol":"${s}","quantity":1}` })) }, { text: "Done." }],
+  });
+  const card = await openCard(page, url);
+  await card.getByRole("button", { name: "Always…" }).first().click();
+  await card.getByLabel("With exactly these arguments").check();
+  await card.getByRole("button", { name: "Mark as always approve" }).click();
+  await expect(card.getByText("Always: With exactly these arguments")).toBeVisible();
+  await expect(card.getByText("1 of 2 decided")).toBeVisible();
+  await card.getByRole("button", { name: "Reject", exact: true }).last().click();
+  await card.getByRole("button", { name: "Send decisions" }).click();
+  await expect(page.locator(".tool-status")).toHaveText(["done", "rejected"]);
+  await page.getByRole("link", { name: "Standing rules" }).click();
+  await expect(page.locator(".rule")).toHaveCount(1);
+  await expect(page.locator(".rule-args")).toContainText('"AAA"');
+});
+
 test("a token that is taken away leads to the token form, and a new one back", async ({ page, serve, tolerate }) => {
   tolerate.push(/401/, /WebSocket connection to/);
   const server = await serve({ turns: oneOrder, people });
