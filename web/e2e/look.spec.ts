@@ -1,9 +1,8 @@
 /** What it looks like: phone width, languages, accessibility, and text that must not be taken for markup. */
-import AxeBuilder from "@axe-core/playwright";
-import type { Page } from "@playwright/test";
 import {
   ask,
   call,
+  checkAccessible,
   expect,
   goal,
   hasNoSidewaysScroll,
@@ -22,13 +21,7 @@ for (const colorScheme of ["light", "dark"] as const) {
   test.describe(`accessibility, ${colorScheme}`, () => {
     test.use({ colorScheme });
 
-    const check = async (page: Page, where: string) => {
-      // Colours that are still fading would be measured half way.
-      await page.waitForTimeout(400);
-      const { violations } = await new AxeBuilder({ page }).withTags(["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]).analyze();
-      const found = violations.map((v) => `${where}: ${v.id} (${v.impact}) ${v.nodes.map((n) => n.target).join(" | ")}`);
-      expect(found).toEqual([]);
-    };
+    const check = checkAccessible;
 
     test("axe finds nothing in any state", async ({ page, serve }) => {
       const { url } = await serve({ turns: oneOrder });

@@ -14,6 +14,8 @@ import "./styles/editor.css";
 import "./styles/resolved.css";
 import "./styles/question.css";
 import "./styles/dialog.css";
+import "./styles/people.css";
+import "./styles/rules.css";
 
 applyTheme();
 startLists();

@@ -1,5 +1,6 @@
 /** Playwright's `test` with a server for each test, and a watch on everything the browser complains about. */
-import { test as base, expect, type Locator, type Page } from "@playwright/test";
+import AxeBuilder from "@axe-core/playwright";
+import { test as base, expect, type BrowserContext, type Locator, type Page } from "@playwright/test";
 import { startServer, type Server, type ServerOptions, type Turn } from "./server.js";
 
 interface Fixtures {
@@ -65,6 +66,33 @@ export async function openCard(page: Page, url: string): Promise<Locator> {
   const card = page.locator(".card");
   await expect(card.getByRole("button", { name: "Approve" }).first()).toBeEnabled();
   return card;
+}
+
+/** Give a tab the token of somebody, as if they had signed in there before. */
+export async function signIn(page: Page, name: string): Promise<void> {
+  await page.addInitScript((token) => {
+    if (sessionStorage.getItem("e2e:signed-in")) return; // A reload keeps what the page has made of it.
+    sessionStorage.setItem("e2e:signed-in", "yes");
+    sessionStorage.setItem("countersign:token", token);
+  }, `${name}-token`);
+}
+
+/** A tab of somebody, at a session that somebody else began. */
+export async function tabOf(context: BrowserContext, name: string, url: string): Promise<Page> {
+  const page = await context.newPage();
+  await signIn(page, name);
+  await page.goto(url);
+  return page;
+}
+
+/** Nothing that axe finds against WCAG 2.2 AA. */
+export async function checkAccessible(page: Page, where: string): Promise<void> {
+  // Colours that are still fading would be measured half way.
+  await page.waitForTimeout(400);
+  const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
+  const { violations } = await new AxeBuilder({ page }).withTags(tags).analyze();
+  const found = violations.map((v) => `${where}: ${v.id} (${v.impact}) ${v.nodes.map((n) => n.target).join(" | ")}`);
+  expect(found).toEqual([]);
 }
 
 export interface Question {

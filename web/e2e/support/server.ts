@@ -1,6 +1,7 @@
 /** A real Countersign server for one test: its own folder, configuration, script, store and port. */
 import { spawn, type ChildProcess } from "node:child_process";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { createHash } from "node:crypto";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve as resolvePath } from "node:path";
 
@@ -25,6 +26,10 @@ export interface ServerOptions {
   timeout?: number;
   /** Ask for this token. */
   token?: string;
+  /** Ask for a token, and take those of these people: each one's name with `-token` behind it. */
+  people?: Record<string, string[]>;
+  /** More of the approval of `execute_trade`, as TOML: `levels = ["admin"]`. */
+  approval?: string;
   /** Seconds until a question goes unanswered. */
   questionTimeout?: number;
   /** `execute_trade` has a line about each call: the model's own, or one from a template. */
@@ -37,6 +42,8 @@ export interface Server {
   url: string;
   /** End it as a crash would. */
   kill(): Promise<void>;
+  /** Change its configuration file while it runs. */
+  edit(change: (text: string) => string): Promise<void>;
   /** Start it again on the same port and store. */
   restart(): Promise<void>;
   stop(): Promise<void>;
@@ -79,6 +86,10 @@ export async function startServer(options: ServerOptions): Promise<Server> {
   return {
     url,
     kill: () => end("SIGKILL"),
+    edit: async (change) => {
+      const file = join(folder, "countersign.toml");
+      await writeFile(file, change(await readFile(file, "utf8")));
+    },
     restart: start,
     stop: async () => {
       await end("SIGKILL");
@@ -121,7 +132,11 @@ function script(turns: Turn[]): string {
  * `execute_trade` waits for approval and answers with its arguments; `lookup` just runs; `price` says what it
  * does; `chart` is shown as content.
  */
-function config(port: string, { timeout = 300, token, questionTimeout, says, origins = [] }: ServerOptions): string {
+function config(
+  port: string,
+  { timeout = 300, token, questionTimeout, says, origins = [], ...more }: ServerOptions,
+): string {
+  const { approval = "", people = {} } = more;
   return `
 locale = "en"
 [server]
@@ -140,7 +155,7 @@ tools = ["execute_trade", "lookup", "price", "chart", "ask_user_question", "writ
 description = "Place an order."
 command = ["/bin/cat"]
 ${says === undefined ? "" : `content_message = ${says === "model" ? "true" : '"Order {{ args.symbol }}"'}`}
-approval = { timeout = ${timeout}, allowed_decisions = ["approve", "edit", "reject"] }
+approval = { timeout = ${timeout}, allowed_decisions = ["approve", "edit", "reject"]${approval && `, ${approval}`} }
 [tools.execute_trade.parameters]
 type = "object"
 required = ["symbol", "quantity"]
@@ -165,5 +180,12 @@ command = ["/bin/cat"]
 parameters = { type = "object", properties = { symbol = { type = "string" } } }
 stream = { display_as_content = true }
 ${questionTimeout === undefined ? "" : `[tools.ask_user_question]\napproval = { timeout = ${questionTimeout} }\n`}
-${token === undefined ? "" : '[[auth.tokens]]\nsubject = "alice"\nroles = ["user"]\ntoken_env = "E2E_TOKEN"\n'}`;
+${token === undefined ? "" : '[[auth.tokens]]\nsubject = "alice"\nroles = ["user"]\ntoken_env = "E2E_TOKEN"\n'}
+${Object.entries(people).map(([name, roles]) => person(name, roles, `${name}-token`)).join("")}`;
+}
+
+/** A person of the configuration. Their token stands there by its digest, as one that is added later has to. */
+export function person(name: string, roles: string[], token: string): string {
+  const digest = createHash("sha256").update(token).digest("hex");
+  return `[[auth.tokens]]\nsubject = "${name}"\nroles = ${JSON.stringify(roles)}\ntoken_sha256 = "${digest}"\n`;
 }

@@ -8,12 +8,13 @@ import { useStore } from "../state/store.js";
 import { ChatPage } from "./ChatPage.js";
 import { Inbox } from "./Inbox.js";
 import { NewSession } from "./NewSession.js";
+import { RulesPage } from "./RulesPage.js";
 import { Sidebar } from "./Sidebar.js";
 import { TokenForm } from "./TokenForm.js";
 
 export function App() {
   const { t } = useI18n();
-  const { sessionId } = useStore(route);
+  const { sessionId, rules } = useStore(route);
   const connection = useStore(connectionState);
   const waits = useStore(waiting).length;
   const said = useStore(announcement);
@@ -21,7 +22,7 @@ export function App() {
   const [inboxOpen, setInboxOpen] = useState(false);
 
   // On a phone the menu covers the page, so going somewhere closes it.
-  useEffect(() => setMenuOpen(false), [sessionId]);
+  useEffect(() => setMenuOpen(false), [sessionId, rules]);
   useEffect(() => void (document.title = waits > 0 ? `(${waits}) Countersign` : "Countersign"), [waits]);
 
   if (connection === "unauthorized") return <TokenForm />;
@@ -48,7 +49,9 @@ export function App() {
         }}
       />
       <main id="main" className="main" tabIndex={-1}>
-        {sessionId === undefined ? (
+        {rules ? (
+          <RulesPage onMenu={openMenu} onInbox={() => setInboxOpen(true)} />
+        ) : sessionId === undefined ? (
           <NewSession onMenu={openMenu} onInbox={() => setInboxOpen(true)} />
         ) : (
           <ChatPage key={sessionId} sessionId={sessionId} onMenu={openMenu} onInbox={() => setInboxOpen(true)} />

@@ -1,5 +1,5 @@
 import { useEffect, useRef } from "react";
-import type { ApprovalView } from "@countersign/client";
+import { progress, type ApprovalView } from "@countersign/client";
 import { useI18n } from "../i18n/index.js";
 import { inLine, textOf } from "../lib/shown.js";
 import { visibleText } from "../lib/visible.js";
@@ -62,6 +62,7 @@ function InboxRow({ row, onClose }: { row: ApprovalView; onClose: () => void }) 
   const { t } = useI18n();
   const session = useStore(sessionList).rows.find((s) => s.session_id === row.sessionId);
   const action = row.actions[0];
+  const votes = progress(row);
   const more = row.actions.length - 1;
   const go = () => {
     onClose();
@@ -86,6 +87,7 @@ function InboxRow({ row, onClose }: { row: ApprovalView; onClose: () => void }) 
             {[
               action?.agent ?? session?.agent,
               session?.title || t("inbox.session", { id: shortId(row.sessionId) }),
+              votes ? t("people.progress", { n: votes.approved, of: votes.quorum }) : "",
               more > 0 ? t("inbox.more", { n: more }) : "",
             ]
               .filter(Boolean)

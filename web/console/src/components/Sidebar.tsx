@@ -5,7 +5,7 @@ import { agoText } from "../lib/time.js";
 import { useNow } from "../lib/useNow.js";
 import { hasToken, setToken } from "../state/connection.js";
 import { loadMoreSessions, sessionList, waiting } from "../state/lists.js";
-import { newHref, route, sessionHref } from "../state/route.js";
+import { newHref, route, rulesHref, sessionHref } from "../state/route.js";
 import { useStore } from "../state/store.js";
 import { Icon } from "./Icon.js";
 import { Preferences } from "./Preferences.js";
@@ -21,7 +21,7 @@ export function Sidebar({ open, onClose, onInbox }: Props) {
   const { t } = useI18n();
   const list = useStore(sessionList);
   const count = useStore(waiting).length;
-  const { sessionId } = useStore(route);
+  const { sessionId, rules } = useStore(route);
   const signedIn = useStore(hasToken);
   const panel = useRef<HTMLElement>(null);
 
@@ -65,6 +65,15 @@ export function Sidebar({ open, onClose, onInbox }: Props) {
               </span>
             )}
           </button>
+          <a
+            className="button wide quiet spread"
+            href={rulesHref}
+            aria-current={rules ? "page" : undefined}
+            onClick={onClose}
+          >
+            <Icon name="repeat" />
+            <span className="grow">{t("rules.heading")}</span>
+          </a>
         </div>
         <nav className="session-nav" aria-labelledby="sessions-heading">
           <h2 id="sessions-heading" className="eyebrow">

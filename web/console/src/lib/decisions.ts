@@ -3,6 +3,7 @@ import {
   equalJson,
   isObject,
   type Action,
+  type Always,
   type ApprovalView,
   type Decision,
   type DecisionType,
@@ -10,6 +11,7 @@ import {
   type JsonValue,
   type ReviewConfig,
 } from "@countersign/client";
+import type { AlwaysDraft } from "./always.js";
 import { fieldsOf, readEdit, type EditDraft } from "./form.js";
 
 /** What a person has entered for one action so far. */
@@ -18,6 +20,10 @@ export interface ActionDraft {
   reason: string;
   output: string;
   edit?: EditDraft;
+  /** The form of a decision for later calls too, while it is open. */
+  alwaysDraft?: AlwaysDraft;
+  /** What was chosen there. */
+  always?: Always;
 }
 
 export interface CardDraft {
@@ -44,14 +50,15 @@ export function allowedOf(config: ReviewConfig): DecisionType[] {
 /** The decision for one action; nothing while it is undecided or its edit cannot be read. */
 export function toDecision(action: Action, config: ReviewConfig, draft: ActionDraft): Decision | undefined {
   const digest = action.args_digest === undefined ? {} : { args_digest: action.args_digest };
+  const always = draft.always === undefined ? {} : { always: draft.always };
   switch (draft.choice) {
     case "approve":
-      return { type: "approve", ...digest };
+      return { type: "approve", ...always, ...digest };
     case "defer":
       return { type: "defer", ...digest };
     case "reject": {
       const message = draft.reason.trim();
-      return { type: "reject", ...(message ? { message } : {}), ...digest };
+      return { type: "reject", ...(message ? { message } : {}), ...always, ...digest };
     }
     case "respond":
       return { type: "respond", output: draft.output, ...digest };
@@ -78,6 +85,11 @@ export function editedArgs(action: Action, config: ReviewConfig, draft: ActionDr
 /** Whether a choice lets a call run, so that what would run must have been seen whole. */
 export function needsSight(choice: DecisionType): boolean {
   return choice === "approve" || choice === "edit";
+}
+
+/** Whether a choice says yes to a call, which not everybody may. */
+export function isYes(choice: DecisionType): boolean {
+  return choice === "approve" || choice === "edit" || choice === "respond";
 }
 
 /** The decision that applied to an action: missing ones take the first. */

@@ -8,6 +8,17 @@ export function clockText(ms: number): string {
   return h > 0 ? `${h}:${two(m)}:${two(s)}` : `${m}:${two(s)}`;
 }
 
+/** A moment with its date, for those who want it exactly. */
+export function momentText(at: string, language: string): string {
+  const date = new Date(at);
+  if (Number.isNaN(date.getTime())) return at;
+  return new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "short" }).format(date);
+}
+
+export function dayText(date: Date, language: string): string {
+  return new Intl.DateTimeFormat(language, { dateStyle: "long" }).format(date);
+}
+
 const UNITS: [Intl.RelativeTimeFormatUnit, number][] = [
   ["day", 86_400_000],
   ["hour", 3_600_000],

@@ -11,12 +11,17 @@ const NEAR_PX = 48;
 export function useStickToEnd(content: unknown[], waitingElementId: string | undefined) {
   const ref = useRef<HTMLDivElement>(null);
   const stick = useRef(true);
+  const shown = useRef<string>(undefined);
   const [atEnd, setAtEnd] = useState(true);
 
   useLayoutEffect(() => {
     const area = ref.current;
     if (!area) return;
-    if (stick.current) area.scrollTop = endOf(area, waitingElementId);
+    const target = endOf(area, waitingElementId);
+    // Who has gone on to the lower part of a card is not taken back to its top by what others say meanwhile.
+    const below = waitingElementId !== undefined && shown.current === waitingElementId && target < area.scrollTop;
+    if (stick.current && !below) area.scrollTop = target;
+    shown.current = waitingElementId;
     setAtEnd(isNearEnd(area));
   }, [...content, waitingElementId]);
 

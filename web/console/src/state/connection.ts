@@ -1,6 +1,6 @@
 /** The one connection of this tab, and the token it uses. */
 import { CountersignClient, CountersignError, CountersignHttp, type ConnectionState } from "@countersign/client";
-import { readTab, writeTab } from "../lib/storage.js";
+import { forgetTab, readTab, writeTab } from "../lib/storage.js";
 import { Store } from "./store.js";
 
 const base = new URL("./", document.baseURI);
@@ -12,6 +12,8 @@ let token = readTab("token") ?? undefined;
 export const connectionState = new Store<ConnectionState>("idle");
 /** A token was given and the server did not accept it. */
 export const tokenRefused = new Store(false);
+/** The token was good until a moment ago; the server's reason. */
+export const tokenEnded = new Store<string | undefined>(undefined);
 export const hasToken = new Store(token !== undefined);
 
 export const http = new CountersignHttp({ baseUrl: base.href.replace(/\/$/, ""), token: () => token });
@@ -34,9 +36,21 @@ client.on("state", (state) => {
   if (state === "unauthorized" && token !== undefined) tokenRefused.set(true);
 });
 
+client.on("tokenEnded", (reason) => {
+  token = undefined;
+  writeTab("token", null);
+  tokenRefused.set(false);
+  tokenEnded.set(reason);
+});
+
 export function setToken(next: string | undefined): void {
   token = next;
   writeTab("token", next ?? null);
+  // Who the next token belongs to is not known yet.
+  writeTab("own", null);
+  forgetTab("voted:");
+  // Whoever comes next finds nothing of the one before in memory.
+  if (tokenEnded.get() !== undefined) return location.reload();
   hasToken.set(next !== undefined);
   tokenRefused.set(false);
   client.setToken(next);

@@ -80,7 +80,7 @@ export async function loadMoreSessions(): Promise<void> {
 export function startLists(): void {
   client.on("hello", () => void refresh());
   client.on("event", (event) => {
-    if (event.type === "run_status" || event.type === "approval_resolved") {
+    if (event.type === "run_status" || event.type === "approval_resolved" || event.type === "approval_updated") {
       refreshSoon();
       channel?.postMessage("changed");
     }

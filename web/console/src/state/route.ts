@@ -3,11 +3,15 @@ import { Store } from "./store.js";
 
 export interface Route {
   sessionId: string | undefined;
+  /** The list of standing rules. */
+  rules: boolean;
 }
+
+export const rulesHref = "#/rules";
 
 function read(): Route {
   const match = /^#\/s\/([A-Za-z0-9._-]{1,128})$/.exec(location.hash);
-  return { sessionId: match?.[1] };
+  return { sessionId: match?.[1], rules: location.hash === rulesHref };
 }
 
 export const route = new Store<Route>(read());

@@ -15,12 +15,15 @@ import { parseJson, stringifyJson } from "./json.js";
 import {
   isSessionEvent,
   SUBPROTOCOL,
+  UNAUTHENTICATED,
   type AckEvent,
   type ApprovalCommand,
   type ClientCommand,
+  type CommentCommand,
   type ErrorEvent,
   type HelloEvent,
   type MessageCommand,
+  type ReassignCommand,
   type ServerEvent,
   type SessionEvent,
 } from "./protocol.js";
@@ -55,10 +58,12 @@ export type ClientEvents = {
   event: SessionEvent;
   /** An error that answers no request of ours, for example of a subscription. */
   error: ErrorEvent;
+  /** The token this connection was opened with is valid no longer; the server's reason. The state is `unauthorized`. */
+  tokenEnded: string;
 };
 
 interface Pending {
-  command: (MessageCommand | ApprovalCommand) & { request_id: string };
+  command: (MessageCommand | ApprovalCommand | CommentCommand | ReassignCommand) & { request_id: string };
   /** How often it went out; more than once means that a connection was lost in between. */
   sent: number;
   resolve: (ack: AckEvent) => void;
@@ -101,7 +106,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
   }
 
   connect(): void {
-    if (this.#socket || this.#state === "connecting") return;
+    if (this.#socket || this.#state === "connecting" || this.#state === "unauthorized") return;
     this.#open();
   }
 
@@ -120,10 +125,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
     clearTimeout(this.#retryTimer);
     this.#drop();
     this.#setState("closed");
-    const error = new CountersignError("closed", "The connection was closed.");
-    for (const pending of this.#outbox.values()) pending.reject(error);
-    this.#outbox.clear();
-    this.#failCancels(error);
+    this.#failAll(new CountersignError("closed", "The connection was closed."));
   }
 
   /** Follow a session: replay what came after `after`, then live. */
@@ -150,6 +152,16 @@ export class CountersignClient extends Emitter<ClientEvents> {
 
   sendApproval(approval: Omit<ApprovalCommand, "type" | "request_id">): Promise<AckEvent> {
     return this.#request({ ...approval, type: "approval", request_id: randomId() });
+  }
+
+  /** Say something about what waits, to the other people. */
+  comment(comment: Omit<CommentCommand, "type" | "request_id">): Promise<AckEvent> {
+    return this.#request({ ...comment, type: "comment", request_id: randomId() });
+  }
+
+  /** Hand what waits to somebody else. */
+  reassign(reassign: Omit<ReassignCommand, "type" | "request_id">): Promise<AckEvent> {
+    return this.#request({ ...reassign, type: "reassign", request_id: randomId() });
   }
 
   /** Stop the session's turn. Not repeated after a reconnect: by then it could stop another turn. */
@@ -186,9 +198,21 @@ export class CountersignClient extends Emitter<ClientEvents> {
     socket.onmessage = (message: MessageEvent) => {
       if (this.#socket === socket && typeof message.data === "string") this.#receive(message.data);
     };
-    socket.onclose = () => {
-      if (this.#socket === socket) void this.#lost(opened);
+    socket.onclose = (event?: CloseEvent) => {
+      if (this.#socket !== socket) return;
+      if (event?.code === UNAUTHENTICATED) this.#tokenEnded(event.reason);
+      else void this.#lost(opened);
     };
+  }
+
+  /** The next token may be somebody else's: what waits to be sent is not sent in their name. */
+  #tokenEnded(reason: string): void {
+    this.#drop();
+    this.#attempt = 0;
+    this.#token = undefined;
+    this.#failAll(new CountersignError("unauthenticated", reason || "The token is valid no longer."));
+    this.#setState("unauthorized");
+    this.emit("tokenEnded", reason);
   }
 
   async #lost(opened: boolean): Promise<void> {
@@ -323,6 +347,12 @@ export class CountersignClient extends Emitter<ClientEvents> {
     const cancel = this.#cancels.get(requestId);
     this.#cancels.delete(requestId);
     return cancel;
+  }
+
+  #failAll(error: Error): void {
+    for (const pending of this.#outbox.values()) pending.reject(error);
+    this.#outbox.clear();
+    this.#failCancels(error);
   }
 
   #failCancels(error: Error): void {

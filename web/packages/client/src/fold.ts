@@ -7,6 +7,7 @@
  */
 import type {
   ApprovalRequestBlock,
+  ApprovalUpdatedEvent,
   ContentBlock,
   ContentBlockDeltaEvent,
   ContentBlockStartEvent,
@@ -14,7 +15,7 @@ import type {
   Delta,
   SessionEvent,
 } from "./protocol.js";
-import type { ApprovalView, BlockView, GroupView, MessageView, SessionView } from "./view.js";
+import type { ApprovalView, BlockView, GroupView, MessageView, SessionView, UpdateView } from "./view.js";
 
 /**
  * Fold many events at once, as after a replay. The same as folding one by one, but the lists of the view
@@ -81,6 +82,8 @@ export function fold(view: SessionView, event: SessionEvent): SessionView {
         answers: event.answers,
         decisions: event.decisions ?? a.decisions,
       }));
+    case "approval_updated":
+      return withApproval(next, event.approval_key, (a) => ({ ...a, updates: [...a.updates, updateOf(event)] }));
     case "group_start":
       return putGroup({ ...next, openGroup: event.group_id }, event.message_id, { id: event.group_id, open: true });
     case "group_end": {
@@ -108,7 +111,8 @@ function startBlock(view: SessionView, event: ContentBlockStartEvent): SessionVi
     return addApproval(next, content);
   }
   if (content.type === "approval_timeout") {
-    return withApproval(next, content.approval_key, (a) => ({ ...a, resolution: "timeout" }));
+    const escalated = content.escalated_to?.length ? { escalatedTo: content.escalated_to } : {};
+    return withApproval(next, content.approval_key, (a) => ({ ...a, resolution: "timeout", ...escalated }));
   }
   return next;
 }
@@ -210,8 +214,11 @@ function putGroup(view: SessionView, messageId: string, group: GroupView): Sessi
 
 // ---------------------------------------------------------------- approvals
 
-/** Also used for the rows of `GET /v1/approvals`, which have the same fields as the block. */
-export function approvalFromBlock(block: ApprovalRequestBlock, sessionId: string): ApprovalView {
+/** Also used for the rows of `GET /v1/approvals`, which have the same fields as the block, and `updates`. */
+export function approvalFromBlock(
+  block: ApprovalRequestBlock & { updates?: UpdateView[] },
+  sessionId: string,
+): ApprovalView {
   return {
     approvalKey: block.approval_key,
     sessionId,
@@ -221,6 +228,7 @@ export function approvalFromBlock(block: ApprovalRequestBlock, sessionId: string
     expiresAt: block.expires_at,
     timeoutSeconds: block.timeout_seconds,
     complete: false,
+    updates: block.updates ?? [],
   };
 }
 
@@ -228,7 +236,28 @@ function addApproval(view: SessionView, block: ApprovalRequestBlock): SessionVie
   const before = view.approvals[block.approval_key];
   const fresh = approvalFromBlock(block, view.sessionId);
   const { resolution, by, decisions, answers } = before ?? {};
-  return putApproval(view, { ...fresh, resolution, by, decisions, answers });
+  const kept = { resolution, by, decisions, answers, updates: before?.updates ?? [] };
+  const from = before?.escalatedFrom ?? escalatedFrom(view, fresh);
+  const escalated = {
+    ...(before?.escalatedTo ? { escalatedTo: before.escalatedTo } : {}),
+    ...(from === undefined ? {} : { escalatedFrom: from }),
+  };
+  return putApproval(view, { ...fresh, ...kept, ...escalated });
+}
+
+/** The newest request for one of the same calls, if nobody decided that one in time. */
+function escalatedFrom(view: SessionView, fresh: ApprovalView): string | undefined {
+  const calls = new Set(fresh.actions.flatMap((a) => a.id ?? []));
+  const before = Object.values(view.approvals).findLast(
+    (a) => a.approvalKey !== fresh.approvalKey && a.actions.some((action) => action.id !== undefined && calls.has(action.id)),
+  );
+  return before?.escalatedTo ? before.approvalKey : undefined;
+}
+
+/** What it says, without what makes it an event. */
+function updateOf(event: ApprovalUpdatedEvent): UpdateView {
+  const { type: _type, session_id: _session, seq: _seq, approval_key: _key, ...update } = event;
+  return update as UpdateView;
 }
 
 function withApproval(

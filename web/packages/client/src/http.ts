@@ -1,14 +1,16 @@
 /** The few HTTP calls that a client needs beside the WebSocket: lists. */
 import { CountersignError } from "./errors.js";
-import { parseJson, type JsonObject } from "./json.js";
+import { parseJson, stringifyJson, type JsonObject } from "./json.js";
 import { approvalFromBlock } from "./fold.js";
 import type { HistoryPage } from "./history.js";
-import type { ApprovalRequestBlock, RunStatus } from "./protocol.js";
-import type { ApprovalView } from "./view.js";
+import type { Answers, ApprovalRequestBlock, Decision, Resolution, RunStatus } from "./protocol.js";
+import type { ApprovalView, UpdateView } from "./view.js";
 
 export interface SessionSummary {
   session_id: string;
   agent?: string;
+  /** Whose it is. */
+  subject?: string;
   status?: RunStatus;
   title?: string;
   created_at?: string;
@@ -20,6 +22,46 @@ export interface AgentSummary {
   name: string;
   description?: string;
   tools?: (string | { name: string; description?: string })[];
+}
+
+/** A decision that decides later calls too. */
+export interface StandingRule {
+  id: string;
+  /** Its session; calls with its arguments, or all calls of the tool, in all sessions of the user. */
+  scope: "session" | "arguments" | "tool";
+  /** It approves; else it rejects. */
+  approve: boolean;
+  agent: string;
+  tool: string;
+  /** For these arguments only. */
+  args?: JsonObject;
+  /** What the model is told, when it rejects. */
+  message?: string;
+  /** The role in whose place it stands; absent: the session's own subject. */
+  role?: string;
+  /** Whose sessions it is for. */
+  subject?: string;
+  /** The session it was made in. */
+  session_id: string;
+  by?: string;
+  /** RFC 3339. */
+  made_at: string;
+  /** When it ends; absent: never by itself. */
+  until?: string;
+  /** Not revoked, and its time is not over. */
+  standing: boolean;
+  /** When it was revoked, or another took its place. */
+  revoked_at?: string;
+  revoked_by?: string;
+}
+
+export interface RuleQuery {
+  /** Not revoked (true) or revoked (false); absent: both. */
+  standing?: boolean;
+  /** Made in this session. */
+  session_id?: string;
+  cursor?: string;
+  limit?: number;
 }
 
 /** Which page of a history. Without a cursor: the first of its direction, so `backward` begins with the newest. */
@@ -60,23 +102,64 @@ export class CountersignHttp {
 
   /** Everything that waits, across sessions. */
   async waiting(): Promise<ApprovalView[]> {
-    type Row = ApprovalRequestBlock & { session_id: string };
-    const body = await this.#get<{ approvals?: Row[] }>("/v1/approvals?status=waiting");
-    return (body.approvals ?? []).map((row) => ({ ...approvalFromBlock(row, row.session_id), complete: true }));
+    const body = await this.#get<{ approvals?: ApprovalRow[] }>("/v1/approvals?status=waiting");
+    return (body.approvals ?? []).map(approvalOf);
+  }
+
+  /** One request, with what was said about it and when. */
+  async approval(approvalKey: string): Promise<ApprovalView> {
+    return approvalOf(await this.#get(`/v1/approvals/${encodeURIComponent(approvalKey)}`));
+  }
+
+  /** The same as the client's `comment`, without a connection. The same `requestId` again is done once. */
+  async comment(approvalKey: string, text: string, requestId?: string): Promise<ApprovalView> {
+    return this.#note(approvalKey, "comments", { text, ...(requestId ? { request_id: requestId } : {}) });
+  }
+
+  /** The same as the client's `reassign`, without a connection. */
+  async reassign(
+    approvalKey: string,
+    to: { role?: string; subject?: string; text?: string },
+    requestId?: string,
+  ): Promise<ApprovalView> {
+    return this.#note(approvalKey, "reassign", { ...to, ...(requestId ? { request_id: requestId } : {}) });
+  }
+
+  /** The standing rules, newest first. */
+  async rules(query: RuleQuery = {}): Promise<{ rules: StandingRule[]; next: string | undefined }> {
+    const body = await this.#get<{ rules?: StandingRule[]; next_cursor?: string | null }>(`/v1/rules${search(query)}`);
+    return { rules: body.rules ?? [], next: body.next_cursor ?? undefined };
+  }
+
+  /** From the next call on people are asked again. The rule as it is now. */
+  async revokeRule(id: string): Promise<StandingRule> {
+    return this.#ask("DELETE", `/v1/rules/${encodeURIComponent(id)}`);
   }
 
   async history(sessionId: string, query: HistoryQuery = {}): Promise<HistoryPage> {
-    const given = Object.entries(query).filter(([, value]) => value !== undefined);
-    const search = new URLSearchParams(given.map(([key, value]) => [key, String(value)])).toString();
-    return this.#get(`/v1/sessions/${encodeURIComponent(sessionId)}/history${search && `?${search}`}`);
+    return this.#get(`/v1/sessions/${encodeURIComponent(sessionId)}/history${search(query)}`);
   }
 
-  async #get<T>(path: string): Promise<T> {
+  async #note(approvalKey: string, kind: string, body: JsonObject): Promise<ApprovalView> {
+    return approvalOf(await this.#ask("POST", `/v1/approvals/${encodeURIComponent(approvalKey)}/${kind}`, body));
+  }
+
+  #get<T>(path: string): Promise<T> {
+    return this.#ask("GET", path);
+  }
+
+  async #ask<T>(method: string, path: string, body?: JsonObject): Promise<T> {
     const { baseUrl = "", token, fetch: fetchFn = globalThis.fetch } = this.#options;
     const bearer = token?.();
     const before = Date.now();
     const response = await fetchFn(baseUrl + path, {
-      headers: { accept: "application/json", ...(bearer ? { authorization: `Bearer ${bearer}` } : {}) },
+      method,
+      headers: {
+        accept: "application/json",
+        ...(body === undefined ? {} : { "content-type": "application/json" }),
+        ...(bearer ? { authorization: `Bearer ${bearer}` } : {}),
+      },
+      ...(body === undefined ? {} : { body: stringifyJson(body) }),
       cache: "no-store",
     });
     this.#readClock(response.headers.get("date"), before);
@@ -92,6 +175,35 @@ export class CountersignHttp {
     const offset = server + 500 - (before + Date.now()) / 2;
     this.clockOffsetMs = Math.abs(offset) < 2000 ? 0 : offset;
   }
+}
+
+/** What `GET /v1/approvals` and its kin answer: the block, how it stands, and how it ended. */
+type ApprovalRow = ApprovalRequestBlock & {
+  session_id: string;
+  updates?: UpdateView[];
+  resolution?: Resolution;
+  by?: string;
+  decisions?: Decision[];
+  answers?: Answers;
+};
+
+function approvalOf(row: ApprovalRow): ApprovalView {
+  const { resolution, by, decisions, answers } = row;
+  return {
+    ...approvalFromBlock(row, row.session_id),
+    complete: true,
+    ...(resolution === undefined ? {} : { resolution }),
+    ...(by === undefined ? {} : { by }),
+    ...(decisions === undefined ? {} : { decisions }),
+    ...(answers === undefined ? {} : { answers }),
+  };
+}
+
+/** `?a=1&b=2` of what is given, or nothing. */
+function search(query: object): string {
+  const given = Object.entries(query).filter(([, value]) => value !== undefined);
+  const text = new URLSearchParams(given.map(([key, value]) => [key, String(value)])).toString();
+  return text && `?${text}`;
 }
 
 /** RFC 9457: `{type, title, status, code, detail}`. */

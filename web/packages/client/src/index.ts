@@ -5,7 +5,15 @@ export { keptTodos, questionsOf, toolArgs, todosOf, type Todo, type TodoStatus }
 export * from "./history.js";
 export { timeline, type TimelinePart } from "./timeline.js";
 export { CountersignClient, type ClientEvents, type ClientOptions, type ConnectionState } from "./client.js";
-export { CountersignHttp, type AgentSummary, type HistoryQuery, type HttpOptions, type SessionSummary } from "./http.js";
+export {
+  CountersignHttp,
+  type AgentSummary,
+  type HistoryQuery,
+  type HttpOptions,
+  type RuleQuery,
+  type SessionSummary,
+  type StandingRule,
+} from "./http.js";
 export { CountersignError } from "./errors.js";
 export { randomId } from "./ids.js";
 export * from "./json.js";

@@ -7,6 +7,9 @@ import type { JsonObject, JsonValue } from "./json.js";
 
 export const SUBPROTOCOL = "countersign.v1";
 
+/** The close code of a connection whose token is valid no longer. */
+export const UNAUTHENTICATED = 4401;
+
 // ---------------------------------------------------------------- client → server
 
 /** Start a turn. A session that does not exist yet is created under the given id. */
@@ -39,6 +42,30 @@ export interface ApprovalCommand {
   request_id?: string;
 }
 
+/** Say something about what waits, to the other people. The model is not told. */
+export interface CommentCommand {
+  type: "comment";
+  session_id: string;
+  approval_key: string;
+  /** At most 4 KiB. */
+  text: string;
+  request_id?: string;
+}
+
+/** Hand what waits to somebody else. */
+export interface ReassignCommand {
+  type: "reassign";
+  session_id: string;
+  approval_key: string;
+  /** One of the action's `reassign`, or the role that decides already; absent: that role. */
+  role?: string;
+  /** Only this person, who must hold the role too; absent: whoever holds it. */
+  subject?: string;
+  /** Why. */
+  text?: string;
+  request_id?: string;
+}
+
 export interface SubscribeCommand {
   type: "subscribe";
   session_id: string;
@@ -65,6 +92,8 @@ export interface PingCommand {
 export type ClientCommand =
   | MessageCommand
   | ApprovalCommand
+  | CommentCommand
+  | ReassignCommand
   | SubscribeCommand
   | UnsubscribeCommand
   | CancelCommand
@@ -101,10 +130,23 @@ interface DecisionBase {
   args_digest?: string;
 }
 
+/**
+ * How far a decision reaches: a rule is made of it, which decides later calls without asking.
+ *
+ * `true` and `session`: calls of this tool by this agent in this session. `arguments`: calls with exactly these
+ * arguments, in all sessions of this user. `tool`: all calls of this tool by this agent, in all of them.
+ * `until` is RFC 3339.
+ */
+export type Always =
+  | boolean
+  | { scope: "session" }
+  | { scope: "arguments"; until?: string }
+  | { scope: "tool"; until: string };
+
 export type Decision = DecisionBase &
   (
-    | { type: "approve"; always?: boolean }
-    | { type: "reject"; message?: string; always?: boolean }
+    | { type: "approve"; always?: Always }
+    | { type: "reject"; message?: string; always?: Always }
     | { type: "edit"; edited_action: { name: string; args: JsonValue } }
     | { type: "defer" }
     /** The call does not run; the person supplies its result. */
@@ -219,6 +261,23 @@ export interface ApprovalResolvedEvent extends NumberedEvent {
   decisions?: Decision[];
 }
 
+/** What can happen to a request that goes on waiting. */
+export type ApprovalUpdate =
+  | { update: "comment"; text: string }
+  /** It is somebody else's to decide: holders of `role` in place of those who were asked, or only `subject`. */
+  | { update: "reassigned"; role?: string; subject?: string; text?: string }
+  /** It has waited for so long that it is said again. */
+  | { update: "reminder" }
+  /** One of the people who must approve did, and more must. */
+  | { update: "approved"; approved: number; quorum: number };
+
+export type ApprovalUpdatedEvent = NumberedEvent & {
+  type: "approval_updated";
+  approval_key: string;
+  /** Who, if it was somebody. */
+  by?: string;
+} & ApprovalUpdate;
+
 export interface MessageStopEvent extends NumberedEvent {
   type: "message_stop";
   message_id: string;
@@ -235,6 +294,7 @@ export type SessionEvent =
   | GroupEndEvent
   | RunStatusEvent
   | ApprovalResolvedEvent
+  | ApprovalUpdatedEvent
   | MessageStopEvent;
 
 export type ServerEvent = HelloEvent | AckEvent | PongEvent | ErrorEvent | SessionEvent;
@@ -248,6 +308,7 @@ const SESSION_EVENTS: ReadonlySet<string> = new Set<SessionEvent["type"]>([
   "group_end",
   "run_status",
   "approval_resolved",
+  "approval_updated",
   "message_stop",
 ]);
 
@@ -264,7 +325,8 @@ export type ContentBlock =
   | { type: "tool_result"; tool_use_id: string; name: string; status: ToolResultStatus; content?: string }
   | ApprovalRequestBlock
   | { type: "approval_result"; approval_key: string }
-  | { type: "approval_timeout"; approval_key: string };
+  /** `escalated_to`: the roles that are asked now instead; absent if what waited is rejected. */
+  | { type: "approval_timeout"; approval_key: string; escalated_to?: string[] };
 
 export type ToolResultStatus = "success" | "error" | "rejected";
 
@@ -335,10 +397,18 @@ export interface ReviewConfig {
   timeout?: number;
   action_name?: string;
   allowed_decisions?: DecisionType[];
-  /** Who is asked. */
+  /** The role that decides; absent: the session's own subject. */
   role?: string;
+  /** The level that decides now, from 1, where there are several. */
   level?: number;
-  levels?: string[] | number;
+  /** The roles of all levels, where there are several. */
+  levels?: string[];
+  /** How many different people must approve, where one is not enough. */
+  quorum?: number;
+  /** Who asked for it may not approve it. */
+  not_self?: boolean;
+  /** The roles it may be handed to. */
+  reassign?: string[];
   /** The JSON Schema of the tool's arguments. */
   args_schema?: JsonObject;
   /** The rule that asked. */

@@ -3,6 +3,7 @@ import type {
   Action,
   Answers,
   ApprovalKind,
+  ApprovalUpdate,
   Decision,
   Resolution,
   ReviewConfig,
@@ -67,7 +68,20 @@ export interface ApprovalView {
   /** Of a question that was answered. */
   answers?: Answers;
   by?: string;
+  /** What was said and changed about it while it waited, oldest first. */
+  updates: UpdateView[];
+  /** Nobody decided in time, and these roles were asked instead, under another key. */
+  escalatedTo?: string[];
+  /** It was asked because nobody decided that one in time. */
+  escalatedFrom?: string;
 }
+
+/** Something that was said or changed about a request while it waited. */
+export type UpdateView = ApprovalUpdate & {
+  by?: string;
+  /** RFC 3339; events do not carry it, lists do. */
+  at?: string;
+};
 
 /** A run of steps that belong together. */
 export interface GroupView {
@@ -97,4 +111,36 @@ export function emptySession(sessionId: string): SessionView {
 /** What waits for a person now, in the order it was asked. */
 export function pendingApprovals(view: SessionView): ApprovalView[] {
   return Object.values(view.approvals).filter((a) => a.complete && a.resolution === undefined);
+}
+
+/** Whom it was handed to, if it was: holders of `role` in place of those who were asked, and only `subject`. */
+export function assigned({ updates }: ApprovalView): { role?: string; subject?: string } {
+  let now: { role?: string; subject?: string } = {};
+  for (const update of updates) {
+    if (update.update !== "reassigned") continue;
+    const role = update.role ?? now.role;
+    now = { ...(role === undefined ? {} : { role }), ...(update.subject === undefined ? {} : { subject: update.subject }) };
+  }
+  return now;
+}
+
+/** The role that decides it now; `undefined` is the session's own subject. */
+export function decidingRole(approval: ApprovalView): string | undefined {
+  const role = assigned(approval).role ?? approval.reviewConfigs[0]?.role;
+  return role === "user" ? undefined : role;
+}
+
+/** How far a request is that more than one person must approve. */
+export interface Progress {
+  approved: number;
+  quorum: number;
+  /** Who has, as far as they have names. */
+  by: string[];
+}
+
+export function progress({ reviewConfigs, updates }: ApprovalView): Progress | undefined {
+  const votes = updates.filter((u) => u.update === "approved");
+  const quorum = votes.at(-1)?.quorum ?? Math.max(1, ...reviewConfigs.map((c) => c.quorum ?? 1));
+  if (quorum <= 1) return undefined;
+  return { approved: votes.at(-1)?.approved ?? 0, quorum, by: votes.flatMap((u) => u.by ?? []) };
 }

@@ -7,7 +7,7 @@ class FakeSocket {
   static all: FakeSocket[] = [];
   onopen: (() => void) | null = null;
   onmessage: ((m: { data: string }) => void) | null = null;
-  onclose: (() => void) | null = null;
+  onclose: ((event?: { code: number; reason: string }) => void) | null = null;
   sent: Record<string, unknown>[] = [];
   closed = false;
   constructor(
@@ -182,6 +182,57 @@ describe("CountersignClient", () => {
     client.setToken("good");
     last().hello();
     expect(client.state).toBe("open");
+  });
+
+  it("does not come back with a token that is valid no longer, nor sends what waits in the next one's name", async () => {
+    const reasons: string[] = [];
+    const client = make({ token: "old" });
+    client.on("tokenEnded", (reason) => reasons.push(reason));
+    client.connect();
+    last().hello();
+    const unanswered = client.sendApproval({ session_id: "s", approval_key: "s_1", decisions: [{ type: "approve" }] });
+    last().onclose?.({ code: 4401, reason: "the token was revoked" });
+    await expect(unanswered).rejects.toMatchObject({ code: "unauthenticated", message: "the token was revoked" });
+    expect(client.state).toBe("unauthorized");
+    expect(reasons).toEqual(["the token was revoked"]);
+    client.retryNow();
+    client.connect();
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(FakeSocket.all).toHaveLength(1);
+    client.setToken("new");
+    expect(last().protocols).toEqual(["countersign.v1", "bearer.new"]);
+    last().hello();
+    expect(last().sent).toEqual([]);
+  });
+
+  it("comes back after any other close", async () => {
+    const client = make({ token: "good" });
+    client.connect();
+    last().hello();
+    last().onclose?.({ code: 1012, reason: "restart" });
+    await vi.advanceTimersByTimeAsync(100);
+    expect(last().protocols).toContain("bearer.good");
+    expect(FakeSocket.all).toHaveLength(2);
+  });
+
+  it("sends comments and hand-overs as requests, which a lost connection repeats", async () => {
+    const client = make();
+    client.connect();
+    last().hello();
+    const said = client.comment({ session_id: "s", approval_key: "s_1", text: "Is this ours?" });
+    const comment = last().sent.at(-1)!;
+    expect(comment).toMatchObject({ type: "comment", session_id: "s", approval_key: "s_1", text: "Is this ours?" });
+    const handed = client.reassign({ session_id: "s", approval_key: "s_1", role: "manager", subject: "carol" });
+    const reassign = last().sent.at(-1)!;
+    expect(reassign).toMatchObject({ type: "reassign", role: "manager", subject: "carol" });
+    last().die();
+    await vi.advanceTimersByTimeAsync(100);
+    last().hello();
+    expect(last().sent).toEqual([comment, reassign]);
+    last().receive({ type: "ack", request_id: comment.request_id, session_id: "s" });
+    last().receive({ type: "error", code: "forbidden", message: "not to \"manager\"", request_id: reassign.request_id });
+    await expect(said).resolves.toMatchObject({ session_id: "s" });
+    await expect(handed).rejects.toMatchObject({ code: "forbidden" });
   });
 
   it("settles a cancel, and does not repeat it", async () => {

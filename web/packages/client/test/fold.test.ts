@@ -1,5 +1,15 @@
 import { describe, expect, it } from "vitest";
-import { emptySession, fold, foldAll, pendingApprovals, timeline, toolArgs } from "../src/index.js";
+import {
+  assigned,
+  decidingRole,
+  emptySession,
+  fold,
+  foldAll,
+  pendingApprovals,
+  progress,
+  timeline,
+  toolArgs,
+} from "../src/index.js";
 import { delta, numbered, rest, run, S, start, stop } from "./events.js";
 
 const turn = numbered([
@@ -119,6 +129,74 @@ describe("fold", () => {
       seq: last + 1,
     };
     expect(fold(run(waiting), cancelled as never).approvals["s1_1"]?.resolution).toBe("cancelled");
+  });
+
+  const updated = (update: object) => ({ type: "approval_updated", approval_key: "s1_1", ...update });
+  const asked = (key: string, config: object = {}) => ({
+    type: "approval_request",
+    approval_key: key,
+    kind: "approval",
+    actions: [{ name: "trade", args: {}, id: "c1", tool_use_id: "t1" }],
+    review_configs: [{ role: "admin", ...config }],
+  });
+  const opening = { type: "message_start", message_id: "m1", role: "assistant" };
+
+  it("keeps what is said about a request, in order, once, also when its block comes again", () => {
+    const events = numbered([
+      opening,
+      start(0, asked("s1_1", { quorum: 3 })),
+      stop(0),
+      updated({ update: "comment", text: "Ours?", by: "alice" }),
+      updated({ update: "approved", approved: 1, quorum: 3, by: "bob" }),
+      updated({ update: "reminder" }),
+      updated({ update: "approved", approved: 2, quorum: 3, by: "eve" }),
+    ]);
+    const view = run(events);
+    const approval = view.approvals["s1_1"]!;
+    expect(approval.updates).toEqual([
+      { update: "comment", text: "Ours?", by: "alice" },
+      { update: "approved", approved: 1, quorum: 3, by: "bob" },
+      { update: "reminder" },
+      { update: "approved", approved: 2, quorum: 3, by: "eve" },
+    ]);
+    expect(approval.resolution).toBeUndefined();
+    expect(progress(approval)).toEqual({ approved: 2, quorum: 3, by: ["bob", "eve"] });
+    expect(run(events, view)).toEqual(view);
+    for (let cut = 0; cut <= events.length; cut++) {
+      expect(foldAll(run(events.slice(0, cut)), rest(events, cut))).toEqual(view);
+    }
+  });
+
+  it("knows whose it is after it was handed on, and on again", () => {
+    const events = numbered([
+      opening,
+      start(0, asked("s1_1")),
+      stop(0),
+      updated({ update: "reassigned", role: "manager", subject: "carol", by: "bob" }),
+      updated({ update: "reassigned", text: "Carol is away", by: "eve" }),
+    ]);
+    const after = (n: number) => run(events.slice(0, n)).approvals["s1_1"]!;
+    expect([assigned(after(3)), decidingRole(after(3))]).toEqual([{}, "admin"]);
+    expect(assigned(after(4))).toEqual({ role: "manager", subject: "carol" });
+    expect([assigned(after(5)), decidingRole(after(5))]).toEqual([{ role: "manager" }, "manager"]);
+    expect(progress(after(5))).toBeUndefined();
+  });
+
+  it("says of a request that nobody decided in time who is asked instead, and of the next one why it is asked", () => {
+    const events = numbered([
+      opening,
+      start(0, asked("s1_1")),
+      stop(0),
+      { type: "approval_resolved", approval_key: "s1_1", resolution: "timeout", by: null },
+      start(1, { type: "approval_timeout", approval_key: "s1_1", escalated_to: ["manager"] }),
+      stop(1),
+      start(2, asked("s1_2", { role: "manager" })),
+      stop(2),
+    ]);
+    const { s1_1, s1_2 } = run(events).approvals;
+    expect(s1_1).toMatchObject({ resolution: "timeout", escalatedTo: ["manager"] });
+    expect(s1_2).toMatchObject({ escalatedFrom: "s1_1" });
+    expect(s1_2?.resolution).toBeUndefined();
   });
 
   it("keeps blocks in their group, and survives unknown events and blocks", () => {

@@ -1,14 +1,16 @@
 import { describe, expect, it } from "vitest";
-import { CountersignHttp } from "../src/index.js";
+import { CountersignHttp, stringifyJson } from "../src/index.js";
 
 describe("CountersignHttp", () => {
   const answering = (body: object) => {
     const asked: string[] = [];
-    const fetch = ((url: string) => {
+    const sent: RequestInit[] = [];
+    const fetch = ((url: string, init: RequestInit) => {
       asked.push(url);
+      sent.push(init);
       return Promise.resolve(new Response(JSON.stringify(body)));
     }) as typeof globalThis.fetch;
-    return { asked, http: new CountersignHttp({ fetch }) };
+    return { asked, sent, http: new CountersignHttp({ fetch }) };
   };
 
   it("reads a history in pages, both ways", async () => {
@@ -40,6 +42,51 @@ describe("CountersignHttp", () => {
     });
     expect(await http.waiting()).toMatchObject([
       { approvalKey: "s_1", kind: "question", complete: true, timeoutSeconds: 600, actions: [{ name: "ask_user_question" }] },
+    ]);
+  });
+
+  it("reads what was said about a request, and how it ended", async () => {
+    const updates = [{ update: "comment", text: "Ours?", by: "alice", at: "2027-01-01T00:00:00Z" }];
+    const { asked, http } = answering({
+      type: "approval_request",
+      approval_key: "s/1_1",
+      session_id: "s/1",
+      kind: "approval",
+      actions: [],
+      status: "resolved",
+      resolution: "decided",
+      by: "bob",
+      decisions: [{ type: "approve" }],
+      updates,
+    });
+    expect(await http.approval("s/1_1")).toMatchObject({ complete: true, resolution: "decided", by: "bob", updates });
+    expect(asked).toEqual(["/v1/approvals/s%2F1_1"]);
+  });
+
+  it("comments and hands over", async () => {
+    const { asked, sent, http } = answering({ approval_key: "s_1", session_id: "s", actions: [] });
+    await http.comment("s_1", "Ours?", "r1");
+    await http.reassign("s_1", { subject: "carol" });
+    expect(asked).toEqual(["/v1/approvals/s_1/comments", "/v1/approvals/s_1/reassign"]);
+    expect(sent.map((s) => [s.method, JSON.parse(String(s.body))])).toEqual([
+      ["POST", { text: "Ours?", request_id: "r1" }],
+      ["POST", { subject: "carol" }],
+    ]);
+    expect(sent[0]?.headers).toMatchObject({ "content-type": "application/json" });
+  });
+
+  it("lists standing rules with every digit of their arguments, and revokes one", async () => {
+    const fetch = (() =>
+      Promise.resolve(new Response('{"rules":[{"id":"s_1.0","args":{"n":9007199254740993,"p":1.10}}],"next_cursor":"c"}'))) as never;
+    const { rules, next } = await new CountersignHttp({ fetch }).rules();
+    expect([stringifyJson(rules[0]!.args!), next]).toEqual(['{"n":9007199254740993,"p":1.10}', "c"]);
+    const { asked, sent, http } = answering({ id: "s_1.0", standing: false });
+    await http.rules({ standing: false, cursor: "c" });
+    expect(await http.revokeRule("s_1.0")).toMatchObject({ standing: false });
+    expect(asked).toEqual(["/v1/rules?standing=false&cursor=c", "/v1/rules/s_1.0"]);
+    expect(sent.map((s) => [s.method, s.body])).toEqual([
+      ["GET", undefined],
+      ["DELETE", undefined],
     ]);
   });
 });

@@ -1,5 +1,6 @@
 import type { Action, ReviewConfig } from "@countersign/client";
 import { useI18n } from "../../i18n/index.js";
+import { roleName } from "../../lib/people.js";
 import { visibleText } from "../../lib/visible.js";
 import { Icon } from "../Icon.js";
 import { Visible } from "../Visible.js";
@@ -9,13 +10,14 @@ interface Props {
   config: ReviewConfig;
   /** The card's own heading does not already say it. */
   showTitle: boolean;
+  /** It is decided by others than the rest of its request, for which the card says it. */
+  showRole: boolean;
 }
 
 /** Who wants to run what, and why a person is asked. */
-export function ActionFacts({ action, config, showTitle }: Props) {
+export function ActionFacts({ action, config, showTitle, showRole }: Props) {
   const { t } = useI18n();
-  const levels = Array.isArray(config.levels) ? config.levels.length : config.levels;
-  const level = config.level !== undefined && levels !== undefined && levels > 1;
+  const { level, levels } = config;
   return (
     <div className="facts">
       {showTitle && config.title && (
@@ -36,10 +38,10 @@ export function ActionFacts({ action, config, showTitle }: Props) {
             {t("card.agent")}: <strong>{visibleText(action.agent)}</strong>
           </span>
         )}
-        {config.role && (
+        {showRole && (
           <span className="fact">
-            {t("card.role")}: <strong>{config.role}</strong>
-            {level && <> ({t("card.level", { n: config.level!, of: levels })})</>}
+            {t("card.role")}: <strong>{roleName(config.role, t)}</strong>
+            {level !== undefined && levels && <> ({t("card.level", { n: level, of: levels.length })})</>}
           </span>
         )}
         {config.risk && (

@@ -1,12 +1,16 @@
 /** One action of a request: what would run, and the means to decide about it. */
 import { useCallback, useEffect, useId, useMemo, useRef, type RefObject } from "react";
-import type { Action, ApprovalView, DecisionType } from "@countersign/client";
+import type { Action, Always, ApprovalView, DecisionType } from "@countersign/client";
 import { useI18n } from "../../i18n/index.js";
 import { allowedOf, configOf, needsSight, toDecision, type ActionDraft, type FieldProblem } from "../../lib/decisions.js";
 import { fieldsOf, newEdit } from "../../lib/form.js";
+import { alwaysChoices, readAlways, type Scope } from "../../lib/always.js";
 import { visibleText } from "../../lib/visible.js";
+import { serverNow } from "../../state/connection.js";
+import { useSubject } from "../../state/me.js";
 import { Icon, type IconName } from "../Icon.js";
 import { ActionFacts } from "./ActionFacts.js";
+import { AlwaysPanel } from "./AlwaysPanel.js";
 import { ArgEditor } from "./ArgEditor.js";
 import { AgentSays } from "./AgentSays.js";
 import { ShownArgs } from "./ShownArgs.js";
@@ -24,6 +28,10 @@ interface Props {
   onDraft: (draft: ActionDraft) => void;
   onPress: (choice: DecisionType | undefined) => void;
   onSend: () => void;
+  /** What this person may not say. */
+  barred: (choice: DecisionType) => boolean;
+  /** A decision for later calls too is made. */
+  onAlways: (draft: ActionDraft) => void;
 }
 
 const icons: Record<DecisionType, IconName> = {
@@ -46,6 +54,8 @@ export function ActionPanel({
   onDraft,
   onPress,
   onSend,
+  barred,
+  onAlways,
 }: Props) {
   const { t } = useI18n();
   const id = useId();
@@ -63,7 +73,7 @@ export function ActionPanel({
     t(doubt && choice !== "edit" && choice !== "defer" ? `doubt.${choice}` : `decide.${choice}`);
 
   const keys = choices
-    .filter((c) => shortcuts[c])
+    .filter((c) => shortcuts[c] && !barred(c))
     .map((c) => `${shortcuts[c]?.toUpperCase()} ${label(c)}`)
     .join(", ");
 
@@ -74,13 +84,28 @@ export function ActionPanel({
   };
   const panel = draft.choice === "edit" || draft.choice === "reject" || draft.choice === "respond" ? draft.choice : undefined;
   const root = useRef<HTMLDivElement>(null);
-  useFocusOnChange(root, draft.choice, panel !== undefined, single);
+  const user = useSubject(approval.sessionId);
+  const always = alwaysChoices(approval, index, barred);
+  const { alwaysDraft } = draft;
+  useFocusOnChange(root, alwaysDraft ? "always" : draft.choice, panel !== undefined || alwaysDraft !== undefined, single);
   const sendable = toDecision(action, config, { ...draft, edit }) !== undefined;
+
+  const openAlways = () => {
+    const { choice: _choice, always: _always, ...rest } = draft;
+    onDraft({ ...rest, alwaysDraft: { choice: always[0]!, scope: "session", until: "" } });
+  };
+  const alwaysButton = (className: string) =>
+    always.length > 0 && (
+      <button type="button" className={className} data-choice="always" disabled={disabled} onClick={openAlways}>
+        <Icon name="repeat" />
+        {t("always.open")}
+      </button>
+    );
 
   return (
     <div ref={root} className="action" data-single={single || undefined}>
       {!single && <p className="eyebrow">{t("card.actionOf", { n: index + 1, of: approval.actions.length })}</p>}
-      <ActionFacts action={action} config={config} showTitle={!single} />
+      <ActionFacts action={action} config={config} showTitle={!single} showRole={differs(approval, index)} />
 
       {(panel !== "edit" || !seen) && <ShownArgs action={action} seen={seen} onSeen={onSeenHere} />}
       {panel === "edit" && (
@@ -94,7 +119,7 @@ export function ActionPanel({
         />
       )}
       <AgentSays action={action} />
-      {panel === "reject" && (
+      {(panel === "reject" || alwaysDraft?.choice === "reject") && (
         <div className="field">
           <label className="label" htmlFor={`${id}-reason`}>
             {t("decide.reason")}
@@ -127,7 +152,25 @@ export function ActionPanel({
         </div>
       )}
 
-      {single && panel ? (
+      {alwaysDraft ? (
+        <AlwaysPanel
+          action={action}
+          choices={always}
+          draft={alwaysDraft}
+          user={user}
+          disabled={disabled}
+          unseen={!seen}
+          single={single}
+          onChange={(next) => onDraft({ ...draft, alwaysDraft: next })}
+          onBack={() => onPress(undefined)}
+          onConfirm={() => {
+            const read = readAlways(alwaysDraft, serverNow());
+            if (!read.ok) return;
+            const { alwaysDraft: _form, ...rest } = draft;
+            onAlways({ ...rest, choice: alwaysDraft.choice, always: read.always });
+          }}
+        />
+      ) : single && panel ? (
         <div className="buttons">
           <button type="button" className="button quiet" disabled={disabled} onClick={() => onPress(undefined)}>
             {t("decide.back")}
@@ -135,7 +178,7 @@ export function ActionPanel({
           <button
             type="button"
             className={panel === "reject" ? "button danger solid" : "button primary"}
-            disabled={disabled || !sendable || (!seen && needsSight(panel))}
+            disabled={disabled || !sendable || barred(panel) || (!seen && needsSight(panel))}
             onClick={onSend}
           >
             {panel === "edit"
@@ -157,7 +200,7 @@ export function ActionPanel({
               type="button"
               className={buttonClass(choice, single, doubt)}
               data-choice={choice}
-              disabled={disabled || (!seen && needsSight(choice))}
+              disabled={disabled || barred(choice) || (!seen && needsSight(choice))}
               aria-pressed={single ? undefined : draft.choice === choice}
               aria-keyshortcuts={single ? shortcuts[choice] : undefined}
               onClick={() => open(choice)}
@@ -166,9 +209,17 @@ export function ActionPanel({
               {label(choice)}
             </button>
           ))}
+          {alwaysButton(single ? "button quiet desk-only" : "button quiet")}
+          {draft.always !== undefined && draft.choice !== undefined && (
+            <span className="hint" role="status">
+              {t("always.marked", { scope: t(`always.scope.${scopeOf(draft.always)}`) })}
+            </span>
+          )}
           {single && <span className="hint keys">{t("card.keys", { list: keys })}</span>}
         </div>
       )}
+      {/* On a phone the buttons stay in view while the request is read, and have one row. */}
+      {single && !panel && !alwaysDraft && alwaysButton("link phone-only")}
     </div>
   );
 }
@@ -179,7 +230,7 @@ export function ActionPanel({
  */
 function useFocusOnChange(
   root: RefObject<HTMLDivElement | null>,
-  choice: DecisionType | undefined,
+  choice: DecisionType | "always" | undefined,
   hasPanel: boolean,
   single: boolean,
 ): void {
@@ -188,7 +239,7 @@ function useFocusOnChange(
     if (before.current === choice) return;
     before.current = choice;
     // Where the buttons are toggles they stay, and so may the focus.
-    const target = hasPanel ? ":is(.field, .fields) :is(input, textarea, select)" : single ? ".buttons button" : "";
+    const target = hasPanel ? ":is(.field, .fields, .always-scopes) :is(input:not([type=radio]:not(:checked)), textarea, select)" : single ? ".buttons button" : "";
     if (target) root.current?.querySelector<HTMLElement>(target)?.focus();
   }, [root, choice, hasPanel, single]);
 }
@@ -200,4 +251,12 @@ function buttonClass(choice: DecisionType, single: boolean, doubt: boolean): str
   // Where it is unknown whether a call ran, no answer is the obvious one.
   if (choice === "approve" && !doubt) return "button primary";
   return choice === "reject" ? "button danger" : "button";
+}
+
+const scopeOf = (always: Always): Scope => (typeof always === "boolean" ? "session" : always.scope);
+
+/** Whether others decide this action than the first of its request. */
+function differs(approval: ApprovalView, index: number): boolean {
+  const [mine, first] = [configOf(approval, index), configOf(approval, 0)];
+  return mine.role !== first.role || mine.level !== first.level || mine.levels?.join() !== first.levels?.join();
 }

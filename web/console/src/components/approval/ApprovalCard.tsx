@@ -3,8 +3,8 @@ import { useEffect, useRef } from "react";
 import type { ApprovalView } from "@countersign/client";
 import { useI18n } from "../../i18n/index.js";
 import { announce } from "../../lib/announce.js";
-import { errorText } from "../errorText.js";
 import { Icon } from "../Icon.js";
+import { Refusal } from "../Refusal.js";
 import { QuestionCard } from "../question/QuestionCard.js";
 import { ResolvedQuestion } from "../question/ResolvedQuestion.js";
 import { DecisionCard } from "./DecisionCard.js";
@@ -51,12 +51,13 @@ export function ApprovalCard({ approval }: { approval: ApprovalView }) {
       }}
     >
       {resolved && late && (
-        <p className="notice late" role="alert">
+        <div className="notice late" role="alert">
           <Icon name="warning" />
-          <span>
-            {t("card.late")} {errorText(late, t)}
-          </span>
-        </p>
+          <div>
+            <p>{t("card.late")}</p>
+            <Refusal error={late} />
+          </div>
+        </div>
       )}
       {resolved ? (
         <Resolved approval={approval} />

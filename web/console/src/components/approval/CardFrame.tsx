@@ -4,9 +4,10 @@ import type { ApprovalView } from "@countersign/client";
 import { useI18n } from "../../i18n/index.js";
 import { connectionState } from "../../state/connection.js";
 import { useStore } from "../../state/store.js";
-import { errorText } from "../errorText.js";
 import { Icon } from "../Icon.js";
+import { Refusal } from "../Refusal.js";
 import { Countdown } from "./Countdown.js";
+import { Discussion } from "./Discussion.js";
 import { cardId } from "./focus.js";
 import { cardTitle, subjectOf } from "./title.js";
 import type { Submission } from "./useSubmit.js";
@@ -61,7 +62,7 @@ export function CardFrame({ approval, submission, problems, onKeyDown, children 
         <div ref={errorBox} className="card-error" role="alert">
           <Icon name="warning" />
           <div>
-            <p>{errorText(error, t)}</p>
+            <Refusal error={error} />
             {problems.length > 0 && (
               <ul>
                 {problems.map((p) => (
@@ -79,6 +80,7 @@ export function CardFrame({ approval, submission, problems, onKeyDown, children 
           {state === "stored" ? t(question ? "question.stored" : "decide.stored") : online ? t("decide.sending") : t("decide.sendingOffline")}
         </p>
       )}
+      <Discussion approval={approval} />
     </section>
   );
 }

@@ -6,7 +6,7 @@
  * whatever happens in between: errors, lost connections, reloads.
  */
 import { useCallback, useState, type KeyboardEvent } from "react";
-import type { ApprovalView, DecisionType } from "@countersign/client";
+import { decidingRole, progress, type ApprovalView, type DecisionType } from "@countersign/client";
 import { useI18n } from "../../i18n/index.js";
 import {
   actionIndexOf,
@@ -15,17 +15,21 @@ import {
   configOf,
   emptyAction,
   emptyCard,
+  isYes,
   needsSight,
   problemsOf,
   toDecision,
   type ActionDraft,
   type CardDraft,
 } from "../../lib/decisions.js";
+import type { Bar } from "../../lib/people.js";
 import { isLongText, textOf } from "../../lib/shown.js";
 import { useTabState } from "../../lib/useTabState.js";
+import { useMe, useOwns } from "../../state/me.js";
 import { ActionPanel } from "./ActionPanel.js";
 import { CardFrame } from "./CardFrame.js";
 import { Comment } from "./Comment.js";
+import { People } from "./People.js";
 import type { Submission } from "./useSubmit.js";
 
 export function DecisionCard({ approval, submission }: { approval: ApprovalView; submission: Submission }) {
@@ -42,6 +46,9 @@ export function DecisionCard({ approval, submission }: { approval: ApprovalView;
   const single = approval.actions.length === 1;
   const busy = submission.state !== "no";
 
+  const bar = useBar(approval, submission);
+  const barred = (choice: DecisionType) => bar !== undefined && isYes(choice);
+
   const draftOf = (i: number): ActionDraft => draft.actions[i] ?? emptyAction;
   const withAction = (i: number, next: ActionDraft): CardDraft => ({
     ...draft,
@@ -53,19 +60,20 @@ export function DecisionCard({ approval, submission }: { approval: ApprovalView;
   const submitAll = async (from: CardDraft) => {
     const decisions = decisionsFrom(from);
     if (busy || !decisions.every((d) => d !== undefined)) return;
-    if (decisions.some((d, i) => needsSight(d.type) && !isSeen(i))) return;
+    if (decisions.some((d, i) => barred(d.type) || (needsSight(d.type) && !isSeen(i)))) return;
     const comment = draft.comment.trim();
     const words = comment && draft.commentOpen ? { user_edit_content: comment } : {};
     // Once it is stored, nothing is left to restore.
-    if (await submission.submit({ decisions, ...words })) setDraft(undefined);
+    if (!(await submission.submit({ decisions, ...words }))) return;
+    setDraft(progress(approval) ? emptyCard(approval.actions.length) : undefined);
   };
   const decideEvery = (choice: DecisionType) =>
-    void submitAll({ ...draft, actions: approval.actions.map((_, i) => ({ ...draftOf(i), choice })) });
+    void submitAll({ ...draft, actions: approval.actions.map((_, i) => plain(draftOf(i), choice)) });
   const everyAllows = (choice: DecisionType) =>
     approval.actions.every((_, i) => allowedOf(configOf(approval, i)).includes(choice));
 
   const press = (i: number, choice: DecisionType | undefined) => {
-    const next = withAction(i, { ...draftOf(i), choice });
+    const next = withAction(i, plain(draftOf(i), choice));
     if (single && (choice === "approve" || choice === "defer")) void submitAll(next);
     else setDraft(next);
   };
@@ -73,13 +81,13 @@ export function DecisionCard({ approval, submission }: { approval: ApprovalView;
   const onKeyDown = (event: KeyboardEvent) => {
     const target = event.target as HTMLElement;
     if (event.ctrlKey || event.metaKey || event.altKey || event.nativeEvent.isComposing || busy) return;
-    if (event.key === "Escape" && single && draftOf(0).choice) {
+    if (event.key === "Escape" && single && (draftOf(0).choice || draftOf(0).alwaysDraft)) {
       return press(0, undefined);
     }
     if (!single || target.closest("input, textarea, select")) return;
     const choice = ({ a: "approve", r: "reject", e: "edit" } as const)[event.key.toLowerCase()];
     // Once a panel is open, its own button decides: a stray key must not send something else.
-    if (!choice || draftOf(0).choice || !allowedOf(configOf(approval, 0)).includes(choice)) return;
+    if (!choice || draftOf(0).choice || draftOf(0).alwaysDraft || barred(choice) || !allowedOf(configOf(approval, 0)).includes(choice)) return;
     if (needsSight(choice) && !allSeen) return;
     event.preventDefault();
     press(0, choice === "edit" || choice === "reject" ? choice : "approve");
@@ -101,6 +109,7 @@ export function DecisionCard({ approval, submission }: { approval: ApprovalView;
       problems={problems.map((p) => ({ what: argumentOf(p.pointer), message: p.message }))}
       onKeyDown={onKeyDown}
     >
+      <People approval={approval} bar={bar} />
       {approval.kind === "in_doubt" && <p className="card-text">{t("card.inDoubtText")}</p>}
       {approval.actions.map((action, i) => (
         <ActionPanel
@@ -116,6 +125,11 @@ export function DecisionCard({ approval, submission }: { approval: ApprovalView;
           onDraft={(next) => onDraft(i, next)}
           onPress={(choice) => press(i, choice)}
           onSend={() => void submitAll(draft)}
+          barred={barred}
+          onAlways={(next) => {
+            if (single) void submitAll(withAction(i, next));
+            else setDraft(withAction(i, next));
+          }}
         />
       ))}
       <Comment draft={draft} disabled={busy} onChange={setDraft} />
@@ -132,7 +146,7 @@ export function DecisionCard({ approval, submission }: { approval: ApprovalView;
               <button
                 type="button"
                 className="button"
-                disabled={busy || !allSeen}
+                disabled={busy || !allSeen || barred("approve")}
                 onClick={() => decideEvery("approve")}
               >
                 {t("decide.approveAll")}
@@ -151,4 +165,20 @@ export function DecisionCard({ approval, submission }: { approval: ApprovalView;
       )}
     </CardFrame>
   );
+}
+
+/** A choice for this call only. */
+function plain(draft: ActionDraft, choice: DecisionType | undefined): ActionDraft {
+  const { always: _always, alwaysDraft: _form, choice: _choice, ...rest } = draft;
+  return choice === undefined ? rest : { ...rest, choice };
+}
+
+/** Why this person may not say yes, where that is known. The server refuses it in any case. */
+function useBar(approval: ApprovalView, { voted }: Submission): Bar | undefined {
+  const owns = useOwns(approval.sessionId);
+  const me = useMe();
+  const votes = progress(approval);
+  if (approval.reviewConfigs.some((c) => c.not_self) && decidingRole(approval) !== undefined && owns) return "asked";
+  if (votes && (voted || (me !== undefined && votes.by.includes(me)))) return "voted";
+  return undefined;
 }

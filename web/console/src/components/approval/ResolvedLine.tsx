@@ -2,11 +2,13 @@ import { useState } from "react";
 import type { ApprovalView, Decision } from "@countersign/client";
 import { useI18n, type Translate } from "../../i18n/index.js";
 import { decisionFor } from "../../lib/decisions.js";
+import { roleName } from "../../lib/people.js";
 import { visibleText } from "../../lib/visible.js";
 import { Icon, type IconName } from "../Icon.js";
 import { Visible } from "../Visible.js";
 import { AgentSays } from "./AgentSays.js";
 import { Changes } from "./Changes.js";
+import { Updates } from "./Discussion.js";
 import { ShownArgs } from "./ShownArgs.js";
 import { toolNames } from "./title.js";
 
@@ -61,6 +63,7 @@ export function ResolvedLine({ approval }: { approval: ApprovalView }) {
               </section>
             );
           })}
+          <Updates approval={approval} />
         </div>
       )}
     </div>
@@ -75,6 +78,10 @@ interface Summary {
 
 export function summarize(approval: ApprovalView, t: Translate): Summary {
   if (approval.kind === "question") return summarizeQuestion(approval, t);
+  if (approval.escalatedTo) {
+    const role = approval.escalatedTo.map((name) => roleName(name, t)).join(", ");
+    return { text: t("people.escalated", { role }), tone: "neutral", icon: "clock" };
+  }
   if (approval.resolution === "timeout") return { text: t("resolved.timeout"), tone: "bad", icon: "clock" };
   if (approval.resolution === "cancelled") return { text: t("resolved.cancelled"), tone: "neutral", icon: "cross" };
   const decisions = approval.actions.flatMap((_, i) => decisionFor(approval.decisions, i) ?? []);

@@ -1,5 +1,6 @@
 import { useState } from "react";
-import type { Answers, ApprovalView, CountersignError, Decision } from "@countersign/client";
+import { progress, type Answers, type ApprovalView, type CountersignError, type Decision } from "@countersign/client";
+import { useTabState } from "../../lib/useTabState.js";
 import { client } from "../../state/connection.js";
 import { asRefusal } from "../../state/sessions.js";
 
@@ -8,13 +9,17 @@ export type Reply = { decisions: Decision[]; user_edit_content?: string } | { an
 export interface Submission {
   state: "no" | "sending" | "stored";
   error: CountersignError | undefined;
+  /** This tab has approved what more people must approve. */
+  voted: boolean;
   clearError: () => void;
   /** Resolves to whether the reply is stored. */
   submit: (reply: Reply) => Promise<boolean>;
 }
 
 /** Sending a person's reply to a request, and what came of it. */
-export function useSubmit({ sessionId, approvalKey }: ApprovalView): Submission {
+export function useSubmit(approval: ApprovalView): Submission {
+  const { sessionId, approvalKey } = approval;
+  const [voted, setVoted] = useTabState(`voted:${approvalKey}`, () => false);
   const [state, setState] = useState<Submission["state"]>("no");
   const [error, setError] = useState<CountersignError>();
   const submit = async (reply: Reply) => {
@@ -22,7 +27,10 @@ export function useSubmit({ sessionId, approvalKey }: ApprovalView): Submission 
     setError(undefined);
     try {
       await client.sendApproval({ session_id: sessionId, approval_key: approvalKey, ...reply });
-      setState("stored");
+      // One of several: it goes on waiting, and there is still something to do with it.
+      const vote = progress(approval) && "decisions" in reply && reply.decisions.every((d) => d.type === "approve");
+      setState(vote ? "no" : "stored");
+      if (vote) setVoted(true);
       return true;
     } catch (e) {
       setError(asRefusal(e));
@@ -30,5 +38,5 @@ export function useSubmit({ sessionId, approvalKey }: ApprovalView): Submission 
       return false;
     }
   };
-  return { state, error, clearError: () => setError(undefined), submit };
+  return { state, error, voted, clearError: () => setError(undefined), submit };
 }

@@ -1,0 +1,26 @@
+import type { CountersignError } from "@countersign/client";
+import { useI18n } from "../i18n/index.js";
+import { errorText } from "./errorText.js";
+import { Visible } from "./Visible.js";
+
+/** Their reason says nothing that the page does not say better itself. */
+const SAID = new Set(["offline", "closed", "unreachable", "stale_action", "invalid_edit", "unauthenticated"]);
+
+/** What was refused, in the page's language, and the server's own reason, which is English. */
+export function Refusal({ error }: { error: CountersignError }) {
+  const { t } = useI18n();
+  const text = errorText(error, t);
+  return (
+    <>
+      <p>{text}</p>
+      {error.message && error.message !== text && !SAID.has(error.code) && (
+        <p className="refusal-reason">
+          {t("refusal.reason")}{" "}
+          <span lang="en">
+            <Visible text={error.message} />
+          </span>
+        </p>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,203 @@
+/** Standing rules: what was decided for later calls too, and taking it back. */
+import { useCallback, useEffect, useRef, useState } from "react";
+import { stringifyJson, type CountersignError, type StandingRule } from "@countersign/client";
+import { useI18n } from "../i18n/index.js";
+import { announce } from "../lib/announce.js";
+import { roleName } from "../lib/people.js";
+import { agoText, momentText } from "../lib/time.js";
+import { useNow } from "../lib/useNow.js";
+import { useRequest } from "../lib/useRequest.js";
+import { visibleText } from "../lib/visible.js";
+import { connectionState, http } from "../state/connection.js";
+import { sessionHref } from "../state/route.js";
+import { asRefusal } from "../state/sessions.js";
+import { useStore } from "../state/store.js";
+import { Icon } from "./Icon.js";
+import { Refusal } from "./Refusal.js";
+import { TopBar } from "./TopBar.js";
+import { Visible } from "./Visible.js";
+
+interface Rules {
+  rows: StandingRule[];
+  next: string | undefined;
+}
+
+export function RulesPage({ onMenu, onInbox }: { onMenu: () => void; onInbox: () => void }) {
+  const { t } = useI18n();
+  const [standing, setStanding] = useState(true);
+  const [rules, setRules] = useState<Rules>();
+  const [error, setError] = useState<CountersignError>();
+  const online = useStore(connectionState) === "open";
+  const list = useRef<HTMLDivElement>(null);
+  /** Which of several answers is the one that was asked for last. */
+  const asked = useRef(0);
+
+  const load = useCallback(
+    async (cursor?: string) => {
+      const mine = ++asked.current;
+      try {
+        const { rules: rows, next } = await http.rules({ standing, ...(cursor ? { cursor } : {}) });
+        if (mine !== asked.current) return;
+        setRules((before) => ({ rows: cursor ? [...(before?.rows ?? []), ...rows] : rows, next }));
+        setError(undefined);
+      } catch (e) {
+        if (mine === asked.current) setError(asRefusal(e));
+      }
+    },
+    [standing],
+  );
+  useEffect(() => {
+    if (online) void load();
+  }, [online, load]);
+
+  const revoked = (rule: StandingRule) => {
+    announce(t("rules.announce", { tool: visibleText(rule.tool) }));
+    setRules((before) => before && { ...before, rows: before.rows.filter((row) => row.id !== rule.id) });
+    // The button that was pressed is gone with its row.
+    list.current?.focus();
+  };
+
+  return (
+    <>
+      <TopBar title={t("rules.heading")} onMenu={onMenu} onInbox={onInbox} />
+      <div className="rules">
+        <div className="rules-inner">
+          <p className="muted">{t("rules.intro")}</p>
+          <div className="segmented" role="group" aria-label={t("rules.filter")}>
+            {[true, false].map((value) => (
+              <button
+                key={String(value)}
+                type="button"
+                aria-pressed={standing === value}
+                onClick={() => {
+                  setStanding(value);
+                  if (value !== standing) setRules(undefined);
+                }}
+              >
+                {t(value ? "rules.standing" : "rules.revoked")}
+              </button>
+            ))}
+          </div>
+          {error && (
+            <div className="field-error" role="alert">
+              <Refusal error={error} />
+              <button type="button" className="link" onClick={() => void load()}>
+                {t("app.retry")}
+              </button>
+            </div>
+          )}
+          <div ref={list} tabIndex={-1} className="rules-list">
+            {rules?.rows.length === 0 ? (
+              <div className="empty">
+                <Icon name="repeat" />
+                <p>{t(standing ? "rules.empty" : "rules.emptyRevoked")}</p>
+                {standing && <p className="muted">{t("rules.emptyHint")}</p>}
+              </div>
+            ) : (
+              <ul aria-label={t(standing ? "rules.standing" : "rules.revoked")}>
+                {rules?.rows.map((rule) => (
+                  <Rule key={rule.id} rule={rule} onRevoked={revoked} />
+                ))}
+              </ul>
+            )}
+          </div>
+          {rules?.next && (
+            <button type="button" className="button quiet" onClick={() => void load(rules.next)}>
+              {t("sessions.more")}
+            </button>
+          )}
+        </div>
+      </div>
+    </>
+  );
+}
+
+function Rule({ rule, onRevoked }: { rule: StandingRule; onRevoked: (rule: StandingRule) => void }) {
+  const { t, language } = useI18n();
+  const now = useNow(30_000);
+  const { busy, error, run } = useRequest();
+  const revoke = async () => {
+    if (await run(() => http.revokeRule(rule.id))) onRevoked(rule);
+  };
+  const ended = !rule.standing && !rule.revoked_at;
+  const facts: [string, string][] = [
+    [t("rules.agent"), visibleText(rule.agent)],
+    ...(rule.subject === undefined ? [] : [[t("rules.for"), visibleText(rule.subject)] as [string, string]]),
+    ...(rule.role === undefined ? [] : [[t("rules.inPlaceOf"), roleName(rule.role, t)] as [string, string]]),
+    [
+      t("rules.made"),
+      [rule.by && t("resolved.by", { name: visibleText(rule.by) }), agoText(rule.made_at, now, language)].filter(Boolean).join(", "),
+    ],
+    [
+      t("rules.until"),
+      rule.until ? momentText(rule.until, language) : t(rule.scope === "session" ? "rules.withSession" : "rules.never"),
+    ],
+    ...(rule.revoked_at
+      ? [
+          [
+            t("rules.revokedAt"),
+            [rule.revoked_by && t("resolved.by", { name: visibleText(rule.revoked_by) }), agoText(rule.revoked_at, now, language)]
+              .filter(Boolean)
+              .join(", "),
+          ] as [string, string],
+        ]
+      : []),
+  ];
+  return (
+    <li className="rule" data-approve={rule.approve || undefined} data-over={!rule.standing || undefined}>
+      <div className="rule-head">
+        <h2>
+          <span className="rule-verb">
+            <Icon name={rule.approve ? "check" : "cross"} />
+            {t(rule.approve ? "rules.approves" : "rules.rejects")}
+          </span>{" "}
+          <code>
+            <Visible text={rule.tool} />
+          </code>{" "}
+          <span className="rule-scope">{t(`rules.scope.${rule.scope}`)}</span>
+        </h2>
+        {ended && <span className="hint">{t("rules.expired")}</span>}
+        {rule.standing && (
+          <button
+            type="button"
+            className="button small danger"
+            disabled={busy}
+            aria-label={t("rules.revokeFor", { tool: visibleText(rule.tool) })}
+            onClick={() => void revoke()}
+          >
+            {t("rules.revoke")}
+          </button>
+        )}
+      </div>
+      {rule.args && (
+        <pre className="rule-args" tabIndex={0} aria-label={t("tool.args")} dir="ltr">
+          <Visible text={stringifyJson(rule.args, 2)} />
+        </pre>
+      )}
+      {rule.message && (
+        <p className="rule-message">
+          <span className="muted">{t("rules.message")}:</span> <Visible text={rule.message} />
+        </p>
+      )}
+      <dl>
+        {facts.map(([name, value]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+        <div>
+          <dt className="visually-hidden">{t("rules.session")}</dt>
+          <dd>
+            <a href={sessionHref(rule.session_id)}>{t("rules.openSession")}</a>
+          </dd>
+        </div>
+      </dl>
+      {error && (
+        <div className="field-error" role="alert">
+          <Refusal error={error} />
+        </div>
+      )}
+    </li>
+  );
+}

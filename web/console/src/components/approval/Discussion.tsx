@@ -1,0 +1,215 @@
+/** What people say to each other about a request, and handing it to somebody else. The agent reads none of it. */
+import { useEffect, useId, useRef, useState } from "react";
+import { decidingRole, type ApprovalView, type UpdateView } from "@countersign/client";
+import { useI18n, type Translate } from "../../i18n/index.js";
+import { announce } from "../../lib/announce.js";
+import { personName, roleName } from "../../lib/people.js";
+import { agoText, momentText } from "../../lib/time.js";
+import { useNow } from "../../lib/useNow.js";
+import { useIntoView } from "../../lib/useIntoView.js";
+import { useRequest } from "../../lib/useRequest.js";
+import { useTabState } from "../../lib/useTabState.js";
+import { visibleText } from "../../lib/visible.js";
+import { client, http } from "../../state/connection.js";
+import { Icon } from "../Icon.js";
+import { Refusal } from "../Refusal.js";
+import { Visible } from "../Visible.js";
+import { HandOver } from "./HandOver.js";
+import { subjectOf } from "./title.js";
+
+export function Discussion({ approval }: { approval: ApprovalView }) {
+  const { t } = useI18n();
+  const [open, setOpen] = useState<"comment" | "hand">();
+  const question = approval.kind === "question";
+  const role = decidingRole(approval);
+  const handed = approval.updates.some((u) => u.update === "reassigned");
+  const roles = approval.reviewConfigs[0]?.reassign ?? [];
+  const canHand = !question && (roles.length > 0 || role !== undefined);
+  // Without others who can see it there is nobody to talk to.
+  const others = role !== undefined || roles.length > 0 || (approval.reviewConfigs[0]?.levels?.length ?? 0) > 1;
+  const opener = useRef<"comment" | "hand">(undefined);
+  const box = useRef<HTMLDivElement>(null);
+  useAnnounceUpdates(approval);
+
+  // A form that closes gives the focus back to what opened it.
+  useEffect(() => {
+    if (open || !opener.current) return;
+    box.current?.querySelector<HTMLElement>(`[data-open="${opener.current}"]`)?.focus();
+    opener.current = undefined;
+  }, [open]);
+  const show = (what: "comment" | "hand") => {
+    opener.current = what;
+    setOpen(what);
+  };
+
+  // What was said is shown in any case, also about a question, which is the user's own.
+  if ((question || !others) && approval.updates.length === 0) return null;
+  return (
+    // The card's single-letter keys are for its decision.
+    <div ref={box} className="talk" onKeyDown={(e) => e.stopPropagation()}>
+      <Updates approval={approval} />
+      {open === "comment" ? (
+        <CommentForm approval={approval} onClose={() => setOpen(undefined)} />
+      ) : open === "hand" ? (
+        <HandOver approval={approval} roles={roles} assigned={handed} onClose={() => setOpen(undefined)} />
+      ) : (
+        !question && (
+          <div className="talk-actions">
+            <button type="button" className="link" data-open="comment" onClick={() => show("comment")}>
+              <Icon name="people" />
+              {t("talk.open")}
+            </button>
+            {canHand && (
+              <button type="button" className="link" data-open="hand" onClick={() => show("hand")}>
+                <Icon name="hand" />
+                {t("hand.open")}
+              </button>
+            )}
+          </div>
+        )
+      )}
+    </div>
+  );
+}
+
+/** What was said and changed, oldest first. */
+export function Updates({ approval }: { approval: ApprovalView }) {
+  const { t, language } = useI18n();
+  const updates = useDated(approval);
+  const now = useNow(30_000);
+  // Reminders are counted above; a list of them says nothing.
+  const shown = updates.filter((u) => u.update !== "reminder");
+  if (shown.length === 0) return null;
+  return (
+    <ul className="talk-list" aria-label={t("talk.heading")}>
+      {shown.map((update, i) => (
+        <li key={i} data-update={update.update}>
+          <span className="talk-who">
+            {update.update === "comment" ? <strong>{personName(update.by, t)}</strong> : eventText(update, t)}
+            {update.at && (
+              <time dateTime={update.at} title={momentText(update.at, language)}>
+                {agoText(update.at, now, language)}
+              </time>
+            )}
+          </span>
+          {update.update === "comment" && (
+            <p className="talk-text">
+              <Visible text={update.text} />
+            </p>
+          )}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function eventText(update: UpdateView, t: Translate): string {
+  const by = personName(update.by, t);
+  switch (update.update) {
+    case "approved":
+      return t("talk.approved", { name: by, n: update.approved, of: update.quorum });
+    case "reassigned": {
+      const to = [update.subject && visibleText(update.subject), update.role && roleName(update.role, t)].filter(Boolean);
+      const said = update.text ? `: “${visibleText(update.text)}”` : "";
+      return (to.length > 0 ? t("talk.reassigned", { by, to: to.join(", ") }) : t("talk.given", { by })) + said;
+    }
+    default:
+      return "";
+  }
+}
+
+/** Events do not say when; the server's list does, in the same order. */
+function useDated({ approvalKey, updates }: ApprovalView): UpdateView[] {
+  const [dated, setDated] = useState<UpdateView[]>([]);
+  const n = updates.length;
+  useEffect(() => {
+    if (n === 0 || updates.every((u) => u.at)) return;
+    let gone = false;
+    http.approval(approvalKey).then(
+      (read) => !gone && setDated(read.updates),
+      () => {}, // The texts are here; only their times are missing.
+    );
+    return () => void (gone = true);
+    // Once for each that is new.
+  }, [approvalKey, n]);
+  return updates.map((update, i) => ({ ...dated[i], ...update }));
+}
+
+/** Say what others add, once, without moving the focus. */
+function useAnnounceUpdates(approval: ApprovalView): void {
+  const { t } = useI18n();
+  const known = useRef(approval.updates.length);
+  useEffect(() => {
+    const fresh = approval.updates.slice(known.current);
+    known.current = approval.updates.length;
+    for (const update of fresh) {
+      const text =
+        update.update === "comment"
+          ? t("talk.announce", { name: personName(update.by, t), text: visibleText(update.text) })
+          : update.update === "reminder"
+            ? t("talk.reminder", { tool: subjectOf(approval) })
+            : eventText(update, t);
+      announce(text);
+    }
+  }, [approval, t]);
+}
+
+function CommentForm({ approval, onClose }: { approval: ApprovalView; onClose: () => void }) {
+  const { t } = useI18n();
+  const id = useId();
+  const box = useRef<HTMLFormElement>(null);
+  useIntoView(box);
+  const [text, setText] = useTabState(`talk:${approval.approvalKey}`, () => "");
+  const { busy, error, run } = useRequest();
+  const send = async () => {
+    if (busy || !text.trim()) return;
+    const comment = { session_id: approval.sessionId, approval_key: approval.approvalKey, text: text.trim() };
+    if (!(await run(() => client.comment(comment)))) return;
+    setText(undefined);
+    onClose();
+  };
+  return (
+    <form
+      ref={box}
+      className="talk-form"
+      onSubmit={(e) => {
+        e.preventDefault();
+        void send();
+      }}
+      onKeyDown={(e) => {
+        if (e.key === "Escape") onClose();
+        if (e.key === "Enter" && (e.ctrlKey || e.metaKey)) void send();
+      }}
+    >
+      <label className="label" htmlFor={id}>
+        {t("talk.label")}
+      </label>
+      <textarea
+        id={id}
+        className="input"
+        rows={2}
+        autoFocus
+        value={text}
+        disabled={busy}
+        aria-describedby={`${id}-hint`}
+        onChange={(e) => setText(e.target.value)}
+      />
+      <p id={`${id}-hint`} className="hint">
+        {t("talk.hint")}
+      </p>
+      {error && (
+        <div className="field-error" role="alert">
+          <Refusal error={error} />
+        </div>
+      )}
+      <div className="buttons">
+        <button type="button" className="button quiet small" disabled={busy} onClick={onClose}>
+          {t("decide.back")}
+        </button>
+        <button type="submit" className="button small" disabled={busy || !text.trim()}>
+          {t("talk.send")}
+        </button>
+      </div>
+    </form>
+  );
+}

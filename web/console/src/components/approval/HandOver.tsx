@@ -1,0 +1,122 @@
+import { useId, useRef, useState } from "react";
+import { decidingRole, type ApprovalView } from "@countersign/client";
+import { useI18n } from "../../i18n/index.js";
+import { roleName } from "../../lib/people.js";
+import { useIntoView } from "../../lib/useIntoView.js";
+import { useRequest } from "../../lib/useRequest.js";
+import { client } from "../../state/connection.js";
+import { Refusal } from "../Refusal.js";
+
+interface Props {
+  approval: ApprovalView;
+  /** The roles that the policy lets it be handed to. */
+  roles: string[];
+  /** It was handed on before, so that it can be given back to all who hold the role. */
+  assigned: boolean;
+  onClose: () => void;
+}
+
+/** It becomes somebody else's to decide: another role's, one person's, or both. */
+export function HandOver({ approval, roles, assigned, onClose }: Props) {
+  const { t } = useI18n();
+  const id = useId();
+  const box = useRef<HTMLFormElement>(null);
+  useIntoView(box);
+  const now = decidingRole(approval);
+  // The session's own user is one person already, so that is nothing to hand over within.
+  const choices = [...(now === undefined ? [] : [now]), ...roles.filter((role) => role !== now)];
+  const [role, setRole] = useState(roles.find((r) => r !== now) ?? choices[0] ?? "");
+  const [person, setPerson] = useState("");
+  const [reason, setReason] = useState("");
+  const { busy, error, run } = useRequest();
+  const same = role === now;
+  const ready = !busy && role !== "" && (!same || person.trim() !== "" || assigned);
+  const send = async () => {
+    if (!ready) return;
+    const to = {
+      session_id: approval.sessionId,
+      approval_key: approval.approvalKey,
+      ...(same ? {} : { role }),
+      ...(person.trim() ? { subject: person.trim() } : {}),
+      ...(reason.trim() ? { text: reason.trim() } : {}),
+    };
+    if (await run(() => client.reassign(to))) onClose();
+  };
+  return (
+    <form
+      ref={box}
+      className="talk-form"
+      onSubmit={(e) => {
+        e.preventDefault();
+        void send();
+      }}
+      onKeyDown={(e) => e.key === "Escape" && onClose()}
+    >
+      <div className="talk-fields">
+        <div className="field">
+          <label className="label" htmlFor={`${id}-role`}>
+            {t("hand.role")}
+          </label>
+          <select
+            id={`${id}-role`}
+            className="select"
+            autoFocus
+            value={role}
+            disabled={busy}
+            onChange={(e) => setRole(e.target.value)}
+          >
+            {choices.map((choice) => (
+              <option key={choice} value={choice}>
+                {choice === now ? t("hand.same", { role: roleName(choice, t) }) : roleName(choice, t)}
+              </option>
+            ))}
+          </select>
+        </div>
+        <div className="field">
+          <label className="label" htmlFor={`${id}-person`}>
+            {t(same && !assigned ? "hand.personNeeded" : "hand.person")}
+          </label>
+          <input
+            id={`${id}-person`}
+            className="input"
+            autoComplete="off"
+            spellCheck={false}
+            value={person}
+            disabled={busy}
+            aria-describedby={`${id}-hint`}
+            onChange={(e) => setPerson(e.target.value)}
+          />
+        </div>
+      </div>
+      <p id={`${id}-hint`} className="hint">
+        {t("hand.hint", { role: roleName(role, t) })}
+      </p>
+      <div className="field">
+        <label className="label" htmlFor={`${id}-reason`}>
+          {t("hand.reason")}
+        </label>
+        <input
+          id={`${id}-reason`}
+          className="input"
+          autoComplete="off"
+          value={reason}
+          disabled={busy}
+          onChange={(e) => setReason(e.target.value)}
+        />
+      </div>
+      {error && (
+        <div className="field-error" role="alert">
+          <Refusal error={error} />
+        </div>
+      )}
+      <div className="buttons">
+        <button type="button" className="button quiet small" disabled={busy} onClick={onClose}>
+          {t("decide.back")}
+        </button>
+        <button type="submit" className="button small" disabled={!ready}>
+          {t("hand.send")}
+        </button>
+      </div>
+    </form>
+  );
+}

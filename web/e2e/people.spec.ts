@@ -1,0 +1,363 @@
+/** Several people and one request: who may decide it, what they say to each other, and what is decided for later. */
+import type { Page } from "@playwright/test";
+import {
+  call,
+  checkAccessible,
+  expect,
+  hasNoSidewaysScroll,
+  oneOrder,
+  openCard,
+  order,
+  resolved,
+  send,
+  signIn,
+  tabOf,
+  test,
+} from "./support/console.js";
+import { person } from "./support/server.js";
+
+const people = { alice: ["user"], bob: ["admin"], eve: ["admin"], carol: ["manager"] };
+const approve = (page: Page) => page.locator(".card").getByRole("button", { name: "Approve", exact: true });
+
+/** Alice asks; the request's own address is where the others look. */
+async function aliceAsks(page: Page, url: string): Promise<string> {
+  await signIn(page, "alice");
+  await page.goto(url);
+  await expect(page.getByLabel("Agent", { exact: true })).toBeVisible();
+  await send(page);
+  await expect(page.locator(".card")).toBeVisible();
+  return page.url();
+}
+
+test("two people approve in two tabs, and everybody sees how far they are", async ({ page, context, serve }) => {
+  const { url } = await serve({ turns: oneOrder, people, approval: 'levels = ["admin"], quorum = 2, not_self = true' });
+  const session = await aliceAsks(page, url);
+  await expect(page.locator(".people")).toContainText("You asked for this, so somebody else must approve it.");
+  await expect(approve(page)).toBeDisabled();
+  await expect(page.locator(".card").getByRole("button", { name: "Edit" })).toBeDisabled();
+  await page.locator(".card").press("a");
+
+  const bob = await tabOf(context, "bob", session);
+  const eve = await tabOf(context, "eve", session);
+  for (const tab of [page, bob, eve]) await expect(tab.locator(".people")).toContainText("0 of 2 approved");
+  await expect(bob.locator(".people")).toContainText("Who asked for this may not approve it.");
+  await approve(bob).click();
+  for (const tab of [page, bob, eve]) await expect(tab.locator(".people")).toContainText("1 of 2 approved: bob");
+  await expect(bob.locator(".people")).toContainText("You have approved it. Somebody else must approve it too.");
+  await expect(approve(bob)).toBeDisabled();
+  await expect(bob.locator(".card").getByRole("button", { name: "Reject" })).toBeEnabled();
+  await bob.reload();
+  await expect(bob.locator(".people")).toContainText("1 of 2 approved: bob");
+  await expect(approve(bob)).toBeDisabled();
+
+  await approve(eve).click();
+  for (const tab of [page, bob, eve]) {
+    await expect(resolved(tab)).toContainText("Approved");
+    await expect(resolved(tab)).toContainText("by eve");
+    await expect(tab.locator(".markdown").last()).toContainText('"quantity":100');
+  }
+  await page.locator(".group-row").first().click();
+  await page.locator(".resolved-row").click();
+  await expect(resolved(page).locator(".talk-list")).toContainText("bob approved (1 of 2)");
+});
+
+test("each step says whose turn it is, and one person does not take two", async ({ page, context, serve }) => {
+  const { url } = await serve({
+    turns: oneOrder,
+    people: { ...people, bob: ["admin", "manager"] },
+    approval: 'levels = ["admin", "manager"]',
+  });
+  const session = await aliceAsks(page, url);
+  await expect(page.locator(".people")).toContainText("Step 1 of 2: admin");
+  const bob = await tabOf(context, "bob", session);
+  await approve(bob).click();
+  for (const tab of [page, bob]) await expect(tab.locator(".people")).toContainText("Step 2 of 2: manager");
+  await expect(page.locator(".people-steps [aria-current=step]")).toContainText("manager");
+  await approve(bob).click();
+  const alert = bob.locator(".card").getByRole("alert");
+  await expect(alert).toContainText("You may not do this.");
+  await expect(alert).toContainText("The server says:");
+  await expect(alert).toContainText("has approved it at a level before");
+  const carol = await tabOf(context, "carol", session);
+  await approve(carol).click();
+  await expect(page.locator(".markdown").last()).toContainText('"quantity":100');
+});
+
+test("a comment appears in the other tab, says when, and survives a reload", async ({ page, context, serve }) => {
+  const { url } = await serve({ turns: oneOrder, people, approval: 'levels = ["admin"]' });
+  const session = await aliceAsks(page, url);
+  const bob = await tabOf(context, "bob", session);
+  await page.getByRole("button", { name: "Comment to the other people" }).click();
+  const field = page.getByLabel("Comment for the other people");
+  await expect(field).toBeFocused();
+  // Letters are text here, not decisions; and half a comment is kept.
+  await field.pressSequentially("ar half");
+  await page.reload();
+  await page.getByRole("button", { name: "Comment to the other people" }).click();
+  await expect(field).toHaveValue("ar half");
+  await field.fill("The fund is ours. Is <b>82,000.10</b> right?\u202e");
+  await page.getByRole("button", { name: "Post comment" }).click();
+  await expect(page.getByRole("button", { name: "Comment to the other people" })).toBeFocused();
+
+  for (const tab of [page, bob]) {
+    const said = tab.locator(".talk-list li");
+    await expect(said).toContainText("alice");
+    await expect(said).toContainText("Is <b>82,000.10</b> right?⟨U+202E⟩");
+    await expect(said.locator("time")).toHaveAttribute("datetime", /^20\d\d-/);
+  }
+  await bob.reload();
+  await expect(bob.locator(".talk-list li")).toHaveCount(1);
+  await bob.getByRole("button", { name: "Comment to the other people" }).click();
+  const reply = bob.getByLabel("Comment for the other people");
+  await expect(reply).toBeInViewport({ ratio: 1 });
+  // What others say meanwhile does not take the page away from who writes.
+  await page.getByRole("button", { name: "Comment to the other people" }).click();
+  await field.fill("Anybody?");
+  await page.getByRole("button", { name: "Post comment" }).click();
+  await expect(bob.locator(".talk-list li")).toHaveCount(2);
+  await expect(reply).toBeInViewport({ ratio: 1 });
+  await reply.fill("Yes, I have checked.");
+  await bob.keyboard.press("Control+Enter");
+  await expect(page.locator(".talk-list li")).toHaveText([/alice/, /alice.*Anybody\?/, /bob.*Yes, I have checked\./]);
+  await expect(page.locator("[role=status].visually-hidden")).toContainText("bob commented: Yes, I have checked.");
+
+  // The agent is not told; who looks later finds it all the same.
+  await approve(bob).click();
+  await expect(page.locator(".markdown").last()).not.toContainText("checked");
+  await page.locator(".group-row").first().click();
+  await page.locator(".resolved-row").click();
+  await expect(resolved(page).locator(".talk-list")).toContainText("Yes, I have checked.");
+});
+
+test("what is handed to somebody is theirs to decide", async ({ page, context, serve }) => {
+  const { url } = await serve({ turns: oneOrder, people, approval: 'levels = ["admin"], reassign = ["manager"]' });
+  const session = await aliceAsks(page, url);
+  const bob = await tabOf(context, "bob", session);
+  const eve = await tabOf(context, "eve", session);
+  await bob.getByRole("button", { name: "Hand to" }).click();
+  await expect(bob.getByLabel("Who decides it instead")).toBeFocused();
+  await expect(bob.getByLabel("Who decides it instead")).toHaveValue("manager");
+  await bob.getByLabel("Only this person").fill("carol");
+  await bob.getByLabel("Why").fill("Above my limit");
+  await bob.getByRole("button", { name: "Hand over" }).click();
+  for (const tab of [page, bob, eve]) {
+    await expect(tab.locator(".people")).toContainText("Decided by: manager");
+    await expect(tab.locator(".people")).toContainText("Handed to carol by bob: nobody else can decide it now. “Above my limit”");
+  }
+  await approve(eve).click();
+  await expect(eve.locator(".card").getByRole("alert")).toContainText("The server says:");
+  await expect(eve.locator(".card").getByRole("alert")).toContainText("manager");
+
+  const carol = await tabOf(context, "carol", session);
+  await expect(carol.locator(".people")).toContainText("Handed to carol by bob");
+  await approve(carol).click();
+  await expect(resolved(page)).toContainText("by carol");
+});
+
+test("nobody decides in time: others are reminded and asked, and the card says so", async ({ page, context, serve }) => {
+  const { url } = await serve({
+    turns: oneOrder,
+    people,
+    timeout: 4,
+    approval: 'levels = ["admin"], reminders = [1], on_timeout = { escalate = "manager" }',
+  });
+  const session = await aliceAsks(page, url);
+  await expect(page.locator(".people")).toContainText("Reminders sent: 1");
+  await expect(page.locator(".people")).toContainText("Nobody decided in time; now asked: manager");
+  await expect(resolved(page).first()).toContainText("Nobody decided in time; now asked: manager");
+  const carol = await tabOf(context, "carol", session);
+  await approve(carol).click();
+  await expect(page.locator(".markdown").last()).toContainText('"quantity":100');
+});
+
+test("what is always approved for its arguments runs unasked, until the rule is revoked", async ({ page, serve }) => {
+  const other = order.replace("100", "7");
+  const { url } = await serve({
+    // Each session plays it from its beginning.
+    turns: [call(order), { text: "First." }, call(other), { text: "Second." }, call(order), { text: "Third." }],
+    people,
+  });
+  await aliceAsks(page, url);
+  const card = page.locator(".card");
+  await card.getByRole("button", { name: "Always…" }).click();
+  await expect(card.getByLabel("In this session")).toBeFocused();
+  await card.getByLabel("This tool, until a date").check();
+  await expect(card.locator(".always-means")).toContainText("every call of execute_trade by trader, whatever its arguments");
+  await expect(card.getByRole("button", { name: "Approve, and always" })).toBeDisabled();
+  await page.keyboard.press("Escape");
+  await expect(approve(page)).toBeFocused();
+  await card.getByRole("button", { name: "Always…" }).click();
+  await card.getByLabel("With exactly these arguments").check();
+  await expect(card.locator(".always-means")).toContainText("in all sessions of alice");
+  await expect(card.locator(".always-means")).toContainText("until somebody revokes it");
+  await card.getByRole("button", { name: "Approve, and always" }).click();
+  await expect(page.locator(".markdown").last()).toHaveText("First.");
+
+  await page.getByRole("link", { name: "New session" }).click();
+  await send(page, "The same again");
+  await expect(page.locator(".markdown").last()).toHaveText("First.");
+  await expect(page.locator(".message.user")).toHaveText(["The same again"]);
+  await expect(page.locator(".tool-status")).toHaveText("done");
+  await expect(resolved(page)).toHaveCount(0);
+  await send(page, "Something else");
+  await approve(page).click();
+  await expect(page.locator(".markdown").last()).toHaveText("Second.");
+  const session = page.url();
+
+  await page.getByRole("link", { name: "Standing rules" }).click();
+  const rule = page.locator(".rule");
+  await expect(rule).toHaveCount(1);
+  await expect(rule.getByRole("heading")).toContainText("Approves execute_trade with exactly these arguments");
+  await expect(rule.locator(".rule-args")).toContainText('"order_ref": 9007199254740993');
+  await expect(rule.locator(".rule-args")).toContainText('"price": 82000.10');
+  await expect(rule).toContainText("by alice");
+  await rule.getByRole("button", { name: "Revoke" }).click();
+  await expect(page.getByText("There are no standing rules.")).toBeVisible();
+  await page.getByRole("button", { name: "Revoked", exact: true }).click();
+  await expect(rule).toContainText("Revoked or replaced");
+  await expect(rule.getByRole("button", { name: "Revoke" })).toHaveCount(0);
+  await page.reload();
+  await expect(page.getByText("There are no standing rules.")).toBeVisible();
+
+  await page.goto(session);
+  await send(page, "And once more");
+  await expect(card).toBeVisible();
+});
+
+test("always reject until a day", async ({ page, serve }) => {
+  const { url } = await serve({ turns: [call(order), { text: "First." }, call(order), { text: "Second." }] });
+  const card = await openCard(page, url);
+  await card.getByRole("button", { name: "Always…" }).click();
+  await card.getByRole("group", { name: "What is decided" }).getByRole("button", { name: "Reject" }).click();
+  await card.getByLabel("Reason").fill("Never buy this");
+  await card.getByLabel("This tool, until a date").check();
+  await card.getByLabel("Until the end of").fill("2020-01-31");
+  await expect(card.getByText("This day is over already.")).toBeVisible();
+  await card.getByLabel("Until the end of").fill("2099-12-31");
+  await expect(card.locator(".always-means")).toContainText("December 31, 2099");
+  await card.getByRole("button", { name: "Reject, and always" }).click();
+  await expect(resolved(page)).toContainText("Rejected: Never buy this");
+  await send(page, "Again");
+  await expect(page.locator(".markdown").last()).toHaveText("Second.");
+  await expect(page.locator(".tool-status").last()).toHaveText("rejected");
+  await page.goto(`${url}/#/rules`);
+  await expect(page.locator(".rule")).toContainText("Rejects execute_trade whatever its arguments");
+  await expect(page.locator(".rule")).toContainText("Never buy this");
+  await expect(page.locator(".rule")).toContainText("2099");
+});
+
+test("of several actions one is decided for later too", async ({ page, serve }) => {
+  const { url } = await serve({
+    turns: [{ calls: ["AAA", "BBB"].map((s) => ({ name: "execute_trade", args: `{"symbol":"${s}","quantity":1}` })) }, { text: "Done." }],
+  });
+  const card = await openCard(page, url);
+  await card.getByRole("button", { name: "Always…" }).first().click();
+  await card.getByLabel("With exactly these arguments").check();
+  await card.getByRole("button", { name: "Mark as always approve" }).click();
+  await expect(card.getByText("Always: With exactly these arguments")).toBeVisible();
+  await expect(card.getByText("1 of 2 decided")).toBeVisible();
+  await card.getByRole("button", { name: "Reject", exact: true }).last().click();
+  await card.getByRole("button", { name: "Send decisions" }).click();
+  await expect(page.locator(".tool-status")).toHaveText(["done", "rejected"]);
+  await page.getByRole("link", { name: "Standing rules" }).click();
+  await expect(page.locator(".rule")).toHaveCount(1);
+  await expect(page.locator(".rule-args")).toContainText('"AAA"');
+});
+
+test("a token that is taken away leads to the token form, and a new one back", async ({ page, serve, tolerate }) => {
+  tolerate.push(/401/, /WebSocket connection to/);
+  const server = await serve({ turns: oneOrder, people });
+  await aliceAsks(page, server.url);
+  await server.edit((text) => text.replace(person("alice", ["user"], "alice-token"), ""));
+  const field = page.getByLabel("Access token");
+  await expect(field).toBeVisible();
+  await expect(page.getByRole("alert")).toContainText("Your token is not valid any more.");
+  await expect(page.locator(".chat")).toHaveCount(0);
+  await checkAccessible(page, "token ended");
+  expect(await page.evaluate(() => sessionStorage.getItem("countersign:token"))).toBeNull();
+
+  await server.edit((text) => text + person("alice", ["user"], "another-token"));
+  await expect(async () => {
+    const { status } = await fetch(`${server.url}/v1/sessions`, { headers: { authorization: "Bearer another-token" } });
+    expect(status).toBe(200);
+  }).toPass();
+  await field.fill("another-token");
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await expect(page.locator(".card")).toBeVisible();
+  await approve(page).click();
+  await expect(resolved(page)).toContainText("Approved");
+});
+
+const busy = 'levels = ["user", "admin"], quorum = 3, not_self = true, reassign = ["manager"], reminders = [1]';
+/** A request at its second step, with a comment, a vote and a reminder. */
+async function atSecondStep(page: Page, url: string): Promise<string> {
+  const session = await aliceAsks(page, url);
+  await approve(page).click();
+  await expect(page.locator(".people")).toContainText("Step 2 of 2: admin");
+  await page.getByRole("button", { name: "Comment to the other people" }).click();
+  await page.getByLabel("Comment for the other people").fill("Please look at the price before you approve it.");
+  await page.getByRole("button", { name: "Post comment" }).click();
+  return session;
+}
+
+for (const colorScheme of ["light", "dark"] as const) {
+  test.describe(`accessibility, ${colorScheme}`, () => {
+    test.use({ colorScheme });
+    test("axe finds nothing where several people decide", async ({ page, context, serve }) => {
+      const { url } = await serve({ turns: oneOrder, people, approval: busy });
+      const session = await atSecondStep(page, url);
+      const bob = await tabOf(context, "bob", session);
+      await approve(bob).click();
+      await expect(bob.locator(".people")).toContainText("1 of 3 approved: bob");
+      await checkAccessible(page, "its own user");
+      await checkAccessible(bob, "voted");
+      await bob.getByRole("button", { name: "Hand to" }).click();
+      await checkAccessible(bob, "handing over");
+      await bob.getByLabel("Only this person").fill("carol");
+      await bob.getByRole("button", { name: "Hand over" }).click();
+      await expect(bob.locator(".people")).toContainText("Handed to carol");
+      await bob.getByRole("button", { name: "Comment to the other people" }).click();
+      await checkAccessible(bob, "handed over, commenting");
+    });
+
+    test("axe finds nothing where something is decided for later", async ({ page, serve }) => {
+      const { url } = await serve({ turns: oneOrder });
+      const card = await openCard(page, url);
+      await card.getByRole("button", { name: "Always…" }).click();
+      await card.getByLabel("This tool, until a date").check();
+      await card.getByLabel("Until the end of").fill("2020-01-31");
+      await checkAccessible(page, "always");
+      await card.getByLabel("With exactly these arguments").check();
+      await card.getByLabel("Until the end of").fill("2099-01-31");
+      await card.getByRole("button", { name: "Approve, and always" }).click();
+      await expect(resolved(page)).toContainText("Approved");
+      await page.getByRole("link", { name: "Standing rules" }).click();
+      await expect(page.locator(".rule")).toBeVisible();
+      await checkAccessible(page, "rules");
+      await page.locator(".rule").getByRole("button", { name: "Revoke" }).click();
+      await expect(page.getByText("There are no standing rules.")).toBeVisible();
+      await checkAccessible(page, "no rules");
+    });
+  });
+}
+
+test.describe("phone", () => {
+  test.use({ viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true });
+  test("nothing scrolls sideways where several people decide", async ({ page, serve }) => {
+    const { url } = await serve({ turns: oneOrder, people, approval: busy });
+    await atSecondStep(page, url);
+    await hasNoSidewaysScroll(page);
+    await page.getByRole("button", { name: "Hand to" }).tap();
+    await hasNoSidewaysScroll(page);
+    await page.getByRole("button", { name: "Back" }).tap();
+    await page.getByRole("button", { name: "Always…" }).tap();
+    await hasNoSidewaysScroll(page);
+    await page.getByRole("button", { name: "Reject, and always" }).tap();
+    await expect(page.locator(".card").getByRole("alert")).toContainText("The server says:");
+    await hasNoSidewaysScroll(page);
+    await page.getByRole("button", { name: "Open the session list" }).tap();
+    await page.locator(".sidebar").getByRole("link", { name: "Standing rules" }).tap();
+    await expect(page.getByText("There are no standing rules.")).toBeVisible();
+    await hasNoSidewaysScroll(page);
+  });
+});
