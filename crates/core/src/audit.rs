@@ -128,8 +128,8 @@ impl FromStr for Anchor {
 
 /// What the entries of one append have to tell. `state` is the state after them.
 ///
-/// Told are interruptions and how they ended, and how calls ended that a person was asked about, with what they
-/// ran with and how often they were begun; a call whose turn has ended with it is told whatever it was.
+/// Told are interruptions and how they ended, and how calls ended that a person was asked about, or a standing rule in
+/// a person's place, with what they ran with and how often they were begun; a call whose turn has ended with it is told whatever it was.
 #[must_use]
 pub fn events(state: &State, entries: &[Arc<Entry>]) -> Vec<Event> {
     let mut events = Vec::new();
@@ -157,11 +157,11 @@ pub fn events(state: &State, entries: &[Arc<Entry>]) -> Vec<Event> {
                 continue;
             }
             Record::CallLost { call } => match state.calls.iter().find(|c| c.call == *call) {
-                Some(call) if call.ask.is_some() => Some(Called::of(call)),
+                Some(call) if call.ask.is_some() || call.by_rule => Some(Called::of(call)),
                 _ => continue,
             },
             Record::CallFinished(finished) => match state.calls.iter().find(|c| c.call == finished.call) {
-                Some(call) if call.ask.is_some() => Some(Called::of(call)),
+                Some(call) if call.ask.is_some() || call.by_rule => Some(Called::of(call)),
                 Some(_) => continue,
                 // Its turn has ended with it.
                 None => Some(Called {

@@ -15,11 +15,11 @@
 use std::sync::Arc;
 
 use countersign_core::{
-    approval::question::Questions,
+    approval::{question::Questions, rule::Rule},
     call::{args::Args, gate::DecisionType},
     journal::{
-        record::{Action, CallStatus, Entry, Interrupted, Kind, Record},
-        state::{Call, Phase, State},
+        record::{Action, CallStatus, Decided, Entry, Interrupted, Kind, Record},
+        state::{Call, Open, Phase, State},
     },
     wire::{client::check_session_id, event::Request, expand::request},
 };
@@ -277,11 +277,18 @@ fn follows(state: &State, entry: &Entry) -> Result<(), &'static str> {
                     .all(|action| call(action.call).is_ok_and(|call| asks_about(asked, action, call)))
         }
         Record::Decided(decided) => {
-            let asked = &state.waiting(decided.n).ok_or("it decides what does not wait")?.asked;
+            let open = state.waiting(decided.n).ok_or("it decides what does not wait")?;
+            let asked = &open.asked;
             let (actions, question) = (&asked.actions, asked.kind == Kind::Question);
             question == decided.question
                 && actions.len() == decided.decisions.len()
                 && (decided.asks.is_empty() || decided.asks.len() == actions.len())
+                && actions.iter().zip(&decided.asks).all(|(action, ask)| {
+                    // Nothing that was asked before is asked for no more.
+                    ask.as_ref().is_none_or(|ask| ask.asks_for_all_of(&action.ask))
+                })
+                && (decided.rules.is_empty() || decided.rules == Rule::made_by(asked, decided))
+                && (!decided.last || !approves_all(decided) || approvals(open, decided) >= open.quorum() as usize)
                 && actions.iter().zip(&decided.decisions).all(|(action, decision)| {
                     // A new message rejects whatever waits, and a rejection lets nothing run.
                     decision.kind == DecisionType::Reject || (!question && action.allowed().contains(&decision.kind))
@@ -329,6 +336,15 @@ fn follows(state: &State, entry: &Entry) -> Result<(), &'static str> {
     if fits { Ok(()) } else { Err("the entries before it do not lead to it") }
 }
 
+fn approves_all(decided: &Decided) -> bool {
+    decided.decisions.iter().all(|decision| decision.kind == DecisionType::Approve)
+}
+
+/// How many people have approved with this one.
+fn approvals(open: &Open, decided: &Decided) -> usize {
+    open.votes.len() + usize::from(!open.votes.contains(&decided.by))
+}
+
 /// Whether what is shown of a call is the call: its name and arguments are those that would run.
 fn asks_about(asked: &Interrupted, action: &Action, call: &Call) -> bool {
     let waits = match asked.kind {
@@ -340,7 +356,15 @@ fn asks_about(asked: &Interrupted, action: &Action, call: &Call) -> bool {
         (Kind::Question, Some(args)) => asks_what_the_model_asked(&action.args, args),
         (_, args) => Some(&action.args) == args.as_ref(),
     };
-    waits && action.tool_use_id == call.id && action.agent == call.agent && action.name == call.name && shown
+    let asks = asked.kind == Kind::InDoubt || call.ask.as_ref() == Some(&action.ask);
+    waits
+        && asks
+        && action.level == call.level
+        && action.instead == call.instead
+        && action.tool_use_id == call.id
+        && action.agent == call.agent
+        && action.name == call.name
+        && shown
 }
 
 /// Whether recorded questions are those of a call, with at most one option of free text added to each. What the

@@ -137,7 +137,7 @@ fn check_time(asked: &Interrupted, now: Millis) -> Result<(), Refusal> {
 /// at two levels (SPEC P1). Anybody who may decide may say no.
 fn check_person(state: &State, open: &Open, decisions: &[Decision], by: &Principal) -> Result<(), Refusal> {
     let yes = |kind| matches!(kind, DecisionType::Approve | DecisionType::Edit | DecisionType::Respond);
-    for (action, _) in open.asked.actions.iter().zip(decisions).filter(|(_, decision)| yes(decision.kind)) {
+    for (action, decision) in open.asked.actions.iter().zip(decisions).filter(|(_, decision)| yes(decision.kind)) {
         // A level of the user's own is theirs; one that came to them by escalation or by hand is not.
         if action.ask.not_self
             && !is_user(action.ask.role(action.level))
@@ -151,7 +151,7 @@ fn check_person(state: &State, open: &Open, decisions: &[Decision], by: &Princip
             };
             return Err(Refusal::new(Code::Forbidden, what));
         }
-        if open.quorum() > 1 && open.votes.contains(&by.subject) {
+        if decision.kind == DecisionType::Approve && open.quorum() > 1 && open.votes.contains(&by.subject) {
             let (approved, quorum) = (open.votes.len(), open.quorum());
             return Err(Refusal::new(
                 Code::Forbidden,
@@ -159,6 +159,17 @@ fn check_person(state: &State, open: &Open, decisions: &[Decision], by: &Princip
             ));
         }
         let call = state.calls.iter().find(|call| call.call == action.call);
+        if action.ask.not_self
+            && !is_user(action.ask.role(action.level))
+            && decision.kind != DecisionType::Edit
+            && let (Some(call), Some(subject)) = (call, &by.subject)
+            && call.edited_by.as_ref() == Some(subject)
+        {
+            return Err(Refusal::new(
+                Code::Forbidden,
+                "you have changed it, and who asks for something may not approve it; somebody else must",
+            ));
+        }
         if open.asked.kind == Kind::Approval
             && let (Some(call), Some(subject)) = (call, &by.subject)
             && call.approved_by.contains(subject)

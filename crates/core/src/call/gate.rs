@@ -155,6 +155,14 @@ impl Ask {
         self.levels.len() <= 1 && self.quorum_at(0) <= 1
     }
 
+    /// Whether it names every level that the other names, and needs as many people.
+    #[must_use]
+    pub fn asks_for_all_of(&self, other: &Ask) -> bool {
+        other.levels.iter().all(|role| self.levels.contains(role))
+            && self.quorum >= other.quorum
+            && (self.not_self || !other.not_self)
+    }
+
     /// What satisfies both: every level of either, in this one's order, then the other's; the larger quorum, the
     /// shorter time, only decisions that both allow. Neither can make the other weaker (SPEC P1). What is as it is by
     /// default was not said, and leaves the other's word.
@@ -187,14 +195,25 @@ impl Ask {
             }
             both
         };
-        let either = |mine: &Vec<String>, theirs: &Vec<String>| if mine.is_empty() { theirs } else { mine }.clone();
+        let quorum = self.quorum.max(other.quorum);
+        let not_self = self.not_self || other.not_self;
+        // Who may decide in the place of those who are asked: whom both name. One alone may, if it asks for all that the
+        // other asks for.
+        let instead = |of: fn(&Ask) -> &Vec<String>| {
+            let (mine, theirs) = (of(self), of(other));
+            let mut roles: Vec<String> = match (mine.is_empty(), theirs.is_empty()) {
+                (false, true) if self.asks_for_all_of(other) => mine.clone(),
+                (true, false) if other.asks_for_all_of(self) => theirs.clone(),
+                _ => mine.iter().filter(|role| theirs.contains(role)).cloned().collect(),
+            };
+            // Who asked is one person, and the one who may not.
+            roles.retain(|role| !(is_user(Some(role)) && (quorum > 1 || not_self)));
+            roles
+        };
+        let (escalate, reassign) = (instead(|ask| &ask.escalate), instead(|ask| &ask.reassign));
         let mut reminders = [&*self.reminders, &*other.reminders].concat();
         reminders.sort_unstable();
         reminders.dedup();
-        let mut reassign = either(&self.reassign, &other.reassign);
-        if !other.reassign.is_empty() {
-            reassign.retain(|role| other.reassign.contains(role));
-        }
         let mut reasons: Vec<&str> = Vec::new();
         for reason in [&self.reason, &other.reason].into_iter().flatten() {
             if !reasons.contains(&&**reason) {
@@ -205,9 +224,9 @@ impl Ask {
             timeout,
             allowed,
             levels,
-            quorum: self.quorum.max(other.quorum),
-            not_self: self.not_self || other.not_self,
-            escalate: either(&self.escalate, &other.escalate),
+            quorum,
+            not_self,
+            escalate,
             reminders,
             reassign,
             reason: (!reasons.is_empty()).then(|| reasons.join("; ")),

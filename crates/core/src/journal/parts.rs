@@ -74,6 +74,12 @@ pub struct Call {
     /// Who has approved it at the levels so far.
     #[serde(default)]
     pub approved_by: Vec<Arc<str>>,
+    /// Who changed it last.
+    #[serde(default)]
+    pub edited_by: Option<Arc<str>>,
+    /// Whether a standing rule decided about it in a person's place.
+    #[serde(default)]
+    pub by_rule: bool,
 }
 
 impl Call {

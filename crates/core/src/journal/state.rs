@@ -301,6 +301,8 @@ impl State {
                     instead: None,
                     escalated: 0,
                     approved_by: Vec::new(),
+                    edited_by: None,
+                    by_rule: false,
                 });
             }
         }
@@ -311,6 +313,7 @@ impl State {
         let locale = self.locale;
         for (call, gate) in self.calls.iter_mut().zip(gates) {
             call.idempotent = gate.idempotent;
+            call.by_rule = gate.rule.is_some();
             call.phase = match &gate.verdict {
                 // Without readable arguments nothing can run, whatever the verdict says.
                 Verdict::Allow | Verdict::Ask(_) | Verdict::Question(_) if call.args.is_none() => {
@@ -369,7 +372,6 @@ impl State {
             self.sticky.retain(|older| !rule.replaces(older));
             self.sticky.push(rule.clone());
         }
-        let subject = self.subject.clone();
         let mut people: Vec<Arc<str>> = votes.into_iter().flatten().collect();
         people.extend(decided.by.clone());
         for (i, (action, decision)) in asked.actions.iter().zip(&decided.decisions).enumerate() {
@@ -396,20 +398,25 @@ impl State {
                     call.approved_by.clear();
                     call.restart_levels();
                     let ask = raised.unwrap_or_else(|| action.ask.clone());
-                    // Who edits at the first level has seen what will run: that is its approval, if one is enough and
-                    // that person may give it. What the first level has not seen goes back to it.
-                    let own = ask.not_self && (decided.by.is_none() || decided.by == subject);
+                    // Who edits at the first level has seen what will run: that is its approval, if one is enough. What
+                    // the first level has not seen goes back to it; and where who asks may not approve, who changes it
+                    // asks for something else.
                     let same_role = is_user(ask.role(0)) == is_user(action.ask.role(0))
                         && (is_user(ask.role(0)) || ask.role(0) == action.ask.role(0));
+                    let own = ask.not_self && !is_user(ask.role(0));
                     let counts = action.level == 0 && same_role && ask.quorum_at(0) <= 1 && !own;
                     let last = ask.is_last(0);
+                    call.edited_by.clone_from(&decided.by);
                     call.ask = Some(ask);
                     if !counts {
                         return Phase::Gated;
                     }
                     call.approved_by.extend(decided.by.clone());
+                    if last {
+                        return Phase::Permitted;
+                    }
                     call.level = 1;
-                    if last { Phase::Permitted } else { Phase::Gated }
+                    Phase::Gated
                 }
                 DecisionType::Reject if in_doubt => {
                     let text = decision.message.clone().unwrap_or_else(|| locale.text(Text::OutcomeUnknown).to_owned());

@@ -294,6 +294,9 @@ pub fn check_request_id(id: &str) -> Result<(), Refusal> {
     if id.is_empty() || id.len() > limits::REQUEST_ID_BYTES {
         return Err(invalid("request_id", &format!("must have 1 to {} bytes", limits::REQUEST_ID_BYTES)));
     }
+    if id.contains(char::is_control) {
+        return Err(invalid("request_id", "must have no control characters"));
+    }
     Ok(())
 }
 

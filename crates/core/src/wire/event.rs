@@ -455,6 +455,13 @@ pub struct ApprovalRequest {
     /// When it times out (RFC 3339); absent if never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<String>,
+    /// The only person who may decide it, if it was handed to one since. Never in the block of the stream, which is from
+    /// when it was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub assignee: Option<Arc<str>>,
+    /// Who has approved it since, where more people must. Never in the block of the stream.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub approved_by: Vec<Arc<str>>,
 }
 
 /// A waiting call.

@@ -15,7 +15,7 @@ use crate::{
     call::shown::{self, Shown},
     journal::{
         record::{Block, EndReason, Entry, Interrupted, Kind, Note, Record, ToolUse},
-        state::Status,
+        state::{Open, Status},
     },
 };
 
@@ -361,6 +361,17 @@ pub fn request(session_id: &str, asked: &Interrupted) -> Request {
     }
 }
 
+/// What waits, whole, as it stands now: with whose it is, and who has approved it.
+#[must_use]
+pub fn waiting(session_id: &str, open: &Open) -> Request {
+    let mut request = request(session_id, &open.asked);
+    if let Request::Actions(actions) = &mut request {
+        actions.assignee.clone_from(&open.assignee);
+        actions.approved_by = open.votes.iter().flatten().cloned().collect();
+    }
+    request
+}
+
 fn request_block(session_id: &str, asked: &Interrupted) -> RequestBlock {
     if asked.kind == Kind::Question {
         RequestBlock::Questions {
@@ -424,7 +435,7 @@ fn approval_request(session_id: &str, asked: &Interrupted) -> ApprovalRequest {
                     role: action.role().map(str::to_owned),
                     level: several.then_some(action.level + 1),
                     levels: several.then(|| action.ask.levels.clone()),
-                    quorum: Some(action.quorum()).filter(|quorum| *quorum > 1),
+                    quorum: Some(action.quorum()).filter(|quorum| *quorum > 1 && asked.kind == Kind::Approval),
                     not_self: action.ask.not_self,
                     reassign: action.ask.reassign.clone(),
                     args_schema: action.schema.clone(),
@@ -433,5 +444,7 @@ fn approval_request(session_id: &str, asked: &Interrupted) -> ApprovalRequest {
             })
             .collect(),
         expires_at: asked.expires_at.map(rfc3339),
+        assignee: None,
+        approved_by: Vec::new(),
     }
 }

@@ -565,3 +565,53 @@ fn w5_an_edit_cannot_bring_in_what_only_the_model_may_say() {
         refused(&[("pay", plain())], vec![edit], Code::InvalidEdit, "talks to the user");
     }
 }
+
+/// SPEC R4: a crash changes nothing about who decides: what one role approved is that role's to explain.
+#[test]
+fn r4_a_call_in_doubt_is_asked_of_the_role_that_approved_it_also_after_an_edit() {
+    let mut world = waiting(&[("pay", levels(&["admin"]))]);
+    let edit = vec![Decision::edit("pay", args(r#"{"n":9}"#))];
+    decide(&mut world, 1, edit, person("bob", &["admin"])).expect("edited");
+    world.apply(&crate::world::Op::Start(1)).expect("start");
+    world.apply(&crate::world::Op::Crash).expect("crash");
+    assert_eq!(world.state.waiting(2).expect("in doubt").asked.actions[0].role(), Some("admin"));
+    let owner = decide(&mut world, 2, vec![Decision::approve()], person("ann", &[])).expect_err("not the owner's");
+    assert_eq!(owner.code, Code::Forbidden);
+}
+
+#[test]
+fn p1_where_who_asks_may_not_approve_who_changes_it_asks() {
+    let four_eyes = Ask { not_self: true, ..levels(&["admin"]) };
+    let mut world = waiting(&[("pay", four_eyes)]);
+    let edit = vec![Decision::edit("pay", args(r#"{"n":9}"#))];
+    decide(&mut world, 1, edit, person("bob", &["admin"])).expect("edited");
+    assert_eq!(phases(&world), [Phase::Waiting(2)], "somebody else must see it");
+    let own = decide(&mut world, 2, vec![Decision::approve()], person("bob", &["admin"])).expect_err("his own words");
+    assert!(own.message.contains("you have changed it"), "{own}");
+    decide(&mut world, 2, vec![Decision::approve()], person("eve", &["admin"])).expect("eve");
+    assert_eq!(phases(&world), [Phase::Permitted]);
+    // At the user's own level the user's edit is the user's word.
+    let mut world = waiting(&[("pay", Ask { not_self: true, ..levels(&["user", "admin"]) })]);
+    decide(&mut world, 1, vec![Decision::edit("pay", args(r#"{"n":9}"#))], person("ann", &[])).expect("edited");
+    assert_eq!(world.state.waiting(2).expect("the admin").asked.actions[0].role(), Some("admin"));
+}
+
+/// Of two that ask, neither brings in people whom the other would not have asked.
+#[test]
+fn p1_nobody_is_asked_instead_whom_only_the_weaker_rule_names() {
+    let escalating = |ask: Ask, to: &[&str]| Ask { escalate: to.iter().map(|r| (*r).to_owned()).collect(), ..ask };
+    let cfo = Ask { quorum: 2, ..levels(&["cfo"]) };
+    assert_eq!(
+        cfo.stricter(&escalating(plain(), &["user"])).escalate,
+        [""; 0],
+        "a tool cannot let it fall to the user"
+    );
+    let lead = escalating(levels(&["lead"]), &["lead2"]);
+    assert_eq!(lead.stricter(&levels(&["cfo"])).escalate, [""; 0], "an edit cannot bring in who was asked for less");
+    assert_eq!(lead.stricter(&plain()).escalate, ["lead2"], "who says nothing leaves the other's word");
+    assert_eq!(plain().stricter(&lead).escalate, ["lead2"]);
+    let both = escalating(levels(&["lead", "cfo"]), &["lead2", "cfo2"]);
+    assert_eq!(both.stricter(&escalating(levels(&["cfo"]), &["cfo2"])).escalate, ["cfo2"], "whom both name");
+    let handed = Ask { reassign: vec!["user".into(), "legal".into()], ..levels(&["admin"]) };
+    assert_eq!(handed.stricter(&Ask { not_self: true, ..levels(&["admin"]) }).reassign, [""; 0]);
+}

@@ -209,7 +209,8 @@ fn what_ran_was_approved_by_everybody_it_needed(world: &World) {
                                     (ask.role(0), action.ask.role(0)),
                                     (None | Some("user"), None | Some("user"))
                                 );
-                            if action.level == 0 && same_people && (ask.quorum == 1 || is_user(ask.role(0))) {
+                            let own = ask.not_self && !is_user(ask.role(0));
+                            if action.level == 0 && same_people && (ask.quorum == 1 || is_user(ask.role(0))) && !own {
                                 of_call.push((0, decided.by.clone()));
                             }
                             asks.insert(action.call, ask);

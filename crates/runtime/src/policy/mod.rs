@@ -92,33 +92,52 @@ impl Policy {
         (0..).zip(&self.rules).filter(|(_, rule)| rule.selects(agent, tool)).map(|(i, _)| i).collect()
     }
 
-    /// The verdict of the first of `rules` that matches; `None` if none does.
+    /// The verdict of the first of `rules` that matches; `None` if none does. A rule whose condition fails asks, and
+    /// what the rules after it say counts too: an error never makes a call easier to run (SPEC P2).
     pub(crate) fn verdict(&self, rules: &[usize], call: &CallFacts<'_>, locale: Locale) -> Option<Verdict> {
         let mut scope = None;
         let mut holds = |condition: &CelCondition| condition.holds(scope.get_or_insert_with(|| CelScope::of(call)));
+        let mut failed: Option<Verdict> = None;
+        let mut said: Option<Verdict> = None;
         for rule in rules.iter().filter_map(|i| self.rules.get(*i)) {
             if !rule.roles.is_empty() && !rule.roles.iter().any(|role| call.roles.contains(role)) {
                 continue;
             }
-            match rule.when.as_ref().map(&mut holds) {
+            let outcome = match rule.when.as_ref().map(&mut holds) {
                 Some(Ok(false)) => continue,
-                Some(Err(error)) => return Some(rule.failed(&error, locale)),
-                Some(Ok(true)) | None => {}
-            }
-            return Some(match &rule.then {
-                Then::Allow => Verdict::Allow,
-                Then::Deny(text) => {
-                    Verdict::Deny(text.clone().unwrap_or_else(|| locale.text(Text::PolicyDenied).to_owned()))
-                }
-                Then::Ask(ask) => rule.ask(ask, rule.when.as_ref()),
-                Then::AskWhen(condition, ask) => match holds(condition) {
-                    Ok(true) => rule.ask(ask, Some(condition)),
-                    Ok(false) => Verdict::Allow,
-                    Err(error) => rule.failed(&error, locale),
+                Some(Err(error)) => Err(error),
+                Some(Ok(true)) | None => match &rule.then {
+                    Then::Allow => Ok(Verdict::Allow),
+                    Then::Deny(text) => {
+                        let text = text.clone().unwrap_or_else(|| locale.text(Text::PolicyDenied).to_owned());
+                        Ok(Verdict::Deny(text))
+                    }
+                    Then::Ask(ask) => Ok(rule.ask(ask, rule.when.as_ref())),
+                    Then::AskWhen(condition, ask) => match holds(condition) {
+                        Ok(true) => Ok(rule.ask(ask, Some(condition))),
+                        Ok(false) => Ok(Verdict::Allow),
+                        Err(error) => Err(error),
+                    },
                 },
-            });
+            };
+            match outcome {
+                Ok(verdict) => {
+                    said = Some(verdict);
+                    break;
+                }
+                Err(error) => {
+                    let asks = rule.failed(&error, locale);
+                    failed = Some(match failed {
+                        Some(before) => before.stricter(asks),
+                        None => asks,
+                    });
+                }
+            }
         }
-        None
+        match (failed, said) {
+            (Some(failed), Some(said)) => Some(failed.stricter(said)),
+            (failed, said) => failed.or(said),
+        }
     }
 
     /// What the version is made of.

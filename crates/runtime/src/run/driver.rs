@@ -13,7 +13,7 @@ use countersign_core::{
     journal::{
         draft::{Draft, Transition},
         graph::{self, Effects},
-        record::{Block, ModelResponded},
+        record::{Block, ModelResponded, ToolUse},
         state::{Phase, State},
     },
     limits,
@@ -244,11 +244,43 @@ impl Inner {
             .collect();
         let gates = self.gates(&state, &calls).await;
         failpoint::hit("model.before_commit");
-        self.must_store(live, turn, |state, _| {
-            Some(Draft::new(state, now()).model_responded(answer.clone(), gates.clone(), &self.agents))
-        })
-        .await;
+        if gates.iter().any(|gate| gate.rule.is_some()) {
+            self.answered_by_rules(live, turn, &answer, &calls).await;
+        } else {
+            self.must_store(live, turn, |state, _| {
+                Some(Draft::new(state, now()).model_responded(answer.clone(), gates.clone(), &self.agents))
+            })
+            .await;
+        }
         failpoint::hit("model.after_commit");
+    }
+
+    /// Stores an answer of which standing rules decide a part. They are looked at under the session's lock, and again
+    /// with each try: one that was revoked meanwhile lets nothing through.
+    async fn answered_by_rules(&self, live: &LiveRef, turn: u32, answer: &ModelResponded, calls: &[&ToolUse]) {
+        let mut patience = Patience::default();
+        loop {
+            let mut guard = live.lock().await;
+            let tried = async {
+                let state = self.load(live, &mut guard).await?;
+                let gates = self.gates(&state, calls).await;
+                let make = |state: &State, _| {
+                    Some(Draft::new(state, now()).model_responded(answer.clone(), gates.clone(), &self.agents))
+                };
+                self.try_store(live, &mut guard, turn, make).await
+            };
+            match tried.await {
+                Ok(()) => return,
+                Err(error) if error.code == Code::SessionNotFound => return,
+                Err(error) => {
+                    drop(guard);
+                    if *self.closing.borrow() {
+                        return;
+                    }
+                    patience.wait(&error).await;
+                }
+            }
+        }
     }
 
     /// Stores what `make` makes, trying until it is stored, unless the turn has ended or the runtime closes.

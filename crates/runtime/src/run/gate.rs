@@ -39,6 +39,10 @@ impl Inner {
         let mut gates = Vec::with_capacity(calls.len());
         for call in calls {
             gates.push(self.gate(state, call).await);
+            if calls.len() > 1 {
+                // Conditions may take their time, and others have things to do too.
+                tokio::task::yield_now().await;
+            }
         }
         gates
     }

@@ -403,7 +403,8 @@ impl Runtime {
             return Err(resolve::not_found(&decision.approval_key));
         }
         by.check_may_decide()?;
-        if self.inner.is_repeat(&live.session_id, decision.request_id.as_deref()).await? {
+        let request_id = own_request_id(by, &state, decision.request_id);
+        if self.inner.is_repeat(&live.session_id, request_id.as_deref()).await? {
             return self.inner.follow_if(follow, live, &mut guard).await;
         }
         if decision.answers.is_some() && !decision.decisions.is_empty() {
@@ -428,7 +429,7 @@ impl Runtime {
             },
             user_edit_content: decision.user_edit_content.filter(|text| !text.trim().is_empty()).map(Arc::from),
             by: by.clone(),
-            request_id: decision.request_id.map(Arc::from),
+            request_id: request_id.map(Arc::from),
         };
         let at = now();
         let make = |state: &State| resolve::decide(state, at, input, &self.inner.agents);
@@ -556,6 +557,15 @@ fn session_id(given: Option<&str>) -> Result<Arc<str>, Refusal> {
     }
 }
 
+/// The `request_id` as the session keeps it: those of its owner as they are, those of others beside their names, so that
+/// nobody's request is taken for another's. No client can send such an id: it has a control character.
+pub(crate) fn own_request_id(by: &Principal, state: &State, id: Option<String>) -> Option<String> {
+    match &by.subject {
+        Some(subject) if !by.owns(state) => id.map(|id| format!("{id}\u{1f}{subject}")),
+        _ => id,
+    }
+}
+
 /// The time, in Unix milliseconds.
 pub(crate) fn now() -> Millis {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -583,7 +593,7 @@ impl Inner {
 
     /// The interruptions that wait in a state, as clients see them.
     pub(crate) fn interruptions(state: &State) -> Vec<Request> {
-        state.open.iter().map(|open| countersign_core::wire::expand::request(&state.session_id, &open.asked)).collect()
+        state.open.iter().map(|open| countersign_core::wire::expand::waiting(&state.session_id, open)).collect()
     }
 
     /// The refusal for a key that does not wait: who was first, or that there never was one (SPEC W5).

@@ -13,12 +13,12 @@ use countersign_core::{
     wire::client::check_session_id,
 };
 
-use super::{Runtime, Stored, live::LiveRef, now};
+use super::{Runtime, Stored, live::LiveRef, now, own_request_id};
 use crate::store::Durability;
 pub use countersign_core::approval::resolve::NewNote;
 
 impl Runtime {
-    /// Comments on what waits under a key, or hands it to somebody else. Whoever may see it may comment; who may
+    /// Comments on what waits under a key, or hands it to somebody else. Any person who may see it may comment; who may
     /// decide it may hand it on. The same `request_id` again is done once.
     ///
     /// # Errors
@@ -45,7 +45,7 @@ impl Runtime {
         &self,
         live: &LiveRef,
         approval_key: &str,
-        input: NoteInput,
+        mut input: NoteInput,
         follow: bool,
     ) -> Result<Option<super::subscription::Subscription>, Refusal> {
         let mut guard = live.lock().await;
@@ -53,6 +53,10 @@ impl Runtime {
         if state.pos == 0 || !input.by.may_see(&state) {
             return Err(resolve::not_found(approval_key));
         }
+        // What is said here is for people to decide by: an agent must not talk them into it.
+        input.by.check_may_decide()?;
+        let request_id = input.request_id.take().map(|id| id.to_string());
+        input.request_id = own_request_id(&input.by, &state, request_id).map(Arc::from);
         if self.inner.is_repeat(&live.session_id, input.request_id.as_deref()).await? {
             return self.inner.follow_if(follow, live, &mut guard).await;
         }

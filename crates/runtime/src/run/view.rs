@@ -379,6 +379,16 @@ impl Inner {
     /// The inbox's view of a row; `None` if its session is gone.
     async fn approval_view(&self, row: &InterruptionRow) -> Result<Option<ApprovalView>, Refusal> {
         let Some((asked, updates)) = self.asked(row).await? else { return Ok(None) };
+        let mut request = expand::request(&row.session_id, &asked);
+        if let Request::Actions(actions) = &mut request {
+            for UpdateView { update, by, .. } in &updates {
+                match update {
+                    ApprovalUpdate::Reassigned { subject, .. } => actions.assignee.clone_from(subject),
+                    ApprovalUpdate::Approved { .. } => actions.approved_by.extend(by.clone()),
+                    ApprovalUpdate::Comment { .. } | ApprovalUpdate::Reminder => {}
+                }
+            }
+        }
         let (by, reply) = match row.resolved_pos {
             Some(pos) => self.ended_by(&row.session_id, pos).await?,
             None => (None, None),
@@ -386,7 +396,7 @@ impl Inner {
         Ok(Some(ApprovalView {
             session_id: row.session_id.clone(),
             status: if row.resolution.is_some() { ApprovalStatus::Resolved } else { ApprovalStatus::Waiting },
-            request: expand::request(&row.session_id, &asked),
+            request,
             created_at: rfc3339(row.asked_at),
             updates,
             resolution: row.resolution,
@@ -396,15 +406,17 @@ impl Inner {
         }))
     }
 
-    /// What was asked, of those whose it is by now, and what was said about it since. Nothing else happens in a session that waits, so it is near.
+    /// What was asked, of those whose it is by now, and what was said about it since. Nothing else happens in a session
+    /// that waits, so it is near.
     async fn asked(&self, row: &InterruptionRow) -> Result<Option<(Arc<Interrupted>, Vec<UpdateView>)>, Refusal> {
         let (mut asked, mut updates): (Option<Arc<Interrupted>>, _) = (None, Vec::new());
         let end = row.resolved_pos.unwrap_or(u64::MAX);
         let mut after = row.asked_pos.saturating_sub(1);
         loop {
-            let page = self.store.read(&row.session_id, after, UPDATES_PAGE).await.map_err(store_refusal)?;
+            let limit = UPDATES_PAGE.min(usize::try_from(end.saturating_sub(after)).unwrap_or(UPDATES_PAGE));
+            let page = self.store.read(&row.session_id, after, limit).await.map_err(store_refusal)?;
             let whole = page.len() == UPDATES_PAGE;
-            for entry in page.iter().filter(|entry| entry.pos <= end) {
+            for entry in &page {
                 match &entry.record {
                     Record::Interrupted(one) if entry.pos == row.asked_pos => asked = Some(one.clone()),
                     Record::Noted(noted) if noted.n == row.n => {

@@ -129,6 +129,29 @@ async fn p2_a_condition_that_fails_asks_whatever_its_rule_would_have_said() {
 }
 
 #[tokio::test]
+async fn p2_a_condition_that_fails_never_makes_a_later_rule_weaker() {
+    let failing = |then| PolicyRule { when: Some(cel("args.missing > 1")), ..rule("pay", then) };
+    for (first, second, role) in [
+        (Then::Deny(None), Then::Ask(levels(&["finance"])), Some("finance")),
+        (Then::Allow, Then::Ask(levels(&["finance"])), Some("finance")),
+        (Then::Ask(levels(&["lead"])), Then::Allow, Some("lead")),
+        (Then::Allow, Then::Allow, None),
+    ] {
+        let policy = Policy { rules: vec![failing(first), rule("pay", second)] };
+        let (_, store, _dir) = stores().remove(0);
+        let ledger = Ledger::default();
+        let outcome = say(&runtime(store, &[("pay", 1)], policy, &ledger), &person("ann", &[]), "s").await;
+        let json = serde_json::to_value(&outcome.interruptions[0]).expect("json");
+        assert_eq!(json["review_configs"][0]["role"].as_str(), role);
+    }
+    let policy = Policy { rules: vec![failing(Then::Allow), rule("pay", Then::Deny(None))] };
+    let (_, store, _dir) = stores().remove(0);
+    let ledger = Ledger::default();
+    let outcome = say(&runtime(store, &[("pay", 1)], policy, &ledger), &person("ann", &[]), "s").await;
+    assert_eq!((outcome.status, ran(&ledger).len()), (Status::Completed, 0), "refused all the same");
+}
+
+#[tokio::test]
 async fn p1_what_the_policy_refuses_does_not_run_and_the_model_is_told() {
     for (text, said) in
         [(None, "The policy does not allow this action"), (Some("never on Fridays"), "never on Fridays")]
@@ -281,6 +304,13 @@ async fn p1_comments_and_votes_are_seen_with_the_approval() {
         let stranger = comment(person("kim", &[]), "hi").await.expect_err("a stranger");
         assert_eq!(stranger.code, Code::ApprovalNotFound);
         decide(&runtime, &bob, "s_1", Decision::approve()).await.expect("a vote");
+        // Another person's request of the same name is another request.
+        let same =
+            NewDecision { approval_key: "s_1".into(), request_id: Some("please".into()), ..NewDecision::default() };
+        let refused = runtime.decide(&person("kim", &["admin"]), same, false).await;
+        assert_eq!(refused.expect_err("looked at").code, Code::DecisionsMismatch, "{name}");
+        let agent = Principal { kind: countersign::core::approval::principal::PrincipalKind::Agent, ..ann.clone() };
+        assert_eq!(comment(agent, "the CFO agreed").await.expect_err("no person").code, Code::Forbidden);
         let again = decide(&runtime, &bob, "s_1", Decision::approve()).await;
         assert_eq!(again.expect_err("one person is not two"), Code::Forbidden);
         let view = runtime.approval(&ann, "s_1").await.expect("view");
@@ -293,6 +323,13 @@ async fn p1_comments_and_votes_are_seen_with_the_approval() {
             "{name}"
         );
         assert_eq!(updates.as_array().map(Vec::len), Some(2));
+        for request in [view.request, runtime.state(&ann, "s").await.expect("state").interruptions.remove(0)] {
+            let json = serde_json::to_value(&request).expect("json");
+            assert_eq!(
+                (&json["approved_by"], &json["assignee"]),
+                (&serde_json::json!(["bob"]), &serde_json::Value::Null)
+            );
+        }
         decide(&runtime, &eve, "s_1", Decision::approve()).await.expect("the second");
         assert_eq!(ran(&ledger).len(), 1, "{name}");
         let late = comment(ann.clone(), "thanks").await.expect_err("over");
