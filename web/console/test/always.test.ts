@@ -2,7 +2,6 @@ import { describe, expect, it } from "vitest";
 import { approvalFromBlock, type ApprovalView, type ReviewConfig } from "@countersign/client";
 import { alwaysChoices, readAlways } from "../src/lib/always.js";
 import { emptyAction, toDecision } from "../src/lib/decisions.js";
-import { subjectOfToken } from "../src/lib/token.js";
 
 const approval = (config: ReviewConfig, more: Partial<ApprovalView> = {}): ApprovalView => ({
   ...approvalFromBlock(
@@ -54,15 +53,5 @@ describe("a decision for later calls", () => {
     expect(of("approve")).toEqual({ type: "approve", always });
     expect(of("reject")).toEqual({ type: "reject", always });
     expect(of("edit")).not.toHaveProperty("always");
-  });
-});
-
-describe("subjectOfToken", () => {
-  const part = (value: unknown) => Buffer.from(JSON.stringify(value)).toString("base64url");
-  it("reads the name in a JWT, in any script, and nothing else", () => {
-    expect(subjectOfToken(`${part({})}.${part({ sub: "Ánh 安" })}.x`)).toBe("Ánh 安");
-    for (const token of [null, "", "plain-token", "a.b.c", `x.${part({ sub: 7 })}.x`, `x.${part([])}.x`]) {
-      expect(subjectOfToken(token)).toBeUndefined();
-    }
   });
 });

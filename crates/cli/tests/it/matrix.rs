@@ -165,7 +165,7 @@ fn calls(method: &str, path: &str) -> Vec<Call> {
             with(May::Decide, |id| format!("/v1/approvals/{id}_1?wait=true"), |_| json!({ "decisions": approve() })),
         ],
         ("post", "/v1/approvals/{approval_key}/comments") => {
-            vec![with(May::See, |id| format!("/v1/approvals/{id}_1/comments"), |_| json!({ "text": "why?" }))]
+            vec![with(May::SeePerson, |id| format!("/v1/approvals/{id}_1/comments"), |_| json!({ "text": "why?" }))]
         }
         ("post", "/v1/approvals/{approval_key}/reassign") => {
             let path = |id: &str| format!("/v1/approvals/{id}_1/reassign");
@@ -228,7 +228,7 @@ fn frames(kind: &str, id: &str) -> Vec<(May, bool, Value)> {
             vec![(May::Decide, false, frame(json!({ "approval_key": key, "decisions": approve() })))]
         }
         "comment" => {
-            vec![(May::See, false, frame(json!({ "approval_key": format!("{id}_1"), "text": "why?" })))]
+            vec![(May::SeePerson, false, frame(json!({ "approval_key": format!("{id}_1"), "text": "why?" })))]
         }
         "reassign" => {
             vec![(May::Decide, false, frame(json!({ "approval_key": format!("{id}_1"), "subject": "carol" })))]

@@ -142,6 +142,12 @@ pub enum ConnectionEvent {
         server: String,
         /// How often the server pings an idle connection, in seconds.
         heartbeat_seconds: u32,
+        /// Who the connection speaks for; absent where nobody has to say who they are.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        subject: Option<Arc<str>>,
+        /// The roles it holds now.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        roles: Vec<String>,
     },
     /// The message, decision or cancel is stored durably.
     Ack {

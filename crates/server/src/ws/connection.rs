@@ -79,6 +79,8 @@ impl Connection {
             protocol: PROTOCOL.to_owned(),
             server: concat!("countersign/", env!("CARGO_PKG_VERSION")).to_owned(),
             heartbeat_seconds: self.app.options.heartbeat_seconds.max(1),
+            subject: self.pass.by().subject.clone(),
+            roles: self.pass.by().roles.clone(),
         })
         .await?;
         let mut beat = tokio::time::interval_at(Instant::now() + heartbeat, heartbeat);

@@ -47,7 +47,6 @@ export function setToken(next: string | undefined): void {
   token = next;
   writeTab("token", next ?? null);
   // Who the next token belongs to is not known yet.
-  writeTab("own", null);
   forgetTab("voted:");
   // Whoever comes next finds nothing of the one before in memory.
   if (tokenEnded.get() !== undefined) return location.reload();

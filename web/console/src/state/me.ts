@@ -1,37 +1,25 @@
 /**
- * Who this tab speaks for, as far as it can tell. The server knows; this only spares people a button that it
- * would refuse.
+ * Who this tab speaks for, as the server said when it connected. What that person may do is the server's to say; this
+ * only spares people a button that it would refuse.
  */
-import { readTab, readTabJson, writeTab } from "../lib/storage.js";
-import { subjectOfToken } from "../lib/token.js";
-import { hasToken } from "./connection.js";
+import { client } from "./connection.js";
 import { sessionList } from "./lists.js";
 import { Store, useStore } from "./store.js";
 
-/** Sessions in which the server took a message of this tab: only their own user may send one. */
-const own = new Store<readonly string[]>(readTabJson<string[]>("own") ?? []);
+/** The name; undefined where nobody has to say who they are, and before the server has said it. */
+const me = new Store<string | undefined>(undefined);
 
-export function noteOwn(sessionId: string): void {
-  if (own.get().includes(sessionId)) return;
-  own.set((ids) => [...ids, sessionId].slice(-200));
-  writeTab("own", JSON.stringify(own.get()));
-}
+client.on("hello", (hello) => me.set(hello.subject));
 
-/** The subject of the token: as it says itself, or as the server writes it at this tab's own sessions. */
 export function useMe(): string | undefined {
-  const ids = useStore(own);
-  const { rows } = useStore(sessionList);
-  useStore(hasToken);
-  return rows.find((row) => row.subject !== undefined && ids.includes(row.session_id))?.subject ?? subjectOfToken(readTab("token"));
+  return useStore(me);
 }
 
 /** Whether the session is known to be this person's own. Without tokens there is only one person. */
 export function useOwns(sessionId: string): boolean {
-  const ids = useStore(own);
-  const me = useMe();
-  const signedIn = useStore(hasToken);
+  const name = useMe();
   const subject = useSubject(sessionId);
-  return !signedIn || ids.includes(sessionId) || (me !== undefined && me === subject);
+  return name === undefined || name === subject;
 }
 
 /** Whose session it is. */

@@ -8,7 +8,6 @@ import {
   type SessionView,
 } from "@countersign/client";
 import { client } from "./connection.js";
-import { noteOwn } from "./me.js";
 import { Store } from "./store.js";
 
 /** A message on its way: shown until the server's own events bring it. */
@@ -64,7 +63,6 @@ export async function sendMessage(sessionId: string, text: string, agent?: strin
   store.set((s) => ({ ...s, outgoing: [...s.outgoing, message] }));
   try {
     await client.sendMessage({ session_id: sessionId, content: text, ...(agent ? { agent } : {}) });
-    noteOwn(sessionId);
   } finally {
     store.set((s) => ({ ...s, outgoing: s.outgoing.filter((m) => m.id !== message.id) }));
   }

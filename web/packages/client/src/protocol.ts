@@ -162,6 +162,10 @@ export interface HelloEvent {
   protocol: string;
   server: string;
   heartbeat_seconds: number;
+  /** Who the connection speaks for; absent where nobody has to say who they are. */
+  subject?: string;
+  /** The roles it holds now. */
+  roles?: string[];
 }
 
 /** The `message`, `approval` or `cancel` is stored durably. */
