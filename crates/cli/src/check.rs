@@ -7,7 +7,7 @@ use countersign::core::approval::question;
 use countersign_server::config::{Config, ConfigError, ConfigProvider, ConfigRequire, ConfigStore};
 use serde_json::{Value, json};
 
-use crate::{Outcome, rules, say};
+use crate::{Outcome, policy, rules, say};
 
 /// Arguments of `check`.
 #[derive(Args)]
@@ -61,7 +61,7 @@ fn error_json(error: &ConfigError) -> Value {
 
 fn found(config: &Config) -> Result<String, String> {
     use std::fmt::Write as _;
-    let judge = rules::judge(config)?;
+    let judge = policy::judge(config)?;
     let encrypted =
         config.store_keys.first().map(|key| format!(", encrypted with the key {:?},", key.id)).unwrap_or_default();
     let mut text = format!("ok: {}{encrypted} on {}", store(config), config.server.listen);
@@ -111,7 +111,7 @@ fn found_json(config: &Config) -> Result<Value, String> {
             .map(|model| json!({ "name": model.name, "provider": provider(&model.provider) }))
             .collect::<Vec<_>>(),
         "tools": config.tools.iter().map(|tool| &tool.name).collect::<Vec<_>>(),
-        "policy": rules::as_json(config, &rules::judge(config)?),
+        "policy": rules::as_json(config, &policy::judge(config)?),
         "subjects": config.tokens.iter().map(|token| &token.subject).collect::<Vec<_>>(),
         "jwt": config.jwt.as_ref().map(|jwt| json!({ "issuer": jwt.issuer, "audience": jwt.audience })),
         "tls_expected": !config.is_open() && expects_tls(config.server.listen.ip()),

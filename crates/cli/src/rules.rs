@@ -1,18 +1,8 @@
 //! The policy of a configuration, as `check` says it: its version, and each rule in one line.
 
 use countersign::{core::call::gate::Ask, policy::Judge};
-use countersign_server::config::{Config, ConfigRequire, ConfigRule, ConfigThen, HINTS, tool_entries};
+use countersign_server::config::{Config, ConfigRequire, ConfigRule, ConfigThen, HINTS};
 use serde_json::{Value, json};
-
-/// The judge of a configuration: its policy with the tools of its agents.
-pub(crate) fn judge(config: &Config) -> Result<Judge, String> {
-    let tools = tool_entries(config)?;
-    let of_agents = config.agents.iter().flat_map(|agent| {
-        let entries = agent.tools.iter().filter_map(|name| tools.get(name));
-        entries.map(|tool| (agent.name.clone(), tool.clone()))
-    });
-    Ok(Judge::new(config.policy()?, of_agents))
-}
 
 /// What the rules may change about a tool: their lines.
 pub(crate) fn lines_for(config: &Config, rules: &[usize]) -> String {

@@ -174,13 +174,13 @@ require = true
     }
 
     async fn p1_what_the_policy_refuses_asks_nobody_and_the_model_is_told(store) {
-        let rules = "\n[[policy.rules]]\ntool = \"execute_*\"\nrole = \"user\"\ndeny = \"never on Fridays\"\n";
+        let rules = "\n[[policy.rules]]\ntool = \"execute_*\"\nrole = \"admin\"\ndeny = \"never on Fridays\"\n";
         let server = ruled(store, rules).start().await;
-        let ended = server.say_as("alice", "s").await;
+        let ended = server.say_as("bob", "s").await;
         assert_eq!((&ended["status"], &ended["text"]), (&json!("completed"), &json!("Result: never on Fridays")));
         assert!(server.calls().is_empty());
         // The rule is for those who hold the role.
-        assert_eq!(server.say_as("bob", "t").await["status"], "completed");
+        assert_eq!(server.say_as("alice", "t").await["status"], "completed");
         assert_eq!(server.calls().len(), 1);
     }
 

@@ -122,3 +122,21 @@ async fn p3_mistakes_are_told_with_their_place() {
         absent.stderr
     );
 }
+
+/// Everything that `check` would say of the rules is said of a file with the policy alone too.
+#[tokio::test]
+async fn p3_what_can_never_be_decided_is_told_before_it_is_tried() {
+    let typo = "[[policy.rules]]\nrequire = true\nlevels = [\"finanze\"]\nquorum = 2\n";
+    let open = Setup::one_trade(Store::Sqlite).start().await;
+    let ended = test(&open, typo, &[]);
+    let said = "warning: changed.toml:4: \"quorum\" in [[policy.rules]] needs different people: without [auth] nobody";
+    assert!(ended.code == Some(0) && ended.stderr.contains(said), "{:?}", ended.stderr);
+    assert!(!ended.stderr.contains("finanze"), "anybody may decide: {:?}", ended.stderr);
+
+    let closed = Setup::one_trade(Store::Sqlite).person("alice", &["user"]).person("fay", &["finance"]).start().await;
+    fs::write(closed.path("changed.toml"), typo).unwrap();
+    let ended = closed.command(&["policy", "test", "--policy", "changed.toml"]);
+    let said = "warning: changed.toml:3: nobody in [[auth.tokens]] has the role \"finanze\"; did you mean \"finance\"?";
+    assert!(ended.code == Some(0) && ended.stderr.contains(said), "{:?}", ended.stderr);
+    assert!(!ended.stderr.contains("different people"), "{:?}", ended.stderr);
+}

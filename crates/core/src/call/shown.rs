@@ -6,6 +6,7 @@
 
 mod glyphs;
 mod marks;
+mod place;
 mod words;
 
 use std::fmt::Write as _;
@@ -13,7 +14,10 @@ use std::fmt::Write as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use self::glyphs::{glyph, is_right_to_left};
+use self::{
+    glyphs::{glyph, is_right_to_left},
+    place::{Place, Step},
+};
 use super::{
     args::{Args, Digest},
     json::Json,
@@ -30,8 +34,6 @@ const SPACES: usize = 8;
 const LEADING_SPACES: usize = 40;
 /// Most warnings.
 const WARNINGS: usize = 100;
-/// Longest pointer in a warning, in bytes; a longer one names the place around it.
-const POINTER_BYTES: usize = 1000;
 
 /// A call's arguments as reviewers see them, the same on every screen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -129,15 +131,9 @@ struct Style {
 /// A value does not stand on one line.
 struct TooLong;
 
-/// Where in the arguments.
-enum Step<'a> {
-    Member(&'a str),
-    Item(usize),
-}
-
 struct Writer<'a> {
     out: String,
-    path: Vec<Step<'a>>,
+    place: Place<'a>,
     warnings: Vec<Warning>,
     /// What there is beside `warnings`, for each kind.
     rest: [u64; 6],
@@ -151,7 +147,7 @@ impl<'a> Writer<'a> {
     fn new(capacity: usize) -> Writer<'a> {
         Writer {
             out: String::with_capacity(capacity),
-            path: Vec::new(),
+            place: Place::default(),
             warnings: Vec::new(),
             rest: [0; 6],
             here: [0; 6],
@@ -210,9 +206,9 @@ impl<'a> Writer<'a> {
                     if i > 0 {
                         self.out.push_str(", ");
                     }
-                    self.path.push(Step::Item(i));
+                    self.place.enter(Step::Item(i));
                     let flat = self.flat(item, start, limit, level);
-                    self.path.pop();
+                    self.place.leave();
                     flat?;
                     if self.right_to_left && items.len() > 1 {
                         return Err(TooLong);
@@ -226,9 +222,9 @@ impl<'a> Writer<'a> {
                     if i > 0 {
                         self.out.push_str(", ");
                     }
-                    self.path.push(Step::Member(key));
+                    self.place.enter(Step::Member(key));
                     let flat = self.flat_member(key, value, start, limit, level);
-                    self.path.pop();
+                    self.place.leave();
                     flat?;
                     if self.right_to_left && members.len() > 1 {
                         return Err(TooLong);
@@ -281,9 +277,9 @@ impl<'a> Writer<'a> {
                 self.out.push('[');
                 for (i, item) in items.iter().enumerate() {
                     self.member_line(i, inner);
-                    self.path.push(Step::Item(i));
+                    self.place.enter(Step::Item(i));
                     self.value(item, inner);
-                    self.path.pop();
+                    self.place.leave();
                 }
                 self.end_line(level);
                 self.out.push(']');
@@ -292,7 +288,7 @@ impl<'a> Writer<'a> {
                 self.out.push('{');
                 for (i, (key, value)) in members.iter().enumerate() {
                     self.member_line(i, inner);
-                    self.path.push(Step::Member(key));
+                    self.place.enter(Step::Member(key));
                     self.right_to_left = false;
                     self.string(key, None);
                     if self.right_to_left {
@@ -303,7 +299,7 @@ impl<'a> Writer<'a> {
                         self.out.push_str(": ");
                         self.value(value, inner);
                     }
-                    self.path.pop();
+                    self.place.leave();
                 }
                 self.end_line(level);
                 self.out.push('}');
@@ -427,7 +423,7 @@ impl<'a> Writer<'a> {
     #[cold]
     fn warn(&mut self) {
         let full = self.warnings.len() >= WARNINGS - 2 * WarningKind::ALL.len();
-        let pointer = if full { String::new() } else { self.pointer() };
+        let pointer = if full { "" } else { self.place.pointer() };
         for (i, kind) in WarningKind::ALL.into_iter().enumerate() {
             let count = std::mem::take(&mut self.here[i]);
             // A name and its value are one place.
@@ -436,26 +432,9 @@ impl<'a> Writer<'a> {
                 _ if count == 0 => {}
                 Some(same) => same.count += count,
                 None if full => self.rest[i] += count,
-                None => self.warnings.push(Warning { kind, pointer: pointer.clone(), count }),
+                None => self.warnings.push(Warning { kind, pointer: pointer.to_owned(), count }),
             }
         }
-    }
-
-    fn pointer(&self) -> String {
-        let mut pointer = String::new();
-        for step in &self.path {
-            let part = match step {
-                Step::Member(name) if name.len() > POINTER_BYTES => break,
-                Step::Member(name) => line(&name.replace('~', "~0").replace('/', "~1")),
-                Step::Item(i) => i.to_string(),
-            };
-            if pointer.len() + part.len() > POINTER_BYTES {
-                break;
-            }
-            pointer.push('/');
-            pointer.push_str(&part);
-        }
-        pointer
     }
 }
 

@@ -7,7 +7,7 @@ use std::{collections::HashMap, ops::Range, sync::Arc};
 
 use super::{
     cursor::{Cursor, OpenGroup},
-    event::{ContentBlock, Delta, Event, RequestBlock, Resolution, Role, StopReason, TypedDelta},
+    event::{ApprovalUpdate, ContentBlock, Delta, Event, RequestBlock, Resolution, Role, StopReason, TypedDelta},
     expand::expand,
     history::{
         DisplayType, HistoryApproval, HistoryBlock, HistoryCall, HistoryMessage, HistoryQuestionAction,
@@ -204,7 +204,9 @@ impl Fold {
             // The first says what the newest is for, and the last may turn out not to be.
             range.contains(&rows.start) || range.contains(&rows.end.saturating_sub(1))
         });
-        !(may_be_final || may_be_joined || may_be_last)
+        // What waits may be handed to another role, until it ends: soon after, for its turn does not go on before.
+        let may_be_handed_on = self.waiting.values().any(|at| range.contains(at) && self.is_approval(*at));
+        !(may_be_final || may_be_joined || may_be_last || may_be_handed_on)
     }
 
     /// The numbers of the requests in these messages that are not over, as far as the fold has come.
@@ -291,6 +293,13 @@ impl Fold {
                 {
                     *is_final = Some(true);
                 }
+            }
+            Event::ApprovalUpdated {
+                approval_key,
+                update: ApprovalUpdate::Reassigned { role: Some(role), .. },
+                ..
+            } => {
+                self.hand_to(&approval_key, &role);
             }
             Event::RunStatus { .. } | Event::ApprovalUpdated { .. } => {}
         }
@@ -451,10 +460,25 @@ impl Fold {
         }
     }
 
+    /// Whether a message asks about calls.
+    fn is_approval(&self, row: usize) -> bool {
+        self.rows.get(row).is_some_and(|row| key_of(&row.message).is_some())
+    }
+
     fn request_mut(&mut self, row: usize) -> Option<&mut HistoryRequest> {
         match self.rows.get_mut(row)?.message.content.first_mut()? {
             HistoryBlock::ApprovalRequest(block) => Some(block),
             _ => None,
+        }
+    }
+
+    /// Holders of this role decide a request from now on.
+    fn hand_to(&mut self, key: &str, role: &str) {
+        let Some(row) = self.waiting.get(key).copied() else { return };
+        if let Some(HistoryRequest::Actions(block)) = self.request_mut(row) {
+            for config in &mut block.review_configs {
+                config.role = Some(role.to_owned());
+            }
         }
     }
 

@@ -25,7 +25,7 @@ use countersign_core::{
 use crate::world::{Tools, World};
 
 /// A session in which these calls wait: tool and how it is asked.
-fn waiting(calls: &[(&str, Ask)]) -> World {
+pub fn waiting(calls: &[(&str, Ask)]) -> World {
     let mut world = World::new();
     let input = MessageInput { text: vec!["go".into()], ..MessageInput::default() };
     let transition = Draft::new(&world.state, world.now).message(input, &Tools).expect("message");
@@ -41,7 +41,7 @@ fn waiting(calls: &[(&str, Ask)]) -> World {
     world
 }
 
-fn decide(world: &mut World, n: u32, decisions: Vec<Decision>, by: Principal) -> Result<(), Refusal> {
+pub fn decide(world: &mut World, n: u32, decisions: Vec<Decision>, by: Principal) -> Result<(), Refusal> {
     decide_under(world, n, decisions, by, Vec::new())
 }
 
@@ -78,7 +78,7 @@ fn args(text: &str) -> Args {
     Args::parse(text).expect("args")
 }
 
-fn plain() -> Ask {
+pub fn plain() -> Ask {
     Ask::default()
 }
 

@@ -5,6 +5,7 @@
 
 mod audit;
 mod decisions;
+mod handed_on;
 mod laws;
 mod schema;
 mod world;

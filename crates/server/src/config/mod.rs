@@ -24,7 +24,6 @@ use countersign::tool::builtin;
 use countersign_core::{call::gate::USER, locale::Locale};
 use toml::de::DeTable;
 
-use self::reader::{Document, Section};
 pub use self::{
     agents::{ConfigAgent, MAX_TURNS_MAX},
     approval::{ConfigApproval, ConfigRequire},
@@ -36,6 +35,10 @@ pub use self::{
     server::{ConfigServer, LISTEN},
     store::{ConfigKey, ConfigStore},
     tools::{ConfigBuiltin, ConfigTool},
+};
+use self::{
+    approval::RoleAt,
+    reader::{Document, Section},
 };
 use crate::auth::{Auth, JwtOptions, Token};
 
@@ -117,12 +120,14 @@ impl Config {
             return Ok(Config { agents, tools, builtins, rules, warnings, ..self });
         }
         let document = Document::new(&text, &file, &directory, &|_| None);
+        document.open.set(self.is_open());
         let rules = match DeTable::parse(&text) {
             Ok(table) => {
                 let root = Section::root(&document, table.get_ref());
                 let (tools, agents) =
                     (self.tool_names(), self.agents.iter().map(|agent| &*agent.name).collect::<Vec<_>>());
-                let (rules, _) = policy::read(&root, &policy::Names { tools: &tools, agents: &agents });
+                let (rules, roles) = policy::read(&root, &policy::Names { tools: &tools, agents: &agents });
+                warn_of_roles(&document, roles, &self.tokens, self.jwt.is_some());
                 if rules.is_empty() {
                     document.error(0, "there is no rule; declare them with [[policy.rules]]");
                 }
@@ -197,6 +202,20 @@ fn not_toml(document: &Document<'_>, error: &toml::de::Error) {
     document.error(at, format!("not valid TOML: {}", error.message().replace('\n', " ")));
 }
 
+/// Warns of roles that nobody can have; which roles JWTs bring is not known.
+fn warn_of_roles(document: &Document<'_>, roles: Vec<RoleAt>, tokens: &[ConfigToken], jwts: bool) {
+    if jwts || tokens.is_empty() {
+        return;
+    }
+    for (role, at) in roles {
+        if role != USER && !tokens.iter().any(|token| token.roles.contains(&role)) {
+            let held = tokens.iter().flat_map(|token| token.roles.iter().map(String::as_str));
+            let message = format!("nobody in [[auth.tokens]] has the role {role:?}");
+            document.warn_near(at, message, error::nearest(&role, held));
+        }
+    }
+}
+
 fn read(document: &Document<'_>) -> Option<Config> {
     if document.text.len() > FILE_BYTES {
         document.error(0, format!("the file has more than {FILE_BYTES} bytes"));
@@ -244,17 +263,7 @@ fn read(document: &Document<'_>) -> Option<Config> {
     let agent_names: Vec<&str> = agent_sections.iter().map(|(name, _)| name.as_str()).collect();
     let (rules, named) = policy::read(&root, &policy::Names { tools: &tool_names, agents: &agent_names });
     roles.extend(named);
-    for (role, at) in roles {
-        if jwt.is_none()
-            && !tokens.is_empty()
-            && role != USER
-            && !tokens.iter().any(|token| token.roles.contains(&role))
-        {
-            let held = tokens.iter().flat_map(|token| token.roles.iter().map(String::as_str));
-            let message = format!("nobody in [[auth.tokens]] has the role {role:?}");
-            document.warn_near(at, message, error::nearest(&role, held));
-        }
-    }
+    warn_of_roles(document, roles, &tokens, jwt.is_some());
     for (name, section) in &agent_sections {
         agents.extend(agents::read(name, section, &model_names, &tool_names));
     }

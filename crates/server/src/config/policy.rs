@@ -4,7 +4,7 @@ use countersign::{
     policy::{Glob, RULES},
     tool::condition::CelCondition,
 };
-use countersign_core::call::gate::Ask;
+use countersign_core::call::gate::{Ask, USER};
 use toml::de::DeValue;
 
 use super::{
@@ -109,6 +109,10 @@ fn rule(section: &Section<'_>, names: &Names<'_>) -> (ConfigRule, Vec<RoleAt>) {
     let asked_by = one_or_more(section, "role").unwrap_or_default();
     for At { value, at } in &asked_by {
         if let Some(what) = super::server::role_error(value) {
+            section.bad(*at, "role", what);
+        } else if value == USER {
+            // Elsewhere it means who asked. Taken for a role it would match almost nobody, and nobody would notice.
+            let what = format!("cannot be {USER:?}: everybody who asks is the user; leave it out to match all");
             section.bad(*at, "role", what);
         }
     }

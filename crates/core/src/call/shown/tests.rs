@@ -498,3 +498,73 @@ fn x_the_form_is_a_small_multiple_of_the_arguments_and_made_in_linear_time() {
         assert!(took.as_secs() < 20, "{took:?} for {}", &text[..40.min(text.floor_char_boundary(40))]);
     }
 }
+
+/// SPEC R8: a name is written once, not for each warning within.
+#[test]
+fn x_long_odd_names_cost_no_more_than_short_ones() {
+    let odd = |n: usize| "\u{200b}".repeat(n);
+    let timed = |name: &str, unit: &str| {
+        let text = format!(r#"{{"{name}":[{}0]}}"#, unit.repeat((limits::ARGS_BYTES - 2000) / unit.len()));
+        let args = Args::parse(&text).expect("arguments");
+        let once = || {
+            let start = std::time::Instant::now();
+            let shown = Shown::of(&args);
+            assert!(shown.warnings.len() <= WARNINGS);
+            start.elapsed()
+        };
+        once().min(once()).min(once())
+    };
+    let object = format!("{{{}}},", (0..50).map(|i| format!("\"{i}\":\"{}\"", odd(1))).collect::<Vec<_>>().join(","));
+    for unit in ["\"\u{200b}\",", "{\"a\":\"\u{200b}\"},", "[[\"\u{200b}\"],1],", &object] {
+        let short = timed("a", unit);
+        // One that stands in pointers, and one that is too long for them.
+        for name in [odd(100), odd(330)] {
+            let long = timed(&name, unit);
+            assert!(long < 10 * short + std::time::Duration::from_millis(20), "{long:?}, not {short:?}, for {unit}");
+        }
+    }
+}
+
+/// A pointer, from its beginning.
+fn pointer(steps: &[Step<'_>]) -> String {
+    let mut pointer = String::new();
+    for step in steps {
+        let part = match step {
+            Step::Member(name) if name.len() > 1000 => break,
+            Step::Member(name) => line(&name.replace('~', "~0").replace('/', "~1")),
+            Step::Item(i) => i.to_string(),
+        };
+        if pointer.len() + part.len() > 1000 {
+            break;
+        }
+        pointer.push('/');
+        pointer.push_str(&part);
+    }
+    pointer
+}
+
+proptest! {
+    #[test]
+    fn x_a_pointer_is_the_same_however_often_it_was_asked_for(
+        names in proptest::collection::vec(("[a~/\\\\\u{200b}é ]{0,3}", 0..400_usize), 1..6),
+        moves in proptest::collection::vec((0..5_u8, 0..6_usize), 0..60),
+    ) {
+        let names: Vec<String> = names.into_iter().map(|(name, times)| name.repeat(times)).collect();
+        let (mut place, mut steps) = (Place::default(), Vec::new());
+        for (what, i) in moves {
+            match what {
+                0 | 1 => {
+                    let step = names.get(i).map_or(Step::Item(i * 1000), |name| Step::Member(name));
+                    place.enter(step);
+                    steps.push(step);
+                }
+                2 if !steps.is_empty() => {
+                    place.leave();
+                    steps.pop();
+                }
+                _ => prop_assert_eq!(place.pointer(), pointer(&steps)),
+            }
+        }
+        prop_assert_eq!(place.pointer(), pointer(&steps));
+    }
+}

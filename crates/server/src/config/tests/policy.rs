@@ -22,7 +22,7 @@ command = ["./tool"]
 hints = { read_only = true }
 [[auth.tokens]]
 subject = "alice"
-roles = ["user", "trader"]
+roles = ["user", "trader", "desk"]
 token_env = "ALICE_TOKEN"
 [[auth.tokens]]
 subject = "bob"
@@ -44,7 +44,7 @@ name = "Large payments"
 tool = ["pay", "look_*"]
 agent = "trader"
 hints = { read_only = false, destructive = true, open_world = true, idempotent = false }
-role = ["user", "trader"]
+role = ["desk", "trader"]
 when = "args.amount > 10"
 require = "args.amount > 1000"
 levels = ["user", "admin"]
@@ -60,7 +60,7 @@ tool = "look_up"
 require = false
 [[policy.rules]]
 agent = ["trader"]
-role = "user"
+role = "trader"
 deny = "not on Fridays"
 [[policy.rules]]
 deny = true
@@ -86,7 +86,7 @@ deny = true
         tools: names(&["pay", "look_*"]),
         agents: names(&["trader"]),
         hints: [Some(false), Some(true), Some(true), Some(false)],
-        roles: names(&["user", "trader"]),
+        roles: names(&["desk", "trader"]),
         when: Some("args.amount > 10".to_owned()),
         then: ConfigThen::Require(ConfigRequire::When("args.amount > 1000".to_owned()), ask.clone()),
     };
@@ -107,7 +107,7 @@ deny = true
         [
             large,
             ConfigRule { tools: names(&["look_up"]), ..bare(37, look) },
-            ConfigRule { agents: names(&["trader"]), roles: names(&["user"]), ..bare(40, friday) },
+            ConfigRule { agents: names(&["trader"]), roles: names(&["trader"]), ..bare(40, friday) },
             bare(44, ConfigThen::Deny(None)),
         ]
     );
@@ -170,6 +170,15 @@ fn p1_each_mistake_in_a_rule_is_told_with_its_line() {
         (
             "require = true\nrole = \"a b\"",
             r#"23: "role" in [[policy.rules]] has "a b", which is no role; a role has letters, digits and _ - . :"#,
+        ),
+        // SPEC P1: `user` is who asked, everywhere.
+        (
+            "require = true\nrole = \"user\"",
+            r#"23: "role" in [[policy.rules]] cannot be "user": everybody who asks is the user; leave it out to match all"#,
+        ),
+        (
+            "require = true\nrole = [\"trader\", \"user\"]",
+            r#"23: "role" in [[policy.rules]] cannot be "user": everybody who asks is the user; leave it out to match all"#,
         ),
         (
             "require = true\nhints = { readonly = true }",
