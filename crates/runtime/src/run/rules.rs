@@ -106,7 +106,7 @@ impl RuleView {
 /// Which rules to list; all that match, newest first.
 #[derive(Clone, Debug, Default)]
 pub struct RuleQuery {
-    /// Not revoked (true) or revoked (false).
+    /// Standing (true), or revoked or over (false).
     pub standing: Option<bool>,
     /// Made in this session.
     pub session_id: Option<String>,
@@ -123,7 +123,8 @@ impl Runtime {
     /// `invalid_message` (bad cursor), `store_unavailable`.
     pub async fn rules(&self, by: &Principal, query: RuleQuery) -> Result<ListPage<RuleView>, Refusal> {
         let RuleQuery { standing, session_id, cursor, limit } = query;
-        let filter = RuleFilter { standing, session_id, id: None, visible_to: visible_to(by) };
+        let filter =
+            RuleFilter { standing, now: now(), session_id, visible_to: visible_to(by), ..RuleFilter::default() };
         let page = self.inner.store.rules(filter, Page { cursor, limit }).await.map_err(store_refusal)?;
         Ok(ListPage { rows: page.rows.iter().map(RuleView::of).collect(), next_cursor: page.next })
     }
@@ -153,10 +154,10 @@ impl Runtime {
 
     async fn rule_row(&self, by: &Principal, session_id: &str, id: RuleId) -> Result<Option<RuleRow>, Refusal> {
         let filter = RuleFilter {
-            standing: None,
             session_id: Some(session_id.to_owned()),
             id: Some(id),
             visible_to: visible_to(by),
+            ..RuleFilter::default()
         };
         let page = self.inner.store.rules(filter, Page { cursor: None, limit: 1 }).await.map_err(store_refusal)?;
         Ok(page.rows.into_iter().next())

@@ -29,8 +29,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
-use super::{Inner, Outcome, Runtime, owned, store_refusal, visible};
-use crate::store::{InterruptionFilter, InterruptionRow, Page, SessionFilter, Summary, Visible};
+use super::{Inner, Outcome, Runtime, now, owned, store_refusal, visible};
+use crate::store::{InterruptionFilter, InterruptionRow, Page, RuleFilter, SessionFilter, Summary, Visible};
 
 /// The role that may read the audit log.
 pub(crate) const AUDITOR: &str = "auditor";
@@ -310,21 +310,40 @@ impl Runtime {
         view.ok_or_else(not_found)
     }
 
-    /// Deletes a session: what runs is stopped, and everything of it is gone.
+    /// Deletes a session: what runs is stopped, and everything of it is gone, also its standing rules. Where some are
+    /// for other sessions too only a person may: it would revoke them.
     ///
     /// # Errors
-    /// `session_not_found`, `store_unavailable`.
+    /// `session_not_found`, `forbidden`, `store_unavailable`.
     pub async fn delete_session(&self, by: &Principal, session_id: &str) -> Result<(), Refusal> {
         check_session_id(session_id)?;
         let live = self.inner.live(&Arc::from(session_id));
         let mut guard = live.lock().await;
         let state = self.inner.load(&live, &mut guard).await?;
         owned(by, &state)?;
+        if by.check_may_decide().is_err() && self.stands_elsewhere(session_id).await? {
+            let message = "standing rules of this session are for other sessions too and would end with it; \
+                           only a person may delete it, or revoke them first";
+            return Err(Refusal::new(Code::Forbidden, message));
+        }
         self.inner.store.delete(session_id).await.map_err(store_refusal)?;
         guard.forget();
         self.inner.forget(session_id);
         live.wake();
         Ok(())
+    }
+
+    /// Whether a rule that was made in the session stands for others too.
+    async fn stands_elsewhere(&self, session_id: &str) -> Result<bool, Refusal> {
+        let filter = RuleFilter {
+            standing: Some(true),
+            now: now(),
+            everywhere: Some(true),
+            session_id: Some(session_id.to_owned()),
+            ..RuleFilter::default()
+        };
+        let rules = self.inner.store.rules(filter, Page { cursor: None, limit: 1 }).await.map_err(store_refusal)?;
+        Ok(!rules.rows.is_empty())
     }
 
     /// Records of the audit log with numbers after `after`, in order: all for who may do everything, those of its

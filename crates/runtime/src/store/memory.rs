@@ -367,15 +367,7 @@ impl Store for MemoryStore {
     }
 
     fn standing(&self, of: RuleOwner, agent: &str, tool: &str) -> BoxFuture<'_, Result<Vec<RuleRow>, StoreError>> {
-        let for_it = |row: &&RuleRow| {
-            row.rule.everywhere
-                && row.revoked_at.is_none()
-                && row.subject == of.subject
-                && row.tenant == of.tenant
-                && *row.rule.agent == *agent
-                && *row.rule.tool == *tool
-        };
-        ready(Ok(lock(&self.rules).iter().filter(for_it).cloned().collect()))
+        ready(Ok(lock(&self.rules).iter().filter(|row| row.stands(&of, agent, tool)).cloned().collect()))
     }
 
     fn rules(&self, filter: RuleFilter, page: Page) -> BoxFuture<'_, Result<Paged<RuleRow>, StoreError>> {

@@ -22,6 +22,7 @@ use countersign_core::{
     wire::event::Resolution,
 };
 use futures::future::BoxFuture;
+use serde::{Deserialize, Serialize};
 
 use self::seal::SealError;
 
@@ -207,7 +208,7 @@ pub struct RuleOwner {
 }
 
 /// A standing rule in lists: it stands until it is revoked, its time is over, or its session is deleted.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleRow {
     /// The session it was made in.
     pub session_id: Arc<str>,
@@ -230,8 +231,12 @@ pub struct RuleRow {
 /// Which rules to list. `None` means any.
 #[derive(Clone, Debug, Default)]
 pub struct RuleFilter {
-    /// Standing (true) or revoked (false).
+    /// Standing at `now` (true), or revoked or over by then (false).
     pub standing: Option<bool>,
+    /// The time at which rules stand or do not.
+    pub now: Millis,
+    /// For more than the session they were made in (true), or for that only (false).
+    pub everywhere: Option<bool>,
     /// Made in this session.
     pub session_id: Option<String>,
     /// Only this one.

@@ -9,7 +9,8 @@ use countersign_core::{
 };
 
 use super::{
-    InterruptionFilter, InterruptionRow, Page, Paged, RuleFilter, RuleRow, SessionFilter, StoreError, Summary, Visible,
+    InterruptionFilter, InterruptionRow, Page, Paged, RuleFilter, RuleOwner, RuleRow, SessionFilter, StoreError,
+    Summary, Visible,
 };
 
 /// The numbers that an interruption's rules may take.
@@ -71,12 +72,25 @@ impl RuleRow {
     }
 }
 
+impl RuleRow {
+    /// Whether it is for all sessions of this owner, for a tool of an agent, and not revoked.
+    pub(super) fn stands(&self, of: &RuleOwner, agent: &str, tool: &str) -> bool {
+        self.rule.everywhere
+            && self.revoked_at.is_none()
+            && (&self.subject, &self.tenant) == (&of.subject, &of.tenant)
+            && *self.rule.agent == *agent
+            && *self.rule.tool == *tool
+    }
+}
+
 impl RuleFilter {
     /// Whether a row matches.
     #[must_use]
     pub fn matches(&self, row: &RuleRow) -> bool {
-        let RuleFilter { standing, session_id, id, visible_to } = self;
-        standing.is_none_or(|standing| standing == row.revoked_at.is_none())
+        let RuleFilter { standing, now, everywhere, session_id, id, visible_to } = self;
+        let stands = row.revoked_at.is_none() && row.rule.until.is_none_or(|until| *now < until);
+        standing.is_none_or(|standing| standing == stands)
+            && everywhere.is_none_or(|everywhere| everywhere == row.rule.everywhere)
             && session_id.as_ref().is_none_or(|id| **id == *row.session_id)
             && id.is_none_or(|id| id == row.id)
             && visible_to.as_ref().is_none_or(|who| {

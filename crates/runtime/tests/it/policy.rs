@@ -5,7 +5,12 @@ use std::sync::Arc;
 use countersign::{
     agent::Agent,
     core::{
-        approval::{decision::Decision, principal::Principal, resolve::NewNote, rule::Always},
+        approval::{
+            decision::Decision,
+            principal::{Principal, PrincipalKind},
+            resolve::NewNote,
+            rule::Always,
+        },
         call::gate::{Ask, DecisionType},
         journal::state::Status,
         refusal::Code,
@@ -234,6 +239,36 @@ async fn s7_always_is_a_rule_with_a_scope_that_is_listed_and_revoked() {
             told.iter().filter(|record| record.body.get().contains(&format!("\"event\":\"{event}\""))).count()
         };
         assert_eq!((told("decided_by_rule"), told("rule_revoked")), (2, 1), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn s7_only_a_person_ends_rules_by_deleting_their_session() {
+    let ask = || Policy { rules: vec![rule("pay", Then::Ask(Ask::default()))] };
+    let ann = person("ann", &[]);
+    for (name, store, _dir) in stores() {
+        let runtime = runtime(store, &[("pay", 1)], ask(), &Ledger::default());
+        let arguments = || Always::Arguments { until: None };
+        for (session, always) in [("here", Always::Session), ("revoked", arguments())] {
+            say(&runtime, &ann, session).await;
+            decide(&runtime, &ann, &format!("{session}_1"), Decision::approve().always(always)).await.expect("decided");
+        }
+        runtime.revoke_rule(&ann, "revoked_1.0").await.expect("revoked");
+        say(&runtime, &ann, "stands").await;
+        decide(&runtime, &ann, "stands_1", Decision::approve().always(arguments())).await.expect("decided");
+        for kind in [PrincipalKind::Service, PrincipalKind::Agent] {
+            let program = Principal { kind, ..ann.clone() };
+            let refusal = runtime.delete_session(&program, "stands").await.expect_err("a person must");
+            assert_eq!(refusal.code, Code::Forbidden, "{name}");
+            assert!(refusal.message.contains("only a person may delete it"), "{}", refusal.message);
+            assert_eq!(say(&runtime, &ann, "other").await.status, Status::Completed, "{name}: it stands");
+        }
+        let program = Principal { kind: PrincipalKind::Agent, ..ann.clone() };
+        for session in ["here", "revoked", "other"] {
+            runtime.delete_session(&program, session).await.expect("nothing stands elsewhere");
+        }
+        runtime.delete_session(&ann, "stands").await.expect("a person may");
+        assert_eq!(say(&runtime, &ann, "other").await.status, Status::AwaitingInput, "{name}: asked again");
     }
 }
 

@@ -20,6 +20,7 @@ conformance! {
     s7_rules_stand_for_their_user_until_they_are_revoked_or_replaced,
     s7_rules_are_listed_newest_first_for_those_who_may_see_them,
     s7_rules_go_with_their_session,
+    s7_a_rule_stands_in_lists_until_its_time_is_over,
     p1_reminders_are_due_beside_deadlines_and_once,
     p1_what_is_handed_on_is_in_the_inbox_of_the_other_role,
 }
@@ -135,6 +136,20 @@ async fn s7_rules_go_with_their_session(store: Tested) {
     assert!(store.delete("s1").await.expect("delete"));
     assert_eq!(standing(&store, Some("ann"), "pay").await, Vec::<String>::new());
     assert_eq!(listed(&store, RuleFilter::default()).await, Vec::<String>::new());
+}
+
+async fn s7_a_rule_stands_in_lists_until_its_time_is_over(store: Tested) {
+    decided(&store, "s1", 100, "pay", Decision::approve().always(Always::Tool { until: 1_000 })).await;
+    decided(&store, "s2", 200, "pay", Decision::approve().always(Always::Arguments { until: None })).await;
+    decided(&store, "s3", 300, "pay", Decision::approve().always(Always::Session)).await;
+    let at = |now: Millis, standing: bool| RuleFilter { standing: Some(standing), now, ..RuleFilter::default() };
+    assert_eq!(listed(&store, at(999, true)).await, ["s3_1.0", "s2_1.0", "s1_1.0"]);
+    assert_eq!(listed(&store, at(999, false)).await, Vec::<String>::new());
+    assert_eq!(listed(&store, at(1_000, true)).await, ["s3_1.0", "s2_1.0"]);
+    assert_eq!(listed(&store, at(1_000, false)).await, ["s1_1.0"]);
+    let everywhere = |everywhere| RuleFilter { everywhere: Some(everywhere), ..RuleFilter::default() };
+    assert_eq!(listed(&store, everywhere(true)).await, ["s2_1.0", "s1_1.0"]);
+    assert_eq!(listed(&store, everywhere(false)).await, ["s3_1.0"]);
 }
 
 async fn p1_reminders_are_due_beside_deadlines_and_once(store: Tested) {

@@ -9,7 +9,10 @@ use std::{
 
 use countersign::{
     core::{
-        approval::{decision::Decision, rule::Always},
+        approval::{
+            decision::Decision,
+            rule::{Always, RuleId},
+        },
         audit::{AuditRecord, Verifier},
     },
     store::{
@@ -352,6 +355,78 @@ async fn x_a_standing_rule_is_sealed_and_made_plain_like_everything_else() {
     drop(store);
     rekey(&path, &keys_of(&['1']), true, &mut |_| {}).expect("to plain");
     assert_eq!(rules(&open(&path, None).expect("it is plain")).await, plain);
+}
+
+/// A session of somebody's in which "always" was said, for all of their sessions or for this one.
+async fn always(store: &dyn Store, id: &str, subject: &str, always: Always) -> Driven {
+    let mut driven = waiting(store, id, 1, Some(subject), "t", asks(None, 60)).await;
+    let decided = driven.decides(1, 1, Decision::approve().always(always), None).expect("decided");
+    driven.store(store, decided).await.expect("stored");
+    driven
+}
+
+async fn stands(store: &dyn Store, subject: &str, tenant: Option<&str>) -> Result<Vec<String>, StoreError> {
+    let of = RuleOwner { subject: Some(subject.into()), tenant: tenant.map(Into::into) };
+    Ok(store.standing(of, "a", "t").await?.iter().map(|row| row.id.name(&row.session_id)).collect())
+}
+
+#[tokio::test]
+async fn x_who_writes_the_file_neither_revives_a_standing_rule_nor_hands_it_over() {
+    let (_dir, path) = place();
+    let store = open_sealed(&path).expect("open");
+    let everywhere = || Always::Arguments { until: None };
+    let mut revoked = always(&store, "revoked", "ann", everywhere()).await;
+    let revoke = revoked.draft(2).revoke(RuleId { n: 1, action: 0 }, Some("ann".into()));
+    revoked.store(&store, revoke).await.expect("revoked");
+    always(&store, "replaced", "bob", everywhere()).await;
+    always(&store, "newer", "bob", everywhere()).await;
+    always(&store, "here", "kim", Always::Session).await;
+    for (subject, rules) in [("ann", vec![]), ("bob", vec!["newer_1.0"]), ("kim", vec![])] {
+        assert_eq!(stands(&store, subject, None).await.expect("standing"), rules);
+    }
+    let ended = async |store: &SqliteStore, id: &str| {
+        let filter = RuleFilter { session_id: Some(id.into()), ..RuleFilter::default() };
+        let row = store.rules(filter, Page { cursor: None, limit: 9 }).await.expect("rules").rows.remove(0);
+        (row.revoked_at, row.revoked_by, row.subject)
+    };
+    let before = ended(&store, "revoked").await;
+    assert_eq!(before, (Some(2), Some("ann".into()), Some("ann".into())));
+    drop(store);
+    change(
+        &path,
+        "UPDATE rules SET revoked_at = NULL, everywhere = 1, until = NULL;
+         UPDATE rules SET subject = 'eve', tenant = 'acme' WHERE key >> 32 = (SELECT row FROM sessions WHERE id = 'newer');
+         UPDATE sessions SET subject = 'eve', tenant = 'acme' WHERE id = 'newer'",
+    );
+    let store = open_sealed(&path).expect("open");
+    for (subject, tenant) in [("ann", None), ("bob", None), ("kim", None), ("eve", None), ("eve", Some("acme"))] {
+        assert_eq!(stands(&store, subject, tenant).await.expect("standing"), Vec::<String>::new(), "{subject}");
+    }
+    assert_eq!(ended(&store, "revoked").await, before);
+    let standing = RuleFilter { standing: Some(true), ..RuleFilter::default() };
+    let listed = store.rules(standing, Page { cursor: None, limit: 9 }).await.expect("rules").rows;
+    let names: Vec<&str> = listed.iter().map(|row| &*row.session_id).collect();
+    assert_eq!(names, ["newer", "here"]);
+    assert_eq!(listed[0].subject.as_deref(), Some("bob"), "it is whose it was");
+}
+
+#[tokio::test]
+async fn x_a_rule_that_cannot_be_read_disturbs_nobody_elses() {
+    let (_dir, path) = place();
+    let store = open_sealed(&path).expect("open");
+    let everywhere = || Always::Arguments { until: None };
+    let mut broken = always(&store, "broken", "eve", everywhere()).await;
+    drop(store);
+    change(&path, "UPDATE rules SET body = x'0105'");
+    let store = open_sealed(&path).expect("open");
+    always(&store, "s", "ann", everywhere()).await;
+    assert_eq!(stands(&store, "ann", None).await.expect("standing"), ["s_1.0"]);
+    // Whose it is is asked, and may say "always" again, and be rid of it.
+    assert!(matches!(stands(&store, "eve", None).await, Err(StoreError::Sealed(_))));
+    always(&store, "again", "eve", everywhere()).await;
+    let revoke = broken.draft(2).revoke(RuleId { n: 1, action: 0 }, Some("eve".into()));
+    broken.store(&store, revoke).await.expect("revoked");
+    assert_eq!(stands(&store, "eve", None).await.expect("standing"), ["again_1.0"]);
 }
 
 #[tokio::test]

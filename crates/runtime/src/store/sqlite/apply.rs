@@ -52,9 +52,7 @@ impl Write {
         let changes = index::changes(state, entries).into_iter().map(|change| {
             let json = match &change {
                 Change::Asked(row) => Value::Text(json(&row.tools)?),
-                Change::RuleMade(row) => {
-                    values.text(Place::Rule { session, born, n: row.number() }, json(&row.rule)?)?
-                }
+                Change::RuleMade(row) => rules::body(values, born, row)?,
                 _ => Value::Null,
             };
             Ok(Indexed { change, json })
@@ -219,7 +217,7 @@ impl Indexed {
                 reviewer(conn, session, role)?;
             }
             Change::RuleMade(row) => rules::make(conn, values, session, row, &self.json)?,
-            Change::RuleRevoked { id, at, by } => rules::revoke(conn, session, *id, *at, by.as_ref())?,
+            Change::RuleRevoked { id, at, by } => rules::revoke(conn, values, session, *id, *at, by.as_ref())?,
             Change::Resolved { n, resolution, at, pos } => {
                 let (key, pos) = (key(session, u64::from(*n))?, key(0, *pos)?);
                 run(

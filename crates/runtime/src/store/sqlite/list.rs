@@ -58,7 +58,8 @@ pub(super) fn interruption(conn: &Connection, session_id: &str, n: u32) -> Resul
     find(conn, &format!("{INTERRUPTIONS} WHERE i.key = ?1"), [key(session, u64::from(n))?], interruption_row)
 }
 
-fn number(conn: &Connection, session_id: &str) -> Result<Option<i64>, StoreError> {
+/// The number of a session, by which its rows are found.
+pub(super) fn number(conn: &Connection, session_id: &str) -> Result<Option<i64>, StoreError> {
     find(conn, "SELECT row FROM sessions WHERE id = ?1", [session_id], |r| r.get(0))
 }
 

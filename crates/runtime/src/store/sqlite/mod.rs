@@ -258,7 +258,7 @@ impl Store for SqliteStore {
 
     fn rules(&self, filter: RuleFilter, page: Page) -> BoxFuture<'_, Result<Paged<RuleRow>, StoreError>> {
         let values = self.values.clone();
-        async move { self.lanes()?.lists.read(move |conn| rules::list(conn, &values, filter, &page)).await }.boxed()
+        async move { self.lanes()?.lists.read(move |conn| rules::list(conn, &values, &filter, &page)).await }.boxed()
     }
 
     fn delete(&self, session_id: &str) -> BoxFuture<'_, Result<bool, StoreError>> {

@@ -2,12 +2,12 @@
 
 use std::{path::Path, sync::Arc};
 
-use countersign_core::journal::record::Entry;
+use countersign_core::{approval::rule::RuleId, journal::record::Entry};
 use rusqlite::{Connection, params};
 
 use super::{
-    super::{StoreError, seal::Keys},
-    rows, schema,
+    super::{RuleRow, StoreError, seal::Keys},
+    rows, rules, schema,
     sealing::{self, Values},
     statement::all,
 };
@@ -49,5 +49,13 @@ impl Past {
     pub fn entries(&mut self, session: &str, after: u64, limit: usize) -> Result<Vec<Arc<Entry>>, StoreError> {
         let bodies = rows::entries(&mut self.conn, session, after, limit, &self.values)?;
         rows::parse(session, bodies, &self.values)
+    }
+
+    /// A standing rule, also one that was revoked or whose time is over; `None` once its session is deleted.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`], [`StoreError::Failed`], [`StoreError::Sealed`].
+    pub fn rule(&self, session: &str, id: RuleId) -> Result<Option<RuleRow>, StoreError> {
+        rules::rule(&self.conn, &self.values, session, id)
     }
 }

@@ -1,9 +1,10 @@
-//! Standing rules: how the journal's records change them, and how they are read.
+//! Standing rules: how the journal's records change them, and how they are read. A rule is what its body says; the plain
+//! columns beside it only find it, and what is found is looked at again.
 
 use std::sync::Arc;
 
 use countersign_core::{approval::rule::RuleId, journal::record::Millis};
-use rusqlite::{Connection, Row, params, params_from_iter, types::Value};
+use rusqlite::{Connection, Params, Row, params, params_from_iter, types::Value};
 
 use super::{
     super::{
@@ -11,15 +12,22 @@ use super::{
         page::{self, Key, RULES_EACH, rule_number},
         seal::Place,
     },
-    list::{Query, visible},
+    list::{Query, number, visible},
     schema::key,
     sealing::{Values, column},
-    statement::{all, run},
+    statement::{all, find, run},
 };
 
-const SELECT: &str =
-    "SELECT s.id, s.subject, r.body, r.key & 4294967295, r.action, r.made_at, r.revoked_at, r.revoked_by, s.tenant, s.created_at, r.key
+const SELECT: &str = "SELECT s.id, s.created_at, r.key, r.action, r.body
  FROM rules r CROSS JOIN sessions s ON s.row = r.key >> 32";
+/// Those for all sessions of a subject, by their index.
+const STANDING: &str =
+    "r.everywhere AND r.revoked_at IS NULL AND r.subject IS ?1 AND r.tool = ?2 AND r.agent = ?3 AND r.tenant IS ?4
+ ORDER BY r.made_at, r.key, r.action";
+/// Those of one session, by its range of keys.
+const OF_SESSION: &str =
+    "r.key BETWEEN ?1 AND ?2 AND NOT r.everywhere AND r.revoked_at IS NULL AND r.tool = ?3 AND r.agent = ?4
+ ORDER BY r.key, r.action";
 
 /// A rule stands; what it replaces does not any more.
 pub(super) fn make(
@@ -30,70 +38,97 @@ pub(super) fn make(
     body: &Value,
 ) -> Result<(), StoreError> {
     let rule = &row.rule;
-    for older in replaceable(conn, values, session, row)? {
-        if row.replaces(&older.1) {
-            run(
-                conn,
-                "UPDATE rules SET revoked_at = ?3, revoked_by = ?4 WHERE key = ?1 AND action = ?2",
-                params![older.0, older.1.id.action, row.made_at, rule.by],
-            )?;
+    for stored in replaceable(conn, session, row)? {
+        let key = stored.key;
+        let born = stored.born;
+        match stored.open(values) {
+            Ok(older) if row.replaces(&older) => end(conn, values, key, born, older, row.made_at, rule.by.as_ref())?,
+            Ok(_) => {}
+            // It is no rule any more, so there is nothing to replace: the new one must not wait for it.
+            Err(e) => tracing::warn!("{e}; it is not replaced"),
         }
     }
     run(
         conn,
-        "INSERT OR REPLACE INTO rules (key, action, agent, tool, everywhere, role, made_by, body, made_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        "INSERT OR REPLACE INTO rules
+         (key, action, subject, tenant, agent, tool, everywhere, role, made_by, body, made_at, until)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
         params![
             key(session, u64::from(row.id.n))?,
             row.id.action,
+            row.subject,
+            row.tenant,
             rule.agent,
             rule.tool,
             rule.everywhere,
             rule.role,
             rule.by,
             body,
-            row.made_at
+            row.made_at,
+            rule.until,
         ],
     )?;
     Ok(())
 }
 
-/// Standing rules for the same tool of the same agent, with their keys.
-fn replaceable(
-    conn: &Connection,
-    values: &Values,
-    session: i64,
-    row: &RuleRow,
-) -> Result<Vec<(i64, RuleRow)>, StoreError> {
-    let sql = format!(
-        "{SELECT} WHERE r.revoked_at IS NULL AND r.tool = ?1 AND r.agent = ?2 AND r.everywhere = ?3
-         AND (?3 OR r.key >> 32 = ?4)"
-    );
-    let of = params![row.rule.tool, row.rule.agent, row.rule.everywhere, session];
-    let stored = all(conn, &sql, of, |r| Ok((r.get(10)?, stored(r)?)))?;
-    stored.into_iter().map(|(key, stored)| Ok((key, stored.open(values)?))).collect()
+/// Standing rules for the same tool of the same agent, of the same user or the same session.
+fn replaceable(conn: &Connection, session: i64, row: &RuleRow) -> Result<Vec<Stored>, StoreError> {
+    let rule = &row.rule;
+    if rule.everywhere {
+        return select(conn, STANDING, params![row.subject, rule.tool, rule.agent, row.tenant]);
+    }
+    select(conn, OF_SESSION, params![key(session, 0)?, key(session, u64::from(u32::MAX))?, rule.tool, rule.agent])
 }
 
 /// A rule does not stand any more.
 pub(super) fn revoke(
     conn: &Connection,
+    values: &Values,
     session: i64,
     id: RuleId,
     at: Millis,
     by: Option<&Arc<str>>,
 ) -> Result<(), StoreError> {
-    run(
-        conn,
-        "UPDATE rules SET revoked_at = ?3, revoked_by = ?4 WHERE key = ?1 AND action = ?2 AND revoked_at IS NULL",
-        params![key(session, u64::from(id.n))?, id.action, at, by],
-    )?;
-    Ok(())
+    let Some(stored) = one(conn, key(session, u64::from(id.n))?, id.action)? else { return Ok(()) };
+    let (key, born) = (stored.key, stored.born);
+    match stored.open(values) {
+        Ok(row) if row.revoked_at.is_none() => end(conn, values, key, born, row, at, by),
+        Ok(_) => Ok(()),
+        Err(e) => {
+            // What cannot be read does not stand, and is not looked at again.
+            tracing::warn!("{e}; it is revoked unread");
+            let sql = "UPDATE rules SET revoked_at = ?3 WHERE key = ?1 AND action = ?2";
+            run(conn, sql, params![key, id.action, at]).map(drop)
+        }
+    }
 }
 
-/// Whether any rule is for more than its session.
+/// Writes a rule anew as one that has ended.
+fn end(
+    conn: &Connection,
+    values: &Values,
+    key: i64,
+    born: Millis,
+    row: RuleRow,
+    at: Millis,
+    by: Option<&Arc<str>>,
+) -> Result<(), StoreError> {
+    let row = RuleRow { revoked_at: Some(at), revoked_by: by.cloned(), ..row };
+    let sql = "UPDATE rules SET revoked_at = ?3, body = ?4 WHERE key = ?1 AND action = ?2";
+    run(conn, sql, params![key, row.id.action, at, body(values, born, &row)?]).map(drop)
+}
+
+/// All of a rule, as it is stored.
+pub(super) fn body(values: &Values, born: Millis, row: &RuleRow) -> Result<Value, StoreError> {
+    let text = serde_json::to_string(row);
+    let text = text.map_err(|e| StoreError::Failed(format!("a rule cannot be written as JSON: {e}")))?;
+    values.text(Place::Rule { session: &row.session_id, born, n: row.number() }, text)
+}
+
+/// Whether there may be a rule that stands for more than its session.
 pub(super) fn any(conn: &Connection) -> Result<bool, StoreError> {
-    let found: Vec<()> = all(conn, "SELECT 1 FROM rules WHERE everywhere LIMIT 1", [], |_| Ok(()))?;
-    Ok(!found.is_empty())
+    let sql = "SELECT 1 FROM rules WHERE everywhere AND revoked_at IS NULL LIMIT 1";
+    find(conn, sql, [], |_| Ok(())).map(|found| found.is_some())
 }
 
 /// See [`super::super::Store::standing`].
@@ -104,73 +139,102 @@ pub(super) fn standing(
     agent: &str,
     tool: &str,
 ) -> Result<Vec<RuleRow>, StoreError> {
-    let sql = format!(
-        "{SELECT} WHERE r.revoked_at IS NULL AND r.everywhere AND r.tool = ?1 AND r.agent = ?2 AND s.subject IS ?3 AND s.tenant IS ?4
-         ORDER BY r.made_at, r.key, r.action"
-    );
-    opened(values, all(conn, &sql, params![tool, agent, of.subject, of.tenant], stored)?)
+    let mut rows = opened(values, select(conn, STANDING, params![of.subject, tool, agent, of.tenant])?)?;
+    rows.retain(|row| row.stands(of, agent, tool));
+    Ok(rows)
+}
+
+/// One rule, whether it stands or not.
+pub(super) fn rule(
+    conn: &Connection,
+    values: &Values,
+    session_id: &str,
+    id: RuleId,
+) -> Result<Option<RuleRow>, StoreError> {
+    let Some(session) = number(conn, session_id)? else { return Ok(None) };
+    one(conn, key(session, u64::from(id.n))?, id.action)?.map(|stored| stored.open(values)).transpose()
 }
 
 /// See [`super::super::Store::rules`].
 pub(super) fn list(
     conn: &Connection,
     values: &Values,
-    filter: RuleFilter,
+    filter: &RuleFilter,
     page: &Page,
 ) -> Result<Paged<RuleRow>, StoreError> {
     let start = page::start::<RuleRow>(page)?;
-    let RuleFilter { standing, session_id, id, visible_to } = filter;
+    let RuleFilter { standing, now, everywhere, session_id, id, visible_to } = filter;
     let mut query = Query::default();
     match standing {
-        Some(true) => query.and("r.revoked_at IS NULL", []),
-        Some(false) => query.and("r.revoked_at IS NOT NULL", []),
+        Some(true) => query.and("r.revoked_at IS NULL AND (r.until IS NULL OR r.until > ?)", [(*now).into()]),
+        Some(false) => query.and("(r.revoked_at IS NOT NULL OR r.until <= ?)", [(*now).into()]),
         None => {}
     }
-    if let Some(session_id) = session_id {
-        query.and("s.id = ?", [session_id.into()]);
+    if let Some(everywhere) = everywhere {
+        query.and("r.everywhere = ?", [i64::from(*everywhere).into()]);
     }
-    if let Some(RuleId { n, action }) = id {
+    if let Some(session_id) = session_id {
+        let Some(session) = number(conn, session_id)? else { return Ok(Paged { rows: Vec::new(), next: None }) };
+        let (first, last) = match id {
+            Some(id) => (u64::from(id.n), u64::from(id.n)),
+            None => (0, u64::from(u32::MAX)),
+        };
+        // The id too: by the time of the list the number may be another session's.
+        query.and("r.key BETWEEN ? AND ?", [key(session, first)?.into(), key(session, last)?.into()]);
+        query.and("s.id = ?", [session_id.clone().into()]);
+    }
+    if let Some(RuleId { n, action }) = *id {
         query.and("r.key & 4294967295 = ? AND r.action = ?", [i64::from(n).into(), i64::from(action).into()]);
     }
     if let Some(who) = visible_to {
-        let [tenant, subject, roles]: [Value; 3] = visible(&who);
+        let [tenant, subject, roles]: [Value; 3] = visible(who);
         query.and(
-            "s.tenant IS ? AND (s.subject = ? OR r.made_by = ? OR r.role IN (SELECT value FROM json_each(?)))",
+            "r.tenant IS ? AND (r.subject = ? OR r.made_by = ? OR r.role IN (SELECT value FROM json_each(?)))",
             [tenant, subject.clone(), subject, roles],
         );
     }
     if let Some(Key { at, session_id, n }) = start {
+        query.and("r.made_at <= ?", [at.into()]);
         let place = "(r.made_at, s.id, min((r.key & 4294967295) * 256 + r.action, 4294967295)) < (?, ?, ?)";
         const { assert!(RULES_EACH == 256) };
         query.and(place, [at.into(), session_id.into(), i64::from(n).into()]);
     }
     let sql = query.sql(SELECT, "r.made_at DESC, s.id DESC, r.key DESC, r.action DESC", page);
     let rows = all(conn, &sql, params_from_iter(query.values), stored)?;
-    Ok(page::cut(opened(values, rows)?, page))
+    let mut paged = page::cut(opened(values, rows)?, page);
+    paged.rows.retain(|row| filter.matches(row));
+    Ok(paged)
 }
 
 /// A row whose rule is not opened yet.
 struct Stored {
     session_id: Arc<str>,
-    subject: Option<Arc<str>>,
-    tenant: Option<Arc<str>>,
     /// When the session was made.
     born: Millis,
-    body: Value,
+    key: i64,
     id: RuleId,
-    made_at: Millis,
-    revoked_at: Option<Millis>,
-    revoked_by: Option<Arc<str>>,
+    body: Value,
 }
 
 impl Stored {
     fn open(self, values: &Values) -> Result<RuleRow, StoreError> {
-        let Stored { session_id, subject, tenant, born, body, id, made_at, revoked_at, revoked_by } = self;
+        let Stored { session_id, born, id, body, .. } = self;
         let place = Place::Rule { session: &session_id, born, n: rule_number(id) };
         let text = values.read_text(place, body)?;
-        let rule = serde_json::from_str(&text).map_err(|e| StoreError::Corrupt(format!("{place} {e}")))?;
-        Ok(RuleRow { session_id, subject, tenant, rule, id, made_at, revoked_at, revoked_by })
+        let row: RuleRow = serde_json::from_str(&text).map_err(|e| StoreError::Corrupt(format!("{place} {e}")))?;
+        if row.session_id != session_id || row.id != id {
+            return Err(StoreError::Corrupt(format!("{place} says that it is {}", row.id.name(&row.session_id))));
+        }
+        Ok(row)
     }
+}
+
+fn select(conn: &Connection, conditions: &str, params: impl Params) -> Result<Vec<Stored>, StoreError> {
+    all(conn, &format!("{SELECT} WHERE {conditions}"), params, stored)
+}
+
+fn one(conn: &Connection, key: i64, action: u32) -> Result<Option<Stored>, StoreError> {
+    find(conn, &format!("{SELECT} WHERE r.key = ?1 AND r.action = ?2"), params![key, action], stored)
 }
 
 fn opened(values: &Values, rows: Vec<Stored>) -> Result<Vec<RuleRow>, StoreError> {
@@ -178,15 +242,42 @@ fn opened(values: &Values, rows: Vec<Stored>) -> Result<Vec<RuleRow>, StoreError
 }
 
 fn stored(r: &Row<'_>) -> rusqlite::Result<Stored> {
-    Ok(Stored {
-        session_id: r.get(0)?,
-        subject: r.get(1)?,
-        body: column(r, 2)?,
-        id: RuleId { n: r.get(3)?, action: r.get(4)? },
-        made_at: r.get(5)?,
-        revoked_at: r.get(6)?,
-        revoked_by: r.get(7)?,
-        tenant: r.get(8)?,
-        born: r.get(9)?,
-    })
+    let key: i64 = r.get(2)?;
+    let n = u32::try_from(key & i64::from(u32::MAX)).unwrap_or_default();
+    let id = RuleId { n, action: r.get(3)? };
+    Ok(Stored { session_id: r.get(0)?, born: r.get(1)?, key, id, body: column(r, 4)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{SqliteOptions, schema},
+        *,
+    };
+
+    /// How SQLite goes about a query, with its parameters left open.
+    fn plan(conn: &Connection, conditions: &str) -> String {
+        let mut query = conn.prepare(&format!("EXPLAIN QUERY PLAN {SELECT} WHERE {conditions}")).expect("a query");
+        let mut steps = query.raw_query();
+        let mut plan = Vec::new();
+        while let Some(step) = steps.next().expect("a step") {
+            plan.push(step.get::<_, String>(3).expect("a text"));
+        }
+        plan.join("; ")
+    }
+
+    #[test]
+    fn s7_standing_rules_are_found_by_their_owner_and_tool() {
+        let dir = tempfile::tempdir().expect("directory");
+        let (conn, _) = schema::writer(&dir.path().join("s.db"), &SqliteOptions::default()).expect("open");
+        for (conditions, by) in [
+            (STANDING, "SEARCH r USING INDEX rules_standing (subject=? AND tool=? AND agent=?)"),
+            (OF_SESSION, "SEARCH r USING INDEX sqlite_autoindex_rules_1 (key>? AND key<?)"),
+            ("r.key = ?1 AND r.action = ?2", "SEARCH r USING INDEX sqlite_autoindex_rules_1 (key=? AND action=?)"),
+            ("true ORDER BY r.made_at DESC, s.id DESC, r.key DESC, r.action DESC", "SCAN r USING INDEX rules_made"),
+        ] {
+            let plan = plan(&conn, conditions);
+            assert!(plan.starts_with(by), "{conditions}: {plan}");
+        }
+    }
 }
