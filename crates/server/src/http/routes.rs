@@ -364,7 +364,7 @@ pub(super) const ROUTES: &[Route] = &[
         id: "listRules",
         summary: "Standing rules (\"always\") of one's sessions, of one's making, or in place of one's roles.",
         parameters: &[
-            query("standing", Kind::Flag, "Only those that are not revoked, or only those that are."),
+            query("standing", Kind::Flag, "Only those that stand: neither revoked nor over; or only the others."),
             query("session_id", Kind::Text, "Only those made in this session."),
             CURSOR,
             LIMIT,
