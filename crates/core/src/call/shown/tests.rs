@@ -499,7 +499,7 @@ fn x_the_form_is_a_small_multiple_of_the_arguments_and_made_in_linear_time() {
     }
 }
 
-/// SPEC R8: a name is written once, not for each warning within.
+/// A name is written once, not for each warning within.
 #[test]
 fn x_long_odd_names_cost_no_more_than_short_ones() {
     let odd = |n: usize| "\u{200b}".repeat(n);
