@@ -10,14 +10,15 @@ use std::{
 use clap::{Args, Subcommand};
 use countersign::{
     core::{
+        approval::rule::{Rule, RuleFacts, RuleId},
         call::gate::{Ask, Gate, Verdict},
         journal::{
-            record::Record,
+            record::{Millis, Record},
             state::{Call, State},
         },
     },
     policy::Judge,
-    store::sqlite::Past,
+    store::{StoreError, sqlite::Past},
     tool::CallFacts,
 };
 use countersign_server::config::{Config, ConfigStore, tool_entries};
@@ -158,7 +159,7 @@ struct Report {
 
 async fn report(past: &mut Past, store: &Path, judge: &Judge, only: &[String]) -> Result<Report, String> {
     let mut report = Report::default();
-    let failed = |error: countersign::store::StoreError| error.to_string();
+    let failed = |error: StoreError| error.to_string();
     let mut wanted: Vec<Arc<str>> = only.iter().map(|id| Arc::from(id.as_str())).collect();
     wanted.sort();
     wanted.dedup();
@@ -177,7 +178,7 @@ async fn report(past: &mut Past, store: &Path, judge: &Judge, only: &[String]) -
                 }
                 for entry in entries {
                     if let Record::CallsGated(gates) = &entry.record {
-                        report.gated(&state, gates, judge).await;
+                        report.gated(past, &state, gates, entry.at, judge).await.map_err(failed)?;
                     }
                     state.apply(&entry);
                 }
@@ -191,8 +192,15 @@ async fn report(past: &mut Past, store: &Path, judge: &Judge, only: &[String]) -
 }
 
 impl Report {
-    /// Judges the calls of one answer again. `state` is the one before their verdicts.
-    async fn gated(&mut self, state: &State, gates: &[Gate], judge: &Judge) {
+    /// Judges the calls of one answer again. `state` is the one before their verdicts, `at` the time of those.
+    async fn gated(
+        &mut self,
+        past: &Past,
+        state: &State,
+        gates: &[Gate],
+        at: Millis,
+        judge: &Judge,
+    ) -> Result<(), StoreError> {
         for (call, gate) in state.calls.iter().zip(gates) {
             let (Some(before), Some(args)) = (Said::of(&gate.verdict), &call.args) else { continue };
             self.calls += 1;
@@ -210,14 +218,17 @@ impl Report {
                 self.unknown += 1;
                 continue;
             };
+            let rule = gate.rule.as_deref().map_or(Ok(None), |id| rule(past, id))?;
+            let verdict = match rule {
+                Some(rule) => ruled(&rule, &facts, at, &gate.verdict, verdict),
+                None => verdict,
+            };
             let Some(after) = Said::of(&verdict) else { continue };
             let tally = self.tools.entry(call.name.clone()).or_default();
             tally.calls += 1;
             tally.before[before as usize] += 1;
             tally.after[after as usize] += 1;
-            // What a standing rule decided in one person's place it would decide again.
-            let by_rule = gate.rule.is_some() && matches!(&verdict, Verdict::Ask(ask) if ask.is_one_person());
-            if !by_rule && differs(&gate.verdict, &verdict) {
+            if differs(&gate.verdict, &verdict) {
                 self.changes.push(Change {
                     session: state.session_id.clone(),
                     call: call.clone(),
@@ -227,6 +238,7 @@ impl Report {
                 });
             }
         }
+        Ok(())
     }
 
     fn text(&self, judge: &Judge) -> String {
@@ -309,6 +321,25 @@ impl Report {
             "changes": changes.collect::<Vec<_>>(),
         })
     }
+}
+
+/// The standing rule of an id; `None` if it is not there any more.
+fn rule(past: &Past, id: &str) -> Result<Option<Rule>, StoreError> {
+    let Some((session, id)) = RuleId::parse(id) else { return Ok(None) };
+    Ok(past.rule(session, id)?.map(|row| row.rule))
+}
+
+/// What a standing rule that decided a call at a time would make of another verdict on it: it stood then, whether or
+/// not it stands today.
+fn ruled(rule: &Rule, call: &CallFacts<'_>, at: Millis, before: &Verdict, verdict: Verdict) -> Verdict {
+    let looked_at =
+        RuleFacts { agent: call.agent, tool: call.tool, digest: call.args.digest(), subject: call.subject, now: at };
+    let ask = match &verdict {
+        Verdict::Allow => None,
+        Verdict::Ask(ask) => Some(ask),
+        Verdict::Question(_) | Verdict::Refuse(_) | Verdict::Deny(_) => return verdict,
+    };
+    if rule.applies(&looked_at, ask) { before.clone() } else { verdict }
 }
 
 /// A number of things.

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::support::{Ended, Server, Setup, Store, run, trade};
+use crate::support::{Ended, Server, Setup, Store, policy::people, run, trade};
 
 /// Three trades of 10, 100 and 1000 in three sessions. Only those above 50 were asked about; the last was rejected.
 async fn traded() -> Server {
@@ -96,6 +96,49 @@ async fn p3_the_policy_as_it_is_changes_nothing() {
     let config = fs::read_to_string(server.path("countersign.toml")).unwrap();
     let ended = test(&server, &config, &[]);
     assert!(ended.stdout.contains("no call changes"), "{}{}", ended.stdout, ended.stderr);
+}
+
+#[tokio::test]
+async fn p3_what_a_standing_rule_decided_changes_when_the_rule_would_not_decide_it() {
+    let script = json!({ "turns": [{ "tool_calls": [trade(1)] }, { "text": "done" }], "at_end": "repeat" });
+    let asks = |levels: &str| format!("\n[[policy.rules]]\nrequire = true\nlevels = {levels}\n");
+    let user = asks(r#"["user"]"#);
+    let server = people(Setup::new(Store::Sqlite, &script), &user).start().await;
+    for (who, decision) in [("alice", "approve"), ("mia", "reject")] {
+        let always = json!({ "type": decision, "always": { "scope": "arguments" } });
+        server.say_as(who, &format!("{who}-1")).await;
+        server.decide_as(who, &format!("{who}-1_1"), always).await.ok();
+        assert_eq!(server.say_as(who, &format!("{who}-2")).await["status"], "completed");
+    }
+    let changes = |policy: &str| {
+        fs::write(server.path("changed.toml"), policy).unwrap();
+        let ruled = ["--session", "alice-2", "--session", "mia-2"];
+        let ended = server.command(&[&["policy", "test", "--policy", "changed.toml", "--json"], &ruled[..]].concat());
+        let report: Value = serde_json::from_str(&ended.stdout).expect(&ended.stderr);
+        let changes = report["changes"].as_array().unwrap().iter();
+        let told = |c: &Value| format!("{}: {} → {}", c["session_id"], c["before"]["verdict"], c["after"]["verdict"]);
+        (changes.map(|c| told(c).replace('"', "")).collect::<Vec<_>>(), report["tools"][0].clone())
+    };
+    let (none, tool) = changes(&user);
+    assert_eq!(none, Vec::<String>::new());
+    assert_eq!(tool["let_through"], json!({ "before": 1, "after": 1 }));
+    assert_eq!(tool["refused"], json!({ "before": 1, "after": 1 }));
+    // Her rule does not stand for others, nor for more; who rejects does so whoever would be asked, or nobody.
+    for levels in [r#"["cfo"]"#, r#"["user", "cfo"]"#] {
+        assert_eq!(changes(&asks(levels)).0, ["alice-2: let_through → asked"], "{levels}");
+    }
+    let deny = "\n[[policy.rules]]\ntool = \"execute_trade\"\ndeny = true\n";
+    assert_eq!(changes(deny).0, ["alice-2: let_through → refused"]);
+    let nobody = "\n[[policy.rules]]\nrequire = false\n";
+    assert_eq!(changes(nobody).0, Vec::<String>::new());
+    // A rule that was revoked since stood then; one that is gone decides nothing.
+    server.ask_as("alice", "DELETE", "/v1/rules/alice-1_1.0", None).await.ok();
+    assert_eq!(changes(&user).0, Vec::<String>::new());
+    for who in ["alice", "mia"] {
+        let path = format!("/v1/sessions/{who}-1");
+        assert_eq!(server.ask_as(who, "DELETE", &path, None).await.status, 204);
+    }
+    assert_eq!(changes(&user).0, ["alice-2: let_through → asked", "mia-2: refused → asked"]);
 }
 
 #[tokio::test]
