@@ -217,7 +217,7 @@ struct Body<'a> {
     /// The version of the policy that asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     policy: Option<&'a str>,
-    /// The digest of what was shown of each action.
+    /// The digest of the arguments of each action as it was shown: the request has that of the text, too.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     shown: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -311,9 +311,9 @@ async fn r8_the_log_says_under_which_policy_and_what_was_shown() {
     for body in told.iter().filter(|body| body["event"] == "requested" || body["event"] == "decided") {
         assert_eq!(body["policy"], *version, "{body}");
     }
-    let shown = &told[0]["actions"][0]["display_digest"];
-    assert_eq!(shown.as_str().unwrap().len(), 64);
-    assert_eq!((&told[0]["actions"][0]["reason"], &told[1]["shown"]), (&json!("Two levels"), &json!([shown])));
+    let asked = &told[0]["actions"][0];
+    assert_eq!(asked["display_digest"].as_str().unwrap().len(), 64);
+    assert_eq!((&asked["reason"], &told[1]["shown"]), (&json!("Two levels"), &json!([asked["args_digest"]])));
     server.kill();
     let verified = server.command(&["audit", "verify"]);
     assert_eq!(verified.code, Some(0), "{}", verified.stderr);

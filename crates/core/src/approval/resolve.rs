@@ -16,7 +16,6 @@ use crate::{
         display::MESSAGE_ARGUMENT,
         gate::{Ask, DecisionType, Verdict, is_user},
         schema::ArgsSchema,
-        shown::Shown,
     },
     journal::{
         draft::{Catalog, Draft, ToolKind, Transition},
@@ -99,7 +98,7 @@ pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Cata
             check_person(state, open, &decisions, &by)?;
             let asks = edited_asks(state, asked, &decisions, &verdicts, &by)?;
             let last = ends(open, &decisions, &by);
-            let shown = asked.actions.iter().map(|action| Shown::of(&action.args).digest).collect();
+            let shown = asked.actions.iter().map(|action| action.args.digest().to_string()).collect();
             let mut decided =
                 Decided { last, asks, shown, by: by.subject, request_id, ..Decided::of(asked, decisions) };
             decided.rules = Rule::made_by(asked, &decided);

@@ -354,7 +354,7 @@ pub struct Decided {
     /// The standing rules it makes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<Rule>,
-    /// The digest of what was shown of each action (SPEC R8).
+    /// The digest of the arguments of each action as it was shown; what a reviewer reads follows from them (SPEC R8).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shown: Vec<String>,
     /// The version of the policy that asked.
