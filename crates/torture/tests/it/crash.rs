@@ -43,5 +43,8 @@ async fn r3_what_was_acknowledged_survives_a_kill_at_that_very_moment() {
     let report = torture::random(&tool(), seed() + 1, 4, 100, true).await.unwrap_or_else(|what| panic!("{what}"));
     println!("{report}");
     assert_eq!(report.kills[OUTSIDE], 100, "{report}");
-    assert!(report.counts.messages_acked + report.counts.decisions_acked >= 100, "{report}");
+    // Each server died right after it had acknowledged something, whatever that was.
+    let counts = &report.counts;
+    let acked = counts.messages_acked + counts.decisions_acked + counts.answers_acked + counts.cancels_acked;
+    assert!(acked >= 100, "{report}");
 }
