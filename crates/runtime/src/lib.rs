@@ -9,3 +9,8 @@ pub mod store;
 pub mod tool;
 
 pub use countersign_core as core;
+
+/// The README's program, run like every other example of the documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

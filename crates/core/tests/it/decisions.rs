@@ -6,7 +6,7 @@ use countersign_core::{
     approval::{
         decision::Decision,
         principal::Principal,
-        resolve::{self, DecideInput, NewNote, NoteInput},
+        resolve::{self, DecideInput},
         rule::Always,
     },
     call::{
@@ -22,7 +22,10 @@ use countersign_core::{
     refusal::{Code, Refusal},
 };
 
-use crate::world::{Tools, World};
+use crate::{
+    people::person,
+    world::{Tools, World},
+};
 
 /// A session in which these calls wait: tool and how it is asked.
 pub fn waiting(calls: &[(&str, Ask)]) -> World {
@@ -46,7 +49,7 @@ pub fn decide(world: &mut World, n: u32, decisions: Vec<Decision>, by: Principal
 }
 
 /// The same, with what the policy says of edited calls.
-fn decide_under(
+pub fn decide_under(
     world: &mut World,
     n: u32,
     decisions: Vec<Decision>,
@@ -70,11 +73,11 @@ fn refused(calls: &[(&str, Ask)], decisions: Vec<Decision>, code: Code, part: &s
     refusal
 }
 
-fn phases(world: &World) -> Vec<Phase> {
+pub fn phases(world: &World) -> Vec<Phase> {
     world.state.calls.iter().map(|call| call.phase.clone()).collect()
 }
 
-fn args(text: &str) -> Args {
+pub fn args(text: &str) -> Args {
     Args::parse(text).expect("args")
 }
 
@@ -153,153 +156,6 @@ fn w5_an_edit_to_another_tool_needs_one_the_same_agent_has_and_the_same_reviewer
     let refusal = decide_under(&mut world, 1, vec![other], bob, verdict).expect_err("somebody else's");
     assert_eq!(refusal.code, Code::InvalidEdit);
     assert!(refusal.message.contains("decided by somebody else"), "{refusal}");
-}
-
-fn person(name: &str, roles: &[&str]) -> Principal {
-    let roles = roles.iter().map(|role| (*role).to_owned()).collect();
-    Principal { subject: Some(name.into()), roles, ..Principal::default() }
-}
-
-fn levels(roles: &[&str]) -> Ask {
-    Ask { levels: roles.iter().map(|role| (*role).to_owned()).collect(), ..plain() }
-}
-
-#[test]
-fn p1_an_edit_is_asked_about_as_the_policy_says_and_never_less_than_before() {
-    let edit = || vec![Decision::edit("pay", args(r#"{"n":9}"#))];
-    let ask = |ask: &Ask| vec![Some(Verdict::Ask(ask.clone()))];
-    // More people: the new level is asked after the first, whose reviewer has just written it.
-    let mut world = waiting(&[("pay", levels(&["user"]))]);
-    let raised = levels(&["user", "admin"]);
-    decide_under(&mut world, 1, edit(), person("ann", &[]), ask(&raised)).expect("edited");
-    let second = world.state.waiting(2).expect("the admin is asked").asked.actions[0].clone();
-    assert_eq!((second.role(), second.level, second.args.text()), (Some("admin"), 1, r#"{"n":9}"#));
-    // Other people: all over again.
-    let mut world = waiting(&[("pay", levels(&["admin"]))]);
-    decide_under(&mut world, 1, edit(), person("bob", &["admin"]), ask(&Ask { quorum: 2, ..levels(&["admin"]) }))
-        .expect("edited");
-    let again = world.state.waiting(2).expect("two admins are asked");
-    assert_eq!((again.quorum(), again.votes.len(), again.asked.actions[0].level), (2, 0, 0));
-    // Nobody, or fewer: as before.
-    for fewer in [vec![Some(Verdict::Allow)], ask(&plain())] {
-        let mut world = waiting(&[("pay", levels(&["user", "admin"]))]);
-        decide_under(&mut world, 1, edit(), person("ann", &[]), fewer).expect("edited");
-        assert_eq!(world.state.waiting(2).expect("still").asked.actions[0].role(), Some("admin"));
-    }
-    // What the policy refuses cannot be edited in.
-    let mut world = waiting(&[("pay", plain())]);
-    let denied = decide_under(&mut world, 1, edit(), person("ann", &[]), vec![Some(Verdict::Deny("never".into()))]);
-    assert_eq!(denied.expect_err("denied").code, Code::InvalidEdit);
-    assert!(world.state.waiting(1).is_some());
-}
-
-#[test]
-fn p1_a_change_at_a_later_level_goes_back_to_the_first() {
-    let mut world = waiting(&[("pay", levels(&["lead", "admin"]))]);
-    decide(&mut world, 1, vec![Decision::approve()], person("lea", &["lead"])).expect("lead");
-    let edit = vec![Decision::edit("pay", args(r#"{"n":9}"#))];
-    decide(&mut world, 2, edit, person("bob", &["admin"])).expect("edited");
-    let again = world.state.waiting(3).expect("the lead again").asked.actions[0].clone();
-    assert_eq!((again.role(), again.args.text()), (Some("lead"), r#"{"n":9}"#));
-    decide(&mut world, 3, vec![Decision::approve()], person("lea", &["lead"])).expect("lead, who has seen it now");
-    decide(&mut world, 4, vec![Decision::approve()], person("bob", &["admin"])).expect("admin");
-    assert_eq!(phases(&world), [Phase::Permitted]);
-}
-
-#[test]
-fn p1_each_level_needs_somebody_else_and_not_self_somebody_who_did_not_ask() {
-    // The session is ann's.
-    let mut world = waiting(&[("pay", levels(&["user", "admin"]))]);
-    let ann = || person("ann", &["user", "admin"]);
-    decide(&mut world, 1, vec![Decision::approve()], ann()).expect("her own");
-    let twice = decide(&mut world, 2, vec![Decision::approve()], ann()).expect_err("the same person");
-    assert_eq!(twice.code, Code::Forbidden);
-    assert!(twice.message.contains("each level needs somebody else"), "{twice}");
-    decide(&mut world, 2, vec![Decision::reject(None)], ann()).expect("anybody who may decide may say no");
-
-    let four_eyes = Ask { not_self: true, ..levels(&["admin"]) };
-    for yes in [Decision::approve(), Decision::edit("pay", args(r#"{"n":1}"#))] {
-        let mut world = waiting(&[("pay", four_eyes.clone())]);
-        let own = decide(&mut world, 1, vec![yes], ann()).expect_err("her own request");
-        assert!(own.message.contains("who asked for it may not approve it"), "{own}");
-        decide(&mut world, 1, vec![Decision::approve()], person("bob", &["admin"])).expect("bob did not ask");
-        assert_eq!(phases(&world), [Phase::Permitted]);
-    }
-}
-
-#[test]
-fn p1_a_deadline_escalates_along_its_chain_and_then_rejects() {
-    let ask = Ask { timeout: 60, escalate: vec!["lead".into(), "admin".into()], ..plain() };
-    let mut world = waiting(&[("pay", ask.clone()), ("wire", Ask { timeout: 60, ..plain() })]);
-    let time_out = |world: &mut World, n| {
-        world.now += 60_000;
-        let transition = Draft::new(&world.state, world.now).time_out(n, &Tools).expect("due");
-        world.commit(transition);
-    };
-    time_out(&mut world, 1);
-    assert_eq!(phases(&world), [Phase::Waiting(2), Phase::Finished], "the other one had nobody to go to");
-    let second = world.state.waiting(2).expect("the lead").clone();
-    assert_eq!(second.asked.actions[0].role(), Some("lead"));
-    assert_eq!(second.asked.expires_at, Some(world.now + 60_000), "with as much time");
-    let ann = decide(&mut world, 2, vec![Decision::approve()], person("ann", &[])).expect_err("not hers any more");
-    assert_eq!(ann.code, Code::Forbidden);
-    time_out(&mut world, 2);
-    time_out(&mut world, 3);
-    assert_eq!(phases(&world), [Phase::Finished, Phase::Finished]);
-    assert!(world.given.is_empty());
-
-    let mut world = waiting(&[("pay", ask)]);
-    time_out(&mut world, 1);
-    decide(&mut world, 2, vec![Decision::approve()], person("lea", &["lead"])).expect("in the user's place");
-    assert_eq!(phases(&world), [Phase::Permitted]);
-}
-
-#[test]
-fn p1_a_reminder_is_said_once_for_each_time_and_not_after_the_end() {
-    let mut world = waiting(&[("pay", Ask { reminders: vec![10, 20, 400], ..plain() })]);
-    let asked_at = world.now;
-    let remind = |world: &mut World, seconds: i64| {
-        world.now = asked_at + seconds * 1000;
-        let transition = Draft::new(&world.state, world.now).remind(1);
-        transition.map(|transition| world.commit(transition)).is_some()
-    };
-    assert!(!remind(&mut world, 9));
-    assert!(remind(&mut world, 10));
-    assert!(!remind(&mut world, 19));
-    assert!(remind(&mut world, 25));
-    assert!(!remind(&mut world, 299), "400 s is after the deadline of 300 s");
-    let mut world = waiting(&[("pay", Ask { timeout: 0, reminders: vec![10, 20, 400], ..plain() })]);
-    assert!(remind(&mut world, 30), "what was missed is said once");
-    assert!(!remind(&mut world, 31));
-}
-
-#[test]
-fn p1_what_waits_can_be_handed_on_where_the_policy_says_so_and_never_to_fewer_rights() {
-    let hand = |world: &mut World, by: Principal, role: Option<&str>, subject: Option<&str>| {
-        let (role, subject) = (role.map(str::to_owned), subject.map(Into::into));
-        let note = NewNote::Reassign { role, subject, text: None };
-        let transition = resolve::note(&world.state, world.now, NoteInput { n: 1, note, by, request_id: None })?;
-        world.commit(transition);
-        Ok::<(), Refusal>(())
-    };
-    let ask = Ask { reassign: vec!["compliance".into()], ..levels(&["admin"]) };
-    let mut world = waiting(&[("pay", ask)]);
-    let (bob, cleo) = (|| person("bob", &["admin"]), || person("cleo", &["compliance"]));
-    assert_eq!(
-        hand(&mut world, person("ann", &["user"]), Some("compliance"), None).expect_err("no").code,
-        Code::Forbidden
-    );
-    let to_user = hand(&mut world, bob(), Some("user"), None).expect_err("not to the user");
-    assert!(to_user.message.contains("to compliance only"), "{to_user}");
-    // To a person, who must hold the role too.
-    hand(&mut world, bob(), None, Some("kim")).expect("to kim");
-    assert!(decide(&mut world, 1, vec![Decision::approve()], bob()).expect_err("kim's").message.contains("\"kim\""));
-    let kim = decide(&mut world, 1, vec![Decision::approve()], person("kim", &[])).expect_err("no admin");
-    assert_eq!(kim.code, Code::Forbidden);
-    hand(&mut world, bob(), Some("compliance"), None).expect("to compliance");
-    assert_eq!(decide(&mut world, 1, vec![Decision::approve()], bob()).expect_err("not his").code, Code::Forbidden);
-    decide(&mut world, 1, vec![Decision::approve()], cleo()).expect("compliance");
-    assert_eq!(phases(&world), [Phase::Permitted]);
 }
 
 #[test]
@@ -564,54 +420,4 @@ fn w5_an_edit_cannot_bring_in_what_only_the_model_may_say() {
         let edit = Decision::edit(tool, args(r#"{"text":"hello"}"#));
         refused(&[("pay", plain())], vec![edit], Code::InvalidEdit, "talks to the user");
     }
-}
-
-/// SPEC R4: a crash changes nothing about who decides: what one role approved is that role's to explain.
-#[test]
-fn r4_a_call_in_doubt_is_asked_of_the_role_that_approved_it_also_after_an_edit() {
-    let mut world = waiting(&[("pay", levels(&["admin"]))]);
-    let edit = vec![Decision::edit("pay", args(r#"{"n":9}"#))];
-    decide(&mut world, 1, edit, person("bob", &["admin"])).expect("edited");
-    world.apply(&crate::world::Op::Start(1)).expect("start");
-    world.apply(&crate::world::Op::Crash).expect("crash");
-    assert_eq!(world.state.waiting(2).expect("in doubt").asked.actions[0].role(), Some("admin"));
-    let owner = decide(&mut world, 2, vec![Decision::approve()], person("ann", &[])).expect_err("not the owner's");
-    assert_eq!(owner.code, Code::Forbidden);
-}
-
-#[test]
-fn p1_where_who_asks_may_not_approve_who_changes_it_asks() {
-    let four_eyes = Ask { not_self: true, ..levels(&["admin"]) };
-    let mut world = waiting(&[("pay", four_eyes)]);
-    let edit = vec![Decision::edit("pay", args(r#"{"n":9}"#))];
-    decide(&mut world, 1, edit, person("bob", &["admin"])).expect("edited");
-    assert_eq!(phases(&world), [Phase::Waiting(2)], "somebody else must see it");
-    let own = decide(&mut world, 2, vec![Decision::approve()], person("bob", &["admin"])).expect_err("his own words");
-    assert!(own.message.contains("you have changed it"), "{own}");
-    decide(&mut world, 2, vec![Decision::approve()], person("eve", &["admin"])).expect("eve");
-    assert_eq!(phases(&world), [Phase::Permitted]);
-    // At the user's own level the user's edit is the user's word.
-    let mut world = waiting(&[("pay", Ask { not_self: true, ..levels(&["user", "admin"]) })]);
-    decide(&mut world, 1, vec![Decision::edit("pay", args(r#"{"n":9}"#))], person("ann", &[])).expect("edited");
-    assert_eq!(world.state.waiting(2).expect("the admin").asked.actions[0].role(), Some("admin"));
-}
-
-/// Of two that ask, neither brings in people whom the other would not have asked.
-#[test]
-fn p1_nobody_is_asked_instead_whom_only_the_weaker_rule_names() {
-    let escalating = |ask: Ask, to: &[&str]| Ask { escalate: to.iter().map(|r| (*r).to_owned()).collect(), ..ask };
-    let cfo = Ask { quorum: 2, ..levels(&["cfo"]) };
-    assert_eq!(
-        cfo.stricter(&escalating(plain(), &["user"])).escalate,
-        [""; 0],
-        "a tool cannot let it fall to the user"
-    );
-    let lead = escalating(levels(&["lead"]), &["lead2"]);
-    assert_eq!(lead.stricter(&levels(&["cfo"])).escalate, [""; 0], "an edit cannot bring in who was asked for less");
-    assert_eq!(lead.stricter(&plain()).escalate, ["lead2"], "who says nothing leaves the other's word");
-    assert_eq!(plain().stricter(&lead).escalate, ["lead2"]);
-    let both = escalating(levels(&["lead", "cfo"]), &["lead2", "cfo2"]);
-    assert_eq!(both.stricter(&escalating(levels(&["cfo"]), &["cfo2"])).escalate, ["cfo2"], "whom both name");
-    let handed = Ask { reassign: vec!["user".into(), "legal".into()], ..levels(&["admin"]) };
-    assert_eq!(handed.stricter(&Ask { not_self: true, ..levels(&["admin"]) }).reassign, [""; 0]);
 }

@@ -7,5 +7,6 @@ mod audit;
 mod decisions;
 mod handed_on;
 mod laws;
+mod people;
 mod schema;
 mod world;
