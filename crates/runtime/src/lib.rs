@@ -1,6 +1,10 @@
 //! The Countersign runtime: agents whose dangerous tool calls wait for a person.
 
+// What the derives write says `::countersign`, also here.
+extern crate self as countersign;
+
 pub mod agent;
+pub mod graph;
 pub mod model;
 pub mod policy;
 pub mod run;

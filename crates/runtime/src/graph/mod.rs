@@ -1,0 +1,13 @@
+//! Graphs.
+
+mod change;
+pub mod state;
+
+pub use state::*;
+
+/// What the derives write refers to; no part of the API.
+#[doc(hidden)]
+pub mod __private {
+    pub use super::change::*;
+    pub use serde;
+}
