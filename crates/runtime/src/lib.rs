@@ -1,5 +1,8 @@
 //! The Countersign runtime: agents whose dangerous tool calls wait for a person.
 
+// What the derives write says `::countersign`, also here.
+extern crate self as countersign;
+
 pub mod agent;
 pub mod graph;
 pub mod model;

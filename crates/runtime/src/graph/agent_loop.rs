@@ -11,26 +11,6 @@ use serde::{Deserialize, Serialize};
 
 use super::{GraphState, MergeError, Node, Route, StateGraph};
 
-/// A node of the loop that the runner itself does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Builtin {
-    Compression,
-    Agent,
-    Approval,
-    Tools,
-}
-
-impl Builtin {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Builtin::Compression => nodes::COMPRESSION,
-            Builtin::Agent => nodes::AGENT,
-            Builtin::Approval => nodes::APPROVAL,
-            Builtin::Tools => nodes::TOOLS,
-        }
-    }
-}
-
 /// What an agent's turn looks like from its loop: the calls of the latest answer, and what may happen to them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -309,10 +289,10 @@ impl AgentLoop {
     #[must_use]
     pub fn new() -> AgentLoop {
         let mut graph = StateGraph::new("agent");
-        let compression = graph.builtin(Builtin::Compression);
-        let agent = graph.builtin(Builtin::Agent);
-        let approval = graph.builtin(Builtin::Approval);
-        let tools = graph.builtin(Builtin::Tools);
+        let compression = graph.builtin(nodes::COMPRESSION);
+        let agent = graph.builtin(nodes::AGENT);
+        let approval = graph.builtin(nodes::APPROVAL);
+        let tools = graph.builtin(nodes::TOOLS);
         graph.start(compression);
         graph.edge(compression, agent);
         graph.route(agent, after_agent, |way| match way {

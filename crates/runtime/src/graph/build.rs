@@ -15,7 +15,6 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
     Gone, GraphState, Renamed, Route,
-    agent_loop::Builtin,
     compiled::{Graph, Join, Leave, Migrate, NodeDef, Work},
     context::Context,
     error::{CompileError, NodeError},
@@ -213,8 +212,9 @@ impl<S: GraphState> StateGraph<S> {
         self.add(name, NodeOptions::new(), Work::Graph { graph, enter, leave })
     }
 
-    pub(crate) fn builtin(&mut self, builtin: Builtin) -> Node<S> {
-        self.add(builtin.name(), NodeOptions::new(), Work::Builtin(builtin))
+    /// A node that the runner does itself.
+    pub(crate) fn builtin(&mut self, name: &str) -> Node<S> {
+        self.add(name, NodeOptions::new(), Work::Builtin)
     }
 
     fn add(&mut self, name: &str, options: NodeOptions, work: Work<S>) -> Node<S> {

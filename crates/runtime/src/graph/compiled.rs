@@ -7,7 +7,6 @@ use futures::future::BoxFuture;
 
 use super::{
     Gone, GraphState, Renamed,
-    agent_loop::Builtin,
     build::Node,
     context::Context,
     error::NodeError,
@@ -33,7 +32,7 @@ pub(crate) enum Work<S> {
         leave: Box<dyn Fn(&AnyState) -> Result<Given, NodeError> + Send + Sync>,
     },
     /// A node of the agent's loop, which the runner does itself.
-    Builtin(Builtin),
+    Builtin,
 }
 
 /// A node.
@@ -307,7 +306,7 @@ impl<S: GraphState> AnyGraph for Compiled<S> {
         Some(match &self.node(node)?.work {
             Work::Run(_) | Work::Each(_) => Kind::Run,
             Work::Graph { graph, .. } => Kind::Graph(graph.clone()),
-            Work::Builtin(_) => Kind::Builtin,
+            Work::Builtin => Kind::Builtin,
         })
     }
 

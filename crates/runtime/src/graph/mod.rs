@@ -5,6 +5,7 @@
 //! rounds, as [`countersign_core::journal::run`] says.
 
 mod build;
+mod change;
 pub(crate) mod compiled;
 mod context;
 mod error;
@@ -52,4 +53,11 @@ impl Renamed {
     pub fn question(name: impl Into<std::sync::Arc<str>>) -> Renamed {
         Renamed { node: None, question: Some(name.into()) }
     }
+}
+
+/// What the derives write refers to; no part of the API.
+#[doc(hidden)]
+pub mod __private {
+    pub use super::change::*;
+    pub use serde;
 }

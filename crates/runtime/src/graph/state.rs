@@ -2,6 +2,8 @@
 
 use serde::{Serialize, de::DeserializeOwned};
 
+pub use countersign_macros::{GraphState, Route};
+
 /// The typed state that the nodes of a graph read and change (SPEC G1).
 ///
 /// Nodes never change the state itself: each returns an update, and the updates of all tasks of a step are merged

@@ -1,0 +1,70 @@
+//! The derives of the crate `countersign`, which exports them as `countersign::graph::{GraphState, Route}`.
+//!
+//! What they write refers to `::countersign` and to nothing else, so that a crate that uses them needs no other
+//! dependency under a certain name.
+
+mod attribute;
+mod field;
+mod route;
+mod state;
+
+use proc_macro::TokenStream;
+
+/// Makes a struct the state of a graph (SPEC G1), and writes the type of its updates beside it: `EssayUpdate` for
+/// `Essay`.
+///
+/// The struct has named fields, and is `Clone`, `Serialize` and `Deserialize`. How a field takes the updates of a
+/// step is said by one reducer:
+///
+/// | at the field | what an update does | the field's type |
+/// |---|---|---|
+/// | nothing | sets it; two nodes that set it in one step are an error | any |
+/// | `#[graph(append)]` | adds items at the end | `Vec`, `VecDeque`, ... |
+/// | `#[graph(append_by_id)]` | adds items at the end, or in the place of the item with the same id; removes items by id | `Vec` of `Identified` items |
+/// | `#[graph(merge)]` | adds entries; an entry takes the place of one with the same key | maps and sets |
+/// | `#[graph(add)]` | adds a number; a sum that does not fit is an error | integers, floats, `Duration` |
+/// | `#[graph(max)]`, `#[graph(min)]` | the greater or the smaller one stays | `PartialOrd` |
+/// | `#[graph(reduce = path)]` | calls `fn(&mut T, T)` | any |
+///
+/// Updates are reduced in the order of the tasks of the step. A field that has a reducer can be replaced as well,
+/// by one task of a step; what the other tasks add is then added to what replaces it.
+///
+/// # The update
+/// `EssayUpdate::new()` changes nothing. For each field there is a method of its name, which sets it or adds to it,
+/// for a field with a reducer also `replace_<field>`, and for `append_by_id` also `remove_<field>`. They take what
+/// the field holds (for a `String` whatever becomes one), and those of `append`, `append_by_id` and `merge` any
+/// iterator over the items. An update is `Clone`, `Debug`, `Default`, `PartialEq`, `Serialize` and `Deserialize`;
+/// it is shown and compared as JSON.
+///
+/// # The update in JSON
+/// It is an object that has the fields that change, and no others; a field is called what serde calls it in the
+/// state (`rename`, `rename_all` and `alias` count). A field without a reducer has the new value. One with a reducer has
+/// `{"add": value}`, `{"replace": value}` or both, for `append_by_id` also `{"remove": ["id"]}`; what is in one
+/// object is done in the order `replace`, `remove`, `add`. Any other order is a list of such objects.
+///
+/// # Errors
+/// Anything but a struct with named fields, lifetimes, an unknown or a second reducer, and attributes of serde's
+/// that would give an update another form than the state do not compile.
+#[proc_macro_derive(GraphState, attributes(graph))]
+pub fn graph_state(input: TokenStream) -> TokenStream {
+    written(syn::parse(input).and_then(|input| state::derive(&input)))
+}
+
+/// Makes an enum the ways that lead on from a node (SPEC G1).
+///
+/// The enum is `Copy` and its variants have no data. A way is labelled with the words of the variant's name
+/// (`NeedsReview` is "needs review"), or with what `#[route(label = "...")]` at the variant says; no two ways of an
+/// enum have one label. Where each way leads is said where the route is built, with a `match` that the compiler
+/// checks.
+///
+/// # Errors
+/// Anything but an enum with at least one variant, variants with data, generics, and labels that are empty or there twice do not
+/// compile.
+#[proc_macro_derive(Route, attributes(route))]
+pub fn route(input: TokenStream) -> TokenStream {
+    written(syn::parse(input).and_then(|input| route::derive(&input)))
+}
+
+fn written(result: syn::Result<proc_macro2::TokenStream>) -> TokenStream {
+    result.unwrap_or_else(|error| error.into_compile_error()).into()
+}
