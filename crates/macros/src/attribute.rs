@@ -60,7 +60,11 @@ pub(crate) fn unknown(path: &Path, what: &str, known: &[&str]) -> Error {
 /// The text after `=`.
 pub(crate) fn text(meta: &ParseNestedMeta<'_>, like: &str) -> syn::Result<LitStr> {
     let is_text = meta.input.peek(Token![=]) && meta.input.peek2(LitStr);
-    if is_text { meta.value()?.parse() } else { Err(Error::new(meta.path.span(), format!("a text is missing: `{like}`"))) }
+    if is_text {
+        meta.value()?.parse()
+    } else {
+        Err(Error::new(meta.path.span(), format!("a text is missing: `{like}`")))
+    }
 }
 
 /// The name without `r#`.

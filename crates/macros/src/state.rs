@@ -3,7 +3,10 @@
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use std::collections::HashMap;
-use syn::{Attribute, Data, DataStruct, DeriveInput, Error, Fields, GenericParam, Visibility, parse_quote, spanned::Spanned as _};
+use syn::{
+    Attribute, Data, DataStruct, DeriveInput, Error, Fields, GenericParam, Visibility, parse_quote,
+    spanned::Spanned as _,
+};
 
 use crate::{
     attribute::Errors,
@@ -13,7 +16,8 @@ use crate::{
 pub(crate) fn derive(input: &DeriveInput) -> syn::Result<TokenStream> {
     let Data::Struct(DataStruct { fields: Fields::Named(fields), .. }) = &input.data else {
         let name = &input.ident;
-        let problem = format!("a state has fields with names, which updates refer to: `struct {name} {{ text: String }}`");
+        let problem =
+            format!("a state has fields with names, which updates refer to: `struct {name} {{ text: String }}`");
         return Err(Error::new(name.span(), problem));
     };
     let mut errors = Errors::default();
@@ -186,7 +190,9 @@ fn methods(field: &StateField<'_>, seen: &Visibility) -> TokenStream {
         });
     }
     if matches!(field.reducer, Reducer::AppendById) {
-        let about = format!("Removes the items with these ids from `{plain}`. An id that is not there is an error of the step.");
+        let about = format!(
+            "Removes the items with these ids from `{plain}`. An id that is not there is an error of the step."
+        );
         methods.extend(quote! {
             #[doc = #about]
             #seen fn #remove(
@@ -220,9 +226,7 @@ fn implementation(input: &DeriveInput, fields: &[StateField<'_>]) -> TokenStream
     }
     let bounds = &generics.where_clause;
 
-    let joined = fields.iter().map(|StateField { name, plain, .. }| {
-        quote!(joined.#name.join(#plain, update.#name)?;)
-    });
+    let joined = fields.iter().map(|StateField { name, plain, .. }| quote!(joined.#name.join(#plain, update.#name)?;));
     let applied = fields.iter().map(|field| {
         let StateField { name, plain, of, .. } = field;
         let place = field.place();
