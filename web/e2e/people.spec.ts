@@ -124,6 +124,9 @@ test("a comment appears in the other tab, says when, and survives a reload", asy
 
   // The agent is not told; who looks later finds it all the same.
   await approve(bob).click();
+  // Only then has the group closed around the request; what can be seen before is older.
+  await expect(page.locator(".markdown").last()).toContainText('"quantity":100');
+  await expect(page.locator(".topbar")).toContainText("Finished");
   await expect(page.locator(".markdown").last()).not.toContainText("checked");
   await page.locator(".group-row").first().click();
   await page.locator(".resolved-row").click();
