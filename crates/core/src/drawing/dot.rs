@@ -9,8 +9,8 @@ use super::{
 
 pub(super) fn write(plan: &Plan<'_>) -> String {
     let mut out = String::from(
-        "digraph {\n    graph [compound=true, fontname=\"sans-serif\"]\n    node [shape=box, style=rounded, \
-         fontname=\"sans-serif\"]\n    edge [fontname=\"sans-serif\", fontsize=11]\n",
+        "digraph {\n    graph [compound=true, fontname=\"Helvetica\"]\n    node [shape=box, style=rounded, \
+         fontname=\"Helvetica\"]\n    edge [fontname=\"Helvetica\", fontsize=11]\n",
     );
     for (depth, step) in plan.walk() {
         let indent = "    ".repeat(depth);

@@ -57,6 +57,9 @@ fn shape(kind: NodeKind) -> (&'static str, &'static str) {
     }
 }
 
+/// The sign with which Mermaid writes a character code inside of itself.
+const MARK: char = 'ﬂ';
+
 /// A quoted text. All ASCII that could mean something is written as Mermaid's character codes; `:` too, because before
 /// one of those Mermaid looks for style definitions.
 fn text(lines: &[String]) -> String {
@@ -66,10 +69,8 @@ fn text(lines: &[String]) -> String {
             out.push_str("<br/>");
         }
         for c in line.chars() {
-            if c.is_ascii()
-                && !c.is_ascii_alphanumeric()
-                && !matches!(c, ' ' | ',' | '.' | '-' | '_' | '/' | '?' | '!' | '\'')
-            {
+            let plain = c.is_ascii_alphanumeric() || " ,.-_/?!'".contains(c);
+            if c == MARK || (c.is_ascii() && !plain) {
                 let _ = write!(out, "#{};", u32::from(c));
             } else {
                 out.push(c);
