@@ -1,5 +1,5 @@
 //! Drawings of graphs: what is written in the two languages, for any names. That Mermaid and Graphviz read it as it is
-//! meant is tried with themselves in `web/drawings`, on the files that are checked in from here.
+//! meant is tried with themselves in `web/console/test/languages.test.ts`, on the files that are checked in from here.
 
 use std::collections::HashSet;
 

@@ -41,7 +41,8 @@ interface Point {
 }
 
 export const LINE_HEIGHT = 17;
-const MARGIN = 12;
+const MARGIN = 14;
+const TITLE = 10;
 
 /** How wide a text is at 13 px, a little too wide rather than too narrow: there is no paper to measure it on. */
 export function widthOf(text: string): number {
@@ -136,7 +137,9 @@ export function layout(drawing: Drawing): Paper {
 
   const boxes = [...nodes.values()].map((node): Box => {
     const { x, y, width, height } = graph.node(names.get(node.id)!) as Required<Point & { width: number; height: number }>;
-    return { id: node.id, kind: node.kind, ...texts.get(node.id)!, x, y, width, height, position: positions.get(node.id) };
+    const box = { id: node.id, kind: node.kind, ...texts.get(node.id)!, x, y, width, height, position: positions.get(node.id) };
+    // Room for the words on a frame.
+    return children.has(node.id) ? { ...box, y: y - TITLE / 2, height: height + TITLE } : box;
   });
   const byId = new Map(boxes.map((box) => [box.id, box]));
   const lines = drawing.edges.map((edge, i): Line => {
@@ -147,6 +150,14 @@ export function layout(drawing: Drawing): Paper {
       x?: number;
       y?: number;
     };
+    const own = byId.get(edge.from);
+    if (edge.from === edge.to && own && !children.has(edge.from)) {
+      // dagre leaves room beside the node, and that is all it does for an edge that goes back to where it began.
+      const [x, y] = [own.x + own.width / 2, own.y];
+      const points = [{ x, y: y - 6 }, { x: x + 20, y: y - 12 }, { x: x + 24, y }, { x: x + 20, y: y + 12 }, { x: x + 1, y: y + 6 }];
+      const width = Math.max(0, ...found.lines.map(widthOf));
+      return { key: `e${i}`, edge, points, lines: found.lines, x: x + 30 + width / 2, y };
+    }
     let points = found.points;
     if (children.has(edge.to)) points = cut(points, byId.get(edge.to)!);
     if (children.has(edge.from)) points = cut([...points].reverse(), byId.get(edge.from)!).reverse();
@@ -158,8 +169,9 @@ export function layout(drawing: Drawing): Paper {
     return parent === undefined ? 0 : 1 + depth(parent);
   };
   const { width = 0, height = 0 } = graph.graph() as { width?: number; height?: number };
+  const right = Math.max(0, ...lines.map((line) => line.x + Math.max(0, ...line.lines.map(widthOf)) / 2 + MARGIN));
   return {
-    width: Math.max(width, 1),
+    width: Math.max(width, right, 1),
     height: Math.max(height, 1),
     frames: boxes.filter((box) => children.has(box.id)).sort((a, b) => depth(a.id) - depth(b.id)),
     boxes: boxes.filter((box) => !children.has(box.id)),
@@ -178,7 +190,9 @@ function cut(points: Point[], { x, y, width, height }: Box): Point[] {
     if (within(middle)) into = middle;
     else out = middle;
   }
-  return [...points.slice(0, last), out];
+  // An arrow points where its last piece goes, which must not be nothing.
+  const way = points.slice(0, last).filter((p) => Math.hypot(p.x - out.x, p.y - out.y) > 2);
+  return way.length > 0 ? [...way, out] : points;
 }
 
 /** A smooth way through the points. */

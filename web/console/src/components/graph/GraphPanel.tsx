@@ -40,6 +40,11 @@ export function GraphToggle({ shown, onChange }: { shown: boolean; onChange: (sh
 
 export function GraphPanel({ view, onClose }: { view: SessionView; onClose: () => void }) {
   const { t } = useI18n();
+  const close = () => {
+    // The focus must not go with what it is in.
+    document.querySelector<HTMLElement>(".graph-toggle")?.focus();
+    onClose();
+  };
   const id = useId();
   const { graph, failed } = useSessionGraph(view);
   const standing = graph && standsAt(graph, t);
@@ -47,11 +52,11 @@ export function GraphPanel({ view, onClose }: { view: SessionView; onClose: () =
     <aside
       className="graph-panel"
       aria-labelledby={id}
-      onKeyDown={(e) => e.key === "Escape" && !e.nativeEvent.isComposing && onClose()}
+      onKeyDown={(e) => e.key === "Escape" && !e.nativeEvent.isComposing && close()}
     >
       <div className="graph-head">
         <h2 id={id}>{t("graph.heading")}</h2>
-        <button type="button" className="icon-button" onClick={onClose} aria-label={t("graph.hide")}>
+        <button type="button" className="icon-button" onClick={close} aria-label={t("graph.hide")}>
           <Icon name="close" />
         </button>
       </div>
