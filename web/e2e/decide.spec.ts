@@ -104,10 +104,10 @@ test("a comment goes along with the decision", async ({ page, serve }) => {
 });
 
 test("nobody decides: the card says that time ran out", async ({ page, serve }) => {
-  const { url } = await serve({ turns: oneOrder, timeout: 3 });
+  const { url } = await serve({ turns: oneOrder, timeout: 9 });
   const card = await openCard(page, url);
   await expect(card.getByRole("timer")).toContainText("0:0");
-  await expect(resolved(page)).toContainText("Timed out");
+  await expect(resolved(page)).toContainText("Timed out", { timeout: 20_000 });
   await expect(page.locator(".tool-status")).toHaveText("rejected");
 });
 
@@ -168,6 +168,7 @@ test("the keyboard is enough", async ({ page, serve }) => {
   // The first field: arguments stand in canonical order, as they are hashed and run.
   await expect(card.locator("input").first()).toBeFocused();
   await page.keyboard.press("Escape");
+  await expect(card.getByRole("button", { name: "Approve" })).toBeFocused();
   await page.keyboard.press("a");
   await expect(resolved(page).first()).toContainText("Approved");
   // Its group has closed around it.

@@ -184,7 +184,7 @@ test("light and dark can be chosen, and stay chosen", async ({ page, serve }) =>
   const background = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
   const light = await background();
   await page.getByLabel("Appearance").selectOption("dark");
-  expect(await background()).not.toBe(light);
+  await expect.poll(background).not.toBe(light);
   await page.reload();
-  expect(await background()).not.toBe(light);
+  await expect.poll(background).not.toBe(light);
 });

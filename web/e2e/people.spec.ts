@@ -5,6 +5,7 @@ import {
   checkAccessible,
   expect,
   hasNoSidewaysScroll,
+  newSession,
   oneOrder,
   openCard,
   order,
@@ -123,6 +124,9 @@ test("a comment appears in the other tab, says when, and survives a reload", asy
 
   // The agent is not told; who looks later finds it all the same.
   await approve(bob).click();
+  // Only then has the group closed around the request; what can be seen before is older.
+  await expect(page.locator(".markdown").last()).toContainText('"quantity":100');
+  await expect(page.locator(".topbar")).toContainText("Finished");
   await expect(page.locator(".markdown").last()).not.toContainText("checked");
   await page.locator(".group-row").first().click();
   await page.locator(".resolved-row").click();
@@ -158,12 +162,13 @@ test("nobody decides in time: others are reminded and asked, and the card says s
   const { url } = await serve({
     turns: oneOrder,
     people,
-    timeout: 4,
+    // Twice: until others are asked, and for Carol, who has to open the page in that time.
+    timeout: 10,
     approval: 'levels = ["admin"], reminders = [1], on_timeout = { escalate = "manager" }',
   });
   const session = await aliceAsks(page, url);
   await expect(page.locator(".people")).toContainText("Reminders sent: 1");
-  await expect(page.locator(".people")).toContainText("Nobody decided in time; now asked: manager");
+  await expect(page.locator(".people")).toContainText("Nobody decided in time; now asked: manager", { timeout: 20_000 });
   await expect(resolved(page).first()).toContainText("Nobody decided in time; now asked: manager");
   const carol = await tabOf(context, "carol", session);
   await approve(carol).click();
@@ -193,7 +198,7 @@ test("what is always approved for its arguments runs unasked, until the rule is 
   await card.getByRole("button", { name: "Approve, and always" }).click();
   await expect(page.locator(".markdown").last()).toHaveText("First.");
 
-  await page.getByRole("link", { name: "New session" }).click();
+  await newSession(page);
   await send(page, "The same again");
   await expect(page.locator(".markdown").last()).toHaveText("First.");
   await expect(page.locator(".message.user")).toHaveText(["The same again"]);

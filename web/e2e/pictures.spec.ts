@@ -1,7 +1,7 @@
 /** Draws the console's pictures for the documentation, from the real thing. Only on request. */
 import { join } from "node:path";
 import type { Page } from "@playwright/test";
-import { ask, expect, goal, horizon, openCard, openQuestion, resolved, sectors, send, test } from "./support/console.js";
+import { ask, expect, goal, horizon, newSession, openCard, openQuestion, resolved, sectors, send, test } from "./support/console.js";
 import type { Turn } from "./support/server.js";
 
 test.skip(!process.env.PICTURES, "only with PICTURES=1");
@@ -72,7 +72,7 @@ test.describe("dark", () => {
     const { url } = await serve({ turns });
     await openCard(page, url);
     await picture(page, "approval-dark");
-    await page.getByRole("link", { name: "New session" }).click();
+    await newSession(page);
     await send(page, "Sell what the fund holds of VNM");
     await expect(page.locator(".card")).toBeVisible();
     await page.getByRole("button", { name: "Inbox" }).click();

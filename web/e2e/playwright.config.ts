@@ -8,7 +8,7 @@ export default defineConfig({
   expect: { timeout: 10_000 },
   fullyParallel: true,
   workers: 2,
-  reporter: [["list"]],
+  reporter: [["list"], ["./support/failures.ts"]],
   use: {
     viewport: { width: 1280, height: 800 },
     locale: "en-US",

@@ -1,6 +1,7 @@
 /** Reloads, crashes, other tabs: what a person sees stays right. */
 import type { Page } from "@playwright/test";
-import { expect, oneOrder, openCard, resolved, send, test } from "./support/console.js";
+import { quietPort } from "./support/server.js";
+import { expect, newSession, oneOrder, openCard, resolved, send, test } from "./support/console.js";
 
 test("a reload keeps the card, the draft and the unsent edit", async ({ page, serve }) => {
   const { url } = await serve({ turns: oneOrder });
@@ -36,8 +37,8 @@ test("the server crashes while a request waits: the console reconnects and the a
   tolerate,
 }) => {
   // The browser itself logs every refused connection.
-  tolerate.push(/ERR_CONNECTION_REFUSED|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE|WebSocket connection to/);
-  const server = await serve({ turns: oneOrder });
+  tolerate.push(/net::ERR_|WebSocket connection to/);
+  const server = await serve({ turns: oneOrder, port: await quietPort() });
   const card = await openCard(page, server.url);
   await server.kill();
   await expect(page.locator(".connection-badge")).toHaveText("Reconnecting…");
@@ -86,7 +87,7 @@ test("the inbox lists what waits in every session and leads there", async ({ pag
   const { url } = await serve({ turns: oneOrder });
   await openCard(page, url);
   const first = page.url();
-  await page.getByRole("link", { name: "New session" }).click();
+  await newSession(page);
   await send(page, "Sell everything");
   await expect(page.locator(".card")).toBeVisible();
   expect(page.url()).not.toBe(first);

@@ -3,6 +3,7 @@
 mod bench;
 mod chromium;
 mod demo;
+mod failures;
 mod fuzz;
 #[cfg(test)]
 mod layout;

@@ -2,7 +2,7 @@
 
 use std::{
     ffi::OsStr,
-    io::ErrorKind,
+    io::{BufRead, BufReader, ErrorKind},
     path::Path,
     process::{Command, Stdio},
 };
@@ -47,6 +47,24 @@ pub(crate) fn run(command: &mut Command) -> Outcome {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("`{}` failed ({status})", shown(command))),
         Err(error) => Err(not_started(command, &error)),
+    }
+}
+
+/// Runs a command to its end. What it prints is shown at once, and each line is given to `read` as well.
+pub(crate) fn run_reading(command: &mut Command, mut read: impl FnMut(&str)) -> Outcome {
+    say(&shown(command));
+    let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| not_started(command, &error))?;
+    if let Some(stdout) = child.stdout.take() {
+        for line in BufReader::new(stdout).split(b'\n').map_while(Result::ok) {
+            let line = String::from_utf8_lossy(&line);
+            println!("{line}");
+            read(&line);
+        }
+    }
+    match child.wait() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("`{}` failed ({status})", shown(command))),
+        Err(error) => Err(format!("`{}` was lost: {error}", shown(command))),
     }
 }
 

@@ -1,12 +1,15 @@
 //! `cargo xtask test`: every test there is, on a machine with nothing but Rust and Node.
 
 use std::{
+    fs,
     path::Path,
     time::{Duration, Instant},
 };
 
 use crate::{
-    Outcome, Places, chromium, npm,
+    Outcome, Places, chromium,
+    failures::Failures,
+    npm,
     process::{self, cargo, program, say},
     web,
 };
@@ -98,7 +101,11 @@ pub(crate) fn run(places: &Places) -> Outcome {
         process::run(cargo(&places.root).args(["build", "--workspace", "--all-targets"]))
     });
     steps.step_after(&[(rust, RUST), (others, OTHERS)], "test Rust, with the documentation", || {
-        process::run(cargo(&places.root).args(["test", "--workspace", "--no-fail-fast"]))
+        let mut failures = Failures::default();
+        process::run_reading(cargo(&places.root).args(["test", "--workspace", "--no-fail-fast"]), |line| {
+            failures.read(line)
+        })
+        .map_err(|error| error + &failures.told())
     });
     steps.step_after(&[(console, CONSOLE)], "check the console's types", || npm_script(&["run", "check"]));
     steps.step_after(&[(packages, PACKAGES)], "test the console's parts", || npm_script(&["test"]));
@@ -109,7 +116,14 @@ pub(crate) fn run(places: &Places) -> Outcome {
         if let Some(browser) = &browser {
             e2e.env("CHROMIUM", browser);
         }
-        process::run(&mut e2e)
+        let told = places.target.join("e2e-failures.txt");
+        // What an earlier run wrote is not about this one. Mostly there is nothing to remove.
+        let _ = fs::remove_file(&told);
+        e2e.env("E2E_FAILURES", &told);
+        process::run(&mut e2e).map_err(|error| {
+            let failed = fs::read_to_string(&told).unwrap_or_default();
+            failed.lines().fold(error, |all, line| all + "\n  " + line)
+        })
     });
     steps.summary()
 }

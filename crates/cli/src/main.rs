@@ -4,6 +4,7 @@ mod audit;
 mod check;
 mod completions;
 mod demo;
+mod graph;
 mod policy;
 mod rekey;
 mod reload;
@@ -34,6 +35,8 @@ enum Command {
     Rekey(rekey::Rekey),
     /// Tries a changed policy on the recorded past
     Policy(policy::Policy),
+    /// Draws the graph an agent runs on, or a session's with where it stands
+    Graph(graph::Graph),
     /// Serves a trading assistant that asks before it trades: no key, no network, a real order book
     Demo(demo::Demo),
     /// Prints completions for a shell
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         Command::Audit(audit) => audit::run(&audit),
         Command::Rekey(rekey) => rekey::run(&rekey),
         Command::Policy(policy) => policy::run(&policy),
+        Command::Graph(graph) => graph::run(&graph),
         Command::Demo(demo) => demo::run(&demo),
         Command::Completions(completions) => completions::run(&completions),
         Command::Schema => print(&countersign::core::wire::schema::wire_schema()),

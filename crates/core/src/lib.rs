@@ -10,6 +10,7 @@ pub mod approval;
 pub mod audit;
 pub mod call;
 pub mod conversation;
+pub mod drawing;
 pub mod journal;
 pub mod limits;
 pub mod locale;

@@ -22,6 +22,7 @@ mod listener;
 mod metrics;
 mod options;
 mod origin;
+pub mod outgoing;
 mod problem;
 mod server;
 mod ws;

@@ -55,7 +55,15 @@ export const oneOrder: Turn[] = [call(order), { text: "Result: {{ last_tool_resu
 export async function send(page: Page, text = "Buy 100 VNM"): Promise<void> {
   const field = page.getByLabel("Message to the agent");
   await field.fill(text);
+  // The last words of a turn come before its end, and until then Enter does nothing.
+  await expect(page.getByRole("button", { name: "Send", exact: true })).toBeEnabled();
   await field.press("Enter");
+}
+
+/** Leave for a new session. The page that is left has a field for messages too. */
+export async function newSession(page: Page): Promise<void> {
+  await page.getByRole("link", { name: "New session" }).click();
+  await expect(page.getByLabel("Agent", { exact: true })).toBeVisible();
 }
 
 /** Open the console, start a session, wait for its request. */
@@ -87,8 +95,14 @@ export async function tabOf(context: BrowserContext, name: string, url: string):
 
 /** Nothing that axe finds against WCAG 2.2 AA. */
 export async function checkAccessible(page: Page, where: string): Promise<void> {
-  // Colours that are still fading would be measured half way.
-  await page.waitForTimeout(400);
+  // Colours that are still fading would be measured half way. How long that takes depends on the machine.
+  await page.emulateMedia({ reducedMotion: "reduce" });
+  await page.evaluate(async () => {
+    const frame = () => new Promise((resolve) => requestAnimationFrame(resolve));
+    await frame();
+    await frame();
+    await Promise.allSettled(document.getAnimations().map((animation) => animation.finished));
+  });
   const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
   const { violations } = await new AxeBuilder({ page }).withTags(tags).analyze();
   const found = violations.map((v) => `${where}: ${v.id} (${v.impact}) ${v.nodes.map((n) => n.target).join(" | ")}`);

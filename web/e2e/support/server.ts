@@ -2,6 +2,7 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { createHash } from "node:crypto";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve as resolvePath } from "node:path";
 
@@ -36,6 +37,8 @@ export interface ServerOptions {
   says?: "model" | "template";
   /** Pages of these origins may use the server. */
   origins?: string[];
+  /** Listen here, not where the system likes. */
+  port?: number;
 }
 
 export interface Server {
@@ -60,7 +63,7 @@ export async function startServer(options: ServerOptions): Promise<Server> {
 
   let child: ChildProcess | undefined;
   let url = "";
-  let port = "0";
+  let port = String(options.port ?? 0);
 
   const start = async () => {
     const file = join(folder, "countersign.toml");
@@ -96,6 +99,23 @@ export async function startServer(options: ServerOptions): Promise<Server> {
       await rm(folder, { recursive: true, force: true });
     },
   };
+}
+
+/**
+ * A port that stays free while nobody listens on it, for a server that is started again. The system takes the ports
+ * of outgoing connections from 32768 on, so there any other test could get it in between.
+ */
+export async function quietPort(): Promise<number> {
+  for (;;) {
+    const port = 20_000 + Math.floor(Math.random() * 12_000);
+    const probe = createServer();
+    const free = await new Promise<boolean>((resolve) => {
+      probe.once("error", () => resolve(false));
+      probe.listen(port, "127.0.0.1", () => resolve(true));
+    });
+    await new Promise((resolve) => probe.close(resolve));
+    if (free) return port;
+  }
 }
 
 function listening(child: ChildProcess): Promise<[string, string, string]> {

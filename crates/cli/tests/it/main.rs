@@ -12,6 +12,7 @@ mod decisions;
 mod demo;
 mod golden;
 mod golden_003;
+mod graph;
 mod groups;
 mod history;
 mod http;

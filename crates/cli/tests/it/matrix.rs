@@ -149,9 +149,14 @@ fn calls(method: &str, path: &str) -> Vec<Call> {
         ("get", "/openapi.json") => vec![call(May::All, |_| "/openapi.json".into())],
         ("get", "/metrics") => vec![call(May::Known, |_| "/metrics".into())],
         ("get", "/v1/agents") => vec![call(May::Known, |_| "/v1/agents".into())],
+        ("get", "/v1/sessions/{session_id}/graph") => vec![
+            call(May::See, |id| format!("/v1/sessions/{id}/graph")),
+            call(May::See, |id| format!("/v1/sessions/{id}/graph?format=mermaid")),
+        ],
         ("get", "/v1/agents/{name}/graph") => vec![
             call(May::Known, |_| "/v1/agents/trader/graph".into()),
             call(May::See, |id| format!("/v1/agents/trader/graph?session_id={id}")),
+            call(May::See, |id| format!("/v1/agents/trader/graph?session_id={id}&format=dot")),
         ],
         ("get", "/v1/audit") => vec![call(May::Auditor, |_| "/v1/audit".into())],
         ("get", "/v1/sessions") => vec![call(May::Known, |_| "/v1/sessions?limit=200".into())],

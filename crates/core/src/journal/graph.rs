@@ -9,6 +9,7 @@
 //! its state, and so is what may happen next: pausing is the absence of effects.
 
 use super::state::{Call, Phase, State};
+use crate::drawing::{Drawing, NodeKind};
 
 /// The node that makes room in the conversation.
 pub const COMPRESSION: &str = "compression";
@@ -131,21 +132,44 @@ pub fn next(state: &State) -> Effects {
     }
 }
 
-/// The loop as a Mermaid flow chart, with the node at `current` marked.
+/// The loop as a drawing, with where a session stands, if one is given (SPEC G7). While some calls run, others may
+/// wait for people: then both nodes are marked.
 #[must_use]
-pub fn mermaid(current: Option<Node>) -> String {
-    use std::fmt::Write as _;
-    let mut out = String::from("flowchart TD\n    START((START)) --> compression\n");
+pub fn drawing(state: Option<&State>) -> Drawing {
+    const START: &str = "START";
+    let mut drawing = Drawing::default();
+    drawing.node(START, START, NodeKind::Start);
     for node in Node::ALL {
-        let shape = if node == Node::End { "((END))" } else { "" };
-        let _ = writeln!(out, "    {}{shape}", node.name());
+        let kind = if node == Node::End { NodeKind::End } else { NodeKind::Node };
+        drawing.node(node.name(), node.name(), kind);
     }
+    drawing.edge(START, Node::ALL[0].name(), "");
     for (from, to, label) in Node::EDGES {
-        let label = if label.is_empty() { String::new() } else { format!("|{label}|") };
-        let _ = writeln!(out, "    {} -->{label} {}", from.name(), to.name());
+        // Where there is one way only, nothing is chosen.
+        if Node::EDGES.iter().filter(|edge| edge.0 == from).count() > 1 {
+            drawing.route(from.name(), to.name(), label);
+        } else {
+            drawing.edge(from.name(), to.name(), label);
+        }
     }
-    if let Some(node) = current {
-        let _ = writeln!(out, "    classDef current stroke-width:4px\n    class {} current", node.name());
+    if let Some(state) = state {
+        let at = position(state);
+        let calls = |is: fn(&Phase) -> bool| {
+            let calls = state.calls.iter().filter(|call| is(&call.phase)).count();
+            u32::try_from(calls).unwrap_or(u32::MAX)
+        };
+        let waiting = calls(|phase| matches!(phase, Phase::Waiting(_)));
+        match at {
+            Node::End => drawing.stand(at.name(), 0, 0),
+            Node::Compression | Node::Agent => drawing.stand(at.name(), 1, 0),
+            // Calls that nobody was asked about yet do not wait for anybody.
+            Node::Approval => drawing.stand(at.name(), u32::from(waiting == 0), waiting),
+            Node::Tools => {
+                let running = calls(|phase| matches!(phase, Phase::Permitted | Phase::Started(_)));
+                drawing.stand(at.name(), running, 0);
+                if waiting > 0 { drawing.stand(Node::Approval.name(), 0, waiting) } else { &mut drawing }
+            }
+        };
     }
-    out
+    drawing
 }

@@ -5,6 +5,7 @@
 
 mod audit;
 mod decisions;
+mod drawing;
 mod handed_on;
 mod laws;
 mod people;

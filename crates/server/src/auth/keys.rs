@@ -1,8 +1,6 @@
 //! The public keys that JWTs are signed with: fetched, kept, and fetched again (RFC 7517).
 
 use std::{
-    error::Error as _,
-    fmt::Write as _,
     path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
@@ -12,9 +10,11 @@ use jsonwebtoken::{
     Algorithm, DecodingKey,
     jwk::{AlgorithmParameters, EllipticCurve, Jwk, PublicKeyUse},
 };
-use reqwest::{Client, Url, redirect::Policy};
+use reqwest::Url;
 use serde_json::Value;
 use tokio::{io::AsyncReadExt as _, sync::watch};
+
+use crate::outgoing::{chain, client, is_loopback};
 
 /// How often it is looked whether keys are old.
 pub(super) const LOOK: Duration = Duration::from_secs(5);
@@ -57,11 +57,6 @@ pub(crate) fn check_url(text: &str) -> Result<(), String> {
                 .to_owned())
         }
     }
-}
-
-fn is_loopback(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
-    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 /// Some keys.
@@ -180,7 +175,7 @@ impl Keys {
             }
             KeySource::Url(url) => {
                 let url = Url::parse(url).map_err(|e| e.to_string())?;
-                let mut answer = client(&url)?.get(url).send().await.map_err(chain)?;
+                let mut answer = client(&url, FETCH)?.get(url).send().await.map_err(chain)?;
                 if answer.status() != reqwest::StatusCode::OK {
                     return Err(format!("the answer is {}", answer.status()));
                 }
@@ -195,39 +190,6 @@ impl Keys {
             }
         }
     }
-}
-
-/// A client for this address. It follows no redirects: the address was checked, another was not.
-fn client(url: &Url) -> Result<Client, String> {
-    if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // Fails only if somebody else was faster, which is as good.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-    }
-    let mut builder = Client::builder()
-        .timeout(FETCH)
-        .redirect(Policy::none())
-        .user_agent(concat!("countersign/", env!("CARGO_PKG_VERSION")));
-    if is_loopback(url) {
-        builder = builder.no_proxy();
-    }
-    if url.scheme() == "http" {
-        // No certificates are needed, nor looked for.
-        builder = builder.tls_certs_only([]);
-    }
-    builder.build().map_err(chain)
-}
-
-/// The error's own words and its causes', without the address, whose query may hold a secret.
-fn chain(error: reqwest::Error) -> String {
-    let error = error.without_url();
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        // Writing to a string cannot fail.
-        let _ = write!(text, ": {cause}");
-        source = cause.source();
-    }
-    text
 }
 
 /// The usable keys of a JWK Set. A key that cannot be used harms no other: issuers publish what others need too.

@@ -33,7 +33,8 @@ impl fmt::Display for ConfigError {
 impl std::error::Error for ConfigError {}
 
 /// The known name that is most like `name`, if one is near enough to be meant.
-pub(super) fn nearest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+#[must_use]
+pub fn nearest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let near = known.into_iter().map(|k| (strsim::damerau_levenshtein(k, name), k)).min()?;
     let chars = name.chars().count();
     // Half of a short name is another name.

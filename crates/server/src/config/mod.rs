@@ -29,7 +29,7 @@ pub use self::{
     approval::{ConfigApproval, ConfigRequire},
     auth::ConfigToken,
     entries::tool_entries,
-    error::ConfigError,
+    error::{ConfigError, nearest},
     models::{ConfigModel, ConfigProvider, check_script},
     policy::{ConfigRule, ConfigThen, HINTS},
     server::{ConfigServer, LISTEN},

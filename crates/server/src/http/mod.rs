@@ -7,6 +7,7 @@ pub(crate) mod approvals;
 mod audit;
 mod events;
 mod extract;
+mod graphs;
 mod health;
 mod history;
 pub(crate) mod openapi;

@@ -4,11 +4,11 @@
 use axum::routing::{MethodRouter, delete, get, post};
 use countersign::{
     core::refusal::Code,
-    run::{ApprovalView, Outcome, RuleView, SessionView, StateView},
+    run::{ApprovalView, GraphView, Outcome, RuleView, SessionView, StateView},
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
-use super::{agents, approvals, audit, events, health, history, rules, sessions};
+use super::{agents, approvals, audit, events, graphs, health, history, rules, sessions};
 use crate::{server::App, ws};
 
 /// A route.
@@ -80,6 +80,13 @@ const CURSOR: Parameter = query("cursor", Kind::Text, "The next_cursor of the pa
 const LIMIT: Parameter = query("limit", Kind::Whole, "Rows of the page, from 1 to 200; 50 by default.");
 const IDEMPOTENCY_KEY: Parameter =
     header("Idempotency-Key", "The same as request_id in the body: makes it safe to send again.");
+const FORMAT: Parameter = query(
+    "format",
+    Kind::OneOf(graphs::FORMATS),
+    "The language of the answer: JSON by default, a Mermaid flow chart, or DOT for Graphviz.",
+);
+const AS_MERMAID: Answer = other(200, "With format=mermaid a flow chart.", graphs::MERMAID);
+const AS_DOT: Answer = other(200, "With format=dot a digraph.", graphs::DOT);
 const EVENTS: &str = "text/event-stream";
 const STATUSES: Kind = Kind::OneOf(&["idle", "running", "awaiting_input", "completed", "failed", "cancelled"]);
 
@@ -271,6 +278,18 @@ pub(super) const ROUTES: &[Route] = &[
     },
     Route {
         method: "get",
+        path: "/v1/sessions/{session_id}/graph",
+        id: "getSessionGraph",
+        summary: "The graph the session runs on, with where it stands.",
+        parameters: &[FORMAT],
+        body: None,
+        answers: &[json(200, "The graph.", of::<GraphView>), AS_MERMAID, AS_DOT],
+        refusals: SESSION,
+        open: false,
+        handler: || get(graphs::of_session),
+    },
+    Route {
+        method: "get",
         path: "/v1/approvals",
         id: "listApprovals",
         summary: "The inbox: what waits or waited for a decision, across sessions, newest first.",
@@ -419,12 +438,12 @@ pub(super) const ROUTES: &[Route] = &[
         path: "/v1/agents/{name}/graph",
         id: "getGraph",
         summary: "The graph an agent runs on, as data and as a Mermaid flow chart.",
-        parameters: &[query("session_id", Kind::Text, "Mark where this session stands.")],
+        parameters: &[query("session_id", Kind::Text, "Mark where this session stands."), FORMAT],
         body: None,
-        answers: &[json(200, "The graph.", of::<agents::Graph>)],
+        answers: &[json(200, "The graph.", of::<graphs::Graph>), AS_MERMAID, AS_DOT],
         refusals: &[Code::UnknownAgent, Code::InvalidSessionId, Code::SessionNotFound],
         open: false,
-        handler: || get(agents::graph),
+        handler: || get(graphs::of_agent),
     },
     Route {
         method: "get",

@@ -11,6 +11,7 @@ import { cardId, focusCard } from "./approval/focus.js";
 import { subjectOf } from "./approval/title.js";
 import { Composer } from "./Composer.js";
 import { errorText } from "./errorText.js";
+import { GraphPanel, GraphToggle, useGraphShown } from "./graph/GraphPanel.js";
 import { Icon } from "./Icon.js";
 import { MessageItem } from "./message/MessageItem.js";
 import { TodoDock } from "./message/TodoDock.js";
@@ -29,6 +30,7 @@ export function ChatPage({ sessionId, onMenu, onInbox }: Props) {
   const connection = useStore(connectionState);
   const row = useStore(sessionList).rows.find((s) => s.session_id === sessionId);
   const [error, setError] = useState<CountersignError>();
+  const [graphShown, showGraph] = useGraphShown();
   const { view, outgoing } = session;
 
   useEffect(() => followSession(sessionId), [sessionId]);
@@ -70,6 +72,7 @@ export function ChatPage({ sessionId, onMenu, onInbox }: Props) {
             )}
           </>
         }
+        actions={<GraphToggle shown={graphShown} onChange={showGraph} />}
         onMenu={onMenu}
         onInbox={onInbox}
       />
@@ -132,6 +135,7 @@ export function ChatPage({ sessionId, onMenu, onInbox }: Props) {
           }
         />
       </div>
+      {graphShown && <GraphPanel view={view} onClose={() => showGraph(false)} />}
     </>
   );
 }

@@ -8,11 +8,12 @@ import { Icon } from "./Icon.js";
 interface Props {
   title: string;
   detail?: ReactNode;
+  actions?: ReactNode;
   onMenu: () => void;
   onInbox: () => void;
 }
 
-export function TopBar({ title, detail, onMenu, onInbox }: Props) {
+export function TopBar({ title, detail, actions, onMenu, onInbox }: Props) {
   const { t } = useI18n();
   const count = useStore(waiting).length;
   return (
@@ -25,6 +26,7 @@ export function TopBar({ title, detail, onMenu, onInbox }: Props) {
         {detail && <div className="topbar-detail">{detail}</div>}
       </div>
       <ConnectionBadge />
+      {actions}
       <button
         type="button"
         className="icon-button phone-only with-count"

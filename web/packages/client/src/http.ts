@@ -2,6 +2,7 @@
 import { CountersignError } from "./errors.js";
 import { parseJson, stringifyJson, type JsonObject } from "./json.js";
 import { approvalFromBlock } from "./fold.js";
+import type { SessionGraph } from "./graph.js";
 import type { HistoryPage } from "./history.js";
 import type { Answers, ApprovalRequestBlock, Decision, Resolution, RunStatus } from "./protocol.js";
 import type { ApprovalView, UpdateView } from "./view.js";
@@ -138,6 +139,11 @@ export class CountersignHttp {
 
   async history(sessionId: string, query: HistoryQuery = {}): Promise<HistoryPage> {
     return this.#get(`/v1/sessions/${encodeURIComponent(sessionId)}/history${search(query)}`);
+  }
+
+  /** The graph a session runs on, with where it stands. */
+  async sessionGraph(sessionId: string): Promise<SessionGraph> {
+    return this.#get(`/v1/sessions/${encodeURIComponent(sessionId)}/graph`);
   }
 
   async #note(approvalKey: string, kind: string, body: JsonObject): Promise<ApprovalView> {

@@ -3,6 +3,7 @@ export * from "./view.js";
 export { approvalFromBlock, fold, foldAll } from "./fold.js";
 export { keptTodos, questionsOf, toolArgs, todosOf, type Todo, type TodoStatus } from "./args.js";
 export * from "./history.js";
+export * from "./graph.js";
 export { timeline, type TimelinePart } from "./timeline.js";
 export { CountersignClient, type ClientEvents, type ClientOptions, type ConnectionState } from "./client.js";
 export {

@@ -36,7 +36,8 @@ export function ApprovalCard({ approval }: { approval: ApprovalView }) {
     if (document.activeElement !== target) box.current?.closest(".group")?.querySelector("button")?.focus();
   }, [settled, approval, t]);
 
-  useEffect(() => takeFocus(approval.approvalKey), [approval.approvalKey]);
+  // The card is drawn once all of the request has come, which may be some frames after its beginning.
+  useEffect(() => takeFocus(approval.approvalKey), [approval.approvalKey, approval.complete]);
 
   const Waiting = question ? QuestionCard : DecisionCard;
   const Resolved = question ? ResolvedQuestion : ResolvedLine;

@@ -1,0 +1,138 @@
+//! Graphs as pictures: of an agent, and of a session with where it stands (SPEC G7).
+
+use axum::{
+    Json,
+    extract::State,
+    http::header::CONTENT_TYPE,
+    response::{IntoResponse, Response},
+};
+use countersign::core::{
+    drawing::{Drawing, NodeKind},
+    refusal::{Code, Refusal},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::extract::{Caller, Params, Segment};
+use crate::{problem::Problem, server::App};
+
+/// The media type of Mermaid.
+pub(super) const MERMAID: &str = "text/vnd.mermaid";
+/// The media type of Graphviz's language.
+pub(super) const DOT: &str = "text/vnd.graphviz";
+/// The names of the formats.
+pub(super) const FORMATS: &[&str] = &["json", "mermaid", "dot"];
+
+/// In which language a graph is wanted.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Format {
+    #[default]
+    Json,
+    Mermaid,
+    Dot,
+}
+
+/// The query of `GET /v1/agents/{name}/graph`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AgentParams {
+    session_id: Option<String>,
+    #[serde(default)]
+    format: Format,
+}
+
+/// The query of `GET /v1/sessions/{session_id}/graph`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SessionParams {
+    #[serde(default)]
+    format: Format,
+}
+
+/// The graph an agent runs on (SPEC G7).
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Graph {
+    /// The agent.
+    agent: String,
+    /// The ids of the nodes, but for those where runs begin.
+    nodes: Vec<String>,
+    /// The edges between them.
+    edges: Vec<Edge>,
+    /// The node where the session stands, if one was asked for; the first if there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    current: Option<String>,
+    /// The same as a Mermaid flow chart.
+    mermaid: String,
+    /// All of the graph: the kinds and labels of nodes, sub-graphs, and every position.
+    drawing: Drawing,
+}
+
+/// An edge of a graph.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Edge {
+    /// Where it begins.
+    from: String,
+    /// Where it ends.
+    to: String,
+    /// When it is taken; empty if always.
+    label: String,
+}
+
+impl Graph {
+    fn of(agent: String, drawing: Drawing) -> Graph {
+        let starts: Vec<_> = drawing.nodes.iter().filter(|node| node.kind == NodeKind::Start).map(|n| &n.id).collect();
+        let edges = drawing.edges.iter().filter(|edge| !starts.contains(&&edge.from));
+        let edges = edges.map(|e| Edge { from: e.from.clone(), to: e.to.clone(), label: e.label.clone() }).collect();
+        Graph {
+            agent,
+            nodes: drawing.nodes.iter().map(|node| &node.id).filter(|id| !starts.contains(id)).cloned().collect(),
+            edges,
+            current: drawing.current.first().map(|at| at.node.clone()),
+            mermaid: drawing.to_mermaid(),
+            drawing,
+        }
+    }
+}
+
+fn text(media: &str, text: String) -> Response {
+    ([(CONTENT_TYPE, format!("{media}; charset=utf-8"))], text).into_response()
+}
+
+pub(super) async fn of_agent(
+    State(app): State<App>,
+    Caller(by): Caller,
+    Segment(name): Segment,
+    Params(params): Params<AgentParams>,
+) -> Result<Response, Problem> {
+    let Some(drawing) = app.runtime.drawing(&name) else {
+        return Err(Problem::of(Refusal::new(Code::UnknownAgent, format!("there is no agent {name:?}"))));
+    };
+    let drawing = match params.session_id {
+        Some(session_id) => {
+            let view = app.runtime.session_graph(&by, &session_id).await?;
+            // The session may be another agent's by now.
+            if *view.agent == *name { view.drawing } else { drawing }
+        }
+        None => drawing,
+    };
+    Ok(match params.format {
+        Format::Json => Json(Graph::of(name, drawing)).into_response(),
+        Format::Mermaid => text(MERMAID, drawing.to_mermaid()),
+        Format::Dot => text(DOT, drawing.to_dot()),
+    })
+}
+
+pub(super) async fn of_session(
+    State(app): State<App>,
+    Caller(by): Caller,
+    Segment(session_id): Segment,
+    Params(params): Params<SessionParams>,
+) -> Result<Response, Problem> {
+    let view = app.runtime.session_graph(&by, &session_id).await?;
+    Ok(match params.format {
+        Format::Json => Json(view).into_response(),
+        Format::Mermaid => text(MERMAID, view.drawing.to_mermaid()),
+        Format::Dot => text(DOT, view.drawing.to_dot()),
+    })
+}

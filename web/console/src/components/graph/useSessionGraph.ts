@@ -1,0 +1,48 @@
+import { useEffect, useRef, useState } from "react";
+import type { SessionGraph, SessionView } from "@countersign/client";
+import { connectionState, http } from "../../state/connection.js";
+import { useStore } from "../../state/store.js";
+
+/** The shortest time between two looks, in ms: a turn may pass through many nodes at once. */
+const PAUSE = 200;
+
+/** Changes whenever the session may stand somewhere else. Words that stream in do not change it. */
+export function whereabouts(view: SessionView): string {
+  const last = view.messages.at(-1);
+  const waiting = Object.values(view.approvals).filter((a) => a.resolution === undefined).length;
+  return [view.status, view.messages.length, last?.blocks.length, last?.blocks.filter((b) => b.open).length, waiting].join();
+}
+
+/** The session's graph with where it stands, asked for again whenever that may have changed; never at rest. */
+export function useSessionGraph(view: SessionView): { graph: SessionGraph | undefined; failed: boolean } {
+  const { sessionId } = view;
+  const [graph, setGraph] = useState<SessionGraph>();
+  const [failed, setFailed] = useState(false);
+  const online = useStore(connectionState) === "open";
+  const where = whereabouts(view);
+  const known = view.lastSeq > 0;
+  const looked = useRef(0);
+
+  useEffect(() => {
+    if (!online || !known) return;
+    let gone = false;
+    const look = async () => {
+      looked.current = Date.now();
+      try {
+        const next = await http.sessionGraph(sessionId);
+        // An answer that was overtaken says nothing new.
+        setGraph((before) => (before && before.session_id === sessionId && before.seq > next.seq ? before : next));
+        if (!gone) setFailed(false);
+      } catch {
+        if (!gone) setFailed(true);
+      }
+    };
+    const timer = setTimeout(() => void look(), Math.max(20, looked.current + PAUSE - Date.now()));
+    return () => {
+      gone = true;
+      clearTimeout(timer);
+    };
+  }, [sessionId, where, online, known]);
+
+  return { graph, failed };
+}
