@@ -9,10 +9,12 @@
 pub mod approval;
 pub mod audit;
 pub mod call;
+pub mod compression;
 pub mod conversation;
 pub mod journal;
 pub mod limits;
 pub mod locale;
 pub mod refusal;
 pub mod todo;
+pub mod tokens;
 pub mod wire;

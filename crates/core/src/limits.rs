@@ -50,3 +50,7 @@ pub const OPTIONS: usize = 20;
 pub const QUESTION_TIMEOUT_SECONDS: u32 = 600;
 /// Most entries of a session's list of todos.
 pub const TODOS: usize = 100;
+/// Most of one message that is given to a model which summarises it; the rest is left out.
+pub const SUMMARISED_BYTES: usize = 16 * 1024;
+/// Turns that are kept as they are when a conversation is compressed, unless the agent says otherwise (SPEC G5).
+pub const KEPT_TURNS: u32 = 2;

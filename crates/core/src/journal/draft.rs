@@ -13,6 +13,7 @@ use super::{
         Record, RuleRevoked, Schema, SessionCreated, TurnEnded, UserMessage,
     },
     state::{Call, Phase, State, Status},
+    window::Budget,
 };
 use crate::{
     approval::{decision::Decision, rule::RuleId},
@@ -31,6 +32,10 @@ pub trait Catalog {
     fn max_turns(&self, agent: &str) -> u32;
     /// A tool of an agent.
     fn tool(&self, agent: &str, tool: &str) -> Option<ToolFacts>;
+    /// What the agent's model calls may cost; `None` if nothing is ever compressed.
+    fn budget(&self, _agent: &str) -> Option<Budget> {
+        None
+    }
 }
 
 /// What the core needs to know of a tool.
@@ -481,6 +486,7 @@ impl Draft {
         {
             self.push(Record::UserMessage(message));
         }
+        self.ask_for_room(catalog);
         if self.must_wait() {
             let pending: Vec<u32> = self.state.open.iter().map(|open| open.asked.n).collect();
             let told = self.entries.iter().any(|e| {

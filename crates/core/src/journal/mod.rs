@@ -6,3 +6,4 @@ pub mod graph;
 mod parts;
 pub mod record;
 pub mod state;
+pub mod window;

@@ -17,6 +17,7 @@ use super::{
         Block, CallStatus, Decided, EndReason, Entry, Interrupted, Kind, Millis, ModelResponded, Note, Noted, Record,
         ToolUse, Usage, UserMessage,
     },
+    window::Window,
 };
 use crate::{
     approval::key::approval_key,
@@ -135,6 +136,9 @@ pub struct State {
     /// The agent's list of todos (SPEC Q6).
     #[serde(default)]
     pub todos: Vec<Todo>,
+    /// The part of the conversation that models still read (SPEC G5).
+    #[serde(default)]
+    pub window: Window,
 }
 
 impl PartialEq for UserMessage {
@@ -178,6 +182,7 @@ impl State {
             queued: VecDeque::new(),
             shown: Vec::new(),
             todos: Vec::new(),
+            window: Window::new(),
         }
     }
 
@@ -198,6 +203,7 @@ impl State {
         self.pos = entry.pos;
         self.updated_at = entry.at;
         self.cursor = expand::after(entry);
+        self.window.take(entry, self.status.is_active(), &self.shown);
         match &entry.record {
             Record::SessionCreated(created) => {
                 self.created_at = entry.at;
@@ -246,6 +252,15 @@ impl State {
                 self.open.clear();
                 self.shown.clear();
                 self.answered = false;
+            }
+            Record::MakeRoom(_) => {}
+            Record::Compressed(compressed) => {
+                // A summary is an answer of its model, but none of the turn's: it does not count against its limit.
+                if let Some(model) = &compressed.model {
+                    *self.answers.entry(model.clone()).or_default() += 1;
+                }
+                self.usage.input_tokens += compressed.usage.input_tokens;
+                self.usage.output_tokens += compressed.usage.output_tokens;
             }
         }
     }

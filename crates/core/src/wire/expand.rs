@@ -298,6 +298,8 @@ impl Out<'_> {
             | Record::Decided(_)
             | Record::CallStarted { .. }
             | Record::RuleRevoked(_)
+            | Record::MakeRoom(_)
+            | Record::Compressed(_)
             | Record::CallLost { .. } => {}
         }
     }
