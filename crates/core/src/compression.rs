@@ -61,13 +61,14 @@ impl Cut {
         self.locale.text(Text::Summarise)
     }
 
-    /// It as one text for a model, with at most about `most` tokens: the summary before it and the newest messages have
+    /// It as one text for a model, with at most about `most` tokens, but no fewer than
+    /// [`limits::SUMMARISED_TOKENS`]: the summary before it and the newest messages have
     /// the first place. Each message stands in a tag with its role, so that it cannot be taken for a conversation to go
     /// on with.
     #[must_use]
     pub fn text(&self, most: u64) -> String {
         let summary = self.before.as_deref().map(|summary| tagged("summary", "", summary));
-        let mut left = most.saturating_sub(summary.as_deref().map_or(0, tokens::of));
+        let mut left = most.max(limits::SUMMARISED_TOKENS).saturating_sub(summary.as_deref().map_or(0, tokens::of));
         let mut parts = VecDeque::new();
         for message in self.messages.iter().rev() {
             let part = written(message);

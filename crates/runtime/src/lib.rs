@@ -1,6 +1,7 @@
 //! The Countersign runtime: agents whose dangerous tool calls wait for a person.
 
 pub mod agent;
+pub mod compression;
 pub mod model;
 pub mod policy;
 pub mod run;

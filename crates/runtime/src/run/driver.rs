@@ -13,7 +13,7 @@ use countersign_core::{
     journal::{
         draft::{Draft, Transition},
         graph::{self, Effects},
-        record::{Block, ModelResponded, ToolUse},
+        record::{Block, Compressed, ModelResponded, ToolUse},
         state::{Phase, State},
     },
     limits,
@@ -34,6 +34,7 @@ use crate::{model::ModelError, store::Durability, tool::ToolError};
 /// What has come to an end.
 enum Done {
     Model(Asked),
+    Compressed(Option<Compressed>),
     Call { call: u32, attempt: u32, outcome: Result<String, ToolError> },
 }
 
@@ -140,6 +141,10 @@ impl Inner {
                     for permit in permits {
                         running.spawn(self.clone().run_call(permit));
                     }
+                    // The session may be from a time when its agent had another budget.
+                    if let Some(transition) = Draft::new(&*guard.state()?, now()).make_room(&self.agents) {
+                        self.transact(live, &mut guard, Durability::Synced, |_| Ok(transition)).await?;
+                    }
                 }
                 let state = guard.state()?;
                 let draining = self.draining.load(Ordering::SeqCst);
@@ -153,6 +158,10 @@ impl Inner {
                     for permit in permits {
                         running.spawn(self.clone().run_call(permit));
                     }
+                }
+                if effects.compress && !asking {
+                    asking = true;
+                    running.spawn(self.clone().compress(state.clone()).map(Done::Compressed));
                 }
                 if effects.call_model && !asking {
                     asking = true;
@@ -180,7 +189,7 @@ impl Inner {
             tokio::select! {
                 Some(done) = running.join_next() => match done {
                     Ok(done) => {
-                        asking &= !matches!(done, Done::Model(_));
+                        asking &= !matches!(done, Done::Model(_) | Done::Compressed(_));
                         self.done(live, turn, done).await;
                     }
                     // Calls catch their panics, so this was the model's adapter.
@@ -217,7 +226,12 @@ impl Inner {
                 })
                 .await;
             }
-            Done::Model(Asked::Stale) => {}
+            Done::Model(Asked::Stale) | Done::Compressed(None) => {}
+            Done::Compressed(Some(compressed)) => {
+                failpoint::hit("compress.before_commit");
+                self.must_store(live, turn, |state, _| Draft::new(state, now()).compressed(compressed.clone())).await;
+                failpoint::hit("compress.after_commit");
+            }
         }
     }
 

@@ -4,6 +4,7 @@
 //! acknowledged before it is stored, and no effect begins before the records that caused it are stored
 //! (DESIGN invariant 4). A session that waits is rows in the store and nothing else.
 
+mod compress;
 mod driver;
 pub mod failpoint;
 mod gate;
