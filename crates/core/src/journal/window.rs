@@ -84,9 +84,9 @@ pub struct Window {
     /// Its tokens: the provider's count of the latest answer where it gave one, and an estimate of what came since.
     #[serde(default)]
     pub tokens: u64,
-    /// Whether a provider's count is in `tokens`, which has the agent's instructions and tools in it.
+    /// Whether the agent's instructions and tools are in `tokens`, as they are in a provider's count.
     #[serde(default)]
-    pub reported: bool,
+    pub whole: bool,
     /// It must be made smaller before the next model call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due: Option<MakeRoom>,
@@ -108,7 +108,7 @@ impl Window {
             }
             Record::ModelResponded(answer) if answer.usage.input_tokens > 0 => {
                 self.tokens = answer.usage.input_tokens.saturating_add(answer.usage.output_tokens);
-                self.reported = true;
+                self.whole = true;
             }
             Record::ModelResponded(answer) => {
                 let kept = shown.len().saturating_sub(answer.shown as usize);
@@ -126,6 +126,7 @@ impl Window {
                 self.at = entry.pos;
                 self.turns = compressed.kept;
                 self.tokens = compressed.tokens_after;
+                self.whole = true;
                 self.due = None;
             }
             _ => {}
@@ -145,7 +146,7 @@ impl State {
             return None;
         }
         let Budget { tokens: budget, keep, overhead } = catalog.budget(&self.agent)?;
-        let (keep, overhead) = (keep.max(1), if window.reported { 0 } else { overhead });
+        let (keep, overhead) = (keep.max(1), if window.whole { 0 } else { overhead });
         let tokens = window.tokens.saturating_add(overhead);
         (tokens > budget && window.turns > keep).then_some(MakeRoom { tokens, budget, keep })
     }

@@ -19,7 +19,6 @@ use futures::{FutureExt as _, StreamExt as _, future::BoxFuture};
 
 use super::{Inner, driver::Patience, stream::fraction, transcript::JournalTranscript};
 use crate::{
-    agent::Agent,
     compression::Strategy,
     model::{Model, ModelError, ModelEvent, ModelRequest, Transcript},
 };
