@@ -75,8 +75,8 @@ async fn g5_a_new_budget_holds_for_sessions_that_are_already_longer() {
     )
     .await;
     let mut server = Setup::new(Store::Sqlite, &json!({ "turns": [] })).provider(&provider).start().await;
-    let long = "hello, I want to buy some shares of a company whose name I have forgotten, can you help me find it?";
-    for text in [long, "so?"] {
+    let long = "hello, I want to buy some shares of a company whose name I have forgotten. ".repeat(4);
+    for text in [&*long, "so?"] {
         server.post("/v1/sessions/s/messages", &say(text)).await.ok();
     }
     server.kill();

@@ -135,8 +135,11 @@ impl Window {
 }
 
 impl State {
-    /// What is too large for the next model call, if it is the model's turn and something may be cut.
-    fn wants_room(&self, catalog: &dyn Catalog) -> Option<MakeRoom> {
+    /// What is too large for the next model call, if it is the model's turn and something may be cut. `None` also if
+    /// that is on record already.
+    #[must_use]
+    pub fn wants_room(&self, catalog: &dyn Catalog) -> Option<MakeRoom> {
+        let Budget { tokens: budget, keep, overhead } = catalog.budget(&self.agent)?;
         let window = &self.window;
         let asks_next = self.status.is_active()
             && !self.answered
@@ -145,7 +148,6 @@ impl State {
         if !asks_next || window.due.is_some() {
             return None;
         }
-        let Budget { tokens: budget, keep, overhead } = catalog.budget(&self.agent)?;
         let (keep, overhead) = (keep.max(1), if window.whole { 0 } else { overhead });
         let tokens = window.tokens.saturating_add(overhead);
         (tokens > budget && window.turns > keep).then_some(MakeRoom { tokens, budget, keep })

@@ -102,7 +102,7 @@ impl Session {
     fn turn(&mut self, n: u32) {
         self.say(&format!("question {n}"));
         self.answer("I look.", &[(&format!("c{n}"), Verdict::Allow)], Usage::default());
-        self.run(&format!("found {n}"));
+        self.run(&format!("found {n}{}", ", and more of it".repeat(10)));
         self.answer(&format!("answer {n}"), &[], Usage::default());
     }
 
@@ -154,7 +154,7 @@ fn words(messages: &[Message]) -> Vec<String> {
 /// goes into the next one.
 #[test]
 fn g5_a_summary_takes_the_place_of_whole_turns_and_the_rest_is_unchanged() {
-    let mut session = Session::new(Locale::En, budget(30, 2));
+    let mut session = Session::new(Locale::En, budget(110, 2));
     for n in 1..=3 {
         session.turn(n);
         assert_eq!(session.state.status, Status::Completed);
@@ -189,7 +189,7 @@ fn g5_a_summary_takes_the_place_of_whole_turns_and_the_rest_is_unchanged() {
     let cut = session.conversation().cut(2);
     let given = cut.text(1000);
     assert!(given.starts_with("<summary>\nThey looked once.\n</summary>\n<user>\nquestion 2\n</user>\n"), "{given}");
-    assert!(given.contains("<call look>\n{}\n</call>\n<result look>\nfound 2\n</result>\n"), "{given}");
+    assert!(given.contains("<call look>\n{}\n</call>\n<result look>\nfound 2, and more of it\n"), "{given}");
     session.compress(Some("Twice."));
     let note = Locale::En.text(Text::SummaryNote);
     assert_eq!(session.words(), [&format!("u [{note}]\nTwice."), "u question 3", "a answer 3", "u question 4"]);
@@ -206,7 +206,7 @@ fn g5_without_a_summary_of_use_whole_turns_are_dropped_and_an_older_summary_stay
     session.compress(Some(&long));
     assert_eq!(session.words(), ["u question 2"]);
     assert_eq!(session.state.usage.input_tokens, 40, "it was asked for all the same");
-    session.answer("answer 2", &[], Usage::default());
+    session.answer(&"an answer of some length. ".repeat(20), &[], Usage::default());
     session.say("question 3");
     session.compress(Some("Short."));
     session.answer("answer 3", &[], Usage::default());
@@ -338,7 +338,7 @@ fn g5_the_count_is_the_providers_where_it_gives_one() {
     session.answer("answer", &[("c", Verdict::Allow)], Usage { input_tokens: 100, output_tokens: 5 });
     session.run("found");
     assert_eq!(session.state.window.tokens, 105 + tokens::of("found") + tokens::MESSAGE);
-    session.catalog = Budgeted(Some(Budget { tokens: 110, keep: 1, overhead: 1000 }));
+    session.catalog = Budgeted(Some(Budget { tokens: 111, keep: 1, overhead: 1000 }));
     assert!(session.draft().make_room(&session.catalog).is_none(), "they are in the provider's count already");
 }
 
@@ -432,6 +432,6 @@ fn g5_the_random_sessions_are_compressed_in_every_way() {
         }
     }
     for kind in ["summary", "trim", "with calls before it", "several"] {
-        assert!(seen.get(kind).is_some_and(|times| *times > 3), "{kind}: {seen:?}");
+        assert!(seen.get(kind).is_some_and(|times| *times > 2), "{kind}: {seen:?}");
     }
 }

@@ -40,7 +40,7 @@ impl Catalog for Tools {
     }
     /// So small that most sessions with two turns are compressed.
     fn budget(&self, _: &str) -> Option<Budget> {
-        Some(Budget { tokens: 60, keep: 1, overhead: 20 })
+        Some(Budget { tokens: 30, keep: 1, overhead: 10 })
     }
     fn tool(&self, _: &str, tool: &str) -> Option<ToolFacts> {
         let schema = r#"{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}"#;

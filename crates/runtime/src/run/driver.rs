@@ -142,7 +142,8 @@ impl Inner {
                         running.spawn(self.clone().run_call(permit));
                     }
                     // The session may be from a time when its agent had another budget.
-                    if let Some(transition) = Draft::new(&*guard.state()?, now()).make_room(&self.agents) {
+                    let wants = guard.state()?.wants_room(&self.agents).is_some();
+                    if wants && let Some(transition) = Draft::new(&*guard.state()?, now()).make_room(&self.agents) {
                         self.transact(live, &mut guard, Durability::Synced, |_| Ok(transition)).await?;
                     }
                 }

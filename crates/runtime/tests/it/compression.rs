@@ -107,6 +107,11 @@ fn word(message: &Message) -> String {
     }
 }
 
+/// A text that is longer than any summary of it here.
+fn long(text: &str) -> String {
+    format!("{text}, {}", "and more of it, ".repeat(20))
+}
+
 /// Retries without waits.
 fn at_once() -> RetryPolicy {
     RetryPolicy { base: Duration::from_millis(1), ..RetryPolicy::default() }
@@ -142,11 +147,12 @@ async fn g5_a_scripted_model_summarises_and_history_keeps_everything() {
         let agent = || {
             Agent::new("trader", "demo", Arc::new(Scripted::from_json(script).expect("script")))
                 .tool(entry("look", Approval::never(), &ledger))
-                .compression(Compression::summary(40).keep(1))
+                .compression(Compression::summary(60).keep(1))
         };
         let runtime = with(&store, agent());
-        assert_eq!(send(&runtime, "s", "first").await.expect("one").text, "One.", "{name}");
-        assert_eq!(send(&runtime, "s", "second").await.expect("two").text, "Two, after second", "{name}");
+        assert_eq!(send(&runtime, "s", &long("first")).await.expect("one").text, "One.", "{name}");
+        let two = send(&runtime, "s", &long("second")).await.expect("two").text;
+        assert_eq!(two, format!("Two, after {}", long("second")), "{name}");
         assert_eq!(compressions(&store).await, 1, "{name}");
         // In another process.
         let runtime = with(&store, agent());
@@ -175,14 +181,15 @@ async fn g5_what_is_cut_is_summarised_and_what_is_kept_is_read_as_it_is() {
             .instructions("Be kind.")
             .compression(Compression::summary(12).keep(2));
         let runtime = with(&store, agent);
-        for text in ["one", "two", "three"] {
+        let first = long("one");
+        for text in [&*first, "two", "three"] {
             send(&runtime, "s", text).await.expect(text);
         }
         let seen = witness.seen();
         assert_eq!(seen.len(), 4, "{name}");
-        assert_eq!(seen[1].1, ["u one", "a", "u two"], "{name}: two turns are kept");
+        assert_eq!(seen[1].1, [&format!("u {first}"), "a", "u two"], "{name}: two turns are kept");
         assert_eq!(seen[2].0, Locale::En.text(Text::Summarise), "{name}");
-        assert_eq!(seen[2].1, ["u <user>\none\n</user>\n<assistant>\nWell.\n</assistant>\n"], "{name}");
+        assert_eq!(seen[2].1, [format!("u <user>\n{first}\n</user>\n<assistant>\nWell.\n</assistant>\n")], "{name}");
         assert_eq!(seen[3].0, "Be kind.", "{name}");
         assert_eq!(seen[3].1, [&noted("They greeted."), "u two", "a", "u three"], "{name}");
         // SPEC S22: what it took is in the session's usage.
@@ -264,8 +271,7 @@ async fn g5_a_crash_in_the_middle_repeats_it() {
         };
         let hangs = Witness::new(|_| Reply::Hang);
         let runtime = with(&store, agent(&hangs));
-        let long = "one, and a little more to be worth it: a whole line, which is longer than its summary";
-        send(&runtime, "s", long).await.expect("one");
+        send(&runtime, "s", &long("one")).await.expect("one");
         tokio::select! {
             _ = send(&runtime, "s", "two") => unreachable!("it hangs"),
             () = hangs.asked.notified() => {}
@@ -291,7 +297,7 @@ async fn g5_a_cancel_in_the_middle_ends_the_turn_and_a_queued_message_is_kept() 
         let compression = Compression::summary(8).keep(1).model("small", Arc::new(summariser.clone()));
         let runtime = with(&store, Agent::new("a", "demo", Arc::new(witness.clone())).compression(compression));
         let me = Principal::trusted();
-        send(&runtime, "s", "one, and a little more to be worth it: a whole line").await.expect("one");
+        send(&runtime, "s", &long("one")).await.expect("one");
         runtime.message(&me, NewMessage::text("s", "two"), false).await.expect("two");
         summariser.asked.notified().await;
         let state = runtime.state(&me, "s").await.expect("state");
@@ -323,7 +329,7 @@ async fn g5_what_waits_is_never_compressed() {
                 .compression(Compression::summary(budget).keep(1).model("small", Arc::new(small.clone())))
         };
         let runtime = with(&store, agent(10_000));
-        send(&runtime, "s", "a first message that is a little longer than its summary").await.expect("one");
+        send(&runtime, "s", &long("one")).await.expect("one");
         let waits = send(&runtime, "s", "trade").await.expect("two");
         assert_eq!(waits.status, Status::AwaitingInput, "{name}");
         // Another process, with a budget that is used up.
@@ -381,8 +387,8 @@ async fn g5_a_provider_gets_the_summary_as_a_user_message() {
         .tool(entry("look", Approval::never(), &ledger))
         .compression(Compression::summary(1).keep(1));
     let runtime = Runtime::builder(store).locale(Locale::Zh).agent(agent).build().expect("runtime");
-    let long = "你好,我想知道今天的天气怎么样,还有明天的天气,以及后天的天气,请告诉我,谢谢你了,非常感谢";
-    send(&runtime, "s", long).await.expect("one");
+    let question = "你好,我想知道今天的天气怎么样,还有明天的天气,以及后天的天气,请告诉我,谢谢你了,非常感谢";
+    send(&runtime, "s", question).await.expect("one");
     send(&runtime, "s", "再见").await.expect("two");
     let seen = fake.seen.lock().expect("seen");
     assert_eq!(seen.len(), 3);
@@ -391,7 +397,7 @@ async fn g5_a_provider_gets_the_summary_as_a_user_message() {
         summary.body["messages"],
         json!([
             { "role": "system", "content": Locale::Zh.text(Text::Summarise) },
-            { "role": "user", "content": format!("<user>\n{long}\n</user>\n<assistant>\nFine.\n</assistant>\n") },
+            { "role": "user", "content": format!("<user>\n{question}\n</user>\n<assistant>\nFine.\n</assistant>\n") },
         ])
     );
     assert!(summary.body.get("tools").is_none());
