@@ -1,9 +1,10 @@
 //! Benchmarks, each a ratio against something measured in the same run.
 //!
-//! `cargo run --release -p countersign-bench [--] [cycle|sealed|memory|many|growth|history|paused]…` runs the named ones,
+//! `cargo run --release -p countersign-bench [--] [cycle|sealed|memory|many|growth|history|compressed|paused]…` runs the named ones,
 //! or all. What each number means is in `bench/README.md`.
 
 mod bare;
+mod compressed;
 mod cycle;
 mod growth;
 mod history;
@@ -67,6 +68,9 @@ fn run() -> Result<bool> {
     }
     if want("history") {
         verdicts.extend(history::last_pages()?);
+    }
+    if want("compressed") {
+        verdicts.extend(compressed::transcripts()?);
     }
     if want("paused") {
         verdicts.extend(paused::hundred_thousand()?);

@@ -4,7 +4,9 @@ use std::{net::IpAddr, path::PathBuf};
 
 use clap::Args;
 use countersign::core::approval::question;
-use countersign_server::config::{Config, ConfigError, ConfigProvider, ConfigRequire, ConfigStore};
+use countersign_server::config::{
+    Config, ConfigAgent, ConfigCompression, ConfigError, ConfigProvider, ConfigRequire, ConfigStore, ConfigStrategy,
+};
 use serde_json::{Value, json};
 
 use crate::{Outcome, policy, rules, say};
@@ -68,6 +70,9 @@ fn found(config: &Config) -> Result<String, String> {
     for agent in &config.agents {
         // Writing to a string cannot fail.
         let _ = write!(text, "\nagent {} (model {})", agent.name, agent.model);
+        if let Some(compression) = &agent.compression {
+            let _ = write!(text, "\n  compression: {compression}");
+        }
         for name in &agent.tools {
             let asks = match config.tools.iter().find(|tool| tool.name == *name).map(|tool| &tool.approval.require) {
                 Some(ConfigRequire::Always) => "a person decides",
@@ -96,7 +101,17 @@ fn found(config: &Config) -> Result<String, String> {
 }
 
 fn found_json(config: &Config) -> Result<Value, String> {
-    let agent = |agent: &countersign_server::config::ConfigAgent| json!({ "name": agent.name, "model": agent.model, "tools": agent.tools });
+    let compression = |compression: &ConfigCompression| {
+        let (strategy, model) = match &compression.strategy {
+            ConfigStrategy::Summary { model } => ("summary", model.as_deref()),
+            ConfigStrategy::Trim => ("trim", None),
+        };
+        json!({ "budget": compression.budget, "keep": compression.keep, "strategy": strategy, "model": model })
+    };
+    let agent = |agent: &ConfigAgent| {
+        let compression = agent.compression.as_ref().map(compression);
+        json!({ "name": agent.name, "model": agent.model, "tools": agent.tools, "compression": compression })
+    };
     let provider = |provider: &ConfigProvider| match provider {
         ConfigProvider::Scripted { .. } => "scripted",
         ConfigProvider::OpenAiChat { .. } => "openai-chat",

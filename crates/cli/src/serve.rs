@@ -5,6 +5,7 @@ use std::{io::IsTerminal as _, net::SocketAddr, path::PathBuf, sync::Arc};
 use clap::Args;
 use countersign::{
     agent::Agent,
+    compression::Compression,
     model::{
         ApiKey, Model,
         openai_chat::{OpenAiChat, OpenAiChatConfig},
@@ -20,7 +21,9 @@ use countersign::{
 };
 use countersign_server::{
     Options, Server,
-    config::{Config, ConfigKey, ConfigModel, ConfigProvider, ConfigStore, tool_entries},
+    config::{
+        Config, ConfigCompression, ConfigKey, ConfigModel, ConfigProvider, ConfigStore, ConfigStrategy, tool_entries,
+    },
 };
 use tokio::{
     net::TcpListener,
@@ -125,12 +128,29 @@ async fn assemble(config: &Config) -> Result<Runtime, String> {
         if let Some(description) = &declared.description {
             agent = agent.description(description.as_str());
         }
+        if let Some(declared) = &declared.compression {
+            agent = agent.compression(compression(declared, &models)?);
+        }
         for name in &declared.tools {
             agent = agent.tool(tools.get(name).ok_or_else(|| format!("there is no tool {name:?}"))?.clone());
         }
         builder = builder.agent(agent);
     }
     builder.build().map_err(|error| error.to_string())
+}
+
+fn compression(declared: &ConfigCompression, models: &[(&str, Arc<dyn Model>)]) -> Result<Compression, String> {
+    let budget = u64::from(declared.budget);
+    let compression = match &declared.strategy {
+        ConfigStrategy::Trim => Compression::trim(budget),
+        ConfigStrategy::Summary { model: None } => Compression::summary(budget),
+        ConfigStrategy::Summary { model: Some(name) } => {
+            let model = models.iter().find(|(known, _)| known == name).map(|(_, model)| model.clone());
+            let model = model.ok_or_else(|| format!("there is no model {name:?}"))?;
+            Compression::summary(budget).model(name.as_str(), model)
+        }
+    };
+    Ok(compression.keep(declared.keep))
 }
 
 fn model(declared: &ConfigModel) -> Result<Arc<dyn Model>, String> {

@@ -13,8 +13,10 @@ use serde_json::value::RawValue;
 use crate::{
     approval::decision::EditedAction,
     call::gate::DecisionType,
-    journal::record::{Block, CallFinished, CallStatus, Kind, Record},
+    compression::{Cut, summary_message},
+    journal::record::{Block, CallFinished, CallStatus, Compressed, Kind, Record},
     locale::{Locale, Text},
+    tokens,
 };
 
 /// One message of the conversation.
@@ -70,6 +72,27 @@ pub struct Conversation {
     changed: HashMap<u32, Change>,
     /// The open calls that were begun.
     started: HashSet<u32>,
+    /// The position of the latest record.
+    pos: u64,
+    /// Whether a turn is open.
+    active: bool,
+    /// What the fold began with: the position, and the calls so far.
+    base: (u64, u32),
+    /// Where turns began; there, and only there, everything has its result and nothing waits.
+    turns: Vec<Begin>,
+    /// What stands in the place of what was cut.
+    summary: Option<String>,
+}
+
+/// Where a turn begins.
+#[derive(Clone, Copy, Debug)]
+struct Begin {
+    /// The position of the record before it.
+    after: u64,
+    /// How many messages come before it.
+    messages: usize,
+    /// How many calls were made before it.
+    calls: u32,
 }
 
 #[derive(Debug)]
@@ -91,6 +114,64 @@ impl Conversation {
         Conversation::default()
     }
 
+    /// The conversation that a compression has left; the records after what it covers come next, and may have the
+    /// compression's own among them.
+    #[must_use]
+    pub fn resume(locale: Locale, compressed: &Compressed) -> Conversation {
+        let Compressed { through, calls, summary, .. } = compressed;
+        let mut conversation = Conversation {
+            locale,
+            pos: *through,
+            calls: *calls,
+            base: (*through, *calls),
+            summary: summary.clone(),
+            ..Conversation::default()
+        };
+        conversation.messages.extend(conversation.summary_message());
+        conversation
+    }
+
+    /// What stands in the place of what was cut, as the models read it.
+    fn summary_message(&self) -> Option<Message> {
+        self.summary.as_deref().map(|summary| summary_message(self.locale, summary))
+    }
+
+    /// All but the newest `keep` turns, and at least the newest, cut off.
+    #[must_use]
+    pub fn cut(&self, keep: u32) -> Cut {
+        let first = self.turns.len().saturating_sub(keep.max(1) as usize);
+        // What is open stands in the newest turn, which is kept.
+        let begin = self.turns.get(first).copied().filter(|_| first > 0);
+        let (through, calls) = begin.map_or(self.base, |begin| (begin.after, begin.calls));
+        let kept = if begin.is_some() { self.turns.len() - first } else { self.turns.len() };
+        let (covered, rest) = self.messages.split_at(begin.map_or(0, |begin| begin.messages));
+        let summaries = usize::from(self.summary.is_some()).min(covered.len());
+        Cut {
+            locale: self.locale,
+            through,
+            calls,
+            kept: u32::try_from(kept).unwrap_or(u32::MAX),
+            before: self.summary.clone(),
+            messages: covered[summaries..].to_vec(),
+            covered_tokens: tokens::of_messages(covered),
+            rest_tokens: tokens::of_messages(rest),
+        }
+    }
+
+    /// What a compression covers is replaced. Where the fold began with it there is nothing to do.
+    fn compress(&mut self, compressed: &Compressed) {
+        let Some(first) = self.turns.iter().rposition(|turn| turn.after <= compressed.through) else { return };
+        let covered = self.turns[first].messages;
+        self.turns.drain(..first);
+        self.base = self.turns.first().map_or(self.base, |begin| (begin.after, begin.calls));
+        self.summary.clone_from(&compressed.summary);
+        let summary = self.summary_message();
+        for turn in &mut self.turns {
+            turn.messages = turn.messages - covered + usize::from(summary.is_some());
+        }
+        self.messages.splice(..covered, summary);
+    }
+
     /// The messages so far. Call it between answers: while calls are open their results are missing.
     #[must_use]
     pub fn into_messages(mut self) -> Vec<Message> {
@@ -100,9 +181,13 @@ impl Conversation {
 
     /// Takes the next record; they must come in order, from the first.
     pub fn apply(&mut self, record: &Record) {
+        self.pos += 1;
         match record {
             Record::SessionCreated(created) => self.locale = created.locale,
             Record::UserMessage(message) => {
+                if !std::mem::replace(&mut self.active, true) {
+                    self.turns.push(Begin { after: self.pos - 1, messages: self.messages.len(), calls: self.calls });
+                }
                 let text = message.text.join("\n\n");
                 if self.open.is_empty() { self.messages.push(Message::User(text)) } else { self.held.push(text) }
             }
@@ -150,6 +235,7 @@ impl Conversation {
             Record::CallFinished(finished) => self.finish(finished),
             Record::TurnEnded(ended) => {
                 self.settle();
+                self.active = false;
                 // A later answer must not take blocks of an answer that never came.
                 self.shown.clear();
                 if let Some(Block::Text(text)) = &ended.partial
@@ -162,7 +248,9 @@ impl Conversation {
                     }));
                 }
             }
+            Record::Compressed(compressed) => self.compress(compressed),
             Record::MessageQueued(_)
+            | Record::MakeRoom(_)
             | Record::Group { .. }
             | Record::CallsGated(_)
             | Record::Answered(_)

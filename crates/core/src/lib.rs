@@ -9,6 +9,7 @@
 pub mod approval;
 pub mod audit;
 pub mod call;
+pub mod compression;
 pub mod conversation;
 pub mod drawing;
 pub mod journal;
@@ -16,4 +17,5 @@ pub mod limits;
 pub mod locale;
 pub mod refusal;
 pub mod todo;
+pub mod tokens;
 pub mod wire;

@@ -67,3 +67,9 @@ pub const PARALLEL_TASKS: usize = 256;
 pub const WARM_TASKS: usize = 4096;
 /// Most entries of a session's list of todos.
 pub const TODOS: usize = 100;
+/// Most of one message that is given to a model which summarises it; the rest is left out.
+pub const SUMMARISED_BYTES: usize = 16 * 1024;
+/// What a model is given to summarise at one time is never cut to fewer tokens than this: the newest message has room.
+pub const SUMMARISED_TOKENS: u64 = 8_000;
+/// Turns that are kept as they are when a conversation is compressed, unless the agent says otherwise (SPEC G5).
+pub const KEPT_TURNS: u32 = 2;

@@ -143,6 +143,10 @@ texts! {
     CommandWroteOutput = "command_wrote_output",
     /// After a command's output that is not UTF-8.
     NotUtf8 = "not_utf8",
+    /// What a model is told that shall summarise the beginning of a conversation (SPEC G5).
+    Summarise = "summarise",
+    /// Before the summary, which stands in the place of that beginning.
+    SummaryNote = "summary_note",
 }
 
 type Catalogue = HashMap<String, String>;

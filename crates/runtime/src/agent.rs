@@ -10,11 +10,13 @@ use countersign_core::{
     journal::{
         draft::{Catalog, ToolFacts},
         record::Schema,
+        window::Budget,
     },
-    limits,
+    limits, tokens,
 };
 
 use crate::{
+    compression::Compression,
     graph::{Graph, agent_loop::AgentState, compiled::AnyGraph},
     model::{Model, ToolSpec},
     policy::{self, Policy},
@@ -40,6 +42,7 @@ pub struct Agent {
     pub(crate) tools: Vec<ToolEntry>,
     pub(crate) max_turns: u32,
     pub(crate) graph: Option<Graph<AgentState>>,
+    pub(crate) compression: Option<Compression>,
 }
 
 impl Agent {
@@ -54,6 +57,7 @@ impl Agent {
             tools: Vec::new(),
             max_turns: limits::MAX_TURNS,
             graph: None,
+            compression: None,
         }
     }
     /// What the model is told about its task.
@@ -78,6 +82,12 @@ impl Agent {
     #[must_use]
     pub fn max_turns(mut self, calls: u32) -> Agent {
         self.max_turns = calls.max(1);
+        self
+    }
+    /// Keeps its model calls within a budget of tokens (SPEC G5). Without it nothing is ever compressed.
+    #[must_use]
+    pub fn compression(mut self, compression: Compression) -> Agent {
+        self.compression = Some(compression);
         self
     }
 }
@@ -115,6 +125,8 @@ pub(crate) struct Agents {
 pub(crate) struct Ready {
     pub(crate) agent: Agent,
     pub(crate) specs: Arc<[ToolSpec]>,
+    /// Tokens of what stands in each of its model calls beside the conversation.
+    overhead: u64,
     tools: HashMap<Arc<str>, ReadyTool>,
 }
 
@@ -157,9 +169,13 @@ impl Agents {
                     return Err(bad("there are two tools of that name".to_owned()));
                 }
             }
-            let specs = agent.tools.iter().map(spec_for_model).collect();
+            let specs: Arc<[ToolSpec]> = agent.tools.iter().map(spec_for_model).collect();
+            let of_spec = |spec: &ToolSpec| {
+                tokens::of(&spec.name) + tokens::of(&spec.description) + tokens::of(&spec.parameters.to_string())
+            };
+            let overhead = tokens::of(&agent.instructions) + specs.iter().map(of_spec).sum::<u64>();
             names.push(name.clone());
-            if by_name.insert(name.clone(), Ready { agent, specs, tools }).is_some() {
+            if by_name.insert(name.clone(), Ready { agent, specs, overhead, tools }).is_some() {
                 return Err(AgentError(format!("there are two agents of the name {name:?}")));
             }
         }
@@ -213,6 +229,11 @@ impl Catalog for Agents {
         let graph = self.agent_loop_of(agent)?;
         let (node, _) = graph.start().tasks.into_iter().next()?;
         Some((graph.name().clone(), node))
+    }
+    fn budget(&self, agent: &str) -> Option<Budget> {
+        let ready = self.get(agent)?;
+        let Compression { budget, keep, .. } = ready.agent.compression.as_ref()?;
+        Some(Budget { tokens: *budget, keep: *keep, overhead: ready.overhead })
     }
     fn tool(&self, agent: &str, tool: &str) -> Option<ToolFacts> {
         let tool = self.get(agent)?.tool(tool)?;

@@ -4,6 +4,7 @@
 extern crate self as countersign;
 
 pub mod agent;
+pub mod compression;
 pub mod graph;
 pub mod model;
 pub mod policy;

@@ -20,7 +20,7 @@ use countersign_core::{
     approval::{question::Questions, rule::Rule},
     call::{args::Args, gate::DecisionType},
     journal::{
-        record::{Action, CallStatus, Decided, Entry, Interrupted, Kind, Record},
+        record::{Action, CallStatus, Compressed, Decided, Entry, Interrupted, Kind, Record},
         state::{Call, Open, Phase, State},
     },
     wire::{client::check_session_id, event::Request, expand::request},
@@ -232,12 +232,21 @@ impl RunState {
             // Sessions from before there were groups go on without them.
             state.cursor.groups = first.cursor.groups;
         }
+        // The positions of the records that begin a turn.
+        let mut turns: Vec<u64> = Vec::new();
         for (pos, entry) in (1..).zip(&entries) {
             if entry.pos != pos {
                 return Err(damaged(pos, format!("its position is {}", entry.pos)));
             }
             follows(&state, entry).map_err(|what| damaged(pos, what))?;
+            if let Record::Compressed(compressed) = &entry.record {
+                cuts_between_turns(&state, compressed, &turns).map_err(|what| damaged(pos, what))?;
+            }
+            let begun = state.turns;
             state.apply(entry);
+            if state.turns > begun {
+                turns.push(pos);
+            }
         }
         Ok(RunState { entries, state: Arc::new(state) })
     }
@@ -245,6 +254,17 @@ impl RunState {
 
 fn damaged(pos: u64, what: impl Into<String>) -> RunStateError {
     RunStateError::Damaged { pos, what: what.into() }
+}
+
+/// Whether a compression covers whole turns, and says rightly how many are left: no call loses its result by it.
+fn cuts_between_turns(state: &State, compressed: &Compressed, turns: &[u64]) -> Result<(), &'static str> {
+    let kept = turns.iter().filter(|begin| **begin > compressed.through).count();
+    let whole = compressed.through == state.window.from || turns.contains(&(compressed.through + 1));
+    if whole && kept > 0 && kept == compressed.kept as usize && compressed.calls <= state.call_count {
+        Ok(())
+    } else {
+        Err("it does not cover whole turns")
+    }
 }
 
 /// Whether a record can come next in this state. It says no to what no transition of the core makes.
@@ -345,11 +365,27 @@ fn follows(state: &State, entry: &Entry) -> Result<(), &'static str> {
         | Record::RunRetried(_)
         | Record::StateEdited(_)
         | Record::States(_) => false,
+        Record::MakeRoom(_) => asks_next(state) && state.window.due.is_none(),
+        Record::Compressed(compressed) => {
+            // Whether it ends where a turn begins is checked where the whole journal is at hand.
+            asks_next(state)
+                && state.window.due.is_some()
+                && compressed.through >= state.window.from
+                && compressed.through < state.pos
+        }
         Record::TurnEnded(_) => {
             state.status.is_active() && state.calls.iter().all(|call| call.phase == Phase::Finished)
         }
     };
     if fits { Ok(()) } else { Err("the entries before it do not lead to it") }
+}
+
+/// Whether it is the model's turn.
+fn asks_next(state: &State) -> bool {
+    state.status.is_active()
+        && !state.answered
+        && state.open.is_empty()
+        && state.calls.iter().all(|call| call.phase == Phase::Finished)
 }
 
 fn approves_all(decided: &Decided) -> bool {

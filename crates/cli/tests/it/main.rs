@@ -7,6 +7,7 @@ mod audit;
 mod bad_input;
 mod builtin;
 mod commands;
+mod compression;
 mod content_message;
 mod decisions;
 mod demo;

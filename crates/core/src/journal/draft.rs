@@ -14,6 +14,7 @@ use super::{
         Record, RuleRevoked, Schema, SessionCreated, TurnEnded, UserMessage,
     },
     state::{Call, Phase, State, Status},
+    window::Budget,
 };
 use crate::{
     approval::{decision::Decision, rule::RuleId},
@@ -37,6 +38,10 @@ pub trait Catalog {
     }
     /// A tool of an agent.
     fn tool(&self, agent: &str, tool: &str) -> Option<ToolFacts>;
+    /// What the agent's model calls may cost; `None` if nothing is ever compressed.
+    fn budget(&self, _agent: &str) -> Option<Budget> {
+        None
+    }
 }
 
 /// What the core needs to know of a tool.
@@ -512,6 +517,7 @@ impl Draft {
             self.push(Record::UserMessage(message));
             self.begin_loop(catalog);
         }
+        self.ask_for_room(catalog);
         if self.must_wait() {
             let pending: Vec<u32> = self.state.open.iter().map(|open| open.asked.n).collect();
             let told = self.entries.iter().any(|e| {

@@ -1,7 +1,7 @@
 //! The agent loop as a graph, in plain sight (SPEC G2).
 //!
 //! ```text
-//! START → compression → agent → { tools, approval, END }
+//! START → compression → agent → { tools, approval, compression, END }
 //!                approval → { tools, agent }      tools → { approval, compression }
 //! ```
 //!
@@ -23,7 +23,7 @@ pub const TOOLS: &str = "tools";
 /// A node of the agent loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Node {
-    /// Makes room in the conversation. It lets everything through for now.
+    /// Makes room in the conversation, where it is larger than the agent's budget (SPEC G5).
     Compression,
     /// Asks the model.
     Agent,
@@ -40,10 +40,11 @@ impl Node {
     pub const ALL: [Node; 5] = [Node::Compression, Node::Agent, Node::Approval, Node::Tools, Node::End];
 
     /// The edges, each with its label.
-    pub const EDGES: [(Node, Node, &'static str); 9] = [
+    pub const EDGES: [(Node, Node, &'static str); 10] = [
         (Node::Compression, Node::Agent, ""),
         (Node::Agent, Node::Tools, "some call needs nobody"),
         (Node::Agent, Node::Approval, "every call needs a person"),
+        (Node::Agent, Node::Compression, "the next call would exceed the budget"),
         (Node::Agent, Node::End, "no calls"),
         (Node::Approval, Node::Tools, "some are approved"),
         (Node::Approval, Node::Agent, "all are rejected"),
@@ -85,7 +86,7 @@ pub fn position(state: &State) -> Node {
     }
     let mut unfinished = state.calls.iter().filter(|call| call.phase != Phase::Finished).peekable();
     if unfinished.peek().is_none() {
-        return Node::Agent;
+        return if state.window.due.is_some() { Node::Compression } else { Node::Agent };
     }
     if unfinished.any(|call| matches!(call.phase, Phase::Permitted | Phase::Started(_))) {
         return Node::Tools;
@@ -98,6 +99,8 @@ pub fn position(state: &State) -> Node {
 pub struct Effects {
     /// Ask the model for the next answer.
     pub call_model: bool,
+    /// Make the conversation shorter.
+    pub compress: bool,
     /// Begin these calls.
     pub start: Vec<u32>,
 }
@@ -111,7 +114,7 @@ pub fn node_done(state: &State) -> bool {
     };
     let runs = |call: &Call| matches!(call.phase, Phase::Permitted | Phase::Started(_));
     match state.loop_node() {
-        Some(COMPRESSION) => true,
+        Some(COMPRESSION) => state.window.due.is_none(),
         Some(AGENT) => state.answer_pos > entered.at,
         Some(APPROVAL) => state.calls.iter().any(runs) || state.calls.iter().all(|call| call.phase == Phase::Finished),
         Some(TOOLS) => !state.calls.iter().any(runs),
@@ -123,12 +126,13 @@ pub fn node_done(state: &State) -> bool {
 #[must_use]
 pub fn next(state: &State) -> Effects {
     match position(state) {
-        Node::Agent => Effects { call_model: !state.answered && !node_done(state), start: Vec::new() },
+        Node::Compression => Effects { compress: state.window.due.is_some(), ..Effects::default() },
+        Node::Agent => Effects { call_model: !state.answered && !node_done(state), ..Effects::default() },
         Node::Tools => Effects {
-            call_model: false,
             start: state.calls.iter().filter(|c| c.phase == Phase::Permitted).map(|c| c.call).collect(),
+            ..Effects::default()
         },
-        Node::Compression | Node::Approval | Node::End => Effects::default(),
+        Node::Approval | Node::End => Effects::default(),
     }
 }
 

@@ -8,3 +8,4 @@ pub mod record;
 pub mod run;
 pub mod running;
 pub mod state;
+pub mod window;

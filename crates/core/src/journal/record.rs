@@ -9,6 +9,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+pub use super::window::{Compressed, MakeRoom};
 use crate::{
     approval::{
         decision::Decision,
@@ -161,6 +162,10 @@ pub enum Record {
     States(Vec<FrameState>),
     /// The turn is over.
     TurnEnded(TurnEnded),
+    /// The next model call would be larger than the agent allows: what came before is to be compressed first (SPEC G5).
+    MakeRoom(MakeRoom),
+    /// What came before is read by no model any more; a summary may stand in its place (SPEC G5).
+    Compressed(Compressed),
 }
 
 /// See [`Record::SessionCreated`].
@@ -275,7 +280,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    fn is_zero(&self) -> bool {
+    pub(super) fn is_zero(&self) -> bool {
         *self == Usage::default()
     }
 }

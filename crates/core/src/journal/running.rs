@@ -167,6 +167,14 @@ impl State {
         }
     }
 
+    /// Whether calls or steps were begun that have no result: after a crash their outcome is unknown.
+    #[must_use]
+    pub fn has_begun_work(&self) -> bool {
+        let steps =
+            |run: &Arc<GraphRun>| run.tasks.values().any(|task| task.steps.values().any(|step| *step == Step::Started));
+        self.calls.iter().any(|call| matches!(call.phase, Phase::Started(_))) || self.run.as_ref().is_some_and(steps)
+    }
+
     /// The node of an agent's loop that the session stands at, if its loop has nodes of the user's.
     #[must_use]
     pub fn loop_node(&self) -> Option<&str> {

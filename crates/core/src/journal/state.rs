@@ -18,6 +18,7 @@ use super::{
         ToolUse, Usage, UserMessage,
     },
     run::{GraphRun, Step, TaskPhase},
+    window::Window,
 };
 use crate::{
     approval::key::approval_key,
@@ -139,6 +140,9 @@ pub struct State {
     /// Where the run of its graph stands: of a graph's session, or of an agent's loop that has nodes of the user's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<Arc<GraphRun>>,
+    /// The part of the conversation that models still read (SPEC G5).
+    #[serde(default)]
+    pub window: Window,
 }
 
 impl PartialEq for UserMessage {
@@ -183,6 +187,7 @@ impl State {
             shown: Vec::new(),
             todos: Vec::new(),
             run: None,
+            window: Window::new(),
         }
     }
 
@@ -203,6 +208,7 @@ impl State {
         self.pos = entry.pos;
         self.updated_at = entry.at;
         self.cursor = expand::after(entry);
+        self.window.take(entry, self.status.is_active(), &self.shown);
         match &entry.record {
             Record::SessionCreated(created) => {
                 self.created_at = entry.at;
@@ -285,6 +291,15 @@ impl State {
             Record::Resumed(resumed) => self.resumed(resumed),
             Record::StateEdited(_) => self.run(|run| run.edited = entry.pos),
             Record::States(_) => self.run(|run| run.since = entry.pos),
+            Record::MakeRoom(_) => {}
+            Record::Compressed(compressed) => {
+                // A summary is an answer of its model, but none of the turn's: it does not count against its limit.
+                if let Some(model) = &compressed.model {
+                    *self.answers.entry(model.clone()).or_default() += 1;
+                }
+                self.usage.input_tokens += compressed.usage.input_tokens;
+                self.usage.output_tokens += compressed.usage.output_tokens;
+            }
         }
     }
 

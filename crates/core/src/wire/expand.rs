@@ -316,6 +316,8 @@ impl Out<'_> {
             | Record::StepDone { .. }
             | Record::StateEdited(_)
             | Record::States(_)
+            | Record::MakeRoom(_)
+            | Record::Compressed(_)
             | Record::CallLost { .. } => {}
         }
     }

@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use countersign_core::{
     call::gate::{Ask, DecisionType, is_user},
-    conversation::{Conversation, Message},
+    conversation::Message,
     journal::{
         graph,
         record::{Block, Entry, Interrupted, Kind, Record},
@@ -277,7 +277,7 @@ fn every_interruption_ends_once_and_every_call_has_one_result(world: &World) {
 /// DESIGN §1: a session that waits has nothing to do, and one that has nothing to do waits or is over.
 fn pausing_is_the_absence_of_effects(world: &World) {
     let effects = graph::next(&world.state);
-    let idle = !effects.call_model && effects.start.is_empty() && world.running.is_empty();
+    let idle = !effects.call_model && !effects.compress && effects.start.is_empty() && world.running.is_empty();
     let started = world.state.calls.iter().any(|c| matches!(c.phase, Phase::Started(_)));
     match world.state.status {
         Status::Running => assert!(!idle || started, "running with nothing to do: {:?}", world.state.calls),
@@ -291,10 +291,10 @@ fn the_conversation_is_valid_for_a_provider(world: &World) {
     if !graph::next(&world.state).call_model {
         return;
     }
-    let mut conversation = Conversation::new();
-    world.journal.iter().for_each(|e| conversation.apply(&e.record));
     let mut owed: Vec<Arc<str>> = Vec::new();
-    for message in conversation.into_messages() {
+    let messages = world.conversation().into_messages();
+    assert!(matches!(messages.first(), Some(Message::User(_))), "it begins with a user");
+    for message in messages {
         match message {
             Message::Assistant(answer) => {
                 assert!(owed.is_empty(), "an answer before the results of the one before");
@@ -374,9 +374,11 @@ fn the_random_sessions_reach_every_kind_of_record() {
         "call_lost",
         "call_started",
         "calls_gated",
+        "compressed",
         "decided",
         "group",
         "interrupted",
+        "make_room",
         "message_queued",
         "model_responded",
         "noted",

@@ -15,11 +15,14 @@ use countersign_core::{
         gate::{Ask, DecisionType, Gate, Verdict},
         permit::Permit,
     },
+    compression::Summary,
+    conversation::Conversation,
     journal::{
         draft::{Catalog, Draft, MessageInput, OnPending, ToolFacts, ToolKind, Transition},
         graph,
-        record::{Block, Entry, Millis, ModelResponded, Record, Schema, SessionCreated, ToolUse, Usage},
+        record::{Block, Compressed, Entry, Millis, ModelResponded, Record, Schema, SessionCreated, ToolUse, Usage},
         state::State,
+        window::Budget,
     },
     refusal::Refusal,
 };
@@ -34,6 +37,10 @@ impl Catalog for Tools {
     }
     fn max_turns(&self, _: &str) -> u32 {
         6
+    }
+    /// So small that most sessions with two turns are compressed.
+    fn budget(&self, _: &str) -> Option<Budget> {
+        Some(Budget { tokens: 30, keep: 1, overhead: 10 })
     }
     fn tool(&self, _: &str, tool: &str) -> Option<ToolFacts> {
         let schema = r#"{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}"#;
@@ -245,6 +252,9 @@ impl World {
                 let transition = self.draft().message(input, &Tools)?;
                 self.commit(transition);
             }
+            // What is to be made shorter is, before the model is asked.
+            Op::Answer(calls) if graph::next(&self.state).compress => self.compress(calls.len()),
+            Op::ShowBlock(what) if graph::next(&self.state).compress => self.compress(usize::from(*what)),
             Op::Answer(calls) if graph::next(&self.state).call_model => self.answer(calls),
             Op::ShowBlock(what) if graph::next(&self.state).call_model => {
                 let transition = match what {
@@ -345,6 +355,33 @@ impl World {
             _ => {}
         }
         Ok(())
+    }
+
+    /// The conversation as its models read it: from the newest compression on.
+    pub fn conversation(&self) -> Conversation {
+        let newest = self.journal.iter().rev().find_map(|entry| match &entry.record {
+            Record::Compressed(compressed) => Some(compressed),
+            _ => None,
+        });
+        let (mut conversation, from) = match newest {
+            Some(compressed) => (Conversation::resume(self.state.locale, compressed), compressed.through),
+            None => (Conversation::new(), 0),
+        };
+        assert_eq!(from, self.state.window.from);
+        self.journal.iter().filter(|entry| entry.pos > from).for_each(|entry| conversation.apply(&entry.record));
+        conversation
+    }
+
+    /// By a summary, a summary that is of no use, or none.
+    fn compress(&mut self, how: usize) {
+        let room = self.state.window.due.expect("room is wanted");
+        let cut = self.conversation().cut(room.keep);
+        let text = ["they said hi", "", &"too long ".repeat(2000)].get(how % 4).map(|text| (*text).to_owned());
+        let usage = Usage { input_tokens: 7, output_tokens: 3 };
+        let summary = text.map(|text| Summary { text, model: "m".into(), usage });
+        let compressed: Compressed = cut.compressed(&room, summary);
+        let transition = self.draft().compressed(compressed).expect("room is wanted");
+        self.commit(transition);
     }
 
     fn answer(&mut self, calls: &[(u8, u8)]) {

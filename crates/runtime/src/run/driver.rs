@@ -13,7 +13,7 @@ use countersign_core::{
     journal::{
         draft::{Draft, Transition},
         graph::{self, Effects},
-        record::{Block, ModelResponded, ToolUse},
+        record::{Block, Compressed, ModelResponded, ToolUse},
         state::State,
     },
     limits,
@@ -42,6 +42,7 @@ pub(super) enum Done {
         attempt: u32,
         outcome: Result<String, ToolError>,
     },
+    Compressed(Option<Compressed>),
 }
 
 /// Waits between tries of something that must be stored: an outcome is never thrown away because a disk
@@ -146,12 +147,19 @@ impl Inner {
                 if !recovered {
                     // Nothing of this session runs anywhere now, so what was started has an unknown outcome.
                     let mut permits = Vec::new();
-                    if let Some(transition) = Draft::new(&state, now()).recover(&self.agents) {
+                    if state.has_begun_work()
+                        && let Some(transition) = Draft::new(&state, now()).recover(&self.agents)
+                    {
                         permits = self.transact(live, &mut guard, Durability::Synced, |_| Ok(transition)).await?;
                     }
                     recovered = true;
                     for permit in permits {
                         running.spawn(self.clone().run_call(permit));
+                    }
+                    // The session may be from a time when its agent had another budget.
+                    let wants = guard.state()?.wants_room(&self.agents).is_some();
+                    if wants && let Some(transition) = Draft::new(&*guard.state()?, now()).make_room(&self.agents) {
+                        self.transact(live, &mut guard, Durability::Synced, |_| Ok(transition)).await?;
                     }
                 }
                 self.walk_loop(live, &mut guard).await?;
@@ -167,6 +175,10 @@ impl Inner {
                     for permit in permits {
                         running.spawn(self.clone().run_call(permit));
                     }
+                }
+                if effects.compress && !asking {
+                    asking = true;
+                    running.spawn(self.clone().compress(state.clone()).map(Done::Compressed));
                 }
                 if effects.call_model && !asking {
                     asking = true;
@@ -223,7 +235,7 @@ impl Inner {
                         self.tasks_ended(live, turn, &mut hot, all).await;
                     }
                     Ok(done) => {
-                        asking &= !matches!(done, Done::Model(_));
+                        asking &= !matches!(done, Done::Model(_) | Done::Compressed(_));
                         self.done(live, turn, done).await;
                     }
                     // Calls catch their panics, so this was the model's adapter.
@@ -260,7 +272,12 @@ impl Inner {
                 })
                 .await;
             }
-            Done::Model(Asked::Stale) | Done::Task(_) => {}
+            Done::Model(Asked::Stale) | Done::Compressed(None) | Done::Task(_) => {}
+            Done::Compressed(Some(compressed)) => {
+                failpoint::hit("compress.before_commit");
+                self.must_store(live, turn, |state, _| Draft::new(state, now()).compressed(compressed.clone())).await;
+                failpoint::hit("compress.after_commit");
+            }
         }
     }
 

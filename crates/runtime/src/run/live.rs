@@ -137,6 +137,10 @@ impl Inner {
             Some(head) => head.snapshot.clone().unwrap_or_else(|| Arc::new(State::new(live.session_id.clone()))),
             None => Arc::new(State::new(live.session_id.clone())),
         };
+        if !state.window.counted {
+            // A snapshot from before conversations were counted: folded once more from the start.
+            state = Arc::new(State::new(live.session_id.clone()));
+        }
         guard.snapshot = state.pos;
         let end = head.map_or(0, |head| head.pos);
         // Followers, and the block being written, of a session whose last append was abandoned half way have not
@@ -164,7 +168,8 @@ impl Inner {
             guard.publish(&live.session_id, &unheard);
         }
         guard.published = state.pos;
-        guard.interrupted = graph::next(&state).call_model && guard.writing.is_none();
+        let next = graph::next(&state);
+        guard.interrupted = (next.call_model || next.compress) && guard.writing.is_none();
         guard.state = Some(state.clone());
         Ok(state)
     }

@@ -4,6 +4,7 @@
 //! acknowledged before it is stored, and no effect begins before the records that caused it are stored
 //! (DESIGN invariant 4). A session that waits is rows in the store and nothing else.
 
+mod compress;
 mod drawing;
 mod driver;
 pub mod failpoint;
@@ -58,8 +59,8 @@ use crate::{
     policy::Policy,
     store::{Durability, Store, StoreError, Summary},
 };
-pub use graph_api::Runs;
 pub use drawing::GraphView;
+pub use graph_api::Runs;
 pub use history::{Direction, HistoryPage, HistoryQuery};
 pub use note::NewNote;
 pub use rules::{RuleQuery, RuleView};

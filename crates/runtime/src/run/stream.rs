@@ -59,11 +59,7 @@ impl Inner {
                 answers_before: state.answers.get(&agent.model_name).copied().unwrap_or_default(),
                 instructions: agent.instructions.clone(),
                 tools: ready.specs.clone(),
-                conversation: Box::new(JournalTranscript {
-                    inner: self.clone(),
-                    session_id: state.session_id.clone(),
-                    until: state.pos,
-                }),
+                conversation: Box::new(JournalTranscript::of(&self, &state)),
             };
             let answer = Writer::new(&self, &live, &state, ready).read(agent.model.call(request));
             let error = match answer.await {
@@ -80,7 +76,7 @@ impl Inner {
 }
 
 /// A number from 0 to 1 that differs between sessions, for spreading retries.
-fn fraction() -> f64 {
+pub(super) fn fraction() -> f64 {
     f64::from(uuid::Uuid::now_v7().as_fields().2) / f64::from(u16::MAX)
 }
 

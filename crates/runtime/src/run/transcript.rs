@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use countersign_core::{
     conversation::{Conversation, Message},
-    journal::record::Record,
+    journal::{record::Record, state::State, window::Window},
+    locale::Locale,
 };
 use futures::{FutureExt as _, future::BoxFuture};
 
@@ -14,19 +15,53 @@ use crate::model::{ModelError, Transcript};
 /// Entries read at once when looking back.
 const LOOK_BACK: u64 = 32;
 
-/// A session's conversation up to a position.
+/// A session's conversation up to a position: what its models still read of it (SPEC G5).
 pub(super) struct JournalTranscript {
-    pub(super) inner: Arc<Inner>,
-    pub(super) session_id: Arc<str>,
-    pub(super) until: u64,
+    inner: Arc<Inner>,
+    session_id: Arc<str>,
+    locale: Locale,
+    window: Window,
+    until: u64,
 }
 
 impl JournalTranscript {
+    /// The conversation of a session as it stands.
+    pub(super) fn of(inner: &Arc<Inner>, state: &State) -> JournalTranscript {
+        JournalTranscript {
+            inner: inner.clone(),
+            session_id: state.session_id.clone(),
+            locale: state.locale,
+            window: state.window,
+            until: state.pos,
+        }
+    }
+
+    /// Folds the records, from the newest compression on: what it covers is not even read.
+    pub(super) async fn conversation(&self) -> Result<Conversation, ModelError> {
+        let mut conversation = Conversation::new();
+        let mut after = 0;
+        if let Some(before) = self.window.at.checked_sub(1) {
+            let page = self.inner.store.read(&self.session_id, before, 1).await.map_err(failed)?;
+            if let Some(Record::Compressed(compressed)) = page.first().map(|entry| &entry.record) {
+                conversation = Conversation::resume(self.locale, compressed);
+                after = compressed.through;
+            }
+        }
+        while after < self.until {
+            let page = self.inner.store.read(&self.session_id, after, READ_PAGE).await.map_err(failed)?;
+            let Some(last) = page.last() else { break };
+            after = last.pos;
+            page.iter().filter(|entry| entry.pos <= self.until).for_each(|entry| conversation.apply(&entry.record));
+        }
+        Ok(conversation)
+    }
+
     /// The newest thing that `find` finds, looking back from the end.
     async fn newest(&self, find: impl Fn(&Record) -> Option<String> + Send + Sync) -> Result<String, ModelError> {
         let mut end = self.until;
-        while end > 0 {
-            let from = end.saturating_sub(LOOK_BACK);
+        // What no model reads any more is not found either.
+        while end > self.window.from {
+            let from = end.saturating_sub(LOOK_BACK).max(self.window.from);
             let limit = usize::try_from(end - from).unwrap_or(READ_PAGE);
             let page = self.inner.store.read(&self.session_id, from, limit).await.map_err(failed)?;
             if let Some(found) = page.iter().rev().find_map(|entry| find(&entry.record)) {
@@ -44,18 +79,7 @@ fn failed(error: impl std::fmt::Display) -> ModelError {
 
 impl Transcript for JournalTranscript {
     fn messages(&self) -> BoxFuture<'_, Result<Vec<Message>, ModelError>> {
-        async {
-            let mut conversation = Conversation::new();
-            let mut after = 0;
-            while after < self.until {
-                let page = self.inner.store.read(&self.session_id, after, READ_PAGE).await.map_err(failed)?;
-                let Some(last) = page.last() else { break };
-                after = last.pos;
-                page.iter().filter(|entry| entry.pos <= self.until).for_each(|entry| conversation.apply(&entry.record));
-            }
-            Ok(conversation.into_messages())
-        }
-        .boxed()
+        async { Ok(self.conversation().await?.into_messages()) }.boxed()
     }
 
     fn last_user(&self) -> BoxFuture<'_, Result<String, ModelError>> {

@@ -4,6 +4,7 @@
 
 mod answers;
 mod client;
+mod compression;
 mod conversations;
 mod crashes;
 mod graphs;

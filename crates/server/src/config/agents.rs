@@ -3,6 +3,7 @@
 use countersign_core::limits;
 
 use super::{
+    compression::{self, ConfigCompression},
     reader::{At, Section},
     server::unknown,
 };
@@ -25,6 +26,8 @@ pub struct ConfigAgent {
     pub tools: Vec<String>,
     /// Most model calls in one turn (SPEC S24).
     pub max_turns: u32,
+    /// When its conversation is made shorter (SPEC G5).
+    pub compression: Option<ConfigCompression>,
 }
 
 /// Tools that are part of the product, but not of this version.
@@ -54,6 +57,7 @@ pub(super) fn read(name: &str, section: &Section<'_>, models: &[&str], tools: &[
         section.strings("handoffs");
         section.bad(at, "handoffs", "is not supported yet in this version");
     }
+    let compression = section.table("compression").map(|below| compression::read(&below, models));
     section.finish();
     if let Some(model) = &model
         && !models.contains(&model.value.as_str())
@@ -78,7 +82,9 @@ pub(super) fn read(name: &str, section: &Section<'_>, models: &[&str], tools: &[
         }
     }
     let model = model?.value;
-    Some(ConfigAgent { name: name.to_owned(), description, instructions, model, tools: own, max_turns })
+    // What is wrong with it was reported.
+    let compression = compression.flatten();
+    Some(ConfigAgent { name: name.to_owned(), description, instructions, model, tools: own, max_turns, compression })
 }
 
 /// Reports a name that is not one. Model providers take no others for tools.

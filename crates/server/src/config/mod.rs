@@ -6,6 +6,7 @@
 mod agents;
 mod approval;
 mod auth;
+mod compression;
 mod entries;
 mod error;
 mod models;
@@ -28,6 +29,7 @@ pub use self::{
     agents::{ConfigAgent, MAX_TURNS_MAX},
     approval::{ConfigApproval, ConfigRequire},
     auth::ConfigToken,
+    compression::{BUDGET_MAX, ConfigCompression, ConfigStrategy, KEEP_MAX},
     entries::tool_entries,
     error::{ConfigError, nearest},
     models::{ConfigModel, ConfigProvider, check_script},

@@ -1,5 +1,6 @@
 //! Files that are right, files that are hostile, and (in `mistakes`) files with mistakes.
 
+mod compression;
 mod mistakes;
 mod policy;
 
@@ -96,6 +97,7 @@ fn c_a_minimal_file_is_enough() {
         model: "demo".to_owned(),
         tools: Vec::new(),
         max_turns: 20,
+        compression: None,
     };
     assert_eq!(config.agents, [agent]);
     assert!(config.tools.is_empty() && config.tokens.is_empty() && config.warnings.is_empty());

@@ -1,0 +1,144 @@
+//! Compressing a conversation: what is cut, what a model is given to summarise, and what becomes of it (SPEC G5).
+
+use std::{collections::VecDeque, sync::Arc};
+
+use crate::{
+    conversation::Message,
+    journal::record::{Block, Compressed, MakeRoom, Usage},
+    limits,
+    locale::{Locale, Text},
+    tokens,
+};
+
+/// The messages that are cut off a conversation, and what is known of both parts.
+#[derive(Clone, Debug)]
+pub struct Cut {
+    pub(crate) locale: Locale,
+    pub(crate) through: u64,
+    pub(crate) calls: u32,
+    pub(crate) kept: u32,
+    /// The summary of what was cut before.
+    pub(crate) before: Option<String>,
+    pub(crate) messages: Vec<Message>,
+    pub(crate) covered_tokens: u64,
+    pub(crate) rest_tokens: u64,
+}
+
+/// What a model gave for a summary.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// The text.
+    pub text: String,
+    /// The configured name of the model.
+    pub model: Arc<str>,
+    /// Its tokens.
+    pub usage: Usage,
+}
+
+/// The message that stands in the place of what was cut. It is the user's: every provider takes such a message at the
+/// beginning, and an answer of the assistant's own would be one that it never gave.
+#[must_use]
+pub fn summary_message(locale: Locale, summary: &str) -> Message {
+    Message::User(format!("[{}]\n{summary}", locale.text(Text::SummaryNote)))
+}
+
+impl Cut {
+    /// Whether there is nothing that may be cut.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    /// The messages, without the summary of what was cut before.
+    #[must_use]
+    pub fn messages(&self) -> &[Message] {
+        &self.messages
+    }
+
+    /// What a model is told that shall summarise it.
+    #[must_use]
+    pub fn instructions(&self) -> &'static str {
+        self.locale.text(Text::Summarise)
+    }
+
+    /// It as one text for a model, with at most about `most` tokens, but no fewer than
+    /// [`limits::SUMMARISED_TOKENS`]: the summary before it and the newest messages have
+    /// the first place. Each message stands in a tag with its role, so that it cannot be taken for a conversation to go
+    /// on with.
+    #[must_use]
+    pub fn text(&self, most: u64) -> String {
+        let summary = self.before.as_deref().map(|summary| tagged("summary", "", summary));
+        let mut left = most.max(limits::SUMMARISED_TOKENS).saturating_sub(summary.as_deref().map_or(0, tokens::of));
+        let mut parts = VecDeque::new();
+        for message in self.messages.iter().rev() {
+            let part = written(message);
+            let cost = tokens::of(&part);
+            if cost > left {
+                parts.push_front("[…]\n".to_owned());
+                break;
+            }
+            left -= cost;
+            parts.push_front(part);
+        }
+        summary.into_iter().chain(parts).collect()
+    }
+
+    /// Whether a text is worth standing in its place: not empty, and smaller.
+    #[must_use]
+    pub fn is_shortened_by(&self, text: &str) -> bool {
+        !text.trim().is_empty()
+            && tokens::of_messages(&[summary_message(self.locale, text.trim())]) < self.covered_tokens
+    }
+
+    /// The record of the compression that `room` asked for. Without a summary that is of use the messages are dropped,
+    /// and the summary of what was cut before them stays.
+    #[must_use]
+    pub fn compressed(&self, room: &MakeRoom, given: Option<Summary>) -> Compressed {
+        let mut compressed = Compressed {
+            through: self.through,
+            summary: self.before.clone(),
+            model: None,
+            usage: Usage::default(),
+            tokens_before: room.tokens,
+            tokens_after: room.tokens,
+            calls: self.calls,
+            kept: self.kept,
+        };
+        if let Some(Summary { text, model, usage }) = given {
+            (compressed.model, compressed.usage) = (Some(model), usage);
+            if self.is_shortened_by(&text) {
+                compressed.summary = Some(text.trim().to_owned());
+            }
+        }
+        if !self.is_empty() {
+            // What the provider counts beside the messages stays in the count.
+            let rest = room.tokens.saturating_sub(self.covered_tokens).max(self.rest_tokens);
+            let summary = compressed.summary.as_deref().map(|text| summary_message(self.locale, text));
+            compressed.tokens_after = rest + tokens::of_messages(summary.as_slice());
+        }
+        compressed
+    }
+}
+
+fn written(message: &Message) -> String {
+    match message {
+        Message::User(text) => tagged("user", "", text),
+        Message::Assistant(answer) => {
+            let block = |block: &Block| match block {
+                Block::Text(text) if text.is_empty() => String::new(),
+                Block::Text(text) => tagged("assistant", "", text),
+                Block::Thinking(_) => String::new(),
+                Block::ToolUse(call) => tagged("call", &call.name, &call.input),
+            };
+            answer.blocks.iter().map(block).collect()
+        }
+        Message::ToolResult(result) => tagged("result", &result.name, &result.text),
+    }
+}
+
+fn tagged(tag: &str, name: &str, text: &str) -> String {
+    let end = text.floor_char_boundary(limits::SUMMARISED_BYTES);
+    let more = if end < text.len() { "[…]" } else { "" };
+    let name = if name.is_empty() { String::new() } else { format!(" {name}") };
+    format!("<{tag}{name}>\n{}{more}\n</{tag}>\n", &text[..end])
+}

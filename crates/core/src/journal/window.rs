@@ -1,0 +1,180 @@
+//! What of a session's conversation its models still read, and how large that is (SPEC G5).
+//!
+//! When the next model call would have more tokens than the agent's budget, [`Record::MakeRoom`] says so; what
+//! [`Record::Compressed`] covers is read by no model any more. Cuts are made between turns only: there everything has
+//! its result and nothing waits. Events, history and the audit log know nothing of it and keep everything.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    draft::{Catalog, Draft, Transition},
+    parts::Phase,
+    record::{Block, Entry, Record, Usage},
+    state::State,
+};
+use crate::tokens;
+
+/// What an agent allows its model calls, and what is kept when they get larger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// Most tokens of a model call.
+    pub tokens: u64,
+    /// How many of the newest turns are kept as they are, the current one included; at least 1.
+    pub keep: u32,
+    /// Tokens of what every call of the agent has beside the conversation: instructions and tools.
+    pub overhead: u64,
+}
+
+/// See [`Record::MakeRoom`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MakeRoom {
+    /// Tokens that the next model call would have.
+    pub tokens: u64,
+    /// Most that it may have.
+    pub budget: u64,
+    /// How many of the newest turns are kept.
+    pub keep: u32,
+}
+
+/// See [`Record::Compressed`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Compressed {
+    /// The position of the last record it covers; the next one begins a turn.
+    pub through: u64,
+    /// What stands in the place of all that; nothing, if it was dropped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
+    /// The configured name of the model that was asked for a summary and gave one, whether or not it was of use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<Arc<str>>,
+    /// Tokens that the summary took.
+    #[serde(default, skip_serializing_if = "Usage::is_zero")]
+    pub usage: Usage,
+    /// Tokens that the next model call would have had.
+    #[serde(default)]
+    pub tokens_before: u64,
+    /// Tokens that it has now: an estimate.
+    #[serde(default)]
+    pub tokens_after: u64,
+    /// How many calls were made in what it covers: numbers go on from there.
+    #[serde(default)]
+    pub calls: u32,
+    /// How many turns have begun after what it covers.
+    #[serde(default)]
+    pub kept: u32,
+}
+
+/// The part of the conversation that models still read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Window {
+    /// Whether this was counted from the first record on. It was not in a snapshot that an older version has written.
+    #[serde(default)]
+    pub counted: bool,
+    /// It begins after the record at this position.
+    #[serde(default)]
+    pub from: u64,
+    /// The position of the record that says so, with the summary of what came before; 0 if nothing was cut yet.
+    #[serde(default)]
+    pub at: u64,
+    /// How many turns have begun in it.
+    #[serde(default)]
+    pub turns: u32,
+    /// Its tokens: the provider's count of the latest answer where it gave one, and an estimate of what came since.
+    #[serde(default)]
+    pub tokens: u64,
+    /// Whether the agent's instructions and tools are in `tokens`, as they are in a provider's count.
+    #[serde(default)]
+    pub whole: bool,
+    /// It must be made smaller before the next model call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due: Option<MakeRoom>,
+}
+
+impl Window {
+    /// The window of a session without records.
+    #[must_use]
+    pub fn new() -> Window {
+        Window { counted: true, ..Window::default() }
+    }
+
+    /// Takes the next record; `active` and `shown` are the state's before it.
+    pub(super) fn take(&mut self, entry: &Entry, active: bool, shown: &[Block]) {
+        match &entry.record {
+            Record::UserMessage(message) => {
+                self.turns += u32::from(!active);
+                self.tokens += tokens::MESSAGE + message.text.iter().map(|text| tokens::of(text)).sum::<u64>();
+            }
+            Record::ModelResponded(answer) if answer.usage.input_tokens > 0 => {
+                self.tokens = answer.usage.input_tokens.saturating_add(answer.usage.output_tokens);
+                self.whole = true;
+            }
+            Record::ModelResponded(answer) => {
+                let kept = shown.len().saturating_sub(answer.shown as usize);
+                let blocks = shown.iter().skip(kept).chain(&answer.blocks);
+                self.tokens += tokens::MESSAGE + blocks.map(tokens::of_block).sum::<u64>();
+            }
+            Record::CallFinished(finished) => self.tokens += tokens::MESSAGE + tokens::of(&finished.output),
+            Record::TurnEnded(ended) => {
+                self.tokens += ended.partial.as_ref().map_or(0, tokens::of_block);
+                self.due = None;
+            }
+            Record::MakeRoom(room) => self.due = Some(*room),
+            Record::Compressed(compressed) => {
+                self.from = compressed.through;
+                self.at = entry.pos;
+                self.turns = compressed.kept;
+                self.tokens = compressed.tokens_after;
+                self.whole = true;
+                self.due = None;
+            }
+            _ => {}
+        }
+    }
+}
+
+impl State {
+    /// What is too large for the next model call, if it is the model's turn and something may be cut. `None` also if
+    /// that is on record already.
+    #[must_use]
+    pub fn wants_room(&self, catalog: &dyn Catalog) -> Option<MakeRoom> {
+        let Budget { tokens: budget, keep, overhead } = catalog.budget(&self.agent)?;
+        let window = &self.window;
+        let asks_next = self.status.is_active()
+            && !self.answered
+            && self.open.is_empty()
+            && self.calls.iter().all(|call| call.phase == Phase::Finished);
+        if !asks_next || window.due.is_some() {
+            return None;
+        }
+        let (keep, overhead) = (keep.max(1), if window.whole { 0 } else { overhead });
+        let tokens = window.tokens.saturating_add(overhead);
+        (tokens > budget && window.turns > keep).then_some(MakeRoom { tokens, budget, keep })
+    }
+}
+
+impl Draft {
+    /// Says that room must be made before the next model call, if the budget of the session's agent is used up and
+    /// something may be cut.
+    pub(super) fn ask_for_room(&mut self, catalog: &dyn Catalog) {
+        if let Some(room) = self.state.wants_room(catalog) {
+            self.push(Record::MakeRoom(room));
+        }
+    }
+
+    /// The same for a session as it was stored: its agent may have another budget by now. `None` if there is room.
+    #[must_use]
+    pub fn make_room(mut self, catalog: &dyn Catalog) -> Option<Transition> {
+        self.ask_for_room(catalog);
+        self.state.window.due.is_some().then(|| self.finish()).filter(|made| !made.entries().is_empty())
+    }
+
+    /// Room is made. `None` if none is wanted any more.
+    #[must_use]
+    pub fn compressed(mut self, compressed: Compressed) -> Option<Transition> {
+        self.state.window.due?;
+        self.push(Record::Compressed(compressed));
+        Some(self.finish())
+    }
+}

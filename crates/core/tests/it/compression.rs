@@ -1,0 +1,437 @@
+//! Compression (SPEC G5): what becomes of a conversation that is too large for its agent's budget.
+
+use std::{collections::HashMap, sync::Arc};
+
+use countersign_core::{
+    call::gate::{Ask, Gate, Verdict},
+    compression::Summary,
+    conversation::{Conversation, Message},
+    journal::{
+        draft::{Catalog, Draft, MessageInput, OnPending, ToolFacts, Transition},
+        graph::{self, Node},
+        record::{Block, Entry, ModelResponded, Record, SessionCreated, ToolUse, Usage},
+        state::{State, Status},
+        window::Budget,
+    },
+    locale::{Locale, Text},
+    tokens,
+    wire::{expand::expand, fold::history},
+};
+use proptest::prelude::*;
+
+use crate::world::{World, ops};
+
+/// Agents with this budget.
+struct Budgeted(Option<Budget>);
+
+impl Catalog for Budgeted {
+    fn has_agent(&self, _: &str) -> bool {
+        true
+    }
+    fn max_turns(&self, _: &str) -> u32 {
+        20
+    }
+    fn tool(&self, _: &str, _: &str) -> Option<ToolFacts> {
+        Some(ToolFacts::default())
+    }
+    fn budget(&self, _: &str) -> Option<Budget> {
+        self.0
+    }
+}
+
+fn budget(tokens: u64, keep: u32) -> Budgeted {
+    Budgeted(Some(Budget { tokens, keep, overhead: 0 }))
+}
+
+/// A session that is driven by hand.
+struct Session {
+    state: Arc<State>,
+    journal: Vec<Arc<Entry>>,
+    catalog: Budgeted,
+}
+
+impl Session {
+    fn new(locale: Locale, catalog: Budgeted) -> Session {
+        let state = Arc::new(State::new("s".into()));
+        let mut session = Session { state, journal: Vec::new(), catalog };
+        let mut draft = session.draft();
+        draft.create(SessionCreated { agent: "a".into(), locale, subject: None, tenant: None, context: None });
+        session.commit(draft.finish());
+        session
+    }
+
+    fn draft(&self) -> Draft {
+        Draft::new(&self.state, 1)
+    }
+
+    fn commit(&mut self, transition: Transition) {
+        let committed = transition.commit();
+        self.journal.extend(committed.entries);
+        self.state = committed.state;
+    }
+
+    fn say(&mut self, text: &str) {
+        let input = MessageInput { text: vec![text.into()], ..MessageInput::default() };
+        let transition = self.draft().message(input, &self.catalog).expect("message");
+        self.commit(transition);
+    }
+
+    /// The model answers with a text and calls, which run at once unless they must be asked about.
+    fn answer(&mut self, text: &str, calls: &[(&str, Verdict)], usage: Usage) {
+        let mut blocks = vec![Block::Text(text.into())];
+        blocks.extend(calls.iter().map(|(id, _)| Block::ToolUse(ToolUse::new(*id, "look", "{}"))));
+        let gate = |(_, verdict): &(&str, Verdict)| Gate { verdict: verdict.clone(), idempotent: false, rule: None };
+        let gates = calls.iter().map(gate).collect();
+        let answer = ModelResponded { model: "m".into(), shown: 0, blocks, usage, opaque: None };
+        let transition = self.draft().model_responded(answer, gates, &self.catalog);
+        self.commit(transition);
+    }
+
+    /// Everything that may run, runs.
+    fn run(&mut self, output: &str) {
+        let start = graph::next(&self.state).start;
+        let transition = self.draft().start(&start);
+        self.commit(transition);
+        for call in start {
+            let done = self.draft().call_finished(call, 1, Ok(output.to_owned()), &self.catalog).expect("running");
+            self.commit(done);
+        }
+    }
+
+    /// One whole turn with a call in it.
+    fn turn(&mut self, n: u32) {
+        self.say(&format!("question {n}"));
+        self.answer("I look.", &[(&format!("c{n}"), Verdict::Allow)], Usage::default());
+        self.run(&format!("found {n}{}", ", and more of it".repeat(10)));
+        self.answer(&format!("answer {n}"), &[], Usage::default());
+    }
+
+    fn compress(&mut self, summary: Option<&str>) {
+        let room = self.state.window.due.expect("room is wanted");
+        let summary = summary.map(|text| Summary {
+            text: text.to_owned(),
+            model: "m".into(),
+            usage: Usage { input_tokens: 40, output_tokens: 2 },
+        });
+        let compressed = self.conversation().cut(room.keep).compressed(&room, summary);
+        let transition = self.draft().compressed(compressed).expect("room is wanted");
+        self.commit(transition);
+    }
+
+    fn conversation(&self) -> Conversation {
+        let mut conversation = Conversation::new();
+        self.journal.iter().for_each(|entry| conversation.apply(&entry.record));
+        conversation
+    }
+
+    fn words(&self) -> Vec<String> {
+        words(&self.conversation().into_messages())
+    }
+
+    fn count(&self, is: impl Fn(&Record) -> bool) -> usize {
+        self.journal.iter().filter(|entry| is(&entry.record)).count()
+    }
+}
+
+/// Messages in words: `u …`, `a … call ID`, `r ID …`.
+fn words(messages: &[Message]) -> Vec<String> {
+    let word = |message: &Message| match message {
+        Message::User(text) => format!("u {text}"),
+        Message::ToolResult(result) => format!("r {} {}", result.id, result.text),
+        Message::Assistant(answer) => {
+            let block = |block: &Block| match block {
+                Block::Text(text) => format!(" {text}"),
+                Block::Thinking(_) => String::new(),
+                Block::ToolUse(call) => format!(" call {}", call.id),
+            };
+            format!("a{}", answer.blocks.iter().map(block).collect::<String>())
+        }
+    };
+    messages.iter().map(word).collect()
+}
+
+/// SPEC G5: the summary takes the place of whole turns, once; what comes after the cut is unchanged; its own summary
+/// goes into the next one.
+#[test]
+fn g5_a_summary_takes_the_place_of_whole_turns_and_the_rest_is_unchanged() {
+    let mut session = Session::new(Locale::En, budget(110, 2));
+    for n in 1..=3 {
+        session.turn(n);
+        assert_eq!(session.state.status, Status::Completed);
+        if session.state.turns < 3 {
+            assert_eq!(session.state.window.due, None, "turn {n}: two turns are kept");
+        }
+        if graph::next(&session.state).compress {
+            unreachable!("a turn that has ended asks for nothing");
+        }
+        if n == 2 {
+            // The third turn finds more than may be.
+            session.say("question 3");
+            assert_eq!(graph::position(&session.state), Node::Compression);
+            let before = session.words();
+            session.compress(Some(" They looked once. "));
+            let note = Locale::En.text(Text::SummaryNote);
+            let mut expected = vec![format!("u [{note}]\nThey looked once.")];
+            expected.extend_from_slice(&before[4..]);
+            assert_eq!(session.words(), expected);
+            assert_eq!(graph::position(&session.state), Node::Agent);
+            break;
+        }
+    }
+    assert_eq!(session.state.usage, Usage { input_tokens: 40, output_tokens: 2 }, "SPEC S22: its tokens count");
+    assert_eq!(
+        (session.state.answers["m"], session.state.turn_calls),
+        (5, 0),
+        "an answer of its model, none of the turn's"
+    );
+    session.answer("answer 3", &[], Usage::default());
+    session.say("question 4");
+    let cut = session.conversation().cut(2);
+    let given = cut.text(1000);
+    assert!(given.starts_with("<summary>\nThey looked once.\n</summary>\n<user>\nquestion 2\n</user>\n"), "{given}");
+    assert!(given.contains("<call look>\n{}\n</call>\n<result look>\nfound 2, and more of it\n"), "{given}");
+    session.compress(Some("Twice."));
+    let note = Locale::En.text(Text::SummaryNote);
+    assert_eq!(session.words(), [&format!("u [{note}]\nTwice."), "u question 3", "a answer 3", "u question 4"]);
+}
+
+/// SPEC G5: what is of no use as a summary is not put in the place of anything; the turns are dropped, and an older
+/// summary stays.
+#[test]
+fn g5_without_a_summary_of_use_whole_turns_are_dropped_and_an_older_summary_stays() {
+    let long = "word ".repeat(500);
+    let mut session = Session::new(Locale::En, budget(10, 1));
+    session.turn(1);
+    session.say("question 2");
+    session.compress(Some(&long));
+    assert_eq!(session.words(), ["u question 2"]);
+    assert_eq!(session.state.usage.input_tokens, 40, "it was asked for all the same");
+    session.answer(&"an answer of some length. ".repeat(20), &[], Usage::default());
+    session.say("question 3");
+    session.compress(Some("Short."));
+    session.answer("answer 3", &[], Usage::default());
+    session.say("question 4");
+    for useless in [None, Some("  "), Some(&*long)] {
+        let mut again =
+            Session { state: session.state.clone(), journal: session.journal.clone(), catalog: budget(10, 1) };
+        again.compress(useless);
+        let note = Locale::En.text(Text::SummaryNote);
+        assert_eq!(again.words(), [&format!("u [{note}]\nShort."), "u question 4"], "{useless:?}");
+    }
+}
+
+/// SPEC G5: nothing is recorded where nothing may be cut, and no second compression for the same call.
+#[test]
+fn g5_where_nothing_may_be_cut_nothing_is_recorded_and_never_twice_for_one_call() {
+    let mut session = Session::new(Locale::En, budget(1, 2));
+    session.turn(1);
+    session.turn(2);
+    assert_eq!(session.count(|record| matches!(record, Record::MakeRoom(_) | Record::Compressed(_))), 0);
+    session.say("question 3");
+    session.compress(None);
+    // Still over the budget, and nothing is left that may be cut.
+    assert_eq!(graph::position(&session.state), Node::Agent);
+    session.answer("I look.", &[("c3", Verdict::Allow)], Usage::default());
+    session.run("found");
+    assert_eq!(graph::position(&session.state), Node::Agent);
+    assert_eq!(session.count(|record| matches!(record, Record::MakeRoom(_))), 1);
+    assert!(session.draft().make_room(&session.catalog).is_none());
+}
+
+/// SPEC G5: while anything is open, nothing is compressed; nor is it asked for while a person decides.
+#[test]
+fn g5_while_something_waits_nothing_is_compressed() {
+    let mut session = Session::new(Locale::En, budget(1000, 1));
+    session.turn(1);
+    session.say("question 2");
+    let large = Usage { input_tokens: 5000, output_tokens: 10 };
+    session.answer("May I?", &[("a", Verdict::Ask(Ask::default())), ("b", Verdict::Allow)], large);
+    assert_eq!(session.state.window.tokens, 5010, "what the provider says counts");
+    assert_eq!(graph::position(&session.state), Node::Tools);
+    session.run("found");
+    assert_eq!((graph::position(&session.state), session.state.window.due), (Node::Approval, None));
+    assert!(session.draft().make_room(&session.catalog).is_none(), "a person is asked");
+    let input =
+        MessageInput { text: vec!["no".into()], on_pending: Some(OnPending::Reject), ..MessageInput::default() };
+    let transition = session.draft().message(input, &session.catalog).expect("message");
+    session.commit(transition);
+    // SPEC G2: agent → compression, before the next call.
+    assert_eq!(graph::position(&session.state), Node::Compression);
+    session.compress(None);
+    let rejected = Locale::En.text(Text::Rejected);
+    let results: Vec<String> = session.words();
+    assert_eq!(results[0], "u question 2");
+    assert_eq!(results[1], "a May I? call a call b");
+    assert!(results[2] == "r a no" || results[2] == format!("r a {rejected}"), "{results:?}");
+    assert_eq!(results[3..], ["r b found", "u no"]);
+}
+
+/// SPEC G5: a session from a time with another budget, or none, is compressed before its next call.
+#[test]
+fn g5_the_first_call_under_a_new_budget_is_compressed_too() {
+    let mut session = Session::new(Locale::Vi, Budgeted(None));
+    for n in 1..=5 {
+        session.turn(n);
+    }
+    session.say("câu hỏi 6");
+    assert_eq!(graph::position(&session.state), Node::Agent);
+    // The server is started again with a budget.
+    session.catalog = budget(20, 1);
+    let transition = session.draft().make_room(&session.catalog).expect("too large");
+    session.commit(transition);
+    assert_eq!(graph::position(&session.state), Node::Compression);
+    session.compress(Some("Đã tìm."));
+    let note = Locale::Vi.text(Text::SummaryNote);
+    assert_eq!(session.words(), [&format!("u [{note}]\nĐã tìm."), "u câu hỏi 6"]);
+}
+
+/// SPEC G5: a cancel ends the turn in the middle of it; the next turn asks for room anew. What is queued meanwhile is kept.
+#[test]
+fn g5_a_cancel_ends_it_and_a_queued_message_is_kept() {
+    let mut session = Session::new(Locale::En, budget(10, 1));
+    session.turn(1);
+    session.say("question 2");
+    let room = session.state.window.due.expect("room is wanted");
+    let cut = session.conversation().cut(room.keep);
+    let input =
+        MessageInput { text: vec!["one more".into()], on_pending: Some(OnPending::Queue), ..MessageInput::default() };
+    let transition = session.draft().message(input, &session.catalog).expect("queued");
+    session.commit(transition);
+    assert_eq!(session.count(|record| matches!(record, Record::MakeRoom(_))), 1, "it was asked for already");
+    let transition = session.draft().cancel(None, None, None, &session.catalog).expect("cancel");
+    session.commit(transition);
+    // The queued message has begun a turn of its own, which is too large too.
+    assert_eq!((session.state.turns, session.state.status), (3, Status::Running));
+    assert_eq!(graph::position(&session.state), Node::Compression);
+    session.compress(None);
+    assert_eq!(session.words(), ["u one more"]);
+    // What was being made for the cancelled turn comes too late.
+    assert!(session.draft().compressed(cut.compressed(&room, None)).is_none());
+}
+
+/// DESIGN invariant 9: a snapshot from before there was compression loads, and says that it was not counted.
+#[test]
+fn g5_a_snapshot_of_an_older_version_loads() {
+    let mut session = Session::new(Locale::En, Budgeted(None));
+    session.turn(1);
+    let mut old = serde_json::to_value(&*session.state).expect("write");
+    assert!(old.as_object_mut().expect("an object").remove("window").is_some());
+    let read: State = serde_json::from_value(old).expect("read");
+    assert!(!read.window.counted && session.state.window.counted);
+    assert_eq!(read.window.tokens, 0);
+}
+
+/// SPEC G5: without the provider's count the instructions and tools count beside the texts.
+#[test]
+fn g5_the_count_is_the_providers_where_it_gives_one() {
+    let mut session = Session::new(Locale::En, Budgeted(None));
+    session.say("question");
+    let said = tokens::of("question") + tokens::MESSAGE;
+    assert_eq!(session.state.window.tokens, said);
+    session.answer("answer", &[], Usage::default());
+    session.say("question");
+    let estimated = 2 * said + tokens::of("answer") + tokens::MESSAGE;
+    assert_eq!(session.state.window.tokens, estimated);
+    let overhead = |overhead| Budgeted(Some(Budget { tokens: estimated, keep: 1, overhead }));
+    assert!(session.draft().make_room(&overhead(0)).is_none());
+    assert!(session.draft().make_room(&overhead(1)).is_some());
+    session.answer("answer", &[("c", Verdict::Allow)], Usage { input_tokens: 100, output_tokens: 5 });
+    session.run("found");
+    assert_eq!(session.state.window.tokens, 105 + tokens::of("found") + tokens::MESSAGE);
+    session.catalog = Budgeted(Some(Budget { tokens: 111, keep: 1, overhead: 1000 }));
+    assert!(session.draft().make_room(&session.catalog).is_none(), "they are in the provider's count already");
+}
+
+/// The messages without any compression.
+fn uncompressed(journal: &[Arc<Entry>]) -> Vec<Message> {
+    let mut conversation = Conversation::new();
+    for entry in journal {
+        match &entry.record {
+            // A position as any other, that says nothing.
+            Record::Compressed(_) => conversation.apply(&Record::Status { pending: Vec::new(), awaiting: false }),
+            record => conversation.apply(record),
+        }
+    }
+    conversation.into_messages()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    /// SPEC G5: whatever happens, a fold from the newest compression is the fold from the start; what stands after the
+    /// cut is what stands there without it; events, history and what waits know nothing of it.
+    #[test]
+    fn g5_any_session_is_the_same_wherever_its_conversation_is_read_from(ops in ops()) {
+        let mut world = World::new();
+        for op in &ops {
+            let (before, records) = (world.state.clone(), world.journal.len());
+            let _ = world.apply(op);
+            for entry in &world.journal[records..] {
+                if matches!(entry.record, Record::MakeRoom(_) | Record::Compressed(_)) {
+                    prop_assert!(expand(&"s".into(), entry).is_empty());
+                }
+                if let Record::Compressed(compressed) = &entry.record {
+                    prop_assert!(before.open.is_empty() && before.window.due.is_some());
+                    prop_assert!(compressed.through > before.window.from, "never twice at one place");
+                    prop_assert!(world.state.answers.values().sum::<u64>() <= before.answers.values().sum::<u64>() + 1);
+                }
+            }
+        }
+        let mut full = Conversation::new();
+        world.journal.iter().for_each(|entry| full.apply(&entry.record));
+        let cuts = |conversation: &Conversation| (1..4).map(|keep| words(conversation.cut(keep).messages())).collect::<Vec<_>>();
+        prop_assert_eq!(cuts(&world.conversation()), cuts(&full));
+        let read = words(&world.conversation().into_messages());
+        prop_assert_eq!(&read, &words(&full.into_messages()));
+        let whole = words(&uncompressed(&world.journal));
+        let summaries = read.iter().filter(|word| word.starts_with("u [Summary")).count();
+        prop_assert!(summaries <= 1);
+        let kept = &read[summaries..];
+        prop_assert_eq!(kept, &whole[whole.len() - kept.len()..], "what is left is the end of all of it");
+        // History is told from events; without the records of compression it is the same.
+        let plain: Vec<&Entry> = world
+            .journal
+            .iter()
+            .map(|entry| &**entry)
+            .filter(|entry| !matches!(entry.record, Record::MakeRoom(_) | Record::Compressed(_)))
+            .collect();
+        let json = |entries: &mut dyn Iterator<Item = &Entry>| {
+            serde_json::to_value(history("s", entries)).expect("history")
+        };
+        prop_assert_eq!(
+            json(&mut world.journal.iter().map(|entry| &**entry)),
+            json(&mut plain.into_iter())
+        );
+    }
+}
+
+/// The random sessions are worth something: most kinds of compression come up, also several in one session.
+#[test]
+fn g5_the_random_sessions_are_compressed_in_every_way() {
+    use proptest::{strategy::ValueTree, test_runner::TestRunner};
+    let mut runner = TestRunner::deterministic();
+    let mut seen: HashMap<&str, u32> = HashMap::new();
+    for _ in 0..400 {
+        let ops: Vec<_> = ops().new_tree(&mut runner).expect("tree").current();
+        let mut world = World::new();
+        let mut times = 0;
+        for op in &ops {
+            let _ = world.apply(op);
+        }
+        for entry in &world.journal {
+            if let Record::Compressed(compressed) = &entry.record {
+                times += 1;
+                *seen.entry(if compressed.summary.is_some() { "summary" } else { "trim" }).or_default() += 1;
+                if compressed.calls > 0 {
+                    *seen.entry("with calls before it").or_default() += 1;
+                }
+            }
+        }
+        if times > 1 {
+            *seen.entry("several").or_default() += 1;
+        }
+    }
+    for kind in ["summary", "trim", "with calls before it", "several"] {
+        assert!(seen.get(kind).is_some_and(|times| *times > 2), "{kind}: {seen:?}");
+    }
+}

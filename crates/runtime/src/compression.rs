@@ -1,0 +1,67 @@
+//! When an agent's conversation is made shorter, and how (SPEC G5).
+
+use std::sync::Arc;
+
+use countersign_core::limits;
+
+use crate::model::Model;
+
+/// Keeps the model calls of an agent within a budget of tokens.
+///
+/// When the next call would have more tokens, everything before the newest turns is replaced by a summary, or dropped.
+/// That is about what the models read, and nothing else: events, history and the audit log keep everything.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use countersign::{agent::Agent, compression::Compression, model::scripted::Scripted};
+/// # let model = Arc::new(Scripted::from_json(r#"{"turns":[{"text":"Hello"}]}"#)?);
+/// let agent = Agent::new("helper", "demo", model).compression(Compression::summary(100_000).keep(4));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Compression {
+    pub(crate) budget: u64,
+    pub(crate) keep: u32,
+    pub(crate) strategy: Strategy,
+}
+
+/// What becomes of what is cut.
+#[derive(Clone)]
+pub(crate) enum Strategy {
+    /// This model, or the agent's own, writes a summary.
+    Summary(Option<(Arc<str>, Arc<dyn Model>)>),
+    /// It is dropped.
+    Trim,
+}
+
+impl Compression {
+    /// A model summarises what is cut: the agent's own, unless [`Compression::model`] names another. If that fails, or
+    /// the summary is empty or no shorter, what is cut is dropped.
+    #[must_use]
+    pub fn summary(budget_tokens: u64) -> Compression {
+        Compression { budget: budget_tokens, keep: limits::KEPT_TURNS, strategy: Strategy::Summary(None) }
+    }
+
+    /// What is cut is dropped.
+    #[must_use]
+    pub fn trim(budget_tokens: u64) -> Compression {
+        Compression { budget: budget_tokens, keep: limits::KEPT_TURNS, strategy: Strategy::Trim }
+    }
+
+    /// How many of the newest turns are kept as they are, the current one included: at least 1. A turn is a user's
+    /// message with all that follows from it.
+    #[must_use]
+    pub fn keep(mut self, turns: u32) -> Compression {
+        self.keep = turns.max(1);
+        self
+    }
+
+    /// The model that writes the summary, known in journals as `name`. Means nothing where nothing is summarised.
+    #[must_use]
+    pub fn model(mut self, name: impl Into<Arc<str>>, model: Arc<dyn Model>) -> Compression {
+        if let Strategy::Summary(summariser) = &mut self.strategy {
+            *summariser = Some((name.into(), model));
+        }
+        self
+    }
+}

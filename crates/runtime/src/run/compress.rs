@@ -1,0 +1,145 @@
+//! Making a conversation shorter, when its next model call would be larger than its agent allows (SPEC G5).
+//!
+//! Nothing is stored before it is done, so a crash in the middle repeats it. It never fails a turn: without a summary
+//! that is of use, what was to be summarised is dropped.
+
+use std::sync::Arc;
+
+use countersign_core::{
+    compression::{Cut, Summary},
+    conversation::{Conversation, Message},
+    journal::{
+        record::{Compressed, Usage},
+        state::State,
+    },
+    limits,
+    refusal::{Code, Refusal},
+};
+use futures::{FutureExt as _, StreamExt as _, future::BoxFuture};
+
+use super::{Inner, driver::Patience, stream::fraction, transcript::JournalTranscript};
+use crate::{
+    compression::Strategy,
+    model::{Model, ModelError, ModelEvent, ModelRequest, Transcript},
+};
+
+impl Inner {
+    /// What becomes of the conversation. `None` if nothing is to be made shorter.
+    pub(super) async fn compress(self: Arc<Self>, state: Arc<State>) -> Option<Compressed> {
+        let room = state.window.due?;
+        let conversation = self.conversation(&state).await?;
+        let agent = self.agents.get(&state.agent).map(|ready| &ready.agent);
+        let compression = agent.and_then(|agent| Some((agent, agent.compression.as_ref()?)));
+        // The configuration may have changed since room was asked for; then everything stays as it is.
+        let keep = compression.as_ref().map_or(u32::MAX, |_| room.keep);
+        let cut = conversation.cut(keep);
+        let (session, tokens) = (&*state.session_id, room.tokens);
+        let summary = match compression.map(|(agent, compression)| (agent, &compression.strategy)) {
+            Some((agent, Strategy::Summary(model))) if !cut.is_empty() => {
+                let (name, model) = match model {
+                    Some((name, model)) => (name, model),
+                    None => (&agent.model_name, &agent.model),
+                };
+                match self.summarise(&state, name, model, cut.text(room.budget), &cut).await {
+                    Ok(summary) => {
+                        if !cut.is_shortened_by(&summary.text) {
+                            let why = if summary.text.trim().is_empty() { "empty" } else { "no shorter" };
+                            tracing::warn!(session, why, "the summary is of no use; the oldest turns are dropped");
+                        }
+                        Some(summary)
+                    }
+                    Err(error) => {
+                        tracing::warn!(session, %error, "no summary could be had; the oldest turns are dropped");
+                        None
+                    }
+                }
+            }
+            _ => None,
+        };
+        let compressed = cut.compressed(&room, summary);
+        tracing::info!(session, tokens, after = compressed.tokens_after, through = compressed.through, "compressed");
+        Some(compressed)
+    }
+
+    /// The conversation, however long the store takes to read it. `None` if the session is gone.
+    async fn conversation(self: &Arc<Self>, state: &State) -> Option<Conversation> {
+        let mut patience = Patience::default();
+        loop {
+            let error = match JournalTranscript::of(self, state).conversation().await {
+                Ok(conversation) => return Some(conversation),
+                Err(error) => Refusal::new(Code::StoreUnavailable, error.message),
+            };
+            if *self.closing.borrow() {
+                return None;
+            }
+            patience.wait(&error).await;
+        }
+    }
+
+    /// Asks for a summary, with retries as for any model call (SPEC S23).
+    async fn summarise(
+        &self,
+        state: &State,
+        name: &Arc<str>,
+        model: &Arc<dyn Model>,
+        text: String,
+        cut: &Cut,
+    ) -> Result<Summary, ModelError> {
+        let text: Arc<str> = text.into();
+        let mut attempt = 0;
+        loop {
+            let request = ModelRequest {
+                session_id: state.session_id.clone(),
+                answers_before: state.answers.get(name).copied().unwrap_or_default(),
+                instructions: cut.instructions().into(),
+                tools: Arc::new([]),
+                conversation: Box::new(ToSummarise(text.clone())),
+            };
+            // An adapter that panics is one that gives no summary.
+            let read = std::panic::AssertUnwindSafe(read(model, request)).catch_unwind().await;
+            let error = match read.unwrap_or_else(|_| Err(ModelError::permanent("the model's adapter failed"))) {
+                Ok((text, usage)) => return Ok(Summary { text, model: name.clone(), usage }),
+                Err(error) => error,
+            };
+            attempt += 1;
+            let Some(delay) = self.retry.delay(attempt, &error, fraction()) else { return Err(error) };
+            tracing::warn!(session = &*state.session_id, attempt, %error, ?delay, "the summary failed; trying again");
+            tokio::time::sleep(delay).await;
+        }
+    }
+}
+
+/// The text of one answer; calls in it, which it was given no tools for, and reasoning are left out.
+async fn read(model: &Arc<dyn Model>, request: ModelRequest) -> Result<(String, Usage), ModelError> {
+    let mut stream = model.call(request);
+    let (mut text, mut usage) = (String::new(), Usage::default());
+    while let Some(event) = stream.next().await {
+        match event? {
+            ModelEvent::Text(more) => {
+                text.push_str(&more);
+                if text.len() > limits::RESPONSE_BYTES {
+                    return Err(ModelError::permanent("the summary is longer than any answer may be"));
+                }
+            }
+            ModelEvent::Usage(tokens) => usage = tokens,
+            ModelEvent::Stop => return Ok((text, usage)),
+            ModelEvent::Thinking(_) | ModelEvent::ToolUse { .. } | ModelEvent::Input(_) | ModelEvent::Opaque(_) => {}
+        }
+    }
+    Err(ModelError::transient("the model's stream ended in the middle of its answer"))
+}
+
+/// What is to be summarised, as the only message of a conversation.
+struct ToSummarise(Arc<str>);
+
+impl Transcript for ToSummarise {
+    fn messages(&self) -> BoxFuture<'_, Result<Vec<Message>, ModelError>> {
+        async { Ok(vec![Message::User(self.0.to_string())]) }.boxed()
+    }
+    fn last_user(&self) -> BoxFuture<'_, Result<String, ModelError>> {
+        async { Ok(self.0.to_string()) }.boxed()
+    }
+    fn last_tool_result(&self) -> BoxFuture<'_, Result<String, ModelError>> {
+        async { Ok(String::new()) }.boxed()
+    }
+}
