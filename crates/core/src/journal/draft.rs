@@ -185,6 +185,12 @@ impl Draft {
         let waits = !self.state.open.is_empty();
         match (self.state.status.is_active(), on_pending) {
             (false, _) => self.push(Record::UserMessage(message)),
+            // Nothing is under way: it is the next thing that the model hears.
+            (true, _) if self.state.held && !waits && self.state.queued.len() < limits::QUEUED_MESSAGES => {
+                self.release();
+                let open = self.state.calls.iter().any(|call| call.phase != Phase::Finished);
+                self.push(if open { Record::MessageQueued(message) } else { Record::UserMessage(message) });
+            }
             (true, Some(OnPending::Queue)) => {
                 if self.state.queued.len() >= limits::QUEUED_MESSAGES {
                     return Err(Refusal::new(
@@ -450,7 +456,7 @@ impl Draft {
     }
 
     /// Adds what follows by itself, until nothing does.
-    fn settle(mut self, catalog: &dyn Catalog) -> Transition {
+    pub(super) fn settle(mut self, catalog: &dyn Catalog) -> Transition {
         if self.state.status == Status::AwaitingInput && !self.must_wait() {
             self.push(Record::Status { pending: Vec::new(), awaiting: false });
         }

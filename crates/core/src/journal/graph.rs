@@ -83,6 +83,9 @@ pub struct Effects {
 /// The effects that follow from a state.
 #[must_use]
 pub fn next(state: &State) -> Effects {
+    if state.held {
+        return Effects::default();
+    }
     match position(state) {
         Node::Agent => Effects { call_model: !state.answered, start: Vec::new() },
         Node::Tools => Effects {

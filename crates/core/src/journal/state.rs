@@ -135,6 +135,21 @@ pub struct State {
     /// The agent's list of todos (SPEC Q6).
     #[serde(default)]
     pub todos: Vec<Todo>,
+    /// Whose past it has, if it is a fork.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forked_from: Option<ForkedFrom>,
+    /// A fork that stands until somebody lets it go on.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub held: bool,
+}
+
+/// Whose past a fork has, and how far.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct ForkedFrom {
+    /// The session.
+    pub session_id: Arc<str>,
+    /// The checkpoint: the position of the last record that both have.
+    pub checkpoint: u64,
 }
 
 impl PartialEq for UserMessage {
@@ -178,6 +193,8 @@ impl State {
             queued: VecDeque::new(),
             shown: Vec::new(),
             todos: Vec::new(),
+            forked_from: None,
+            held: false,
         }
     }
 
@@ -215,9 +232,18 @@ impl State {
             }
             Record::CallsGated(gates) => self.calls_gated(gates),
             Record::Interrupted(asked) => self.interrupted(asked, entry.at),
-            Record::Decided(decided) => self.decided(decided),
-            Record::Answered(answered) => self.answered(answered.n, &answered.answers),
-            Record::TimedOut { n, .. } => self.timed_out(*n),
+            Record::Decided(decided) => {
+                self.held = false;
+                self.decided(decided);
+            }
+            Record::Answered(answered) => {
+                self.held = false;
+                self.answered(answered.n, &answered.answers);
+            }
+            Record::TimedOut { n, .. } => {
+                self.held = false;
+                self.timed_out(*n);
+            }
             Record::Noted(noted) => self.noted(noted),
             Record::RuleRevoked(revoked) => self.sticky.retain(|rule| rule.id != Some(revoked.rule)),
             Record::Withdrawn { n, .. } => self.open.retain(|open| open.asked.n != *n),
@@ -234,6 +260,7 @@ impl State {
             Record::Group { .. } => {}
             Record::CallLost { call } => self.set_phase(*call, |_| Phase::Lost),
             Record::Status { awaiting, .. } => {
+                self.held = false;
                 self.status = if *awaiting { Status::AwaitingInput } else { Status::Running };
             }
             Record::TurnEnded(ended) => {
@@ -246,7 +273,9 @@ impl State {
                 self.open.clear();
                 self.shown.clear();
                 self.answered = false;
+                self.held = false;
             }
+            Record::Forked(forked) => self.forked(forked, entry.at),
         }
     }
 

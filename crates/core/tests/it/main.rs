@@ -5,6 +5,7 @@
 
 mod audit;
 mod decisions;
+mod forks;
 mod handed_on;
 mod laws;
 mod people;

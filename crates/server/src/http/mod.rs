@@ -10,6 +10,7 @@ mod extract;
 mod health;
 mod history;
 pub(crate) mod openapi;
+mod past;
 mod routes;
 mod rules;
 mod sessions;
