@@ -104,15 +104,15 @@ impl Checkpoints {
     fn follows_by_itself(&self, next: &Entry) -> bool {
         let state = &self.state;
         match &next.record {
+            // It is how a fork that was left standing goes on.
+            Record::Status { awaiting: false, .. } if state.held => false,
             Record::CallsGated(_)
             | Record::Interrupted(_)
             | Record::Status { .. }
             | Record::Noted(Noted { note: Note::Approved { .. }, .. }) => true,
-            // Within a turn a message comes with a decision, or with the results it has waited for; but a fork that was
-            // left standing has taken it.
+            // Within a turn a message comes with a decision, with the results it has waited for, or lets a fork go on.
             Record::UserMessage(message) => {
-                (state.status.is_active() && self.last != Some("status"))
-                    || state.queued.front().is_some_and(|queued| queued == message)
+                state.status.is_active() || state.queued.front().is_some_and(|queued| queued == message)
             }
             Record::TurnEnded(ended) => match ended.reason {
                 EndReason::EndTurn | EndReason::MaxTurns => true,

@@ -84,8 +84,7 @@ const EVENTS: &str = "text/event-stream";
 const STATUSES: Kind = Kind::OneOf(&["idle", "running", "awaiting_input", "completed", "failed", "cancelled"]);
 
 const SESSION: &[Code] = &[Code::InvalidSessionId, Code::SessionNotFound, Code::StoreUnavailable];
-const PAST: &[Code] =
-    &[Code::InvalidMessage, Code::InvalidSessionId, Code::SessionNotFound, Code::StoreUnavailable];
+const PAST: &[Code] = &[Code::InvalidMessage, Code::InvalidSessionId, Code::SessionNotFound, Code::StoreUnavailable];
 const NOTE: &[Code] = &[
     Code::BadJson,
     Code::InvalidMessage,
