@@ -9,6 +9,7 @@ mod rekey;
 mod reload;
 mod rules;
 mod serve;
+mod sessions;
 
 use std::process::ExitCode;
 
@@ -34,6 +35,8 @@ enum Command {
     Rekey(rekey::Rekey),
     /// Tries a changed policy on the recorded past
     Policy(policy::Policy),
+    /// Looks at the past of a session on a running server, and goes on from there in a new one
+    Sessions(sessions::Sessions),
     /// Serves a trading assistant that asks before it trades: no key, no network, a real order book
     Demo(demo::Demo),
     /// Prints completions for a shell
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         Command::Audit(audit) => audit::run(&audit),
         Command::Rekey(rekey) => rekey::run(&rekey),
         Command::Policy(policy) => policy::run(&policy),
+        Command::Sessions(sessions) => sessions::run(&sessions),
         Command::Demo(demo) => demo::run(&demo),
         Command::Completions(completions) => completions::run(&completions),
         Command::Schema => print(&countersign::core::wire::schema::wire_schema()),
