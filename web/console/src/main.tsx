@@ -16,6 +16,7 @@ import "./styles/question.css";
 import "./styles/dialog.css";
 import "./styles/people.css";
 import "./styles/rules.css";
+import "./styles/past.css";
 
 applyTheme();
 startLists();

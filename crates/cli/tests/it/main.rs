@@ -10,6 +10,7 @@ mod commands;
 mod content_message;
 mod decisions;
 mod demo;
+mod forks;
 mod golden;
 mod golden_003;
 mod groups;

@@ -12,6 +12,7 @@ import { subjectOf } from "./approval/title.js";
 import { Composer } from "./Composer.js";
 import { errorText } from "./errorText.js";
 import { Icon } from "./Icon.js";
+import { PastButton } from "./PastButton.js";
 import { MessageItem } from "./message/MessageItem.js";
 import { TodoDock } from "./message/TodoDock.js";
 import { shortId } from "./Sidebar.js";
@@ -68,6 +69,7 @@ export function ChatPage({ sessionId, onMenu, onInbox }: Props) {
                 {t(`status.${view.status}`)}
               </span>
             )}
+            {view.lastSeq > 0 && <PastButton sessionId={sessionId} />}
           </>
         }
         onMenu={onMenu}
