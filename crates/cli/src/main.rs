@@ -10,6 +10,7 @@ mod rekey;
 mod reload;
 mod rules;
 mod serve;
+mod sessions;
 
 use std::process::ExitCode;
 
@@ -37,6 +38,8 @@ enum Command {
     Policy(policy::Policy),
     /// Draws the graph an agent runs on, or a session's with where it stands
     Graph(graph::Graph),
+    /// Looks at the past of a session on a running server, and goes on from there in a new one
+    Sessions(sessions::Sessions),
     /// Serves a trading assistant that asks before it trades: no key, no network, a real order book
     Demo(demo::Demo),
     /// Prints completions for a shell
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
         Command::Rekey(rekey) => rekey::run(&rekey),
         Command::Policy(policy) => policy::run(&policy),
         Command::Graph(graph) => graph::run(&graph),
+        Command::Sessions(sessions) => sessions::run(&sessions),
         Command::Demo(demo) => demo::run(&demo),
         Command::Completions(completions) => completions::run(&completions),
         Command::Schema => print(&countersign::core::wire::schema::wire_schema()),

@@ -18,7 +18,8 @@ use crate::{
         shown::Shown,
     },
     journal::{
-        record::{CallStatus, Entry, Kind, Record},
+        fork,
+        record::{CallStatus, Entry, Judged, Kind, Record},
         run::Raw,
         state::{Call, State},
     },
@@ -134,7 +135,7 @@ impl FromStr for Anchor {
 #[must_use]
 pub fn events(state: &State, entries: &[Arc<Entry>]) -> Vec<Event> {
     let mut events = Vec::new();
-    for entry in entries {
+    for entry in fork::own(entries) {
         let call = match &entry.record {
             Record::Interrupted(_)
             | Record::Decided(_)
@@ -144,7 +145,8 @@ pub fn events(state: &State, entries: &[Arc<Entry>]) -> Vec<Event> {
             | Record::TimedOut { .. }
             | Record::Noted(_)
             | Record::RuleRevoked(_)
-            | Record::Withdrawn { .. } => None,
+            | Record::Withdrawn { .. }
+            | Record::Forked(_) => None,
             Record::CallsGated(gates) => {
                 for (gate, call) in gates.iter().zip(&state.calls) {
                     if let Some(rule) = &gate.rule {
@@ -246,6 +248,17 @@ struct Body<'a> {
     status: Option<CallStatus>,
     #[serde(skip_serializing_if = "Option::is_none")]
     output_digest: Option<String>,
+    /// Whose past the session has, and how far. Requests up to there are the other session's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    forked_from: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    checkpoint: Option<u64>,
+    /// The requests of the past that waited, and are asked again.
+    #[serde(skip_serializing_if = "<[u32]>::is_empty")]
+    asked_again: &'a [u32],
+    /// The calls that were judged anew, with what they were changed to.
+    #[serde(skip_serializing_if = "<[Judged]>::is_empty")]
+    judged: &'a [Judged],
 }
 
 #[derive(Serialize)]
@@ -372,6 +385,14 @@ impl Event {
                 body.event = "finished";
                 body.status = Some(finished.status);
                 body.output_digest = Some(Digest::of(finished.output.as_bytes()).to_string());
+            }
+            Record::Forked(forked) => {
+                body.event = "forked";
+                body.by = forked.by.as_deref();
+                body.forked_from = Some(&forked.from);
+                body.checkpoint = Some(forked.at);
+                body.asked_again = &forked.withdrawn;
+                body.judged = &forked.judged;
             }
             _ => {}
         }

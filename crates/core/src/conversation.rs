@@ -229,6 +229,13 @@ impl Conversation {
                     }
                 }
             }
+            Record::Forked(forked) => {
+                for one in &forked.judged {
+                    if let Some(action) = &one.edited {
+                        self.changed.insert(one.call, Change::Edited(action.clone()));
+                    }
+                }
+            }
             Record::CallStarted { call, .. } => {
                 self.started.insert(*call);
             }

@@ -17,6 +17,8 @@ pub enum Code {
     InvalidSessionId,
     /// No session of that id, or not yours.
     SessionNotFound,
+    /// The id for a new session is taken.
+    SessionExists,
     /// No agent of that name.
     UnknownAgent,
     /// `cancel` while no turn is active.
@@ -108,6 +110,7 @@ impl Code {
             Code::MethodNotAllowed => 405,
             Code::ApprovalPending
             | Code::SessionBusy
+            | Code::SessionExists
             | Code::ApprovalAlreadyResolved
             | Code::StaleAction
             | Code::NothingToCancel

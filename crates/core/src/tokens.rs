@@ -19,7 +19,7 @@ const QUARTERS: [u8; 256] = {
         table[byte] = match byte {
             0x00..=0x7f => 1,
             // Vietnamese letters with two marks begin with E1, as others of Latin and Greek do.
-            0xc2..=0xdf | 0xe0 | 0xe1 => 3,
+            0xc2..=0xe1 => 3,
             0xe2..=0xef => 4,
             0xf0..=0xf4 => 8,
             _ => 0,

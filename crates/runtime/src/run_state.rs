@@ -20,7 +20,9 @@ use countersign_core::{
     approval::{question::Questions, rule::Rule},
     call::{args::Args, gate::DecisionType},
     journal::{
-        record::{Action, CallStatus, Compressed, Decided, Entry, Interrupted, Kind, Record},
+        checkpoint::is_whole,
+        fork::is_open_to_edits,
+        record::{Action, CallStatus, Compressed, Decided, Entry, Forked, Interrupted, Kind, Record},
         state::{Call, Open, Phase, State},
     },
     wire::{client::check_session_id, event::Request, expand::request},
@@ -33,8 +35,8 @@ use crate::store::{Append, Durability, Store, StoreError};
 /// What the text says it is.
 const SCHEMA: &str = "countersign.run_state";
 /// The newest version that is read, and the one that is written. Version 2 has questions and groups, version 3 what
-/// several people said and decided, standing rules, and tenants.
-const VERSION: u64 = 3;
+/// several people said and decided, standing rules, and tenants, version 4 forks.
+const VERSION: u64 = 4;
 /// How many entries are read from a store at once.
 const READ_PAGE: usize = 512;
 
@@ -353,6 +355,7 @@ fn follows(state: &State, entry: &Entry) -> Result<(), &'static str> {
             };
             ended && finished.id == call.id
         }
+        Record::Forked(forked) => forks(state, forked),
         Record::CallLost { call: number } => matches!(call(*number)?.phase, Phase::Started(_)),
         Record::RunStarted(_)
         | Record::FrameBegan(_)
@@ -386,6 +389,19 @@ fn asks_next(state: &State) -> bool {
         && !state.answered
         && state.open.is_empty()
         && state.calls.iter().all(|call| call.phase == Phase::Finished)
+}
+
+/// Whether a session that stands here can be made a fork like this.
+fn forks(state: &State, forked: &Forked) -> bool {
+    let open: Vec<u32> = state.open.iter().map(|open| open.asked.n).collect();
+    is_whole(state)
+        && forked.at == state.pos
+        && forked.withdrawn == open
+        && forked.active == state.status.is_active()
+        && forked.judged.iter().all(|judged| {
+            let call = state.calls.iter().find(|call| call.call == judged.call && call.id == judged.tool_use_id);
+            call.is_some_and(|call| is_open_to_edits(call, state))
+        })
 }
 
 fn approves_all(decided: &Decided) -> bool {

@@ -17,6 +17,7 @@ import "./styles/dialog.css";
 import "./styles/people.css";
 import "./styles/rules.css";
 import "./styles/graph.css";
+import "./styles/past.css";
 
 applyTheme();
 startLists();

@@ -200,7 +200,22 @@ fn calls(method: &str, path: &str) -> Vec<Call> {
         ("get", "/v1/sessions/{session_id}/history") => {
             vec![call(May::See, |id| format!("/v1/sessions/{id}/history"))]
         }
-        ("get", "/v1/sessions/{session_id}/state") => vec![call(May::See, |id| format!("/v1/sessions/{id}/state"))],
+        ("get", "/v1/sessions/{session_id}/state") => vec![
+            call(May::See, |id| format!("/v1/sessions/{id}/state")),
+            call(May::See, |id| format!("/v1/sessions/{id}/state?checkpoint=1")),
+        ],
+        ("get", "/v1/sessions/{session_id}/checkpoints") => {
+            vec![call(May::See, |id| format!("/v1/sessions/{id}/checkpoints"))]
+        }
+        ("post", "/v1/sessions/{session_id}/fork") => {
+            let path = |id: &str| format!("/v1/sessions/{id}/fork");
+            let edit = |_: &str| json!({ "edit": { "calls": [{ "tool_use_id": "none", "args": {} }] } });
+            vec![
+                with(May::Own, path, |_| json!({})),
+                with(May::Own, path, |_| json!({ "run": true })),
+                with(May::OwnPerson, path, edit),
+            ]
+        }
         ("post", "/v1/sessions/{session_id}/messages") => {
             let path = |id: &str| format!("/v1/sessions/{id}/messages");
             vec![

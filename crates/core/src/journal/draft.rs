@@ -203,6 +203,19 @@ impl Draft {
         let waits = !self.state.open.is_empty();
         match (self.state.status.is_active(), on_pending) {
             (false, _) => self.push(Record::UserMessage(message)),
+            // Nothing is under way: it is the next thing that the model hears.
+            (true, _) if self.state.held && !waits && self.state.queued.len() < limits::QUEUED_MESSAGES => {
+                self.release();
+                if self.state.calls.iter().any(|call| call.phase != Phase::Finished) {
+                    self.push(Record::MessageQueued(message));
+                } else {
+                    // What was said before it comes before it.
+                    for queued in self.state.queued.clone() {
+                        self.push(Record::UserMessage(queued));
+                    }
+                    self.push(Record::UserMessage(message));
+                }
+            }
             (true, Some(OnPending::Queue)) => {
                 if self.state.queued.len() >= limits::QUEUED_MESSAGES {
                     return Err(Refusal::new(

@@ -8,7 +8,12 @@
 //! The approval node only decides, the tools node only executes. Where a session stands is a function of
 //! its state, and so is what may happen next: pausing is the absence of effects.
 
-use super::state::{Call, Phase, State};
+use std::sync::Arc;
+
+use super::{
+    run::{Task, TaskPhase},
+    state::{Call, Phase, State},
+};
 use crate::drawing::{Drawing, NodeKind};
 
 /// The node that makes room in the conversation.
@@ -94,6 +99,18 @@ pub fn position(state: &State) -> Node {
     Node::Approval
 }
 
+/// Where the session stands, for people: the nodes where its tasks are.
+#[must_use]
+pub fn nodes(state: &State) -> String {
+    let run = state.run.as_ref().filter(|run| state.status.is_active() && !run.frames.is_empty());
+    let Some(run) = run else { return position(state).name().to_owned() };
+    let open = |task: &&Arc<Task>| !matches!(task.phase, TaskPhase::Done | TaskPhase::Graph(_));
+    let mut nodes: Vec<String> = run.tasks.values().filter(open).map(|task| run.path(task)).collect();
+    nodes.sort();
+    nodes.dedup();
+    nodes.join(", ")
+}
+
 /// What the runtime should do now. Nothing at all is a pause, or the end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Effects {
@@ -125,6 +142,9 @@ pub fn node_done(state: &State) -> bool {
 /// The effects that follow from a state.
 #[must_use]
 pub fn next(state: &State) -> Effects {
+    if state.held {
+        return Effects::default();
+    }
     match position(state) {
         Node::Compression => Effects { compress: state.window.due.is_some(), ..Effects::default() },
         Node::Agent => Effects { call_model: !state.answered && !node_done(state), ..Effects::default() },

@@ -1,7 +1,9 @@
 //! The journal of a session: its records, the state they fold to, and what follows from it.
 
 mod asking;
+pub mod checkpoint;
 pub mod draft;
+pub mod fork;
 pub mod graph;
 mod parts;
 pub mod record;

@@ -12,14 +12,14 @@ use serde_json::value::RawValue;
 pub use super::window::{Compressed, MakeRoom};
 use crate::{
     approval::{
-        decision::Decision,
+        decision::{Decision, EditedAction},
         question::Answers,
         rule::{Rule, RuleId},
     },
     call::{
         args::{Args, ArgsError},
         display::{Display, MESSAGE_ARGUMENT},
-        gate::{Ask, DecisionType, Gate, is_user},
+        gate::{Ask, DecisionType, Gate, Verdict, is_user},
     },
     journal::run::{
         At, FrameBegan, FrameState, Raw, Resumed, RunRetried, RunStarted, StateEdited, TaskFailed, TasksDone,
@@ -166,6 +166,8 @@ pub enum Record {
     MakeRoom(MakeRoom),
     /// What came before is read by no model any more; a summary may stand in its place (SPEC G5).
     Compressed(Compressed),
+    /// The records before this one were copied from another session, of which this one is a fork.
+    Forked(Arc<Forked>),
 }
 
 /// See [`Record::SessionCreated`].
@@ -597,6 +599,50 @@ pub struct TurnEnded {
     pub request_id: Option<Arc<str>>,
 }
 
+/// See [`Record::Forked`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Forked {
+    /// The session whose past this one has.
+    pub from: Arc<str>,
+    /// The position of the last record that was copied, the same in both.
+    pub at: u64,
+    /// Who made the fork.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Arc<str>>,
+    /// The roles that its maker held, which the policy may look at.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub roles: Vec<String>,
+    /// The client's `request_id`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<Arc<str>>,
+    /// The numbers of the interruptions that waited there. They end here, and what they asked is asked again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub withdrawn: Vec<u32>,
+    /// Whether a turn was open there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub active: bool,
+    /// Whether it stands until somebody lets it go on.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub held: bool,
+    /// Calls that were judged anew.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub judged: Vec<Judged>,
+}
+
+/// A call that had not begun where its session was forked, and was judged anew.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Judged {
+    /// The call's number.
+    pub call: u32,
+    /// The call's id in the model's words.
+    pub tool_use_id: Arc<str>,
+    /// What it is changed to; absent: it is as it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edited: Option<EditedAction>,
+    /// The verdict on it as it is now. It counts beside what was asked before.
+    pub verdict: Verdict,
+}
+
 impl Record {
     /// The `request_id` that this record acknowledges, if any (SPEC W1).
     #[must_use]
@@ -611,6 +657,7 @@ impl Record {
             Record::RunRetried(retried) => retried.request_id.as_deref(),
             Record::StateEdited(edited) => edited.request_id.as_deref(),
             Record::TurnEnded(t) => t.request_id.as_deref(),
+            Record::Forked(f) => f.request_id.as_deref(),
             _ => None,
         }
     }

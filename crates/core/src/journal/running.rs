@@ -109,6 +109,7 @@ impl State {
     }
 
     pub(super) fn resumed(&mut self, resumed: &Resumed) {
+        self.held = false;
         let Some(at) = self.open.iter().position(|open| open.asked.n == resumed.n) else { return };
         let Open { asked, .. } = self.open.remove(at);
         self.answer(&asked, &resumed.value);
@@ -173,6 +174,24 @@ impl State {
         let steps =
             |run: &Arc<GraphRun>| run.tasks.values().any(|task| task.steps.values().any(|step| *step == Step::Started));
         self.calls.iter().any(|call| matches!(call.phase, Phase::Started(_))) || self.run.as_ref().is_some_and(steps)
+    }
+
+    /// The run of a fork: no answer that was given in the original counts, and only the original knows what became of its
+    /// steps that were begun.
+    pub(super) fn run_forked(&mut self) {
+        self.run(|run| {
+            for number in run.tasks.keys().copied().collect::<Vec<_>>() {
+                let Some(task) = run.task(number) else { continue };
+                task.questions.clear();
+                if task.phase == TaskPhase::Waiting {
+                    task.phase = TaskPhase::Ready;
+                }
+                for step in task.steps.values_mut().filter(|step| **step == Step::Lost) {
+                    *step = Step::Started;
+                }
+                task.steps.retain(|_, step| !matches!(step, Step::GivenUp(_)));
+            }
+        });
     }
 
     /// The node of an agent's loop that the session stands at, if its loop has nodes of the user's.
@@ -290,6 +309,13 @@ impl Draft {
         let phase = self.state.run.as_ref().and_then(|run| run.tasks.get(&task)).map(|task| task.phase.clone());
         if phase != Some(if goes_on { TaskPhase::Ready } else { TaskPhase::Waiting }) {
             self.push(Record::TaskWaits { task, goes_on });
+        }
+    }
+
+    /// What waited in a graph waits again, under a new key.
+    pub(super) fn ask_again(&mut self, asked: &Interrupted) {
+        if let (Kind::Interrupt, Some(at), Some(action)) = (asked.kind, &asked.at, asked.actions.first()) {
+            self.interrupt_at(Kind::Interrupt, (**at).clone(), action.args.clone(), action.ask.clone());
         }
     }
 

@@ -143,6 +143,21 @@ pub struct State {
     /// The part of the conversation that models still read (SPEC G5).
     #[serde(default)]
     pub window: Window,
+    /// Whose past it has, if it is a fork.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forked_from: Option<ForkedFrom>,
+    /// A fork that stands until somebody lets it go on.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub held: bool,
+}
+
+/// Whose past a fork has, and how far.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct ForkedFrom {
+    /// The session.
+    pub session_id: Arc<str>,
+    /// The checkpoint: the position of the last record that both have.
+    pub checkpoint: u64,
 }
 
 impl PartialEq for UserMessage {
@@ -188,6 +203,8 @@ impl State {
             todos: Vec::new(),
             run: None,
             window: Window::new(),
+            forked_from: None,
+            held: false,
         }
     }
 
@@ -226,9 +243,18 @@ impl State {
             }
             Record::CallsGated(gates) => self.calls_gated(gates),
             Record::Interrupted(asked) => self.interrupted(asked, entry.at),
-            Record::Decided(decided) => self.decided(decided),
-            Record::Answered(answered) => self.answered(answered.n, &answered.answers),
-            Record::TimedOut { n, .. } => self.timed_out(*n),
+            Record::Decided(decided) => {
+                self.held = false;
+                self.decided(decided);
+            }
+            Record::Answered(answered) => {
+                self.held = false;
+                self.answered(answered.n, &answered.answers);
+            }
+            Record::TimedOut { n, .. } => {
+                self.held = false;
+                self.timed_out(*n);
+            }
             Record::Noted(noted) => self.noted(noted),
             Record::RuleRevoked(revoked) => self.sticky.retain(|rule| rule.id != Some(revoked.rule)),
             Record::Withdrawn { n, .. } => self.withdrawn(*n),
@@ -245,6 +271,7 @@ impl State {
             Record::Group { .. } => {}
             Record::CallLost { call } => self.set_phase(*call, |_| Phase::Lost),
             Record::Status { awaiting, .. } => {
+                self.held = false;
                 self.status = if *awaiting { Status::AwaitingInput } else { Status::Running };
             }
             Record::TurnEnded(ended) => {
@@ -257,11 +284,13 @@ impl State {
                 self.open.clear();
                 self.shown.clear();
                 self.answered = false;
+                self.held = false;
                 self.run_ended(&ended.reason);
             }
             Record::RunStarted(started) => self.run_started(started, entry.pos),
             Record::RunRetried(_) => {
                 self.status = Status::Running;
+                self.held = false;
                 self.run(GraphRun::retry);
             }
             Record::FrameBegan(began) => {
@@ -300,6 +329,7 @@ impl State {
                 self.usage.input_tokens += compressed.usage.input_tokens;
                 self.usage.output_tokens += compressed.usage.output_tokens;
             }
+            Record::Forked(forked) => self.forked(forked, entry.at),
         }
     }
 

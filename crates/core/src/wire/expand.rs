@@ -302,6 +302,14 @@ impl Out<'_> {
                 self.cursor.open = 0;
                 self.status(status, &[], error.map(|(code, message)| RunError { code, message }));
             }
+            Record::Forked(forked) => {
+                for n in &forked.withdrawn {
+                    self.resolved(*n, Resolution::Cancelled, forked.by.as_ref());
+                }
+                if forked.active {
+                    self.status(Status::Running, &[], None);
+                }
+            }
             Record::SessionCreated(_)
             | Record::MessageQueued(_)
             | Record::CallsGated(_)

@@ -7,6 +7,7 @@ mod audit;
 mod compression;
 mod decisions;
 mod drawing;
+mod forks;
 mod handed_on;
 mod laws;
 mod people;

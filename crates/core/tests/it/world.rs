@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use countersign_core::{
     approval::{
-        decision::Decision,
+        decision::{Decision, EditedAction},
         principal::Principal,
         resolve::{self, DecideInput, NewNote, NoteInput, Reply},
         rule::Always,
@@ -18,10 +18,15 @@ use countersign_core::{
     compression::Summary,
     conversation::Conversation,
     journal::{
+        checkpoint::Checkpoints,
         draft::{Catalog, Draft, MessageInput, OnPending, ToolFacts, ToolKind, Transition},
+        fork::{self, ForkInput},
         graph,
-        record::{Block, Compressed, Entry, Millis, ModelResponded, Record, Schema, SessionCreated, ToolUse, Usage},
-        state::State,
+        record::{
+            Block, Compressed, Entry, Judged, Millis, ModelResponded, Record, Schema, SessionCreated, ToolUse, Usage,
+            UserMessage,
+        },
+        state::{Call, State},
         window::Budget,
     },
     refusal::Refusal,
@@ -106,6 +111,8 @@ pub enum Op {
     Cancel,
     Fail,
     Crash,
+    /// The world goes on with a fork: from which checkpoint, changed how, and whether it goes on by itself.
+    Fork(usize, u8, bool),
 }
 
 pub fn ops() -> impl Strategy<Value = Vec<Op>> {
@@ -124,9 +131,12 @@ pub fn ops() -> impl Strategy<Value = Vec<Op>> {
         1 => Just(Op::Cancel),
         1 => Just(Op::Fail),
         1 => Just(Op::Crash),
+        1 => (0..1000_usize, 0..10_u8, any::<bool>()).prop_map(|(at, edit, run)| Op::Fork(at, edit, run)),
     ];
     proptest::collection::vec(op, 1..40)
 }
+
+type Allowed = (HashMap<u32, String>, HashMap<u32, String>, HashMap<u32, u32>);
 
 pub struct World {
     pub state: Arc<State>,
@@ -140,6 +150,12 @@ pub struct World {
     pub allowed: HashMap<u32, String>,
     /// Calls that a person allowed to run again after a crash, or that are idempotent.
     pub again: HashMap<u32, u32>,
+    /// What the policy let through without anybody, by call.
+    pub by_policy: HashMap<u32, String>,
+    /// The position of the last record of each transition.
+    pub ends: Vec<u64>,
+    /// What was allowed, by whom, and what may run again, after each record.
+    past: Vec<Allowed>,
     /// The calls of the answer that is being committed: number and arguments.
     pending_answer: Vec<(u32, String)>,
 }
@@ -162,6 +178,9 @@ impl World {
             given: Vec::new(),
             allowed: HashMap::new(),
             again: HashMap::new(),
+            by_policy: HashMap::new(),
+            ends: Vec::new(),
+            past: Vec::new(),
             pending_answer: Vec::new(),
         };
         world.commit(draft.finish());
@@ -177,7 +196,9 @@ impl World {
         let committed = transition.commit();
         for entry in &committed.entries {
             self.watch(entry);
+            self.past.push((self.allowed.clone(), self.by_policy.clone(), self.again.clone()));
         }
+        self.ends.extend(committed.entries.last().map(|entry| entry.pos));
         self.journal.extend(committed.entries);
         self.state = committed.state;
         for permit in committed.permits {
@@ -198,6 +219,9 @@ impl World {
                     if gate.verdict == Verdict::Allow {
                         let (args, _) = Args::parse_without(&input, "tool_content_message").expect("args");
                         self.allowed.insert(call, args.text().to_owned());
+                        if gate.rule.is_none() {
+                            self.by_policy.insert(call, args.text().to_owned());
+                        }
                     }
                     if gate.idempotent {
                         self.again.insert(call, u32::MAX);
@@ -240,12 +264,109 @@ impl World {
                     }
                 }
             }
+            Record::Forked(forked) => {
+                for one in &forked.judged {
+                    let changed = one.edited.as_ref().map(|edited| edited.args.text().to_owned());
+                    if self.by_policy.remove(&one.call).is_some() && one.verdict == Verdict::Allow {
+                        self.by_policy.extend(changed.map(|args| (one.call, args)));
+                    } else {
+                        self.allowed.remove(&one.call);
+                    }
+                }
+                self.allowed.extend(self.by_policy.clone());
+            }
             _ => {}
         }
     }
 
+    pub fn checkpoints(&self) -> Vec<u64> {
+        let mut found = Checkpoints::new("s".into());
+        let mut all: Vec<u64> = self.journal.iter().filter_map(|entry| found.take(entry)).map(|at| at.pos).collect();
+        all.extend(found.end().map(|at| at.pos));
+        all
+    }
+
+    /// The state at a position.
+    pub fn state_at(&self, pos: u64) -> State {
+        let mut state = State::new("s".into());
+        self.journal.iter().filter(|entry| entry.pos <= pos).for_each(|entry| state.apply(entry));
+        state
+    }
+
+    /// What makes a fork of a state.
+    pub fn fork_input(state: &State, edit: u8, run: bool) -> ForkInput {
+        let judged = |call: &Call| Judged {
+            call: call.call,
+            tool_use_id: call.id.clone(),
+            edited: None,
+            verdict: edited(edit % 6),
+        };
+        let mut judgements: Vec<Judged> =
+            state.calls.iter().filter(|call| fork::must_be_judged(call)).map(judged).collect();
+        let open = state.calls.iter().find(|call| fork::is_open_to_edits(call, state));
+        if let (6.., Some(call)) = (edit, open) {
+            judgements.retain(|one| one.call != call.call);
+            let action = EditedAction { name: "pay".to_owned(), args: Args::parse(r#"{"n":88}"#).expect("args") };
+            let verdict = edited(edit % 4 + 2);
+            judgements.push(Judged { edited: Some(action), verdict, ..judged(call) });
+        }
+        let said =
+            UserMessage { text: vec!["instead".into()], by: None, roles: Vec::new(), agent: None, request_id: None };
+        ForkInput {
+            from: "original".into(),
+            by: Some("ann".into()),
+            run,
+            judged: judgements,
+            message: (edit % 2 == 1 && !state.status.is_active()).then_some(said),
+            ..ForkInput::default()
+        }
+    }
+
+    fn fork(&mut self, at: usize, edit: u8, run: bool) -> Result<(), Refusal> {
+        let all = self.checkpoints();
+        let pos = all[at % all.len()];
+        let state = self.state_at(pos);
+        let transition = Draft::new(&state, self.now).fork(World::fork_input(&state, edit, run), &Tools)?;
+        let kept = usize::try_from(pos).expect("few");
+        self.journal.truncate(kept);
+        self.past.truncate(kept);
+        self.ends.retain(|end| *end <= pos);
+        let (allowed, by_policy, again) = self.past.last().cloned().expect("a first record");
+        let begun = |call: u32| {
+            let starts =
+                self.journal.iter().filter(|e| matches!(e.record, Record::CallStarted { call: c, .. } if c == call));
+            u32::try_from(starts.count()).expect("few")
+        };
+        // What has begun is in doubt, and a person may say that it runs again; what a person has only allowed is not.
+        self.allowed =
+            allowed.into_iter().filter(|(call, _)| by_policy.contains_key(call) || begun(*call) > 0).collect();
+        self.again = again.into_iter().filter(|(_, times)| *times == u32::MAX).collect();
+        let calls: Vec<u32> = self.given.iter().map(|(call, ..)| *call).filter(|call| begun(*call) > 0).collect();
+        for call in calls {
+            let times = begun(call);
+            self.again.entry(call).or_insert(times);
+        }
+        self.by_policy = by_policy;
+        let journal = self.journal.clone();
+        self.given.retain(|(call, attempt, _)| {
+            journal
+                .iter()
+                .any(|e| matches!(e.record, Record::CallStarted { call: c, attempt: a } if (c, a) == (*call, *attempt)))
+        });
+        // Those of a fork's own future are not of this one.
+        let mut seen = std::collections::HashSet::new();
+        self.given.retain(|(call, attempt, _)| seen.insert((*call, *attempt)));
+        self.running.clear();
+        self.state = Arc::new(state);
+        self.commit(transition);
+        Ok(())
+    }
+
     pub fn apply(&mut self, op: &Op) -> Result<(), Refusal> {
+        // Two inputs never come at the same time.
+        self.now += 1;
         match op {
+            Op::Fork(at, edit, run) => self.fork(*at, *edit, *run)?,
             Op::Message(on_pending) => {
                 let input =
                     MessageInput { text: vec!["hi".into()], on_pending: *on_pending, ..MessageInput::default() };
@@ -409,7 +530,8 @@ impl World {
             };
             let call = ToolUse::new(format!("t{i}"), name, input(name, i));
             blocks.push(Block::ToolUse(ToolUse { display: display(name, i), ..call }));
-            gates.push(Gate { verdict, idempotent: name == "safe", rule: None });
+            let rule = (verdict == Verdict::Allow && i == 2).then(|| Arc::from("r_1.0"));
+            gates.push(Gate { verdict, idempotent: name == "safe", rule });
         }
         self.pending_answer = calls
             .iter()

@@ -17,10 +17,12 @@ use countersign_core::{
     journal::{
         draft::ToolKind,
         record::{Action, ToolUse},
-        state::State,
+        state::{Call, State},
     },
     locale::{Locale, Text},
+    refusal::{Code, Refusal},
 };
+use serde_json::{Value, json};
 
 use super::{Inner, now};
 use crate::{
@@ -103,9 +105,63 @@ impl Inner {
         action: &Action,
         edited: &EditedAction,
     ) -> Option<Verdict> {
-        let tool = self.agents.get(&action.agent)?.tool(&edited.name)?;
-        let facts = facts(state, &action.agent, &edited.name, &action.tool_use_id, &edited.args);
-        Some(self.verdict(tool, &facts, state.locale).await)
+        self.verdict_on(state, &action.agent, &edited.name, &action.tool_use_id, &edited.args).await
+    }
+
+    /// What the policy says of a call today, whatever rules stand; `None` if the agent has no such tool.
+    pub(super) async fn verdict_on(
+        &self,
+        state: &State,
+        agent: &str,
+        tool: &str,
+        tool_use_id: &str,
+        args: &Args,
+    ) -> Option<Verdict> {
+        let ready = self.agents.get(agent)?.tool(tool)?;
+        let facts = facts(state, agent, tool, tool_use_id, args);
+        Some(self.verdict(ready, &facts, state.locale).await)
+    }
+
+    /// The verdict on a call that a fork changes, as if the agent had made it so. `index` says which change it is.
+    ///
+    /// # Errors
+    /// `invalid_edit`: the agent could not make this call, or the policy refuses it.
+    pub(super) async fn verdict_on_edit(
+        &self,
+        state: &State,
+        call: &Call,
+        edited: &EditedAction,
+        index: usize,
+    ) -> Result<Verdict, Refusal> {
+        let at = format!("edit.calls[{index}]");
+        let refuse = |message: String, errors: Vec<Value>| {
+            let errors = if errors.is_empty() { vec![json!({ "pointer": "", "message": message })] } else { errors };
+            Refusal::new(Code::InvalidEdit, format!("{at}: {message}"))
+                .with_details(json!({ "index": index, "errors": errors }))
+        };
+        if edited.args.value().get(MESSAGE_ARGUMENT).is_some() {
+            return Err(refuse(format!("{MESSAGE_ARGUMENT:?} is reserved; no tool gets it"), Vec::new()));
+        }
+        let Some(tool) = self.agents.get(&call.agent).and_then(|agent| agent.tool(&edited.name)) else {
+            let message = format!("the agent {:?} has no tool {:?}", &*call.agent, edited.name);
+            return Err(refuse(message, Vec::new()));
+        };
+        if matches!(tool.entry.kind, ToolKind::Question | ToolKind::Thought) {
+            return Err(refuse(format!("{:?} talks to the user and cannot be chosen", edited.name), Vec::new()));
+        }
+        let errors = tool.schema.check(&edited.args);
+        if let Some(first) = errors.first() {
+            let message = format!("the arguments do not fit the tool's schema: {}: {}", first.pointer, first.message);
+            let errors = errors.iter().map(|e| json!({ "pointer": e.pointer, "message": e.message })).collect();
+            return Err(refuse(message, errors));
+        }
+        match self.verdict_on(state, &call.agent, &edited.name, &call.id, &edited.args).await {
+            Some(Verdict::Deny(why) | Verdict::Refuse(why)) => {
+                Err(refuse(format!("the policy refuses the edited call: {why}"), Vec::new()))
+            }
+            Some(verdict) => Ok(verdict),
+            None => Ok(Verdict::Ask(Ask::default())),
+        }
     }
 
     async fn verdict(&self, tool: &ReadyTool, facts: &CallFacts<'_>, locale: Locale) -> Verdict {

@@ -323,7 +323,9 @@ impl Inner {
     ) -> Result<Option<futures::future::BoxFuture<'static, Done>>, Refusal> {
         loop {
             let state = guard.state()?;
-            let Some(run) = state.run.clone().filter(|run| !run.frames.is_empty() && state.status.is_active()) else {
+            let Some(run) =
+                state.run.clone().filter(|run| !run.frames.is_empty() && state.status.is_active() && !state.held)
+            else {
                 return Ok(None);
             };
             if hot.as_ref().is_none_or(|hot| !hot.fits(&run)) {
@@ -499,7 +501,11 @@ impl Inner {
     pub(super) async fn walk_loop(&self, live: &Live, guard: &mut LiveState) -> Result<(), Refusal> {
         loop {
             let state = guard.state()?;
-            let task = state.run.as_ref().filter(|_| state.status.is_active()).and_then(|run| run.loop_node().cloned());
+            let task = state
+                .run
+                .as_ref()
+                .filter(|_| state.status.is_active() && !state.held)
+                .and_then(|run| run.loop_node().cloned());
             let Some(task) = task.filter(|_| countersign_core::journal::graph::node_done(&state)) else {
                 return Ok(());
             };

@@ -215,6 +215,12 @@ impl Pages<'_> {
         // What was asked here may have been answered long after.
         for n in window.fold.waiting(&range) {
             let row = self.inner.store.interruption(self.session_id, n).await.map_err(store_refusal)?;
+            if row.is_none() {
+                // Of the past that a fork has copied no index is kept.
+                while window.pos < self.end && window.fold.waiting(&range).contains(&n) {
+                    self.read_on(&mut window, LOOK_AHEAD).await?;
+                }
+            }
             if let Some(pos) = row.and_then(|row| row.resolved_pos).filter(|pos| *pos <= self.end)
                 && let Some(entry) = self.inner.entry(self.session_id, pos).await?
             {

@@ -222,6 +222,32 @@ impl Inner {
 }
 
 impl Inner {
+    /// Stores a session that begins with the past of another, and then what makes it one of its own.
+    pub(super) async fn begin_with(
+        &self,
+        live: &Live,
+        guard: &mut LiveState,
+        past: Vec<Arc<Entry>>,
+        transition: Transition,
+    ) -> Result<(), Refusal> {
+        let mut entries = past;
+        entries.extend(transition.entries().iter().cloned());
+        let append = Append {
+            session_id: live.session_id.clone(),
+            expected: 0,
+            entries,
+            state: transition.state().clone(),
+            snapshot: true,
+            durability: Durability::Synced,
+        };
+        guard.state = None;
+        self.store.append(append).await.map_err(store_refusal)?;
+        let state = transition.commit().state;
+        (guard.snapshot, guard.published) = (state.pos, state.pos);
+        guard.state = Some(state);
+        Ok(())
+    }
+
     /// Begins or ends a group on record, if `block`, which followers are to be shown, needs it.
     pub(super) async fn group_ahead(&self, live: &Live, guard: &mut LiveState, block: &Block) -> Result<(), Refusal> {
         let state = guard.state()?;

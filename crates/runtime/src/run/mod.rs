@@ -8,12 +8,14 @@ mod compress;
 mod drawing;
 mod driver;
 pub mod failpoint;
+mod fork;
 mod gate;
 mod graph;
 mod graph_api;
 mod history;
 mod live;
 mod note;
+mod past;
 mod recover;
 mod rules;
 mod stream;
@@ -57,12 +59,14 @@ use crate::{
     graph::{Graph, GraphState, compiled::AnyGraph},
     model::retry::RetryPolicy,
     policy::Policy,
-    store::{Durability, Store, StoreError, Summary},
+    store::{Durability, Store, StoreError},
 };
 pub use drawing::GraphView;
+pub use fork::{EditedCall, ForkEdit, MadeFork, NewFork};
 pub use graph_api::Runs;
 pub use history::{Direction, HistoryPage, HistoryQuery};
 pub use note::NewNote;
+pub use past::{CheckpointQuery, CheckpointView};
 pub use rules::{RuleQuery, RuleView};
 pub use view::{
     AgentView, ApprovalQuery, ApprovalStatus, ApprovalView, ListPage, ReplyView, SessionView, StateView, UpdateView,
@@ -289,7 +293,7 @@ impl Runtime {
         let mut guard = live.lock().await;
         let existing = self.inner.load(&live, &mut guard).await?;
         if existing.pos > 0 {
-            visible(by, &existing).map(|()| SessionView::of(&Summary::of(&existing)))
+            visible(by, &existing).map(|()| SessionView::of_state(&existing))
         } else {
             let created = self.created(by, new.agent, new.locale, new.context)?;
             let at = now();
@@ -299,7 +303,7 @@ impl Runtime {
                 Ok(draft.finish())
             };
             self.inner.transact(&live, &mut guard, Durability::Synced, make).await?;
-            Ok(SessionView::of(&Summary::of(&*guard.state()?)))
+            Ok(SessionView::of_state(&*guard.state()?))
         }
     }
 

@@ -15,7 +15,7 @@ use countersign_core::{
         graph,
         record::{Block, Entry, Interrupted, Note, Record, Usage},
         run::Raw,
-        state::{State, Status},
+        state::{ForkedFrom, State, Status},
     },
     locale::Locale,
     refusal::{Code, Refusal},
@@ -61,9 +61,16 @@ pub struct SessionView {
     pub updated_at: String,
     /// The approval keys that wait.
     pub pending: Vec<String>,
+    /// Whose past it has, if it is a fork. Not in lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forked_from: Option<ForkedFrom>,
 }
 
 impl SessionView {
+    pub(crate) fn of_state(state: &State) -> SessionView {
+        SessionView { forked_from: state.forked_from.clone(), ..SessionView::of(&Summary::of(state)) }
+    }
+
     pub(crate) fn of(summary: &Summary) -> SessionView {
         SessionView {
             session_id: summary.session_id.clone(),
@@ -74,6 +81,7 @@ impl SessionView {
             created_at: rfc3339(summary.created_at),
             updated_at: rfc3339(summary.updated_at),
             pending: summary.pending.iter().map(|n| approval_key(&summary.session_id, *n)).collect(),
+            forked_from: None,
         }
     }
 }
@@ -201,6 +209,22 @@ pub struct StateView {
     pub todos: Vec<Todo>,
 }
 
+impl StateView {
+    pub(super) fn of(state: &State) -> StateView {
+        StateView {
+            session: SessionView::of_state(state),
+            locale: state.locale,
+            node: graph::position(state).name().to_owned(),
+            seq: state.cursor.seq,
+            turns: state.turns,
+            turn_calls: state.turn_calls,
+            usage: state.usage,
+            todos: state.todos.clone(),
+            interruptions: Inner::interruptions(state),
+        }
+    }
+}
+
 /// A page of a list.
 #[derive(Clone, Debug)]
 pub struct ListPage<T> {
@@ -232,18 +256,7 @@ impl Runtime {
     /// # Errors
     /// `session_not_found`, `store_unavailable`.
     pub async fn state(&self, by: &Principal, session_id: &str) -> Result<StateView, Refusal> {
-        let state = self.read_state(by, session_id).await?;
-        Ok(StateView {
-            session: SessionView::of(&Summary::of(&state)),
-            locale: state.locale,
-            node: graph::position(&state).name().to_owned(),
-            seq: state.cursor.seq,
-            turns: state.turns,
-            turn_calls: state.turn_calls,
-            usage: state.usage,
-            todos: state.todos.clone(),
-            interruptions: Inner::interruptions(&state),
-        })
+        self.read_state(by, session_id).await.map(|state| StateView::of(&state))
     }
 
     /// The session, as lists show it.
@@ -251,7 +264,7 @@ impl Runtime {
     /// # Errors
     /// `session_not_found`, `store_unavailable`.
     pub async fn session(&self, by: &Principal, session_id: &str) -> Result<SessionView, Refusal> {
-        self.read_state(by, session_id).await.map(|state| SessionView::of(&Summary::of(&state)))
+        self.read_state(by, session_id).await.map(|state| SessionView::of_state(&state))
     }
 
     /// The sessions `by` may see, most recently used first.

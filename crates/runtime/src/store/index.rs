@@ -5,6 +5,7 @@ use std::sync::Arc;
 use countersign_core::{
     approval::rule::RuleId,
     journal::{
+        fork,
         record::{Entry, Millis, Note, Noted, Record},
         state::State,
     },
@@ -56,11 +57,12 @@ pub enum Change {
     },
 }
 
-/// The changes of one append, in order. `state` is the state after it.
+/// The changes of one append, in order. `state` is the state after it. The past that a fork has copied changes nothing:
+/// what waited, was made or was acknowledged there is the original's.
 #[must_use]
 pub fn changes(state: &State, entries: &[Arc<Entry>]) -> Vec<Change> {
     let mut changes = Vec::new();
-    for entry in entries {
+    for entry in fork::own(entries) {
         let resolved = |n: u32, resolution| Change::Resolved { n, resolution, at: entry.at, pos: entry.pos };
         match &entry.record {
             Record::Interrupted(asked) => {
@@ -139,11 +141,11 @@ pub enum Claimant {
     Other,
 }
 
-/// The request ids of one append, in order.
+/// The request ids of one append, in order, but for those of a past that a fork has copied.
 #[must_use]
 pub fn claims(entries: &[Arc<Entry>]) -> Vec<Claim<'_>> {
     let mut claims = Vec::new();
-    for entry in entries {
+    for entry in fork::own(entries) {
         if let Some(request_id) = entry.record.request_id() {
             let by = match &entry.record {
                 Record::MessageQueued(_) => Claimant::Queued,

@@ -7,6 +7,7 @@ mod client;
 mod compression;
 mod conversations;
 mod crashes;
+mod forks;
 mod graphs;
 mod groups;
 mod history;

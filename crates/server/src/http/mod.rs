@@ -11,6 +11,7 @@ mod graphs;
 mod health;
 mod history;
 pub(crate) mod openapi;
+mod past;
 mod routes;
 mod rules;
 mod sessions;

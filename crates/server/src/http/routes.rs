@@ -8,7 +8,7 @@ use countersign::{
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
-use super::{agents, approvals, audit, events, graphs, health, history, rules, sessions};
+use super::{agents, approvals, audit, events, graphs, health, history, past, rules, sessions};
 use crate::{server::App, ws};
 
 /// A route.
@@ -91,6 +91,7 @@ const EVENTS: &str = "text/event-stream";
 const STATUSES: Kind = Kind::OneOf(&["idle", "running", "awaiting_input", "completed", "failed", "cancelled"]);
 
 const SESSION: &[Code] = &[Code::InvalidSessionId, Code::SessionNotFound, Code::StoreUnavailable];
+const PAST: &[Code] = &[Code::InvalidMessage, Code::InvalidSessionId, Code::SessionNotFound, Code::StoreUnavailable];
 const NOTE: &[Code] = &[
     Code::BadJson,
     Code::InvalidMessage,
@@ -268,11 +269,11 @@ pub(super) const ROUTES: &[Route] = &[
         method: "get",
         path: "/v1/sessions/{session_id}/state",
         id: "getState",
-        summary: "The session's state: where it stands, what waits, what it used.",
-        parameters: &[],
+        summary: "The session's state: where it stands, what waits, what it used; now, or at a checkpoint.",
+        parameters: &[query("checkpoint", Kind::Whole, "The state at this checkpoint.")],
         body: None,
         answers: &[json(200, "The state.", of::<StateView>)],
-        refusals: SESSION,
+        refusals: PAST,
         open: false,
         handler: || get(sessions::state),
     },
@@ -287,6 +288,43 @@ pub(super) const ROUTES: &[Route] = &[
         refusals: SESSION,
         open: false,
         handler: || get(graphs::of_session),
+    },
+    Route {
+        method: "get",
+        path: "/v1/sessions/{session_id}/checkpoints",
+        id: "listCheckpoints",
+        summary: "The session's checkpoints: the positions at which it stood whole, newest first.",
+        parameters: &[CURSOR, LIMIT],
+        body: None,
+        answers: &[json(200, "A page of checkpoints.", of::<past::CheckpointList>)],
+        refusals: PAST,
+        open: false,
+        handler: || get(past::list),
+    },
+    Route {
+        method: "post",
+        path: "/v1/sessions/{session_id}/fork",
+        id: "forkSession",
+        summary: "Makes a new session that has this one's past up to a checkpoint. This one is not changed.",
+        parameters: &[IDEMPOTENCY_KEY],
+        body: Some(of::<past::ForkSession>),
+        answers: &[
+            json(201, "The new session.", of::<SessionView>),
+            json(200, "The session that the same request has made before.", of::<SessionView>),
+        ],
+        refusals: &[
+            Code::BadJson,
+            Code::InvalidMessage,
+            Code::InvalidSessionId,
+            Code::InvalidEdit,
+            Code::Forbidden,
+            Code::SessionNotFound,
+            Code::SessionExists,
+            Code::TooLarge,
+            Code::StoreUnavailable,
+        ],
+        open: false,
+        handler: || post(past::fork),
     },
     Route {
         method: "get",

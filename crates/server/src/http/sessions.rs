@@ -80,7 +80,7 @@ pub(super) async fn create(
 }
 
 /// The id of the session that this key of this caller made.
-fn session_of(by: &Principal, key: &str) -> String {
+pub(super) fn session_of(by: &Principal, key: &str) -> String {
     let mut hash = Sha256::new();
     // The length keeps two callers' keys apart.
     let subject = by.subject.as_deref().unwrap_or_default();
@@ -131,12 +131,23 @@ pub(super) async fn get(
     Ok(Json(app.runtime.session(&by, &session_id).await?))
 }
 
+/// The query of `GET /v1/sessions/{session_id}/state`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ReadState {
+    checkpoint: Option<u64>,
+}
+
 pub(super) async fn state(
     State(app): State<App>,
     Caller(by): Caller,
     Segment(session_id): Segment,
+    Params(params): Params<ReadState>,
 ) -> Result<Json<StateView>, Problem> {
-    Ok(Json(app.runtime.state(&by, &session_id).await?))
+    Ok(Json(match params.checkpoint {
+        Some(checkpoint) => app.runtime.state_at(&by, &session_id, checkpoint).await?,
+        None => app.runtime.state(&by, &session_id).await?,
+    }))
 }
 
 pub(super) async fn delete(

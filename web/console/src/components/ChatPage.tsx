@@ -13,6 +13,7 @@ import { Composer } from "./Composer.js";
 import { errorText } from "./errorText.js";
 import { GraphPanel, GraphToggle, useGraphShown } from "./graph/GraphPanel.js";
 import { Icon } from "./Icon.js";
+import { PastButton } from "./PastButton.js";
 import { MessageItem } from "./message/MessageItem.js";
 import { TodoDock } from "./message/TodoDock.js";
 import { shortId } from "./Sidebar.js";
@@ -70,6 +71,7 @@ export function ChatPage({ sessionId, onMenu, onInbox }: Props) {
                 {t(`status.${view.status}`)}
               </span>
             )}
+            {view.lastSeq > 0 && <PastButton sessionId={sessionId} />}
           </>
         }
         actions={<GraphToggle shown={graphShown} onChange={showGraph} />}

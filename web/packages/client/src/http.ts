@@ -17,6 +17,43 @@ export interface SessionSummary {
   created_at?: string;
   updated_at?: string;
   pending?: string[];
+  /** Whose past it has, if it is a fork. Not in lists. */
+  forked_from?: ForkedFrom;
+}
+
+/** Whose past a fork has, and how far. */
+export interface ForkedFrom {
+  session_id: string;
+  checkpoint: number;
+}
+
+/** A place at which a session stood whole: it can be looked at, and forked from. */
+export interface Checkpoint {
+  /** Its position in the session's journal, which names it. */
+  checkpoint: number;
+  /** RFC 3339. */
+  at: string;
+  /** What brought the session there: `message`, `answer`, `decision`, `start`, `result`, `end` and others. */
+  after: string;
+  status: RunStatus | "idle";
+  /** The node of the graph at which it stood. */
+  node: string;
+  /** The approval keys that waited there. */
+  pending: string[];
+}
+
+/** How a fork is made. */
+export interface ForkRequest {
+  /** Up to where it has the past; the newest checkpoint if absent. */
+  checkpoint?: number;
+  /** The new session's id; made if absent. */
+  session_id?: string;
+  /** What is changed there: what the user says, or calls that have not begun. */
+  edit?: { message?: string; calls?: { tool_use_id: string; name?: string; args: JsonObject }[] };
+  /** It goes on by itself; else it stands until somebody decides what waits or says something. */
+  run?: boolean;
+  /** Makes it safe to send again. */
+  request_id?: string;
 }
 
 export interface AgentSummary {
@@ -144,6 +181,22 @@ export class CountersignHttp {
   /** The graph a session runs on, with where it stands. */
   async sessionGraph(sessionId: string): Promise<SessionGraph> {
     return this.#get(`/v1/sessions/${encodeURIComponent(sessionId)}/graph`);
+  }
+
+  /** The places at which the session stood whole, newest first. */
+  async checkpoints(
+    sessionId: string,
+    query: { cursor?: string; limit?: number } = {},
+  ): Promise<{ checkpoints: Checkpoint[]; next: string | undefined }> {
+    const body = await this.#get<{ checkpoints?: Checkpoint[]; next_cursor?: string | null }>(
+      `/v1/sessions/${encodeURIComponent(sessionId)}/checkpoints${search(query)}`,
+    );
+    return { checkpoints: body.checkpoints ?? [], next: body.next_cursor ?? undefined };
+  }
+
+  /** Make a new session that has this one's past up to a checkpoint. This one stays as it is. */
+  async fork(sessionId: string, request: ForkRequest = {}): Promise<SessionSummary> {
+    return this.#ask("POST", `/v1/sessions/${encodeURIComponent(sessionId)}/fork`, { ...request } as JsonObject);
   }
 
   async #note(approvalKey: string, kind: string, body: JsonObject): Promise<ApprovalView> {

@@ -14,6 +14,9 @@ export {
   type RuleQuery,
   type SessionSummary,
   type StandingRule,
+  type Checkpoint,
+  type ForkedFrom,
+  type ForkRequest,
 } from "./http.js";
 export { CountersignError } from "./errors.js";
 export { randomId } from "./ids.js";

@@ -18,6 +18,8 @@ const MIGRATIONS: &[M<'static>] = &[
     M::up(include_str!("rules.sql")),
     M::up(include_str!("tenants.sql")),
     M::up(include_str!("seal.sql")),
+    // Entries may say that those before them are another session's, which a program before them would not see.
+    M::up(""),
 ];
 /// SQLite's default, which new databases have.
 const PAGE: i64 = 4096;

@@ -1,0 +1,256 @@
+//! `countersign sessions checkpoints`, `state` and `fork`: the past of a session on a running server (SPEC G6).
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use reqwest::{Client, Method, Url, redirect::Policy};
+use serde_json::{Value, json};
+
+use crate::{Outcome, say};
+
+/// How long the server may take to answer.
+const ANSWER: Duration = Duration::from_secs(60);
+/// Checkpoints of one page, when all are wanted.
+const PAGE: &str = "200";
+
+/// Arguments of `sessions`.
+#[derive(Args)]
+pub(crate) struct Sessions {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Lists the checkpoints of a session, newest first: the places it can be looked at, and forked from
+    Checkpoints(Checkpoints),
+    /// Says where a session stands, or stood at a checkpoint
+    State(State),
+    /// Makes a new session with the past of another, which stays as it is
+    Fork(Fork),
+}
+
+/// Which server, and what to print.
+#[derive(Args)]
+struct Server {
+    /// The server's address
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:7410")]
+    url: String,
+    /// The environment variable that has the token, where the server asks for one
+    #[arg(long, value_name = "NAME", default_value = "COUNTERSIGN_TOKEN")]
+    token_env: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+struct Checkpoints {
+    /// The session
+    id: String,
+    #[command(flatten)]
+    server: Server,
+}
+
+#[derive(Args)]
+struct State {
+    /// The session
+    id: String,
+    /// As it was at this checkpoint
+    #[arg(long, value_name = "NUMBER")]
+    checkpoint: Option<u64>,
+    #[command(flatten)]
+    server: Server,
+}
+
+#[derive(Args)]
+struct Fork {
+    /// The session whose past the new one has
+    id: String,
+    /// Up to this checkpoint; the newest one if absent
+    #[arg(long, value_name = "NUMBER")]
+    checkpoint: Option<u64>,
+    /// The new session's id; made if absent
+    #[arg(long, value_name = "ID")]
+    session_id: Option<String>,
+    /// What the user says instead, at a checkpoint before or right after a message that begins a turn
+    #[arg(long, value_name = "TEXT")]
+    message: Option<String>,
+    /// Let the new session go on by itself; else it stands until somebody decides what waits or says something
+    #[arg(long)]
+    run: bool,
+    #[command(flatten)]
+    server: Server,
+}
+
+pub(crate) fn run(sessions: &Sessions) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| format!("cannot start: {error}"))?;
+    runtime.block_on(async {
+        match &sessions.command {
+            Command::Checkpoints(checkpoints) => list(checkpoints).await,
+            Command::State(state) => show(state).await,
+            Command::Fork(fork) => make(fork).await,
+        }
+    })
+}
+
+async fn list(wanted: &Checkpoints) -> Outcome {
+    let mut all = Vec::new();
+    let mut cursor: Option<String> = None;
+    loop {
+        let mut query = vec![("limit", PAGE.to_owned())];
+        query.extend(cursor.take().map(|cursor| ("cursor", cursor)));
+        let mut page = wanted.server.ask(Method::GET, &[&wanted.id, "checkpoints"], &query, None).await?;
+        if let Value::Array(rows) = page["checkpoints"].take() {
+            all.extend(rows);
+        }
+        match page["next_cursor"].as_str() {
+            Some(next) => cursor = Some(next.to_owned()),
+            None => break,
+        }
+    }
+    if wanted.server.json {
+        return say(&json!({ "checkpoints": all }).to_string());
+    }
+    for one in &all {
+        let pending: Vec<&str> = one["pending"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let waits = if pending.is_empty() { String::new() } else { format!("  waits: {}", pending.join(", ")) };
+        let (number, at) = (one["checkpoint"].to_string(), text(&one["at"]));
+        let (after, status, node) = (text(&one["after"]), text(&one["status"]), text(&one["node"]));
+        say(&format!("{number:>6}  {at:<24}  {after:<8}  {status:<14}  {node}{waits}"))?;
+    }
+    Ok(())
+}
+
+async fn show(wanted: &State) -> Outcome {
+    let query: Vec<(&str, String)> = wanted.checkpoint.iter().map(|at| ("checkpoint", at.to_string())).collect();
+    let state = wanted.server.ask(Method::GET, &[&wanted.id, "state"], &query, None).await?;
+    if wanted.server.json {
+        return say(&state.to_string());
+    }
+    say(&format!("{}: {}, at {}", text(&state["session_id"]), text(&state["status"]), text(&state["node"])))?;
+    if let Some(from) = state.get("forked_from") {
+        say(&format!("  forked from {} at checkpoint {}", text(&from["session_id"]), from["checkpoint"]))?;
+    }
+    say(&format!("  turns {}, model calls of this turn {}", state["turns"], state["turn_calls"]))?;
+    for waits in state["interruptions"].as_array().into_iter().flatten() {
+        let names = waits["actions"].as_array().into_iter().flatten().map(|action| text(&action["name"]));
+        let names: Vec<&str> = names.collect();
+        let names = if names.is_empty() { "questions".to_owned() } else { names.join(", ") };
+        say(&format!("  waits under {}: {names}", text(&waits["approval_key"])))?;
+    }
+    Ok(())
+}
+
+async fn make(wanted: &Fork) -> Outcome {
+    let mut body = json!({ "run": wanted.run });
+    if let Some(checkpoint) = wanted.checkpoint {
+        body["checkpoint"] = checkpoint.into();
+    }
+    if let Some(id) = &wanted.session_id {
+        body["session_id"] = id.as_str().into();
+    }
+    if let Some(message) = &wanted.message {
+        body["edit"] = json!({ "message": message });
+    }
+    let made = wanted.server.ask(Method::POST, &[&wanted.id, "fork"], &[], Some(&body)).await?;
+    if wanted.server.json {
+        return say(&made.to_string());
+    }
+    let from = &made["forked_from"];
+    say(&format!(
+        "{}: forked from {} at checkpoint {}; {}",
+        text(&made["session_id"]),
+        text(&from["session_id"]),
+        from["checkpoint"],
+        text(&made["status"])
+    ))?;
+    made["pending"].as_array().into_iter().flatten().try_for_each(|key| say(&format!("  waits under {}", text(key))))
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+impl Server {
+    /// Asks about a session. What was refused is said in the server's words.
+    async fn ask(
+        &self,
+        method: Method,
+        path: &[&str],
+        query: &[(&str, String)],
+        body: Option<&Value>,
+    ) -> Result<Value, String> {
+        let wrong = |why: &str| format!("--url {why}; it looks like http://127.0.0.1:7410");
+        let mut url = Url::parse(&self.url).map_err(|error| wrong(&format!("is no address: {error}")))?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(wrong("must begin with http:// or https://"));
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(wrong("must not contain a user or a password: put a token into the environment"));
+        }
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.pop_if_empty().extend(["v1", "sessions"]).extend(path);
+        }
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        let client = client(&url).map_err(|error| format!("the HTTP client cannot be made: {error}"))?;
+        let mut request = client.request(method, url).timeout(ANSWER);
+        match std::env::var(&self.token_env) {
+            Ok(token) => request = request.bearer_auth(token.trim()),
+            Err(std::env::VarError::NotPresent) => {}
+            Err(error) => return Err(format!("{}: {error}", self.token_env)),
+        }
+        if let Some(body) = body {
+            request = request.json(body);
+        }
+        let failed = |error: reqwest::Error| format!("{} does not answer: {}", self.url, chain(error));
+        let response = request.send().await.map_err(failed)?;
+        let status = response.status();
+        let answer: Option<Value> = response.bytes().await.ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        match answer {
+            Some(answer) if status.is_success() => Ok(answer),
+            Some(problem) if problem["detail"].is_string() => {
+                Err(format!("{} ({})", text(&problem["detail"]), text(&problem["code"])))
+            }
+            _ => Err(format!("{} answered {status}, and not as a server of Countersign does", self.url)),
+        }
+    }
+}
+
+/// A client for this address. It follows no redirects, which could carry the token elsewhere, and reaches this machine
+/// through no proxy.
+fn client(url: &Url) -> Result<Client, reqwest::Error> {
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        // Fails only if somebody else was faster, which is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    }
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    let here = host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
+    let mut builder = Client::builder().redirect(Policy::none());
+    if here {
+        builder = builder.no_proxy();
+    }
+    if url.scheme() == "http" {
+        // No certificates are needed.
+        builder = builder.tls_certs_only([]);
+    }
+    builder.build()
+}
+
+/// The error's own words and its causes'.
+fn chain(error: reqwest::Error) -> String {
+    use std::error::Error as _;
+    let error = error.without_url();
+    let mut said = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        said.push_str(&format!(": {cause}"));
+        source = cause.source();
+    }
+    said
+}

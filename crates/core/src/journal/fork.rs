@@ -1,0 +1,206 @@
+//! Forks: a new session that has another's past up to a checkpoint (SPEC G6).
+//!
+//! The past is copied record by record, at the same positions, and one [`Forked`] record follows it. What was decided
+//! before counts as history, never as a permission: whoever was asked is asked again under the new session's keys,
+//! what was approved but not begun is asked about again, and what only the original can know is in doubt.
+
+use std::sync::Arc;
+
+use super::{
+    draft::{Catalog, Draft, Transition},
+    parts::{Call, Deadline, Phase},
+    record::{CallStatus, Entry, Forked, Interrupted, Judged, Kind, Millis, Record, UserMessage},
+    state::{ForkedFrom, State, Status},
+};
+use crate::{
+    call::gate::{Ask, Verdict},
+    refusal::{Code, Refusal},
+};
+
+/// What makes a fork of the session whose past a draft has.
+#[derive(Clone, Debug, Default)]
+pub struct ForkInput {
+    /// The session it is a fork of.
+    pub from: Arc<str>,
+    /// Who makes it.
+    pub by: Option<Arc<str>>,
+    /// The roles that its maker holds.
+    pub roles: Vec<String>,
+    /// The client's `request_id`.
+    pub request_id: Option<Arc<str>>,
+    /// Whether it goes on by itself.
+    pub run: bool,
+    /// The verdicts on calls that are judged anew: those of [`must_be_judged`], and those that are changed.
+    pub judged: Vec<Judged>,
+    /// What the user says next, in a session whose turn is over.
+    pub message: Option<UserMessage>,
+}
+
+/// The entries of an append that are the session's own: without the past that a fork has copied. That was told,
+/// counted and acknowledged where it happened.
+#[must_use]
+pub fn own(entries: &[Arc<Entry>]) -> &[Arc<Entry>] {
+    let forked = entries.iter().rposition(|entry| matches!(entry.record, Record::Forked(_)));
+    forked.map_or(entries, |at| &entries[at..])
+}
+
+/// Whether the policy must be asked anew about a call before a fork: a standing rule let it through, in the place of a
+/// person whom the verdict does not name.
+#[must_use]
+pub fn must_be_judged(call: &Call) -> bool {
+    call.by_rule && call.ask.is_none() && call.attempts == 0 && call.phase == Phase::Permitted
+}
+
+/// Whether a fork may change a call: it has not begun, and its end is not known.
+#[must_use]
+pub fn is_open_to_edits(call: &Call, state: &State) -> bool {
+    let waits = match call.phase {
+        Phase::Gated | Phase::Permitted => true,
+        Phase::Waiting(n) => state.waiting(n).is_some_and(|open| open.asked.kind == Kind::Approval),
+        _ => false,
+    };
+    waits && call.attempts == 0 && !call.question
+}
+
+impl Draft {
+    /// Makes the session a fork at the place where the draft began, which is a checkpoint.
+    ///
+    /// # Errors
+    /// `invalid_message`: a message while the turn is not over; a call that cannot be changed.
+    pub fn fork(mut self, input: ForkInput, catalog: &dyn Catalog) -> Result<Transition, Refusal> {
+        let ForkInput { from, by, roles, request_id, run, judged, message } = input;
+        let active = self.state.status.is_active();
+        if active && message.is_some() {
+            return Err(Refusal::new(
+                Code::InvalidMessage,
+                "edit.message: the turn is not over at this checkpoint; what a user says can be changed at the \
+                 checkpoint before or right after a user's message that begins a turn",
+            ));
+        }
+        for one in judged.iter().filter(|one| one.edited.is_some()) {
+            let call = self.state.calls.iter().find(|call| call.call == one.call);
+            if !call.is_some_and(|call| is_open_to_edits(call, &self.state)) {
+                return Err(Refusal::new(
+                    Code::InvalidMessage,
+                    format!("edit.calls: the call {:?} cannot be changed at this checkpoint", &*one.tool_use_id),
+                ));
+            }
+        }
+        let asked: Vec<Arc<Interrupted>> = self.state.open.iter().map(|open| open.asked.clone()).collect();
+        let withdrawn = self.state.open.iter().map(|open| open.asked.n).collect();
+        let held = !run && (active || message.is_some());
+        let at = self.state.pos;
+        self.push(Record::Forked(Arc::new(Forked {
+            from,
+            at,
+            by,
+            roles,
+            request_id,
+            withdrawn,
+            active,
+            held,
+            judged,
+        })));
+        // A graph's questions are asked again as they are; what was answered and not yet used is asked when it is come to.
+        for asked in &asked {
+            self.ask_again(asked);
+        }
+        self.recover_steps();
+        if let Some(message) = message {
+            self.push(Record::UserMessage(message));
+        }
+        Ok(self.settle(catalog))
+    }
+
+    /// Lets a fork that was left standing go on. `None` if it is not one.
+    #[must_use]
+    pub fn go_on(mut self, catalog: &dyn Catalog) -> Option<Transition> {
+        if !self.state.held {
+            return None;
+        }
+        self.release();
+        Some(self.settle(catalog))
+    }
+
+    /// Says that a fork that was left standing goes on.
+    pub(super) fn release(&mut self) {
+        if self.state.held {
+            self.push(Record::Status { pending: Vec::new(), awaiting: false });
+        }
+    }
+}
+
+impl State {
+    pub(super) fn forked(&mut self, forked: &Forked, at: Millis) {
+        self.forked_from = Some(ForkedFrom { session_id: forked.from.clone(), checkpoint: forked.at });
+        self.created_at = at;
+        self.held = forked.held;
+        if forked.active {
+            self.status = Status::Running;
+        }
+        self.roles.clone_from(&forked.roles);
+        // Nobody was asked in this session yet, and no rule was made in it.
+        self.reviewers.clear();
+        self.sticky.clear();
+        for message in &mut self.queued {
+            message.request_id = None;
+        }
+        let open = std::mem::take(&mut self.open);
+        let in_doubt = |n: u32| open.iter().any(|open| open.asked.n == n && open.asked.kind == Kind::InDoubt);
+        for call in &mut self.calls {
+            match call.phase {
+                Phase::Waiting(n) if in_doubt(n) => call.phase = Phase::Lost,
+                // A person has said that it may run again, to the original.
+                Phase::Permitted if call.attempts > 0 => call.phase = Phase::Lost,
+                // Only the original knows how it ended.
+                Phase::Started(_) => call.phase = Phase::Lost,
+                Phase::Permitted if call.ask.is_none() && !call.by_rule => {}
+                Phase::Waiting(_) | Phase::Gated | Phase::Permitted => call.ask_anew(),
+                Phase::Proposed | Phase::Lost | Phase::Settled(..) | Phase::Finished => {}
+            }
+        }
+        self.run_forked();
+        for one in &forked.judged {
+            if let Some(call) = self.calls.iter_mut().find(|call| call.call == one.call) {
+                call.judge(one, forked.by.as_ref());
+            }
+        }
+    }
+}
+
+impl Call {
+    /// Asked about from the first level on, as if nobody had said anything.
+    fn ask_anew(&mut self) {
+        self.phase = Phase::Gated;
+        self.ask.get_or_insert_with(Ask::default);
+        self.deadline = Deadline::Fresh;
+        self.approved_by.clear();
+        self.by_rule = false;
+        self.restart_levels();
+    }
+
+    /// The verdict of today counts beside what was asked before, never in its place.
+    fn judge(&mut self, judged: &Judged, by: Option<&Arc<str>>) {
+        if !matches!(self.phase, Phase::Gated | Phase::Permitted) || self.question {
+            return;
+        }
+        if let Some(edited) = &judged.edited {
+            self.name = Arc::from(edited.name.as_str());
+            self.args = Some(edited.args.clone());
+            self.edited_by = by.cloned();
+        }
+        match &judged.verdict {
+            Verdict::Allow => {}
+            Verdict::Ask(ask) | Verdict::Question(ask) => {
+                self.ask = Some(self.ask.as_ref().map_or_else(|| ask.clone(), |before| before.stricter(ask)));
+                self.ask_anew();
+            }
+            Verdict::Refuse(text) => {
+                self.phase = Phase::Settled(CallStatus::Error, text.clone());
+            }
+            Verdict::Deny(text) => {
+                self.phase = Phase::Settled(CallStatus::Rejected, text.clone());
+            }
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! SPEC G6: checkpoints are where a session stood whole, and a fork of any of them keeps the laws.
+
+use std::sync::Arc;
+
+use countersign_core::{
+    journal::{
+        checkpoint::{Checkpoints, is_whole},
+        draft::Draft,
+        fork, graph,
+        record::{Entry, Record},
+        state::{Phase, State, Status},
+    },
+    wire::expand::expand,
+};
+use proptest::prelude::*;
+
+use crate::{
+    laws::check,
+    world::{Op, Tools, World, ops},
+};
+
+fn random(ops: &[Op]) -> World {
+    let mut world = World::new();
+    for op in ops {
+        let _ = world.apply(op);
+    }
+    world
+}
+
+/// A fork of a world at one of its checkpoints.
+fn forked(world: &World, pos: u64, edit: u8, run: bool) -> (State, Arc<State>, Vec<Arc<Entry>>) {
+    let past = world.state_at(pos);
+    let input = World::fork_input(&past, edit, run);
+    let made = Draft::new(&past, world.now).fork(input, &Tools).expect("a checkpoint can be forked");
+    let committed = made.commit();
+    assert!(committed.permits.is_empty(), "a fork begins nothing");
+    (past, committed.state, committed.entries)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// A checkpoint is the end of a transition that left the session whole, and every such end is one.
+    #[test]
+    fn g6_checkpoints_are_the_ends_of_transitions(ops in ops()) {
+        let world = random(&ops);
+        let found = world.checkpoints();
+        let ends: Vec<u64> = world
+            .ends
+            .iter()
+            .copied()
+            .filter(|pos| is_whole(&world.state_at(*pos)))
+            .filter(|pos| !matches!(world.journal[usize::try_from(*pos).unwrap() - 1].record, Record::Group { .. }))
+            .collect();
+        let copied = |pos: &u64| world.journal.iter().any(|e| e.pos > *pos && matches!(e.record, Record::Forked(_)));
+        for pos in &found {
+            prop_assert!(ends.contains(pos) || copied(pos) || is_fork(&world, *pos), "{pos} of {ends:?}");
+        }
+        for pos in &ends {
+            prop_assert!(found.contains(pos), "{pos} is no checkpoint: {found:?}");
+        }
+        let mut walk = Checkpoints::new("s".into());
+        for entry in &world.journal {
+            if let Some(at) = walk.take(entry) {
+                let state = world.state_at(at.pos);
+                prop_assert_eq!(at.status, state.status);
+                prop_assert_eq!(at.node, graph::position(&state).name());
+                prop_assert_eq!(at.at, state.updated_at);
+                prop_assert_eq!(at.pending.len(), state.open.len());
+            }
+        }
+    }
+
+    /// A fork of any checkpoint of any session asks again whatever waited or was approved, and begins nothing by
+    /// itself that a person had to allow. It never changes what it was made of.
+    #[test]
+    fn g6_answers_given_before_a_fork_are_never_reused_after_it(ops in ops(), edit in 0..10_u8, run in any::<bool>()) {
+        let world = random(&ops);
+        for pos in world.checkpoints() {
+            let (past, state, entries) = forked(&world, pos, edit, run);
+            prop_assert!(is_whole(&state));
+            prop_assert!(state.sticky.is_empty() && state.queued.iter().all(|message| message.request_id.is_none()));
+            prop_assert!(state.open.iter().all(|open| open.asked.n > past.interruptions && open.votes.is_empty()));
+            for call in &state.calls {
+                prop_assert!(!matches!(call.phase, Phase::Started(_)));
+                prop_assert!(call.approved_by.is_empty() || call.phase == Phase::Finished || call.attempts > 0);
+                if call.phase == Phase::Permitted {
+                    prop_assert!(call.attempts == 0 && call.ask.is_none() && !call.by_rule, "{call:?}");
+                }
+            }
+            let next = graph::next(&state);
+            if !run {
+                prop_assert!(!next.call_model && next.start.is_empty(), "it is left standing");
+            }
+            for open in &past.open {
+                let key = format!("s_{}", open.asked.n);
+                let told = entries.iter().flat_map(|entry| expand(&"s".into(), entry)).any(|event| {
+                    let event = serde_json::to_value(&event).expect("JSON");
+                    event["type"] == "approval_resolved" && event["approval_key"] == key.as_str()
+                });
+                prop_assert!(told, "{key} is over in the fork");
+            }
+            // The entries before the fork are not its own.
+            let whole: Vec<Arc<Entry>> =
+                world.journal.iter().filter(|e| e.pos <= pos).cloned().chain(entries.iter().cloned()).collect();
+            prop_assert_eq!(fork::own(&whole).len(), entries.len());
+        }
+    }
+
+    /// Whatever happens to a fork of a fork, the laws hold.
+    #[test]
+    fn g6_a_fork_keeps_every_law(before in ops(), at in 0..1000_usize, edit in 0..10_u8, after in ops()) {
+        let mut world = random(&before);
+        let _ = world.apply(&Op::Fork(at, edit, true));
+        check(&world);
+        for op in &after {
+            let given = world.given.len();
+            let _ = world.apply(op);
+            for (call, _, args) in world.given.get(given..).unwrap_or_default() {
+                prop_assert_eq!(world.allowed.get(call), Some(args), "call {} ran unasked", call);
+            }
+            check(&world);
+        }
+    }
+
+    /// What was left standing goes on when it is told to, or when somebody says something.
+    #[test]
+    fn g6_a_fork_that_stands_goes_on_when_it_is_told_to(ops in ops(), edit in 0..10_u8) {
+        let world = random(&ops);
+        for pos in world.checkpoints() {
+            let (_, state, _) = forked(&world, pos, edit, false);
+            let (_, ran, _) = forked(&world, pos, edit, true);
+            match Draft::new(&state, world.now).go_on(&Tools) {
+                Some(transition) => {
+                    prop_assert_eq!(state.status, Status::Running);
+                    prop_assert_eq!(graph::next(transition.state()), graph::next(&ran));
+                }
+                None => prop_assert!(!state.held),
+            }
+        }
+    }
+}
+
+fn is_fork(world: &World, pos: u64) -> bool {
+    matches!(world.journal[usize::try_from(pos).unwrap() - 1].record, Record::Forked(_))
+}

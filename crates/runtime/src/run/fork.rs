@@ -1,0 +1,231 @@
+//! Forks: a new session with the past of another up to a checkpoint, perhaps changed there (SPEC G6).
+
+use std::sync::Arc;
+
+use countersign_core::{
+    approval::{decision::EditedAction, principal::Principal},
+    call::{
+        args::Args,
+        gate::{Ask, Verdict},
+    },
+    journal::{
+        draft::Draft,
+        fork::{ForkInput, is_open_to_edits, must_be_judged},
+        record::{Judged, Record, UserMessage},
+        state::{Call, Phase, State},
+    },
+    refusal::{Code, Refusal},
+    wire::client::check_session_id,
+};
+
+use super::{Runtime, live::LiveRef, now, owned, past::Then, session_id as session_id_of, view::SessionView, visible};
+use crate::store::Durability;
+
+/// A fork to be made.
+#[derive(Debug, Default)]
+pub struct NewFork {
+    /// Up to where it has the past; the newest checkpoint if absent.
+    pub checkpoint: Option<u64>,
+    /// Its id; made if absent.
+    pub session_id: Option<String>,
+    /// What is changed there.
+    pub edit: ForkEdit,
+    /// Whether it goes on by itself. If not it stands until somebody decides what waits, says something, or makes the
+    /// same request with `run`.
+    pub run: bool,
+    /// Makes it safe to send again, with the same `session_id`.
+    pub request_id: Option<String>,
+}
+
+/// What a fork changes. At most one of the two.
+#[derive(Debug, Default)]
+pub struct ForkEdit {
+    /// The text blocks of what the user says instead, or next.
+    pub message: Option<Vec<Arc<str>>>,
+    /// Calls of the latest answer that have not begun, and what runs in their place.
+    pub calls: Vec<EditedCall>,
+}
+
+/// A call that is changed.
+#[derive(Clone, Debug)]
+pub struct EditedCall {
+    /// The call, in the model's words.
+    pub tool_use_id: String,
+    /// The tool; the call's own if absent.
+    pub name: Option<String>,
+    /// The arguments.
+    pub args: Args,
+}
+
+/// A fork that is there.
+#[derive(Debug)]
+pub struct MadeFork {
+    /// The new session.
+    pub session: SessionView,
+    /// Whether it was made now, and not by the same request before.
+    pub made: bool,
+}
+
+impl Runtime {
+    /// Makes a new session that has the past of another up to a checkpoint. The other is not changed.
+    ///
+    /// Only the owner may, and the new session is theirs. Nothing that was decided before counts in it: what waited is
+    /// asked again under its own keys, and so is what was approved and had not begun.
+    ///
+    /// # Errors
+    /// `session_not_found`, `forbidden`, `invalid_session_id`, `session_exists` (the id is taken), `invalid_message` (no
+    /// checkpoint, or nothing that can be changed there), `invalid_edit`, `store_unavailable`.
+    pub async fn fork(&self, by: &Principal, session_id: &str, new: NewFork) -> Result<MadeFork, Refusal> {
+        let original = self.read_state(by, session_id).await?;
+        owned(by, &original)?;
+        if !new.edit.calls.is_empty() {
+            // What a person would change by a decision.
+            by.check_may_decide()?;
+        }
+        if let Some(id) = &new.session_id {
+            check_session_id(id)?;
+        }
+        let id = session_id_of(new.session_id.as_deref())?;
+        let live = self.inner.live(&id);
+        let (run, made) = (new.run, self.fork_in(&live, by, &original, new).await?);
+        if run {
+            self.inner.spawn_driver(live);
+        }
+        Ok(made)
+    }
+
+    async fn fork_in(
+        &self,
+        live: &LiveRef,
+        by: &Principal,
+        original: &State,
+        new: NewFork,
+    ) -> Result<MadeFork, Refusal> {
+        let mut guard = live.lock().await;
+        let existing = self.inner.load(live, &mut guard).await?;
+        if existing.pos > 0 {
+            visible(by, &existing)?;
+            let same = existing.forked_from.as_ref().is_some_and(|from| from.session_id == original.session_id)
+                && self.inner.is_repeat(&live.session_id, new.request_id.as_deref()).await?;
+            if !same {
+                let message = format!("session_id: there is a session {:?} already", &*live.session_id);
+                return Err(Refusal::new(Code::SessionExists, message));
+            }
+            if new.run
+                && let Some(transition) = Draft::new(&existing, now()).go_on(&self.inner.agents)
+            {
+                self.inner.transact(live, &mut guard, Durability::Synced, |_| Ok(transition)).await?;
+                live.wake();
+            }
+            return Ok(MadeFork { session: SessionView::of_state(&*guard.state()?), made: false });
+        }
+        let checkpoint = match new.checkpoint {
+            Some(checkpoint) => checkpoint,
+            None => self.inner.newest_checkpoint(original).await?,
+        };
+        let mut then = self.inner.at_checkpoint(original, &live.session_id, checkpoint).await?;
+        let message = match new.edit.message {
+            Some(_) if !new.edit.calls.is_empty() => {
+                let message = "edit: send either \"message\" or \"calls\"; each is for other checkpoints";
+                return Err(Refusal::new(Code::InvalidMessage, message));
+            }
+            Some(text) => {
+                let (agent, earlier) = replaced(&then);
+                if let Some(earlier) = earlier {
+                    then = self.inner.at_checkpoint(original, &live.session_id, earlier).await?;
+                }
+                let (by, roles) = (by.subject.clone(), by.roles.clone());
+                Some(UserMessage { text, by, roles, agent, request_id: None })
+            }
+            None => None,
+        };
+        let Then { state, entries, .. } = then;
+        let roles = if by.subject == state.subject { by.roles.clone() } else { state.roles.clone() };
+        let judged = self.judged(&State { roles: roles.clone(), ..state.clone() }, &new.edit.calls).await?;
+        let input = ForkInput {
+            from: original.session_id.clone(),
+            by: by.subject.clone(),
+            roles,
+            request_id: new.request_id.map(Arc::from),
+            run: new.run,
+            judged,
+            message,
+        };
+        let transition = Draft::new(&state, now()).fork(input, &self.inner.agents)?;
+        self.inner.begin_with(live, &mut guard, entries, transition).await?;
+        Ok(MadeFork { session: SessionView::of_state(&*guard.state()?), made: true })
+    }
+
+    /// The verdicts on the calls that are changed, and on those that a standing rule has let through.
+    async fn judged(&self, state: &State, edits: &[EditedCall]) -> Result<Vec<Judged>, Refusal> {
+        let mut judged = Vec::new();
+        for (i, edit) in edits.iter().enumerate() {
+            let call = editable(state, edit, i)?;
+            if edits[..i].iter().any(|before| before.tool_use_id == edit.tool_use_id) {
+                return Err(invalid(i, "is changed twice"));
+            }
+            let action = EditedAction {
+                name: edit.name.clone().unwrap_or_else(|| call.name.to_string()),
+                args: edit.args.clone(),
+            };
+            let verdict = self.inner.verdict_on_edit(state, call, &action, i).await?;
+            judged.push(Judged {
+                call: call.call,
+                tool_use_id: call.id.clone(),
+                // Beside what is asked about the model's own call, where a rule has stood in a person's place.
+                verdict: if must_be_judged(call) {
+                    self.own_verdict(state, call).await.stricter(verdict)
+                } else {
+                    verdict
+                },
+                edited: Some(action),
+            });
+        }
+        for call in state.calls.iter().filter(|call| must_be_judged(call)) {
+            if judged.iter().all(|one| one.call != call.call) {
+                let verdict = self.own_verdict(state, call).await;
+                judged.push(Judged { call: call.call, tool_use_id: call.id.clone(), edited: None, verdict });
+            }
+        }
+        Ok(judged)
+    }
+
+    /// What the policy says today of a call as it is.
+    async fn own_verdict(&self, state: &State, call: &Call) -> Verdict {
+        let Some(args) = &call.args else { return Verdict::Ask(Ask::default()) };
+        let verdict = self.inner.verdict_on(state, &call.agent, &call.name, &call.id, args).await;
+        verdict.unwrap_or_else(|| Verdict::Ask(Ask::default()))
+    }
+}
+
+/// If the checkpoint is right after a message that began a turn: the agent that the message named, and the checkpoint
+/// before it, where another can be said.
+fn replaced(then: &Then) -> (Option<Arc<str>>, Option<u64>) {
+    match then.entries.last().map(|entry| (&entry.record, entry.cursor.open, entry.pos)) {
+        Some((Record::UserMessage(message), 0, pos)) if then.before == Some(pos - 1) => {
+            (message.agent.clone(), then.before)
+        }
+        _ => (None, None),
+    }
+}
+
+/// The call that an edit is about, if it can be changed.
+fn editable<'a>(state: &'a State, edit: &EditedCall, i: usize) -> Result<&'a Call, Refusal> {
+    let open: Vec<&Call> = state.calls.iter().filter(|call| is_open_to_edits(call, state)).collect();
+    if let Some(call) = open.iter().find(|call| *call.id == *edit.tool_use_id) {
+        return Ok(call);
+    }
+    let why = match state.calls.iter().find(|call| *call.id == *edit.tool_use_id) {
+        None => "is no call of the latest answer at this checkpoint",
+        Some(call) if call.question => "asks the user; answer or decline it in the new session",
+        Some(call) if call.phase == Phase::Finished => "has its result at this checkpoint; take an earlier one",
+        Some(_) => "has begun at this checkpoint; take an earlier one",
+    };
+    let known: Vec<String> = open.iter().map(|call| format!("{:?}", &*call.id)).collect();
+    let known = if known.is_empty() { "none can be changed here".to_owned() } else { known.join(", ") };
+    Err(invalid(i, &format!("{:?} {why}; calls that can be changed: {known}", edit.tool_use_id)))
+}
+
+fn invalid(i: usize, what: &str) -> Refusal {
+    Refusal::new(Code::InvalidMessage, format!("edit.calls[{i}].tool_use_id: {what}"))
+}

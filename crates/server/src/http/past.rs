@@ -1,0 +1,132 @@
+//! The past of a session: its checkpoints, and forks from them (SPEC G6).
+
+use axum::{
+    Json,
+    extract::State,
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    response::{IntoResponse as _, Response},
+};
+use countersign::{
+    core::{call::args::Args, wire::client::Content},
+    run::{CheckpointQuery, CheckpointView, EditedCall, ForkEdit, MadeFork, NewFork},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    extract::{Body, Caller, Params, Segment, page_limit, request_id},
+    sessions::session_of,
+    to_the_end,
+};
+use crate::{problem::Problem, server::App};
+
+/// The query of `GET /v1/sessions/{session_id}/checkpoints`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListCheckpoints {
+    cursor: Option<String>,
+    limit: Option<usize>,
+}
+
+/// A page of checkpoints, newest first.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct CheckpointList {
+    /// The checkpoints.
+    checkpoints: Vec<CheckpointView>,
+    /// Where the next page begins; null on the last.
+    next_cursor: Option<String>,
+}
+
+pub(super) async fn list(
+    State(app): State<App>,
+    Caller(by): Caller,
+    Segment(session_id): Segment,
+    Params(params): Params<ListCheckpoints>,
+) -> Result<Json<CheckpointList>, Problem> {
+    let query = CheckpointQuery { cursor: params.cursor, limit: page_limit(params.limit)? };
+    let page = app.runtime.checkpoints(&by, &session_id, query).await?;
+    Ok(Json(CheckpointList { checkpoints: page.rows, next_cursor: page.next_cursor }))
+}
+
+/// The body of `POST /v1/sessions/{session_id}/fork`; may be absent.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct ForkSession {
+    /// Up to where the new session has the past: a checkpoint of this one; the newest if absent.
+    #[serde(default)]
+    checkpoint: Option<u64>,
+    /// The new session's id, `[A-Za-z0-9._-]{1,128}`; made if absent.
+    #[serde(default)]
+    session_id: Option<String>,
+    /// What is changed there.
+    #[serde(default)]
+    edit: Option<Edit>,
+    /// Whether the new session goes on by itself; else it stands until somebody decides what waits or says something.
+    #[serde(default)]
+    run: bool,
+    /// Makes it safe to send again.
+    #[serde(default)]
+    request_id: Option<String>,
+}
+
+/// What a fork changes: one of the two.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Edit {
+    /// What the user says instead, or next: at a checkpoint before or right after a message that begins a turn.
+    #[serde(default)]
+    message: Option<Content>,
+    /// Calls of the latest answer that have not begun there, and what runs in their place. Each is judged anew.
+    #[serde(default)]
+    calls: Vec<EditCall>,
+}
+
+/// A call that is changed.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EditCall {
+    /// The call, in the model's words.
+    tool_use_id: String,
+    /// The tool; the call's own if absent.
+    #[serde(default)]
+    name: Option<String>,
+    /// The arguments.
+    args: Args,
+}
+
+pub(super) async fn fork(
+    State(app): State<App>,
+    Caller(by): Caller,
+    Segment(session_id): Segment,
+    headers: HeaderMap,
+    Body(body): Body<ForkSession>,
+) -> Result<Response, Problem> {
+    let request_id = request_id(&headers, body.request_id)?;
+    // The same request again finds the session that it made by the id that the key gives it.
+    let new_id = body
+        .session_id
+        .or_else(|| request_id.as_ref().map(|key| session_of(&by, &format!("fork of {session_id}: {key}"))));
+    let edit = match body.edit {
+        None => ForkEdit::default(),
+        Some(Edit { message, calls }) => ForkEdit {
+            message: message.map(Content::into_text).transpose()?,
+            calls: calls
+                .into_iter()
+                .map(|call| EditedCall { tool_use_id: call.tool_use_id, name: call.name, args: call.args })
+                .collect(),
+        },
+    };
+    let new = NewFork { checkpoint: body.checkpoint, session_id: new_id, edit, run: body.run, request_id };
+    let runtime = app.runtime.clone();
+    let MadeFork { session, made } = to_the_end(async move { runtime.fork(&by, &session_id, new).await })
+        .await
+        .inspect_err(|problem| app.metrics.refused(problem.code()))?;
+    if !made {
+        return Ok(Json(session).into_response());
+    }
+    let location = HeaderValue::from_str(&format!("/v1/sessions/{}", session.session_id));
+    let mut response = (StatusCode::CREATED, Json(session)).into_response();
+    if let Ok(location) = location {
+        response.headers_mut().insert(header::LOCATION, location);
+    }
+    Ok(response)
+}
