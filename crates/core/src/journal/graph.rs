@@ -25,6 +25,12 @@ pub const APPROVAL: &str = "approval";
 /// The node that runs what is permitted.
 pub const TOOLS: &str = "tools";
 
+/// Whether it is a node of the loop that every agent has.
+#[must_use]
+pub fn is_builtin(node: &str) -> bool {
+    matches!(node, COMPRESSION | AGENT | APPROVAL | TOOLS)
+}
+
 /// A node of the agent loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Node {

@@ -15,7 +15,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
     Gone, GraphState, Renamed, Route,
-    compiled::{Graph, Join, Leave, Migrate, NodeDef, Work},
+    compiled::{Graph, Join, Leave, Migrate, NodeDef, Way, Work},
     context::Context,
     error::{CompileError, NodeError},
     options::NodeOptions,
@@ -265,7 +265,7 @@ impl<S: GraphState> StateGraph<S> {
         choose: impl Fn(&S) -> I + Send + Sync + 'static,
         to: impl Fn(R) -> Node<S>,
     ) {
-        let ways: Vec<(&'static str, Node<S>)> = R::ALL.iter().map(|way| (way.label(), to(*way))).collect();
+        let ways: Vec<Way<S>> = R::ALL.iter().map(|way| (way.label(), to(*way))).collect();
         ways.iter().for_each(|(_, node)| self.known(*node));
         let labels: Vec<&'static str> = R::ALL.iter().map(|way| way.label()).collect();
         let targets = ways.clone();

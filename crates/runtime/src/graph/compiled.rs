@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use countersign_core::journal::run::Raw;
+use countersign_core::{
+    drawing::{Drawing, NodeKind},
+    journal::run::Raw,
+};
 use futures::future::BoxFuture;
 
 use super::{
@@ -19,6 +22,11 @@ pub(crate) type Migrate = Arc<dyn Fn(&Gone<'_>) -> Option<Renamed> + Send + Sync
 
 type Run<S> = Box<dyn Fn(Context<S>, Option<Raw>) -> BoxFuture<'static, Result<Given, NodeError>> + Send + Sync>;
 
+/// What the end of an inner graph changes outside.
+type LeaveGraph = Box<dyn Fn(&AnyState) -> Result<Given, NodeError> + Send + Sync>;
+/// A way of a route: its label, and where it leads.
+pub(crate) type Way<S> = (&'static str, Node<S>);
+
 /// What a node does.
 pub(crate) enum Work<S> {
     /// An async function.
@@ -26,11 +34,7 @@ pub(crate) enum Work<S> {
     /// An async function of an item.
     Each(Run<S>),
     /// A graph of its own.
-    Graph {
-        graph: Arc<dyn AnyGraph>,
-        enter: Box<dyn Fn(&S) -> AnyState + Send + Sync>,
-        leave: Box<dyn Fn(&AnyState) -> Result<Given, NodeError> + Send + Sync>,
-    },
+    Graph { graph: Arc<dyn AnyGraph>, enter: Box<dyn Fn(&S) -> AnyState + Send + Sync>, leave: LeaveGraph },
     /// A node of the agent's loop, which the runner does itself.
     Builtin,
 }
@@ -49,13 +53,13 @@ type Items<S> = Box<dyn Fn(&S) -> Result<Vec<Raw>, String> + Send + Sync>;
 /// One thing that leads on from a node.
 pub(crate) enum Leave<S> {
     Edge(Node<S>),
-    Route { ways: Vec<(&'static str, Node<S>)>, choose: Choose<S> },
+    Route { ways: Vec<Way<S>>, choose: Choose<S> },
     FanOut { each: Node<S>, items: Items<S> },
 }
 
 impl<S> Leave<S> {
     pub(crate) fn targets(&self) -> impl Iterator<Item = Node<S>> + '_ {
-        let (one, many): (Option<Node<S>>, &[(&'static str, Node<S>)]) = match self {
+        let (one, many): (_, &[Way<S>]) = match self {
             Leave::Edge(to) | Leave::FanOut { each: to, .. } => (Some(*to), &[]),
             Leave::Route { ways, .. } => (None, ways),
         };
@@ -109,6 +113,12 @@ impl<S: GraphState> Graph<S> {
         &self.inside.name
     }
 
+    /// Its picture (SPEC G7): see [`Drawing::to_mermaid`] and [`Drawing::to_dot`].
+    #[must_use]
+    pub fn drawing(&self) -> Drawing {
+        self.any.drawing()
+    }
+
     pub(crate) fn any(&self) -> &Arc<dyn AnyGraph> {
         &self.any
     }
@@ -158,6 +168,8 @@ pub(crate) trait AnyGraph: Send + Sync {
     fn begin(&self, node: &str, state: &AnyState, item: Option<&Raw>, memory: Arc<Memory>) -> NodeFuture;
     /// The state that an inner graph begins with.
     fn enter(&self, node: &str, state: &AnyState) -> Option<AnyState>;
+    /// Its picture: nodes by their names, inner graphs inside of theirs.
+    fn drawing(&self) -> Drawing;
     /// What the end of an inner graph changes.
     fn leave(&self, node: &str, state: &AnyState) -> Result<Given, NodeError>;
 }
@@ -328,6 +340,51 @@ impl<S: GraphState> AnyGraph for Compiled<S> {
             Work::Graph { enter, .. } => Some(enter(state.downcast_ref::<S>()?)),
             _ => None,
         }
+    }
+
+    fn drawing(&self) -> Drawing {
+        const START: &str = "START";
+        const END: &str = "END";
+        let mut drawing = Drawing::default();
+        let name = |to: &Node<S>| to.at().and_then(|at| self.nodes.get(at)).map_or(END, |node| &*node.name);
+        drawing.node(START, START, NodeKind::Start);
+        for node in &self.nodes {
+            match &node.work {
+                Work::Graph { graph, .. } => drawing.embed(&*node.name, &*node.name, graph.drawing()),
+                Work::Run(_) | Work::Each(_) | Work::Builtin => drawing.node(&*node.name, &*node.name, NodeKind::Node),
+            };
+        }
+        drawing.node(END, END, NodeKind::End);
+        for node in self.starts.iter().filter_map(|at| self.nodes.get(*at)) {
+            drawing.edge(START, &*node.name, "");
+        }
+        for (at, node) in self.nodes.iter().enumerate() {
+            for leave in &node.leaves {
+                match leave {
+                    Leave::Edge(to) => {
+                        drawing.edge(&*node.name, name(to), "");
+                    }
+                    Leave::FanOut { each, .. } => {
+                        drawing.edge(&*node.name, name(each), "for each");
+                    }
+                    Leave::Route { ways, .. } => {
+                        for (label, to) in ways {
+                            // With one way only, nothing is chosen.
+                            if ways.len() == 1 {
+                                drawing.edge(&*node.name, name(to), *label);
+                            } else {
+                                drawing.route(&*node.name, name(to), *label);
+                            }
+                        }
+                    }
+                }
+            }
+            for join in self.joins.iter().filter(|join| join.sources.contains(&at)) {
+                let target = self.nodes.get(join.target).map_or(END, |node| &*node.name);
+                drawing.edge(&*node.name, target, "");
+            }
+        }
+        drawing
     }
 
     fn leave(&self, node: &str, state: &AnyState) -> Result<Given, NodeError> {

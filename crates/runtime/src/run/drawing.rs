@@ -5,13 +5,18 @@ use std::sync::Arc;
 use countersign_core::{
     approval::principal::Principal,
     drawing::Drawing,
-    journal::{graph, state::Status},
+    journal::{
+        graph,
+        run::TaskPhase,
+        state::{State, Status},
+    },
     refusal::Refusal,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Runtime;
+use crate::graph::Graph;
 
 /// The graph of a session, with where it stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -29,10 +34,18 @@ pub struct GraphView {
 }
 
 impl Runtime {
-    /// The graph an agent runs on; `None` if there is no such agent.
+    /// The graph an agent runs on, or the graph of this name; `None` if there is neither.
     #[must_use]
-    pub fn drawing(&self, agent: &str) -> Option<Drawing> {
-        self.inner.agents.get(agent).map(|_| graph::drawing(None))
+    pub fn drawing(&self, name: &str) -> Option<Drawing> {
+        if let Some(ready) = self.inner.agents.get(name) {
+            return Some(ready.agent.graph.as_ref().map_or_else(|| graph::drawing(None), Graph::drawing));
+        }
+        self.inner.graphs.get(name).map(|graph| graph.drawing())
+    }
+
+    /// The names of the graphs that sessions can run.
+    pub fn graph_names(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.inner.graphs.keys()
     }
 
     /// The graph a session runs on, with where it stands.
@@ -46,7 +59,39 @@ impl Runtime {
             agent: state.agent.clone(),
             status: state.status,
             seq: state.cursor.seq,
-            drawing: graph::drawing(Some(&state)),
+            drawing: self.where_it_stands(&state),
         })
+    }
+
+    /// The picture of the graph that a session runs, with its places marked.
+    fn where_it_stands(&self, state: &State) -> Drawing {
+        let Some(run) = &state.run else { return graph::drawing(Some(state)) };
+        let found = if run.agent_loop {
+            self.inner.agents.agent_loop_of(&state.agent).map(|graph| graph.drawing())
+        } else {
+            self.drawing(&run.graph)
+        };
+        let Some(mut drawing) = found else { return graph::drawing(Some(state)) };
+        if run.frames.is_empty() || !state.status.is_active() {
+            drawing.stand("END", 0, 0);
+        }
+        // Of a node that the runner does itself the calls are what runs and waits there.
+        if let Some(node) = state.loop_node().filter(|node| graph::is_builtin(node)) {
+            for position in graph::drawing(Some(state)).current {
+                let at = if position.running > 0 { node.to_owned() } else { position.node };
+                drawing.stand(at, position.running, position.waiting);
+            }
+            return drawing;
+        }
+        for task in run.tasks.values() {
+            let (running, waiting) = match task.phase {
+                TaskPhase::Ready => (1, 0),
+                TaskPhase::Waiting => (0, 1),
+                TaskPhase::Failed(..) => (0, 0),
+                TaskPhase::Graph(_) | TaskPhase::Done => continue,
+            };
+            drawing.stand(run.path(task), running, waiting);
+        }
+        drawing
     }
 }
