@@ -3,8 +3,8 @@
 use proc_macro2::{Span, TokenStream};
 use quote::quote;
 use syn::{
-    Attribute, Error, Expr, Field, Ident, Path, Token, Type, meta::ParseNestedMeta, parenthesized, spanned::Spanned as _,
-    token::Paren,
+    Attribute, Error, Expr, Field, Ident, Path, Token, Type, meta::ParseNestedMeta, parenthesized,
+    spanned::Spanned as _, token::Paren,
 };
 
 use crate::attribute::{self, Errors};

@@ -3,7 +3,10 @@
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use std::collections::HashMap;
-use syn::{Attribute, Data, DataStruct, DeriveInput, Error, Fields, GenericParam, Visibility, parse_quote, spanned::Spanned as _};
+use syn::{
+    Attribute, Data, DataStruct, DeriveInput, Error, Fields, GenericParam, Visibility, parse_quote,
+    spanned::Spanned as _,
+};
 
 use crate::{
     attribute::Errors,
@@ -13,7 +16,8 @@ use crate::{
 pub(crate) fn derive(input: &DeriveInput) -> syn::Result<TokenStream> {
     let Data::Struct(DataStruct { fields: Fields::Named(fields), .. }) = &input.data else {
         let name = &input.ident;
-        let problem = format!("a state has fields with names, which updates refer to: `struct {name} {{ text: String }}`");
+        let problem =
+            format!("a state has fields with names, which updates refer to: `struct {name} {{ text: String }}`");
         return Err(Error::new(name.span(), problem));
     };
     let mut errors = Errors::default();
@@ -22,7 +26,7 @@ pub(crate) fn derive(input: &DeriveInput) -> syn::Result<TokenStream> {
         errors.add(Error::new(lifetime.span(), problem));
     }
     for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("graph")) {
-        errors.add(Error::new(attribute.span(), "a reducer belongs to a field; the state itself has none"));
+        errors.add(Error::new(attribute.path().span(), "a reducer belongs to a field; the state itself has none"));
     }
     let ignored = ["rename", "default", "deny_unknown_fields", "bound", "crate", "expecting"];
     let serde = field::serde(&input.attrs, &["rename_all"], &ignored, &mut errors);
@@ -74,7 +78,7 @@ fn update(input: &DeriveInput, fields: &[StateField<'_>], serde: &TokenStream) -
             _ => (quote!(Reduced), "::countersign::graph::__private::Reduced::is_unchanged"),
         };
         quote! {
-            #[serde(skip_serializing_if = #unchanged)]
+            #[serde(default = "::countersign::graph::__private::unchanged", skip_serializing_if = #unchanged)]
             #serde
             #name: #here::#kind<#of>
         }
@@ -95,7 +99,7 @@ fn update(input: &DeriveInput, fields: &[StateField<'_>], serde: &TokenStream) -
             #here::serde::Serialize,
             #here::serde::Deserialize,
         )]
-        #[serde(crate = "::countersign::graph::__private::serde", default, deny_unknown_fields)]
+        #[serde(crate = "::countersign::graph::__private::serde", deny_unknown_fields)]
         #serde
         #[must_use = "an update changes nothing until a node returns it"]
         #seen struct #update #generics #bounds {
@@ -186,7 +190,9 @@ fn methods(field: &StateField<'_>, seen: &Visibility) -> TokenStream {
         });
     }
     if matches!(field.reducer, Reducer::AppendById) {
-        let about = format!("Removes the items with these ids from `{plain}`. An id that is not there is an error of the step.");
+        let about = format!(
+            "Removes the items with these ids from `{plain}`. An id that is not there is an error of the step."
+        );
         methods.extend(quote! {
             #[doc = #about]
             #seen fn #remove(
@@ -220,9 +226,7 @@ fn implementation(input: &DeriveInput, fields: &[StateField<'_>]) -> TokenStream
     }
     let bounds = &generics.where_clause;
 
-    let joined = fields.iter().map(|StateField { name, plain, .. }| {
-        quote!(joined.#name.join(#plain, update.#name)?;)
-    });
+    let joined = fields.iter().map(|StateField { name, plain, .. }| quote!(joined.#name.join(#plain, update.#name)?;));
     let applied = fields.iter().map(|field| {
         let StateField { name, plain, of, .. } = field;
         let place = field.place();
@@ -230,11 +234,11 @@ fn implementation(input: &DeriveInput, fields: &[StateField<'_>]) -> TokenStream
             Reducer::Last => quote!(joined.#name.apply(&mut self.#name);),
             Reducer::AppendById => quote_spanned!(place=> joined.#name.apply(#plain, &mut self.#name)?;),
             Reducer::Append | Reducer::Merge => {
-                quote_spanned!(place=> joined.#name.apply(#plain, &mut self.#name, #here::extend)?;)
+                quote_spanned!(place=> joined.#name.apply(#plain, &mut self.#name, |value, more| ::countersign::graph::__private::extend(value, more))?;)
             }
-            Reducer::Add => quote_spanned!(place=> joined.#name.apply(#plain, &mut self.#name, #here::add)?;),
-            Reducer::Max => quote_spanned!(place=> joined.#name.apply(#plain, &mut self.#name, #here::max)?;),
-            Reducer::Min => quote_spanned!(place=> joined.#name.apply(#plain, &mut self.#name, #here::min)?;),
+            Reducer::Add => quote_spanned!(place=> joined.#name.apply(#plain, &mut self.#name, |value, more| ::countersign::graph::__private::add(value, more))?;),
+            Reducer::Max => quote_spanned!(place=> joined.#name.apply(#plain, &mut self.#name, |value, more| ::countersign::graph::__private::max(value, more))?;),
+            Reducer::Min => quote_spanned!(place=> joined.#name.apply(#plain, &mut self.#name, |value, more| ::countersign::graph::__private::min(value, more))?;),
             Reducer::With(path) => {
                 let place = Span::call_site().located_at(path.span());
                 let typed = quote_spanned!(place=> let reduce: fn(&mut #of, #of) = #path;);

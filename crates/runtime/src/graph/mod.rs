@@ -1,9 +1,9 @@
 //! Graphs.
 
 mod change;
-pub mod state;
+mod state;
 
-pub use state::*;
+pub use state::{GraphState, Identified, MergeError, Route};
 
 /// What the derives write refers to; no part of the API.
 #[doc(hidden)]

@@ -6,6 +6,7 @@ mod answers;
 mod client;
 mod conversations;
 mod crashes;
+mod graph_state;
 mod groups;
 mod history;
 mod models_aimock;
