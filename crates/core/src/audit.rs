@@ -19,6 +19,7 @@ use crate::{
     },
     journal::{
         record::{CallStatus, Entry, Kind, Record},
+        run::Raw,
         state::{Call, State},
     },
     limits,
@@ -138,6 +139,8 @@ pub fn events(state: &State, entries: &[Arc<Entry>]) -> Vec<Event> {
             Record::Interrupted(_)
             | Record::Decided(_)
             | Record::Answered(_)
+            | Record::Resumed(_)
+            | Record::StateEdited(_)
             | Record::TimedOut { .. }
             | Record::Noted(_)
             | Record::RuleRevoked(_)
@@ -229,6 +232,8 @@ struct Body<'a> {
     vote: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     answers: Option<&'a Answers>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resume: Option<&'a Raw>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -324,6 +329,17 @@ impl Event {
                 body.request = Some(answered.n);
                 body.by = answered.by.as_deref();
                 body.answers = Some(&answered.answers);
+            }
+            Record::Resumed(resumed) => {
+                body.event = "resumed";
+                body.request = Some(resumed.n);
+                body.by = resumed.by.as_deref();
+                body.resume = Some(&resumed.value);
+            }
+            Record::StateEdited(edited) => {
+                body.event = "state_edited";
+                body.by = edited.by.as_deref();
+                body.resume = Some(&edited.update);
             }
             Record::TimedOut { n, escalated } => {
                 body.event = "timed_out";

@@ -171,6 +171,17 @@ impl Conversation {
             | Record::RuleRevoked(_)
             | Record::Withdrawn { .. }
             | Record::CallLost { .. }
+            | Record::RunStarted(_)
+            | Record::FrameBegan(_)
+            | Record::TasksDone(_)
+            | Record::TaskFailed(_)
+            | Record::TaskWaits { .. }
+            | Record::StepStarted { .. }
+            | Record::StepDone { .. }
+            | Record::Resumed(_)
+            | Record::RunRetried(_)
+            | Record::StateEdited(_)
+            | Record::States(_)
             | Record::Status { .. } => {}
         }
     }

@@ -48,5 +48,22 @@ pub const QUESTIONS: usize = 8;
 pub const OPTIONS: usize = 20;
 /// Default time to answer a question (SPEC Q4).
 pub const QUESTION_TIMEOUT_SECONDS: u32 = 600;
+/// Largest update of one task of a graph, state it begins with, or answer, as JSON text.
+pub const UPDATE_BYTES: usize = 1024 * 1024;
+/// How much of the state that a graph's run begins with is shown as its first message, in characters.
+pub const INPUT_CHARS: usize = 4_000;
+/// Most tasks in one round of a graph.
+pub const ROUND_TASKS: usize = 10_000;
+/// Most rounds of one run of a graph, unless it says otherwise (SPEC G1).
+pub const ROUNDS: u32 = 10_000;
+/// Deepest nesting of graphs in graphs.
+pub const GRAPH_DEPTH: usize = 16;
+/// Most questions of a graph that wait at one time in a session.
+pub const OPEN_QUESTIONS: usize = 10_000;
+/// Tasks of one session that run at the same time.
+pub const PARALLEL_TASKS: usize = 256;
+/// Nodes that wait for a person and are kept in memory, ready to go on where they stopped, in one runtime. The others
+/// are started again when they are answered.
+pub const WARM_TASKS: usize = 4096;
 /// Most entries of a session's list of todos.
 pub const TODOS: usize = 100;

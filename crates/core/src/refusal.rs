@@ -21,6 +21,14 @@ pub enum Code {
     UnknownAgent,
     /// `cancel` while no turn is active.
     NothingToCancel,
+    /// Nothing in the session's run has failed.
+    NothingToRetry,
+    /// There is no such graph.
+    UnknownGraph,
+    /// The answer does not fit the schema of what asks.
+    InvalidResume,
+    /// A graph waits for a value, not for decisions or answers.
+    ResumeRequired,
     /// A message while something waits for a decision (SPEC W9).
     ApprovalPending,
     /// A message while a turn is running (SPEC W9).
@@ -86,11 +94,14 @@ impl Code {
             | Code::DecisionsRequired
             | Code::InvalidAnswers
             | Code::DecisionNotAllowed
-            | Code::InvalidEdit => 400,
+            | Code::InvalidEdit
+            | Code::InvalidResume
+            | Code::ResumeRequired => 400,
             Code::Unauthenticated => 401,
             Code::Forbidden => 403,
             Code::SessionNotFound
             | Code::UnknownAgent
+            | Code::UnknownGraph
             | Code::ApprovalNotFound
             | Code::RuleNotFound
             | Code::NotFound => 404,
@@ -99,7 +110,8 @@ impl Code {
             | Code::SessionBusy
             | Code::ApprovalAlreadyResolved
             | Code::StaleAction
-            | Code::NothingToCancel => 409,
+            | Code::NothingToCancel
+            | Code::NothingToRetry => 409,
             Code::TooLarge => 413,
             Code::QueueFull => 429,
             Code::Internal => 500,

@@ -15,6 +15,7 @@ use countersign_core::{
 };
 
 use crate::{
+    graph::{Graph, agent_loop::AgentState, compiled::AnyGraph},
     model::{Model, ToolSpec},
     policy::{self, Policy},
     tool::ToolEntry,
@@ -38,6 +39,7 @@ pub struct Agent {
     pub(crate) model: Arc<dyn Model>,
     pub(crate) tools: Vec<ToolEntry>,
     pub(crate) max_turns: u32,
+    pub(crate) graph: Option<Graph<AgentState>>,
 }
 
 impl Agent {
@@ -51,6 +53,7 @@ impl Agent {
             model,
             tools: Vec::new(),
             max_turns: limits::MAX_TURNS,
+            graph: None,
         }
     }
     /// What the model is told about its task.
@@ -79,10 +82,25 @@ impl Agent {
     }
 }
 
+impl Agent {
+    /// Its loop, with nodes of your own in it: made from [`crate::graph::agent_loop::AgentLoop`] (SPEC G2).
+    #[must_use]
+    pub fn graph(mut self, graph: &Graph<AgentState>) -> Agent {
+        self.graph = Some(graph.clone());
+        self
+    }
+}
+
 /// Why agents do not fit together.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct AgentError(String);
+
+impl AgentError {
+    pub(crate) fn new(what: String) -> AgentError {
+        AgentError(what)
+    }
+}
 
 /// Agents by name, with their tools checked and compiled.
 pub(crate) struct Agents {
@@ -110,7 +128,7 @@ pub(crate) struct ReadyTool {
 }
 
 impl Agents {
-    pub(crate) fn new(agents: Vec<Agent>, policy: Policy) -> Result<Agents, AgentError> {
+    pub(crate) fn new(agents: Vec<Agent>, policy: Policy, needed: bool) -> Result<Agents, AgentError> {
         if policy.rules.len() > policy::RULES {
             return Err(AgentError(format!("a policy has at most {} rules", policy::RULES)));
         }
@@ -145,10 +163,15 @@ impl Agents {
                 return Err(AgentError(format!("there are two agents of the name {name:?}")));
             }
         }
-        if names.is_empty() {
-            return Err(AgentError("at least one agent is needed".to_owned()));
+        if names.is_empty() && needed {
+            return Err(AgentError("at least one agent, or one graph, is needed".to_owned()));
         }
         Ok(Agents { by_name, names, policy, policy_version })
+    }
+
+    /// The agent's loop, if it has nodes of the user's.
+    pub(crate) fn agent_loop_of(&self, name: &str) -> Option<Arc<dyn AnyGraph>> {
+        self.get(name)?.agent.graph.as_ref().map(|graph| graph.any().clone())
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&Ready> {
@@ -185,6 +208,11 @@ impl Catalog for Agents {
     }
     fn max_turns(&self, agent: &str) -> u32 {
         self.get(agent).map_or(limits::MAX_TURNS, |ready| ready.agent.max_turns)
+    }
+    fn agent_loop(&self, agent: &str) -> Option<(Arc<str>, Arc<str>)> {
+        let graph = self.agent_loop_of(agent)?;
+        let (node, _) = graph.start().tasks.into_iter().next()?;
+        Some((graph.name().clone(), node))
     }
     fn tool(&self, agent: &str, tool: &str) -> Option<ToolFacts> {
         let tool = self.get(agent)?.tool(tool)?;

@@ -12,6 +12,8 @@
 //!   into it, so keep it where only the application can write.
 //! - An approved call runs once in each store it is restored into. Restoring one state twice is two sessions.
 
+mod graph;
+
 use std::sync::Arc;
 
 use countersign_core::{
@@ -259,6 +261,9 @@ fn follows(state: &State, entry: &Entry) -> Result<(), &'static str> {
     }
     let call =
         |number: u32| state.calls.iter().find(|call| call.call == number).ok_or("it names a call that is not open");
+    if let Some(fits) = graph::fits(state, &entry.record) {
+        return if fits { Ok(()) } else { Err("the entries before it do not lead to it") };
+    }
     let fits = match &entry.record {
         Record::SessionCreated(_) | Record::UserMessage(_) => true,
         Record::MessageQueued(_) | Record::BlockShown(_) | Record::Group { .. } | Record::Status { .. } => {
@@ -329,6 +334,17 @@ fn follows(state: &State, entry: &Entry) -> Result<(), &'static str> {
             ended && finished.id == call.id
         }
         Record::CallLost { call: number } => matches!(call(*number)?.phase, Phase::Started(_)),
+        Record::RunStarted(_)
+        | Record::FrameBegan(_)
+        | Record::TasksDone(_)
+        | Record::TaskFailed(_)
+        | Record::TaskWaits { .. }
+        | Record::StepStarted { .. }
+        | Record::StepDone { .. }
+        | Record::Resumed(_)
+        | Record::RunRetried(_)
+        | Record::StateEdited(_)
+        | Record::States(_) => false,
         Record::TurnEnded(_) => {
             state.status.is_active() && state.calls.iter().all(|call| call.phase == Phase::Finished)
         }
@@ -351,6 +367,7 @@ fn asks_about(asked: &Interrupted, action: &Action, call: &Call) -> bool {
         Kind::Approval => call.phase == Phase::Gated && !call.question,
         Kind::Question => call.phase == Phase::Gated && call.question,
         Kind::InDoubt => call.phase == Phase::Lost,
+        Kind::Interrupt => false,
     };
     let shown = match (asked.kind, &call.args) {
         (Kind::Question, Some(args)) => asks_what_the_model_asked(&action.args, args),

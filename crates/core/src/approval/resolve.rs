@@ -15,11 +15,13 @@ use crate::{
     call::{
         display::MESSAGE_ARGUMENT,
         gate::{Ask, DecisionType, Verdict, is_user},
+        json::Json,
         schema::ArgsSchema,
     },
     journal::{
         draft::{Catalog, Draft, ToolKind, Transition},
         record::{Action, Answered, Decided, Interrupted, Kind, Millis, Note, Noted},
+        run::{Raw, Resumed},
         state::{Open, State},
     },
     limits,
@@ -51,6 +53,8 @@ pub enum Reply {
     Decisions(Vec<Decision>),
     /// To questions: a JSON object, question text → answer.
     Answers(Value),
+    /// To a node of a graph: any JSON value. To actions: yes or no, for all of them (source 001).
+    Resume(Raw),
 }
 
 impl From<Vec<Decision>> for Reply {
@@ -89,6 +93,27 @@ pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Cata
             let decided = Decided { by: by.subject, request_id, ..Decided::of(asked, decisions) };
             Ok(draft.decided(decided, user_edit_content, catalog))
         }
+        (Kind::Interrupt, Reply::Resume(value)) => {
+            check_resume(asked, &value)?;
+            Ok(draft.resumed(Resumed { n, value, by: by.subject, request_id }, catalog))
+        }
+        (Kind::Interrupt, _) => Err(Refusal::new(
+            Code::ResumeRequired,
+            "a node of a graph waits under this key: send \"resume\" with its answer, not decisions or answers",
+        )),
+        (Kind::Question, Reply::Resume(_)) => Err(Refusal::new(
+            Code::AnswersRequired,
+            "a question waits under this key: send \"answers\" (question text → answer)",
+        )),
+        (Kind::Approval, Reply::Resume(value)) => {
+            let decision = yes_or_no(&value)?;
+            let reply = Reply::Decisions(vec![decision; asked.actions.len()]);
+            decide(state, now, DecideInput { n, reply, verdicts, user_edit_content, by, request_id }, catalog)
+        }
+        (Kind::InDoubt, Reply::Resume(_)) => Err(Refusal::new(
+            Code::DecisionsRequired,
+            "whether something has happened is asked under this key: send \"decisions\"",
+        )),
         (Kind::Approval | Kind::InDoubt, Reply::Answers(_)) => Err(Refusal::new(
             Code::DecisionsRequired,
             "an action waits under this key, not a question: send \"decisions\", not \"answers\"",
@@ -313,6 +338,38 @@ fn comment(text: Arc<str>) -> Result<Arc<str>, Refusal> {
 fn check_answers(asked: &Interrupted, answers: &Value) -> Result<Answers, Refusal> {
     let questions = asked.actions.first().and_then(|action| Questions::recorded(&action.args));
     questions.ok_or_else(|| Refusal::new(Code::Internal, "the questions that wait cannot be read"))?.check(answers)
+}
+
+/// An answer to a node of a graph: it must fit the schema that the node gave (SPEC G3).
+fn check_resume(asked: &Interrupted, value: &Raw) -> Result<(), Refusal> {
+    if value.get().len() > limits::UPDATE_BYTES {
+        return Err(too_long("resume"));
+    }
+    let json = Json::parse(value.get(), limits::JSON_DEPTH)
+        .map_err(|error| Refusal::new(Code::InvalidResume, format!("resume: {error}")))?;
+    let Some(schema) = asked.at.as_ref().and_then(|at| at.schema.as_ref()) else { return Ok(()) };
+    let read = |text: &str| serde_json::from_str::<Value>(text).map_err(|error| error.to_string());
+    let errors = read(schema.0.get())
+        .and_then(|schema| ArgsSchema::of_any(&schema))
+        .and_then(|schema| Ok(schema.check_value(&read(&json.canonical())?)))
+        .map_err(|error| Refusal::new(Code::Internal, format!("the schema of what waits cannot be read: {error}")))?;
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(Refusal::new(Code::InvalidResume, "resume: the answer does not fit the schema of what asks")
+        .with_details(json!({ "errors": errors })))
+}
+
+/// Source 001's answer to all that waits under a key.
+fn yes_or_no(value: &Raw) -> Result<Decision, Refusal> {
+    match value.get() {
+        "true" | "\"yes\"" | "\"Yes\"" => Ok(Decision::approve()),
+        "false" | "\"no\"" | "\"No\"" => Ok(Decision::reject(None)),
+        _ => Err(Refusal::new(
+            Code::InvalidResume,
+            "resume: calls wait under this key: \"yes\" approves and \"no\" rejects all of them; anything else is said with \"decisions\"",
+        )),
+    }
 }
 
 /// A question is answered, or declined with one plain reject (SPEC Q3).

@@ -54,6 +54,17 @@ impl ArgsSchema {
     /// # Errors
     /// In words: it is not a JSON Schema, it does not describe an object, or see [`ArgsSchema`].
     pub fn compile(schema: &Value) -> Result<ArgsSchema, String> {
+        if let Some(of) = schema.get("type").filter(|of| !names_object(of)) {
+            return Err(format!("arguments are always an object, but the schema's `type` is {of}"));
+        }
+        ArgsSchema::of_any(schema)
+    }
+
+    /// Compiles a schema of values that need not be objects, such as answers to a graph's questions (SPEC G3).
+    ///
+    /// # Errors
+    /// As [`ArgsSchema::compile`].
+    pub fn of_any(schema: &Value) -> Result<ArgsSchema, String> {
         // Before anything that recurses over the schema.
         if deeper_than(schema, SCHEMA_DEPTH) {
             return Err(format!("the schema is nested too deeply; at most {SCHEMA_DEPTH} levels are allowed"));
@@ -61,9 +72,6 @@ impl ArgsSchema {
         let bytes = schema.to_string().len();
         if bytes > SCHEMA_BYTES {
             return Err(format!("the schema has {bytes} bytes; at most {SCHEMA_BYTES} are allowed"));
-        }
-        if let Some(of) = schema.get("type").filter(|of| !names_object(of)) {
-            return Err(format!("arguments are always an object, but the schema's `type` is {of}"));
         }
         if !schema.is_object() {
             return Err("a schema must be a JSON object".to_owned());
@@ -87,21 +95,26 @@ impl ArgsSchema {
     /// values (not: long ones) against a large schema get only one, without a place.
     #[must_use]
     pub fn check(&self, args: &Args) -> Vec<SchemaError> {
-        let value = args.value();
-        if deeper_than(&value, self.max_depth) {
+        self.check_value(&args.value())
+    }
+
+    /// What is wrong with a value, like [`ArgsSchema::check`].
+    #[must_use]
+    pub fn check_value(&self, value: &Value) -> Vec<SchemaError> {
+        if deeper_than(value, self.max_depth) {
             let message = format!("nested too deeply for this schema; at most {} levels are allowed", self.max_depth);
             return vec![SchemaError { pointer: String::new(), message }];
         }
-        if self.validator.is_valid(&value) {
+        if self.validator.is_valid(value) {
             return Vec::new();
         }
         // The library makes all errors before it gives the first; their number is at most about this.
-        if values(&value).saturating_mul(self.bytes) > EXPLAINED {
+        if values(value).saturating_mul(self.bytes) > EXPLAINED {
             let message = "does not fit the tool's schema (too large to say where)".to_owned();
             return vec![SchemaError { pointer: String::new(), message }];
         }
         self.validator
-            .iter_errors(&value)
+            .iter_errors(value)
             .take(SCHEMA_ERRORS)
             .map(|error| SchemaError {
                 pointer: error.instance_path().to_string(),

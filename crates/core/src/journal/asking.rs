@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{
     draft::{Catalog, Draft},
+    graph,
     record::{Action, Interrupted, Kind, Millis, Record},
     state::{Call, Deadline, Phase},
 };
@@ -22,6 +23,9 @@ impl Draft {
             let action = self.action(&call, ask, catalog);
             let content = call.display.stream.display_as_content;
             self.interrupt(Kind::InDoubt, action.into_iter().collect(), None, content);
+        }
+        if self.state.loop_node().is_some_and(|node| node != graph::APPROVAL) {
+            return;
         }
         if self.state.calls.iter().any(|c| matches!(c.phase, Phase::Permitted | Phase::Started(_) | Phase::Proposed)) {
             return;
@@ -90,7 +94,7 @@ impl Draft {
             return false;
         }
         let n = self.state.interruptions + 1;
-        self.push(Record::Interrupted(Arc::new(Interrupted { n, kind, actions, expires_at, content })));
+        self.push(Record::Interrupted(Arc::new(Interrupted { n, kind, actions, expires_at, content, at: None })));
         true
     }
 }

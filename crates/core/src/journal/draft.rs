@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use super::{
+    graph,
     parts::next_role,
     record::{
         Answered, Block, CallFinished, CallStatus, Decided, EndReason, Entry, Millis, ModelResponded, Note, Noted,
@@ -29,6 +30,11 @@ pub trait Catalog {
     fn has_agent(&self, agent: &str) -> bool;
     /// The agent's limit of model calls in one turn.
     fn max_turns(&self, agent: &str) -> u32;
+    /// The agent's loop, if it has nodes of the user's: the graph's name, and its first node (SPEC G2).
+    fn agent_loop(&self, agent: &str) -> Option<(Arc<str>, Arc<str>)> {
+        let _ = agent;
+        None
+    }
     /// A tool of an agent.
     fn tool(&self, agent: &str, tool: &str) -> Option<ToolFacts>;
 }
@@ -127,6 +133,13 @@ impl Transition {
     pub fn state(&self) -> &Arc<State> {
         &self.state
     }
+    /// This, and what was made of the state after it.
+    pub fn then(mut self, next: Transition) -> Transition {
+        self.entries.extend(next.entries);
+        self.started.extend(next.started);
+        Transition { state: next.state, entries: self.entries, started: self.started }
+    }
+
     /// Says that the records are stored. Call it after the store has said so, never before: this is the
     /// only place where permits come from.
     #[must_use]
@@ -412,7 +425,7 @@ impl Draft {
     pub fn recover(mut self, catalog: &dyn Catalog) -> Option<Transition> {
         let lost: Vec<Call> =
             self.state.calls.iter().filter(|c| matches!(c.phase, Phase::Started(_))).cloned().collect();
-        if lost.is_empty() {
+        if !self.recover_steps() && lost.is_empty() {
             return None;
         }
         for call in lost {
@@ -428,7 +441,13 @@ impl Draft {
     }
 
     /// Withdraws what waits, gives every unfinished call its result, then ends the turn.
-    fn end(&mut self, reason: EndReason, by: Option<&Arc<str>>, partial: Option<Block>, request_id: Option<Arc<str>>) {
+    pub(super) fn end(
+        &mut self,
+        reason: EndReason,
+        by: Option<&Arc<str>>,
+        partial: Option<Block>,
+        request_id: Option<Arc<str>>,
+    ) {
         for n in self.state.open.iter().map(|open| open.asked.n).collect::<Vec<_>>() {
             let by = by.cloned();
             self.push(Record::Withdrawn { n, by });
@@ -449,8 +468,13 @@ impl Draft {
         self.push(Record::TurnEnded(TurnEnded { reason, partial, message: None, request_id }));
     }
 
+    /// Ends the draft with what follows by itself.
+    pub fn settled(self, catalog: &dyn Catalog) -> Transition {
+        self.settle(catalog)
+    }
+
     /// Adds what follows by itself, until nothing does.
-    fn settle(mut self, catalog: &dyn Catalog) -> Transition {
+    pub(super) fn settle(mut self, catalog: &dyn Catalog) -> Transition {
         if self.state.status == Status::AwaitingInput && !self.must_wait() {
             self.push(Record::Status { pending: Vec::new(), awaiting: false });
         }
@@ -461,9 +485,15 @@ impl Draft {
                 self.push(record);
             }
         }
+        self.begin_loop(catalog);
+        self.settle_run();
         self.ask(catalog);
-        if self.state.status.is_active() && self.state.calls.iter().all(|c| c.phase == Phase::Finished) {
-            if self.state.answered {
+        if self.state.run.as_ref().is_some_and(|run| !run.agent_loop && !run.frames.is_empty()) {
+            // A graph's own run ends by its own records.
+        } else if self.state.status.is_active() && self.state.calls.iter().all(|c| c.phase == Phase::Finished) {
+            if self.state.answered && self.state.loop_node().is_some() {
+                // What comes after the last answer is the loop's to say.
+            } else if self.state.answered {
                 self.end_turn(EndReason::EndTurn, None);
             } else if self.state.turn_calls >= catalog.max_turns(&self.state.agent) {
                 let message = self.state.locale.text(Text::MaxTurns);
@@ -480,6 +510,7 @@ impl Draft {
             && let Some(message) = self.state.queued.front().cloned()
         {
             self.push(Record::UserMessage(message));
+            self.begin_loop(catalog);
         }
         if self.must_wait() {
             let pending: Vec<u32> = self.state.open.iter().map(|open| open.asked.n).collect();
@@ -489,6 +520,8 @@ impl Draft {
                     Record::Interrupted(_)
                         | Record::Decided(_)
                         | Record::Answered(_)
+                        | Record::Resumed(_)
+                        | Record::TaskWaits { .. }
                         | Record::TimedOut { .. }
                         | Record::Withdrawn { .. }
                 )
@@ -500,12 +533,24 @@ impl Draft {
         self.finish()
     }
 
-    fn end_turn(&mut self, reason: EndReason, message: Option<String>) {
+    pub(super) fn end_turn(&mut self, reason: EndReason, message: Option<String>) {
         self.push(Record::TurnEnded(TurnEnded { reason, partial: None, message, request_id: None }));
     }
 
     /// Whether nothing can happen until a person decides.
     fn must_wait(&self) -> bool {
+        if let Some(run) = self.state.run.as_ref().filter(|run| !run.frames.is_empty()) {
+            let waits = match run.loop_node().map(|task| &*task.node) {
+                Some(graph::APPROVAL | graph::TOOLS) => self.calls_wait(),
+                Some(graph::AGENT | graph::COMPRESSION) => false,
+                _ => run.waits(),
+            };
+            return self.state.status.is_active() && waits;
+        }
+        self.calls_wait()
+    }
+
+    fn calls_wait(&self) -> bool {
         self.state.status.is_active()
             && self.state.calls.iter().any(|c| matches!(c.phase, Phase::Gated | Phase::Waiting(_) | Phase::Lost))
             && !self.state.calls.iter().any(|c| matches!(c.phase, Phase::Permitted | Phase::Started(_)))

@@ -8,7 +8,16 @@
 //! The approval node only decides, the tools node only executes. Where a session stands is a function of
 //! its state, and so is what may happen next: pausing is the absence of effects.
 
-use super::state::{Phase, State};
+use super::state::{Call, Phase, State};
+
+/// The node that makes room in the conversation.
+pub const COMPRESSION: &str = "compression";
+/// The node that asks the model.
+pub const AGENT: &str = "agent";
+/// The node that waits for people.
+pub const APPROVAL: &str = "approval";
+/// The node that runs what is permitted.
+pub const TOOLS: &str = "tools";
 
 /// A node of the agent loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,10 +55,10 @@ impl Node {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Node::Compression => "compression",
-            Node::Agent => "agent",
-            Node::Approval => "approval",
-            Node::Tools => "tools",
+            Node::Compression => COMPRESSION,
+            Node::Agent => AGENT,
+            Node::Approval => APPROVAL,
+            Node::Tools => TOOLS,
             Node::End => "END",
         }
     }
@@ -60,6 +69,14 @@ impl Node {
 pub fn position(state: &State) -> Node {
     if !state.status.is_active() {
         return Node::End;
+    }
+    match state.loop_node() {
+        Some(COMPRESSION) => return Node::Compression,
+        Some(AGENT) => return Node::Agent,
+        Some(TOOLS) => return Node::Tools,
+        // At a node of the user's nothing follows by itself, as at one that waits for people.
+        Some(_) => return Node::Approval,
+        None => {}
     }
     let mut unfinished = state.calls.iter().filter(|call| call.phase != Phase::Finished).peekable();
     if unfinished.peek().is_none() {
@@ -80,11 +97,28 @@ pub struct Effects {
     pub start: Vec<u32>,
 }
 
+/// Whether the node of an agent's loop that the session stands at has done its work, and the loop goes on from it. Only
+/// of a loop that has nodes of the user's; the others go on by themselves.
+#[must_use]
+pub fn node_done(state: &State) -> bool {
+    let Some(entered) = state.run.as_ref().filter(|run| run.agent_loop).and_then(|run| run.frames.get(&0)) else {
+        return false;
+    };
+    let runs = |call: &Call| matches!(call.phase, Phase::Permitted | Phase::Started(_));
+    match state.loop_node() {
+        Some(COMPRESSION) => true,
+        Some(AGENT) => state.answer_pos > entered.at,
+        Some(APPROVAL) => state.calls.iter().any(runs) || state.calls.iter().all(|call| call.phase == Phase::Finished),
+        Some(TOOLS) => !state.calls.iter().any(runs),
+        _ => false,
+    }
+}
+
 /// The effects that follow from a state.
 #[must_use]
 pub fn next(state: &State) -> Effects {
     match position(state) {
-        Node::Agent => Effects { call_model: !state.answered, start: Vec::new() },
+        Node::Agent => Effects { call_model: !state.answered && !node_done(state), start: Vec::new() },
         Node::Tools => Effects {
             call_model: false,
             start: state.calls.iter().filter(|c| c.phase == Phase::Permitted).map(|c| c.call).collect(),

@@ -5,4 +5,6 @@ pub mod draft;
 pub mod graph;
 mod parts;
 pub mod record;
+pub mod run;
+pub mod running;
 pub mod state;

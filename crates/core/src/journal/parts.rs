@@ -171,5 +171,6 @@ impl PartialEq for Interrupted {
             && self.actions == other.actions
             && self.expires_at == other.expires_at
             && self.content == other.content
+            && self.at == other.at
     }
 }

@@ -20,6 +20,9 @@ use crate::{
         display::{Display, MESSAGE_ARGUMENT},
         gate::{Ask, DecisionType, Gate, is_user},
     },
+    journal::run::{
+        At, FrameBegan, FrameState, Raw, Resumed, RunRetried, RunStarted, StateEdited, TaskFailed, TasksDone,
+    },
     locale::Locale,
     todo::Todo,
     wire::cursor::Cursor,
@@ -115,6 +118,47 @@ pub enum Record {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         awaiting: bool,
     },
+    /// A run of a graph begins.
+    RunStarted(RunStarted),
+    /// A graph inside the run begins, or an agent's loop that has nodes of the user's.
+    FrameBegan(FrameBegan),
+    /// Tasks of a round have their results, and the next round may begin.
+    TasksDone(TasksDone),
+    /// A task failed for good.
+    TaskFailed(TaskFailed),
+    /// A task that went on with an answer waits again, for what it asked before.
+    TaskWaits {
+        /// The task.
+        task: u32,
+        /// It goes on at once, since it has been answered meanwhile.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        goes_on: bool,
+    },
+    /// A step of a task is about to begin. Stored before the effect.
+    StepStarted {
+        /// The task.
+        task: u32,
+        /// The step's name in its node.
+        step: Arc<str>,
+    },
+    /// A step has come to an end.
+    StepDone {
+        /// The task.
+        task: u32,
+        /// The step's name in its node.
+        step: Arc<str>,
+        /// Its result; absent if it failed and may be tried again.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        value: Option<Raw>,
+    },
+    /// A person answered a graph's question.
+    Resumed(Resumed),
+    /// A failed run is taken up again.
+    RunRetried(RunRetried),
+    /// A person changed the state of a graph.
+    StateEdited(StateEdited),
+    /// The states of all frames, so that a fold can begin here.
+    States(Vec<FrameState>),
     /// The turn is over.
     TurnEnded(TurnEnded),
 }
@@ -217,7 +261,7 @@ pub struct ModelResponded {
     pub opaque: Option<Box<RawValue>>,
 }
 
-pub(super) fn is_zero(n: &u32) -> bool {
+pub(crate) fn is_zero(n: &u32) -> bool {
     *n == 0
 }
 
@@ -247,6 +291,8 @@ pub enum Kind {
     InDoubt,
     /// Questions that wait for answers.
     Question,
+    /// A node of a graph that waits for an answer (SPEC G3).
+    Interrupt,
 }
 
 impl Kind {
@@ -271,6 +317,9 @@ pub struct Interrupted {
     /// Whether it stands outside groups: a question, or calls that are displayed as content (SPEC Q5).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub content: bool,
+    /// Where in a graph it is asked, if it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Arc<At>>,
 }
 
 /// One waiting call, whole: what is shown is what runs.
@@ -552,6 +601,10 @@ impl Record {
             Record::Decided(d) => d.request_id.as_deref(),
             Record::Answered(a) => a.request_id.as_deref(),
             Record::Noted(n) => n.request_id.as_deref(),
+            Record::RunStarted(run) => run.request_id.as_deref(),
+            Record::Resumed(resumed) => resumed.request_id.as_deref(),
+            Record::RunRetried(retried) => retried.request_id.as_deref(),
+            Record::StateEdited(edited) => edited.request_id.as_deref(),
             Record::TurnEnded(t) => t.request_id.as_deref(),
             _ => None,
         }

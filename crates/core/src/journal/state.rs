@@ -17,6 +17,7 @@ use super::{
         Block, CallStatus, Decided, EndReason, Entry, Interrupted, Kind, Millis, ModelResponded, Note, Noted, Record,
         ToolUse, Usage, UserMessage,
     },
+    run::{GraphRun, Step, TaskPhase},
 };
 use crate::{
     approval::key::approval_key,
@@ -135,6 +136,9 @@ pub struct State {
     /// The agent's list of todos (SPEC Q6).
     #[serde(default)]
     pub todos: Vec<Todo>,
+    /// Where the run of its graph stands: of a graph's session, or of an agent's loop that has nodes of the user's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<Arc<GraphRun>>,
 }
 
 impl PartialEq for UserMessage {
@@ -178,6 +182,7 @@ impl State {
             queued: VecDeque::new(),
             shown: Vec::new(),
             todos: Vec::new(),
+            run: None,
         }
     }
 
@@ -220,7 +225,7 @@ impl State {
             Record::TimedOut { n, .. } => self.timed_out(*n),
             Record::Noted(noted) => self.noted(noted),
             Record::RuleRevoked(revoked) => self.sticky.retain(|rule| rule.id != Some(revoked.rule)),
-            Record::Withdrawn { n, .. } => self.open.retain(|open| open.asked.n != *n),
+            Record::Withdrawn { n, .. } => self.withdrawn(*n),
             Record::CallStarted { call, attempt } => self.set_phase(*call, |call| {
                 call.attempts = *attempt;
                 Phase::Started(*attempt)
@@ -246,7 +251,40 @@ impl State {
                 self.open.clear();
                 self.shown.clear();
                 self.answered = false;
+                self.run_ended(&ended.reason);
             }
+            Record::RunStarted(started) => self.run_started(started, entry.pos),
+            Record::RunRetried(_) => {
+                self.status = Status::Running;
+                self.run(GraphRun::retry);
+            }
+            Record::FrameBegan(began) => {
+                if began.task == 0 {
+                    let (graph, made) = (began.graph.clone(), self.run.as_ref().map_or(0, |run| run.made));
+                    self.run = Some(Arc::new(GraphRun::new(graph, true, entry.pos, made, &began.round)));
+                } else {
+                    self.run(|run| run.begin(began.frame, began.task, began.graph.clone(), &began.round, entry.pos));
+                }
+            }
+            Record::TasksDone(done) => self.tasks_done(done),
+            Record::TaskFailed(failed) => {
+                let (code, message) = (failed.code.clone(), failed.message.clone());
+                self.task(failed.task, |task| task.phase = TaskPhase::Failed(code, message));
+            }
+            Record::TaskWaits { task, goes_on } => {
+                let phase = if *goes_on { TaskPhase::Ready } else { TaskPhase::Waiting };
+                self.task(*task, |task| task.phase = phase);
+            }
+            Record::StepStarted { task, step } => self.task(*task, |task| {
+                task.steps.insert(step.clone(), Step::Started);
+            }),
+            Record::StepDone { task, step, value } => self.task(*task, |task| match value {
+                Some(value) => drop(task.steps.insert(step.clone(), Step::Done(value.clone()))),
+                None => drop(task.steps.remove(step)),
+            }),
+            Record::Resumed(resumed) => self.resumed(resumed),
+            Record::StateEdited(_) => self.run(|run| run.edited = entry.pos),
+            Record::States(_) => self.run(|run| run.since = entry.pos),
         }
     }
 
@@ -337,6 +375,7 @@ impl State {
 
     fn interrupted(&mut self, asked: &Arc<Interrupted>, at: Millis) {
         self.interruptions = asked.n;
+        self.task_asked(asked);
         for action in &asked.actions {
             self.set_phase(action.call, |_| Phase::Waiting(asked.n));
             if let Some(role) = action.role() {
@@ -363,6 +402,10 @@ impl State {
             return;
         }
         let Open { asked, votes, .. } = self.open.remove(at);
+        if asked.at.is_some() {
+            self.step_decided(&asked, decided);
+            return;
+        }
         let locale = self.locale;
         let in_doubt = asked.kind == Kind::InDoubt;
         // Records from before rules were written with their decision make the same ones.
@@ -469,6 +512,10 @@ impl State {
     fn timed_out(&mut self, n: u32) {
         let Some(at) = self.open.iter().position(|open| open.asked.n == n) else { return };
         let Open { asked, .. } = self.open.remove(at);
+        if let Some(default) = asked.at.as_ref().and_then(|at| at.default.clone()) {
+            self.answer(&asked, &default);
+            return;
+        }
         let question = asked.kind == Kind::Question;
         let text = self.locale.text(if question { Text::QuestionTimedOut } else { Text::TimedOut });
         for action in &asked.actions {

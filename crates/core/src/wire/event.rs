@@ -11,6 +11,7 @@ use crate::{
     call::{args::Args, gate::DecisionType, shown::Shown},
     journal::{
         record::{CallStatus, Kind},
+        run::Raw,
         state::Status,
     },
     refusal::Code,
@@ -314,6 +315,12 @@ pub enum Delta {
         /// The full set, filled in.
         decisions: Vec<Decision>,
     },
+    /// Of the `approval_result` of a graph's question.
+    Resume {
+        /// The answer.
+        #[schemars(with = "Value")]
+        resume: Raw,
+    },
     /// Of an `approval_request` with questions.
     Questions(QuestionDelta),
 }
@@ -468,6 +475,25 @@ pub struct ApprovalRequest {
     /// Who has approved it since, where more people must. Never in the block of the stream.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub approved_by: Vec<Arc<str>>,
+    /// What a node of a graph asks, where it is one that does: it is answered with `resume` (SPEC G3).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interrupt: Option<GraphQuestion>,
+}
+
+/// What a node of a graph asks.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct GraphQuestion {
+    /// The node, with the nodes of the graphs it is in before it: `research/plan`.
+    pub node: Arc<str>,
+    /// The question's name in its node.
+    pub name: Arc<str>,
+    /// What is shown.
+    #[schemars(with = "Value")]
+    pub payload: Raw,
+    /// The JSON Schema that the answer must fit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Value>")]
+    pub schema: Option<Arc<crate::journal::record::Schema>>,
 }
 
 /// A waiting call.

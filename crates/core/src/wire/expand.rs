@@ -5,9 +5,9 @@ use std::sync::Arc;
 use super::{
     cursor::{Cursor, OpenGroup, group_id, message_id},
     event::{
-        ApprovalRequest, ApprovalUpdate, ContentBlock, Delta, Event, QuestionAction, QuestionDelta, QuestionRequest,
-        QuestionReview, Request, RequestBlock, RequestedAction, Resolution, ReviewConfig, Role, RunError, SessionEvent,
-        StopReason, TypedDelta,
+        ApprovalRequest, ApprovalUpdate, ContentBlock, Delta, Event, GraphQuestion, QuestionAction, QuestionDelta,
+        QuestionRequest, QuestionReview, Request, RequestBlock, RequestedAction, Resolution, ReviewConfig, Role,
+        RunError, SessionEvent, StopReason, TypedDelta,
     },
 };
 use crate::{
@@ -17,6 +17,7 @@ use crate::{
         record::{Block, EndReason, Entry, Interrupted, Kind, Note, Record, ToolUse},
         state::{Open, Status},
     },
+    limits,
 };
 
 /// The events of one record, in order.
@@ -240,6 +241,15 @@ impl Out<'_> {
                 let (by, answers) = (answered.by.as_ref(), Some(&answered.answers));
                 self.resolved_by(answered.n, Resolution::Decided, by, answers, None);
             }
+            Record::Resumed(resumed) => {
+                self.resolved(resumed.n, Resolution::Decided, resumed.by.as_ref());
+                self.block(
+                    |session| ContentBlock::ApprovalResult { approval_key: approval_key(session, resumed.n) },
+                    Some(|| Delta::Resume { resume: resumed.value.clone() }),
+                );
+            }
+            Record::RunStarted(started) => self.user_message(&[beginning(started.state.get()).into()]),
+            Record::RunRetried(_) => self.turn_begins(),
             Record::TimedOut { n, escalated } => {
                 self.resolved(*n, Resolution::Timeout, None);
                 self.block(
@@ -298,6 +308,14 @@ impl Out<'_> {
             | Record::Decided(_)
             | Record::CallStarted { .. }
             | Record::RuleRevoked(_)
+            | Record::FrameBegan(_)
+            | Record::TasksDone(_)
+            | Record::TaskFailed(_)
+            | Record::TaskWaits { .. }
+            | Record::StepStarted { .. }
+            | Record::StepDone { .. }
+            | Record::StateEdited(_)
+            | Record::States(_)
             | Record::CallLost { .. } => {}
         }
     }
@@ -322,6 +340,11 @@ impl Out<'_> {
             });
         }
         self.event(|_| Event::MessageStop { message_id: message_id(message), stop_reason: StopReason::EndTurn });
+        self.turn_begins();
+    }
+
+    /// The assistant's message of a turn begins, unless the turn goes on.
+    fn turn_begins(&mut self) {
         if self.cursor.open == 0 {
             self.status(Status::Running, &[], None);
             self.cursor.messages += 1;
@@ -330,6 +353,14 @@ impl Out<'_> {
             let message = self.cursor.open;
             self.event(|_| Event::MessageStart { message_id: message_id(message), role: Role::Assistant });
         }
+    }
+}
+
+/// The beginning of a text, for reading.
+fn beginning(text: &str) -> String {
+    match text.char_indices().nth(limits::INPUT_CHARS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
     }
 }
 
@@ -446,5 +477,11 @@ fn approval_request(session_id: &str, asked: &Interrupted) -> ApprovalRequest {
         expires_at: asked.expires_at.map(rfc3339),
         assignee: None,
         approved_by: Vec::new(),
+        interrupt: asked.at.as_ref().filter(|_| asked.kind == Kind::Interrupt).map(|at| GraphQuestion {
+            node: at.node.clone(),
+            name: at.question.clone(),
+            payload: at.payload.clone(),
+            schema: at.schema.clone(),
+        }),
     }
 }

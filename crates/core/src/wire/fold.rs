@@ -356,6 +356,8 @@ impl Fold {
                     action_requests: request.actions,
                     review_configs: request.review_configs,
                     submitted_decisions: None,
+                    interrupt: request.interrupt,
+                    submitted_resume: None,
                     resolution: None,
                     approval_key: request.approval_key.clone(),
                     expires_at: request.expires_at,
@@ -416,11 +418,15 @@ impl Fold {
                         .collect();
                 }
             }
-            (Writing::Decisions(key), Delta::Decisions { decisions }) => {
+            (Writing::Decisions(key), delta @ (Delta::Decisions { .. } | Delta::Resume { .. })) => {
                 // The request was resolved by the event before, but its block is still known by its key.
                 let at = self.rows.iter().rposition(|row| key_of(&row.message) == Some(key.as_str()));
                 if let Some(HistoryRequest::Actions(block)) = at.and_then(|at| self.request_mut(at)) {
-                    block.submitted_decisions = Some(decisions);
+                    match delta {
+                        Delta::Decisions { decisions } => block.submitted_decisions = Some(decisions),
+                        Delta::Resume { resume } => block.submitted_resume = Some(resume),
+                        _ => {}
+                    }
                 }
             }
             _ => {}

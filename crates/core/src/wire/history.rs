@@ -5,14 +5,14 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::event::{RequestedAction, Resolution, ReviewConfig};
+use super::event::{GraphQuestion, RequestedAction, Resolution, ReviewConfig};
 use crate::{
     approval::{
         decision::Decision,
         question::{Answers, Question},
     },
     call::args::Args,
-    journal::record::CallStatus,
+    journal::{record::CallStatus, run::Raw},
 };
 
 /// One message of the history (source 003).
@@ -181,6 +181,13 @@ pub struct HistoryApproval {
     /// What was decided, one for each call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub submitted_decisions: Option<Vec<Decision>>,
+    /// What a node of a graph asked, where it is one that did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interrupt: Option<GraphQuestion>,
+    /// What it was answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<serde_json::Value>")]
+    pub submitted_resume: Option<Raw>,
     /// How it ended, unless it waits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resolution: Option<Resolution>,

@@ -14,7 +14,7 @@ use countersign_core::{
         draft::{Draft, Transition},
         graph::{self, Effects},
         record::{Block, ModelResponded, ToolUse},
-        state::{Phase, State},
+        state::State,
     },
     limits,
     locale::Text,
@@ -25,6 +25,7 @@ use tokio::task::JoinSet;
 
 use super::{
     Inner, Outcome, failpoint,
+    graph::{Ended, Hot},
     live::{Live, LiveRef, LiveState},
     now,
     stream::Asked,
@@ -32,9 +33,15 @@ use super::{
 use crate::{model::ModelError, store::Durability, tool::ToolError};
 
 /// What has come to an end.
-enum Done {
+pub(super) enum Done {
     Model(Asked),
-    Call { call: u32, attempt: u32, outcome: Result<String, ToolError> },
+    /// A node of a graph.
+    Task(Ended),
+    Call {
+        call: u32,
+        attempt: u32,
+        outcome: Result<String, ToolError>,
+    },
 }
 
 /// Waits between tries of something that must be stored: an outcome is never thrown away because a disk
@@ -92,18 +99,23 @@ impl Inner {
 
     /// Lets the session go on here, and says where it stands then.
     pub(super) async fn drive_here(self: Arc<Self>, live: LiveRef) -> Result<Outcome, Refusal> {
-        if live.claim_driver() {
-            self.drivers.send_modify(|running| *running += 1);
-            self.clone().drive(&live).await;
-        } else {
-            live.wake();
-            live.idle().await;
-        }
+        self.clone().drive_until_idle(&live).await;
         let mut guard = live.lock().await;
         let state = self.load(&live, &mut guard).await?;
         let answer = guard.answer_at(state.answer_pos);
         drop(guard);
         self.outcome(&state, answer).await
+    }
+
+    /// Lets the session go on here, until nothing follows by itself.
+    pub(super) async fn drive_until_idle(self: Arc<Self>, live: &LiveRef) {
+        if live.claim_driver() {
+            self.drivers.send_modify(|running| *running += 1);
+            self.drive(live).await;
+        } else {
+            live.wake();
+            live.idle().await;
+        }
     }
 
     async fn drive(self: Arc<Self>, live: &LiveRef) {
@@ -113,6 +125,7 @@ impl Inner {
         // Tasks of their own: one that waits for the session's lock must go on while the driver waits for it too.
         let mut running: JoinSet<Done> = JoinSet::new();
         let (mut turn, mut asking, mut recovered) = (0, false, false);
+        let mut hot: Option<Hot> = None;
         loop {
             let mut guard = live.lock().await;
             if *closing.borrow() {
@@ -128,12 +141,12 @@ impl Inner {
                     // What was begun for an ended turn is stopped by dropping it.
                     running.shutdown().await;
                     (turn, asking) = (state.turns, false);
+                    hot = None;
                 }
                 if !recovered {
                     // Nothing of this session runs anywhere now, so what was started has an unknown outcome.
                     let mut permits = Vec::new();
-                    let begun = state.calls.iter().any(|call| matches!(call.phase, Phase::Started(_)));
-                    if begun && let Some(transition) = Draft::new(&state, now()).recover(&self.agents) {
+                    if let Some(transition) = Draft::new(&state, now()).recover(&self.agents) {
                         permits = self.transact(live, &mut guard, Durability::Synced, |_| Ok(transition)).await?;
                     }
                     recovered = true;
@@ -141,6 +154,7 @@ impl Inner {
                         running.spawn(self.clone().run_call(permit));
                     }
                 }
+                self.walk_loop(live, &mut guard).await?;
                 let state = guard.state()?;
                 let draining = self.draining.load(Ordering::SeqCst);
                 let effects = if draining { Effects::default() } else { graph::next(&state) };
@@ -158,20 +172,35 @@ impl Inner {
                     asking = true;
                     running.spawn(self.clone().ask_model(live.clone(), state).map(Done::Model));
                 }
-                Ok::<(), Refusal>(())
+                if draining { Ok(None) } else { self.begin_tasks(live, &mut guard, &mut hot, &mut running).await }
             };
-            if let Err(error) = step.await {
-                drop(guard);
-                if error.code == Code::SessionNotFound {
-                    running.shutdown().await;
-                    claim.give_back();
-                    return;
+            let alone = match step.await {
+                Ok(alone) => alone,
+                Err(error) => {
+                    drop(guard);
+                    if error.code == Code::SessionNotFound {
+                        running.shutdown().await;
+                        claim.give_back();
+                        return;
+                    }
+                    patience.wait(&error).await;
+                    continue;
                 }
-                patience.wait(&error).await;
+            };
+            patience = Patience::default();
+            if let Some(mut alone) = alone {
+                drop(guard);
+                // Most nodes have nothing to wait for, and need no task of their own.
+                match futures::poll!(&mut alone) {
+                    std::task::Poll::Ready(Done::Task(ended)) => {
+                        self.tasks_ended(live, turn, &mut hot, vec![ended]).await
+                    }
+                    _ => drop(running.spawn(alone)),
+                }
                 continue;
             }
-            patience = Patience::default();
             if running.is_empty() {
+                self.keep_warm(live, hot.take());
                 // Under the session's lock: whoever changes the state afterwards finds no driver and begins one.
                 claim.give_back();
                 return;
@@ -179,6 +208,20 @@ impl Inner {
             drop(guard);
             tokio::select! {
                 Some(done) = running.join_next() => match done {
+                    Ok(Done::Task(ended)) => {
+                        let mut all = vec![ended];
+                        while let Some(more) = running.try_join_next() {
+                            match more {
+                                Ok(Done::Task(ended)) => all.push(ended),
+                                Ok(done) => {
+                                    asking &= !matches!(done, Done::Model(_));
+                                    self.done(live, turn, done).await;
+                                }
+                                Err(error) => tracing::error!(%error, "a task of a turn was lost"),
+                            }
+                        }
+                        self.tasks_ended(live, turn, &mut hot, all).await;
+                    }
                     Ok(done) => {
                         asking &= !matches!(done, Done::Model(_));
                         self.done(live, turn, done).await;
@@ -217,7 +260,7 @@ impl Inner {
                 })
                 .await;
             }
-            Done::Model(Asked::Stale) => {}
+            Done::Model(Asked::Stale) | Done::Task(_) => {}
         }
     }
 
@@ -270,7 +313,7 @@ impl Inner {
                 self.try_store(live, &mut guard, turn, make).await
             };
             match tried.await {
-                Ok(()) => return,
+                Ok(_) => return,
                 Err(error) if error.code == Code::SessionNotFound => return,
                 Err(error) => {
                     drop(guard);
@@ -283,18 +326,23 @@ impl Inner {
         }
     }
 
-    /// Stores what `make` makes, trying until it is stored, unless the turn has ended or the runtime closes.
-    async fn must_store(&self, live: &LiveRef, turn: u32, make: impl Fn(&State, Option<Block>) -> Option<Transition>) {
+    /// Stores what `make` makes, trying until it is stored. `false`: the turn has ended, or the runtime closes.
+    pub(super) async fn must_store(
+        &self,
+        live: &LiveRef,
+        turn: u32,
+        make: impl Fn(&State, Option<Block>) -> Option<Transition>,
+    ) -> bool {
         let mut patience = Patience::default();
         loop {
             let mut guard = live.lock().await;
             match self.try_store(live, &mut guard, turn, &make).await {
-                Ok(()) => return,
-                Err(error) if error.code == Code::SessionNotFound => return,
+                Ok(stored) => return stored,
+                Err(error) if error.code == Code::SessionNotFound => return false,
                 Err(error) => {
                     drop(guard);
                     if *self.closing.borrow() {
-                        return;
+                        return false;
                     }
                     patience.wait(&error).await;
                 }
@@ -308,14 +356,14 @@ impl Inner {
         guard: &mut LiveState,
         turn: u32,
         make: impl Fn(&State, Option<Block>) -> Option<Transition>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<bool, Refusal> {
         let state = self.load(live, guard).await?;
         if state.turns != turn || !state.status.is_active() {
-            return Ok(());
+            return Ok(false);
         }
         match make(&state, guard.partial()) {
-            Some(transition) => self.transact(live, guard, Durability::Synced, |_| Ok(transition)).await.map(drop),
-            None => Ok(()),
+            Some(transition) => self.transact(live, guard, Durability::Synced, |_| Ok(transition)).await.map(|_| true),
+            None => Ok(true),
         }
     }
 

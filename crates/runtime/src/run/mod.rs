@@ -7,6 +7,8 @@
 mod driver;
 pub mod failpoint;
 mod gate;
+mod graph;
+mod graph_api;
 mod history;
 mod live;
 mod note;
@@ -36,6 +38,7 @@ use countersign_core::{
     journal::{
         draft::{Draft, MessageInput, OnPending},
         record::{Millis, SessionCreated},
+        run::Raw,
         state::State,
     },
     locale::Locale,
@@ -49,10 +52,12 @@ use tokio::sync::watch;
 
 use crate::{
     agent::{Agent, AgentError, Agents},
+    graph::{Graph, GraphState, compiled::AnyGraph},
     model::retry::RetryPolicy,
     policy::Policy,
     store::{Durability, Store, StoreError, Summary},
 };
+pub use graph_api::Runs;
 pub use history::{Direction, HistoryPage, HistoryQuery};
 pub use note::NewNote;
 pub use rules::{RuleQuery, RuleView};
@@ -77,6 +82,10 @@ pub(crate) struct Inner {
     /// True once what still runs is stopped.
     closing: watch::Sender<bool>,
     drivers: tokio::sync::watch::Sender<usize>,
+    /// The graphs that sessions can run, by name.
+    pub(crate) graphs: HashMap<Arc<str>, Arc<dyn AnyGraph>>,
+    /// Runs of graphs that wait, as they are.
+    warm: graph::Warm,
 }
 
 /// Settings of a [`Runtime`].
@@ -86,6 +95,7 @@ pub struct RuntimeBuilder {
     policy: Policy,
     locale: Locale,
     retry: RetryPolicy,
+    graphs: Vec<Arc<dyn AnyGraph>>,
 }
 
 /// A new session.
@@ -132,6 +142,8 @@ pub struct NewDecision {
     pub decisions: Vec<Decision>,
     /// To questions, in place of decisions: a JSON object, question text → answer (SPEC Q3).
     pub answers: Option<Value>,
+    /// To a node of a graph, in place of decisions: its answer (SPEC G3). To calls: yes or no, for all of them.
+    pub resume: Option<Raw>,
     /// The reviewer's words, shown in history and told to the model.
     pub user_edit_content: Option<String>,
     /// Makes it safe to send again.
@@ -178,6 +190,12 @@ impl RuntimeBuilder {
         self.policy = policy;
         self
     }
+    /// Adds a graph, whose runs sessions can be (SPEC G).
+    #[must_use]
+    pub fn graph<S: GraphState>(mut self, graph: &Graph<S>) -> RuntimeBuilder {
+        self.graphs.push(graph.any().clone());
+        self
+    }
     /// The language of the server's own texts in new sessions.
     #[must_use]
     pub fn locale(mut self, locale: Locale) -> RuntimeBuilder {
@@ -195,15 +213,24 @@ impl RuntimeBuilder {
     /// # Errors
     /// No agent, two of a name, two tools of a name, a schema that is not one.
     pub fn build(self) -> Result<Runtime, AgentError> {
+        let mut graphs = HashMap::new();
+        for graph in self.graphs {
+            let name = graph.name().clone();
+            if graphs.insert(name.clone(), graph).is_some() {
+                return Err(AgentError::new(format!("there are two graphs of the name {name:?}")));
+            }
+        }
         let inner = Inner {
             store: self.store,
-            agents: Agents::new(self.agents, self.policy)?,
+            agents: Agents::new(self.agents, self.policy, graphs.is_empty())?,
             locale: self.locale,
             retry: self.retry,
             live: Mutex::default(),
             draining: AtomicBool::new(false),
             closing: watch::Sender::new(false),
             drivers: watch::Sender::new(0),
+            graphs,
+            warm: graph::Warm::default(),
         };
         Ok(Runtime { inner: Arc::new(inner) })
     }
@@ -218,6 +245,7 @@ impl Runtime {
             policy: Policy::default(),
             locale: Locale::default(),
             retry: RetryPolicy::default(),
+            graphs: Vec::new(),
         }
     }
 
@@ -241,6 +269,7 @@ impl Runtime {
             let _ = drivers.wait_for(|running| *running == 0).await;
         };
         let _ = tokio::time::timeout(grace, idle).await;
+        self.inner.warm.forget(None);
         self.inner.closing.send_replace(true);
         let mut drivers = self.inner.drivers.subscribe();
         let _ = tokio::time::timeout(Duration::from_secs(5), drivers.wait_for(|running| *running == 0)).await;
@@ -317,6 +346,10 @@ impl Runtime {
         let state = self.inner.load(live, &mut guard).await?;
         if state.pos > 0 {
             owned(by, &state)?;
+            if let Some(run) = state.run.as_ref().filter(|run| !run.agent_loop) {
+                let what = format!("the session runs the graph {:?}, which takes answers, not messages", run.graph);
+                return Err(Refusal::new(Code::InvalidMessage, what));
+            }
             if message.on_pending == Some(OnPending::Reject) {
                 // It decides what waits.
                 by.check_may_decide()?;
@@ -407,8 +440,9 @@ impl Runtime {
         if self.inner.is_repeat(&live.session_id, request_id.as_deref()).await? {
             return self.inner.follow_if(follow, live, &mut guard).await;
         }
-        if decision.answers.is_some() && !decision.decisions.is_empty() {
-            return Err(Refusal::new(Code::InvalidMessage, "send either \"decisions\" or \"answers\", not both"));
+        let said = [!decision.decisions.is_empty(), decision.answers.is_some(), decision.resume.is_some()];
+        if said.iter().filter(|said| **said).count() > 1 {
+            return Err(Refusal::new(Code::InvalidMessage, "send one of \"decisions\", \"answers\" and \"resume\""));
         }
         let Some(open) = state.waiting(n) else {
             return Err(self.inner.already_resolved(&live.session_id, n).await?);
@@ -423,9 +457,10 @@ impl Runtime {
         let input = DecideInput {
             n,
             verdicts,
-            reply: match decision.answers {
-                Some(answers) => Reply::Answers(answers),
-                None => Reply::Decisions(decision.decisions),
+            reply: match (decision.resume, decision.answers) {
+                (Some(value), _) => Reply::Resume(value),
+                (None, Some(answers)) => Reply::Answers(answers),
+                (None, None) => Reply::Decisions(decision.decisions),
             },
             user_edit_content: decision.user_edit_content.filter(|text| !text.trim().is_empty()).map(Arc::from),
             by: by.clone(),

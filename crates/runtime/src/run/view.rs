@@ -14,6 +14,7 @@ use countersign_core::{
     journal::{
         graph,
         record::{Block, Entry, Interrupted, Note, Record, Usage},
+        run::Raw,
         state::{State, Status},
     },
     locale::Locale,
@@ -27,7 +28,7 @@ use countersign_core::{
 };
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Inner, Outcome, Runtime, now, owned, store_refusal, visible};
 use crate::store::{InterruptionFilter, InterruptionRow, Page, RuleFilter, SessionFilter, Summary, Visible};
@@ -127,6 +128,8 @@ pub enum ReplyView {
     Decisions(Vec<Decision>),
     /// To questions.
     Answers(Answers),
+    /// To a node of a graph.
+    Resume(#[schemars(with = "Value")] Raw),
 }
 
 /// Whether an interruption waits.
@@ -467,6 +470,7 @@ impl Inner {
             Some(Record::Answered(answered)) => {
                 (answered.by.clone(), Some(ReplyView::Answers(answered.answers.clone())))
             }
+            Some(Record::Resumed(resumed)) => (resumed.by.clone(), Some(ReplyView::Resume(resumed.value.clone()))),
             Some(Record::Withdrawn { by, .. }) => (by.clone(), None),
             _ => (None, None),
         })
@@ -482,6 +486,7 @@ impl Inner {
         match reply {
             Some(ReplyView::Decisions(decisions)) => details["decisions"] = json!(decisions),
             Some(ReplyView::Answers(answers)) => details["answers"] = json!(answers),
+            Some(ReplyView::Resume(value)) => details["resume"] = json!(value),
             None => {}
         }
         let key = approval_key(&row.session_id, row.n);

@@ -110,6 +110,7 @@ pub fn changes(state: &State, entries: &[Arc<Entry>]) -> Vec<Change> {
                 changes.push(Change::RuleRevoked { id: revoked.rule, at: entry.at, by: revoked.by.clone() });
             }
             Record::Answered(answered) => changes.push(resolved(answered.n, Resolution::Decided)),
+            Record::Resumed(resumed) => changes.push(resolved(resumed.n, Resolution::Decided)),
             Record::TimedOut { n, .. } => changes.push(resolved(*n, Resolution::Timeout)),
             Record::Withdrawn { n, .. } => changes.push(resolved(*n, Resolution::Cancelled)),
             _ => {}

@@ -1,0 +1,500 @@
+//! Runs of graphs: their records, and where a run stands (SPEC G1, G3).
+//!
+//! A run goes in rounds. All tasks of a round run at the same time; when each has its result the round is over,
+//! what they changed is merged in the order of the tasks, and the next round begins. The record that ends a round
+//! names the tasks of the next one, so a route is never looked at twice. A task that is a graph of its own has a
+//! frame with rounds of its own. The typed state of a graph is not here: it is the fold of the updates in
+//! [`TasksDone`], made by whoever knows its type. What is here is what must go on.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::record::Schema;
+
+/// A JSON value, kept as text.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Raw(Arc<RawValue>);
+
+impl Raw {
+    /// The value's text.
+    #[must_use]
+    pub fn get(&self) -> &str {
+        self.0.get()
+    }
+
+    /// The JSON of a value.
+    ///
+    /// # Errors
+    /// The value has none, such as a map whose keys are no strings.
+    pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<Raw, serde_json::Error> {
+        serde_json::value::to_raw_value(value).map(Raw::from)
+    }
+}
+
+impl From<Box<RawValue>> for Raw {
+    fn from(value: Box<RawValue>) -> Raw {
+        Raw(value.into())
+    }
+}
+
+impl PartialEq for Raw {
+    fn eq(&self, other: &Raw) -> bool {
+        self.get() == other.get()
+    }
+}
+
+/// The tasks of a round, and what the joins of its frame have seen so far.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Round {
+    /// The tasks, in the order in which their updates are merged.
+    pub tasks: Vec<NewTask>,
+    /// Sources that have arrived at a join which waits for more: the join's node, then the source.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arrived: Vec<(Arc<str>, Arc<str>)>,
+}
+
+/// A task of a new round.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NewTask {
+    /// Its number in the session, from 1.
+    pub task: u32,
+    /// The node.
+    pub node: Arc<str>,
+    /// The item it is for, where it is one of a fan-out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<Raw>,
+}
+
+/// A run of a graph begins: the turn of a graph's session.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunStarted {
+    /// The graph.
+    pub graph: Arc<str>,
+    /// The state it begins with.
+    pub state: Raw,
+    /// Its first round.
+    pub round: Round,
+    /// Who began it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Arc<str>>,
+    /// The roles they held.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub roles: Vec<String>,
+    /// The client's `request_id`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<Arc<str>>,
+}
+
+/// A task that is a graph begins: a frame of its own. Also the beginning of an agent's loop that has nodes of the
+/// user's; that is frame 0, of no task.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FrameBegan {
+    /// The frame's number in the run.
+    pub frame: u32,
+    /// The task it is; 0 for an agent's loop.
+    pub task: u32,
+    /// The task's node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<Arc<str>>,
+    /// The frame that the task is in.
+    #[serde(default, skip_serializing_if = "super::record::is_zero")]
+    pub within: u32,
+    /// The graph.
+    pub graph: Arc<str>,
+    /// The state it begins with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<Raw>,
+    /// Its first round.
+    pub round: Round,
+}
+
+/// Tasks of a round have their results.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TasksDone {
+    /// The frame.
+    #[serde(default, skip_serializing_if = "super::record::is_zero")]
+    pub frame: u32,
+    /// Which, and what each changes in the frame's state.
+    pub done: Vec<DoneTask>,
+    /// What follows.
+    pub then: Then,
+}
+
+/// A task that has its result.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DoneTask {
+    /// The task.
+    pub task: u32,
+    /// What it changes; nothing if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub update: Option<Raw>,
+}
+
+/// What follows when tasks are done.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Then {
+    /// The round goes on.
+    Wait,
+    /// The round is over and the next begins.
+    Round(Round),
+    /// The frame is over.
+    End,
+}
+
+/// What a node of the user's changes in an agent's turn: [`DoneTask::update`] in an agent's loop.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LoopUpdate {
+    /// The calls that are refused.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reject: Vec<Rejected>,
+}
+
+/// A call that a node refuses.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rejected {
+    /// The call's id in the model's words.
+    pub id: Arc<str>,
+    /// What the model is told; that the user rejected it, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// The state of a frame, as [`super::record::Record::States`] has it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FrameState {
+    /// The frame.
+    pub frame: u32,
+    /// The node that it is; none for the root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<Arc<str>>,
+    /// The frame that the node is in.
+    #[serde(default, skip_serializing_if = "super::record::is_zero")]
+    pub within: u32,
+    /// The state.
+    pub state: Raw,
+}
+
+/// A task failed for good; the run can be taken up again from here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskFailed {
+    /// The task.
+    pub task: u32,
+    /// A stable code, such as `node_failed` or `question_gone`.
+    pub code: String,
+    /// What failed.
+    pub message: String,
+}
+
+/// Where in a graph a person is asked, and what (SPEC G3). It stands in [`super::record::Interrupted`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct At {
+    /// The task.
+    pub task: u32,
+    /// Its node, with the nodes of the graphs it is in before it: `research/plan`.
+    pub node: Arc<str>,
+    /// The question's name in its node; of a step with an unknown outcome the step's.
+    pub question: Arc<str>,
+    /// What is shown.
+    pub payload: Raw,
+    /// The JSON Schema that the answer must fit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<Arc<Schema>>,
+    /// The answer when nobody gives one in time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<Raw>,
+}
+
+/// A person answered a graph's question.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Resumed {
+    /// The interruption's number.
+    pub n: u32,
+    /// The answer.
+    pub value: Raw,
+    /// Who answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Arc<str>>,
+    /// The client's `request_id`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<Arc<str>>,
+}
+
+/// A failed run is taken up again: what failed is tried again, what is done stays done.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunRetried {
+    /// By whom.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Arc<str>>,
+    /// The client's `request_id`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<Arc<str>>,
+}
+
+/// A person changed the state of a graph that waits or rests.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StateEdited {
+    /// What changes, as a node would have changed it.
+    pub update: Raw,
+    /// Who.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Arc<str>>,
+    /// The client's `request_id`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<Arc<str>>,
+}
+
+/// Where a run of a graph stands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GraphRun {
+    /// The graph.
+    pub graph: Arc<str>,
+    /// Whether it is an agent's loop.
+    #[serde(default)]
+    pub agent_loop: bool,
+    /// The position at which it began.
+    pub began: u64,
+    /// The position from which the states of its frames are folded.
+    pub since: u64,
+    /// The latest position at which somebody changed the state.
+    #[serde(default)]
+    pub edited: u64,
+    /// Tasks so far.
+    pub made: u32,
+    /// Frames so far, without the root.
+    pub frames_made: u32,
+    /// The frames that go on. 0 is the root.
+    pub frames: BTreeMap<u32, Frame>,
+    /// The tasks of their rounds.
+    pub tasks: BTreeMap<u32, Arc<Task>>,
+}
+
+/// A graph in the middle of its run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Frame {
+    /// The graph.
+    pub graph: Arc<str>,
+    /// The task it is; 0 for the root.
+    pub task: u32,
+    /// The round, from 1.
+    pub round: u32,
+    /// The position at which it began.
+    pub at: u64,
+    /// Tasks of the round that have no result yet.
+    pub unfinished: u32,
+    /// See [`Round::arrived`].
+    #[serde(default)]
+    pub arrived: Vec<(Arc<str>, Arc<str>)>,
+}
+
+/// One run of a node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Task {
+    /// Its number in the session.
+    pub task: u32,
+    /// The frame.
+    pub frame: u32,
+    /// The node.
+    pub node: Arc<str>,
+    /// The item it is for.
+    pub input: Option<Raw>,
+    /// Where it stands.
+    pub phase: TaskPhase,
+    /// Its steps, by name.
+    #[serde(default)]
+    pub steps: BTreeMap<Arc<str>, Step>,
+    /// What it asked, by name.
+    #[serde(default)]
+    pub questions: BTreeMap<Arc<str>, Question>,
+}
+
+/// Where a task stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskPhase {
+    /// It runs, or is to be run.
+    Ready,
+    /// It waits for people.
+    Waiting,
+    /// It is the graph in this frame.
+    Graph(u32),
+    /// It failed for good: the code, and what failed.
+    Failed(String, String),
+    /// It has its result.
+    Done,
+}
+
+/// Where a journaled step of a task stands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Step {
+    /// It was begun.
+    Started,
+    /// It has this result, and is not done again.
+    Done(Raw),
+    /// A crash left its outcome unknown: a person is asked.
+    Lost,
+    /// A person gave it up; with what they said.
+    GivenUp(String),
+}
+
+/// A question of a task.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Question {
+    /// The interruption's number.
+    pub n: u32,
+    /// The payload's SHA-256: an answer is only given to the question that was shown.
+    pub digest: Arc<str>,
+    /// The answer.
+    pub answer: Option<Raw>,
+}
+
+impl GraphRun {
+    /// Tasks that run or are to be run, in order.
+    pub fn ready(&self) -> impl Iterator<Item = &Arc<Task>> {
+        self.tasks.values().filter(|task| task.phase == TaskPhase::Ready)
+    }
+
+    /// Whether nothing can happen until a person answers.
+    #[must_use]
+    pub fn waits(&self) -> bool {
+        self.ready().next().is_none() && self.tasks.values().any(|task| task.phase == TaskPhase::Waiting)
+    }
+
+    /// The failure that stops the run: something failed, and nothing else goes on.
+    #[must_use]
+    pub fn failure(&self) -> Option<(&str, &str)> {
+        let mut failure = None;
+        for task in self.tasks.values() {
+            match &task.phase {
+                TaskPhase::Ready | TaskPhase::Waiting => return None,
+                TaskPhase::Failed(code, message) if failure.is_none() => failure = Some((&**code, &**message)),
+                TaskPhase::Failed(..) | TaskPhase::Graph(_) | TaskPhase::Done => {}
+            }
+        }
+        failure
+    }
+
+    /// The node of an agent's loop that it stands at.
+    #[must_use]
+    pub fn loop_node(&self) -> Option<&Arc<Task>> {
+        self.tasks.values().next().filter(|_| self.agent_loop)
+    }
+
+    /// A task's node, with the nodes of the graphs it is in before it.
+    #[must_use]
+    pub fn path(&self, task: &Task) -> String {
+        let mut path = task.node.to_string();
+        let mut frame = task.frame;
+        while let Some(outer) = self.frames.get(&frame).and_then(|frame| self.tasks.get(&frame.task)) {
+            path = format!("{}/{path}", outer.node);
+            frame = outer.frame;
+        }
+        path
+    }
+
+    pub(super) fn new(graph: Arc<str>, agent_loop: bool, pos: u64, made: u32, round: &Round) -> GraphRun {
+        let mut run = GraphRun {
+            graph: graph.clone(),
+            agent_loop,
+            began: pos,
+            since: pos,
+            edited: 0,
+            made,
+            frames_made: 0,
+            frames: BTreeMap::new(),
+            tasks: BTreeMap::new(),
+        };
+        run.begin(0, 0, graph, round, pos);
+        run
+    }
+
+    pub(super) fn begin(&mut self, frame: u32, task: u32, graph: Arc<str>, round: &Round, pos: u64) {
+        self.frames_made = self.frames_made.max(frame);
+        if let Some(outer) = self.task(task) {
+            outer.phase = TaskPhase::Graph(frame);
+        }
+        let new = Frame { graph, task, round: 0, at: pos, unfinished: 0, arrived: Vec::new() };
+        self.frames.insert(frame, new);
+        self.round(frame, round, pos);
+    }
+
+    fn round(&mut self, frame: u32, round: &Round, pos: u64) {
+        let Some(open) = self.frames.get_mut(&frame) else { return };
+        open.round += 1;
+        open.at = pos;
+        open.unfinished = u32::try_from(round.tasks.len()).unwrap_or(u32::MAX);
+        open.arrived.clone_from(&round.arrived);
+        for NewTask { task, node, input } in &round.tasks {
+            self.made = self.made.max(*task);
+            let task = Task {
+                task: *task,
+                frame,
+                node: node.clone(),
+                input: input.clone(),
+                phase: TaskPhase::Ready,
+                steps: BTreeMap::new(),
+                questions: BTreeMap::new(),
+            };
+            self.tasks.insert(task.task, Arc::new(task));
+        }
+    }
+
+    pub(super) fn task(&mut self, task: u32) -> Option<&mut Task> {
+        self.tasks.get_mut(&task).map(Arc::make_mut)
+    }
+
+    pub(super) fn tasks_done(&mut self, record: &TasksDone, pos: u64) {
+        if matches!(record.then, Then::Wait) {
+            for DoneTask { task, .. } in &record.done {
+                if let Some(task) = self.task(*task).filter(|task| task.phase != TaskPhase::Done) {
+                    task.phase = TaskPhase::Done;
+                    (task.steps, task.questions, task.input) = (BTreeMap::new(), BTreeMap::new(), None);
+                    if let Some(frame) = self.frames.get_mut(&record.frame) {
+                        frame.unfinished = frame.unfinished.saturating_sub(1);
+                    }
+                }
+            }
+            return;
+        }
+        if self.frames.len() == 1 {
+            self.tasks.clear();
+        } else {
+            self.tasks.retain(|_, task| task.frame != record.frame);
+        }
+        match &record.then {
+            Then::Round(round) => self.round(record.frame, round, pos),
+            Then::Wait | Then::End => {
+                self.frames.remove(&record.frame);
+            }
+        }
+    }
+
+    /// Something was said to the question `n`, or to the step whose outcome is unknown.
+    pub(super) fn said(&mut self, at: &At, say: impl FnOnce(&mut Task)) {
+        if let Some(task) = self.task(at.task) {
+            say(task);
+            task.phase = TaskPhase::Ready;
+        }
+    }
+
+    /// What failed is to be tried again.
+    pub(super) fn retry(&mut self) {
+        let failed = |task: &&Arc<Task>| matches!(task.phase, TaskPhase::Failed(..));
+        for task in self.tasks.values().filter(failed).map(|task| task.task).collect::<Vec<_>>() {
+            if let Some(task) = self.task(task) {
+                task.phase = TaskPhase::Ready;
+            }
+        }
+    }
+
+    /// Nothing goes on any more.
+    pub(super) fn end(&mut self) {
+        self.frames.clear();
+        self.tasks.clear();
+    }
+}

@@ -1,0 +1,427 @@
+//! What the records of a graph's run do to a session's state, and the transitions that make them.
+
+use std::sync::Arc;
+
+use super::{
+    draft::{Catalog, Draft, Transition},
+    record::{Action, CallStatus, Decided, EndReason, Interrupted, Kind, Millis, Record},
+    run::{
+        At, DoneTask, FrameBegan, FrameState, GraphRun, LoopUpdate, NewTask, Question, Raw, Rejected, Resumed, Round,
+        RunRetried, RunStarted, StateEdited, Step, Task, TaskFailed, TaskPhase, TasksDone, Then,
+    },
+    state::{Call, Open, Phase, State, Status},
+};
+use crate::{
+    call::{
+        args::{Args, ArgsError, Digest},
+        gate::{Ask, DecisionType},
+    },
+    limits,
+    locale::Text,
+    refusal::{Code, Refusal},
+};
+
+/// A question of a node.
+#[derive(Clone, Debug)]
+pub struct NewQuestion {
+    /// Its name in its node.
+    pub name: Arc<str>,
+    /// What is shown.
+    pub payload: Raw,
+    /// The payload as a reviewer is shown it: see [`shown`].
+    pub shown: Args,
+    /// The JSON Schema that the answer must fit.
+    pub schema: Option<Arc<super::record::Schema>>,
+    /// Whom it asks, and for how long.
+    pub ask: Ask,
+    /// The answer when nobody gives one in time.
+    pub default: Option<Raw>,
+}
+
+/// A payload as it is shown: the object that it is, else `{"payload": …}`. It is read as strictly as arguments are.
+///
+/// # Errors
+/// It is longer or deeper than arguments may be, or has a key twice.
+pub fn shown(payload: &Raw) -> Result<Args, ArgsError> {
+    let text = payload.get();
+    if text.starts_with('{') { Args::parse(text) } else { Args::parse(&format!("{{\"payload\":{text}}}")) }
+}
+
+impl State {
+    pub(super) fn run(&mut self, change: impl FnOnce(&mut GraphRun)) {
+        if let Some(run) = &mut self.run {
+            change(Arc::make_mut(run));
+        }
+    }
+
+    pub(super) fn task(&mut self, task: u32, change: impl FnOnce(&mut Task)) {
+        self.run(|run| {
+            if let Some(task) = run.task(task) {
+                change(task);
+            }
+        });
+    }
+
+    pub(super) fn run_started(&mut self, started: &RunStarted, pos: u64) {
+        self.status = Status::Running;
+        self.turns += 1;
+        self.turn_calls = 0;
+        self.roles.clone_from(&started.roles);
+        if self.title.is_none() {
+            self.title = Some(started.graph.clone());
+        }
+        let made = self.run.as_ref().map_or(0, |run| run.made);
+        self.run = Some(Arc::new(GraphRun::new(started.graph.clone(), false, pos, made, &started.round)));
+    }
+
+    pub(super) fn run_ended(&mut self, reason: &EndReason) {
+        match &self.run {
+            Some(run) if run.agent_loop => {
+                // Only how many tasks there were outlives the turn: their numbers are the session's.
+                self.run(GraphRun::end);
+            }
+            // A failed run can be taken up again.
+            Some(_) if !matches!(reason, EndReason::Error { .. }) => self.run(GraphRun::end),
+            _ => {}
+        }
+    }
+
+    pub(super) fn tasks_done(&mut self, done: &TasksDone) {
+        if self.run.as_ref().is_some_and(|run| run.agent_loop) {
+            for update in done.done.iter().filter_map(|done| done.update.as_ref()) {
+                let update: LoopUpdate = serde_json::from_str(update.get()).unwrap_or_default();
+                for Rejected { id, message } in update.reject {
+                    self.reject_call(&id, message);
+                }
+            }
+        }
+        let pos = self.pos;
+        self.run(|run| run.tasks_done(done, pos));
+    }
+
+    pub(super) fn withdrawn(&mut self, n: u32) {
+        let Some(at) = self.open.iter().position(|open| open.asked.n == n) else { return };
+        let Open { asked, .. } = self.open.remove(at);
+        // Who asked may ask again.
+        if let Some(at) = &asked.at {
+            self.task(at.task, |task| task.questions.retain(|_, question| question.n != n));
+        }
+    }
+
+    pub(super) fn resumed(&mut self, resumed: &Resumed) {
+        let Some(at) = self.open.iter().position(|open| open.asked.n == resumed.n) else { return };
+        let Open { asked, .. } = self.open.remove(at);
+        self.answer(&asked, &resumed.value);
+    }
+
+    /// The task that asked has its answer.
+    pub(super) fn answer(&mut self, asked: &Interrupted, value: &Raw) {
+        let Some(at) = &asked.at else { return };
+        self.run(|run| {
+            run.said(at, |task| {
+                if let Some(question) = task.questions.get_mut(&at.question) {
+                    question.answer = Some(value.clone());
+                }
+            });
+        });
+    }
+
+    /// A person said what became of a step whose outcome is unknown.
+    pub(super) fn step_decided(&mut self, asked: &Interrupted, decided: &Decided) {
+        let (Some(at), Some(decision)) = (&asked.at, decided.decisions.first()) else { return };
+        let given_up = decision.message.clone().unwrap_or_else(|| self.locale.text(Text::OutcomeUnknown).to_owned());
+        self.run(|run| {
+            run.said(at, |task| {
+                let step = match decision.kind {
+                    // Done again.
+                    DecisionType::Approve => return drop(task.steps.remove(&at.question)),
+                    DecisionType::Respond => decision
+                        .output
+                        .as_deref()
+                        .map_or_else(
+                            || Raw::of(&()),
+                            |output| {
+                                // What the step would have given, as JSON, or a text.
+                                serde_json::from_str::<Box<serde_json::value::RawValue>>(output)
+                                    .map(Raw::from)
+                                    .or_else(|_| Raw::of(output))
+                            },
+                        )
+                        .map_or_else(|error| Step::GivenUp(error.to_string()), Step::Done),
+                    _ => Step::GivenUp(given_up),
+                };
+                task.steps.insert(at.question.clone(), step);
+            });
+        });
+    }
+
+    /// A node of the user's refuses a call of the latest answer, unless a person is asked about it just now, or it has begun
+    /// or is over.
+    pub fn reject_call(&mut self, id: &str, message: Option<String>) {
+        let text = message.unwrap_or_else(|| self.locale.text(Text::Rejected).to_owned());
+        let open = |call: &&mut Call| {
+            *call.id == *id && matches!(call.phase, Phase::Proposed | Phase::Gated | Phase::Permitted)
+        };
+        if let Some(call) = self.calls.iter_mut().find(open) {
+            call.phase = Phase::Settled(CallStatus::Rejected, text);
+        }
+    }
+
+    /// The node of an agent's loop that the session stands at, if its loop has nodes of the user's.
+    #[must_use]
+    pub fn loop_node(&self) -> Option<&str> {
+        self.run.as_ref()?.loop_node().map(|task| &*task.node)
+    }
+
+    pub(super) fn task_asked(&mut self, asked: &Interrupted) {
+        let Some(at) = &asked.at else { return };
+        let digest = Arc::from(Digest::of(at.payload.get().as_bytes()).to_string());
+        self.task(at.task, |task| {
+            task.phase = TaskPhase::Waiting;
+            if asked.kind == Kind::InDoubt {
+                task.steps.insert(at.question.clone(), Step::Lost);
+            } else {
+                task.questions.insert(at.question.clone(), Question { n: asked.n, digest, answer: None });
+            }
+        });
+    }
+}
+
+impl Draft {
+    /// An agent whose loop has nodes of the user's begins its turn at the first of them.
+    pub(super) fn begin_loop(&mut self, catalog: &dyn Catalog) {
+        let state = &self.state;
+        // A turn that began without them, before the program was changed, ends without them.
+        let begins = state.status.is_active() && state.turn_calls == 0 && state.calls.is_empty() && !state.answered;
+        if !begins || state.run.as_ref().is_some_and(|run| !run.frames.is_empty() || !run.agent_loop) {
+            return;
+        }
+        let Some((graph, node)) = catalog.agent_loop(&state.agent) else { return };
+        let task = state.run.as_ref().map_or(0, |run| run.made) + 1;
+        let round = Round { tasks: vec![NewTask { task, node, input: None }], arrived: Vec::new() };
+        self.push(Record::FrameBegan(FrameBegan {
+            frame: 0,
+            task: 0,
+            node: None,
+            within: 0,
+            graph,
+            state: None,
+            round,
+        }));
+    }
+
+    /// A run of a graph begins: the turn of its session.
+    ///
+    /// # Errors
+    /// `session_busy`, `approval_pending`.
+    pub fn run_started(mut self, started: RunStarted, catalog: &dyn Catalog) -> Result<Transition, Refusal> {
+        if !self.state.open.is_empty() {
+            return Err(Refusal::new(
+                Code::ApprovalPending,
+                "the run of this session waits for an answer; answer it, or cancel the run, before another begins",
+            )
+            .with_details(serde_json::json!({ "pending": self.state.pending_keys() })));
+        }
+        if self.state.status.is_active() {
+            return Err(Refusal::new(Code::SessionBusy, "a run is going on; wait for it to end, or cancel it"));
+        }
+        self.push(Record::RunStarted(started));
+        Ok(self.settle(catalog))
+    }
+
+    /// A graph inside the run begins.
+    pub fn frame_began(&mut self, began: FrameBegan) {
+        self.push(Record::FrameBegan(began));
+    }
+
+    /// Tasks have their results. What they asked and did not wait for is withdrawn; if the root is over, the run is.
+    pub fn tasks_done(&mut self, done: TasksDone) {
+        let asked: Vec<u32> = self
+            .state
+            .open
+            .iter()
+            .filter(|open| open.asked.at.as_ref().is_some_and(|at| done.done.iter().any(|done| done.task == at.task)))
+            .map(|open| open.asked.n)
+            .collect();
+        for n in asked {
+            self.push(Record::Withdrawn { n, by: None });
+        }
+        let over = done.frame == 0 && matches!(done.then, Then::End);
+        let agent_loop = self.state.run.as_ref().is_some_and(|run| run.agent_loop);
+        self.push(Record::TasksDone(done));
+        if over && agent_loop {
+            // Its graph may lead to the end while calls are open: none is left without a result.
+            self.end(EndReason::EndTurn, None, None, None);
+        } else if over {
+            self.end_turn(EndReason::EndTurn, None);
+        }
+    }
+
+    /// A task failed for good.
+    pub fn task_failed(&mut self, failed: TaskFailed) {
+        let open =
+            self.state.open.iter().filter(|open| open.asked.at.as_ref().is_some_and(|at| at.task == failed.task));
+        for n in open.map(|open| open.asked.n).collect::<Vec<_>>() {
+            self.push(Record::Withdrawn { n, by: None });
+        }
+        self.push(Record::TaskFailed(failed));
+    }
+
+    /// A task waits for people: it asks these questions, or waits again for what it asked before.
+    /// `goes_on`: something that it waited for before has come meanwhile.
+    pub fn task_asks(&mut self, task: u32, questions: Vec<NewQuestion>, goes_on: bool) {
+        let Some((run, found)) = self.state.run.as_ref().and_then(|run| run.tasks.get(&task).map(|found| (run, found)))
+        else {
+            return;
+        };
+        let path: Arc<str> = run.path(found).into();
+        for NewQuestion { name, payload, shown, schema, ask, default } in questions {
+            let at = At { task, node: path.clone(), question: name, payload, schema, default };
+            self.interrupt_at(Kind::Interrupt, at, shown, ask);
+        }
+        let phase = self.state.run.as_ref().and_then(|run| run.tasks.get(&task)).map(|task| task.phase.clone());
+        if phase != Some(if goes_on { TaskPhase::Ready } else { TaskPhase::Waiting }) {
+            self.push(Record::TaskWaits { task, goes_on });
+        }
+    }
+
+    fn interrupt_at(&mut self, kind: Kind, at: At, args: Args, ask: Ask) {
+        let graph = self.state.run.as_ref().map_or_else(|| Arc::from(""), |run| run.graph.clone());
+        let expires_at = (ask.timeout > 0).then(|| self.now + Millis::from(ask.timeout) * 1000);
+        let action = Action {
+            call: 0,
+            tool_use_id: format!("t{}", at.task).into(),
+            agent: graph,
+            name: at.question.clone(),
+            args,
+            ask,
+            level: 0,
+            instead: None,
+            description: None,
+            schema: None,
+            agent_says: None,
+        };
+        let n = self.state.interruptions + 1;
+        let at = Some(Arc::new(at));
+        self.push(Record::Interrupted(Arc::new(Interrupted {
+            n,
+            kind,
+            actions: vec![action],
+            expires_at,
+            content: false,
+            at,
+        })));
+    }
+
+    /// Steps of a task that nobody knows the outcome of, though nothing crashed: what did them was given up half way.
+    pub fn steps_lost(&mut self, task: u32, steps: &[Arc<str>]) {
+        let Some(run) = self.state.run.clone() else { return };
+        for name in steps {
+            self.step_lost(&run, task, name);
+        }
+    }
+
+    fn step_lost(&mut self, run: &GraphRun, task: u32, name: &Arc<str>) {
+        let Some(found) = run.tasks.get(&task) else { return };
+        let payload = Raw::of(&serde_json::json!({ "step": name }));
+        let Some((payload, shown)) = payload.ok().and_then(|raw| shown(&raw).ok().map(|shown| (raw, shown))) else {
+            return;
+        };
+        let node = run.path(found).into();
+        let at = At { task, node, question: name.clone(), payload, schema: None, default: None };
+        let ask = Ask { timeout: 0, allowed: DecisionType::IN_DOUBT.to_vec(), ..Ask::default() };
+        self.interrupt_at(Kind::InDoubt, at, shown, ask);
+    }
+
+    /// A step of a task is about to begin.
+    pub fn step_started(mut self, task: u32, step: Arc<str>) -> Transition {
+        self.push(Record::StepStarted { task, step });
+        self.finish()
+    }
+
+    /// A step has come to an end; without a value it failed, and may be tried again.
+    pub fn step_done(mut self, task: u32, step: Arc<str>, value: Option<Raw>) -> Transition {
+        self.push(Record::StepDone { task, step, value });
+        self.finish()
+    }
+
+    /// The states of all frames, so that a fold can begin here.
+    pub fn states(&mut self, states: Vec<FrameState>) {
+        self.push(Record::States(states));
+    }
+
+    /// After a crash: steps that were begun have an unknown outcome, and a person says what became of them.
+    pub(super) fn recover_steps(&mut self) -> bool {
+        let Some(run) = self.state.run.clone() else { return false };
+        let mut found = false;
+        for task in run.tasks.values() {
+            for (name, _) in task.steps.iter().filter(|(_, step)| **step == Step::Started) {
+                self.step_lost(&run, task.task, name);
+                found = true;
+            }
+        }
+        found
+    }
+
+    /// Takes an answer that [`crate::approval::resolve::decide`] has checked.
+    pub(crate) fn resumed(mut self, resumed: Resumed, catalog: &dyn Catalog) -> Transition {
+        self.push(Record::Resumed(resumed));
+        self.settle(catalog)
+    }
+
+    /// A failed run is taken up again.
+    ///
+    /// # Errors
+    /// `nothing_to_retry`: no task of the session's run has failed.
+    pub fn retry(mut self, retried: RunRetried, catalog: &dyn Catalog) -> Result<Transition, Refusal> {
+        let failed = |task: &Arc<Task>| matches!(task.phase, TaskPhase::Failed(..));
+        let stands = |run: &Arc<GraphRun>| {
+            !run.agent_loop
+                && (run.tasks.values().any(failed) || (!run.tasks.is_empty() && !self.state.status.is_active()))
+        };
+        if !self.state.run.as_ref().is_some_and(stands) {
+            return Err(Refusal::new(Code::NothingToRetry, "nothing in this session has failed"));
+        }
+        self.push(Record::RunRetried(retried));
+        Ok(self.settle(catalog))
+    }
+
+    /// A person changes the state of a graph's run, as a node would; the caller has checked that it can be merged.
+    ///
+    /// # Errors
+    /// `session_busy` while nodes run; `invalid_message` if the update is longer than [`limits::UPDATE_BYTES`].
+    pub fn edit_state(mut self, edited: StateEdited) -> Result<Transition, Refusal> {
+        if self.state.status == Status::Running {
+            return Err(Refusal::new(
+                Code::SessionBusy,
+                "nodes are running; their state is changed when they wait or have ended",
+            ));
+        }
+        if edited.update.get().len() > limits::UPDATE_BYTES {
+            let what = format!("an update has at most {} bytes", limits::UPDATE_BYTES);
+            return Err(Refusal::new(Code::InvalidMessage, what));
+        }
+        self.push(Record::StateEdited(edited));
+        Ok(self.finish())
+    }
+
+    /// What follows by itself in the run of a graph: it has failed when nothing in it goes on.
+    pub(super) fn settle_run(&mut self) {
+        let failure = self.state.run.as_ref().filter(|_| self.state.status.is_active()).and_then(|run| run.failure());
+        if let Some((code, message)) = failure.map(|(code, message)| (code.to_owned(), message.to_owned())) {
+            let reason = EndReason::Error { code, message };
+            if self.state.loop_node().is_some() {
+                self.end(reason, None, None, None);
+            } else {
+                self.end_turn(reason, None);
+            }
+        }
+    }
+}
+
+/// A task that is done and changes nothing.
+impl From<u32> for DoneTask {
+    fn from(task: u32) -> DoneTask {
+        DoneTask { task, update: None }
+    }
+}

@@ -1,0 +1,314 @@
+//! The agent's loop as a public graph, in plain sight (SPEC G2).
+
+use std::sync::Arc;
+
+use countersign_core::journal::{
+    graph as nodes,
+    run::{LoopUpdate, Rejected},
+    state::{Call, Phase, State},
+};
+use serde::{Deserialize, Serialize};
+
+use super::{GraphState, MergeError, Node, Route, StateGraph};
+
+/// What an agent's turn looks like from its loop: the calls of the latest answer, and what may happen to them.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct AgentState {
+    state: Arc<State>,
+}
+
+/// A call of the latest answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AgentCall<'a> {
+    /// Its id in the model's words.
+    pub id: &'a str,
+    /// The tool that runs: the model's, or the reviewer's after an edit.
+    pub name: &'a str,
+    /// The arguments it runs with, as canonical JSON text; `null` if the model's could not be read.
+    pub args: &'a str,
+    /// Where it stands.
+    pub stands: Stands,
+}
+
+/// Where a call stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stands {
+    /// A person must decide.
+    NeedsApproval,
+    /// It may run: nobody needs to be asked, or whoever must has approved it.
+    MayRun,
+    /// It is running.
+    Runs,
+    /// A crash left its outcome unknown, and a person is asked.
+    InDoubt,
+    /// It has its result, or will not run.
+    Over,
+}
+
+impl AgentState {
+    pub(crate) fn of(state: &Arc<State>) -> AgentState {
+        AgentState { state: state.clone() }
+    }
+
+    /// The calls of the latest answer, in the model's order.
+    pub fn calls(&self) -> impl Iterator<Item = AgentCall<'_>> {
+        self.state.calls.iter().map(|call| AgentCall {
+            id: &call.id,
+            name: &call.name,
+            args: call.args.as_ref().map_or("null", |args| args.text()),
+            stands: stands(call),
+        })
+    }
+
+    /// Whether the latest answer has no calls: the model has nothing more to do.
+    #[must_use]
+    pub fn answered(&self) -> bool {
+        self.state.answered
+    }
+
+    /// The agent that answers.
+    #[must_use]
+    pub fn agent(&self) -> &str {
+        &self.state.agent
+    }
+
+    /// The session's own subject.
+    #[must_use]
+    pub fn subject(&self) -> Option<&str> {
+        self.state.subject.as_deref()
+    }
+
+    /// Model calls of this turn so far.
+    #[must_use]
+    pub fn model_calls(&self) -> u32 {
+        self.state.turn_calls
+    }
+
+    fn any(&self, what: Stands) -> bool {
+        self.state.calls.iter().any(|call| stands(call) == what)
+    }
+
+    fn unfinished(&self) -> bool {
+        self.state.calls.iter().any(|call| stands(call) != Stands::Over)
+    }
+}
+
+fn stands(call: &Call) -> Stands {
+    match call.phase {
+        Phase::Proposed | Phase::Gated | Phase::Waiting(_) => Stands::NeedsApproval,
+        Phase::Permitted => Stands::MayRun,
+        Phase::Started(_) => Stands::Runs,
+        Phase::Lost => Stands::InDoubt,
+        Phase::Settled(..) | Phase::Finished => Stands::Over,
+    }
+}
+
+/// What a node of the user's can do in the loop: refuse calls. It can never let one run; that is what the approval node
+/// and the policy are for (SPEC G2).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct AgentUpdate(LoopUpdate);
+
+impl AgentUpdate {
+    /// Nothing changes.
+    #[must_use]
+    pub fn new() -> AgentUpdate {
+        AgentUpdate::default()
+    }
+
+    /// This call does not run. The model gets a result under the call's own id that says so: `message`, or that the user
+    /// rejected it, in the session's language (zh `操作已被用户取消`). A call that a person is asked about
+    /// just now, that has begun or is over is left as it is.
+    #[must_use]
+    pub fn reject(mut self, call_id: &str, message: Option<String>) -> AgentUpdate {
+        self.0.reject.push(Rejected { id: call_id.into(), message });
+        self
+    }
+}
+
+impl GraphState for AgentState {
+    type Update = AgentUpdate;
+
+    fn merge(&mut self, updates: Vec<AgentUpdate>) -> Result<(), MergeError> {
+        let state = Arc::make_mut(&mut self.state);
+        for Rejected { id, message } in updates.into_iter().flat_map(|update| update.0.reject) {
+            if !state.calls.iter().any(|call| call.id == id) {
+                let problem = format!("the latest answer has no call {id:?}");
+                return Err(MergeError { field: "reject", problem });
+            }
+            state.reject_call(&id, message);
+        }
+        Ok(())
+    }
+}
+
+/// Where the model's answer leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AfterAgent {
+    /// Some call needs nobody.
+    Tools,
+    /// Every call needs a person.
+    Approval,
+    /// No call can run: each has its result already.
+    Compression,
+    /// There are no calls.
+    End,
+}
+
+/// Where decisions lead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AfterApproval {
+    /// Some call may run.
+    Tools,
+    /// All were rejected.
+    Agent,
+}
+
+/// Where results lead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AfterTools {
+    /// Calls of the same answer still wait for a person.
+    Approval,
+    /// All calls have their results.
+    Compression,
+}
+
+impl Route for AfterAgent {
+    const ALL: &'static [AfterAgent] =
+        &[AfterAgent::Tools, AfterAgent::Approval, AfterAgent::Compression, AfterAgent::End];
+    fn label(self) -> &'static str {
+        match self {
+            AfterAgent::Tools => "some call needs nobody",
+            AfterAgent::Approval => "every call needs a person",
+            AfterAgent::Compression => "no call can run",
+            AfterAgent::End => "no calls",
+        }
+    }
+}
+
+impl Route for AfterApproval {
+    const ALL: &'static [AfterApproval] = &[AfterApproval::Tools, AfterApproval::Agent];
+    fn label(self) -> &'static str {
+        match self {
+            AfterApproval::Tools => "some are approved",
+            AfterApproval::Agent => "all are rejected",
+        }
+    }
+}
+
+impl Route for AfterTools {
+    const ALL: &'static [AfterTools] = &[AfterTools::Approval, AfterTools::Compression];
+    fn label(self) -> &'static str {
+        match self {
+            AfterTools::Approval => "gated calls still wait",
+            AfterTools::Compression => "all have results",
+        }
+    }
+}
+
+/// `should_continue` of source 001.
+#[must_use]
+pub fn after_agent(turn: &AgentState) -> AfterAgent {
+    if turn.answered() {
+        AfterAgent::End
+    } else if turn.any(Stands::MayRun) {
+        AfterAgent::Tools
+    } else if turn.unfinished() {
+        AfterAgent::Approval
+    } else {
+        AfterAgent::Compression
+    }
+}
+
+/// After the approval node: on any yes to the tools, when all are no to the agent.
+#[must_use]
+pub fn after_approval(turn: &AgentState) -> AfterApproval {
+    if turn.any(Stands::MayRun) { AfterApproval::Tools } else { AfterApproval::Agent }
+}
+
+/// After the tools node.
+#[must_use]
+pub fn after_tools(turn: &AgentState) -> AfterTools {
+    if turn.unfinished() { AfterTools::Approval } else { AfterTools::Compression }
+}
+
+/// The loop with its nodes, so that others can be put between them:
+///
+/// ```
+/// use countersign::graph::{Context, NodeError};
+/// use countersign::graph::agent_loop::{AfterApproval, AgentLoop, AgentState, AgentUpdate, Stands, after_approval};
+///
+/// /// Asks an admin about what the user has approved.
+/// async fn critical_approval(ctx: Context<AgentState>) -> Result<AgentUpdate, NodeError> {
+///     let mut update = AgentUpdate::new();
+///     for call in ctx.state().calls().filter(|call| call.name == "delete_file" && call.stands == Stands::MayRun) {
+///         let yes: bool = ctx.interrupt(call.id, (call.name, call.args)).typed().role("admin").await;
+///         if !yes {
+///             update = update.reject(call.id, None);
+///         }
+///     }
+///     Ok(update)
+/// }
+///
+/// let mut agent = AgentLoop::new();
+/// let critical = agent.graph.node("critical_approval", critical_approval);
+/// agent.graph.detach(agent.approval);
+/// agent.graph.route(agent.approval, after_approval, |way| match way {
+///     AfterApproval::Tools => critical,
+///     AfterApproval::Agent => agent.agent,
+/// });
+/// agent.graph.route(critical, after_approval, |way| match way {
+///     AfterApproval::Tools => agent.tools,
+///     AfterApproval::Agent => agent.agent,
+/// });
+/// let graph = agent.graph.compile()?;
+/// # Ok::<(), countersign::graph::CompileError>(())
+/// ```
+pub struct AgentLoop {
+    /// The graph. It goes from node to node, one at a time.
+    pub graph: StateGraph<AgentState>,
+    /// Makes room in the conversation.
+    pub compression: Node<AgentState>,
+    /// Asks the model.
+    pub agent: Node<AgentState>,
+    /// Waits for people. It only decides.
+    pub approval: Node<AgentState>,
+    /// Runs what may run. It only executes.
+    pub tools: Node<AgentState>,
+}
+
+impl Default for AgentLoop {
+    fn default() -> AgentLoop {
+        AgentLoop::new()
+    }
+}
+
+impl AgentLoop {
+    /// The loop that every agent has unless it is given another.
+    #[must_use]
+    pub fn new() -> AgentLoop {
+        let mut graph = StateGraph::new("agent");
+        let compression = graph.builtin(nodes::COMPRESSION);
+        let agent = graph.builtin(nodes::AGENT);
+        let approval = graph.builtin(nodes::APPROVAL);
+        let tools = graph.builtin(nodes::TOOLS);
+        graph.start(compression);
+        graph.edge(compression, agent);
+        graph.route(agent, after_agent, |way| match way {
+            AfterAgent::Tools => tools,
+            AfterAgent::Approval => approval,
+            AfterAgent::Compression => compression,
+            AfterAgent::End => Node::END,
+        });
+        graph.route(approval, after_approval, |way| match way {
+            AfterApproval::Tools => tools,
+            AfterApproval::Agent => agent,
+        });
+        graph.route(tools, after_tools, |way| match way {
+            AfterTools::Approval => approval,
+            AfterTools::Compression => compression,
+        });
+        AgentLoop { graph, compression, agent, approval, tools }
+    }
+}

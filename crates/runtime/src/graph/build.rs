@@ -1,0 +1,445 @@
+//! Building a graph: nodes, and the edges between them.
+
+use std::{
+    future::Future,
+    marker::PhantomData,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use countersign_core::{journal::run::Raw, limits};
+use futures::FutureExt as _;
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::{
+    Gone, GraphState, Renamed, Route,
+    compiled::{Graph, Join, Leave, Migrate, NodeDef, Work},
+    context::Context,
+    error::{CompileError, NodeError},
+    options::NodeOptions,
+    task::Given,
+};
+
+/// A node of a graph whose state is `S`: what edges lead from and to. Only [`StateGraph::node`] and the like make one, so
+/// an edge to a node that does not exist cannot be written.
+pub struct Node<S> {
+    pub(crate) graph: u64,
+    pub(crate) index: usize,
+    state: PhantomData<fn() -> S>,
+}
+
+/// A node that is run for each item of a list of `T`: see [`StateGraph::map_node`].
+pub struct Each<S, T> {
+    node: Node<S>,
+    item: PhantomData<fn() -> T>,
+}
+
+const END: usize = usize::MAX;
+
+impl<S> Node<S> {
+    /// Where a run is over. Nothing leads on from it.
+    pub const END: Node<S> = Node { graph: 0, index: END, state: PhantomData };
+
+    pub(crate) fn at(&self) -> Option<usize> {
+        (self.index != END).then_some(self.index)
+    }
+}
+
+impl<S> Clone for Node<S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<S> Copy for Node<S> {}
+impl<S, T> Clone for Each<S, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<S, T> Copy for Each<S, T> {}
+impl<S, T> From<Each<S, T>> for Node<S> {
+    fn from(each: Each<S, T>) -> Node<S> {
+        each.node
+    }
+}
+
+/// A graph in the making (SPEC G1). [`StateGraph::compile`] makes it one that runs.
+///
+/// ```
+/// use countersign::graph::{Context, GraphState, Node, NodeError, Route, StateGraph};
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Clone, Default, Serialize, Deserialize, GraphState)]
+/// struct Essay {
+///     text: String,
+///     #[graph(append)]
+///     remarks: Vec<String>,
+/// }
+///
+/// #[derive(Clone, Copy, Route)]
+/// enum Verdict {
+///     Good,
+///     Again,
+/// }
+///
+/// async fn draft(ctx: Context<Essay>) -> Result<EssayUpdate, NodeError> {
+///     Ok(EssayUpdate::new().text(format!("draft {}", ctx.state().remarks.len() + 1)))
+/// }
+///
+/// async fn review(ctx: Context<Essay>) -> Result<EssayUpdate, NodeError> {
+///     let remark: String = ctx.interrupt("remark", &ctx.state().text).typed().await;
+///     Ok(EssayUpdate::new().remarks([remark]))
+/// }
+///
+/// let mut essay = StateGraph::<Essay>::new("essay");
+/// let draft = essay.node("draft", draft);
+/// let review = essay.node("review", review);
+/// essay.start(draft);
+/// essay.edge(draft, review);
+/// essay.route(
+///     review,
+///     |essay| if essay.remarks.last().is_some_and(|remark| remark == "good") { Verdict::Good } else { Verdict::Again },
+///     |verdict| match verdict {
+///         Verdict::Good => Node::END,
+///         Verdict::Again => draft,
+///     },
+/// );
+/// let essay = essay.compile()?;
+/// # Ok::<(), countersign::graph::CompileError>(())
+/// ```
+pub struct StateGraph<S: GraphState> {
+    id: u64,
+    name: Arc<str>,
+    nodes: Vec<NodeDef<S>>,
+    starts: Vec<Node<S>>,
+    joins: Vec<(Vec<Node<S>>, Node<S>)>,
+    foreign: bool,
+    rounds: u32,
+    migrate: Option<Migrate>,
+    problems: Vec<String>,
+}
+
+static GRAPHS: AtomicU64 = AtomicU64::new(1);
+
+impl<S: GraphState> StateGraph<S> {
+    /// A graph without nodes, known in journals by its name.
+    #[must_use]
+    pub fn new(name: impl Into<Arc<str>>) -> StateGraph<S> {
+        StateGraph {
+            id: GRAPHS.fetch_add(1, Ordering::Relaxed),
+            name: name.into(),
+            nodes: Vec::new(),
+            starts: Vec::new(),
+            joins: Vec::new(),
+            foreign: false,
+            rounds: limits::ROUNDS,
+            migrate: None,
+            problems: Vec::new(),
+        }
+    }
+
+    /// Adds a node: an async function of the [`Context`] that says what changes in the state.
+    pub fn node<F, Fut>(&mut self, name: &str, work: F) -> Node<S>
+    where
+        F: Fn(Context<S>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<S::Update, NodeError>> + Send + 'static,
+    {
+        self.node_with(name, NodeOptions::new(), work)
+    }
+
+    /// Adds a node that is tried again, or limited in time.
+    pub fn node_with<F, Fut>(&mut self, name: &str, options: NodeOptions, work: F) -> Node<S>
+    where
+        F: Fn(Context<S>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<S::Update, NodeError>> + Send + 'static,
+    {
+        let work = move |context, _: Option<Raw>| work(context).map(|result| given::<S>(result?)).boxed();
+        self.add(name, options, Work::Run(Box::new(work)))
+    }
+
+    /// Adds a node that is run once for each item that a [`fan_out`](StateGraph::fan_out) gives it.
+    pub fn map_node<T, F, Fut>(&mut self, name: &str, work: F) -> Each<S, T>
+    where
+        T: Serialize + DeserializeOwned + Send + 'static,
+        F: Fn(Context<S>, T) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<S::Update, NodeError>> + Send + 'static,
+    {
+        self.map_node_with(name, NodeOptions::new(), work)
+    }
+
+    /// Adds a node for items that is tried again, or limited in time.
+    pub fn map_node_with<T, F, Fut>(&mut self, name: &str, options: NodeOptions, work: F) -> Each<S, T>
+    where
+        T: Serialize + DeserializeOwned + Send + 'static,
+        F: Fn(Context<S>, T) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<S::Update, NodeError>> + Send + 'static,
+    {
+        let work = Arc::new(work);
+        let run = move |context, item: Option<Raw>| {
+            let work = work.clone();
+            async move {
+                let text = item.as_ref().map_or("null", Raw::get);
+                let item = serde_json::from_str(text).map_err(|error| {
+                    NodeError::coded(
+                        "item_unreadable",
+                        format!("the item of this task is not of the type it has now: {error}"),
+                    )
+                })?;
+                given::<S>(work(context, item).await?)
+            }
+            .boxed()
+        };
+        Each { node: self.add(name, options, Work::Each(Box::new(run))), item: PhantomData }
+    }
+
+    /// Adds a graph as a node. It has a state of its own: `enter` makes it, `leave` says what its end changes here. What
+    /// its nodes ask is asked in this graph's session, and answering it starts nothing again but the node that asked.
+    pub fn subgraph<C: GraphState>(
+        &mut self,
+        name: &str,
+        child: &Graph<C>,
+        enter: impl Fn(&S) -> C + Send + Sync + 'static,
+        leave: impl Fn(C) -> S::Update + Send + Sync + 'static,
+    ) -> Node<S> {
+        let graph = child.any().clone();
+        let enter = Box::new(move |state: &S| Arc::new(enter(state)) as super::task::AnyState);
+        let leave = Box::new(move |state: &super::task::AnyState| match state.downcast_ref::<C>() {
+            Some(state) => given::<S>(leave(state.clone())),
+            None => Err(NodeError::permanent("the state of the inner graph is of another type")),
+        });
+        self.add(name, NodeOptions::new(), Work::Graph { graph, enter, leave })
+    }
+
+    /// A node that the runner does itself.
+    pub(crate) fn builtin(&mut self, name: &str) -> Node<S> {
+        self.add(name, NodeOptions::new(), Work::Builtin)
+    }
+
+    fn add(&mut self, name: &str, options: NodeOptions, work: Work<S>) -> Node<S> {
+        let wrong = |c: char| c.is_control() || matches!(c, '/' | '#');
+        if name.is_empty() || name.len() > limits::NAME_BYTES || name.contains(wrong) || matches!(name, "START" | "END")
+        {
+            self.problems.push(format!(
+                "{name:?} cannot name a node: a name has 1 to {} bytes, no '/', no '#', and is not START or END",
+                limits::NAME_BYTES
+            ));
+        }
+        if self.nodes.iter().any(|node| &*node.name == name) {
+            self.problems.push(format!("there are two nodes of the name {name:?}"));
+        }
+        self.nodes.push(NodeDef { name: name.into(), options, work, leaves: Vec::new() });
+        Node { graph: self.id, index: self.nodes.len() - 1, state: PhantomData }
+    }
+
+    /// A run begins at this node; at several at once, if it is said of several.
+    pub fn start(&mut self, node: Node<S>) {
+        self.known(node);
+        self.starts.push(node);
+    }
+
+    /// From one node to another. Several edges from one node are parallel branches; a node to which several tasks of a
+    /// round lead runs once.
+    pub fn edge(&mut self, from: impl Into<Node<S>>, to: impl Into<Node<S>>) {
+        let to = to.into();
+        self.known(to);
+        self.leave(from.into(), Leave::Edge(to));
+    }
+
+    /// From a node along one of the ways of `R`: `choose` looks at the state after the round, `to` says where each way
+    /// leads, with a `match` that the compiler checks.
+    pub fn route<R: Route>(
+        &mut self,
+        from: impl Into<Node<S>>,
+        choose: impl Fn(&S) -> R + Send + Sync + 'static,
+        to: impl Fn(R) -> Node<S>,
+    ) {
+        self.route_many(from, move |state| [choose(state)], to);
+    }
+
+    /// Like [`StateGraph::route`], along several ways at once: parallel branches. No way at all ends this branch.
+    pub fn route_many<R: Route, I: IntoIterator<Item = R>>(
+        &mut self,
+        from: impl Into<Node<S>>,
+        choose: impl Fn(&S) -> I + Send + Sync + 'static,
+        to: impl Fn(R) -> Node<S>,
+    ) {
+        let ways: Vec<(&'static str, Node<S>)> = R::ALL.iter().map(|way| (way.label(), to(*way))).collect();
+        ways.iter().for_each(|(_, node)| self.known(*node));
+        let labels: Vec<&'static str> = R::ALL.iter().map(|way| way.label()).collect();
+        let targets = ways.clone();
+        let choose = Box::new(move |state: &S| {
+            let way = |way: R| labels.iter().position(|label| *label == way.label());
+            choose(state).into_iter().filter_map(|chosen| Some(targets.get(way(chosen)?)?.1)).collect()
+        });
+        let mut seen = std::collections::HashSet::new();
+        if let Some((twice, _)) = ways.iter().find(|(label, _)| !seen.insert(*label)) {
+            self.problems.push(format!("two ways of one route have the label {twice:?}"));
+        }
+        self.leave(from.into(), Leave::Route { ways, choose });
+    }
+
+    /// `to` runs when all of `from` have finished since it last ran.
+    pub fn join<const N: usize>(&mut self, from: [Node<S>; N], to: Node<S>) {
+        from.iter().for_each(|node| self.known(*node));
+        self.known(to);
+        if N < 2 || from.iter().any(|node| node.at().is_none()) || to.at().is_none() {
+            self.problems.push("a join leads from at least two nodes to another one, none of which is END".to_owned());
+        }
+        self.joins.push((from.to_vec(), to));
+    }
+
+    /// After `from`, `each` is run once for each item of the list that `items` makes of the state: at the same time, at
+    /// most [`FanOut::limit`] of them. With no item, what follows `each` follows at once.
+    pub fn fan_out<T, I>(
+        &mut self,
+        from: impl Into<Node<S>>,
+        each: Each<S, T>,
+        items: impl Fn(&S) -> I + Send + Sync + 'static,
+    ) -> FanOut<'_, S>
+    where
+        T: Serialize + DeserializeOwned + Send + 'static,
+        I: IntoIterator<Item = T>,
+    {
+        self.known(each.node);
+        let items = Box::new(move |state: &S| {
+            let item = |item: T| Raw::of(&item).map_err(|error| format!("an item is no JSON: {error}"));
+            items(state).into_iter().map(item).collect()
+        });
+        self.leave(from.into(), Leave::FanOut { each: each.node, items });
+        FanOut { graph: self, each: each.node }
+    }
+
+    /// Fails a run after so many rounds (SPEC G1: cycles with a step limit). 10,000 if it is not said.
+    pub fn step_limit(&mut self, rounds: u32) {
+        self.rounds = rounds.max(1);
+    }
+
+    /// What has become of nodes and questions that are gone: for runs that waited while the program was changed. It is
+    /// asked about a node that does not exist, and about a question that its node does not ask any more; `None` refuses.
+    pub fn migrate(&mut self, migrate: impl Fn(&Gone<'_>) -> Option<Renamed> + Send + Sync + 'static) {
+        self.migrate = Some(Arc::new(migrate));
+    }
+
+    /// The edges from a node are taken away, so that others can take their place.
+    pub fn detach(&mut self, from: Node<S>) {
+        self.known(from);
+        if let Some(node) = from.at().and_then(|at| self.nodes.get_mut(at)) {
+            node.leaves.clear();
+        }
+    }
+
+    fn known(&mut self, node: Node<S>) {
+        self.foreign |= node.graph != self.id && node.at().is_some();
+    }
+
+    fn leave(&mut self, from: Node<S>, leave: Leave<S>) {
+        self.known(from);
+        match from.at().and_then(|at| self.nodes.get_mut(at)) {
+            Some(node) => node.leaves.push(leave),
+            None => self.problems.push("nothing leads on from END".to_owned()),
+        }
+    }
+
+    /// Checks the whole and makes it one that runs.
+    ///
+    /// # Errors
+    /// It has no start; a node of another graph; a name that cannot be one, or stands twice; a node that nothing leads to,
+    /// or that leads nowhere (an edge to [`Node::END`] says that a branch ends); an edge to a node that needs an item.
+    pub fn compile(self) -> Result<Graph<S>, CompileError> {
+        let StateGraph { name, nodes, starts, joins, foreign, rounds, migrate, mut problems, .. } = self;
+        if foreign {
+            problems.push("a node of another graph is used in it".to_owned());
+        }
+        if name.is_empty() || name.len() > limits::NAME_BYTES {
+            problems.push(format!("a graph's name has 1 to {} bytes", limits::NAME_BYTES));
+        }
+        if starts.is_empty() {
+            problems.push("it has no start; say where a run begins with `start`".to_owned());
+        }
+        let named = |at: usize| nodes.get(at).map_or_else(String::new, |node| format!("{:?}", &*node.name));
+        let mut reached = vec![false; nodes.len()];
+        let mut open: Vec<usize> = starts.iter().filter_map(Node::at).collect();
+        let mut plain: Vec<usize> = open.clone();
+        while let Some(at) = open.pop() {
+            if reached.get(at).is_none_or(|reached| *reached) {
+                continue;
+            }
+            reached[at] = true;
+            for leave in &nodes[at].leaves {
+                match leave {
+                    Leave::Edge(to) => plain.extend(to.at()),
+                    Leave::Route { ways, .. } => plain.extend(ways.iter().filter_map(|(_, to)| to.at())),
+                    Leave::FanOut { each, .. } => open.extend(each.at()),
+                }
+                open.extend(leave.targets().filter_map(|to| to.at()));
+            }
+            for (sources, to) in
+                joins.iter().filter(|(sources, _)| sources.iter().any(|source| source.at() == Some(at)))
+            {
+                debug_assert!(!sources.is_empty());
+                plain.extend(to.at());
+                open.extend(to.at());
+            }
+        }
+        for (at, node) in nodes.iter().enumerate() {
+            let joined = joins.iter().any(|(sources, _)| sources.iter().any(|source| source.at() == Some(at)));
+            if node.leaves.is_empty() && !joined {
+                problems.push(format!("the node {} leads nowhere; lead it on, or to Node::END", named(at)));
+            }
+            if !reached[at] {
+                problems.push(format!("nothing leads to the node {}", named(at)));
+            }
+            if plain.contains(&at) && matches!(node.work, Work::Each(_)) {
+                problems.push(format!("the node {} is run for items; only a fan_out leads to it", named(at)));
+            }
+            let items = nodes.iter().flat_map(|node| &node.leaves);
+            if items
+                .filter(|leave| matches!(leave, Leave::FanOut { .. }))
+                .any(|leave| leave.targets().any(|to| to.at() == Some(at)))
+                && !matches!(node.work, Work::Each(_))
+            {
+                problems.push(format!("the node {} takes no items", named(at)));
+            }
+        }
+        if let Some(problem) = problems.into_iter().next() {
+            return Err(CompileError { graph: name.to_string(), problem });
+        }
+        let joins = joins
+            .into_iter()
+            .map(|(sources, target)| Join {
+                sources: sources.iter().filter_map(Node::at).collect(),
+                target: target.index,
+            })
+            .collect();
+        let starts = starts.iter().filter_map(Node::at).collect();
+        Ok(Graph::new(name, nodes, starts, joins, rounds, migrate))
+    }
+}
+
+/// The settings of a fan-out.
+pub struct FanOut<'a, S: GraphState> {
+    graph: &'a mut StateGraph<S>,
+    each: Node<S>,
+}
+
+impl<S: GraphState> FanOut<'_, S> {
+    /// At most so many of its tasks run at the same time, at least one. One that waits for a person does not count.
+    pub fn limit(self, tasks: usize) {
+        if let Some(node) = self.each.at().and_then(|at| self.graph.nodes.get_mut(at)) {
+            node.options.parallel = Some(tasks.max(1));
+        }
+    }
+}
+
+/// A node's update, also as the JSON that goes on record.
+fn given<S: GraphState>(update: S::Update) -> Result<Given, NodeError> {
+    let json = Raw::of(&update).map_err(|error| NodeError::permanent(format!("its update is no JSON: {error}")))?;
+    if json.get().len() > limits::UPDATE_BYTES {
+        let (bytes, most) = (json.get().len(), limits::UPDATE_BYTES);
+        return Err(NodeError::permanent(format!("its update has {bytes} bytes as JSON; at most {most} are allowed")));
+    }
+    let json = (json.get() != "{}").then_some(json);
+    Ok(Given { json, update: Box::new(update) })
+}

@@ -1,0 +1,339 @@
+//! A graph that runs, and what the runner needs of it whatever the type of its state.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use countersign_core::journal::run::Raw;
+use futures::future::BoxFuture;
+
+use super::{
+    Gone, GraphState, Renamed,
+    build::Node,
+    context::Context,
+    error::NodeError,
+    options::NodeOptions,
+    task::{AnyState, AnyUpdate, Given, Memory, NodeFuture},
+};
+
+/// What has become of what is gone; see [`super::StateGraph::migrate`].
+pub(crate) type Migrate = Arc<dyn Fn(&Gone<'_>) -> Option<Renamed> + Send + Sync>;
+
+type Run<S> = Box<dyn Fn(Context<S>, Option<Raw>) -> BoxFuture<'static, Result<Given, NodeError>> + Send + Sync>;
+
+/// What a node does.
+pub(crate) enum Work<S> {
+    /// An async function.
+    Run(Run<S>),
+    /// An async function of an item.
+    Each(Run<S>),
+    /// A graph of its own.
+    Graph {
+        graph: Arc<dyn AnyGraph>,
+        enter: Box<dyn Fn(&S) -> AnyState + Send + Sync>,
+        leave: Box<dyn Fn(&AnyState) -> Result<Given, NodeError> + Send + Sync>,
+    },
+    /// A node of the agent's loop, which the runner does itself.
+    Builtin,
+}
+
+/// A node.
+pub(crate) struct NodeDef<S> {
+    pub(crate) name: Arc<str>,
+    pub(crate) options: NodeOptions,
+    pub(crate) work: Work<S>,
+    pub(crate) leaves: Vec<Leave<S>>,
+}
+
+type Choose<S> = Box<dyn Fn(&S) -> Vec<Node<S>> + Send + Sync>;
+type Items<S> = Box<dyn Fn(&S) -> Result<Vec<Raw>, String> + Send + Sync>;
+
+/// One thing that leads on from a node.
+pub(crate) enum Leave<S> {
+    Edge(Node<S>),
+    Route { ways: Vec<(&'static str, Node<S>)>, choose: Choose<S> },
+    FanOut { each: Node<S>, items: Items<S> },
+}
+
+impl<S> Leave<S> {
+    pub(crate) fn targets(&self) -> impl Iterator<Item = Node<S>> + '_ {
+        let (one, many): (Option<Node<S>>, &[(&'static str, Node<S>)]) = match self {
+            Leave::Edge(to) | Leave::FanOut { each: to, .. } => (Some(*to), &[]),
+            Leave::Route { ways, .. } => (None, ways),
+        };
+        one.into_iter().chain(many.iter().map(|(_, to)| *to))
+    }
+}
+
+/// A node that runs when all of several others have finished.
+pub(crate) struct Join {
+    pub(crate) sources: Vec<usize>,
+    pub(crate) target: usize,
+}
+
+/// A graph that runs: what [`super::StateGraph::compile`] makes. Cheap to clone.
+pub struct Graph<S: GraphState> {
+    any: Arc<dyn AnyGraph>,
+    inside: Arc<Compiled<S>>,
+}
+
+impl<S: GraphState> Clone for Graph<S> {
+    fn clone(&self) -> Self {
+        Graph { any: self.any.clone(), inside: self.inside.clone() }
+    }
+}
+
+pub(crate) struct Compiled<S> {
+    name: Arc<str>,
+    nodes: Vec<NodeDef<S>>,
+    starts: Vec<usize>,
+    joins: Vec<Join>,
+    rounds: u32,
+    migrate: Option<Migrate>,
+}
+
+impl<S: GraphState> Graph<S> {
+    pub(crate) fn new(
+        name: Arc<str>,
+        nodes: Vec<NodeDef<S>>,
+        starts: Vec<usize>,
+        joins: Vec<Join>,
+        rounds: u32,
+        migrate: Option<Migrate>,
+    ) -> Graph<S> {
+        let inside = Arc::new(Compiled { name, nodes, starts, joins, rounds, migrate });
+        Graph { any: inside.clone(), inside }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.inside.name
+    }
+
+    pub(crate) fn any(&self) -> &Arc<dyn AnyGraph> {
+        &self.any
+    }
+}
+
+/// The tasks of a new round: their nodes and items, and what joins have seen.
+#[derive(Default)]
+pub(crate) struct Ahead {
+    pub(crate) tasks: Vec<(Arc<str>, Option<Raw>)>,
+    pub(crate) arrived: Vec<(Arc<str>, Arc<str>)>,
+}
+
+/// What a node does, for the runner.
+pub(crate) enum Kind {
+    /// The runner begins it.
+    Run,
+    /// It has a frame of its own.
+    Graph(Arc<dyn AnyGraph>),
+    /// The runner does it itself.
+    Builtin,
+}
+
+/// A graph, whatever the type of its state.
+pub(crate) trait AnyGraph: Send + Sync {
+    fn name(&self) -> &Arc<str>;
+    /// Most rounds of one run.
+    fn rounds(&self) -> u32;
+    fn migrate(&self) -> Option<&Migrate>;
+    fn read_state(&self, json: &Raw) -> Result<AnyState, String>;
+    fn write_state(&self, state: &AnyState) -> Result<Raw, String>;
+    fn read_update(&self, json: Option<&Raw>) -> Result<AnyUpdate, String>;
+    /// Merges the updates of one round, in order.
+    fn merge(&self, state: &mut AnyState, updates: Vec<AnyUpdate>) -> Result<(), NodeError>;
+    /// The first round.
+    fn start(&self) -> Ahead;
+    /// The round after these nodes have finished, in the order of their tasks. No task: the run is over.
+    fn next(
+        &self,
+        finished: &[Arc<str>],
+        arrived: &[(Arc<str>, Arc<str>)],
+        state: &AnyState,
+    ) -> Result<Ahead, NodeError>;
+    /// `None`: there is no such node.
+    fn kind(&self, node: &str) -> Option<Kind>;
+    fn options(&self, node: &str) -> NodeOptions;
+    /// Begins a node.
+    fn begin(&self, node: &str, state: &AnyState, item: Option<&Raw>, memory: Arc<Memory>) -> NodeFuture;
+    /// The state that an inner graph begins with.
+    fn enter(&self, node: &str, state: &AnyState) -> Option<AnyState>;
+    /// What the end of an inner graph changes.
+    fn leave(&self, node: &str, state: &AnyState) -> Result<Given, NodeError>;
+}
+
+fn wrong_type() -> String {
+    "the state is of another type than the graph's".to_owned()
+}
+
+impl<S: GraphState> Compiled<S> {
+    fn node(&self, name: &str) -> Option<&NodeDef<S>> {
+        self.nodes.iter().find(|node| &*node.name == name)
+    }
+
+    fn state<'a>(&self, state: &'a AnyState) -> Result<&'a S, String> {
+        state.downcast_ref::<S>().ok_or_else(wrong_type)
+    }
+
+    fn typed(state: &AnyState) -> Option<Arc<S>> {
+        state.clone().downcast::<S>().ok()
+    }
+}
+
+impl<S: GraphState> AnyGraph for Compiled<S> {
+    fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    fn rounds(&self) -> u32 {
+        self.rounds
+    }
+
+    fn migrate(&self) -> Option<&Migrate> {
+        self.migrate.as_ref()
+    }
+
+    fn read_state(&self, json: &Raw) -> Result<AnyState, String> {
+        let state: S = serde_json::from_str(json.get()).map_err(|error| error.to_string())?;
+        Ok(Arc::new(state))
+    }
+
+    fn write_state(&self, state: &AnyState) -> Result<Raw, String> {
+        Raw::of(self.state(state)?).map_err(|error| error.to_string())
+    }
+
+    fn read_update(&self, json: Option<&Raw>) -> Result<AnyUpdate, String> {
+        let update: S::Update = match json {
+            Some(json) => serde_json::from_str(json.get()).map_err(|error| error.to_string())?,
+            None => S::Update::default(),
+        };
+        Ok(Box::new(update))
+    }
+
+    fn merge(&self, state: &mut AnyState, updates: Vec<AnyUpdate>) -> Result<(), NodeError> {
+        let updates: Option<Vec<S::Update>> =
+            updates.into_iter().map(|update| update.downcast::<S::Update>().ok().map(|update| *update)).collect();
+        let updates = updates.ok_or_else(|| NodeError::permanent(wrong_type()))?;
+        // Nobody else has it once the round is over, so it is not cloned.
+        let merged = match Arc::get_mut(state).and_then(|state| state.downcast_mut::<S>()) {
+            Some(state) => state.merge(updates),
+            None => {
+                let mut own = self.state(state).map_err(NodeError::permanent)?.clone();
+                let merged = own.merge(updates);
+                *state = Arc::new(own);
+                merged
+            }
+        };
+        merged.map_err(|error| NodeError::coded("invalid_update", error.to_string()))
+    }
+
+    fn start(&self) -> Ahead {
+        let nodes = self.starts.iter().filter_map(|at| self.nodes.get(*at));
+        Ahead { tasks: nodes.map(|node| (node.name.clone(), None)).collect(), arrived: Vec::new() }
+    }
+
+    fn next(
+        &self,
+        finished: &[Arc<str>],
+        arrived: &[(Arc<str>, Arc<str>)],
+        state: &AnyState,
+    ) -> Result<Ahead, NodeError> {
+        let state = self.state(state).map_err(NodeError::permanent)?;
+        let (mut tasks, mut arrived) = (Vec::new(), arrived.to_vec());
+        let (mut seen, mut targets) = (BTreeSet::new(), BTreeSet::new());
+        // A fan-out over nothing goes on as if its tasks had finished.
+        let mut open: Vec<usize> = Vec::with_capacity(finished.len().min(self.nodes.len()));
+        for name in finished {
+            if open.last().is_some_and(|last| self.nodes[*last].name == *name) {
+                continue;
+            }
+            open.extend(self.nodes.iter().position(|node| node.name == *name));
+        }
+        let mut at = 0;
+        while let Some(source) = open.get(at).copied() {
+            at += 1;
+            if !seen.insert(source) {
+                continue;
+            }
+            let mut plain = |to: usize, tasks: &mut Vec<(Arc<str>, Option<Raw>)>| {
+                if targets.insert(to) {
+                    tasks.extend(self.nodes.get(to).map(|node| (node.name.clone(), None)));
+                }
+            };
+            for leave in &self.nodes[source].leaves {
+                match leave {
+                    Leave::Edge(to) => to.at().into_iter().for_each(|to| plain(to, &mut tasks)),
+                    Leave::Route { choose, .. } => {
+                        choose(state).iter().filter_map(Node::at).for_each(|to| plain(to, &mut tasks));
+                    }
+                    Leave::FanOut { each, items } => {
+                        let Some(each) = each.at() else { continue };
+                        let items = items(state).map_err(NodeError::permanent)?;
+                        if items.is_empty() {
+                            open.push(each);
+                        }
+                        let name = &self.nodes[each].name;
+                        tasks.extend(items.into_iter().map(|item| (name.clone(), Some(item))));
+                    }
+                }
+            }
+            for join in self.joins.iter().filter(|join| join.sources.contains(&source)) {
+                let target = &self.nodes[join.target].name;
+                let pair = (target.clone(), self.nodes[source].name.clone());
+                if !arrived.contains(&pair) {
+                    arrived.push(pair);
+                }
+                let has = |at: &usize| arrived.iter().any(|(to, from)| to == target && *from == self.nodes[*at].name);
+                if join.sources.iter().all(has) {
+                    arrived.retain(|(to, _)| to != target);
+                    plain(join.target, &mut tasks);
+                }
+            }
+        }
+        if tasks.is_empty()
+            && let Some((target, _)) = arrived.first()
+        {
+            let came: Vec<&str> = arrived.iter().filter(|(to, _)| to == target).map(|(_, from)| &**from).collect();
+            return Err(NodeError::coded(
+                "join_unfinished",
+                format!("the run would end while the node {target:?} still waits for others than {came:?}"),
+            ));
+        }
+        Ok(Ahead { tasks, arrived })
+    }
+
+    fn kind(&self, node: &str) -> Option<Kind> {
+        Some(match &self.node(node)?.work {
+            Work::Run(_) | Work::Each(_) => Kind::Run,
+            Work::Graph { graph, .. } => Kind::Graph(graph.clone()),
+            Work::Builtin => Kind::Builtin,
+        })
+    }
+
+    fn options(&self, node: &str) -> NodeOptions {
+        self.node(node).map(|node| node.options.clone()).unwrap_or_default()
+    }
+
+    fn begin(&self, node: &str, state: &AnyState, item: Option<&Raw>, memory: Arc<Memory>) -> NodeFuture {
+        let failed = |what: String| -> NodeFuture { Box::pin(std::future::ready(Err(NodeError::permanent(what)))) };
+        let Some(state) = Self::typed(state) else { return failed(wrong_type()) };
+        match self.node(node).map(|node| &node.work) {
+            Some(Work::Run(run) | Work::Each(run)) => run(Context::new(state, memory), item.cloned()),
+            _ => failed(format!("the node {node:?} is not one that is run")),
+        }
+    }
+
+    fn enter(&self, node: &str, state: &AnyState) -> Option<AnyState> {
+        match &self.node(node)?.work {
+            Work::Graph { enter, .. } => Some(enter(state.downcast_ref::<S>()?)),
+            _ => None,
+        }
+    }
+
+    fn leave(&self, node: &str, state: &AnyState) -> Result<Given, NodeError> {
+        match self.node(node).map(|node| &node.work) {
+            Some(Work::Graph { leave, .. }) => leave(state),
+            _ => Err(NodeError::permanent(format!("the node {node:?} is no graph"))),
+        }
+    }
+}

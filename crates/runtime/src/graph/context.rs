@@ -1,0 +1,433 @@
+//! What a node has in its hands: the state, questions to people, and steps that are done once.
+
+use std::{
+    future::{Future, IntoFuture},
+    marker::PhantomData,
+    pin::Pin,
+    sync::{Arc, atomic::Ordering},
+    task::{Context as Cx, Poll},
+    time::Duration,
+};
+
+use countersign_core::{
+    call::{
+        args::Digest,
+        gate::{Ask, DecisionType},
+        schema::ArgsSchema,
+    },
+    journal::{
+        record::Schema,
+        run::{Raw, Step as Known},
+        running::{NewQuestion, shown},
+    },
+    limits,
+};
+use futures::{FutureExt as _, future::BoxFuture};
+use schemars::JsonSchema;
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+
+use super::{error::NodeError, task::Memory};
+
+/// What a node is given: the state as it is at the beginning of the round, and the ways to ask people and to do things
+/// once.
+pub struct Context<S> {
+    state: Arc<S>,
+    memory: Arc<Memory>,
+}
+
+impl<S> Clone for Context<S> {
+    fn clone(&self) -> Self {
+        Context { state: self.state.clone(), memory: self.memory.clone() }
+    }
+}
+
+impl<S> Context<S> {
+    pub(crate) fn new(state: Arc<S>, memory: Arc<Memory>) -> Context<S> {
+        Context { state, memory }
+    }
+
+    /// The state, as it was when the round began. Tasks of one round do not see each other's changes.
+    #[must_use]
+    pub fn state(&self) -> &S {
+        &self.state
+    }
+
+    /// The session.
+    #[must_use]
+    pub fn session_id(&self) -> &str {
+        &self.memory.session_id
+    }
+
+    /// The node.
+    #[must_use]
+    pub fn node(&self) -> &str {
+        &self.memory.node
+    }
+
+    /// The number of this run of the node in its session: the same when it is begun again after a pause or a crash.
+    #[must_use]
+    pub fn task(&self) -> u32 {
+        self.memory.task
+    }
+
+    /// Asks a person, and waits: minutes or weeks, in this process or another (SPEC G3).
+    ///
+    /// What comes back is the answer and nothing else: there is no error that could be taken for one, and none that
+    /// could be swallowed. While it waits, the run is [paused](super::Outcome::Paused). When the process has
+    /// gone away in between, the node is begun again from its first line, and this gives the answer that was given; so
+    /// whatever must not be done twice belongs in a [`step`](Context::step).
+    ///
+    /// `name` says which question it is: the answer to a question is never given to another. The same name again in one
+    /// node is another question (`name#2`). A question whose payload is not the one that was shown when it was answered is
+    /// refused (`question_changed`): what the payload is made of belongs in a step too.
+    pub fn interrupt(&self, name: &str, payload: impl Serialize) -> Interrupt<Value> {
+        let payload = Raw::of(&payload).map_err(|error| format!("its payload is no JSON: {error}"));
+        let ask = Ask { timeout: 0, allowed: vec![DecisionType::Respond], ..Ask::default() };
+        Interrupt {
+            memory: self.memory.clone(),
+            name: name.to_owned(),
+            payload,
+            schema: Ok(None),
+            ask,
+            default: None,
+            answer: PhantomData,
+        }
+    }
+
+    /// Does something once: its result is journaled, and when the node is begun again it is not done again.
+    ///
+    /// Its beginning is stored before it begins. When a crash, or the node's time limit, leaves its outcome unknown, it is
+    /// not done again either: a person is asked what became of it, as about a tool call (SPEC R4), unless it is
+    /// [idempotent](Step::idempotent). An error is the node's to deal with; it is not journaled, and a retry does the step
+    /// again.
+    pub fn step<T, E, F>(&self, name: &str, work: F) -> Step<T>
+    where
+        F: Future<Output = Result<T, E>> + Send + 'static,
+        E: Into<NodeError>,
+        T: Serialize + DeserializeOwned + Send + 'static,
+    {
+        let work = work.map(|result| result.map_err(Into::into)).boxed();
+        Step { memory: self.memory.clone(), name: name.to_owned(), work, idempotent: false }
+    }
+}
+
+/// A question to a person that is about to be asked; `.await` asks it.
+#[must_use = "it is asked when it is awaited"]
+pub struct Interrupt<T> {
+    memory: Arc<Memory>,
+    name: String,
+    payload: Result<Raw, String>,
+    schema: Result<Option<Arc<Schema>>, String>,
+    ask: Ask,
+    default: Option<Result<Raw, String>>,
+    answer: PhantomData<fn() -> T>,
+}
+
+impl<T> Interrupt<T> {
+    /// The answer must fit this JSON Schema; another one is refused before anything is stored.
+    pub fn schema(mut self, schema: &Value) -> Interrupt<T> {
+        self.schema = ArgsSchema::of_any(schema)
+            .and_then(|_| serde_json::value::to_raw_value(schema).map_err(|error| error.to_string()))
+            .map(|schema| Some(Arc::new(Schema(schema))))
+            .map_err(|error| format!("its schema is not valid: {error}"));
+        self
+    }
+
+    /// The answer is a `U`: its JSON Schema is shown and enforced.
+    pub fn typed<U: DeserializeOwned + JsonSchema>(self) -> Interrupt<U> {
+        let Interrupt { memory, name, payload, ask, default, .. } = self;
+        let schema = schemars::SchemaGenerator::default().into_root_schema_for::<U>().to_value();
+        Interrupt { memory, name, payload, schema: Ok(None), ask, default, answer: PhantomData }.schema(&schema)
+    }
+
+    /// Holders of this role answer, in place of the session's own subject.
+    pub fn role(mut self, role: impl Into<String>) -> Interrupt<T> {
+        self.ask.levels = vec![role.into()];
+        self
+    }
+
+    /// Why it is asked, for whoever answers.
+    pub fn reason(mut self, reason: impl Into<String>) -> Interrupt<T> {
+        self.ask.reason = Some(reason.into());
+        self
+    }
+
+    /// When nobody has answered for so long, `answer` is the answer. Whole seconds, at least one.
+    pub fn timeout(mut self, time: Duration, answer: impl Serialize) -> Interrupt<T> {
+        self.ask.timeout =
+            u32::try_from(time.as_secs()).unwrap_or(u32::MAX).clamp(1, limits::APPROVAL_TIMEOUT_SECONDS_MAX);
+        self.default =
+            Some(Raw::of(&answer).map_err(|error| format!("its answer for want of one is no JSON: {error}")));
+        self
+    }
+
+    /// What is to be asked, or why it cannot be.
+    fn question(&self, name: Arc<str>) -> Result<NewQuestion, String> {
+        let payload = self.payload.clone()?;
+        let shown = shown(&payload).map_err(|error| format!("its payload cannot be shown: {error}"))?;
+        let default = self.default.clone().transpose()?;
+        Ok(NewQuestion { name, payload, shown, schema: self.schema.clone()?, ask: self.ask.clone(), default })
+    }
+}
+
+impl<T: DeserializeOwned> IntoFuture for Interrupt<T> {
+    type Output = T;
+    type IntoFuture = Answer<T>;
+
+    fn into_future(self) -> Answer<T> {
+        let memory = self.memory.clone();
+        let name = memory.name(&self.name);
+        Answer { asked: Some(self), name, wait: Wait { memory, waits: false }, answer: PhantomData }
+    }
+}
+
+/// Counts in [`Memory::waiting`] while it waits.
+struct Wait {
+    memory: Arc<Memory>,
+    waits: bool,
+}
+
+impl Wait {
+    fn begin(&mut self) {
+        if !std::mem::replace(&mut self.waits, true) {
+            self.memory.waiting.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    fn end(&mut self) {
+        if std::mem::take(&mut self.waits) {
+            self.memory.waiting.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+}
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// The answer of a person that is waited for.
+#[must_use = "futures do nothing unless they are awaited"]
+pub struct Answer<T> {
+    asked: Option<Interrupt<T>>,
+    name: Arc<str>,
+    wait: Wait,
+    answer: PhantomData<fn() -> T>,
+}
+
+impl<T: DeserializeOwned> Future for Answer<T> {
+    type Output = T;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Cx<'_>) -> Poll<T> {
+        let this = self.get_mut();
+        if let Some(asked) = this.asked.take()
+            && let Err(error) = this.ask(&asked)
+        {
+            this.wait.memory.fail(error);
+            return Poll::Pending;
+        }
+        let mut inside = this.wait.memory.inside();
+        let Some(answer) = inside.questions.get(&this.name).and_then(|question| question.answer.clone()) else {
+            inside.wakers.push(cx.waker().clone());
+            drop(inside);
+            this.wait.begin();
+            return Poll::Pending;
+        };
+        drop(inside);
+        match serde_json::from_str(answer.get()) {
+            Ok(answer) => {
+                this.wait.end();
+                Poll::Ready(answer)
+            }
+            Err(error) => {
+                let (question, node) = (&this.name, &this.wait.memory.node);
+                let what = format!(
+                    "the answer to {question:?} of the node {node:?} is not of the type it is taken as: {error}"
+                );
+                this.wait.memory.fail(NodeError::coded("invalid_resume", what));
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl<T> Answer<T> {
+    /// Finds the question among those that were asked before, or asks it.
+    fn ask(&self, asked: &Interrupt<T>) -> Result<(), NodeError> {
+        let memory = &self.wait.memory;
+        let name = &self.name;
+        let refused =
+            |what: String| NodeError::permanent(format!("the question {name:?} of the node {:?}: {what}", memory.node));
+        let question = asked.question(name.clone()).map_err(refused)?;
+        if name.is_empty() || name.len() > limits::NAME_BYTES {
+            return Err(refused(format!("a question's name has 1 to {} bytes", limits::NAME_BYTES)));
+        }
+        let digest = Digest::of(question.payload.get().as_bytes()).to_string();
+        let mut inside = memory.inside();
+        if let Some(known) = inside.questions.get_mut(name) {
+            known.seen = true;
+            if *known.digest == digest {
+                return Ok(());
+            }
+            return Err(NodeError::coded(
+                "question_changed",
+                format!(
+                    "the node {:?} asks something else under {name:?} than what was shown: an answer counts for what was shown only. \
+                     What the payload is made of belongs in a step; another question has another name",
+                    memory.node
+                ),
+            ));
+        }
+        if let Some(migrate) = &memory.migrate {
+            // One that is not asked any more may be this one now.
+            let old = inside.questions.iter().find_map(|(old, question)| {
+                let to = migrate(&super::Gone { node: &memory.node, question: Some(old) })?;
+                (!question.seen && to.question.as_deref() == Some(&**name)).then(|| old.clone())
+            });
+            if let Some(mut known) = old.and_then(|old| inside.questions.remove(&old)) {
+                known.seen = true;
+                inside.questions.insert(name.clone(), known);
+                return Ok(());
+            }
+        }
+        let known = super::task::Remembered { digest: digest.into(), answer: None, seen: true };
+        inside.questions.insert(name.clone(), known);
+        inside.asked.push(question);
+        Ok(())
+    }
+}
+
+/// Something that is done once; `.await` does it, or gives what it gave before.
+#[must_use = "it is done when it is awaited"]
+pub struct Step<T> {
+    memory: Arc<Memory>,
+    name: String,
+    work: BoxFuture<'static, Result<T, NodeError>>,
+    idempotent: bool,
+}
+
+impl<T> Step<T> {
+    /// Doing it twice does no harm: after a crash in the middle it is done again, and nobody is asked.
+    pub fn idempotent(mut self) -> Step<T> {
+        self.idempotent = true;
+        self
+    }
+}
+
+impl<T: Serialize + DeserializeOwned + Send + 'static> IntoFuture for Step<T> {
+    type Output = Result<T, NodeError>;
+    type IntoFuture = BoxFuture<'static, Result<T, NodeError>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let name = self.memory.name(&self.name);
+        run_step(self.memory, name, self.work, self.idempotent).boxed()
+    }
+}
+
+/// Counts in [`Memory::at_work`] while it is there.
+struct AtWork(Arc<Memory>);
+
+impl AtWork {
+    fn begin(memory: &Arc<Memory>) -> AtWork {
+        memory.at_work.fetch_add(1, Ordering::SeqCst);
+        AtWork(memory.clone())
+    }
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        self.0.at_work.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+async fn run_step<T: Serialize + DeserializeOwned>(
+    memory: Arc<Memory>,
+    name: Arc<str>,
+    work: BoxFuture<'static, Result<T, NodeError>>,
+    idempotent: bool,
+) -> Result<T, NodeError> {
+    let node = &memory.node;
+    let named = |what: String| NodeError::permanent(format!("the step {name:?} of the node {node:?}: {what}"));
+    if name.is_empty() || name.len() > limits::NAME_BYTES {
+        return Err(named(format!("a step's name has 1 to {} bytes", limits::NAME_BYTES)));
+    }
+    let known = memory.inside().steps.get(&name).cloned();
+    if let Some(known) = known {
+        if let Some(done) = known_result(&known, &named) {
+            return done;
+        }
+        if known == Known::Lost || !idempotent {
+            if known == Known::Started {
+                // Begun by an attempt that is gone: nobody knows what became of it, until a person says it.
+                memory.inside().lost.push(name.clone());
+            }
+            let said = Said { name: name.clone(), wait: Wait { memory: memory.clone(), waits: false } }.await;
+            if let Some(done) = said.as_ref().and_then(|known| known_result(known, &named)) {
+                return done;
+            }
+            // They say that it is to be done again.
+        }
+    }
+    let at_work = AtWork::begin(&memory);
+    if !idempotent {
+        memory.step_started(&name).await;
+    }
+    let result = work.await;
+    let value = match &result {
+        Ok(value) => {
+            let raw = Raw::of(value).map_err(|error| named(format!("its result is no JSON: {error}")))?;
+            if raw.get().len() > limits::UPDATE_BYTES {
+                return Err(named(format!("its result has more than {} bytes", limits::UPDATE_BYTES)));
+            }
+            Some(raw)
+        }
+        Err(_) => None,
+    };
+    if value.is_some() || !idempotent {
+        // Only now: an idempotent step that failed has left nothing on record.
+        memory.step_done(&name, value).await;
+    }
+    drop(at_work);
+    result
+}
+
+fn known_result<T: DeserializeOwned>(
+    known: &Known,
+    named: &impl Fn(String) -> NodeError,
+) -> Option<Result<T, NodeError>> {
+    match known {
+        Known::Done(value) => Some(
+            serde_json::from_str(value.get())
+                .map_err(|error| named(format!("its recorded result is not of the type it has now: {error}"))),
+        ),
+        Known::GivenUp(why) => Some(Err(named(format!("its outcome is unknown, and it was given up: {why}")))),
+        Known::Started | Known::Lost => None,
+    }
+}
+
+/// Word from a person about a step whose outcome is unknown; `None`: it is to be done again.
+struct Said {
+    name: Arc<str>,
+    wait: Wait,
+}
+
+impl Future for Said {
+    type Output = Option<Known>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Cx<'_>) -> Poll<Option<Known>> {
+        let this = self.get_mut();
+        let mut inside = this.wait.memory.inside();
+        let known = inside.steps.get(&this.name).cloned();
+        if matches!(known, Some(Known::Started | Known::Lost)) {
+            inside.wakers.push(cx.waker().clone());
+            drop(inside);
+            this.wait.begin();
+            return Poll::Pending;
+        }
+        drop(inside);
+        this.wait.end();
+        Poll::Ready(known)
+    }
+}

@@ -1,0 +1,253 @@
+//! One run of a node: what it remembers, and how it comes to stand still.
+
+use std::{
+    any::Any,
+    collections::{BTreeMap, HashMap},
+    pin::Pin,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Poll, Waker},
+    time::Duration,
+};
+
+use countersign_core::journal::{
+    run::{Raw, Step, Task},
+    running::NewQuestion,
+};
+use futures::{FutureExt as _, future::BoxFuture};
+use tokio::time::Instant;
+
+use super::{error::NodeError, options::NodeOptions};
+use crate::run::Inner;
+
+/// A typed state or update, of a type that its graph knows.
+pub(crate) type AnyState = Arc<dyn Any + Send + Sync>;
+/// What a node changes.
+pub(crate) type AnyUpdate = Box<dyn Any + Send + Sync>;
+
+/// What a node gives: its update as JSON (`None` if it changes nothing) and as it is.
+pub(crate) struct Given {
+    pub(crate) json: Option<Raw>,
+    pub(crate) update: AnyUpdate,
+}
+
+/// The body of a node, in the middle of its work.
+pub(crate) type NodeFuture = BoxFuture<'static, Result<Given, NodeError>>;
+
+/// How a stretch of a node's work ended.
+pub(crate) enum Stretch {
+    /// The node has its result.
+    Over(Result<Given, NodeError>),
+    /// It waits for people, or for word of a step that a crash has interrupted. It can go on where it is.
+    Paused(Parked),
+}
+
+/// A node that waits, ready to go on.
+pub(crate) struct Parked {
+    pub(crate) body: NodeFuture,
+    pub(crate) memory: Arc<Memory>,
+    attempt: u32,
+    left: Option<Duration>,
+}
+
+/// What a run of a node knows of its past, shared with the [`super::Context`] in its hands.
+pub(crate) struct Memory {
+    pub(crate) inner: Weak<Inner>,
+    pub(crate) session_id: Arc<str>,
+    pub(crate) turn: u32,
+    pub(crate) task: u32,
+    pub(crate) node: Arc<str>,
+    pub(crate) migrate: Option<super::compiled::Migrate>,
+    inside: Mutex<Inside>,
+    /// Steps that are at work: as long as there is one, the node does not stand still.
+    pub(crate) at_work: AtomicUsize,
+    /// Questions and lost steps that are waited for.
+    pub(crate) waiting: AtomicUsize,
+}
+
+/// See [`Memory`].
+#[derive(Default)]
+pub(crate) struct Inside {
+    pub(crate) steps: BTreeMap<Arc<str>, Step>,
+    pub(crate) questions: BTreeMap<Arc<str>, Remembered>,
+    /// How often each name was used in this attempt.
+    names: HashMap<Arc<str>, u32>,
+    /// Asked since the node last stood still.
+    pub(crate) asked: Vec<NewQuestion>,
+    /// Steps whose outcome nobody knows, found since then.
+    pub(crate) lost: Vec<Arc<str>>,
+    /// What makes it impossible to go on.
+    pub(crate) failure: Option<NodeError>,
+    pub(crate) wakers: Vec<Waker>,
+}
+
+/// A question that was asked.
+pub(crate) struct Remembered {
+    /// The digest of what was shown.
+    pub(crate) digest: Arc<str>,
+    pub(crate) answer: Option<Raw>,
+    /// Whether the node has come to it in this attempt.
+    pub(crate) seen: bool,
+}
+
+impl Memory {
+    pub(crate) fn new(
+        inner: Weak<Inner>,
+        session_id: Arc<str>,
+        turn: u32,
+        task: &Task,
+        node: Arc<str>,
+        migrate: Option<super::compiled::Migrate>,
+    ) -> Memory {
+        let questions = task.questions.iter().map(|(name, question)| {
+            let (digest, answer) = (question.digest.clone(), question.answer.clone());
+            (name.clone(), Remembered { digest, answer, seen: false })
+        });
+        let inside = Inside { steps: task.steps.clone(), questions: questions.collect(), ..Inside::default() };
+        Memory {
+            inner,
+            session_id,
+            turn,
+            task: task.task,
+            node,
+            migrate,
+            inside: Mutex::new(inside),
+            at_work: AtomicUsize::new(0),
+            waiting: AtomicUsize::new(0),
+        }
+    }
+
+    pub(crate) fn inside(&self) -> MutexGuard<'_, Inside> {
+        // Nothing in it is ever half changed.
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The name under which the next use of `name` is known: `name`, `name#2`, `name#3` …
+    pub(crate) fn name(&self, name: &str) -> Arc<str> {
+        let mut inside = self.inside();
+        let name: Arc<str> = name.into();
+        let count = inside.names.entry(name.clone()).or_default();
+        *count += 1;
+        if *count == 1 { name } else { format!("{name}#{count}").into() }
+    }
+
+    /// What was said since the node stood still.
+    pub(crate) fn told(&self, task: &Task) {
+        let mut inside = self.inside();
+        for (name, question) in &task.questions {
+            if let Some(known) = inside.questions.get_mut(name) {
+                known.answer.clone_from(&question.answer);
+            }
+        }
+        inside.steps.clone_from(&task.steps);
+        let wakers = std::mem::take(&mut inside.wakers);
+        drop(inside);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    pub(crate) fn fail(&self, error: NodeError) {
+        self.inside().failure.get_or_insert(error);
+    }
+
+    /// A further attempt begins: it comes to everything anew.
+    fn begin_again(&self) {
+        let mut inside = self.inside();
+        inside.names.clear();
+        inside.wakers.clear();
+        inside.questions.values_mut().for_each(|question| question.seen = false);
+    }
+
+    fn stands_still(&self) -> bool {
+        self.waiting.load(Ordering::SeqCst) > 0 && self.at_work.load(Ordering::SeqCst) == 0
+    }
+
+    /// The recorded question with an answer that the node did not come to, as it must have before.
+    fn passed_by(&self) -> Option<Arc<str>> {
+        let inside = self.inside();
+        let found = inside.questions.iter().find(|(_, question)| question.answer.is_some() && !question.seen);
+        found.map(|(name, _)| name.clone())
+    }
+
+    fn gone(&self, question: &str) -> NodeError {
+        NodeError::coded(
+            "question_gone",
+            format!(
+                "the node {:?} was asked {question:?} when it waited and does not ask that any more: its program has changed. \
+                 The answer is kept and given to no other question; bring the question back, or register a migration \
+                 (StateGraph::migrate), and retry the run",
+                self.node
+            ),
+        )
+    }
+}
+
+/// Runs a node, or lets it go on, until it has its result or stands still. It is tried again as its options say.
+pub(crate) async fn run(
+    begin: impl Fn() -> NodeFuture + Send,
+    parked: Option<Parked>,
+    memory: Arc<Memory>,
+    options: &NodeOptions,
+) -> Stretch {
+    let (mut body, mut attempt, mut left) = match parked {
+        Some(Parked { body, attempt, left, .. }) => (body, attempt, left),
+        None => (begin(), 1, options.time_limit),
+    };
+    loop {
+        let began = Instant::now();
+        let stretch = stretch(&mut body, &memory);
+        let ended = match left {
+            Some(left) => tokio::time::timeout(left, stretch).await.unwrap_or_else(|_| {
+                let limit = options.time_limit.unwrap_or_default();
+                Some(Err(NodeError::new(format!("the node {:?} ran for longer than {limit:?}", memory.node))))
+            }),
+            None => stretch.await,
+        };
+        let Some(result) = ended else {
+            if let Some(question) = memory.passed_by() {
+                return Stretch::Over(Err(memory.gone(&question)));
+            }
+            left = left.map(|left| left.saturating_sub(began.elapsed()));
+            return Stretch::Paused(Parked { body, memory, attempt, left });
+        };
+        let result = match result {
+            Ok(given) => match memory.passed_by() {
+                Some(question) => Err(memory.gone(&question)),
+                None => Ok(given),
+            },
+            result => result,
+        };
+        let retry = options.retry.as_ref().filter(|_| result.as_ref().is_err_and(|error| !error.permanent));
+        let Some(delay) = retry.and_then(|retry| retry.delay(attempt)) else { return Stretch::Over(result) };
+        // What the failed attempt holds goes first: a step of it that was at work is not at work any more.
+        drop(std::mem::replace(&mut body, futures::future::pending().boxed()));
+        if let Err(error) = &result {
+            tracing::warn!(session = &*memory.session_id, node = &*memory.node, attempt, %error, ?delay, "a node failed; trying again");
+        }
+        tokio::time::sleep(delay).await;
+        attempt += 1;
+        left = options.time_limit;
+        memory.begin_again();
+        body = begin();
+    }
+}
+
+/// Polls a node until it has its result; `None` when it stands still.
+async fn stretch(body: &mut NodeFuture, memory: &Memory) -> Option<Result<Given, NodeError>> {
+    let mut body = std::panic::AssertUnwindSafe(body);
+    std::future::poll_fn(move |cx| {
+        let polled = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| Pin::new(&mut **body).poll(cx)));
+        let polled =
+            polled.unwrap_or_else(|_| Poll::Ready(Err(NodeError::new(format!("the node {:?} panicked", memory.node)))));
+        if let Some(failure) = memory.inside().failure.take() {
+            return Poll::Ready(Some(Err(failure)));
+        }
+        match polled {
+            Poll::Ready(result) => Poll::Ready(Some(result)),
+            Poll::Pending if memory.stands_still() => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}

@@ -1,0 +1,429 @@
+//! Runs of graphs, for the library's users: begin, answer, look, change, take up again (SPEC G3, G6).
+
+use std::{marker::PhantomData, sync::Arc};
+
+use countersign_core::{
+    approval::{
+        key::approval_key,
+        principal::Principal,
+        resolve::{self, DecideInput, Reply},
+    },
+    journal::{
+        draft::Draft,
+        record::{Kind, SessionCreated},
+        run::{Raw, RunRetried, RunStarted, StateEdited, TaskPhase},
+        state::{State, Status},
+    },
+    limits,
+    refusal::{Code, Refusal},
+    wire::client::check_session_id,
+};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{
+    Inner, Runtime, graph,
+    live::{LiveRef, LiveState},
+    now, own_request_id, owned, session_id, visible,
+};
+use crate::{
+    graph::{Graph, GraphState, Outcome, Waiting, compiled::AnyGraph},
+    store::Durability,
+};
+
+/// Runs of one graph over a runtime. Cheap to clone.
+pub struct Runs<S: GraphState> {
+    inner: Arc<Inner>,
+    graph: Arc<dyn AnyGraph>,
+    state: PhantomData<fn() -> S>,
+}
+
+impl<S: GraphState> Clone for Runs<S> {
+    fn clone(&self) -> Self {
+        Runs { inner: self.inner.clone(), graph: self.graph.clone(), state: PhantomData }
+    }
+}
+
+impl Runtime {
+    /// The runs of a graph, which the runtime was [built](super::RuntimeBuilder::graph) with.
+    ///
+    /// # Errors
+    /// `unknown_graph`: it was built without it.
+    pub fn runs<S: GraphState>(&self, graph: &Graph<S>) -> Result<Runs<S>, Refusal> {
+        let known = self.inner.graphs.get(graph.name()).filter(|known| Arc::ptr_eq(known, graph.any()));
+        let Some(known) = known else {
+            let what = format!(
+                "the runtime was built without the graph {:?}; add it with RuntimeBuilder::graph",
+                graph.name()
+            );
+            return Err(Refusal::new(Code::UnknownGraph, what));
+        };
+        Ok(Runs { inner: self.inner.clone(), graph: known.clone(), state: PhantomData })
+    }
+}
+
+impl<S: GraphState> Runs<S> {
+    /// Begins a run, as the turn of a session, and goes on with it here until it pauses or ends. The session is made if it
+    /// is not known.
+    ///
+    /// Dropping the future stops the run in the middle, as a crash would.
+    ///
+    /// # Errors
+    /// `invalid_session_id`, `session_not_found` (somebody else's), `session_busy`, `approval_pending`, `invalid_message`
+    /// (an agent's session; a state that is too large), `store_unavailable`.
+    pub async fn run(&self, by: &Principal, session: impl Into<String>, state: &S) -> Result<Outcome<S>, Refusal> {
+        let live = self.begin(by, Some(session.into()), state, None).await?;
+        self.drive(live).await
+    }
+
+    /// Begins a run that goes on by itself, and says its session. The same `request_id` again begins nothing.
+    ///
+    /// # Errors
+    /// As [`Runs::run`].
+    pub async fn start(
+        &self,
+        by: &Principal,
+        session: Option<String>,
+        state: &S,
+        request_id: Option<String>,
+    ) -> Result<Arc<str>, Refusal> {
+        let live = self.begin(by, session, state, request_id).await?;
+        let session_id = live.session_id.clone();
+        self.inner.spawn_driver(live);
+        Ok(session_id)
+    }
+
+    async fn begin(
+        &self,
+        by: &Principal,
+        session: Option<String>,
+        state: &S,
+        request_id: Option<String>,
+    ) -> Result<LiveRef, Refusal> {
+        let id = session_id(session.as_deref())?;
+        let raw = Raw::of(state).map_err(|error| invalid(format!("the state is no JSON: {error}")))?;
+        if raw.get().len() > limits::UPDATE_BYTES {
+            return Err(invalid(format!("the state has more than {} bytes as JSON", limits::UPDATE_BYTES)));
+        }
+        let live = self.inner.live(&id);
+        self.begin_in(&live, by, raw, request_id).await?;
+        Ok(live)
+    }
+
+    async fn begin_in(
+        &self,
+        live: &LiveRef,
+        by: &Principal,
+        raw: Raw,
+        request_id: Option<String>,
+    ) -> Result<(), Refusal> {
+        let mut guard = live.lock().await;
+        let known = self.inner.load(live, &mut guard).await?;
+        if known.pos > 0 {
+            owned(by, &known)?;
+            if self.inner.is_repeat(&live.session_id, request_id.as_deref()).await? {
+                return Ok(());
+            }
+            self.of_this_graph(&known)?;
+        }
+        let mut made = known.run.as_ref().map_or(0, |run| run.made);
+        let started = RunStarted {
+            graph: self.graph.name().clone(),
+            state: raw,
+            round: graph::round(self.graph.start(), &mut made),
+            by: by.subject.clone(),
+            roles: by.roles.clone(),
+            request_id: request_id.map(Arc::from),
+        };
+        let created = SessionCreated {
+            agent: self.graph.name().clone(),
+            locale: self.inner.locale,
+            subject: by.subject.clone(),
+            tenant: by.tenant.clone(),
+            context: None,
+        };
+        let make = |state: &State| {
+            let mut draft = Draft::new(state, now());
+            if state.pos == 0 {
+                draft.create(created);
+            }
+            draft.run_started(started, &self.inner.agents)
+        };
+        self.inner.transact(live, &mut guard, Durability::Synced, make).await?;
+        Ok(())
+    }
+
+    fn of_this_graph(&self, state: &State) -> Result<(), Refusal> {
+        match &state.run {
+            Some(run) if !run.agent_loop && run.graph == *self.graph.name() => Ok(()),
+            None if state.turns == 0 => Ok(()),
+            _ => Err(invalid(format!(
+                "the session {:?} is not one of the graph {:?}",
+                state.session_id,
+                self.graph.name()
+            ))),
+        }
+    }
+
+    /// Answers what waits under a key, and goes on with the run here until it pauses or ends.
+    ///
+    /// # Errors
+    /// `approval_not_found`, `approval_already_resolved`, `forbidden`, `invalid_resume` (the answer does not fit the
+    /// question's schema; `details.errors` says where), `store_unavailable`. What waits is then exactly as it was.
+    pub async fn resume(&self, by: &Principal, key: &str, value: impl Serialize) -> Result<Outcome<S>, Refusal> {
+        self.resume_all(by, [(key, value)]).await
+    }
+
+    /// Answers several questions of one session at once: all of them, or, if one cannot be, none.
+    ///
+    /// # Errors
+    /// As [`Runs::resume`]; `invalid_message` for no keys, the same key twice, or keys of several sessions.
+    pub async fn resume_all<K: AsRef<str>, V: Serialize>(
+        &self,
+        by: &Principal,
+        answers: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<Outcome<S>, Refusal> {
+        let mut session: Option<String> = None;
+        let mut all: Vec<(u32, Raw)> = Vec::new();
+        for (key, value) in answers {
+            let key = key.as_ref();
+            let parsed = countersign_core::approval::key::parse_approval_key(key);
+            let (id, n) =
+                parsed.filter(|(id, _)| check_session_id(id).is_ok()).ok_or_else(|| resolve::not_found(key))?;
+            if session.as_deref().is_some_and(|known| known != id) || all.iter().any(|(known, _)| *known == n) {
+                return Err(invalid("the keys answered at once are different ones of one session".to_owned()));
+            }
+            session = Some(id.to_owned());
+            all.push((
+                n,
+                Raw::of(&value).map_err(|error| invalid(format!("the answer to {key:?} is no JSON: {error}")))?,
+            ));
+        }
+        let Some(session) = session else { return Err(invalid("no keys; name at least one".to_owned())) };
+        let live = self.inner.live(&Arc::from(session));
+        self.resume_in(&live, by, all).await?;
+        self.drive(live).await
+    }
+
+    async fn resume_in(&self, live: &LiveRef, by: &Principal, all: Vec<(u32, Raw)>) -> Result<(), Refusal> {
+        let mut guard = live.lock().await;
+        let state = self.inner.load(live, &mut guard).await?;
+        for (n, _) in &all {
+            let key = approval_key(&live.session_id, *n);
+            if state.pos == 0 || !by.may_see(&state) {
+                return Err(resolve::not_found(&key));
+            }
+            by.check_may_decide()?;
+            if state.waiting(*n).is_none() {
+                return Err(self.inner.already_resolved(&live.session_id, *n).await?);
+            }
+        }
+        let at = now();
+        let make = |state: &State| {
+            let mut transition: Option<countersign_core::journal::draft::Transition> = None;
+            for (n, value) in all {
+                let input = DecideInput {
+                    n,
+                    reply: Reply::Resume(value),
+                    verdicts: Vec::new(),
+                    user_edit_content: None,
+                    by: by.clone(),
+                    request_id: None,
+                };
+                let before = transition.as_ref().map(|transition| transition.state().clone());
+                let next = resolve::decide(before.as_deref().unwrap_or(state), at, input, &self.inner.agents)?;
+                transition = Some(match transition {
+                    Some(first) => first.then(next),
+                    None => next,
+                });
+            }
+            transition.ok_or_else(|| invalid("no keys; name at least one".to_owned()))
+        };
+        self.inner.transact(live, &mut guard, Durability::Synced, make).await?;
+        live.wake();
+        Ok(())
+    }
+
+    /// Takes a failed run up again: what failed is tried again, what is done stays done.
+    ///
+    /// # Errors
+    /// `session_not_found`, `nothing_to_retry`, `store_unavailable`.
+    pub async fn retry(&self, by: &Principal, session: &str) -> Result<Outcome<S>, Refusal> {
+        check_session_id(session)?;
+        let live = self.inner.live(&Arc::from(session));
+        {
+            let mut guard = live.lock().await;
+            let state = self.inner.load(&live, &mut guard).await?;
+            owned(by, &state)?;
+            self.of_this_graph(&state)?;
+            let retried = RunRetried { by: by.subject.clone(), request_id: None };
+            let make = |state: &State| Draft::new(state, now()).retry(retried, &self.inner.agents);
+            self.inner.transact(&live, &mut guard, Durability::Synced, make).await?;
+        }
+        self.drive(live).await
+    }
+
+    /// Changes the state of a run that waits, has failed or is over, as a node would have changed it.
+    ///
+    /// # Errors
+    /// `session_not_found`, `session_busy` while nodes run, `invalid_message` (the update does not fit),
+    /// `store_unavailable`.
+    pub async fn edit(&self, by: &Principal, session: &str, update: &S::Update) -> Result<S, Refusal> {
+        check_session_id(session)?;
+        let raw = Raw::of(update).map_err(|error| invalid(format!("the update is no JSON: {error}")))?;
+        let live = self.inner.live(&Arc::from(session));
+        self.inner.edit_state(&live, by, raw, None).await?;
+        self.state(by, session).await
+    }
+
+    /// The state as it is now: with all rounds that are over.
+    ///
+    /// # Errors
+    /// `session_not_found`, `invalid_message` (not a session of this graph), `store_unavailable`.
+    pub async fn state(&self, by: &Principal, session: &str) -> Result<S, Refusal> {
+        check_session_id(session)?;
+        let live = self.inner.live(&Arc::from(session));
+        let state = {
+            let mut guard = live.lock().await;
+            self.inner.load(&live, &mut guard).await?
+        };
+        visible(by, &state)?;
+        self.of_this_graph(&state)?;
+        self.typed(&state).await
+    }
+
+    /// Where a session's run stands.
+    ///
+    /// # Errors
+    /// As [`Runs::state`].
+    pub async fn outcome(&self, by: &Principal, session: &str) -> Result<Outcome<S>, Refusal> {
+        check_session_id(session)?;
+        let live = self.inner.live(&Arc::from(session));
+        live.idle().await;
+        let state = {
+            let mut guard = live.lock().await;
+            self.inner.load(&live, &mut guard).await?
+        };
+        visible(by, &state)?;
+        self.of_this_graph(&state)?;
+        self.outcome_of(&state).await
+    }
+
+    async fn typed(&self, state: &State) -> Result<S, Refusal> {
+        let raw = self.inner.graph_state(state).await?;
+        let raw = raw.ok_or_else(|| invalid("no run has begun in this session".to_owned()))?;
+        raw.downcast_ref::<S>().cloned().ok_or_else(|| Refusal::new(Code::Internal, "the state is of another type"))
+    }
+
+    async fn drive(&self, live: LiveRef) -> Result<Outcome<S>, Refusal> {
+        let session = live.session_id.clone();
+        self.inner.clone().drive_until_idle(&live).await;
+        let state = {
+            let mut guard: tokio::sync::MutexGuard<'_, LiveState> = live.lock().await;
+            self.inner.load(&live, &mut guard).await?
+        };
+        debug_assert_eq!(state.session_id, session);
+        self.outcome_of(&state).await
+    }
+
+    async fn outcome_of(&self, state: &State) -> Result<Outcome<S>, Refusal> {
+        let failed = state.run.iter().flat_map(|run| run.tasks.values()).find_map(|task| match &task.phase {
+            TaskPhase::Failed(code, message) => Some((code.clone(), message.clone())),
+            _ => None,
+        });
+        Ok(match state.status {
+            Status::Failed => {
+                let (code, message) = match failed {
+                    Some(failed) => failed,
+                    None => self.inner.failure(state).await?,
+                };
+                Outcome::Failed { code, message }
+            }
+            Status::Cancelled => Outcome::Cancelled,
+            Status::Completed | Status::Idle => Outcome::Done(self.typed(state).await?),
+            Status::Running | Status::AwaitingInput => Outcome::Paused {
+                state: self.typed(state).await?,
+                waiting: state.open.iter().filter_map(|open| Waiting::of(&state.session_id, open)).collect(),
+            },
+        })
+    }
+}
+
+impl Inner {
+    /// The state of a session's run, as it is on record.
+    pub(crate) async fn graph_state(&self, state: &State) -> Result<Option<crate::graph::task::AnyState>, Refusal> {
+        let Some(run) = state.run.as_ref().filter(|run| !run.agent_loop) else { return Ok(None) };
+        let folded = self.fold_states(&state.session_id, run, state.pos).await?;
+        let folded = folded.map_err(|error| Refusal::new(Code::InvalidMessage, error.to_string()))?;
+        Ok(folded.root().map(|(_, state)| state.clone()))
+    }
+
+    /// Why a session's last turn failed.
+    async fn failure(&self, state: &State) -> Result<(String, String), Refusal> {
+        let entry =
+            self.store.read(&state.session_id, state.pos.saturating_sub(1), 1).await.map_err(super::store_refusal)?;
+        Ok(match entry.first().map(|entry| &entry.record) {
+            Some(countersign_core::journal::record::Record::TurnEnded(ended)) => match &ended.reason {
+                countersign_core::journal::record::EndReason::Error { code, message } => {
+                    (code.clone(), message.clone())
+                }
+                _ => (String::new(), String::new()),
+            },
+            _ => (String::new(), String::new()),
+        })
+    }
+
+    /// Changes the state of a graph's run; the update is JSON as a node's is.
+    pub(super) async fn edit_state(
+        &self,
+        live: &LiveRef,
+        by: &Principal,
+        update: Raw,
+        request_id: Option<String>,
+    ) -> Result<(), Refusal> {
+        let mut guard = live.lock().await;
+        let state = self.load(live, &mut guard).await?;
+        owned(by, &state)?;
+        // Whoever changes what a person was asked about decides as they do.
+        by.check_may_decide()?;
+        let request_id = own_request_id(by, &state, request_id);
+        if self.is_repeat(&live.session_id, request_id.as_deref()).await? {
+            return Ok(());
+        }
+        let graph = state.run.as_ref().filter(|run| !run.agent_loop).and_then(|run| self.graphs.get(&run.graph));
+        let Some(graph) = graph else {
+            return Err(invalid("the session runs no graph of this program, so it has no state to change".to_owned()));
+        };
+        let Some(mut merged) = self.graph_state(&state).await? else {
+            return Err(invalid("no run has begun in this session".to_owned()));
+        };
+        let read = graph
+            .read_update(Some(&update))
+            .map_err(|error| invalid(format!("the update does not fit the state: {error}")))?;
+        graph.merge(&mut merged, vec![read]).map_err(|error| invalid(error.to_string()))?;
+        let edited = StateEdited { update, by: by.subject.clone(), request_id: request_id.map(Arc::from) };
+        let make = |state: &State| Draft::new(state, now()).edit_state(edited);
+        self.transact(live, &mut guard, Durability::Synced, make).await?;
+        Ok(())
+    }
+}
+
+impl Waiting {
+    fn of(session_id: &str, open: &countersign_core::journal::state::Open) -> Option<Waiting> {
+        let at = open.asked.at.as_ref()?;
+        let read = |raw: &str| serde_json::from_str::<Value>(raw).unwrap_or_default();
+        Some(Waiting {
+            key: approval_key(session_id, open.asked.n),
+            node: at.node.clone(),
+            question: at.question.clone(),
+            payload: read(at.payload.get()),
+            schema: at.schema.as_ref().map(|schema| read(schema.0.get())),
+            role: open.asked.actions.first().and_then(|action| action.role()).map(str::to_owned),
+            in_doubt: open.asked.kind == Kind::InDoubt,
+        })
+    }
+}
+
+fn invalid(what: String) -> Refusal {
+    Refusal::new(Code::InvalidMessage, what)
+}

@@ -1,0 +1,76 @@
+//! Whether a record of a graph's run can come next: no to what no transition of the core makes.
+
+use countersign_core::journal::{
+    record::{Interrupted, Kind, Record},
+    run::{GraphRun, Round, Step, TaskPhase, TasksDone, Then},
+    running::shown,
+    state::{State, Status},
+};
+
+/// `None`: it is not a record of a graph's run.
+pub(super) fn fits(state: &State, record: &Record) -> Option<bool> {
+    let run = state.run.as_deref();
+    let active = state.status.is_active();
+    let task = |number: u32| run.and_then(|run| run.tasks.get(&number)).filter(|_| active);
+    let made = run.map_or(0, |run| run.made);
+    Some(match record {
+        Record::RunStarted(started) => !active && state.open.is_empty() && round(&started.round, made),
+        Record::FrameBegan(began) if began.task == 0 => {
+            active && run.is_none_or(|run| run.frames.is_empty()) && round(&began.round, made)
+        }
+        Record::FrameBegan(began) => {
+            began.frame == run.map_or(0, |run| run.frames_made) + 1
+                && round(&began.round, made)
+                && task(began.task).is_some_and(|task| {
+                    task.phase == TaskPhase::Ready
+                        && task.frame == began.within
+                        && Some(&task.node) == began.node.as_ref()
+                })
+        }
+        Record::TasksDone(done) => active && run.is_some_and(|run| tasks_done(run, done)),
+        Record::TaskFailed(failed) => task(failed.task).is_some(),
+        Record::TaskWaits { task: number, .. } => task(*number).is_some(),
+        Record::StepStarted { task: number, step } => {
+            task(*number).is_some_and(|task| task.phase == TaskPhase::Ready && !task.steps.contains_key(step))
+        }
+        // One that is idempotent is not recorded when it begins.
+        Record::StepDone { task: number, step, .. } => task(*number).is_some_and(|task| {
+            task.phase == TaskPhase::Ready && task.steps.get(step).is_none_or(|known| *known == Step::Started)
+        }),
+        Record::Resumed(resumed) => state.waiting(resumed.n).is_some_and(|open| open.asked.kind == Kind::Interrupt),
+        Record::RunRetried(_) => run.is_some_and(|run| !run.agent_loop && !run.tasks.is_empty()),
+        Record::StateEdited(_) => run.is_some_and(|run| !run.agent_loop) && state.status != Status::Running,
+        Record::States(_) => run.is_some(),
+        Record::Interrupted(asked) if asked.at.is_some() => asks(state, asked),
+        _ => return None,
+    })
+}
+
+fn round(round: &Round, made: u32) -> bool {
+    !round.tasks.is_empty() && (made + 1..).zip(&round.tasks).all(|(number, task)| task.task == number)
+}
+
+fn tasks_done(run: &GraphRun, done: &TasksDone) -> bool {
+    let Some(frame) = run.frames.get(&done.frame) else { return false };
+    let open = |number: u32| {
+        run.tasks.get(&number).is_some_and(|task| task.frame == done.frame && task.phase != TaskPhase::Done)
+    };
+    let over = frame.unfinished as usize == done.done.len();
+    done.done.iter().all(|done| open(done.task))
+        && match &done.then {
+            Then::Wait => true,
+            Then::Round(next) => over && round(next, run.made),
+            Then::End => over,
+        }
+}
+
+/// Whether what is shown is what is asked.
+fn asks(state: &State, asked: &Interrupted) -> bool {
+    let (Some(at), [action]) = (&asked.at, &*asked.actions) else { return false };
+    asked.n == state.interruptions + 1
+        && matches!(asked.kind, Kind::Interrupt | Kind::InDoubt)
+        && action.call == 0
+        && action.name == at.question
+        && shown(&at.payload).is_ok_and(|shown| shown == action.args)
+        && state.run.as_ref().is_some_and(|run| run.tasks.contains_key(&at.task))
+}
