@@ -61,10 +61,14 @@ impl Folder {
     pub(crate) fn tools(&self) -> [ToolEntry; 5] {
         [
             self.tool("read_file", "读取一个文本文件", |folder, File { path }| folder.read(&path)),
-            self.tool("list_files", "列出文件夹中的文件", |folder, List { path }| folder.list(path.as_deref().unwrap_or("."))),
-            self.tool("write_file", "写入一个文本文件，已有的内容会被覆盖", |folder, Write { path, content }| {
-                folder.write(&path, &content)
+            self.tool("list_files", "列出文件夹中的文件", |folder, List { path }| {
+                folder.list(path.as_deref().unwrap_or("."))
             }),
+            self.tool(
+                "write_file",
+                "写入一个文本文件，已有的内容会被覆盖",
+                |folder, Write { path, content }| folder.write(&path, &content),
+            ),
             self.tool("edit_file", "替换文本文件中的一处文字", |folder, edit: Edit| folder.edit(&edit)),
             self.tool("delete_file", "删除一个文件", |folder, File { path }| folder.delete(&path)),
         ]
