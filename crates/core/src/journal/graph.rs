@@ -70,6 +70,10 @@ pub fn position(state: &State) -> Node {
     if !state.status.is_active() {
         return Node::End;
     }
+    if state.run.as_ref().is_some_and(|run| !run.agent_loop && !run.frames.is_empty()) {
+        // A graph of the user's: what follows there is its tasks'.
+        return Node::Approval;
+    }
     match state.loop_node() {
         Some(COMPRESSION) => return Node::Compression,
         Some(AGENT) => return Node::Agent,

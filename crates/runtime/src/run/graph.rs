@@ -607,7 +607,8 @@ struct Ending<'a> {
 }
 
 impl Ending<'_> {
-    fn all(&mut self, ended: Vec<Ended>) {
+    fn all(&mut self, mut ended: Vec<Ended>) {
+        ended.sort_unstable_by_key(|ended| ended.task);
         let mut done: BTreeMap<u32, Vec<DoneTask>> = BTreeMap::new();
         for Ended { task, stretch } in ended {
             self.hot.started.remove(&task);

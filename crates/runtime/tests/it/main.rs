@@ -7,6 +7,7 @@ mod client;
 mod conversations;
 mod crashes;
 mod graph_state;
+mod graphs;
 mod groups;
 mod history;
 mod models_aimock;
