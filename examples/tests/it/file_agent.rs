@@ -16,7 +16,7 @@ fn file(folder: &Path, name: &str) -> Option<String> {
 fn asked(printed: &str, calls: &[(&str, &str)]) {
     let json: String = printed
         .lines()
-        .skip_while(|line| *line != "{")
+        .skip_while(|line| !line.starts_with('{'))
         .take_while(|line| !line.contains("，是否批准") && !line.starts_with("等待"))
         .collect();
     let payload: serde_json::Value = serde_json::from_str(&json).unwrap_or_else(|error| panic!("{error}: {printed}"));

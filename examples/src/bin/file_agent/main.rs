@@ -108,7 +108,7 @@ async fn critical_approval(ctx: Context<AgentState>) -> std::result::Result<Agen
     if calls().next().is_none() {
         return Ok(AgentUpdate::new());
     }
-    let message = "⚠️ 以下操作无法撤销，需要管理员批准";
+    let message = "⚠ 以下操作无法撤销，需要管理员批准";
     let payload = tool_approval_required(message, calls().map(|call| (call.id, call.name, call.args)));
     Ok(match ctx.interrupt("critical_approval", payload).typed().role("admin").await {
         Answer::Yes => AgentUpdate::new(),
@@ -170,7 +170,7 @@ async fn main() -> Result<()> {
                 Some(question) => (serde_json::from_str(question.payload.get())?, "admin"),
                 None => {
                     let calls = asked.actions.iter().map(|call| (&*call.tool_use_id, &*call.name, call.args.text()));
-                    (tool_approval_required("⚠️ 以下敏感操作需要您的批准", calls), "user")
+                    (tool_approval_required("⚠ 以下敏感操作需要您的批准", calls), "user")
                 }
             };
             println!("{}", shown(&payload)?);
