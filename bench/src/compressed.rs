@@ -42,7 +42,10 @@ impl Reader {
 }
 
 impl Model for Reader {
-    fn call(&self, request: ModelRequest) -> BoxStream<'static, std::result::Result<ModelEvent, countersign::model::ModelError>> {
+    fn call(
+        &self,
+        request: ModelRequest,
+    ) -> BoxStream<'static, std::result::Result<ModelEvent, countersign::model::ModelError>> {
         let me = self.clone();
         async move {
             let begin = Instant::now();

@@ -34,7 +34,7 @@ pub(crate) fn each(
         });
         match outcome {
             Err(error) => errors.add(error),
-            Ok(()) if empty => errors.add(Error::new(attribute.span(), format!("`#[{name}()]` says nothing"))),
+            Ok(()) if empty => errors.add(Error::new(attribute.path().span(), format!("`#[{name}()]` says nothing"))),
             Ok(()) => {}
         }
     }
@@ -45,16 +45,14 @@ pub(crate) fn unknown(path: &Path, what: &str, known: &[&str]) -> Error {
     let written = path.segments.iter().map(|segment| segment.ident.to_string()).collect::<Vec<_>>().join("::");
     let near = known.iter().map(|name| (strsim::damerau_levenshtein(name, &written), name)).min();
     let all = known.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-    let there = if known.len() == 1 { "there is" } else { "there are" };
-    Error::new(
-        path.span(),
-        match near {
-            Some((distance, name)) if distance <= 2 => {
-                format!("there is no {what} `{written}`, did you mean `{name}`? ({there} {all})")
-            }
-            _ => format!("there is no {what} `{written}`; {there} {all}"),
-        },
-    )
+    let problem = match near {
+        _ if known.len() == 1 => format!("there is no {what} `{written}`; there is {all}"),
+        Some((distance, name)) if distance <= 2 => {
+            format!("there is no {what} `{written}`, did you mean `{name}`? (there are {all})")
+        }
+        _ => format!("there is no {what} `{written}`; there are {all}"),
+    };
+    Error::new(path.span(), problem)
 }
 
 /// The text after `=`.

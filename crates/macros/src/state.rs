@@ -26,7 +26,7 @@ pub(crate) fn derive(input: &DeriveInput) -> syn::Result<TokenStream> {
         errors.add(Error::new(lifetime.span(), problem));
     }
     for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("graph")) {
-        errors.add(Error::new(attribute.span(), "a reducer belongs to a field; the state itself has none"));
+        errors.add(Error::new(attribute.path().span(), "a reducer belongs to a field; the state itself has none"));
     }
     let ignored = ["rename", "default", "deny_unknown_fields", "bound", "crate", "expecting"];
     let serde = field::serde(&input.attrs, &["rename_all"], &ignored, &mut errors);
@@ -78,7 +78,7 @@ fn update(input: &DeriveInput, fields: &[StateField<'_>], serde: &TokenStream) -
             _ => (quote!(Reduced), "::countersign::graph::__private::Reduced::is_unchanged"),
         };
         quote! {
-            #[serde(skip_serializing_if = #unchanged)]
+            #[serde(default = "::countersign::graph::__private::unchanged", skip_serializing_if = #unchanged)]
             #serde
             #name: #here::#kind<#of>
         }
@@ -99,7 +99,7 @@ fn update(input: &DeriveInput, fields: &[StateField<'_>], serde: &TokenStream) -
             #here::serde::Serialize,
             #here::serde::Deserialize,
         )]
-        #[serde(crate = "::countersign::graph::__private::serde", default, deny_unknown_fields)]
+        #[serde(crate = "::countersign::graph::__private::serde", deny_unknown_fields)]
         #serde
         #[must_use = "an update changes nothing until a node returns it"]
         #seen struct #update #generics #bounds {
@@ -234,11 +234,11 @@ fn implementation(input: &DeriveInput, fields: &[StateField<'_>]) -> TokenStream
             Reducer::Last => quote!(joined.#name.apply(&mut self.#name);),
             Reducer::AppendById => quote_spanned!(place=> joined.#name.apply(#plain, &mut self.#name)?;),
             Reducer::Append | Reducer::Merge => {
-                quote_spanned!(place=> joined.#name.apply(#plain, &mut self.#name, #here::extend)?;)
+                quote_spanned!(place=> joined.#name.apply(#plain, &mut self.#name, |value, more| ::countersign::graph::__private::extend(value, more))?;)
             }
-            Reducer::Add => quote_spanned!(place=> joined.#name.apply(#plain, &mut self.#name, #here::add)?;),
-            Reducer::Max => quote_spanned!(place=> joined.#name.apply(#plain, &mut self.#name, #here::max)?;),
-            Reducer::Min => quote_spanned!(place=> joined.#name.apply(#plain, &mut self.#name, #here::min)?;),
+            Reducer::Add => quote_spanned!(place=> joined.#name.apply(#plain, &mut self.#name, |value, more| ::countersign::graph::__private::add(value, more))?;),
+            Reducer::Max => quote_spanned!(place=> joined.#name.apply(#plain, &mut self.#name, |value, more| ::countersign::graph::__private::max(value, more))?;),
+            Reducer::Min => quote_spanned!(place=> joined.#name.apply(#plain, &mut self.#name, |value, more| ::countersign::graph::__private::min(value, more))?;),
             Reducer::With(path) => {
                 let place = Span::call_site().located_at(path.span());
                 let typed = quote_spanned!(place=> let reduce: fn(&mut #of, #of) = #path;);

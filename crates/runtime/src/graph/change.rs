@@ -9,6 +9,11 @@ use serde::{
 
 use super::{Identified, MergeError};
 
+/// No change, for a field that is not there in JSON.
+pub fn unchanged<C: Default>() -> C {
+    C::default()
+}
+
 /// The change of a field without a reducer: its new value, if it has one.
 #[derive(Clone)]
 pub struct LastValue<T>(Option<T>);
@@ -209,19 +214,23 @@ impl<T> ById<T> {
     }
 }
 
-impl<I: Identified> ById<Vec<I>> {
-    /// Changes the field: replaces it, then does what all tasks say, in their order. Two tasks may remove the same
-    /// item.
+impl<I> ById<Vec<I>> {
+    /// Changes the field: replaces it, then does what all tasks say, in their order. Several tasks may remove the
+    /// same item, or replace it with all the others.
     ///
     /// # Errors
     /// An item has no id, or an item to remove was not there.
-    pub fn apply(self, name: &'static str, field: &mut Vec<I>) -> Result<(), MergeError> {
+    pub fn apply(self, name: &'static str, field: &mut Vec<I>) -> Result<(), MergeError>
+    where
+        I: Identified,
+    {
         let apply = || -> Result<(), String> {
+            // What another task has removed, or replaced, was there.
+            let mut removed = Vec::new();
             if let Some(items) = self.replace {
-                field.clear();
+                removed.extend(field.drain(..).map(|item| item.id().to_owned()));
                 put(field, items)?;
             }
-            let mut removed = Vec::new();
             for then in self.then {
                 match then {
                     Then::Add(items) => put(field, items)?,

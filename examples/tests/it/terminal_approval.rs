@@ -1,11 +1,8 @@
-//! The examples do what they say, as the programs that they are.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "these are tests")]
+//! The weather in San Francisco.
 
-use std::{
-    io::Write as _,
-    path::Path,
-    process::{Command, Output, Stdio},
-};
+use std::{path::Path, process::Output};
+
+use crate::support::run;
 
 /// What is printed before an answer is read: the text that every reviewer sees, and nothing else.
 const SHOWN: [&str; 3] = [
@@ -18,16 +15,7 @@ const ASKED: &str = "Do you approve? (y/n)";
 
 /// Runs the example with this on its standard input.
 fn terminal_approval(args: &[&str], input: &str) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_terminal_approval"))
-        .args(args)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the example");
-    // It may end without reading all of it.
-    let _ = child.stdin.take().expect("stdin").write_all(input.as_bytes());
-    child.wait_with_output().expect("output")
+    run(env!("CARGO_BIN_EXE_terminal_approval"), args, input)
 }
 
 fn lines(output: &Output) -> Vec<String> {

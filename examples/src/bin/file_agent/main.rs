@@ -1,0 +1,268 @@
+//! An agent that works on files, as in source 001: what changes a file waits for the user, what deletes one for an admin
+//! too, and both waits are nodes of the agent's own loop. See `HELP`.
+//!
+//! ```text
+//! agent -> tools                                       reading needs nobody
+//! agent -> approval -> critical_approval -> tools      writing, editing, deleting
+//! ```
+//! The approval nodes decide and the tools node executes; no tool is wrapped in anything.
+
+mod folder;
+
+use std::{env, fs, path::Path, sync::Arc};
+
+use countersign::{
+    agent::Agent,
+    core::{
+        approval::{decision::Decision, principal::Principal},
+        journal::run::Raw,
+        locale::Locale,
+        refusal::Code,
+        wire::event::Request,
+    },
+    graph::{
+        Context, Graph, NodeError,
+        agent_loop::{AfterApproval, AgentLoop, AgentState, AgentUpdate, Stands, after_approval},
+    },
+    model::{
+        ApiKey, Model,
+        openai_chat::{OpenAiChat, OpenAiChatConfig},
+        scripted::Scripted,
+    },
+    run::{NewDecision, NewMessage, Outcome, Runtime},
+    store::{
+        Store,
+        memory::MemoryStore,
+        sqlite::{SqliteOptions, SqliteStore},
+    },
+    tool::Approval,
+};
+use countersign_examples::terminal::{Options, Result, shown, shown_line};
+use folder::Folder;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+const HELP: &str = "\
+An agent that works on the files of one folder. Writing and editing wait for the user, deleting for an admin too.
+
+    file_agent --folder DIR                    asks in the terminal
+    file_agent --folder DIR --db FILE --pause  runs until it must ask, shows what waits, and ends
+    file_agent --folder DIR --db FILE --answer yes --pause
+                                               goes on with what waits, in this or any other process
+
+What waits is shown as {type: \"tool_approval_required\", message, tool_calls}, and answered with yes or no; for
+several calls also with one yes or no for each, such as \"yes no\".
+
+    --folder DIR     the folder; it is made if it is not there
+    --db FILE        keeps the session in this SQLite file; without it it is gone with the process
+    --as NAME        who answers: user or admin; whoever is asked, if it is not said
+    --answer yes     answers in place of the terminal; may stand several times
+    --pause          does not ask in the terminal: what is not answered goes on waiting in the file
+    --script FILE    the model's answers, in place of those it has; see the documentation of `model::scripted`
+    --model NAME     a model of the server at OPENAI_BASE_URL (OpenAI's own if not set), with the key in OPENAI_API_KEY
+    --help           shows this
+    MESSAGE          what the agent is to do";
+
+const SESSION: &str = "files-1";
+const MESSAGE: &str = "请写一份计划，并清理不需要的文件。";
+
+/// Tools that wait for the user. Those that only read wait for nobody.
+const TOOLS_REQUIRING_APPROVAL: [&str; 3] = ["write_file", "edit_file", "delete_file"];
+/// Those that wait for an admin as well, after the user.
+const CRITICAL_TOOLS: [&str; 1] = ["delete_file"];
+
+const SCRIPT: &str = r#"{"turns": [
+    {"text": "我先看看文件夹，再写计划和草稿。", "tool_calls": [
+        {"name": "list_files", "args": {}},
+        {"name": "write_file", "args": {"path": "计划.txt", "content": "一、整理资料\n二、待定\n"}},
+        {"name": "write_file", "args": {"path": "草稿.txt", "content": "草稿\n"}}]},
+    {"text": "现在修改计划，并删除草稿。", "tool_calls": [
+        {"name": "edit_file", "args": {"path": "计划.txt", "old_text": "待定", "new_text": "写总结"}},
+        {"name": "read_file", "args": {"path": "草稿.txt"}},
+        {"name": "delete_file", "args": {"path": "草稿.txt"}}]},
+    {"text": "完成。最后一步的结果：{{ last_tool_result }}"}
+]}"#;
+
+/// The answer to an interrupt of source 001.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Answer {
+    Yes,
+    No,
+}
+
+/// What is shown of calls that wait: source 001's payload.
+fn tool_approval_required<'a>(message: &str, calls: impl Iterator<Item = (&'a str, &'a str, &'a str)>) -> Value {
+    let call = |(id, name, args): (&str, &str, &str)| {
+        let args: Value = serde_json::from_str(args).unwrap_or_default();
+        json!({"id": id, "name": name, "args": args})
+    };
+    json!({"type": "tool_approval_required", "message": message, "tool_calls": calls.map(call).collect::<Vec<_>>()})
+}
+
+/// Asks an admin about those of the calls that the user has approved. It decides and executes nothing.
+async fn critical_approval(ctx: Context<AgentState>) -> std::result::Result<AgentUpdate, NodeError> {
+    let critical = |name: &str, stands| CRITICAL_TOOLS.contains(&name) && stands == Stands::MayRun;
+    let calls = || ctx.state().calls().filter(|call| critical(call.name, call.stands));
+    if calls().next().is_none() {
+        return Ok(AgentUpdate::new());
+    }
+    let message = "⚠ 以下操作无法撤销，需要管理员批准";
+    let payload = tool_approval_required(message, calls().map(|call| (call.id, call.name, call.args)));
+    Ok(match ctx.interrupt("critical_approval", payload).typed().role("admin").await {
+        Answer::Yes => AgentUpdate::new(),
+        // The model is told `操作已被用户取消`, under the call's own id.
+        Answer::No => calls().fold(AgentUpdate::new(), |update, call| update.reject(call.id, None)),
+    })
+}
+
+/// The agent's loop with one more node: `approval -> critical_approval -> tools`.
+fn agent_loop() -> Result<Graph<AgentState>> {
+    let AgentLoop { mut graph, agent, approval, tools, .. } = AgentLoop::new();
+    let critical_approval = graph.node("critical_approval", critical_approval);
+    graph.detach(approval);
+    graph.route(approval, after_approval, |way| match way {
+        AfterApproval::Tools => critical_approval,
+        AfterApproval::Agent => agent,
+    });
+    graph.route(critical_approval, after_approval, |way| match way {
+        AfterApproval::Tools => tools,
+        AfterApproval::Agent => agent,
+    });
+    Ok(graph.compile()?)
+}
+
+fn runtime(store: Arc<dyn Store>, model: Arc<dyn Model>, folder: &Folder) -> Result<Runtime> {
+    let mut agent = Agent::new("files", "default", model)
+        .instructions("你是一个文件助手，只能使用给你的工具处理工作文件夹中的文件。")
+        .graph(&agent_loop()?);
+    for tool in folder.tools() {
+        let asks = TOOLS_REQUIRING_APPROVAL.contains(&&*tool.spec.name);
+        agent = agent.tool(if asks { tool.needs_approval(Approval::always().timeout(0)) } else { tool });
+    }
+    Ok(Runtime::builder(store).agent(agent).locale(Locale::Zh).build()?)
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let values = ["--folder", "--db", "--as", "--answer", "--script", "--model"];
+    let mut options = Options::read(env::args(), HELP, &["--pause"], &values)?;
+    if options.has("--help") {
+        println!("{HELP}");
+        return Ok(());
+    }
+    let folder = options.take("--folder").ok_or_else(|| format!("say which folder: --folder DIR\n\n{HELP}"))?;
+    let folder = Folder::open(Path::new(&folder))?;
+    let store: Arc<dyn Store> = match options.take("--db") {
+        Some(file) => Arc::new(SqliteStore::open(file, &SqliteOptions::default())?),
+        None => Arc::new(MemoryStore::new()),
+    };
+    let who = options.take("--as");
+    let runtime = runtime(store, model(&mut options)?, &folder)?;
+    runtime.start().await?;
+
+    let mut outcome = begin_or_go_on(&runtime, &options.words.join(" ")).await?;
+    while !outcome.interruptions.is_empty() {
+        for request in &outcome.interruptions {
+            let Request::Actions(asked) = request else { return Err("this agent has no questions to ask".into()) };
+            let (payload, role) = match &asked.interrupt {
+                Some(question) => (serde_json::from_str(question.payload.get())?, "admin"),
+                None => {
+                    let calls = asked.actions.iter().map(|call| (&*call.tool_use_id, &*call.name, call.args.text()));
+                    (tool_approval_required("⚠ 以下敏感操作需要您的批准", calls), "user")
+                }
+            };
+            println!("{}", shown(&payload)?);
+            let who = who.as_deref().unwrap_or(role);
+            let Some(answer) = options.answer(&format!("{}，是否批准？(yes/no)", named(role)))? else {
+                println!("等待{}批准", named(role));
+                return Ok(());
+            };
+            let Some(decision) = decision(&asked.approval_key, asked.actions.len(), &answer)? else {
+                println!("{} 不是有效的回答", shown_line(&answer));
+                continue;
+            };
+            runtime.decide_and_run(&person(who)?, decision).await?;
+        }
+        outcome = runtime.wait(&person("user")?, SESSION).await?;
+    }
+    match outcome.error {
+        Some(error) => Err(error.message.into()),
+        None => {
+            println!("{}", shown_text(&outcome.text));
+            Ok(())
+        }
+    }
+}
+
+/// Goes on with the session in the file, or begins one.
+async fn begin_or_go_on(runtime: &Runtime, message: &str) -> Result<Outcome> {
+    let user = person("user")?;
+    let known = match runtime.wait(&user, SESSION).await {
+        Ok(outcome) => Some(outcome),
+        Err(refusal) if refusal.code == Code::SessionNotFound => None,
+        Err(refusal) => return Err(refusal.into()),
+    };
+    match known {
+        Some(outcome) if message.is_empty() => Ok(outcome),
+        None if message.is_empty() => Ok(runtime.run(&user, NewMessage::text(SESSION, MESSAGE)).await?),
+        _ => Ok(runtime.run(&user, NewMessage::text(SESSION, message)).await?),
+    }
+}
+
+/// What an answer decides: yes or no for all that waits under the key, or one for each call. `None`: it is neither.
+fn decision(approval_key: &str, calls: usize, answer: &str) -> Result<Option<NewDecision>> {
+    let words: Vec<String> = answer.split_whitespace().map(str::to_lowercase).collect();
+    let mut approved = Vec::with_capacity(words.len());
+    for word in &words {
+        match word.as_str() {
+            "y" | "yes" | "是" => approved.push(true),
+            "n" | "no" | "否" => approved.push(false),
+            _ => return Ok(None),
+        }
+    }
+    let new = NewDecision { approval_key: approval_key.to_owned(), ..NewDecision::default() };
+    Ok(match approved.as_slice() {
+        [yes] => Some(NewDecision { resume: Some(Raw::of(if *yes { "yes" } else { "no" })?), ..new }),
+        each if each.len() == calls => {
+            let decision = |yes: &bool| if *yes { Decision::approve() } else { Decision::reject(None) };
+            Some(NewDecision { decisions: each.iter().map(decision).collect(), ..new })
+        }
+        _ => None,
+    })
+}
+
+/// Whom there is. A server knows them by their tokens.
+fn person(name: &str) -> Result<Principal> {
+    match name {
+        "user" => Ok(Principal::person("user", Vec::new())),
+        "admin" => Ok(Principal::person("admin", vec!["admin".to_owned()])),
+        other => Err(format!("there is no {other}; there are user and admin").into()),
+    }
+}
+
+fn named(role: &str) -> &'static str {
+    if role == "admin" { "管理员" } else { "用户" }
+}
+
+/// The model's text, line by line: it may be anything.
+fn shown_text(text: &str) -> String {
+    text.lines().map(shown_line).collect::<Vec<_>>().join("\n")
+}
+
+fn model(options: &mut Options) -> Result<Arc<dyn Model>> {
+    let Some(name) = options.take("--model") else {
+        let script = match options.take("--script") {
+            Some(file) => fs::read_to_string(&file).map_err(|error| format!("{file}: {error}"))?,
+            None => SCRIPT.to_owned(),
+        };
+        return Ok(Arc::new(Scripted::from_json(&script)?));
+    };
+    let mut config = OpenAiChatConfig::new(name.as_str());
+    if let Ok(url) = env::var("OPENAI_BASE_URL") {
+        config.base_url = url;
+    }
+    config.api_key = env::var("OPENAI_API_KEY").ok().map(|key| ApiKey::new(&key));
+    Ok(Arc::new(OpenAiChat::new(config)?))
+}

@@ -1,0 +1,93 @@
+//! What the examples need of a terminal: options, questions, and text that cannot deceive.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    error::Error,
+    io,
+};
+
+use countersign::core::call::{args::Args, shown::Shown};
+use serde::Serialize;
+
+/// The result of an example.
+pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// What a command line says.
+#[derive(Debug, Default)]
+pub struct Options {
+    flags: BTreeSet<String>,
+    values: BTreeMap<String, VecDeque<String>>,
+    /// What is no option.
+    pub words: Vec<String>,
+}
+
+impl Options {
+    /// Reads a command line that may have these flags, and these options with a value each.
+    ///
+    /// # Errors
+    /// An option that there is not, or one without its value; the error has the help in it.
+    pub fn read(args: impl Iterator<Item = String>, help: &str, flags: &[&str], values: &[&str]) -> Result<Options> {
+        let mut options = Options::default();
+        let mut args = args.skip(1);
+        while let Some(word) = args.next() {
+            if flags.contains(&word.as_str()) || word == "--help" {
+                options.flags.insert(word);
+            } else if values.contains(&word.as_str()) {
+                let value = args.next().ok_or_else(|| format!("{word} needs a value\n\n{help}"))?;
+                options.values.entry(word).or_default().push_back(value);
+            } else if word.starts_with("--") {
+                return Err(format!("there is no option {word}\n\n{help}").into());
+            } else {
+                options.words.push(word);
+            }
+        }
+        Ok(options)
+    }
+
+    /// Whether a flag is there.
+    #[must_use]
+    pub fn has(&self, flag: &str) -> bool {
+        self.flags.contains(flag)
+    }
+
+    /// The next value of an option; each is given once.
+    pub fn take(&mut self, option: &str) -> Option<String> {
+        self.values.get_mut(option)?.pop_front()
+    }
+
+    /// The answer to a question: the next `--answer`, or else a line from the terminal. `None` with `--pause`, if there
+    /// is no `--answer` left.
+    ///
+    /// # Errors
+    /// Nobody is there to answer.
+    pub fn answer(&mut self, question: &str) -> Result<Option<String>> {
+        if let Some(answer) = self.take("--answer") {
+            println!("{question} {}", shown_line(&answer));
+            return Ok(Some(answer));
+        }
+        if self.has("--pause") {
+            return Ok(None);
+        }
+        println!("{question}");
+        let mut line = String::new();
+        if io::stdin().read_line(&mut line)? == 0 {
+            return Err("nobody answered, so nothing was decided".into());
+        }
+        Ok(Some(line.trim().to_owned()))
+    }
+}
+
+/// A JSON object as a reviewer is to see it: what could deceive the eye is written as escapes.
+///
+/// # Errors
+/// It is no object, or one that is too large or too deep to be shown.
+pub fn shown(payload: &impl Serialize) -> Result<String> {
+    let args = Args::parse(&serde_json::to_string(payload)?).map_err(|error| error.to_string())?;
+    Ok(Shown::of(&args).text)
+}
+
+/// A text on one line, with the same escapes.
+#[must_use]
+pub fn shown_line(text: &str) -> String {
+    countersign::core::call::shown::line(text)
+}

@@ -1,0 +1,93 @@
+//! Source 001's agent: files change when a user has said so, and go when an admin has too.
+
+use std::{fs, path::Path};
+
+use crate::support::{killed_when_it_asks, printed, refused};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_file_agent");
+const USER: &str = "用户，是否批准？(yes/no)";
+const ADMIN: &str = "管理员，是否批准？(yes/no)";
+
+fn file(folder: &Path, name: &str) -> Option<String> {
+    fs::read_to_string(folder.join(name)).ok()
+}
+
+/// What is shown is source 001's payload over these calls.
+fn asked(printed: &str, calls: &[(&str, &str)]) {
+    let json: String = printed
+        .lines()
+        .skip_while(|line| !line.starts_with('{'))
+        .take_while(|line| !line.contains("，是否批准") && !line.starts_with("等待"))
+        .collect();
+    let payload: serde_json::Value = serde_json::from_str(&json).unwrap_or_else(|error| panic!("{error}: {printed}"));
+    assert_eq!(payload["type"], "tool_approval_required");
+    assert!(payload["message"].as_str().expect("a message").contains("批准"));
+    let found: Vec<_> = payload["tool_calls"]
+        .as_array()
+        .expect("calls")
+        .iter()
+        .map(|call| (call["id"].as_str().unwrap(), call["name"].as_str().unwrap()))
+        .collect();
+    assert_eq!(found, calls);
+}
+
+#[test]
+fn g4_deleting_needs_an_admin_after_the_user_over_processes_that_are_killed() {
+    let place = tempfile::tempdir().expect("a folder");
+    let (folder, db) = (place.path().join("work"), place.path().join("session.db"));
+    let place = ["--folder", folder.to_str().expect("text"), "--db", db.to_str().expect("text")];
+    let with = |args: &[&'static str]| [&place[..], args].concat();
+
+    let waits = printed(PROGRAM, &with(&["--pause"]), "");
+    asked(&waits, &[("call_1_2", "write_file"), ("call_1_3", "write_file")]);
+    assert!(waits.ends_with("等待用户批准\n"), "{waits}");
+    killed_when_it_asks(PROGRAM, &place, USER);
+    assert_eq!(file(&folder, "计划.txt"), None, "nothing is written before somebody says so");
+
+    let waits = printed(PROGRAM, &with(&["--answer", "yes", "--pause"]), "");
+    assert_eq!(file(&folder, "草稿.txt").as_deref(), Some("草稿\n"));
+    asked(
+        waits.split_once(USER).expect("asked again").1.split_once('\n').expect("lines").1,
+        &[("call_2_1", "edit_file"), ("call_2_3", "delete_file")],
+    );
+    killed_when_it_asks(PROGRAM, &place, USER);
+
+    let waits = printed(PROGRAM, &with(&["--answer", "yes", "--pause"]), "");
+    asked(waits.split_once(USER).expect("asked").1.split_once('\n').expect("lines").1, &[("call_2_3", "delete_file")]);
+    assert!(waits.ends_with("等待管理员批准\n"), "{waits}");
+    killed_when_it_asks(PROGRAM, &place, ADMIN);
+    assert!(refused(PROGRAM, &with(&["--as", "user", "--answer", "yes"])).contains("admin"));
+    assert!(file(&folder, "草稿.txt").is_some());
+
+    let done = printed(PROGRAM, &with(&["--as", "admin", "--answer", "no"]), "");
+    assert!(done.ends_with("完成。最后一步的结果：操作已被用户取消\n"), "{done}");
+    assert_eq!(
+        file(&folder, "计划.txt").as_deref(),
+        Some("一、整理资料\n二、写总结\n"),
+        "what was approved beside it runs"
+    );
+    assert!(file(&folder, "草稿.txt").is_some(), "what the admin refused does not");
+    assert_eq!(printed(PROGRAM, &place, ""), "完成。最后一步的结果：操作已被用户取消\n");
+}
+
+#[test]
+fn g4_some_calls_of_a_batch_are_approved_and_others_are_not() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = |input| printed(PROGRAM, &["--folder", folder.path().to_str().expect("text")], input);
+    // The plan is not written, the draft is; then nothing is edited, and the draft is deleted.
+    let done = run("maybe\nno yes\nno yes\nyes\n");
+    assert!(done.contains("maybe 不是有效的回答"), "{done}");
+    assert!(done.ends_with("完成。最后一步的结果：已删除 草稿.txt\n"), "{done}");
+    assert_eq!((file(folder.path(), "计划.txt"), file(folder.path(), "草稿.txt")), (None, None));
+    let done = run("yes\nno\n");
+    assert!(!done.contains("管理员"), "an admin is not asked about what the user refused: {done}");
+    assert!(done.ends_with("完成。最后一步的结果：操作已被用户取消\n"), "{done}");
+    assert_eq!(file(folder.path(), "草稿.txt").as_deref(), Some("草稿\n"));
+}
+
+#[test]
+fn g4_the_file_agent_says_what_is_wrong_with_its_options() {
+    assert!(refused(PROGRAM, &[]).contains("--folder DIR"));
+    assert!(refused(PROGRAM, &["--folder"]).contains("--folder needs a value"));
+    assert!(printed(PROGRAM, &["--help"], "").contains("tool_approval_required"));
+}

@@ -1,0 +1,8 @@
+//! The examples do what they say, as the programs that they are.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "these are tests")]
+
+mod file_agent;
+mod map_reduce;
+mod support;
+mod terminal_approval;
+mod two_level;
