@@ -189,7 +189,7 @@ fn g5_a_summary_takes_the_place_of_whole_turns_and_the_rest_is_unchanged() {
     let cut = session.conversation().cut(2);
     let given = cut.text(1000);
     assert!(given.starts_with("<summary>\nThey looked once.\n</summary>\n<user>\nquestion 2\n</user>\n"), "{given}");
-    assert!(given.contains("<call look>\n{}\n</call>\n<result look>\nfound 2, and more of it\n"), "{given}");
+    assert!(given.contains("<call look>\n{}\n</call>\n<result look>\nfound 2, and more of it"), "{given}");
     session.compress(Some("Twice."));
     let note = Locale::En.text(Text::SummaryNote);
     assert_eq!(session.words(), [&format!("u [{note}]\nTwice."), "u question 3", "a answer 3", "u question 4"]);
