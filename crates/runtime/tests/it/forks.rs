@@ -254,7 +254,11 @@ async fn g6_replay_runs_what_comes_after_and_nothing_of_what_came_before() {
         let result = all.iter().filter(|one| one.after == "result").nth(1).expect("the trade's result").checkpoint;
         fork(&runtime, "s", NewFork { run: true, ..at(result, "tail") }).await.expect("fork");
         let outcome = runtime.wait(&me(), "tail").await.expect("wait");
-        assert_eq!((outcome.status, outcome.text.as_str()), (Status::Completed, r#"Done: ran trade {"n":2}"#), "{name}");
+        assert_eq!(
+            (outcome.status, outcome.text.as_str()),
+            (Status::Completed, r#"Done: ran trade {"n":2}"#),
+            "{name}"
+        );
         assert_eq!(ran(&ledger).await.len(), 2);
         // A session at rest takes a message.
         let next = send(&runtime, "end", "again").await.expect("paused");
@@ -324,7 +328,8 @@ async fn g6_what_a_user_said_or_a_model_called_can_be_changed_in_a_fork() {
             assert!(serde_json::to_string(&history).expect("JSON").contains(r#""n":2"#), "{name}");
         }
         let log = store.audit(0, 200).await.expect("audit");
-        let edits = log.iter().filter(|r| r.body.get().contains(r#""event":"forked""#) && r.body.get().contains("edited"));
+        let edits =
+            log.iter().filter(|r| r.body.get().contains(r#""event":"forked""#) && r.body.get().contains("edited"));
         assert_eq!(edits.count(), 2, "{name}: who changed what is told");
     }
 }
@@ -344,7 +349,10 @@ async fn g6_only_the_owner_forks_and_an_agent_changes_no_call() {
         let checked = runtime.checkpoints(&bob, "s", CheckpointQuery { cursor: None, limit: 1 }).await;
         assert_eq!(checked.expect_err("not yours").code, Code::SessionNotFound);
         let other = Principal { tenant: Some("north".into()), ..person("ann", &[]) };
-        assert_eq!(runtime.fork(&other, "s", NewFork::default()).await.expect_err("tenant").code, Code::SessionNotFound);
+        assert_eq!(
+            runtime.fork(&other, "s", NewFork::default()).await.expect_err("tenant").code,
+            Code::SessionNotFound
+        );
         let agent = Principal { kind: PrincipalKind::Agent, ..person("ann", &[]) };
         let edit = ForkEdit {
             message: None,
@@ -354,7 +362,8 @@ async fn g6_only_the_owner_forks_and_an_agent_changes_no_call() {
         assert_eq!(refused.code, Code::Forbidden, "{name}");
         let made = runtime.fork(&agent, "s", NewFork::default()).await.expect("it may copy what is its own");
         let key = made.session.pending[0].clone();
-        let decision = NewDecision { approval_key: key, decisions: vec![Decision::approve()], ..NewDecision::default() };
+        let decision =
+            NewDecision { approval_key: key, decisions: vec![Decision::approve()], ..NewDecision::default() };
         assert_eq!(runtime.decide(&agent, decision, false).await.expect_err("an agent").code, Code::Forbidden);
         assert_eq!(made.session.subject.as_deref(), Some("ann"), "{name}");
         // A taken id, also one that is somebody else's.
@@ -373,11 +382,7 @@ async fn g6_one_request_makes_one_fork_and_requests_of_the_past_are_new_in_it() 
         let message = |session: &str| NewMessage { request_id: Some("r1".into()), ..NewMessage::text(session, "buy") };
         runtime.run(&me(), message("s")).await.expect("paused");
         decide(&runtime, "s_1", vec![Decision::approve()]).await.expect("done");
-        let same = || NewFork {
-            session_id: Some("f".into()),
-            request_id: Some("fork-1".into()),
-            ..NewFork::default()
-        };
+        let same = || NewFork { session_id: Some("f".into()), request_id: Some("fork-1".into()), ..NewFork::default() };
         let many = futures::future::join_all((0..8).map(|_| {
             let runtime = runtime.clone();
             tokio::spawn(async move { runtime.fork(&me(), "s", same()).await })
