@@ -17,7 +17,7 @@ fn script() -> Value {
 
 async fn done(store: Store) -> Server {
     let server = Setup::new(store, &script()).start().await;
-    server.post("/v1/sessions/s/messages", &json!({ "content": "buy" })).await.ok();
+    server.post("/v1/sessions/s/messages", &json!({ "content": "buy it", "request_id": "r1" })).await.ok();
     let decided = server.post("/v1/approvals/s_1?wait=true", &json!({ "decisions": [{ "type": "approve" }] })).await;
     assert_eq!(decided.ok()["status"], "completed");
     server
@@ -45,7 +45,7 @@ on_both_stores! {
         assert_eq!((&then["status"], &then["node"]), (&json!("awaiting_input"), &json!("approval")));
         assert_eq!(then["interruptions"][0]["actions"][0]["args"]["quantity"], 100);
         let history = server.get("/v1/sessions/s/history").await.body;
-        let audit = server.get("/v1/audit?limit=1000").await.ok()["records"].as_array().unwrap().len();
+        let audit = server.get("/v1/audit?limit=1000").await.ok()["audit"].as_array().unwrap().len();
 
         let response = server.post("/v1/sessions/s/fork", &json!({ "checkpoint": waited, "session_id": "f" })).await;
         assert_eq!((response.status, response.header("location")), (201, Some("/v1/sessions/f")), "{}", response.body);
@@ -68,7 +68,7 @@ on_both_stores! {
         assert_eq!(server.calls().len(), 2, "rejected in the fork, whatever was said in the original");
         assert_eq!(server.get("/v1/sessions/s/history").await.body, history, "the original is as it was");
         let log = server.get(&format!("/v1/audit?after={audit}&limit=1000")).await.ok();
-        let told: Vec<&Value> = log["records"].as_array().unwrap().iter().map(|one| &one["body"]["event"]).collect();
+        let told: Vec<&Value> = log["audit"].as_array().unwrap().iter().map(|one| &one["body"]["event"]).collect();
         assert_eq!(told, ["forked", "requested", "decided", "finished"]);
         if matches!(store, Store::Sqlite) {
             let verified = run(&server.path(""), &["audit", "verify", "--store", "test.db"], "", &[]);
@@ -108,7 +108,7 @@ on_both_stores! {
         server.post("/v1/sessions/s/fork", &other).await;
         server.until_status("m", "awaiting_input").await;
         let history = server.get("/v1/sessions/m/history").await.body;
-        assert!(history.contains("sell") && !history.contains("\"buy\""), "{history}");
+        assert!(history.contains("sell") && !history.contains("buy it"), "{history}");
     }
 
     async fn g6_a_fork_that_cannot_be_made_is_refused_by_name(store) {
@@ -161,10 +161,11 @@ on_both_stores! {
         let other = server.post("/v1/sessions/s/fork", &json!({ "request_id": "twice" })).await.json();
         assert_ne!(other["session_id"], ids[0]);
         // What was acknowledged before the fork is not known in it.
-        let again = json!({ "content": "buy", "request_id": "once more" });
+        let again = json!({ "content": "buy", "request_id": "r1" });
         let path = |id: &Value| format!("/v1/sessions/{}/messages", id.as_str().unwrap());
-        let first = server.post(&path(&ids[0]), &again).await.ok();
-        assert_eq!(first["status"], "completed");
+        server.post(&path(&ids[0]), &again).await.ok();
+        let state = server.get(&format!("/v1/sessions/{}/state", ids[0].as_str().unwrap())).await.ok();
+        assert_eq!(state["turns"], 2);
     }
 }
 
@@ -201,7 +202,7 @@ async fn g6_the_command_line_lists_looks_at_and_forks() {
     let server = done(Store::Memory).await;
     let url = format!("http://{}", server.address);
     let ask = |arguments: &[&str]| {
-        let all = [&["sessions"], arguments, &["--url", &url]].concat();
+        let all = [&["sessions"][..], arguments, &["--url", url.as_str()][..]].concat();
         run(&server.path(""), &all, "", &[])
     };
     let listed = ask(&["checkpoints", "s", "--json"]);
@@ -222,7 +223,7 @@ async fn g6_the_command_line_lists_looks_at_and_forks() {
     server.until_status(said["session_id"].as_str().unwrap(), "awaiting_input").await;
     for (arguments, says) in [
         (&["fork", "none"][..], "there is no session \"none\" (session_not_found)"),
-        (&["state", "s", "--checkpoint", "999"], "has positions 1 to"),
+        (&["state", "s", "--checkpoint", "999"][..], "has positions 1 to"),
     ] {
         let refused = ask(arguments);
         assert_eq!((refused.code, refused.stdout.as_str()), (Some(1), ""));
