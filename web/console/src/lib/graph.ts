@@ -104,7 +104,16 @@ export function layout(drawing: Drawing): Paper {
   }
   const positions = new Map(drawing.current.map((p) => [p.node, p]));
   const graph = new Graph({ multigraph: true, compound: true });
-  graph.setGraph({ rankdir: "TB", nodesep: 34, edgesep: 18, ranksep: 34, marginx: MARGIN, marginy: MARGIN });
+  graph.setGraph({
+    rankdir: "TB",
+    nodesep: 34,
+    edgesep: 18,
+    ranksep: 34,
+    marginx: MARGIN,
+    marginy: MARGIN,
+    // The better way takes seconds where there are many nodes.
+    ranker: nodes.size > 150 ? "longest-path" : "network-simplex",
+  });
   graph.setDefaultEdgeLabel(() => ({}));
   // dagre's names are numbers: ids may be any text.
   const names = new Map([...nodes.keys()].map((id, i) => [id, `n${i}`]));
