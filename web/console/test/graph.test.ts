@@ -47,7 +47,7 @@ describe("layout", () => {
     expect([...boxes, ...frames].map((b) => b.id).sort()).toEqual(["a", "b", "c", "d", "moved", "x"]);
   });
 
-  it("places a thousand nodes", () => {
+  it("places a thousand nodes", { timeout: 60_000 }, () => {
     const nodes = Array.from({ length: 1000 }, (_, i) => ({ id: `${i}`, label: `Node ${i}`, kind: "node" as const }));
     const edges = nodes.slice(1).map((n, i) => ({ from: `${i >> 1}`, to: n.id, label: "", conditional: true }));
     expect(layout({ nodes, edges, current: [] }).boxes).toHaveLength(1000);

@@ -53,7 +53,7 @@ interface Flow {
   getEdges(): { start: string; end: string; text: string; stroke: string }[];
 }
 
-test.each(names)("g7 Mermaid reads %s as it is meant", async (name) => {
+test.each(names)("g7 Mermaid reads %s as it is meant", { timeout: 60_000 }, async (name) => {
   const drawing = JSON.parse(read(`${name}.json`)) as Drawing;
   mermaid.initialize({ startOnLoad: false });
   const { db } = await mermaid.mermaidAPI.getDiagramFromText(read(`${name}.mmd`));
@@ -74,7 +74,7 @@ test.each(names)("g7 Mermaid reads %s as it is meant", async (name) => {
   expect(marked).toHaveLength(new Set(drawing.current.map((p) => p.node)).size);
 });
 
-test.each(names)("g7 Graphviz reads and draws %s as it is meant", async (name) => {
+test.each(names)("g7 Graphviz reads and draws %s as it is meant", { timeout: 60_000 }, async (name) => {
   const drawing = JSON.parse(read(`${name}.json`)) as Drawing;
   const viz = await instance();
   const { status, errors, output } = viz.render(read(`${name}.dot`), { format: "json0" });

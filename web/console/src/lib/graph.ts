@@ -104,7 +104,16 @@ export function layout(drawing: Drawing): Paper {
   }
   const positions = new Map(drawing.current.map((p) => [p.node, p]));
   const graph = new Graph({ multigraph: true, compound: true });
-  graph.setGraph({ rankdir: "TB", nodesep: 34, edgesep: 18, ranksep: 34, marginx: MARGIN, marginy: MARGIN });
+  graph.setGraph({
+    rankdir: "TB",
+    nodesep: 20,
+    edgesep: 12,
+    ranksep: 34,
+    marginx: MARGIN,
+    marginy: MARGIN,
+    // The better way takes seconds where there are many nodes.
+    ranker: nodes.size > 150 ? "longest-path" : "network-simplex",
+  });
   graph.setDefaultEdgeLabel(() => ({}));
   // dagre's names are numbers: ids may be any text.
   const names = new Map([...nodes.keys()].map((id, i) => [id, `n${i}`]));
@@ -125,7 +134,7 @@ export function layout(drawing: Drawing): Paper {
     return within ? inside(within.at(last ? -1 : 0)!, last) : id;
   };
   drawing.edges.forEach((edge, i) => {
-    const lines = edge.label.trim() === "" ? [] : wrap(edge.label, 130, 3);
+    const lines = edge.label.trim() === "" ? [] : wrap(edge.label, 92, 4);
     graph.setEdge(names.get(inside(edge.from, true))!, names.get(inside(edge.to, false))!, {
       width: lines.length > 0 ? Math.max(...lines.map(widthOf)) + 4 : 0,
       height: lines.length * (LINE_HEIGHT - 2),
