@@ -68,7 +68,7 @@ pub(crate) fn run(graph: &Graph) -> Outcome {
     let config = Config::load(&graph.config).map_err(|errors| check::lines(&errors))?;
     let names = || config.agents.iter().map(|agent| agent.name.as_str());
     let name = match &graph.agent {
-        Some(name) => names().find(|known| known == name).ok_or_else(|| unknown(name, names().collect()))?,
+        Some(name) => names().find(|known| known == name).ok_or_else(|| unknown(name, &names().collect::<Vec<_>>()))?,
         None => names().next().ok_or_else(|| format!("{} has no agents", graph.config.display()))?,
     };
     let drawing = graph::drawing(None);
@@ -83,7 +83,7 @@ fn drawn(agent: &str, drawing: &Drawing, format: Format) -> String {
     }
 }
 
-fn unknown(name: &str, known: Vec<&str>) -> String {
+fn unknown(name: &str, known: &[&str]) -> String {
     match nearest(name, known.iter().copied()) {
         Some(near) => format!("there is no agent {name:?}; did you mean {near:?}?"),
         None if known.is_empty() => format!("there is no agent {name:?}; the configuration has none at all"),
