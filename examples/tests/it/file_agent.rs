@@ -25,7 +25,7 @@ fn told(db: &Path, call_id: &str) -> Option<String> {
     let saved = runtime.block_on(RunState::save(&store, "files-1")).expect("the session").to_json();
     let saved: Value = serde_json::from_str(&saved).expect("JSON");
     let finished = |entry: &Value| {
-        let call = entry.pointer("/r/call_finished").or_else(|| entry.pointer("/record/call_finished"))?;
+        let call = entry.pointer("/r/call_finished")?;
         (call["id"] == call_id && call["status"] == "rejected").then(|| call["output"].as_str().map(str::to_owned))?
     };
     saved["entries"].as_array().expect("entries").iter().find_map(finished)
