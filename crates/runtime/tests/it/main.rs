@@ -12,6 +12,7 @@ mod graph_state;
 mod graphs;
 mod groups;
 mod history;
+mod langgraph;
 mod models_aimock;
 mod models_fake;
 mod models_openai;
