@@ -205,7 +205,10 @@ pub(crate) async fn run(
             None => stretch.await,
         };
         let Some(result) = ended else {
-            if let Some(question) = memory.passed_by() {
+            // One that asks what was shown before may yet come to the others; one that asks something new has changed.
+            if !memory.inside().asked.is_empty()
+                && let Some(question) = memory.passed_by()
+            {
                 return Stretch::Over(Err(memory.gone(&question)));
             }
             left = left.map(|left| left.saturating_sub(began.elapsed()));
