@@ -158,6 +158,19 @@ fn calls(method: &str, path: &str) -> Vec<Call> {
             call(May::See, |id| format!("/v1/agents/trader/graph?session_id={id}")),
             call(May::See, |id| format!("/v1/agents/trader/graph?session_id={id}&format=dot")),
         ],
+        // The stock binary has no graphs, and none of its sessions runs one.
+        ("get", "/v1/graphs") => vec![call(May::Known, |_| "/v1/graphs".into())],
+        ("get", "/v1/graphs/{name}/graph") => vec![call(May::Known, |_| "/v1/graphs/none/graph".into())],
+        ("post", "/v1/graphs/{name}/runs") => {
+            let body = |id: &str| json!({ "session_id": id, "state": {} });
+            vec![with(May::Known, |_| "/v1/graphs/none/runs".into(), body)]
+        }
+        ("post", "/v1/sessions/{session_id}/state") => {
+            vec![with(May::OwnPerson, |id| format!("/v1/sessions/{id}/state"), |_| json!({ "update": {} }))]
+        }
+        ("post", "/v1/sessions/{session_id}/retry") => {
+            vec![with(May::Own, |id| format!("/v1/sessions/{id}/retry"), |_| json!({}))]
+        }
         ("get", "/v1/audit") => vec![call(May::Auditor, |_| "/v1/audit".into())],
         ("get", "/v1/sessions") => vec![call(May::Known, |_| "/v1/sessions?limit=200".into())],
         ("get", "/v1/approvals") => vec![

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+pub use countersign_core::wire::payload::ApprovalPayload;
 use countersign_core::journal::{
     graph as nodes,
     run::{LoopUpdate, Rejected},
@@ -29,6 +30,17 @@ pub struct AgentCall<'a> {
     pub args: &'a str,
     /// Where it stands.
     pub stands: Stands,
+}
+
+/// What is shown of calls that wait for a person, as source 001 writes it: `{type: "tool_approval_required", message,
+/// tool_calls: [{id, name, args}]}`. For a node of the user's that asks about them; what the approval node asks has it as
+/// `ApprovalRequest::payload`.
+#[must_use]
+pub fn approval_payload<'a>(
+    message: impl Into<String>,
+    calls: impl IntoIterator<Item = AgentCall<'a>>,
+) -> ApprovalPayload {
+    ApprovalPayload::new(message, calls.into_iter().map(|call| (call.id, call.name, call.args)))
 }
 
 /// Where a call stands.

@@ -12,6 +12,7 @@ mod fork;
 mod gate;
 mod graph;
 mod graph_api;
+mod graph_runs;
 mod history;
 mod live;
 mod note;
@@ -64,6 +65,7 @@ use crate::{
 pub use drawing::GraphView;
 pub use fork::{EditedCall, ForkEdit, MadeFork, NewFork};
 pub use graph_api::Runs;
+pub use graph_runs::{BegunRun, NewRun};
 pub use history::{Direction, HistoryPage, HistoryQuery};
 pub use note::NewNote;
 pub use past::{CheckpointQuery, CheckpointView};

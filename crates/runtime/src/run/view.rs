@@ -207,6 +207,11 @@ pub struct StateView {
     pub interruptions: Vec<Request>,
     /// The agent's list of todos.
     pub todos: Vec<Todo>,
+    /// The state of the graph that the session runs, as JSON, with all rounds that are over. Absent for agents' sessions,
+    /// and where the program does not have the graph.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Value")]
+    pub values: Option<Raw>,
 }
 
 impl StateView {
@@ -221,6 +226,7 @@ impl StateView {
             usage: state.usage,
             todos: state.todos.clone(),
             interruptions: Inner::interruptions(state),
+            values: None,
         }
     }
 }
@@ -256,7 +262,8 @@ impl Runtime {
     /// # Errors
     /// `session_not_found`, `store_unavailable`.
     pub async fn state(&self, by: &Principal, session_id: &str) -> Result<StateView, Refusal> {
-        self.read_state(by, session_id).await.map(|state| StateView::of(&state))
+        let state = self.read_state(by, session_id).await?;
+        Ok(StateView { values: self.inner.graph_values(&state).await?, ..StateView::of(&state) })
     }
 
     /// The session, as lists show it.

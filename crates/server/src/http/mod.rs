@@ -14,6 +14,7 @@ pub(crate) mod openapi;
 mod past;
 mod routes;
 mod rules;
+mod runs;
 mod sessions;
 
 use axum::{
