@@ -22,7 +22,7 @@ use countersign::{
     },
     graph::{
         Context, Graph, NodeError,
-        agent_loop::{AfterApproval, AgentLoop, AgentState, AgentUpdate, Stands, after_approval},
+        agent_loop::{AfterApproval, AgentLoop, AgentState, AgentUpdate, Stands, after_approval, approval_payload},
     },
     model::{
         ApiKey, Model,
@@ -41,7 +41,7 @@ use countersign_examples::terminal::{Options, Result, shown, shown_line};
 use folder::Folder;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+
 
 const HELP: &str = "\
 An agent that works on the files of one folder. Writing and editing wait for the user, deleting for an admin too.

@@ -219,13 +219,13 @@ export class CountersignHttp {
 
   /** Change the state of a graph's run, as a node would. The same `requestId` again is done once. */
   async editState(sessionId: string, update: JsonValue, requestId?: string): Promise<SessionState> {
-    const body = { update, ...(requestId ? { request_id: requestId } : {}) };
+    const body: JsonObject = { update, ...(requestId ? { request_id: requestId } : {}) };
     return this.#ask("POST", `/v1/sessions/${encodeURIComponent(sessionId)}/state`, body);
   }
 
   /** Take a failed run of a graph up again. */
   async retry(sessionId: string, requestId?: string): Promise<SessionSummary> {
-    const body = requestId ? { request_id: requestId } : {};
+    const body: JsonObject = requestId ? { request_id: requestId } : {};
     return this.#ask("POST", `/v1/sessions/${encodeURIComponent(sessionId)}/retry`, body);
   }
 
