@@ -116,6 +116,8 @@ interface FieldProps {
   field: Field;
   /** In place of the field's name. */
   label?: string | undefined;
+  /** Yes and no, where arguments have true and false. */
+  words?: boolean;
   disabled?: boolean;
   text: string;
   error: FieldError | undefined;
@@ -123,7 +125,7 @@ interface FieldProps {
   onText: (text: string) => void;
 }
 
-export function FormField({ id, field, label, disabled, text, error, problems, onText }: FieldProps) {
+export function FormField({ id, field, label, words, disabled, text, error, problems, onText }: FieldProps) {
   const { t } = useI18n();
   const wrong = error !== undefined || problems.length > 0;
   const common = {
@@ -147,7 +149,11 @@ export function FormField({ id, field, label, disabled, text, error, problems, o
           {(!field.required || text === "") && <option value="">{t("edit.notSet")}</option>}
           {choices.map((choice) => (
             <option key={choice} value={choice}>
-              {choice.startsWith('"') ? choice.slice(1, -1) : choice}
+              {words && field.kind === "boolean"
+                ? t(choice === "true" ? "interrupt.yes" : "interrupt.no")
+                : choice.startsWith('"')
+                  ? choice.slice(1, -1)
+                  : choice}
             </option>
           ))}
         </select>

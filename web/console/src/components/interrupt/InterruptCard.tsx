@@ -117,11 +117,12 @@ function AnswerForm({ approval, submission }: Props) {
             key={field.name}
             id={`${id}-${field.name}`}
             field={field}
+            words
             label={field.name === ANSWER ? t(field.kind === "json" ? "interrupt.json" : "interrupt.answer") : undefined}
             text={draft.texts[field.name] ?? ""}
             error={errors[field.name]}
             disabled={busy}
-            problems={form.kind === "object" ? wrong.filter((p) => p.pointer !== "" && argumentOf(p.pointer) === field.name) : wrong.filter((p) => p.pointer !== "")}
+            problems={wrong.filter((p) => p.pointer !== "" && (form.kind === "field" || argumentOf(p.pointer) === field.name))}
             onText={(text) => {
               submission.clearError();
               setDraft({ ...draft, texts: { ...draft.texts, [field.name]: text } });

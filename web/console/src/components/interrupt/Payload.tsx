@@ -9,17 +9,26 @@ export function Payload({ action, payload }: { action: Action; payload: JsonValu
   const { t } = useI18n();
   // What could deceive the eye is looked at as the server writes it, with its warnings.
   if (payload === undefined || (action.display?.warnings.length ?? 0) > 0) return <ShownArgs action={action} />;
-  if (payload === null || (isObject(payload) && Object.keys(payload).length === 0)) return null;
-  if (!isObject(payload)) return <Value value={payload} label={t("interrupt.shown")} />;
+  return hasContent(payload) ? <Plain value={payload} label={t("interrupt.shown")} /> : null;
+}
+
+/** Whether there is anything to look at. */
+export function hasContent(payload: JsonValue | undefined): boolean {
+  return payload !== null && !(isObject(payload) && Object.keys(payload).length === 0);
+}
+
+/** A value as people read it: an object as its fields, a list of plain values as a list. */
+export function Plain({ value, label }: { value: JsonValue; label: string }) {
+  if (!isObject(value) || Object.keys(value).length === 0) return <Value value={value} label={label} />;
   return (
     <dl className="payload">
-      {Object.entries(payload).map(([name, value]) => (
+      {Object.entries(value).map(([name, part]) => (
         <div key={name}>
           <dt>
             <Visible text={name} />
           </dt>
           <dd>
-            <Value value={value} label={name} />
+            <Value value={part} label={name} />
           </dd>
         </div>
       ))}
@@ -28,16 +37,29 @@ export function Payload({ action, payload }: { action: Action; payload: JsonValu
 }
 
 function Value({ value, label }: { value: JsonValue; label: string }) {
-  const text = typeof value === "string" ? valueText(value) : stringifyJson(value, 2);
-  const plain = typeof value === "string";
+  const { t } = useI18n();
+  const list = Array.isArray(value) && value.length > 0 && value.every((v) => typeof v === "string") ? value : undefined;
+  const plain = typeof value === "string" || typeof value === "boolean";
+  const text =
+    typeof value === "boolean" ? t(value ? "interrupt.yes" : "interrupt.no") : plain ? valueText(value) : stringifyJson(value, 2);
   const long = text.length > 600 || text.split("\n", 13).length > 12;
+  // What scrolls must be reachable without a mouse.
+  const scrolls = long ? { tabIndex: 0, role: "region", "aria-label": label } : {};
+  if (list) {
+    return (
+      <div className="payload-text" dir="auto" {...scrolls}>
+        <ul>
+          {list.map((item, i) => (
+            <li key={i}>
+              <Visible text={valueText(item)} />
+            </li>
+          ))}
+        </ul>
+      </div>
+    );
+  }
   return (
-    <pre
-      className={plain ? "payload-text" : "payload-text mono"}
-      // What scrolls must be reachable without a mouse.
-      {...(long ? { tabIndex: 0, role: "region", "aria-label": label } : {})}
-      dir="auto"
-    >
+    <pre className={plain ? "payload-text" : "payload-text mono"} dir="auto" {...scrolls}>
       <Visible text={text} />
     </pre>
   );

@@ -1,13 +1,11 @@
 import { useId } from "react";
 import type { ApprovalView } from "@countersign/client";
 import { useI18n } from "../../i18n/index.js";
-import { valueText } from "../../lib/values.js";
 import { visibleText } from "../../lib/visible.js";
 import { shortAnswer, summarize } from "../approval/ResolvedLine.js";
 import { subjectOf } from "../approval/title.js";
 import { Icon } from "../Icon.js";
-import { Visible } from "../Visible.js";
-import { Payload } from "./Payload.js";
+import { hasContent, Payload, Plain } from "./Payload.js";
 
 /** What a node of a graph asked, what it was answered and by whom, or why there is no answer. */
 export function ResolvedInterrupt({ approval }: { approval: ApprovalView }) {
@@ -17,7 +15,7 @@ export function ResolvedInterrupt({ approval }: { approval: ApprovalView }) {
   const action = approval.actions[0];
   const { resume, interrupt } = approval;
   // A short one stands in the line.
-  const answer = resume === undefined || shortAnswer(resume, t) !== undefined ? undefined : valueText(resume);
+  const answer = shortAnswer(resume, t) === undefined ? resume : undefined;
   return (
     <section className="resolved resolved-question" data-tone={tone} tabIndex={-1} aria-labelledby={id}>
       <p id={id} className="resolved-row">
@@ -30,12 +28,8 @@ export function ResolvedInterrupt({ approval }: { approval: ApprovalView }) {
         </span>
       </p>
       <div className="resolved-body">
-        {answer !== undefined && (
-          <p className="interrupt-answer">
-            <Visible text={answer} />
-          </p>
-        )}
-        {action && (
+        {answer !== undefined && <Plain value={answer} label={t("resolved.answered")} />}
+        {action && hasContent(interrupt?.payload) && (
           <details className="asked">
             <summary>{t("interrupt.asked")}</summary>
             <Payload action={action} payload={interrupt?.payload} />
