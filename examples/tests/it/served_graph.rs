@@ -185,9 +185,14 @@ fn g3_a_served_graph_is_answered_out_of_order_over_a_crash_forked_edited_and_ret
 
     // What a person changes is what goes on. The state before is still to be seen.
     let before = served.get("/v1/sessions/s1/checkpoints")["checkpoints"][0]["checkpoint"].clone();
+    let asked = served.key("s1", named("publish"));
     let edited = json!({ "update": { "title": "All about tea", "articles": { "add": ["And milk."] } } });
     let state = served.post("/v1/sessions/s1/state", edited.clone());
     assert_eq!(state["values"]["title"], "All about tea");
+    // Who was asked was shown the state as it was: it is asked anew.
+    served.until("s1", |state| state["status"] == "awaiting_input");
+    assert_eq!(served.get(&format!("/v1/approvals/{asked}"))["resolution"], "cancelled");
+    served.refused(&format!("/v1/approvals/{asked}"), json!({ "resume": true }), "approval_already_resolved");
     assert_eq!(served.get(&format!("/v1/sessions/s1/state?checkpoint={before}"))["values"]["title"], "Tea");
 
     // The outbox is not there: publishing fails, and is taken up again when it is.

@@ -228,6 +228,14 @@ impl Draft {
                 }
                 self.push(Record::MessageQueued(message));
             }
+            (true, Some(OnPending::Reject)) if self.state.open.iter().any(|open| open.asked.at.is_some()) => {
+                return Err(Refusal::new(
+                    Code::ApprovalPending,
+                    "a node of the agent's graph waits for an answer, which a message cannot give: answer it, or send the \
+                     message with \"on_pending\": \"queue\"",
+                )
+                .with_details(serde_json::json!({ "pending": self.state.pending_keys() })));
+            }
             (true, Some(OnPending::Reject)) if waits => {
                 let reason = message.text.join("\n\n");
                 for open in self.state.open.clone() {

@@ -195,17 +195,18 @@ impl<S: GraphState> Runs<S> {
         self.drive(live).await
     }
 
-    /// Changes the state of a run that waits, has failed or is over, as a node would have changed it.
+    /// Changes the state of a run that waits, has failed or is over, as a node would have changed it. Nodes that wait begin
+    /// anew with it, here, and ask again under other keys: whoever was asked was shown the state as it was.
     ///
     /// # Errors
     /// `session_not_found`, `session_busy` while nodes run, `invalid_message` (the update does not fit),
     /// `store_unavailable`.
-    pub async fn edit(&self, by: &Principal, session: &str, update: &S::Update) -> Result<S, Refusal> {
+    pub async fn edit(&self, by: &Principal, session: &str, update: &S::Update) -> Result<Outcome<S>, Refusal> {
         check_session_id(session)?;
         let raw = Raw::of(update).map_err(|error| invalid(format!("the update is no JSON: {error}")))?;
         let live = self.inner.live(&Arc::from(session));
         self.inner.edit_state(&live, by, raw, None).await?;
-        self.state(by, session).await
+        self.drive(live).await
     }
 
     /// The state as it is now: with all rounds that are over.

@@ -71,7 +71,8 @@ impl Runtime {
         Ok(BegunRun { session, made })
     }
 
-    /// Changes the state of a session's run, as a node would have changed it. [`super::Runs::edit`] is the same with a type.
+    /// Changes the state of a session's run, as a node would have changed it. Nodes that wait begin anew with it, by
+    /// themselves, and ask again under other keys. [`super::Runs::edit`] is the same with a type.
     ///
     /// # Errors
     /// `session_not_found`, `forbidden`, `session_busy` while nodes run, `invalid_message` (the update does not fit, and
@@ -86,7 +87,9 @@ impl Runtime {
         check_session_id(session)?;
         let live = self.inner.live(&Arc::from(session));
         self.inner.edit_state(&live, by, update, request_id).await?;
-        self.state(by, session).await
+        let state = self.state(by, session).await?;
+        self.inner.spawn_driver(live);
+        Ok(state)
     }
 
     /// Takes a failed run of a graph up again; it goes on by itself. [`super::Runs::retry`] is the same with a type.
@@ -243,7 +246,7 @@ impl Inner {
             .map_err(|error| invalid(format!("the update does not fit the state: {error}")))?;
         graph.merge(&mut merged, vec![read]).map_err(|error| invalid(error.to_string()))?;
         let edited = StateEdited { update, by: by.subject.clone(), request_id: request_id.map(Arc::from) };
-        let make = |state: &State| Draft::new(state, now()).edit_state(edited);
+        let make = |state: &State| Draft::new(state, now()).edit_state(edited, &self.agents);
         self.transact(live, &mut guard, Durability::Synced, make).await?;
         Ok(())
     }
