@@ -213,7 +213,8 @@ fn g3_a_served_graph_is_answered_out_of_order_over_a_crash_forked_edited_and_ret
 fn g3_answers_that_do_not_fit_say_where_and_change_nothing() {
     let served = Served::start(&[]);
     let start = "/v1/graphs/newsletter/runs";
-    let refused = served.refused(start, json!({ "state": { "title": "Tea", "topics": ["Green", 7] } }), "invalid_message");
+    let refused =
+        served.refused(start, json!({ "state": { "title": "Tea", "topics": ["Green", 7] } }), "invalid_message");
     assert!(refused["detail"].as_str().expect("words").starts_with("state: topics[1]: "), "{refused}");
     served.refused(start, json!({ "state": { "titel": "Tea" } }), "invalid_message");
     served.refused(start, json!({}), "invalid_message");
@@ -256,7 +257,8 @@ fn w1_every_ordinary_value_is_an_answer_over_a_web_socket_and_keeps_its_text() {
         served.begin(&session, &[]);
         served.answer(&served.key(&session, named("publish")), json!(true));
         let key = served.key(&session, named("extras"));
-        let frame = format!(r#"{{"type":"approval","session_id":"{session}","approval_key":"{key}","resume":{value}}}"#);
+        let frame =
+            format!(r#"{{"type":"approval","session_id":"{session}","approval_key":"{key}","resume":{value}}}"#);
         socket.send(frame.into()).expect("sent");
         let answered = loop {
             let frame = socket.read().expect("a frame");

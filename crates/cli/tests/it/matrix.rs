@@ -181,6 +181,7 @@ fn calls(method: &str, path: &str) -> Vec<Call> {
         ("post", "/v1/approvals/{approval_key}") => vec![
             with(May::Decide, |id| format!("/v1/approvals/{id}_1"), |_| json!({ "decisions": approve() })),
             with(May::Decide, |id| format!("/v1/approvals/{id}_1?wait=true"), |_| json!({ "decisions": approve() })),
+            with(May::Decide, |id| format!("/v1/approvals/{id}_1"), |_| json!({ "resume": "yes" })),
         ],
         ("post", "/v1/approvals/{approval_key}/comments") => {
             vec![with(May::SeePerson, |id| format!("/v1/approvals/{id}_1/comments"), |_| json!({ "text": "why?" }))]
@@ -258,7 +259,10 @@ fn frames(kind: &str, id: &str) -> Vec<(May, bool, Value)> {
         ],
         "approval" => {
             let key = format!("{id}_1");
-            vec![(May::Decide, false, frame(json!({ "approval_key": key, "decisions": approve() })))]
+            vec![
+                (May::Decide, false, frame(json!({ "approval_key": key, "decisions": approve() }))),
+                (May::Decide, false, frame(json!({ "approval_key": key, "resume": "no" }))),
+            ]
         }
         "comment" => {
             vec![(May::SeePerson, false, frame(json!({ "approval_key": format!("{id}_1"), "text": "why?" })))]

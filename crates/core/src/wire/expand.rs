@@ -5,9 +5,9 @@ use std::sync::Arc;
 use super::{
     cursor::{Cursor, OpenGroup, group_id, message_id},
     event::{
-        ApprovalRequest, ApprovalUpdate, ContentBlock, Delta, Event, GraphQuestion, GraphStep, QuestionAction, QuestionDelta,
-        QuestionRequest, QuestionReview, Request, RequestBlock, RequestedAction, Resolution, ReviewConfig, Role,
-        RunError, SessionEvent, StopReason, TypedDelta,
+        ApprovalRequest, ApprovalUpdate, ContentBlock, Delta, Event, GraphQuestion, GraphStep, QuestionAction,
+        QuestionDelta, QuestionRequest, QuestionReview, Request, RequestBlock, RequestedAction, Resolution,
+        ReviewConfig, Role, RunError, SessionEvent, StopReason, TypedDelta,
     },
 };
 use crate::{

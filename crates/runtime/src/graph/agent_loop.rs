@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-pub use countersign_core::wire::payload::ApprovalPayload;
 use countersign_core::journal::{
     graph as nodes,
     run::{LoopUpdate, Rejected},
     state::{Call, Phase, State},
 };
+pub use countersign_core::wire::payload::ApprovalPayload;
 use serde::{Deserialize, Serialize};
 
 use super::{GraphState, MergeError, Node, Route, StateGraph};

@@ -18,7 +18,9 @@ use countersign_core::{
 };
 
 use super::{
-    Inner, Runtime, graph, live::LiveRef, now, own_request_id, owned, session_id,
+    Inner, Runtime, graph,
+    live::LiveRef,
+    now, own_request_id, owned, session_id,
     view::{SessionView, StateView},
 };
 use crate::{graph::compiled::AnyGraph, store::Durability};
@@ -64,8 +66,7 @@ impl Runtime {
         // As the graph writes it, so that what the text leaves out is on record.
         let state = graph.read_state(&new.state).and_then(|state| graph.write_state(&state));
         let state = state.map_err(|error| invalid(format!("state: {error}")))?;
-        let (live, made) =
-            self.inner.begin_run(&**graph, by, new.session_id.as_deref(), state, new.request_id).await?;
+        let (live, made) = self.inner.begin_run(&**graph, by, new.session_id.as_deref(), state, new.request_id).await?;
         let session = self.session(by, &live.session_id).await?;
         self.inner.spawn_driver(live);
         Ok(BegunRun { session, made })
@@ -191,7 +192,8 @@ impl Inner {
                 (Some(graph), _) => of_graph(graph, &state)?,
                 (None, Some(run)) if !run.agent_loop => {}
                 (None, _) => {
-                    let what = "the session runs no graph, so it has no run to take up again; send it a message".to_owned();
+                    let what =
+                        "the session runs no graph, so it has no run to take up again; send it a message".to_owned();
                     return Err(invalid(what));
                 }
             }

@@ -44,9 +44,8 @@ pub(super) async fn start(
 ) -> Result<Response, Problem> {
     let request_id = request_id(&headers, body.request_id)?;
     // The same request again finds the session that it made by the id that the key gives it.
-    let session_id = body
-        .session_id
-        .or_else(|| request_id.as_ref().map(|key| session_of(&by, &format!("run of {graph}: {key}"))));
+    let session_id =
+        body.session_id.or_else(|| request_id.as_ref().map(|key| session_of(&by, &format!("run of {graph}: {key}"))));
     let new = NewRun { session_id, state: body.state, request_id };
     let runtime = app.runtime.clone();
     let BegunRun { session, made } = to_the_end(async move { runtime.start_run(&by, &graph, new).await })

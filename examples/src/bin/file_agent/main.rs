@@ -42,7 +42,6 @@ use folder::Folder;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-
 const HELP: &str = "\
 An agent that works on the files of one folder. Writing and editing wait for the user, deleting for an admin too.
 
