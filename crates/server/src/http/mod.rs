@@ -12,6 +12,7 @@ mod health;
 mod history;
 pub(crate) mod openapi;
 mod past;
+mod route;
 mod routes;
 mod rules;
 mod runs;
