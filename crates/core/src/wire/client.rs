@@ -3,13 +3,16 @@
 use std::sync::Arc;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 
 use crate::{
     approval::decision::Decision,
     call::json::Json,
-    journal::{draft::OnPending, run::Raw},
+    journal::{
+        draft::OnPending,
+        run::{Raw, given},
+    },
     limits,
     refusal::{Code, Refusal},
 };
@@ -124,14 +127,6 @@ pub struct SendApproval {
     /// Makes it safe to send again.
     #[serde(default)]
     pub request_id: Option<String>,
-}
-
-/// A value that is there, whatever it is: `null` is not the same as nothing.
-///
-/// # Errors
-/// None but the reader's own.
-pub fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Raw>, D::Error> {
-    Raw::deserialize(deserializer).map(Some)
 }
 
 /// `comment`

@@ -11,9 +11,8 @@ use axum::{
 use countersign::{
     core::{
         approval::{decision::Decision, principal::Principal},
-        journal::run::Raw,
+        journal::run::{Raw, given},
         refusal::{Code, Refusal},
-        wire::client::given,
     },
     run::{ApprovalQuery, ApprovalStatus, ApprovalView, NewDecision, NewNote},
 };

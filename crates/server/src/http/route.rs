@@ -1,6 +1,7 @@
 //! What a route in the table is.
 
 use axum::routing::MethodRouter;
+use countersign::core::refusal::Code;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use crate::server::App;

@@ -158,7 +158,12 @@ async fn main() -> Result<()> {
             let Request::Actions(asked) = request else { return Err("this agent has no questions to ask".into()) };
             let (payload, role) = match &asked.interrupt {
                 Some(question) => (shown(&question.payload)?, "admin"),
-                None => (shown(&asked.payload(Locale::Zh))?, "user"),
+                None => {
+                    let mut payload = asked.payload(Locale::Zh);
+                    // A terminal draws the sign without its variation selector, which would be shown as an escape.
+                    payload.message = payload.message.replace('\u{fe0f}', "");
+                    (shown(&payload)?, "user")
+                }
             };
             println!("{payload}");
             let who = who.as_deref().unwrap_or(role);
