@@ -147,6 +147,8 @@ texts! {
     Summarise = "summarise",
     /// Before the summary, which stands in the place of that beginning.
     SummaryNote = "summary_note",
+    /// What a person is told whose approval calls wait for (source 001).
+    ApprovalRequired = "approval_required",
 }
 
 type Catalogue = HashMap<String, String>;

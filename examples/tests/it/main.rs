@@ -3,6 +3,7 @@
 
 mod file_agent;
 mod map_reduce;
+mod served_graph;
 mod support;
 mod terminal_approval;
 mod two_level;

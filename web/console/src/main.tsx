@@ -13,6 +13,7 @@ import "./styles/card.css";
 import "./styles/editor.css";
 import "./styles/resolved.css";
 import "./styles/question.css";
+import "./styles/interrupt.css";
 import "./styles/dialog.css";
 import "./styles/people.css";
 import "./styles/rules.css";

@@ -54,10 +54,14 @@ export interface Server {
 
 const LISTENING = /listening on (http:\/\/[\d.]+:(\d+))/;
 
-export async function startServer(options: ServerOptions): Promise<Server> {
+/** The program to test. */
+export function binary(): string {
   if (!process.env.COUNTERSIGN_BIN) throw new Error("Set COUNTERSIGN_BIN to the countersign binary to test.");
   // Relative to where npm was called, which is not where it runs the tests.
-  const binary = resolvePath(process.env.INIT_CWD ?? ".", process.env.COUNTERSIGN_BIN);
+  return resolvePath(process.env.INIT_CWD ?? ".", process.env.COUNTERSIGN_BIN);
+}
+
+export async function startServer(options: ServerOptions): Promise<Server> {
   const folder = await mkdtemp(join(tmpdir(), "countersign-e2e-"));
   await writeFile(join(folder, "script.json"), script(options.turns));
 
@@ -68,7 +72,7 @@ export async function startServer(options: ServerOptions): Promise<Server> {
   const start = async () => {
     const file = join(folder, "countersign.toml");
     await writeFile(file, config(port, options));
-    const started = spawn(binary, ["serve", "--config", file], {
+    const started = spawn(binary(), ["serve", "--config", file], {
       cwd: folder,
       env: { ...process.env, E2E_TOKEN: options.token },
       stdio: ["ignore", "pipe", "pipe"],
@@ -118,7 +122,7 @@ export async function quietPort(): Promise<number> {
   }
 }
 
-function listening(child: ChildProcess): Promise<[string, string, string]> {
+export function listening(child: ChildProcess): Promise<[string, string, string]> {
   return new Promise((resolve, reject) => {
     let output = "";
     const read = (data: Buffer) => {

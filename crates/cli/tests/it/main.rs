@@ -30,6 +30,7 @@ mod questions_bad;
 mod questions_waiting;
 mod reconnect;
 mod restart;
+mod resume;
 mod revocation;
 mod sealed;
 mod secrets;

@@ -158,6 +158,19 @@ fn calls(method: &str, path: &str) -> Vec<Call> {
             call(May::See, |id| format!("/v1/agents/trader/graph?session_id={id}")),
             call(May::See, |id| format!("/v1/agents/trader/graph?session_id={id}&format=dot")),
         ],
+        // The stock binary has no graphs, and none of its sessions runs one.
+        ("get", "/v1/graphs") => vec![call(May::Known, |_| "/v1/graphs".into())],
+        ("get", "/v1/graphs/{name}/graph") => vec![call(May::Known, |_| "/v1/graphs/none/graph".into())],
+        ("post", "/v1/graphs/{name}/runs") => {
+            let body = |id: &str| json!({ "session_id": id, "state": {} });
+            vec![with(May::Known, |_| "/v1/graphs/none/runs".into(), body)]
+        }
+        ("post", "/v1/sessions/{session_id}/state") => {
+            vec![with(May::OwnPerson, |id| format!("/v1/sessions/{id}/state"), |_| json!({ "update": {} }))]
+        }
+        ("post", "/v1/sessions/{session_id}/retry") => {
+            vec![with(May::Own, |id| format!("/v1/sessions/{id}/retry"), |_| json!({}))]
+        }
         ("get", "/v1/audit") => vec![call(May::Auditor, |_| "/v1/audit".into())],
         ("get", "/v1/sessions") => vec![call(May::Known, |_| "/v1/sessions?limit=200".into())],
         ("get", "/v1/approvals") => vec![
@@ -168,6 +181,7 @@ fn calls(method: &str, path: &str) -> Vec<Call> {
         ("post", "/v1/approvals/{approval_key}") => vec![
             with(May::Decide, |id| format!("/v1/approvals/{id}_1"), |_| json!({ "decisions": approve() })),
             with(May::Decide, |id| format!("/v1/approvals/{id}_1?wait=true"), |_| json!({ "decisions": approve() })),
+            with(May::Decide, |id| format!("/v1/approvals/{id}_1"), |_| json!({ "resume": "yes" })),
         ],
         ("post", "/v1/approvals/{approval_key}/comments") => {
             vec![with(May::SeePerson, |id| format!("/v1/approvals/{id}_1/comments"), |_| json!({ "text": "why?" }))]
@@ -245,7 +259,10 @@ fn frames(kind: &str, id: &str) -> Vec<(May, bool, Value)> {
         ],
         "approval" => {
             let key = format!("{id}_1");
-            vec![(May::Decide, false, frame(json!({ "approval_key": key, "decisions": approve() })))]
+            vec![
+                (May::Decide, false, frame(json!({ "approval_key": key, "decisions": approve() }))),
+                (May::Decide, false, frame(json!({ "approval_key": key, "resume": "no" }))),
+            ]
         }
         "comment" => {
             vec![(May::SeePerson, false, frame(json!({ "approval_key": format!("{id}_1"), "text": "why?" })))]
@@ -411,6 +428,11 @@ async fn check(world: &World, call: &Call, who: &Who, id: &str, must: Must) {
     let answer = world.ask(who, &call.method, &path, body(id).as_deref()).await;
     match must {
         Must::Pass => {
+            if path.starts_with("/v1/graphs/") {
+                // There are none, whoever asks.
+                answer.problem(404, "unknown_graph");
+                return;
+            }
             assert!(![401, 403, 404].contains(&answer.status), "{about}: {} {}", answer.status, answer.body);
             assert!(answer.status < 500, "{about}: {}", answer.body);
             if call.method == "GET" {

@@ -8,7 +8,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 use super::record::Schema;
@@ -46,6 +46,14 @@ impl PartialEq for Raw {
     }
 }
 
+/// Reads a value that is there, whatever it is: `null` is not the same as nothing.
+///
+/// # Errors
+/// None but the reader's own.
+pub fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Raw>, D::Error> {
+    Raw::deserialize(deserializer).map(Some)
+}
+
 /// The tasks of a round, and what the joins of its frame have seen so far.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Round {
@@ -64,7 +72,7 @@ pub struct NewTask {
     /// The node.
     pub node: Arc<str>,
     /// The item it is for, where it is one of a fan-out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub input: Option<Raw>,
 }
 
@@ -105,7 +113,7 @@ pub struct FrameBegan {
     /// The graph.
     pub graph: Arc<str>,
     /// The state it begins with.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub state: Option<Raw>,
     /// Its first round.
     pub round: Round,
@@ -129,7 +137,7 @@ pub struct DoneTask {
     /// The task.
     pub task: u32,
     /// What it changes; nothing if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub update: Option<Raw>,
 }
 
@@ -205,7 +213,7 @@ pub struct At {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Arc<Schema>>,
     /// The answer when nobody gives one in time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub default: Option<Raw>,
 }
 
@@ -301,6 +309,7 @@ pub struct Task {
     /// The node.
     pub node: Arc<str>,
     /// The item it is for.
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub input: Option<Raw>,
     /// Where it stands.
     pub phase: TaskPhase,
@@ -350,6 +359,7 @@ pub struct Question {
     /// The payload's SHA-256: an answer is only given to the question that was shown.
     pub digest: Arc<str>,
     /// The answer.
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub answer: Option<Raw>,
 }
 
@@ -496,5 +506,24 @@ impl GraphRun {
     pub(super) fn end(&mut self) {
         self.frames.clear();
         self.tasks.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn g3_a_null_on_record_is_a_value_and_no_gap() {
+        let null = Raw::of(&()).expect("null");
+        let task = NewTask { task: 1, node: "n".into(), input: Some(null.clone()) };
+        let text = serde_json::to_string(&task).expect("write");
+        assert_eq!(serde_json::from_str::<NewTask>(&text).expect("read"), task);
+        let asked = Question { n: 1, digest: "d".into(), answer: Some(null) };
+        let text = serde_json::to_string(&asked).expect("write");
+        assert_eq!(serde_json::from_str::<Question>(&text).expect("read"), asked);
+        let waits = Question { answer: None, ..asked };
+        let text = serde_json::to_string(&waits).expect("write");
+        assert_eq!(serde_json::from_str::<Question>(&text).expect("read"), waits);
     }
 }

@@ -9,7 +9,10 @@ use serde_json::{Value, value::RawValue};
 use crate::{
     approval::decision::Decision,
     call::json::Json,
-    journal::draft::OnPending,
+    journal::{
+        draft::OnPending,
+        run::{Raw, given},
+    },
     limits,
     refusal::{Code, Refusal},
 };
@@ -113,6 +116,11 @@ pub struct SendApproval {
     #[serde(default)]
     #[schemars(with = "Option<Value>")]
     pub answers: Option<Box<RawValue>>,
+    /// For what a node of a graph asks: its answer, any JSON value; `null` is one too. For actions: "yes" or "no", for all
+    /// of them.
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Value")]
+    pub resume: Option<Raw>,
     /// The reviewer's words, shown in history and told to the model.
     #[serde(default)]
     pub user_edit_content: Option<String>,
@@ -349,6 +357,19 @@ mod tests {
         let bad =
             ClientMessage::parse(r#"{"type":"message","request_id":"r1","session_id":"s"}"#).expect_err("no content");
         assert_eq!((bad.request_id.as_deref(), bad.session_id.as_deref()), (Some("r1"), Some("s")));
+    }
+
+    #[test]
+    fn w1_an_answer_of_null_is_an_answer_and_numbers_keep_their_text() {
+        let read = |more: &str| {
+            let frame = format!(r#"{{"type":"approval","session_id":"a","approval_key":"a_1"{more}}}"#);
+            let Ok(ClientMessage::Approval(approval)) = ClientMessage::parse(&frame) else { panic!("{frame}") };
+            approval.resume.map(|resume| resume.get().to_owned())
+        };
+        assert_eq!(read(""), None);
+        for value in ["null", "false", "0", r#""""#, "{}", "[]", "1.10", "9007199254740993"] {
+            assert_eq!(read(&format!(r#","resume":{value}"#)).as_deref(), Some(value));
+        }
     }
 
     #[test]

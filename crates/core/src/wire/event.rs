@@ -478,6 +478,18 @@ pub struct ApprovalRequest {
     /// What a node of a graph asks, where it is one that does: it is answered with `resume` (SPEC G3).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interrupt: Option<GraphQuestion>,
+    /// The step of a graph's node whose outcome is unknown, where it is one and no call (SPEC R4).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step: Option<GraphStep>,
+}
+
+/// A step of a node of a graph.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct GraphStep {
+    /// The node, with the nodes of the graphs it is in before it: `research/plan`.
+    pub node: Arc<str>,
+    /// The step's name in its node.
+    pub name: Arc<str>,
 }
 
 /// What a node of a graph asks.

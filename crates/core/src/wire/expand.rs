@@ -5,9 +5,9 @@ use std::sync::Arc;
 use super::{
     cursor::{Cursor, OpenGroup, group_id, message_id},
     event::{
-        ApprovalRequest, ApprovalUpdate, ContentBlock, Delta, Event, GraphQuestion, QuestionAction, QuestionDelta,
-        QuestionRequest, QuestionReview, Request, RequestBlock, RequestedAction, Resolution, ReviewConfig, Role,
-        RunError, SessionEvent, StopReason, TypedDelta,
+        ApprovalRequest, ApprovalUpdate, ContentBlock, Delta, Event, GraphQuestion, GraphStep, QuestionAction,
+        QuestionDelta, QuestionRequest, QuestionReview, Request, RequestBlock, RequestedAction, Resolution,
+        ReviewConfig, Role, RunError, SessionEvent, StopReason, TypedDelta,
     },
 };
 use crate::{
@@ -493,5 +493,10 @@ fn approval_request(session_id: &str, asked: &Interrupted) -> ApprovalRequest {
             payload: at.payload.clone(),
             schema: at.schema.clone(),
         }),
+        step: asked
+            .at
+            .as_ref()
+            .filter(|_| asked.kind == Kind::InDoubt)
+            .map(|at| GraphStep { node: at.node.clone(), name: at.question.clone() }),
     }
 }

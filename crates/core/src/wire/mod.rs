@@ -6,4 +6,5 @@ pub mod event;
 pub mod expand;
 pub mod fold;
 pub mod history;
+pub mod payload;
 pub mod schema;

@@ -7,6 +7,7 @@ use countersign_core::journal::{
     run::{LoopUpdate, Rejected},
     state::{Call, Phase, State},
 };
+pub use countersign_core::wire::payload::ApprovalPayload;
 use serde::{Deserialize, Serialize};
 
 use super::{GraphState, MergeError, Node, Route, StateGraph};
@@ -29,6 +30,17 @@ pub struct AgentCall<'a> {
     pub args: &'a str,
     /// Where it stands.
     pub stands: Stands,
+}
+
+/// What is shown of calls that wait for a person, as source 001 writes it: `{type: "tool_approval_required", message,
+/// tool_calls: [{id, name, args}]}`. For a node of the user's that asks about them; what the approval node asks has it as
+/// `ApprovalRequest::payload`.
+#[must_use]
+pub fn approval_payload<'a>(
+    message: impl Into<String>,
+    calls: impl IntoIterator<Item = AgentCall<'a>>,
+) -> ApprovalPayload {
+    ApprovalPayload::new(message, calls.into_iter().map(|call| (call.id, call.name, call.args)))
 }
 
 /// Where a call stands.

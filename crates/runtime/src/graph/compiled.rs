@@ -13,6 +13,7 @@ use countersign_core::{
     },
 };
 use futures::future::BoxFuture;
+use serde::de::DeserializeOwned;
 
 use super::{
     Gone, GraphState, Renamed,
@@ -187,6 +188,18 @@ pub(crate) trait AnyGraph: Send + Sync {
     fn wrong_as_loop(&self) -> Option<String>;
 }
 
+/// Reads a value; an error says where.
+fn read<T: DeserializeOwned>(json: &Raw) -> Result<T, String> {
+    let mut reader = serde_json::Deserializer::from_str(json.get());
+    serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+        let path = error.path().to_string();
+        let message = error.into_inner().to_string();
+        // The position in the text says less than the field.
+        let message = message.split(" at line ").next().unwrap_or_default();
+        if path == "." { message.to_owned() } else { format!("{path}: {message}") }
+    })
+}
+
 fn wrong_type() -> String {
     "the state is of another type than the graph's".to_owned()
 }
@@ -219,8 +232,7 @@ impl<S: GraphState> AnyGraph for Compiled<S> {
     }
 
     fn read_state(&self, json: &Raw) -> Result<AnyState, String> {
-        let state: S = serde_json::from_str(json.get()).map_err(|error| error.to_string())?;
-        Ok(Arc::new(state))
+        Ok(Arc::new(read::<S>(json)?))
     }
 
     fn write_state(&self, state: &AnyState) -> Result<Raw, String> {
@@ -229,7 +241,7 @@ impl<S: GraphState> AnyGraph for Compiled<S> {
 
     fn read_update(&self, json: Option<&Raw>) -> Result<AnyUpdate, String> {
         let update: S::Update = match json {
-            Some(json) => serde_json::from_str(json.get()).map_err(|error| error.to_string())?,
+            Some(json) => read(json)?,
             None => S::Update::default(),
         };
         Ok(Box::new(update))

@@ -9,12 +9,10 @@ use countersign_core::{
         resolve::{self, DecideInput, Reply},
     },
     journal::{
-        draft::Draft,
-        record::{Kind, SessionCreated},
-        run::{Raw, RunRetried, RunStarted, StateEdited, TaskPhase},
+        record::Kind,
+        run::{Raw, TaskPhase},
         state::{State, Status},
     },
-    limits,
     refusal::{Code, Refusal},
     wire::client::check_session_id,
 };
@@ -22,9 +20,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    Inner, Runtime, graph,
+    Inner, Runtime,
+    graph_runs::{invalid, of_graph},
     live::{LiveRef, LiveState},
-    now, own_request_id, owned, session_id, visible,
+    now, visible,
 };
 use crate::{
     graph::{Graph, GraphState, Outcome, Waiting, compiled::AnyGraph},
@@ -72,7 +71,7 @@ impl<S: GraphState> Runs<S> {
     /// `invalid_session_id`, `session_not_found` (somebody else's), `session_busy`, `approval_pending`, `invalid_message`
     /// (an agent's session; a state that is too large), `store_unavailable`.
     pub async fn run(&self, by: &Principal, session: impl Into<String>, state: &S) -> Result<Outcome<S>, Refusal> {
-        let live = self.begin(by, Some(session.into()), state, None).await?;
+        let (live, _) = self.begin(by, Some(session.into()), state, None).await?;
         self.drive(live).await
     }
 
@@ -87,7 +86,7 @@ impl<S: GraphState> Runs<S> {
         state: &S,
         request_id: Option<String>,
     ) -> Result<Arc<str>, Refusal> {
-        let live = self.begin(by, session, state, request_id).await?;
+        let (live, _) = self.begin(by, session, state, request_id).await?;
         let session_id = live.session_id.clone();
         self.inner.spawn_driver(live);
         Ok(session_id)
@@ -99,70 +98,13 @@ impl<S: GraphState> Runs<S> {
         session: Option<String>,
         state: &S,
         request_id: Option<String>,
-    ) -> Result<LiveRef, Refusal> {
-        let id = session_id(session.as_deref())?;
+    ) -> Result<(LiveRef, bool), Refusal> {
         let raw = Raw::of(state).map_err(|error| invalid(format!("the state is no JSON: {error}")))?;
-        if raw.get().len() > limits::UPDATE_BYTES {
-            return Err(invalid(format!("the state has more than {} bytes as JSON", limits::UPDATE_BYTES)));
-        }
-        let live = self.inner.live(&id);
-        self.begin_in(&live, by, raw, request_id).await?;
-        Ok(live)
-    }
-
-    async fn begin_in(
-        &self,
-        live: &LiveRef,
-        by: &Principal,
-        raw: Raw,
-        request_id: Option<String>,
-    ) -> Result<(), Refusal> {
-        let mut guard = live.lock().await;
-        let known = self.inner.load(live, &mut guard).await?;
-        if known.pos > 0 {
-            owned(by, &known)?;
-            if self.inner.is_repeat(&live.session_id, request_id.as_deref()).await? {
-                return Ok(());
-            }
-            self.of_this_graph(&known)?;
-        }
-        let mut made = known.run.as_ref().map_or(0, |run| run.made);
-        let started = RunStarted {
-            graph: self.graph.name().clone(),
-            state: raw,
-            round: graph::round(self.graph.start(), &mut made),
-            by: by.subject.clone(),
-            roles: by.roles.clone(),
-            request_id: request_id.map(Arc::from),
-        };
-        let created = SessionCreated {
-            agent: self.graph.name().clone(),
-            locale: self.inner.locale,
-            subject: by.subject.clone(),
-            tenant: by.tenant.clone(),
-            context: None,
-        };
-        let make = |state: &State| {
-            let mut draft = Draft::new(state, now());
-            if state.pos == 0 {
-                draft.create(created);
-            }
-            draft.run_started(started, &self.inner.agents)
-        };
-        self.inner.transact(live, &mut guard, Durability::Synced, make).await?;
-        Ok(())
+        self.inner.begin_run(&*self.graph, by, session.as_deref(), raw, request_id).await
     }
 
     fn of_this_graph(&self, state: &State) -> Result<(), Refusal> {
-        match &state.run {
-            Some(run) if !run.agent_loop && run.graph == *self.graph.name() => Ok(()),
-            None if state.turns == 0 => Ok(()),
-            _ => Err(invalid(format!(
-                "the session {:?} is not one of the graph {:?}",
-                state.session_id,
-                self.graph.name()
-            ))),
-        }
+        of_graph(self.graph.name(), state)
     }
 
     /// Answers what waits under a key, and goes on with the run here until it pauses or ends.
@@ -249,17 +191,7 @@ impl<S: GraphState> Runs<S> {
     /// # Errors
     /// `session_not_found`, `nothing_to_retry`, `store_unavailable`.
     pub async fn retry(&self, by: &Principal, session: &str) -> Result<Outcome<S>, Refusal> {
-        check_session_id(session)?;
-        let live = self.inner.live(&Arc::from(session));
-        {
-            let mut guard = live.lock().await;
-            let state = self.inner.load(&live, &mut guard).await?;
-            owned(by, &state)?;
-            self.of_this_graph(&state)?;
-            let retried = RunRetried { by: by.subject.clone(), request_id: None };
-            let make = |state: &State| Draft::new(state, now()).retry(retried, &self.inner.agents);
-            self.inner.transact(&live, &mut guard, Durability::Synced, make).await?;
-        }
+        let live = self.inner.retry_run(Some(self.graph.name()), by, session, None).await?;
         self.drive(live).await
     }
 
@@ -373,40 +305,6 @@ impl Inner {
             _ => (String::new(), String::new()),
         })
     }
-
-    /// Changes the state of a graph's run; the update is JSON as a node's is.
-    pub(super) async fn edit_state(
-        &self,
-        live: &LiveRef,
-        by: &Principal,
-        update: Raw,
-        request_id: Option<String>,
-    ) -> Result<(), Refusal> {
-        let mut guard = live.lock().await;
-        let state = self.load(live, &mut guard).await?;
-        owned(by, &state)?;
-        // Whoever changes what a person was asked about decides as they do.
-        by.check_may_decide()?;
-        let request_id = own_request_id(by, &state, request_id);
-        if self.is_repeat(&live.session_id, request_id.as_deref()).await? {
-            return Ok(());
-        }
-        let graph = state.run.as_ref().filter(|run| !run.agent_loop).and_then(|run| self.graphs.get(&run.graph));
-        let Some(graph) = graph else {
-            return Err(invalid("the session runs no graph of this program, so it has no state to change".to_owned()));
-        };
-        let Some(mut merged) = self.graph_state(&state).await? else {
-            return Err(invalid("no run has begun in this session".to_owned()));
-        };
-        let read = graph
-            .read_update(Some(&update))
-            .map_err(|error| invalid(format!("the update does not fit the state: {error}")))?;
-        graph.merge(&mut merged, vec![read]).map_err(|error| invalid(error.to_string()))?;
-        let edited = StateEdited { update, by: by.subject.clone(), request_id: request_id.map(Arc::from) };
-        let make = |state: &State| Draft::new(state, now()).edit_state(edited, &self.agents);
-        self.transact(live, &mut guard, Durability::Synced, make).await?;
-        Ok(())
-    }
 }
 
 impl Waiting {
@@ -423,8 +321,4 @@ impl Waiting {
             in_doubt: open.asked.kind == Kind::InDoubt,
         })
     }
-}
-
-fn invalid(what: String) -> Refusal {
-    Refusal::new(Code::InvalidMessage, what)
 }

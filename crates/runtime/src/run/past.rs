@@ -112,7 +112,7 @@ impl Runtime {
     pub async fn state_at(&self, by: &Principal, session_id: &str, checkpoint: u64) -> Result<StateView, Refusal> {
         let state = self.read_state(by, session_id).await?;
         let then = self.inner.at_checkpoint(&state, &state.session_id, checkpoint).await?;
-        Ok(StateView::of(&then.state))
+        Ok(StateView { values: self.inner.graph_values(&then.state).await?, ..StateView::of(&then.state) })
     }
 }
 

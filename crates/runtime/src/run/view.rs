@@ -193,7 +193,7 @@ pub struct StateView {
     pub session: SessionView,
     /// The language of the server's own texts.
     pub locale: Locale,
-    /// The node of the agent loop it stands at.
+    /// The node of its graph it stands at; several, with commas between, where several run or wait.
     pub node: String,
     /// The `seq` of the last event.
     pub seq: u64,
@@ -207,6 +207,11 @@ pub struct StateView {
     pub interruptions: Vec<Request>,
     /// The agent's list of todos.
     pub todos: Vec<Todo>,
+    /// The state of the graph that the session runs, as JSON, with all rounds that are over. Absent for agents' sessions,
+    /// and where the program does not have the graph.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Value")]
+    pub values: Option<Raw>,
 }
 
 impl StateView {
@@ -214,13 +219,14 @@ impl StateView {
         StateView {
             session: SessionView::of_state(state),
             locale: state.locale,
-            node: graph::position(state).name().to_owned(),
+            node: graph::nodes(state),
             seq: state.cursor.seq,
             turns: state.turns,
             turn_calls: state.turn_calls,
             usage: state.usage,
             todos: state.todos.clone(),
             interruptions: Inner::interruptions(state),
+            values: None,
         }
     }
 }
@@ -256,7 +262,8 @@ impl Runtime {
     /// # Errors
     /// `session_not_found`, `store_unavailable`.
     pub async fn state(&self, by: &Principal, session_id: &str) -> Result<StateView, Refusal> {
-        self.read_state(by, session_id).await.map(|state| StateView::of(&state))
+        let state = self.read_state(by, session_id).await?;
+        Ok(StateView { values: self.inner.graph_values(&state).await?, ..StateView::of(&state) })
     }
 
     /// The session, as lists show it.

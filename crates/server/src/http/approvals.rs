@@ -11,6 +11,7 @@ use axum::{
 use countersign::{
     core::{
         approval::{decision::Decision, principal::Principal},
+        journal::run::{Raw, given},
         refusal::{Code, Refusal},
     },
     run::{ApprovalQuery, ApprovalStatus, ApprovalView, NewDecision, NewNote},
@@ -26,28 +27,36 @@ use super::{
 };
 use crate::{auth::pass::Pass, problem::Problem, server::App};
 
-/// What a client sends to an interruption: `decisions` or `answers` (SPEC W1).
+/// What a client sends to an interruption: `decisions`, `answers` or `resume` (SPEC W1).
 ///
 /// # Errors
-/// `invalid_message` for both, for neither, and for answers that are no JSON.
-pub(crate) fn reply(decisions: Option<Vec<Decision>>, answers: Option<&RawValue>) -> Result<NewDecision, Refusal> {
+/// `invalid_message` for several of them, for none, and for answers that are no JSON.
+pub(crate) fn reply(
+    decisions: Option<Vec<Decision>>,
+    answers: Option<&RawValue>,
+    resume: Option<Raw>,
+) -> Result<NewDecision, Refusal> {
     let invalid = |message: &str| Err(Refusal::new(Code::InvalidMessage, message));
-    match (decisions, answers) {
-        (Some(decisions), None) => Ok(NewDecision { decisions, ..NewDecision::default() }),
-        (None, Some(answers)) => match serde_json::from_str(answers.get()) {
+    match (decisions, answers, resume) {
+        (Some(decisions), None, None) => Ok(NewDecision { decisions, ..NewDecision::default() }),
+        (None, Some(answers), None) => match serde_json::from_str(answers.get()) {
             Ok(answers) => Ok(NewDecision { answers: Some(answers), ..NewDecision::default() }),
             Err(error) => invalid(&format!("answers: {error}")),
         },
-        (Some(_), Some(_)) => invalid("send either \"decisions\" or \"answers\", not both"),
-        (None, None) => invalid("\"decisions\" (for actions) or \"answers\" (for questions) is missing"),
+        (None, None, Some(resume)) => Ok(NewDecision { resume: Some(resume), ..NewDecision::default() }),
+        (None, None, None) => invalid(
+            "\"decisions\" (for actions), \"answers\" (for questions) or \"resume\" (for what a node of a graph asks) is missing",
+        ),
+        _ => invalid("send one of \"decisions\", \"answers\" and \"resume\", not several"),
     }
 }
 
 /// What it says, for the metrics.
 pub(crate) fn said(reply: &NewDecision) -> Vec<&'static str> {
-    match &reply.answers {
-        Some(_) => vec!["answer"],
-        None => reply.decisions.iter().map(|decision| decision.kind.name()).collect(),
+    match (&reply.answers, &reply.resume) {
+        (Some(_), _) => vec!["answer"],
+        (None, Some(_)) => vec!["resume"],
+        (None, None) => reply.decisions.iter().map(|decision| decision.kind.name()).collect(),
     }
 }
 
@@ -99,7 +108,7 @@ pub(super) async fn get(
     Ok(Json(app.runtime.approval(&by, &key).await?))
 }
 
-/// The body of `POST /v1/approvals/{approval_key}`: either `decisions` or `answers`.
+/// The body of `POST /v1/approvals/{approval_key}`: one of `decisions`, `answers` and `resume`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Decide {
     /// For actions: one decision for each; missing ones take the first.
@@ -109,6 +118,11 @@ pub(super) struct Decide {
     #[serde(default)]
     #[schemars(with = "Option<Value>")]
     answers: Option<Box<RawValue>>,
+    /// For what a node of a graph asks: its answer, any JSON value; `null` is one too. For actions: "yes" or "no", for all
+    /// of them.
+    #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "Value")]
+    resume: Option<Raw>,
     /// The reviewer's words, shown in history and told to the model.
     #[serde(default)]
     user_edit_content: Option<String>,
@@ -134,7 +148,7 @@ pub(super) async fn decide(
     Body(body): Body<Decide>,
 ) -> Result<Response, Problem> {
     let request_id = request_id(&headers, body.request_id)?;
-    let reply = reply(body.decisions, body.answers.as_deref())?;
+    let reply = reply(body.decisions, body.answers.as_deref(), body.resume)?;
     let decision =
         NewDecision { approval_key: key.clone(), user_edit_content: body.user_edit_content, request_id, ..reply };
     let said = said(&decision);

@@ -42,12 +42,57 @@ pub(super) struct AgentParams {
     format: Format,
 }
 
-/// The query of `GET /v1/sessions/{session_id}/graph`.
+/// The query of `GET /v1/sessions/{session_id}/graph` and `GET /v1/graphs/{name}/graph`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SessionParams {
     #[serde(default)]
     format: Format,
+}
+
+/// The graphs that sessions can run (SPEC G3).
+#[derive(Serialize, JsonSchema)]
+pub(super) struct GraphList {
+    /// By name.
+    graphs: Vec<GraphRow>,
+}
+
+/// A graph of the program.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct GraphRow {
+    /// Its name.
+    name: String,
+}
+
+pub(super) async fn list(State(app): State<App>, Caller(_): Caller) -> Json<GraphList> {
+    let mut names: Vec<String> = app.runtime.graph_names().map(ToString::to_string).collect();
+    names.sort();
+    Json(GraphList { graphs: names.into_iter().map(|name| GraphRow { name }).collect() })
+}
+
+/// A graph of the program (SPEC G7).
+#[derive(Serialize, JsonSchema)]
+pub(super) struct NamedGraph {
+    /// Its name.
+    name: String,
+    /// The same as a Mermaid flow chart.
+    mermaid: String,
+    /// The graph.
+    drawing: Drawing,
+}
+
+pub(super) async fn of_graph(
+    State(app): State<App>,
+    Caller(_): Caller,
+    Segment(name): Segment,
+    Params(params): Params<SessionParams>,
+) -> Result<Response, Problem> {
+    let drawing = app.runtime.graph_drawing(&name)?;
+    Ok(match params.format {
+        Format::Json => Json(NamedGraph { name, mermaid: drawing.to_mermaid(), drawing }).into_response(),
+        Format::Mermaid => text(MERMAID, drawing.to_mermaid()),
+        Format::Dot => text(DOT, drawing.to_dot()),
+    })
 }
 
 /// The graph an agent runs on (SPEC G7).

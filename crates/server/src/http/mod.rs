@@ -12,8 +12,10 @@ mod health;
 mod history;
 pub(crate) mod openapi;
 mod past;
+mod route;
 mod routes;
 mod rules;
+mod runs;
 mod sessions;
 
 use axum::{

@@ -4,7 +4,10 @@ use countersign::core::refusal::Code;
 use schemars::{SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
-use super::routes::{Answer, Kind, Parameter, ROUTES, Route};
+use super::{
+    route::{Answer, Kind, Parameter, Route},
+    routes::ROUTES,
+};
 use crate::problem::{PROBLEM_JSON, Problem};
 
 /// The OpenAPI 3.1 document of the HTTP interface. It is checked in as `docs/openapi.json`, and a test fails

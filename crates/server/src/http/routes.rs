@@ -1,80 +1,18 @@
 //! The table of routes: what is served, and what `/openapi.json` says of it. There is no other way to
 //! register a route, so none exists without its documentation.
 
-use axum::routing::{MethodRouter, delete, get, post};
+use axum::routing::{delete, get, post};
 use countersign::{
     core::refusal::Code,
     run::{ApprovalView, GraphView, Outcome, RuleView, SessionView, StateView},
 };
-use schemars::{JsonSchema, Schema, SchemaGenerator};
 
-use super::{agents, approvals, audit, events, graphs, health, history, past, rules, sessions};
-use crate::{server::App, ws};
-
-/// A route.
-pub(super) struct Route {
-    pub(super) method: &'static str,
-    pub(super) path: &'static str,
-    /// The id of the operation in generated clients.
-    pub(super) id: &'static str,
-    pub(super) summary: &'static str,
-    /// The parameters of the query and the headers; those of the path are in the path.
-    pub(super) parameters: &'static [Parameter],
-    pub(super) body: Option<SchemaOf>,
-    pub(super) answers: &'static [Answer],
-    /// Why it may be refused, beside what every route may answer.
-    pub(super) refusals: &'static [Code],
-    /// Whether it answers without a token.
-    pub(super) open: bool,
-    pub(super) handler: fn() -> MethodRouter<App>,
-}
-
-/// The schema of a type.
-pub(super) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
-
-/// A parameter of the query or a header.
-pub(super) struct Parameter {
-    pub(super) place: &'static str,
-    pub(super) name: &'static str,
-    pub(super) kind: Kind,
-    pub(super) about: &'static str,
-}
-
-/// What a parameter holds.
-pub(super) enum Kind {
-    Text,
-    Whole,
-    Flag,
-    OneOf(&'static [&'static str]),
-}
-
-/// A successful answer.
-pub(super) struct Answer {
-    pub(super) status: u16,
-    pub(super) about: &'static str,
-    pub(super) media: &'static str,
-    pub(super) schema: Option<SchemaOf>,
-}
-
-const fn query(name: &'static str, kind: Kind, about: &'static str) -> Parameter {
-    Parameter { place: "query", name, kind, about }
-}
-
-const fn header(name: &'static str, about: &'static str) -> Parameter {
-    Parameter { place: "header", name, kind: Kind::Text, about }
-}
-
-const fn json(status: u16, about: &'static str, schema: SchemaOf) -> Answer {
-    Answer { status, about, media: "application/json", schema: Some(schema) }
-}
-
-const fn other(status: u16, about: &'static str, media: &'static str) -> Answer {
-    Answer { status, about, media, schema: None }
-}
-
-fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
-    generator.subschema_for::<T>()
-}
+use super::{
+    agents, approvals, audit, events, graphs, health, history, past,
+    route::{Answer, Kind, Parameter, Route, header, json, of, other, query},
+    rules, runs, sessions,
+};
+use crate::ws;
 
 const CURSOR: Parameter = query("cursor", Kind::Text, "The next_cursor of the page before.");
 const LIMIT: Parameter = query("limit", Kind::Whole, "Rows of the page, from 1 to 200; 50 by default.");
@@ -278,6 +216,47 @@ pub(super) const ROUTES: &[Route] = &[
         handler: || get(sessions::state),
     },
     Route {
+        method: "post",
+        path: "/v1/sessions/{session_id}/state",
+        id: "editState",
+        summary: "Changes the state of a graph's run that waits, has failed or is over, as a node would have changed it.",
+        parameters: &[IDEMPOTENCY_KEY],
+        body: Some(of::<runs::EditState>),
+        answers: &[json(200, "The state as it is now.", of::<StateView>)],
+        refusals: &[
+            Code::BadJson,
+            Code::InvalidMessage,
+            Code::InvalidSessionId,
+            Code::Forbidden,
+            Code::SessionNotFound,
+            Code::SessionBusy,
+            Code::TooLarge,
+            Code::StoreUnavailable,
+        ],
+        open: false,
+        handler: || post(runs::edit),
+    },
+    Route {
+        method: "post",
+        path: "/v1/sessions/{session_id}/retry",
+        id: "retryRun",
+        summary: "Takes a failed run of a graph up again: what failed is tried again, what is done stays done.",
+        parameters: &[IDEMPOTENCY_KEY],
+        body: Some(of::<runs::RetryRun>),
+        answers: &[json(200, "The session.", of::<SessionView>)],
+        refusals: &[
+            Code::BadJson,
+            Code::InvalidMessage,
+            Code::InvalidSessionId,
+            Code::Forbidden,
+            Code::SessionNotFound,
+            Code::NothingToRetry,
+            Code::StoreUnavailable,
+        ],
+        open: false,
+        handler: || post(runs::retry),
+    },
+    Route {
         method: "get",
         path: "/v1/sessions/{session_id}/graph",
         id: "getSessionGraph",
@@ -379,6 +358,8 @@ pub(super) const ROUTES: &[Route] = &[
             Code::DecisionsRequired,
             Code::AnswersRequired,
             Code::InvalidAnswers,
+            Code::ResumeRequired,
+            Code::InvalidResume,
             Code::DecisionNotAllowed,
             Code::InvalidEdit,
             Code::Forbidden,
@@ -482,6 +463,56 @@ pub(super) const ROUTES: &[Route] = &[
         refusals: &[Code::UnknownAgent, Code::InvalidSessionId, Code::SessionNotFound],
         open: false,
         handler: || get(graphs::of_agent),
+    },
+    Route {
+        method: "get",
+        path: "/v1/graphs",
+        id: "listGraphs",
+        summary: "The graphs of the program that embeds the server, whose runs sessions can be.",
+        parameters: &[],
+        body: None,
+        answers: &[json(200, "The graphs.", of::<graphs::GraphList>)],
+        refusals: &[],
+        open: false,
+        handler: || get(graphs::list),
+    },
+    Route {
+        method: "get",
+        path: "/v1/graphs/{name}/graph",
+        id: "getNamedGraph",
+        summary: "A graph of the program.",
+        parameters: &[FORMAT],
+        body: None,
+        answers: &[json(200, "The graph.", of::<graphs::NamedGraph>), AS_MERMAID, AS_DOT],
+        refusals: &[Code::InvalidMessage, Code::UnknownGraph],
+        open: false,
+        handler: || get(graphs::of_graph),
+    },
+    Route {
+        method: "post",
+        path: "/v1/graphs/{name}/runs",
+        id: "startRun",
+        summary: "Begins a run of a graph, as the turn of a session; it goes on by itself.",
+        parameters: &[IDEMPOTENCY_KEY],
+        body: Some(of::<runs::StartRun>),
+        answers: &[
+            json(201, "The session of the run.", of::<SessionView>),
+            json(200, "The session of the run that the same request has begun before.", of::<SessionView>),
+        ],
+        refusals: &[
+            Code::BadJson,
+            Code::InvalidMessage,
+            Code::InvalidSessionId,
+            Code::UnknownGraph,
+            Code::Forbidden,
+            Code::SessionNotFound,
+            Code::SessionBusy,
+            Code::ApprovalPending,
+            Code::TooLarge,
+            Code::StoreUnavailable,
+        ],
+        open: false,
+        handler: || post(runs::start),
     },
     Route {
         method: "get",

@@ -246,7 +246,7 @@ impl Connection {
                 approval_key: approval.approval_key,
                 user_edit_content: approval.user_edit_content,
                 request_id: approval.request_id,
-                ..reply(approval.decisions, approval.answers.as_deref())?
+                ..reply(approval.decisions, approval.answers.as_deref(), approval.resume)?
             };
             room?;
             let said = said(&new);

@@ -22,7 +22,7 @@ use countersign::{
     },
     graph::{
         Context, Graph, NodeError,
-        agent_loop::{AfterApproval, AgentLoop, AgentState, AgentUpdate, Stands, after_approval},
+        agent_loop::{AfterApproval, AgentLoop, AgentState, AgentUpdate, Stands, after_approval, approval_payload},
     },
     model::{
         ApiKey, Model,
@@ -41,7 +41,6 @@ use countersign_examples::terminal::{Options, Result, shown, shown_line};
 use folder::Folder;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 const HELP: &str = "\
 An agent that works on the files of one folder. Writing and editing wait for the user, deleting for an admin too.
@@ -92,15 +91,6 @@ enum Answer {
     No,
 }
 
-/// What is shown of calls that wait: source 001's payload.
-fn tool_approval_required<'a>(message: &str, calls: impl Iterator<Item = (&'a str, &'a str, &'a str)>) -> Value {
-    let call = |(id, name, args): (&str, &str, &str)| {
-        let args: Value = serde_json::from_str(args).unwrap_or_default();
-        json!({"id": id, "name": name, "args": args})
-    };
-    json!({"type": "tool_approval_required", "message": message, "tool_calls": calls.map(call).collect::<Vec<_>>()})
-}
-
 /// Asks an admin about those of the calls that the user has approved. It decides and executes nothing.
 async fn critical_approval(ctx: Context<AgentState>) -> std::result::Result<AgentUpdate, NodeError> {
     let critical = |name: &str, stands| CRITICAL_TOOLS.contains(&name) && stands == Stands::MayRun;
@@ -109,7 +99,7 @@ async fn critical_approval(ctx: Context<AgentState>) -> std::result::Result<Agen
         return Ok(AgentUpdate::new());
     }
     let message = "⚠ 以下操作无法撤销，需要管理员批准";
-    let payload = tool_approval_required(message, calls().map(|call| (call.id, call.name, call.args)));
+    let payload = approval_payload(message, calls());
     Ok(match ctx.interrupt("critical_approval", payload).typed().role("admin").await {
         Answer::Yes => AgentUpdate::new(),
         // The model is told `操作已被用户取消`, under the call's own id.
@@ -167,13 +157,15 @@ async fn main() -> Result<()> {
         for request in &outcome.interruptions {
             let Request::Actions(asked) = request else { return Err("this agent has no questions to ask".into()) };
             let (payload, role) = match &asked.interrupt {
-                Some(question) => (serde_json::from_str(question.payload.get())?, "admin"),
+                Some(question) => (shown(&question.payload)?, "admin"),
                 None => {
-                    let calls = asked.actions.iter().map(|call| (&*call.tool_use_id, &*call.name, call.args.text()));
-                    (tool_approval_required("⚠ 以下敏感操作需要您的批准", calls), "user")
+                    let mut payload = asked.payload(Locale::Zh);
+                    // A terminal draws the sign without its variation selector, which would be shown as an escape.
+                    payload.message = payload.message.replace('\u{fe0f}', "");
+                    (shown(&payload)?, "user")
                 }
             };
-            println!("{}", shown(&payload)?);
+            println!("{payload}");
             let who = who.as_deref().unwrap_or(role);
             let Some(answer) = options.answer(&format!("{}，是否批准？(yes/no)", named(role)))? else {
                 println!("等待{}批准", named(role));

@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from "react";
-import { pendingApprovals, timeline, type CountersignError, type SessionView } from "@countersign/client";
+import { pendingApprovals, timeline, type ApprovalView, type CountersignError, type SessionView } from "@countersign/client";
 import { useI18n } from "../i18n/index.js";
 import { announce } from "../lib/announce.js";
 import { useStickToEnd } from "../lib/useStickToEnd.js";
@@ -126,7 +126,7 @@ export function ChatPage({ sessionId, onMenu, onInbox }: Props) {
             pending.length > 0 ? (
               <>
                 <Icon name="clock" />
-                <span>{t(pending[0]!.kind === "question" ? "composer.waitingQuestion" : "composer.waiting")}</span>
+                <span>{t(isAnswered(pending[0]!) ? "composer.waitingQuestion" : "composer.waiting")}</span>
                 <button type="button" className="link" onClick={() => focusCard(pending[0]!.approvalKey)}>
                   {t("composer.goTo")}
                 </button>
@@ -160,6 +160,9 @@ function TurnEnd({ view }: { view: SessionView }) {
   );
 }
 
+/** It waits for an answer, not for a decision. */
+const isAnswered = ({ kind }: ApprovalView) => kind === "question" || kind === "interrupt";
+
 function firstWords(view: SessionView): string {
   const block = view.messages.find((m) => m.role === "user")?.blocks.find((b) => b.type === "text");
   return block?.type === "text" ? block.text.slice(0, 80) : "";
@@ -176,7 +179,7 @@ function useAnnounceRequests(view: SessionView): void {
     for (const approval of pendingApprovals(view)) {
       if (told.current.has(approval.approvalKey)) continue;
       told.current.add(approval.approvalKey);
-      const key = approval.kind === "question" ? "card.announceQuestion" : "card.announce";
+      const key = isAnswered(approval) ? "card.announceQuestion" : "card.announce";
       announce(t(key, { tool: subjectOf(approval) }));
     }
     // The keys say when something new waits; the view itself changes with every event.

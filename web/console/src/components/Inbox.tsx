@@ -77,7 +77,7 @@ function InboxRow({ row, onClose }: { row: ApprovalView; onClose: () => void }) 
           {row.kind === "question" && <span className="inbox-question">{firstQuestion(row)}</span>}
           {action && row.kind !== "question" && (
             <span className="inbox-action">
-              <code>{visibleText(action.name)}</code>{" "}
+              <code>{visibleText(row.interrupt?.node ?? action.name)}</code>{" "}
               <span className="inbox-args">
                 {inLine(textOf(action))}
               </span>
@@ -96,7 +96,7 @@ function InboxRow({ row, onClose }: { row: ApprovalView; onClose: () => void }) 
         </span>
         <span className="inbox-side">
           {row.expiresAt && <Countdown expiresAt={row.expiresAt} compact />}
-          <span className="inbox-go">{t(row.kind === "question" ? "inbox.answer" : "inbox.review")}</span>
+          <span className="inbox-go">{t(row.kind === "question" || row.kind === "interrupt" ? "inbox.answer" : "inbox.review")}</span>
         </span>
       </button>
     </li>

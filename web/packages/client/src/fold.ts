@@ -164,6 +164,10 @@ function foldDelta(view: SessionView, event: ContentBlockDeltaEvent): SessionVie
       decisions,
     }));
   }
+  if (block.type === "approval_result" && delta.type === undefined && delta.resume !== undefined) {
+    const { resume } = delta;
+    return withApproval(next, block.approvalKey, (a) => ({ ...a, resolution: a.resolution ?? "decided", resume }));
+  }
   if (block.type === "approval_request" && delta.type === undefined && delta.action_requests) {
     return withApproval(next, block.approvalKey, (a) => ({
       ...a,
@@ -229,6 +233,8 @@ export function approvalFromBlock(
     timeoutSeconds: block.timeout_seconds,
     complete: false,
     updates: block.updates ?? [],
+    ...(block.interrupt ? { interrupt: block.interrupt } : {}),
+    ...(block.step ? { step: block.step } : {}),
   };
 }
 
@@ -236,7 +242,8 @@ function addApproval(view: SessionView, block: ApprovalRequestBlock): SessionVie
   const before = view.approvals[block.approval_key];
   const fresh = approvalFromBlock(block, view.sessionId);
   const { resolution, by, decisions, answers } = before ?? {};
-  const kept = { resolution, by, decisions, answers, updates: before?.updates ?? [] };
+  const answered = before?.resume === undefined ? {} : { resume: before.resume };
+  const kept = { resolution, by, decisions, answers, ...answered, updates: before?.updates ?? [] };
   const from = before?.escalatedFrom ?? escalatedFrom(view, fresh);
   const escalated = {
     ...(before?.escalatedTo ? { escalatedTo: before.escalatedTo } : {}),

@@ -5,12 +5,13 @@
  * code it has for the history.
  */
 import { toolArgs } from "./args.js";
-import { isObject, type JsonObject } from "./json.js";
+import { isObject, type JsonObject, type JsonValue } from "./json.js";
 import {
   ASK_USER_QUESTION,
   type Action,
   type Answers,
   type Decision,
+  type GraphQuestion,
   type Resolution,
   type ReviewConfig,
   type ToolResultStatus,
@@ -55,6 +56,9 @@ export interface HistoryApproval {
   reviewConfigs?: ReviewConfig[];
   submittedAnswers?: Answers;
   submittedDecisions?: Decision[];
+  /** What a node of a graph asked, and what it was answered. */
+  interrupt?: GraphQuestion;
+  submittedResume?: JsonValue;
   resolution?: Resolution;
   expires_at?: string;
 }
@@ -176,6 +180,8 @@ function approvalBlock(approval: ApprovalView): HistoryApproval {
     actionRequests: actions,
     reviewConfigs: approval.reviewConfigs,
     ...(approval.decisions ? { submittedDecisions: approval.decisions } : {}),
+    ...(approval.interrupt ? { interrupt: approval.interrupt } : {}),
+    ...(approval.resume === undefined ? {} : { submittedResume: approval.resume }),
   };
 }
 

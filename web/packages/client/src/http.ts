@@ -1,6 +1,6 @@
 /** The few HTTP calls that a client needs beside the WebSocket: lists. */
 import { CountersignError } from "./errors.js";
-import { parseJson, stringifyJson, type JsonObject } from "./json.js";
+import { parseJson, stringifyJson, type JsonObject, type JsonValue } from "./json.js";
 import { approvalFromBlock } from "./fold.js";
 import type { SessionGraph } from "./graph.js";
 import type { HistoryPage } from "./history.js";
@@ -60,6 +60,24 @@ export interface AgentSummary {
   name: string;
   description?: string;
   tools?: (string | { name: string; description?: string })[];
+}
+
+/** A session's state, as far as programs use it here. */
+export interface SessionState extends SessionSummary {
+  /** The node where it stands. */
+  node: string;
+  /** The state of the graph that it runs; absent for agents' sessions. */
+  values?: JsonValue;
+}
+
+/** A run of a graph of the program that embeds the server. */
+export interface RunRequest {
+  /** The session; made if absent. */
+  session_id?: string;
+  /** The state to begin with. */
+  state: JsonValue;
+  /** Makes it safe to send again. */
+  request_id?: string;
 }
 
 /** A decision that decides later calls too. */
@@ -183,6 +201,34 @@ export class CountersignHttp {
     return this.#get(`/v1/sessions/${encodeURIComponent(sessionId)}/graph`);
   }
 
+  /** The names of the graphs that sessions can run. */
+  async graphs(): Promise<string[]> {
+    const body = await this.#get<{ graphs?: { name: string }[] }>("/v1/graphs");
+    return (body.graphs ?? []).map((graph) => graph.name);
+  }
+
+  /** Begin a run of a graph. It goes on by itself. */
+  async startRun(graph: string, request: RunRequest): Promise<SessionSummary> {
+    return this.#ask("POST", `/v1/graphs/${encodeURIComponent(graph)}/runs`, { ...request } as JsonObject);
+  }
+
+  /** The session's state, now or at a checkpoint. */
+  async state(sessionId: string, checkpoint?: number): Promise<SessionState> {
+    return this.#get(`/v1/sessions/${encodeURIComponent(sessionId)}/state${search({ checkpoint })}`);
+  }
+
+  /** Change the state of a graph's run, as a node would. The same `requestId` again is done once. */
+  async editState(sessionId: string, update: JsonValue, requestId?: string): Promise<SessionState> {
+    const body: JsonObject = { update, ...(requestId ? { request_id: requestId } : {}) };
+    return this.#ask("POST", `/v1/sessions/${encodeURIComponent(sessionId)}/state`, body);
+  }
+
+  /** Take a failed run of a graph up again. */
+  async retry(sessionId: string, requestId?: string): Promise<SessionSummary> {
+    const body: JsonObject = requestId ? { request_id: requestId } : {};
+    return this.#ask("POST", `/v1/sessions/${encodeURIComponent(sessionId)}/retry`, body);
+  }
+
   /** The places at which the session stood whole, newest first. */
   async checkpoints(
     sessionId: string,
@@ -244,10 +290,11 @@ type ApprovalRow = ApprovalRequestBlock & {
   by?: string;
   decisions?: Decision[];
   answers?: Answers;
+  resume?: JsonValue;
 };
 
 function approvalOf(row: ApprovalRow): ApprovalView {
-  const { resolution, by, decisions, answers } = row;
+  const { resolution, by, decisions, answers, resume } = row;
   return {
     ...approvalFromBlock(row, row.session_id),
     complete: true,
@@ -255,6 +302,7 @@ function approvalOf(row: ApprovalRow): ApprovalView {
     ...(by === undefined ? {} : { by }),
     ...(decisions === undefined ? {} : { decisions }),
     ...(answers === undefined ? {} : { answers }),
+    ...(resume === undefined ? {} : { resume }),
   };
 }
 

@@ -12,6 +12,8 @@ export {
   type HistoryQuery,
   type HttpOptions,
   type RuleQuery,
+  type RunRequest,
+  type SessionState,
   type SessionSummary,
   type StandingRule,
   type Checkpoint,

@@ -28,7 +28,7 @@ export interface TextContent {
   text: string;
 }
 
-/** Decide the actions of one approval request, or answer one question request: either `decisions` or `answers`. */
+/** Decide the actions of one approval request, or answer one question request: and what a node of a graph asks: one of `decisions`, `answers` and `resume`. */
 export interface ApprovalCommand {
   type: "approval";
   session_id: string;
@@ -37,6 +37,8 @@ export interface ApprovalCommand {
   decisions?: Decision[];
   /** Question → answer; several choices may be an array. What is left out has no preference. */
   answers?: Record<string, string | string[]>;
+  /** The answer to what a node of a graph asks: any value, also `null`. For actions "yes" or "no", for all of them. */
+  resume?: JsonValue;
   /** The reviewer's own words; the model reads them after the tool results. */
   user_edit_content?: string;
   request_id?: string;
@@ -350,6 +352,28 @@ export interface ApprovalRequestBlock {
   expires_at?: string;
   /** Of a question in a list, where no delta follows. */
   timeout_seconds?: number;
+  /** Of `interrupt`: what a node of a graph asks, which is answered with `resume`. */
+  interrupt?: GraphQuestion;
+  /** Of `in_doubt`: the step of a graph's node whose outcome is unknown, where it is no tool call. */
+  step?: GraphStep;
+}
+
+/** What a node of a graph asks. */
+export interface GraphQuestion {
+  /** The node, with the nodes of the graphs it is in before it: `research/plan`. */
+  node: string;
+  /** The question's name in its node. */
+  name: string;
+  /** What is shown. `display` of the action is the same, made fit to be looked at. */
+  payload: JsonValue;
+  /** The JSON Schema that the answer must fit. */
+  schema?: JsonValue;
+}
+
+/** A step of a node of a graph. */
+export interface GraphStep {
+  node: string;
+  name: string;
 }
 
 /** A tool call that waits for a person. */
@@ -432,6 +456,8 @@ export interface UntypedDelta {
   type?: undefined;
   content?: string;
   decisions?: Decision[];
+  /** The answer to what a node of a graph asked. */
+  resume?: JsonValue;
   action_requests?: Action[];
   review_configs?: ReviewConfig[];
   timeout_seconds?: number;

@@ -5,6 +5,8 @@ import type {
   ApprovalKind,
   ApprovalUpdate,
   Decision,
+  GraphQuestion,
+  GraphStep,
   Resolution,
   ReviewConfig,
   RunStatus,
@@ -67,6 +69,12 @@ export interface ApprovalView {
   decisions?: Decision[];
   /** Of a question that was answered. */
   answers?: Answers;
+  /** What a node of a graph asks, where it is one that does. */
+  interrupt?: GraphQuestion;
+  /** The step of a graph's node whose outcome is unknown, where it is one. */
+  step?: GraphStep;
+  /** What a node of a graph was answered; `null` is an answer. */
+  resume?: JsonValue;
   by?: string;
   /** What was said and changed about it while it waited, oldest first. */
   updates: UpdateView[];

@@ -5,6 +5,8 @@ import { useI18n } from "../../i18n/index.js";
 import { announce } from "../../lib/announce.js";
 import { Icon } from "../Icon.js";
 import { Refusal } from "../Refusal.js";
+import { InterruptCard } from "../interrupt/InterruptCard.js";
+import { ResolvedInterrupt } from "../interrupt/ResolvedInterrupt.js";
 import { QuestionCard } from "../question/QuestionCard.js";
 import { ResolvedQuestion } from "../question/ResolvedQuestion.js";
 import { DecisionCard } from "./DecisionCard.js";
@@ -21,10 +23,11 @@ export function ApprovalCard({ approval }: { approval: ApprovalView }) {
   const wasWaiting = useRef(!resolved);
   const submission = useSubmit(approval);
   const question = approval.kind === "question";
+  const interrupt = approval.kind === "interrupt";
 
   // A resolved card is replaced: the focus must not fall out of the page with its buttons.
   // The decisions themselves follow a moment after the news that it is resolved.
-  const settled = resolved && (approval.resolution !== "decided" || !!approval.decisions || question);
+  const settled = resolved && (approval.resolution !== "decided" || !!approval.decisions || approval.resume !== undefined || question);
   useEffect(() => {
     if (!settled || !wasWaiting.current) return;
     wasWaiting.current = false;
@@ -39,8 +42,8 @@ export function ApprovalCard({ approval }: { approval: ApprovalView }) {
   // The card is drawn once all of the request has come, which may be some frames after its beginning.
   useEffect(() => takeFocus(approval.approvalKey), [approval.approvalKey, approval.complete]);
 
-  const Waiting = question ? QuestionCard : DecisionCard;
-  const Resolved = question ? ResolvedQuestion : ResolvedLine;
+  const Waiting = question ? QuestionCard : interrupt ? InterruptCard : DecisionCard;
+  const Resolved = question ? ResolvedQuestion : interrupt ? ResolvedInterrupt : ResolvedLine;
   const late = submission.error?.code === "approval_already_resolved" ? submission.error : undefined;
   return (
     <div

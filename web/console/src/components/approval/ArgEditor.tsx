@@ -114,18 +114,24 @@ export function ArgEditor({ original, fields, draft, onChange, problems, disable
 interface FieldProps {
   id: string;
   field: Field;
+  /** In place of the field's name. */
+  label?: string | undefined;
+  /** Yes and no, where arguments have true and false. */
+  words?: boolean;
+  disabled?: boolean;
   text: string;
   error: FieldError | undefined;
   problems: FieldProblem[];
   onText: (text: string) => void;
 }
 
-function FormField({ id, field, text, error, problems, onText }: FieldProps) {
+export function FormField({ id, field, label, words, disabled, text, error, problems, onText }: FieldProps) {
   const { t } = useI18n();
   const wrong = error !== undefined || problems.length > 0;
   const common = {
     id,
     value: text,
+    disabled,
     "aria-invalid": wrong || undefined,
     "aria-required": field.required || undefined,
     "aria-describedby": `${id}-help`,
@@ -135,15 +141,19 @@ function FormField({ id, field, text, error, problems, onText }: FieldProps) {
   return (
     <div className="field">
       <label className="label" htmlFor={id}>
-        <code>{field.name}</code>
-        {field.required && <span className="muted"> · {t("edit.required")}</span>}
+        {label ?? <code>{field.name}</code>}
+        {field.required && label === undefined && <span className="muted"> · {t("edit.required")}</span>}
       </label>
       {choices ? (
         <select {...common} className="select" onChange={(e) => onText(e.target.value)}>
           {(!field.required || text === "") && <option value="">{t("edit.notSet")}</option>}
           {choices.map((choice) => (
             <option key={choice} value={choice}>
-              {choice.startsWith('"') ? choice.slice(1, -1) : choice}
+              {words && field.kind === "boolean"
+                ? t(choice === "true" ? "interrupt.yes" : "interrupt.no")
+                : choice.startsWith('"')
+                  ? choice.slice(1, -1)
+                  : choice}
             </option>
           ))}
         </select>

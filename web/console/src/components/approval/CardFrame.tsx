@@ -31,7 +31,9 @@ export function CardFrame({ approval, submission, problems, onKeyDown, children 
   useEffect(() => void errorBox.current?.scrollIntoView({ block: "nearest" }), [error]);
 
   const totalSeconds = approval.timeoutSeconds ?? shortestTimeout(approval);
-  const question = approval.kind === "question";
+  const interrupt = approval.kind === "interrupt";
+  /** It is answered, not decided. */
+  const question = approval.kind === "question" || interrupt;
   return (
     <section
       id={cardId(approval.approvalKey)}
@@ -53,7 +55,7 @@ export function CardFrame({ approval, submission, problems, onKeyDown, children 
         <Countdown
           expiresAt={approval.expiresAt}
           totalSeconds={totalSeconds}
-          after={t(question ? "time.goesOn" : "time.rejects")}
+          after={t(interrupt ? "interrupt.after" : question ? "time.goesOn" : "time.rejects")}
           subject={subjectOf(approval)}
         />
       )}

@@ -24,6 +24,7 @@ import {
 } from "../../lib/decisions.js";
 import type { Bar } from "../../lib/people.js";
 import { isLongText, textOf } from "../../lib/shown.js";
+import { visibleText } from "../../lib/visible.js";
 import { useTabState } from "../../lib/useTabState.js";
 import { useMe, useOwns } from "../../state/me.js";
 import { ActionPanel } from "./ActionPanel.js";
@@ -110,7 +111,13 @@ export function DecisionCard({ approval, submission }: { approval: ApprovalView;
       onKeyDown={onKeyDown}
     >
       <People approval={approval} bar={bar} />
-      {approval.kind === "in_doubt" && <p className="card-text">{t("card.inDoubtText")}</p>}
+      {approval.kind === "in_doubt" && (
+        <p className="card-text">
+          {approval.step
+            ? t("card.inDoubtStep", { step: visibleText(approval.step.name), node: visibleText(approval.step.node) })
+            : t("card.inDoubtText")}
+        </p>
+      )}
       {approval.actions.map((action, i) => (
         <ActionPanel
           key={action.id ?? i}

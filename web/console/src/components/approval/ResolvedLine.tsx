@@ -1,8 +1,9 @@
 import { useState } from "react";
-import type { ApprovalView, Decision } from "@countersign/client";
+import type { ApprovalView, Decision, JsonValue } from "@countersign/client";
 import { useI18n, type Translate } from "../../i18n/index.js";
 import { decisionFor } from "../../lib/decisions.js";
 import { roleName } from "../../lib/people.js";
+import { valueText } from "../../lib/values.js";
 import { visibleText } from "../../lib/visible.js";
 import { Icon, type IconName } from "../Icon.js";
 import { Visible } from "../Visible.js";
@@ -78,6 +79,7 @@ interface Summary {
 
 export function summarize(approval: ApprovalView, t: Translate): Summary {
   if (approval.kind === "question") return summarizeQuestion(approval, t);
+  if (approval.kind === "interrupt" && !approval.escalatedTo) return summarizeInterrupt(approval, t);
   if (approval.escalatedTo) {
     const role = approval.escalatedTo.map((name) => roleName(name, t)).join(", ");
     return { text: t("people.escalated", { role }), tone: "neutral", icon: "clock" };
@@ -99,6 +101,26 @@ export function summarize(approval: ApprovalView, t: Translate): Summary {
     tone: rejected > 0 ? "bad" : "good",
     icon: rejected > 0 ? "cross" : first.type === "edit" ? "pencil" : "check",
   };
+}
+
+/** With the answer, where it is a short one. */
+function summarizeInterrupt({ resolution, resume }: ApprovalView, t: Translate): Summary {
+  if (resolution === "timeout") return { text: t("question.timeout"), tone: "bad", icon: "clock" };
+  if (resolution === "cancelled") return { text: t("resolved.cancelled"), tone: "neutral", icon: "cross" };
+  const short = shortAnswer(resume, t);
+  return {
+    text: t("resolved.answered") + (short === undefined ? "" : `: ${short}`),
+    tone: resume === false ? "neutral" : "good",
+    icon: resume === false ? "cross" : "check",
+  };
+}
+
+/** An answer in one line; `undefined` if it is longer, or has not come yet. */
+export function shortAnswer(resume: JsonValue | undefined, t: Translate): string | undefined {
+  if (resume === undefined) return undefined;
+  if (typeof resume === "boolean") return t(resume ? "interrupt.yes" : "interrupt.no");
+  const text = valueText(resume);
+  return text.length <= 60 && !text.includes("\n") ? visibleText(text) : undefined;
 }
 
 function summarizeQuestion({ resolution, answers, decisions }: ApprovalView, t: Translate): Summary {

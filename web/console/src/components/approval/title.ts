@@ -6,12 +6,12 @@ import { visibleText } from "../../lib/visible.js";
 export function cardTitle(approval: ApprovalView, t: Translate): string {
   const own = approval.actions.length === 1 ? approval.reviewConfigs[0]?.title : undefined;
   if (own) return visibleText(own);
-  if (approval.kind === "in_doubt") return t("card.titleInDoubt");
+  if (approval.kind === "in_doubt") return t(approval.step ? "card.titleInDoubtStep" : "card.titleInDoubt");
   if (approval.kind === "question") {
     const n = questionsOf(approval.actions[0]?.args)?.length ?? 1;
     return n > 1 ? t("card.titleQuestions", { n }) : t("card.titleQuestion");
   }
-  if (approval.kind === "interrupt") return t("card.titleInterrupt");
+  if (approval.kind === "interrupt") return t("card.titleInterrupt", { name: subjectOf(approval) });
   return approval.actions.length > 1 ? t("card.titleMany", { n: approval.actions.length }) : t("card.title");
 }
 

@@ -1,10 +1,10 @@
 import { useState } from "react";
-import { progress, type Answers, type ApprovalView, type CountersignError, type Decision } from "@countersign/client";
+import { progress, type Answers, type ApprovalView, type CountersignError, type Decision, type JsonValue } from "@countersign/client";
 import { useTabState } from "../../lib/useTabState.js";
 import { client } from "../../state/connection.js";
 import { asRefusal } from "../../state/sessions.js";
 
-export type Reply = { decisions: Decision[]; user_edit_content?: string } | { answers: Answers };
+export type Reply = { decisions: Decision[]; user_edit_content?: string } | { answers: Answers } | { resume: JsonValue };
 
 export interface Submission {
   state: "no" | "sending" | "stored";

@@ -1,0 +1,268 @@
+//! Runs of graphs whatever the type of their state: what the typed and the untyped doors have in common, and the untyped
+//! ones, whose states and updates are JSON (SPEC G3, G6).
+
+use std::sync::Arc;
+
+use countersign_core::{
+    approval::principal::Principal,
+    drawing::Drawing,
+    journal::{
+        draft::Draft,
+        record::SessionCreated,
+        run::{Raw, RunRetried, RunStarted, StateEdited},
+        state::State,
+    },
+    limits,
+    refusal::{Code, Refusal},
+    wire::client::check_session_id,
+};
+
+use super::{
+    Inner, Runtime, graph,
+    live::LiveRef,
+    now, own_request_id, owned, session_id,
+    view::{SessionView, StateView},
+};
+use crate::{graph::compiled::AnyGraph, store::Durability};
+
+/// A run of a graph to be begun, its state as JSON.
+#[derive(Clone, Debug)]
+pub struct NewRun {
+    /// The session; made if absent, or not known.
+    pub session_id: Option<String>,
+    /// The state to begin with, as the graph's type reads it.
+    pub state: Raw,
+    /// Makes it safe to send again, with the same `session_id`.
+    pub request_id: Option<String>,
+}
+
+/// A run that was begun.
+#[derive(Debug)]
+pub struct BegunRun {
+    /// Its session.
+    pub session: SessionView,
+    /// Whether it was begun now, and not by the same request before.
+    pub made: bool,
+}
+
+impl Runtime {
+    /// The picture of the graph of this name (SPEC G7).
+    ///
+    /// # Errors
+    /// `unknown_graph`.
+    pub fn graph_drawing(&self, graph: &str) -> Result<Drawing, Refusal> {
+        let known = self.inner.graphs.get(graph);
+        known.map(|known| known.drawing()).ok_or_else(|| self.inner.unknown_graph(graph))
+    }
+
+    /// Begins a run of the graph of this name, which goes on by itself. [`super::Runs::start`] is the same with a type.
+    ///
+    /// # Errors
+    /// `unknown_graph`, `invalid_message` (the state does not fit, and where; an agent's session), and those of
+    /// [`super::Runs::run`].
+    pub async fn start_run(&self, by: &Principal, graph: &str, new: NewRun) -> Result<BegunRun, Refusal> {
+        let known = self.inner.graphs.get(graph);
+        let graph = known.ok_or_else(|| self.inner.unknown_graph(graph))?;
+        // As the graph writes it, so that what the text leaves out is on record.
+        let state = graph.read_state(&new.state).and_then(|state| graph.write_state(&state));
+        let state = state.map_err(|error| invalid(format!("state: {error}")))?;
+        let (live, made) = self.inner.begin_run(&**graph, by, new.session_id.as_deref(), state, new.request_id).await?;
+        let session = self.session(by, &live.session_id).await?;
+        self.inner.spawn_driver(live);
+        Ok(BegunRun { session, made })
+    }
+
+    /// Changes the state of a session's run, as a node would have changed it. Nodes that wait begin anew with it, by
+    /// themselves, and ask again under other keys. [`super::Runs::edit`] is the same with a type.
+    ///
+    /// # Errors
+    /// `session_not_found`, `forbidden`, `session_busy` while nodes run, `invalid_message` (the update does not fit, and
+    /// where; a session without a graph's run), `store_unavailable`.
+    pub async fn edit_run(
+        &self,
+        by: &Principal,
+        session: &str,
+        update: Raw,
+        request_id: Option<String>,
+    ) -> Result<StateView, Refusal> {
+        check_session_id(session)?;
+        let live = self.inner.live(&Arc::from(session));
+        self.inner.edit_state(&live, by, update, request_id).await?;
+        let state = self.state(by, session).await?;
+        self.inner.spawn_driver(live);
+        Ok(state)
+    }
+
+    /// Takes a failed run of a graph up again; it goes on by itself. [`super::Runs::retry`] is the same with a type.
+    ///
+    /// # Errors
+    /// `session_not_found`, `forbidden`, `invalid_message` (a session without a graph's run), `nothing_to_retry`,
+    /// `store_unavailable`.
+    pub async fn retry(
+        &self,
+        by: &Principal,
+        session: &str,
+        request_id: Option<String>,
+    ) -> Result<SessionView, Refusal> {
+        let live = self.inner.retry_run(None, by, session, request_id).await?;
+        let view = self.session(by, session).await?;
+        self.inner.spawn_driver(live);
+        Ok(view)
+    }
+}
+
+impl Inner {
+    /// Begins a run; false: this request has begun it before.
+    pub(super) async fn begin_run(
+        self: &Arc<Self>,
+        graph: &dyn AnyGraph,
+        by: &Principal,
+        session: Option<&str>,
+        state: Raw,
+        request_id: Option<String>,
+    ) -> Result<(LiveRef, bool), Refusal> {
+        let live = self.live(&session_id(session)?);
+        if state.get().len() > limits::UPDATE_BYTES {
+            return Err(invalid(format!("the state has more than {} bytes as JSON", limits::UPDATE_BYTES)));
+        }
+        let begun = self.begin_run_in(graph, &live, by, state, request_id).await?;
+        Ok((live, begun))
+    }
+
+    async fn begin_run_in(
+        &self,
+        graph: &dyn AnyGraph,
+        live: &LiveRef,
+        by: &Principal,
+        state: Raw,
+        request_id: Option<String>,
+    ) -> Result<bool, Refusal> {
+        let mut guard = live.lock().await;
+        let known = self.load(live, &mut guard).await?;
+        if known.pos > 0 {
+            owned(by, &known)?;
+            if self.is_repeat(&live.session_id, request_id.as_deref()).await? {
+                return Ok(false);
+            }
+            of_graph(graph.name(), &known)?;
+        }
+        let mut made = known.run.as_ref().map_or(0, |run| run.made);
+        let started = RunStarted {
+            graph: graph.name().clone(),
+            state,
+            round: graph::round(graph.start(), &mut made),
+            by: by.subject.clone(),
+            roles: by.roles.clone(),
+            request_id: request_id.map(Arc::from),
+        };
+        let created = SessionCreated {
+            agent: graph.name().clone(),
+            locale: self.locale,
+            subject: by.subject.clone(),
+            tenant: by.tenant.clone(),
+            context: None,
+        };
+        let make = |state: &State| {
+            let mut draft = Draft::new(state, now());
+            if state.pos == 0 {
+                draft.create(created);
+            }
+            draft.run_started(started, &self.agents)
+        };
+        self.transact(live, &mut guard, Durability::Synced, make).await?;
+        Ok(true)
+    }
+
+    /// Takes a failed run up again, of this graph if one is named.
+    pub(super) async fn retry_run(
+        self: &Arc<Self>,
+        graph: Option<&str>,
+        by: &Principal,
+        session: &str,
+        request_id: Option<String>,
+    ) -> Result<LiveRef, Refusal> {
+        check_session_id(session)?;
+        let live = self.live(&Arc::from(session));
+        let mut guard = live.lock().await;
+        let state = self.load(&live, &mut guard).await?;
+        owned(by, &state)?;
+        let request_id = own_request_id(by, &state, request_id);
+        if !self.is_repeat(&live.session_id, request_id.as_deref()).await? {
+            match (graph, &state.run) {
+                (Some(graph), _) => of_graph(graph, &state)?,
+                (None, Some(run)) if !run.agent_loop => {}
+                (None, _) => {
+                    let what =
+                        "the session runs no graph, so it has no run to take up again; send it a message".to_owned();
+                    return Err(invalid(what));
+                }
+            }
+            let retried = RunRetried { by: by.subject.clone(), request_id: request_id.map(Arc::from) };
+            let make = |state: &State| Draft::new(state, now()).retry(retried, &self.agents);
+            self.transact(&live, &mut guard, Durability::Synced, make).await?;
+        }
+        drop(guard);
+        Ok(live)
+    }
+
+    /// The state of a session's run as JSON; `None` if it has none, or one that this program cannot read.
+    pub(super) async fn graph_values(&self, state: &State) -> Result<Option<Raw>, Refusal> {
+        let Some(run) = state.run.as_ref().filter(|run| !run.agent_loop) else { return Ok(None) };
+        let Some(graph) = self.graphs.get(&run.graph) else { return Ok(None) };
+        let folded = self.fold_states(&state.session_id, run, state.pos).await?;
+        Ok(folded.ok().and_then(|hot| graph.write_state(hot.root()?.1).ok()))
+    }
+
+    fn unknown_graph(&self, name: &str) -> Refusal {
+        let known: Vec<String> = self.graphs.keys().map(|name| format!("{name:?}")).collect();
+        let known = if known.is_empty() { "there are none".to_owned() } else { format!("known: {}", known.join(", ")) };
+        Refusal::new(Code::UnknownGraph, format!("there is no graph {name:?}; {known}"))
+    }
+
+    /// Changes the state of a graph's run; the update is JSON as a node's is.
+    pub(super) async fn edit_state(
+        &self,
+        live: &LiveRef,
+        by: &Principal,
+        update: Raw,
+        request_id: Option<String>,
+    ) -> Result<(), Refusal> {
+        let mut guard = live.lock().await;
+        let state = self.load(live, &mut guard).await?;
+        owned(by, &state)?;
+        // Whoever changes what a person was asked about decides as they do.
+        by.check_may_decide()?;
+        let request_id = own_request_id(by, &state, request_id);
+        if self.is_repeat(&live.session_id, request_id.as_deref()).await? {
+            return Ok(());
+        }
+        let graph = state.run.as_ref().filter(|run| !run.agent_loop).and_then(|run| self.graphs.get(&run.graph));
+        let Some(graph) = graph else {
+            return Err(invalid("the session runs no graph of this program, so it has no state to change".to_owned()));
+        };
+        let Some(mut merged) = self.graph_state(&state).await? else {
+            return Err(invalid("no run has begun in this session".to_owned()));
+        };
+        let read = graph
+            .read_update(Some(&update))
+            .map_err(|error| invalid(format!("the update does not fit the state: {error}")))?;
+        graph.merge(&mut merged, vec![read]).map_err(|error| invalid(error.to_string()))?;
+        let edited = StateEdited { update, by: by.subject.clone(), request_id: request_id.map(Arc::from) };
+        let make = |state: &State| Draft::new(state, now()).edit_state(edited, &self.agents);
+        self.transact(live, &mut guard, Durability::Synced, make).await?;
+        Ok(())
+    }
+}
+
+/// Whether a session can be one of this graph.
+pub(super) fn of_graph(graph: &str, state: &State) -> Result<(), Refusal> {
+    match &state.run {
+        Some(run) if !run.agent_loop && *run.graph == *graph => Ok(()),
+        None if state.turns == 0 => Ok(()),
+        _ => Err(invalid(format!("the session {:?} is not one of the graph {graph:?}", state.session_id))),
+    }
+}
+
+pub(super) fn invalid(what: String) -> Refusal {
+    Refusal::new(Code::InvalidMessage, what)
+}

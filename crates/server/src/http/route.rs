@@ -1,0 +1,72 @@
+//! What a route in the table is.
+
+use axum::routing::MethodRouter;
+use countersign::core::refusal::Code;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+
+use crate::server::App;
+
+/// A route.
+pub(super) struct Route {
+    pub(super) method: &'static str,
+    pub(super) path: &'static str,
+    /// The id of the operation in generated clients.
+    pub(super) id: &'static str,
+    pub(super) summary: &'static str,
+    /// The parameters of the query and the headers; those of the path are in the path.
+    pub(super) parameters: &'static [Parameter],
+    pub(super) body: Option<SchemaOf>,
+    pub(super) answers: &'static [Answer],
+    /// Why it may be refused, beside what every route may answer.
+    pub(super) refusals: &'static [Code],
+    /// Whether it answers without a token.
+    pub(super) open: bool,
+    pub(super) handler: fn() -> MethodRouter<App>,
+}
+
+/// The schema of a type.
+pub(super) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
+
+/// A parameter of the query or a header.
+pub(super) struct Parameter {
+    pub(super) place: &'static str,
+    pub(super) name: &'static str,
+    pub(super) kind: Kind,
+    pub(super) about: &'static str,
+}
+
+/// What a parameter holds.
+pub(super) enum Kind {
+    Text,
+    Whole,
+    Flag,
+    OneOf(&'static [&'static str]),
+}
+
+/// A successful answer.
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) about: &'static str,
+    pub(super) media: &'static str,
+    pub(super) schema: Option<SchemaOf>,
+}
+
+pub(super) const fn query(name: &'static str, kind: Kind, about: &'static str) -> Parameter {
+    Parameter { place: "query", name, kind, about }
+}
+
+pub(super) const fn header(name: &'static str, about: &'static str) -> Parameter {
+    Parameter { place: "header", name, kind: Kind::Text, about }
+}
+
+pub(super) const fn json(status: u16, about: &'static str, schema: SchemaOf) -> Answer {
+    Answer { status, about, media: "application/json", schema: Some(schema) }
+}
+
+pub(super) const fn other(status: u16, about: &'static str, media: &'static str) -> Answer {
+    Answer { status, about, media, schema: None }
+}
+
+pub(super) fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<T>()
+}

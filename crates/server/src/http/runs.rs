@@ -1,0 +1,113 @@
+//! Runs of the graphs of a program that embeds the server: begun, changed, taken up again (SPEC G3, G6).
+
+use axum::{
+    Json,
+    extract::State,
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    response::{IntoResponse as _, Response},
+};
+use countersign::{
+    core::journal::run::Raw,
+    run::{BegunRun, NewRun, SessionView, StateView},
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{
+    extract::{Body, Caller, Segment, request_id},
+    sessions::session_of,
+    to_the_end,
+};
+use crate::{problem::Problem, server::App};
+
+/// The body of `POST /v1/graphs/{name}/runs`.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct StartRun {
+    /// The session, `[A-Za-z0-9._-]{1,128}`; made if absent, or not known.
+    #[serde(default)]
+    session_id: Option<String>,
+    /// The state to begin with, as the graph's type reads it.
+    #[schemars(with = "Value")]
+    state: Raw,
+    /// Makes it safe to send again.
+    #[serde(default)]
+    request_id: Option<String>,
+}
+
+pub(super) async fn start(
+    State(app): State<App>,
+    Caller(by): Caller,
+    Segment(graph): Segment,
+    headers: HeaderMap,
+    Body(body): Body<StartRun>,
+) -> Result<Response, Problem> {
+    let request_id = request_id(&headers, body.request_id)?;
+    // The same request again finds the session that it made by the id that the key gives it.
+    let session_id =
+        body.session_id.or_else(|| request_id.as_ref().map(|key| session_of(&by, &format!("run of {graph}: {key}"))));
+    let new = NewRun { session_id, state: body.state, request_id };
+    let runtime = app.runtime.clone();
+    let BegunRun { session, made } = to_the_end(async move { runtime.start_run(&by, &graph, new).await })
+        .await
+        .inspect_err(|problem| app.metrics.refused(problem.code()))?;
+    if !made {
+        return Ok(Json(session).into_response());
+    }
+    let location = HeaderValue::from_str(&format!("/v1/sessions/{}", session.session_id));
+    let mut response = (StatusCode::CREATED, Json(session)).into_response();
+    if let Ok(location) = location {
+        response.headers_mut().insert(header::LOCATION, location);
+    }
+    Ok(response)
+}
+
+/// The body of `POST /v1/sessions/{session_id}/state`.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct EditState {
+    /// What changes, as a node would have changed it: the fields, and for those with a reducer `{"add": …}` or
+    /// `{"replace": …}`.
+    #[schemars(with = "Value")]
+    update: Raw,
+    /// Makes it safe to send again.
+    #[serde(default)]
+    request_id: Option<String>,
+}
+
+pub(super) async fn edit(
+    State(app): State<App>,
+    Caller(by): Caller,
+    Segment(session_id): Segment,
+    headers: HeaderMap,
+    Body(body): Body<EditState>,
+) -> Result<Json<StateView>, Problem> {
+    let request_id = request_id(&headers, body.request_id)?;
+    let runtime = app.runtime.clone();
+    let state = to_the_end(async move { runtime.edit_run(&by, &session_id, body.update, request_id).await })
+        .await
+        .inspect_err(|problem| app.metrics.refused(problem.code()))?;
+    Ok(Json(state))
+}
+
+/// The body of `POST /v1/sessions/{session_id}/retry`; may be absent.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct RetryRun {
+    /// Makes it safe to send again.
+    #[serde(default)]
+    request_id: Option<String>,
+}
+
+pub(super) async fn retry(
+    State(app): State<App>,
+    Caller(by): Caller,
+    Segment(session_id): Segment,
+    headers: HeaderMap,
+    Body(body): Body<RetryRun>,
+) -> Result<Json<SessionView>, Problem> {
+    let request_id = request_id(&headers, body.request_id)?;
+    let runtime = app.runtime.clone();
+    let session = to_the_end(async move { runtime.retry(&by, &session_id, request_id).await })
+        .await
+        .inspect_err(|problem| app.metrics.refused(problem.code()))?;
+    Ok(Json(session))
+}

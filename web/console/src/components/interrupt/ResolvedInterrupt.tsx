@@ -1,0 +1,41 @@
+import { useId } from "react";
+import type { ApprovalView } from "@countersign/client";
+import { useI18n } from "../../i18n/index.js";
+import { visibleText } from "../../lib/visible.js";
+import { shortAnswer, summarize } from "../approval/ResolvedLine.js";
+import { subjectOf } from "../approval/title.js";
+import { Icon } from "../Icon.js";
+import { hasContent, Payload, Plain } from "./Payload.js";
+
+/** What a node of a graph asked, what it was answered and by whom, or why there is no answer. */
+export function ResolvedInterrupt({ approval }: { approval: ApprovalView }) {
+  const { t } = useI18n();
+  const id = useId();
+  const { text, tone, icon } = summarize(approval, t);
+  const action = approval.actions[0];
+  const { resume, interrupt } = approval;
+  // A short one stands in the line.
+  const answer = shortAnswer(resume, t) === undefined ? resume : undefined;
+  return (
+    <section className="resolved resolved-question" data-tone={tone} tabIndex={-1} aria-labelledby={id}>
+      <p id={id} className="resolved-row">
+        <span className="resolved-icon">
+          <Icon name={icon} />
+        </span>
+        <span className="resolved-text">
+          <strong>{text}</strong> <code>{subjectOf(approval)}</code>
+          {approval.by && <span className="muted"> {t("question.by", { name: visibleText(approval.by) })}</span>}
+        </span>
+      </p>
+      <div className="resolved-body">
+        {answer !== undefined && <Plain value={answer} label={t("resolved.answered")} />}
+        {action && hasContent(interrupt?.payload) && (
+          <details className="asked">
+            <summary>{t("interrupt.asked")}</summary>
+            <Payload action={action} payload={interrupt?.payload} />
+          </details>
+        )}
+      </div>
+    </section>
+  );
+}

@@ -1,0 +1,109 @@
+/**
+ * The form of an answer to what a node of a graph asks, from the JSON Schema that the answer must fit.
+ *
+ * What is plain gets a fitting field: yes or no, a choice, a text, a number, an object of such. Anything else is written
+ * as JSON. Text becomes a value without passing through a JavaScript number. The server checks the whole schema.
+ */
+import { isObject, parseJson, stringifyJson, type JsonObject, type JsonValue } from "@countersign/client";
+import { fieldsOf, newEdit, readEdit, type Field, type FieldError } from "./form.js";
+
+export type AnswerForm =
+  | { kind: "boolean" }
+  /** Few enough for a button each. */
+  | { kind: "buttons"; options: string[] }
+  | { kind: "field"; field: Field }
+  | { kind: "object"; fields: Field[]; begin: JsonObject };
+
+/** Kept as text, so that half-typed input survives a reload. */
+export interface AnswerDraft {
+  texts: Record<string, string>;
+  /** Written as JSON, though there is a form. */
+  json?: boolean;
+}
+
+export type AnswerResult = { ok: true; value: JsonValue } | { ok: false; errors: Record<string, FieldError> };
+
+/** The name of the only field, where the answer is one value. */
+export const ANSWER = "";
+
+/** More choices than this are a list to choose from. */
+const BUTTONS = 4;
+
+const json: AnswerForm = { kind: "field", field: { name: ANSWER, kind: "json", required: true } };
+
+export function answerForm(schema: JsonValue | undefined): AnswerForm {
+  if (!isObject(schema)) return json;
+  const plain = plainly(schema, schema);
+  if (isObject(plain.properties) && (plain.type === undefined || plain.type === "object")) return objectForm(plain, schema);
+  if (plain.type === "boolean") return { kind: "boolean" };
+  const field = fieldsOf({ type: "object", properties: { [ANSWER]: plain }, required: [ANSWER] }, {})?.[0];
+  if (!field || field.kind === "json") return json;
+  if (field.kind === "enum" && field.options && field.options.length <= BUTTONS) {
+    return { kind: "buttons", options: field.options };
+  }
+  return { kind: "field", field };
+}
+
+/** What an object has beside its properties could not be seen in a form, so such a one is written as JSON. */
+function objectForm(plain: JsonObject, root: JsonObject): AnswerForm {
+  const properties = isObject(plain.properties) ? plain.properties : {};
+  if (["oneOf", "anyOf", "allOf"].some((name) => plain[name] !== undefined)) return json;
+  const simple = Object.entries(properties).map(([name, property]): [string, JsonValue] => [
+    name,
+    isObject(property) ? plainly(property, root) : property,
+  ]);
+  const begin = simple.flatMap(([name, property]): [string, JsonValue][] =>
+    isObject(property) && property.default !== undefined && property.default !== null ? [[name, property.default]] : [],
+  );
+  const fields = fieldsOf({ ...plain, properties: Object.fromEntries(simple) }, {});
+  return fields ? { kind: "object", fields, begin: Object.fromEntries(begin) } : json;
+}
+
+/** The same schema with local references followed, without "or null", and choices written as an `enum`. */
+function plainly(schema: JsonObject, root: JsonObject, depth = 0): JsonObject {
+  if (depth > 4) return schema;
+  const { $ref: reference, ...rest } = schema;
+  if (typeof reference === "string") {
+    const found = reference.startsWith("#/") ? pointed(root, reference) : undefined;
+    return isObject(found) ? plainly({ ...found, ...rest }, root, depth + 1) : schema;
+  }
+  if (Array.isArray(schema.type)) {
+    const types = schema.type.filter((type) => type !== "null");
+    return types.length === 1 ? plainly({ ...schema, type: types[0]! }, root, depth + 1) : schema;
+  }
+  const choices = schema.oneOf ?? schema.anyOf;
+  if (Array.isArray(choices) && choices.length > 0 && choices.every(isObject)) {
+    const others = choices.filter((choice) => choice.type !== "null");
+    const { oneOf: _one, anyOf: _any, ...outside } = schema;
+    if (others.every((choice) => choice.const !== undefined)) return { ...outside, enum: others.map((c) => c.const!) };
+    if (others.length === 1 && choices.length === 2) return plainly({ ...outside, ...others[0]! }, root, depth + 1);
+  }
+  return schema;
+}
+
+function pointed(root: JsonObject, reference: string): JsonValue | undefined {
+  let at: JsonValue | undefined = root;
+  for (const part of reference.slice(2).split("/")) {
+    const name = decodeURIComponent(part).replaceAll("~1", "/").replaceAll("~0", "~");
+    at = isObject(at) && Object.hasOwn(at, name) ? at[name] : undefined;
+  }
+  return at;
+}
+
+export function emptyAnswer(form: AnswerForm): AnswerDraft {
+  return { texts: form.kind === "object" ? newEdit(form.fields, form.begin).texts : { [ANSWER]: "" } };
+}
+
+/** The value that is written, or what is wrong with the text of which field. */
+export function readAnswer(form: AnswerForm, draft: AnswerDraft): AnswerResult {
+  const fields = form.kind === "object" ? form.fields : form.kind === "field" ? [form.field] : [];
+  const read = readEdit({ tab: "form", texts: draft.texts, raw: "" }, fields, {});
+  if (!read.ok) return read;
+  return { ok: true, value: form.kind === "object" ? read.args : (read.args[ANSWER] ?? null) };
+}
+
+/** A choice as it is shown: a text without its quotes. */
+export function choiceText(option: string): string {
+  const value = parseJson(option);
+  return typeof value === "string" ? value : stringifyJson(value);
+}
