@@ -149,7 +149,7 @@ pub enum Record {
         /// The step's name in its node.
         step: Arc<str>,
         /// Its result; absent if it failed and may be tried again.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "super::run::present")]
         value: Option<Raw>,
     },
     /// A person answered a graph's question.

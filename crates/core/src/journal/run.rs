@@ -8,7 +8,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 use super::record::Schema;
@@ -32,6 +32,12 @@ impl Raw {
     pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<Raw, serde_json::Error> {
         serde_json::value::to_raw_value(value).map(Raw::from)
     }
+}
+
+/// Reads a field that may be absent: what is there is the value, also `null`, which an `Option` alone would take for
+/// nothing.
+pub(crate) fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Raw>, D::Error> {
+    Raw::deserialize(deserializer).map(Some)
 }
 
 impl From<Box<RawValue>> for Raw {
@@ -64,7 +70,7 @@ pub struct NewTask {
     /// The node.
     pub node: Arc<str>,
     /// The item it is for, where it is one of a fan-out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub input: Option<Raw>,
 }
 
@@ -105,7 +111,7 @@ pub struct FrameBegan {
     /// The graph.
     pub graph: Arc<str>,
     /// The state it begins with.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub state: Option<Raw>,
     /// Its first round.
     pub round: Round,
@@ -129,7 +135,7 @@ pub struct DoneTask {
     /// The task.
     pub task: u32,
     /// What it changes; nothing if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub update: Option<Raw>,
 }
 
@@ -205,7 +211,7 @@ pub struct At {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Arc<Schema>>,
     /// The answer when nobody gives one in time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub default: Option<Raw>,
 }
 
@@ -301,6 +307,7 @@ pub struct Task {
     /// The node.
     pub node: Arc<str>,
     /// The item it is for.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub input: Option<Raw>,
     /// Where it stands.
     pub phase: TaskPhase,
@@ -350,6 +357,7 @@ pub struct Question {
     /// The payload's SHA-256: an answer is only given to the question that was shown.
     pub digest: Arc<str>,
     /// The answer.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub answer: Option<Raw>,
 }
 

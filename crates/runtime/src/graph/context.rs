@@ -288,11 +288,13 @@ impl<T> Answer<T> {
             });
             if let Some(mut known) = old.and_then(|old| inside.questions.remove(&old)) {
                 known.seen = true;
+                // An answer to what was shown under the old name is an answer to this: the migration says so.
+                known.digest = digest.into();
                 inside.questions.insert(name.clone(), known);
                 return Ok(());
             }
         }
-        let known = super::task::Remembered { digest: digest.into(), answer: None, seen: true };
+        let known = super::task::Remembered { recorded: name.clone(), digest: digest.into(), answer: None, seen: true };
         inside.questions.insert(name.clone(), known);
         inside.asked.push(question);
         Ok(())

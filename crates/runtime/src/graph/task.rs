@@ -85,11 +85,26 @@ pub(crate) struct Inside {
 
 /// A question that was asked.
 pub(crate) struct Remembered {
+    /// Its name on record, which a migration may have changed since.
+    pub(crate) recorded: Arc<str>,
     /// The digest of what was shown.
     pub(crate) digest: Arc<str>,
     pub(crate) answer: Option<Raw>,
     /// Whether the node has come to it in this attempt.
     pub(crate) seen: bool,
+}
+
+impl Inside {
+    /// The question that has this name on record.
+    pub(crate) fn on_record(&mut self, name: &Arc<str>) -> Option<&mut Remembered> {
+        let same = self.questions.get(name).is_some_and(|known| known.recorded == *name);
+        let now = if same {
+            name.clone()
+        } else {
+            self.questions.iter().find(|(_, known)| known.recorded == *name)?.0.clone()
+        };
+        self.questions.get_mut(&now)
+    }
 }
 
 impl Memory {
@@ -103,7 +118,7 @@ impl Memory {
     ) -> Memory {
         let questions = task.questions.iter().map(|(name, question)| {
             let (digest, answer) = (question.digest.clone(), question.answer.clone());
-            (name.clone(), Remembered { digest, answer, seen: false })
+            (name.clone(), Remembered { recorded: name.clone(), digest, answer, seen: false })
         });
         let inside = Inside { steps: task.steps.clone(), questions: questions.collect(), ..Inside::default() };
         Memory {
@@ -137,7 +152,7 @@ impl Memory {
     pub(crate) fn told(&self, task: &Task) {
         let mut inside = self.inside();
         for (name, question) in &task.questions {
-            if let Some(known) = inside.questions.get_mut(name) {
+            if let Some(known) = inside.on_record(name) {
                 known.answer.clone_from(&question.answer);
             }
         }

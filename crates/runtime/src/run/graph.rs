@@ -650,7 +650,7 @@ impl Ending<'_> {
         let (asked, lost, goes_on) = {
             let mut inside = parked.memory.inside();
             let answered = |(name, question): (&Arc<str>, &countersign_core::journal::run::Question)| {
-                question.answer.is_some() && inside.questions.get(name).is_some_and(|known| known.answer.is_none())
+                question.answer.is_some() && inside.on_record(name).is_some_and(|known| known.answer.is_none())
             };
             let goes_on = known.questions.iter().any(answered);
             (std::mem::take(&mut inside.asked), std::mem::take(&mut inside.lost), goes_on)

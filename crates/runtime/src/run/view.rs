@@ -193,7 +193,7 @@ pub struct StateView {
     pub session: SessionView,
     /// The language of the server's own texts.
     pub locale: Locale,
-    /// The node of the agent loop it stands at.
+    /// The node it stands at: of the agent's loop, or of a graph; several are separated by `, `.
     pub node: String,
     /// The `seq` of the last event.
     pub seq: u64,
@@ -214,7 +214,7 @@ impl StateView {
         StateView {
             session: SessionView::of_state(state),
             locale: state.locale,
-            node: graph::position(state).name().to_owned(),
+            node: graph::nodes(state),
             seq: state.cursor.seq,
             turns: state.turns,
             turn_calls: state.turn_calls,

@@ -44,7 +44,12 @@ async fn m1_parallel_approvals_are_never_swapped(store: Arc<dyn Store>) {
         let pay = |name: &'static str, amount: u32, wait: u64| {
             let ctx = ctx.clone();
             async move {
-                tokio::time::sleep(Duration::from_millis(wait)).await;
+                let slow = async move {
+                    tokio::time::sleep(Duration::from_millis(wait)).await;
+                    Ok::<_, NodeError>(())
+                };
+                // What goes on beside a question is a step, so that the node does not stand still before it is over.
+                ctx.step(name, slow).await.expect("a step");
                 let yes: bool = ctx.interrupt(name, json!({ "amount": amount })).typed().await;
                 format!("{amount} {yes}")
             }
@@ -360,7 +365,12 @@ async fn m9_an_edit_into_another_tool_is_judged_by_its_own_policy(store: Arc<dyn
     let runtime = agent(store.clone(), &ledger, Approval::always(), rule(Then::Deny(None)));
     send(&runtime, "denied", "go").await.expect("paused");
     assert_eq!(code(decide(&runtime, "denied_1", edit()).await), "invalid_edit");
-    let runtime = agent(store, &ledger, Approval::always(), rule(Then::Ask(Ask::default())));
+    let runtime = agent(
+        store,
+        &ledger,
+        Approval::always(),
+        rule(Then::Ask(Ask { levels: vec!["admin".to_owned()], ..Ask::default() })),
+    );
     send(&runtime, "asked", "go").await.expect("paused");
     let again = decide(&runtime, "asked_1", edit()).await.expect("decided");
     assert!(ran(&ledger).is_empty(), "{:?}", ran(&ledger));
@@ -503,6 +513,15 @@ async fn m14_null_empty_and_false_are_answers_like_any_other(store: Arc<dyn Stor
         assert_eq!(done.log, [format!("what?: {value}")]);
         assert_eq!(code(runs.resume(&me(), &format!("{session}_1"), &value).await), "approval_already_resolved");
     }
+    // Also as the first of two, and when the process has gone away between them.
+    let two = one(|ctx: Context<Work>| async move {
+        let (a, b) = (ctx.interrupt("a", ()).await, ctx.interrupt("b", ()).await);
+        Ok(said(format!("{a} {b}")))
+    });
+    process(&store, &two).1.run(&me(), "two", &Work::default()).await.expect("run");
+    process(&store, &two).1.resume(&me(), "two_1", ()).await.expect("resume");
+    let done = process(&store, &two).1.resume(&me(), "two_2", Value::Null).await.expect("resume").done().expect("done");
+    assert_eq!(done.log, ["null null"]);
     let (_, runs) = process(&store, &graph);
     for unknown in ["nobody_1", "s0_2", "s0", "nobody"] {
         assert_eq!(code(runs.resume(&me(), unknown, true).await), "approval_not_found", "{unknown}");

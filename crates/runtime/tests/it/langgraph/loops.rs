@@ -184,7 +184,7 @@ async fn l3_a_loop_that_goes_round_for_ever_is_stopped(store: Arc<dyn Store>) {
 
 /// A route to the end with calls that are open gives each of them a result.
 async fn l4_a_route_to_the_end_leaves_no_call_without_a_result(store: Arc<dyn Store>) {
-    let AgentLoop { graph: mut graph, agent, tools, approval, .. } = AgentLoop::new();
+    let AgentLoop { mut graph, agent, tools, approval, .. } = AgentLoop::new();
     graph.detach(agent);
     // The other nodes are led to, as every node of a graph is, and never chosen.
     graph.route(
