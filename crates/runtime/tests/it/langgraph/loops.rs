@@ -116,13 +116,16 @@ async fn l1_a_second_approval_refuses_one_call_after_a_restart(store: Arc<dyn St
     let journal = journal(&store, "s").await;
     let wiped = results(&journal).into_iter().find(|(name, ..)| name == "wipe").expect("it has its result");
     assert_eq!((wiped.1, &*wiped.2), (CallStatus::Rejected, "操作已被用户取消"));
+    let wipe = |block: &Block| match block {
+        Block::ToolUse(call) if &*call.name == "wipe" => Some(call.id.to_string()),
+        _ => None,
+    };
     let asked = journal.iter().find_map(|entry| match &entry.record {
-        Record::ModelResponded(answer) => answer.blocks.iter().find_map(|block| match block {
-            Block::ToolUse(call) => Some(call.id.to_string()),
-            _ => None,
-        }),
+        Record::BlockShown(block) => wipe(block),
+        Record::ModelResponded(answer) => answer.blocks.iter().find_map(wipe),
         _ => None,
     });
+    assert!(asked.is_some());
     let told = journal.iter().find_map(|entry| match &entry.record {
         Record::CallFinished(done) if &*done.name == "wipe" => Some(done.id.to_string()),
         _ => None,
