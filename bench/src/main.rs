@@ -1,11 +1,12 @@
 //! Benchmarks, each a ratio against something measured in the same run.
 //!
-//! `cargo run --release -p countersign-bench [--] [cycle|sealed|memory|many|growth|history|compressed|paused]…` runs the named ones,
+//! `cargo run --release -p countersign-bench [--] [cycle|sealed|memory|many|growth|history|compressed|graphs|paused]…` runs the named ones,
 //! or all. What each number means is in `bench/README.md`.
 
 mod bare;
 mod compressed;
 mod cycle;
+mod graphs;
 mod growth;
 mod history;
 mod paused;
@@ -71,6 +72,9 @@ fn run() -> Result<bool> {
     }
     if want("compressed") {
         verdicts.extend(compressed::transcripts()?);
+    }
+    if want("graphs") {
+        verdicts.extend(graphs::all()?);
     }
     if want("paused") {
         verdicts.extend(paused::hundred_thousand()?);

@@ -1,20 +1,15 @@
 //! `countersign graph` (SPEC G7, U3).
 
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use countersign::core::{drawing::Drawing, journal::graph, wire::client::check_session_id};
-use countersign_server::{
-    config::{Config, nearest},
-    outgoing,
-};
-use reqwest::Url;
-use serde_json::{Value, json};
+use countersign::core::{drawing::Drawing, journal::graph};
+use countersign_server::config::{Config, nearest};
+use reqwest::Method;
+use serde_json::json;
 
-use crate::{Outcome, check, say};
+use crate::{Outcome, check, remote::Remote, say};
 
-/// The longest time a server may take for its answer.
-const TIMEOUT: Duration = Duration::from_secs(30);
 /// The variable with the token for the server. An argument could be read by everybody on the machine.
 const TOKEN: &str = "COUNTERSIGN_TOKEN";
 
@@ -32,7 +27,7 @@ pub(crate) struct Graph {
     session: Option<String>,
     /// The server's address, such as http://127.0.0.1:7410
     #[arg(long, value_name = "URL", requires = "session")]
-    url: Option<Url>,
+    url: Option<String>,
     /// The language of the drawing
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -66,15 +61,14 @@ impl Format {
 pub(crate) fn run(graph: &Graph) -> Outcome {
     let format = if graph.json { Format::Json } else { graph.format };
     if let (Some(session), Some(url)) = (&graph.session, &graph.url) {
-        let executor = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let executor = executor.map_err(|error| error.to_string())?;
-        let text = executor.block_on(ask(url, session, format))?;
-        return say(text.trim_end());
+        let server = Remote { url, token_env: TOKEN };
+        let format = [("format", format.name().to_owned())];
+        return say(server.ask(Method::GET, session, "graph", &format, None)?.trim_end());
     }
     let config = Config::load(&graph.config).map_err(|errors| check::lines(&errors))?;
     let names = || config.agents.iter().map(|agent| agent.name.as_str());
     let name = match &graph.agent {
-        Some(name) => names().find(|known| known == name).ok_or_else(|| unknown(name, names().collect()))?,
+        Some(name) => names().find(|known| known == name).ok_or_else(|| unknown(name, &names().collect::<Vec<_>>()))?,
         None => names().next().ok_or_else(|| format!("{} has no agents", graph.config.display()))?,
     };
     let drawing = graph::drawing(None);
@@ -89,50 +83,10 @@ fn drawn(agent: &str, drawing: &Drawing, format: Format) -> String {
     }
 }
 
-fn unknown(name: &str, known: Vec<&str>) -> String {
+fn unknown(name: &str, known: &[&str]) -> String {
     match nearest(name, known.iter().copied()) {
         Some(near) => format!("there is no agent {name:?}; did you mean {near:?}?"),
         None if known.is_empty() => format!("there is no agent {name:?}; the configuration has none at all"),
         None => format!("there is no agent {name:?}; there is {}", known.join(", ")),
-    }
-}
-
-/// Asks a running server.
-async fn ask(server: &Url, session: &str, format: Format) -> Result<String, String> {
-    check_session_id(session).map_err(|refusal| refusal.message)?;
-    // In an address they would be steps to elsewhere.
-    if matches!(session, "." | "..") {
-        return Err(format!("a session with the id {session:?} cannot be asked for over HTTP"));
-    }
-    let mut url = server.clone();
-    let no_server = || format!("{server} is no address of a server; it should be like http://127.0.0.1:7410");
-    if !matches!(url.scheme(), "http" | "https") {
-        return Err(no_server());
-    }
-    url.path_segments_mut().map_err(|()| no_server())?.pop_if_empty().extend(["v1", "sessions", session, "graph"]);
-    url.set_query(Some(&format!("format={}", format.name())));
-    url.set_fragment(None);
-    let token = std::env::var(TOKEN).ok();
-    if token.is_some() && url.scheme() == "http" && !outgoing::is_loopback(&url) {
-        return Err(format!("{server} is not this machine: {TOKEN} would be sent there unencrypted; use https"));
-    }
-    let mut request = outgoing::client(&url, TIMEOUT)?.get(url);
-    if let Some(token) = token {
-        request = request.bearer_auth(token);
-    }
-    let unreachable = |error| format!("no answer from {server}: {}", outgoing::chain(error));
-    let answer = request.send().await.map_err(unreachable)?;
-    let status = answer.status();
-    let text = answer.text().await.map_err(unreachable)?;
-    if status.is_success() {
-        return Ok(text);
-    }
-    let problem: Option<Value> = serde_json::from_str(&text).ok();
-    let detail = problem.as_ref().and_then(|problem| problem["detail"].as_str());
-    let hint =
-        if status == reqwest::StatusCode::UNAUTHORIZED { format!("; {TOKEN} has the token") } else { String::new() };
-    match detail {
-        Some(detail) => Err(format!("{server} says: {detail}{hint}")),
-        None => Err(format!("{server} answered {status}; is it a Countersign server?{hint}")),
     }
 }

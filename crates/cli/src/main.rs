@@ -8,6 +8,7 @@ mod graph;
 mod policy;
 mod rekey;
 mod reload;
+mod remote;
 mod rules;
 mod serve;
 mod sessions;

@@ -1,15 +1,11 @@
 //! `countersign sessions checkpoints`, `state` and `fork`: the past of a session on a running server (SPEC G6).
 
-use std::time::Duration;
-
 use clap::{Args, Subcommand};
-use reqwest::{Client, Method, Url, redirect::Policy};
+use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::{Outcome, say};
+use crate::{Outcome, remote::Remote, say};
 
-/// How long the server may take to answer.
-const ANSWER: Duration = Duration::from_secs(60);
 /// Checkpoints of one page, when all are wanted.
 const PAGE: &str = "200";
 
@@ -84,26 +80,20 @@ struct Fork {
 }
 
 pub(crate) fn run(sessions: &Sessions) -> Outcome {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| format!("cannot start: {error}"))?;
-    runtime.block_on(async {
-        match &sessions.command {
-            Command::Checkpoints(checkpoints) => list(checkpoints).await,
-            Command::State(state) => show(state).await,
-            Command::Fork(fork) => make(fork).await,
-        }
-    })
+    match &sessions.command {
+        Command::Checkpoints(checkpoints) => list(checkpoints),
+        Command::State(state) => show(state),
+        Command::Fork(fork) => make(fork),
+    }
 }
 
-async fn list(wanted: &Checkpoints) -> Outcome {
+fn list(wanted: &Checkpoints) -> Outcome {
     let mut all = Vec::new();
     let mut cursor: Option<String> = None;
     loop {
         let mut query = vec![("limit", PAGE.to_owned())];
         query.extend(cursor.take().map(|cursor| ("cursor", cursor)));
-        let mut page = wanted.server.ask(Method::GET, &[&wanted.id, "checkpoints"], &query, None).await?;
+        let mut page = wanted.server.ask(Method::GET, &wanted.id, "checkpoints", &query, None)?;
         if let Value::Array(rows) = page["checkpoints"].take() {
             all.extend(rows);
         }
@@ -125,9 +115,9 @@ async fn list(wanted: &Checkpoints) -> Outcome {
     Ok(())
 }
 
-async fn show(wanted: &State) -> Outcome {
+fn show(wanted: &State) -> Outcome {
     let query: Vec<(&str, String)> = wanted.checkpoint.iter().map(|at| ("checkpoint", at.to_string())).collect();
-    let state = wanted.server.ask(Method::GET, &[&wanted.id, "state"], &query, None).await?;
+    let state = wanted.server.ask(Method::GET, &wanted.id, "state", &query, None)?;
     if wanted.server.json {
         return say(&state.to_string());
     }
@@ -145,7 +135,7 @@ async fn show(wanted: &State) -> Outcome {
     Ok(())
 }
 
-async fn make(wanted: &Fork) -> Outcome {
+fn make(wanted: &Fork) -> Outcome {
     let mut body = json!({ "run": wanted.run });
     if let Some(checkpoint) = wanted.checkpoint {
         body["checkpoint"] = checkpoint.into();
@@ -156,7 +146,7 @@ async fn make(wanted: &Fork) -> Outcome {
     if let Some(message) = &wanted.message {
         body["edit"] = json!({ "message": message });
     }
-    let made = wanted.server.ask(Method::POST, &[&wanted.id, "fork"], &[], Some(&body)).await?;
+    let made = wanted.server.ask(Method::POST, &wanted.id, "fork", &[], Some(&body))?;
     if wanted.server.json {
         return say(&made.to_string());
     }
@@ -176,81 +166,14 @@ fn text(value: &Value) -> &str {
 }
 
 impl Server {
-    /// Asks about a session. What was refused is said in the server's words.
-    async fn ask(
+    fn ask(
         &self,
         method: Method,
-        path: &[&str],
+        session: &str,
+        path: &str,
         query: &[(&str, String)],
         body: Option<&Value>,
     ) -> Result<Value, String> {
-        let wrong = |why: &str| format!("--url {why}; it looks like http://127.0.0.1:7410");
-        let mut url = Url::parse(&self.url).map_err(|error| wrong(&format!("is no address: {error}")))?;
-        if !matches!(url.scheme(), "http" | "https") {
-            return Err(wrong("must begin with http:// or https://"));
-        }
-        if !url.username().is_empty() || url.password().is_some() {
-            return Err(wrong("must not contain a user or a password: put a token into the environment"));
-        }
-        if let Ok(mut segments) = url.path_segments_mut() {
-            segments.pop_if_empty().extend(["v1", "sessions"]).extend(path);
-        }
-        if !query.is_empty() {
-            url.query_pairs_mut().extend_pairs(query);
-        }
-        let client = client(&url).map_err(|error| format!("the HTTP client cannot be made: {error}"))?;
-        let mut request = client.request(method, url).timeout(ANSWER);
-        match std::env::var(&self.token_env) {
-            Ok(token) => request = request.bearer_auth(token.trim()),
-            Err(std::env::VarError::NotPresent) => {}
-            Err(error) => return Err(format!("{}: {error}", self.token_env)),
-        }
-        if let Some(body) = body {
-            request = request.json(body);
-        }
-        let failed = |error: reqwest::Error| format!("{} does not answer: {}", self.url, chain(error));
-        let response = request.send().await.map_err(failed)?;
-        let status = response.status();
-        let answer: Option<Value> = response.bytes().await.ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
-        match answer {
-            Some(answer) if status.is_success() => Ok(answer),
-            Some(problem) if problem["detail"].is_string() => {
-                Err(format!("{} ({})", text(&problem["detail"]), text(&problem["code"])))
-            }
-            _ => Err(format!("{} answered {status}, and not as a server of Countersign does", self.url)),
-        }
+        Remote { url: &self.url, token_env: &self.token_env }.json(method, session, path, query, body)
     }
-}
-
-/// A client for this address. It follows no redirects, which could carry the token elsewhere, and reaches this machine
-/// through no proxy.
-fn client(url: &Url) -> Result<Client, reqwest::Error> {
-    if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // Fails only if somebody else was faster, which is as good.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-    }
-    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
-    let here = host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
-    let mut builder = Client::builder().redirect(Policy::none());
-    if here {
-        builder = builder.no_proxy();
-    }
-    if url.scheme() == "http" {
-        // No certificates are needed.
-        builder = builder.tls_certs_only([]);
-    }
-    builder.build()
-}
-
-/// The error's own words and its causes'.
-fn chain(error: reqwest::Error) -> String {
-    use std::error::Error as _;
-    let error = error.without_url();
-    let mut said = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        said.push_str(&format!(": {cause}"));
-        source = cause.source();
-    }
-    said
 }

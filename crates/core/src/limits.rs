@@ -64,7 +64,9 @@ pub const OPEN_QUESTIONS: usize = 10_000;
 pub const PARALLEL_TASKS: usize = 256;
 /// Nodes that wait for a person and are kept in memory, ready to go on where they stopped, in one runtime. The others
 /// are started again when they are answered.
-pub const WARM_TASKS: usize = 4096;
+pub const WARM_TASKS: usize = 1024;
+/// For so long, at most.
+pub const WARM_SECONDS: u64 = 60;
 /// Most entries of a session's list of todos.
 pub const TODOS: usize = 100;
 /// Most of one message that is given to a model which summarises it; the rest is left out.

@@ -169,6 +169,9 @@ impl Agents {
                     return Err(bad("there are two tools of that name".to_owned()));
                 }
             }
+            if let Some(wrong) = agent.graph.as_ref().and_then(|graph| graph.any().wrong_as_loop()) {
+                return Err(AgentError(format!("the graph of the agent {name:?}: {wrong}")));
+            }
             let specs: Arc<[ToolSpec]> = agent.tools.iter().map(spec_for_model).collect();
             let of_spec = |spec: &ToolSpec| {
                 tokens::of(&spec.name) + tokens::of(&spec.description) + tokens::of(&spec.parameters.to_string())

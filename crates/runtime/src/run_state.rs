@@ -35,7 +35,7 @@ use crate::store::{Append, Durability, Store, StoreError};
 /// What the text says it is.
 const SCHEMA: &str = "countersign.run_state";
 /// The newest version that is read, and the one that is written. Version 2 has questions and groups, version 3 what
-/// several people said and decided, standing rules, and tenants, version 4 forks.
+/// several people said and decided, standing rules, and tenants, version 4 forks, runs of graphs, and compressions.
 const VERSION: u64 = 4;
 /// How many entries are read from a store at once.
 const READ_PAGE: usize = 512;

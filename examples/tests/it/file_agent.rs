@@ -2,6 +2,12 @@
 
 use std::{fs, path::Path};
 
+use countersign::{
+    run_state::RunState,
+    store::sqlite::{SqliteOptions, SqliteStore},
+};
+use serde_json::Value;
+
 use crate::support::{killed_when_it_asks, printed, refused};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_file_agent");
@@ -12,6 +18,19 @@ fn file(folder: &Path, name: &str) -> Option<String> {
     fs::read_to_string(folder.join(name)).ok()
 }
 
+/// What the model was told of a rejected call.
+fn told(db: &Path, call_id: &str) -> Option<String> {
+    let store = SqliteStore::open(db, &SqliteOptions::default()).expect("the store");
+    let runtime = tokio::runtime::Runtime::new().expect("tokio");
+    let saved = runtime.block_on(RunState::save(&store, "files-1")).expect("the session").to_json();
+    let saved: Value = serde_json::from_str(&saved).expect("JSON");
+    let finished = |entry: &Value| {
+        let call = entry.pointer("/r/call_finished")?;
+        (call["id"] == call_id && call["status"] == "rejected").then(|| call["output"].as_str().map(str::to_owned))?
+    };
+    saved["entries"].as_array().expect("entries").iter().find_map(finished)
+}
+
 /// What is shown is source 001's payload over these calls.
 fn asked(printed: &str, calls: &[(&str, &str)]) {
     let json: String = printed
@@ -19,7 +38,7 @@ fn asked(printed: &str, calls: &[(&str, &str)]) {
         .skip_while(|line| !line.starts_with('{'))
         .take_while(|line| !line.contains("，是否批准") && !line.starts_with("等待"))
         .collect();
-    let payload: serde_json::Value = serde_json::from_str(&json).unwrap_or_else(|error| panic!("{error}: {printed}"));
+    let payload: Value = serde_json::from_str(&json).unwrap_or_else(|error| panic!("{error}: {printed}"));
     assert_eq!(payload["type"], "tool_approval_required");
     assert!(payload["message"].as_str().expect("a message").contains("批准"));
     let found: Vec<_> = payload["tool_calls"]
@@ -60,14 +79,16 @@ fn g4_deleting_needs_an_admin_after_the_user_over_processes_that_are_killed() {
     assert!(file(&folder, "草稿.txt").is_some());
 
     let done = printed(PROGRAM, &with(&["--as", "admin", "--answer", "no"]), "");
-    assert!(done.ends_with("完成。最后一步的结果：操作已被用户取消\n"), "{done}");
+    let end = "完成。最后一步的结果：已修改 计划.txt\n";
+    assert!(done.ends_with(end), "{done}");
+    assert_eq!(told(&db, "call_2_3").as_deref(), Some("操作已被用户取消"), "under the call's own id");
     assert_eq!(
         file(&folder, "计划.txt").as_deref(),
         Some("一、整理资料\n二、写总结\n"),
         "what was approved beside it runs"
     );
     assert!(file(&folder, "草稿.txt").is_some(), "what the admin refused does not");
-    assert_eq!(printed(PROGRAM, &place, ""), "完成。最后一步的结果：操作已被用户取消\n");
+    assert_eq!(printed(PROGRAM, &place, ""), end);
 }
 
 #[test]

@@ -6,16 +6,63 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::{
     draft::{Catalog, Draft, Transition},
     parts::{Call, Deadline, Phase},
-    record::{CallStatus, Entry, Forked, Interrupted, Judged, Kind, Millis, Record, UserMessage},
+    record::{CallStatus, Entry, Interrupted, Kind, Millis, Record, UserMessage},
     state::{ForkedFrom, State, Status},
 };
 use crate::{
+    approval::decision::EditedAction,
     call::gate::{Ask, Verdict},
     refusal::{Code, Refusal},
 };
+
+/// See [`Record::Forked`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Forked {
+    /// The session whose past this one has.
+    pub from: Arc<str>,
+    /// The position of the last record that was copied, the same in both.
+    pub at: u64,
+    /// Who made the fork.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Arc<str>>,
+    /// The roles that its maker held, which the policy may look at.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub roles: Vec<String>,
+    /// The client's `request_id`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<Arc<str>>,
+    /// The numbers of the interruptions that waited there. They end here, and what they asked is asked again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub withdrawn: Vec<u32>,
+    /// Whether a turn was open there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub active: bool,
+    /// Whether it stands until somebody lets it go on.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub held: bool,
+    /// Calls that were judged anew.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub judged: Vec<Judged>,
+}
+
+/// A call that had not begun where its session was forked, and was judged anew.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Judged {
+    /// The call's number.
+    pub call: u32,
+    /// The call's id in the model's words.
+    pub tool_use_id: Arc<str>,
+    /// What it is changed to; absent: it is as it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edited: Option<EditedAction>,
+    /// The verdict on it as it is now. It counts beside what was asked before.
+    pub verdict: Verdict,
+}
 
 /// What makes a fork of the session whose past a draft has.
 #[derive(Clone, Debug, Default)]

@@ -1,6 +1,8 @@
 //! The journal of a session: its records, the state they fold to, and what follows from it.
 
+mod asked;
 mod asking;
+mod catalog;
 pub mod checkpoint;
 pub mod draft;
 pub mod fork;

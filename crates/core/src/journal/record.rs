@@ -9,21 +9,23 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-pub use super::window::{Compressed, MakeRoom};
+pub use super::{
+    asked::{Action, Interrupted, Kind, Schema},
+    fork::{Forked, Judged},
+    window::{Compressed, MakeRoom},
+};
 use crate::{
     approval::{
-        decision::{Decision, EditedAction},
+        decision::Decision,
         question::Answers,
         rule::{Rule, RuleId},
     },
     call::{
         args::{Args, ArgsError},
         display::{Display, MESSAGE_ARGUMENT},
-        gate::{Ask, DecisionType, Gate, Verdict, is_user},
+        gate::{Ask, Gate},
     },
-    journal::run::{
-        At, FrameBegan, FrameState, Raw, Resumed, RunRetried, RunStarted, StateEdited, TaskFailed, TasksDone,
-    },
+    journal::run::{FrameBegan, FrameState, Raw, Resumed, RunRetried, RunStarted, StateEdited, TaskFailed, TasksDone},
     locale::Locale,
     todo::Todo,
     wire::cursor::Cursor,
@@ -287,110 +289,6 @@ impl Usage {
     }
 }
 
-/// What kind of answer an interruption waits for (SPEC W4).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// Calls that wait for a decision.
-    #[default]
-    Approval,
-    /// A call whose outcome is unknown.
-    InDoubt,
-    /// Questions that wait for answers.
-    Question,
-    /// A node of a graph that waits for an answer (SPEC G3).
-    Interrupt,
-}
-
-impl Kind {
-    fn is_approval(&self) -> bool {
-        *self == Kind::Approval
-    }
-}
-
-/// See [`Record::Interrupted`].
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Interrupted {
-    /// The interruption's number in its session, from 1; the key is `{session_id}_{n}`.
-    pub n: u32,
-    /// What kind of answer it waits for.
-    #[serde(default, skip_serializing_if = "Kind::is_approval")]
-    pub kind: Kind,
-    /// What waits, in the model's order.
-    pub actions: Vec<Action>,
-    /// When it times out; never, if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub expires_at: Option<Millis>,
-    /// Whether it stands outside groups: a question, or calls that are displayed as content (SPEC Q5).
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub content: bool,
-    /// Where in a graph it is asked, if it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub at: Option<Arc<At>>,
-}
-
-/// One waiting call, whole: what is shown is what runs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Action {
-    /// The call's number in its session.
-    pub call: u32,
-    /// The call's id in the model's words.
-    pub tool_use_id: Arc<str>,
-    /// The agent that proposed it.
-    pub agent: Arc<str>,
-    /// The tool.
-    pub name: Arc<str>,
-    /// The arguments.
-    pub args: Args,
-    /// How it is asked.
-    pub ask: Ask,
-    /// 0 is the first of `ask.levels`.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub level: u32,
-    /// The role that decides in place of the level's, since that one did not, or handed it on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub instead: Option<String>,
-    /// What the tool says it does.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub description: Option<Arc<str>>,
-    /// The JSON Schema an edit must fit: the tool's, when it was asked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub schema: Option<Arc<Schema>>,
-    /// What the model says the call is for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub agent_says: Option<Arc<str>>,
-}
-
-impl Action {
-    /// What the reviewer may do with it.
-    #[must_use]
-    pub fn allowed(&self) -> &[DecisionType] {
-        &self.ask.allowed
-    }
-    /// The role that decides; `None` is the session's own subject.
-    #[must_use]
-    pub fn role(&self) -> Option<&str> {
-        self.instead.as_deref().or_else(|| self.ask.role(self.level))
-    }
-    /// How many different people must approve it, at this level.
-    #[must_use]
-    pub fn quorum(&self) -> u32 {
-        if is_user(self.role()) { 1 } else { self.ask.quorum.max(1) }
-    }
-}
-
-/// A JSON Schema, kept as text.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Schema(pub Box<RawValue>);
-
-impl PartialEq for Schema {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.get() == other.0.get()
-    }
-}
-impl Eq for Schema {}
-
 /// See [`Record::Decided`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Decided {
@@ -597,50 +495,6 @@ pub struct TurnEnded {
     /// The client's `request_id` of the `cancel`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<Arc<str>>,
-}
-
-/// See [`Record::Forked`].
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Forked {
-    /// The session whose past this one has.
-    pub from: Arc<str>,
-    /// The position of the last record that was copied, the same in both.
-    pub at: u64,
-    /// Who made the fork.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub by: Option<Arc<str>>,
-    /// The roles that its maker held, which the policy may look at.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub roles: Vec<String>,
-    /// The client's `request_id`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub request_id: Option<Arc<str>>,
-    /// The numbers of the interruptions that waited there. They end here, and what they asked is asked again.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub withdrawn: Vec<u32>,
-    /// Whether a turn was open there.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub active: bool,
-    /// Whether it stands until somebody lets it go on.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub held: bool,
-    /// Calls that were judged anew.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub judged: Vec<Judged>,
-}
-
-/// A call that had not begun where its session was forked, and was judged anew.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Judged {
-    /// The call's number.
-    pub call: u32,
-    /// The call's id in the model's words.
-    pub tool_use_id: Arc<str>,
-    /// What it is changed to; absent: it is as it was.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub edited: Option<EditedAction>,
-    /// The verdict on it as it is now. It counts beside what was asked before.
-    pub verdict: Verdict,
 }
 
 impl Record {

@@ -64,6 +64,7 @@ impl State {
 
     pub(super) fn run_started(&mut self, started: &RunStarted, pos: u64) {
         self.status = Status::Running;
+        self.held = false;
         self.turns += 1;
         self.turn_calls = 0;
         self.roles.clone_from(&started.roles);
@@ -129,7 +130,9 @@ impl State {
 
     /// A person said what became of a step whose outcome is unknown.
     pub(super) fn step_decided(&mut self, asked: &Interrupted, decided: &Decided) {
-        let (Some(at), Some(decision)) = (&asked.at, decided.decisions.first()) else { return };
+        let (Kind::InDoubt, Some(at), Some(decision)) = (asked.kind, &asked.at, decided.decisions.first()) else {
+            return;
+        };
         let given_up = decision.message.clone().unwrap_or_else(|| self.locale.text(Text::OutcomeUnknown).to_owned());
         self.run(|run| {
             run.said(at, |task| {
@@ -174,6 +177,20 @@ impl State {
         let steps =
             |run: &Arc<GraphRun>| run.tasks.values().any(|task| task.steps.values().any(|step| *step == Step::Started));
         self.calls.iter().any(|call| matches!(call.phase, Phase::Started(_))) || self.run.as_ref().is_some_and(steps)
+    }
+
+    /// The tasks that read the root's state and wait begin anew with another one; their steps that are done stay done.
+    pub(super) fn state_edited(&mut self, pos: u64) {
+        self.run(|run| {
+            run.edited = pos;
+            for number in run.tasks.keys().copied().collect::<Vec<_>>() {
+                let Some(task) = run.task(number).filter(|task| task.frame == 0) else { continue };
+                if task.phase == TaskPhase::Waiting && !task.steps.values().any(|step| *step == Step::Lost) {
+                    task.questions.clear();
+                    task.phase = TaskPhase::Ready;
+                }
+            }
+        });
     }
 
     /// The run of a fork: no answer that was given in the original counts, and only the original knows what became of its
@@ -424,7 +441,7 @@ impl Draft {
     ///
     /// # Errors
     /// `session_busy` while nodes run; `invalid_message` if the update is longer than [`limits::UPDATE_BYTES`].
-    pub fn edit_state(mut self, edited: StateEdited) -> Result<Transition, Refusal> {
+    pub fn edit_state(mut self, edited: StateEdited, catalog: &dyn Catalog) -> Result<Transition, Refusal> {
         if self.state.status == Status::Running {
             return Err(Refusal::new(
                 Code::SessionBusy,
@@ -435,8 +452,17 @@ impl Draft {
             let what = format!("an update has at most {} bytes", limits::UPDATE_BYTES);
             return Err(Refusal::new(Code::InvalidMessage, what));
         }
+        // Whoever was asked was shown the state as it was: the nodes look at the new one, and ask again.
+        let stale = |open: &&Open| {
+            let at = open.asked.at.as_ref().filter(|_| open.asked.kind == Kind::Interrupt);
+            at.and_then(|at| self.state.run.as_ref()?.tasks.get(&at.task)).is_some_and(|task| task.frame == 0)
+        };
+        let stale: Vec<u32> = self.state.open.iter().filter(stale).map(|open| open.asked.n).collect();
+        for n in stale {
+            self.push(Record::Withdrawn { n, by: edited.by.clone() });
+        }
         self.push(Record::StateEdited(edited));
-        Ok(self.finish())
+        Ok(self.settle(catalog))
     }
 
     /// What follows by itself in the run of a graph: it has failed when nothing in it goes on.

@@ -318,7 +318,7 @@ impl State {
                 None => drop(task.steps.remove(step)),
             }),
             Record::Resumed(resumed) => self.resumed(resumed),
-            Record::StateEdited(_) => self.run(|run| run.edited = entry.pos),
+            Record::StateEdited(_) => self.state_edited(entry.pos),
             Record::States(_) => self.run(|run| run.since = entry.pos),
             Record::MakeRoom(_) => {}
             Record::Compressed(compressed) => {

@@ -19,7 +19,7 @@ use countersign_core::{
 };
 use proptest::prelude::*;
 
-use crate::world::{World, ops};
+use crate::world::{Op, World, ops};
 
 /// Agents with this budget.
 struct Budgeted(Option<Budget>);
@@ -366,6 +366,10 @@ proptest! {
         for op in &ops {
             let (before, records) = (world.state.clone(), world.journal.len());
             let _ = world.apply(op);
+            if matches!(op, Op::Fork(..)) {
+                // What is new there was there before.
+                continue;
+            }
             for entry in &world.journal[records..] {
                 if matches!(entry.record, Record::MakeRoom(_) | Record::Compressed(_)) {
                     prop_assert!(expand(&"s".into(), entry).is_empty());
@@ -412,7 +416,9 @@ fn g5_the_random_sessions_are_compressed_in_every_way() {
     let mut runner = TestRunner::deterministic();
     let mut seen: HashMap<&str, u32> = HashMap::new();
     for _ in 0..400 {
-        let ops: Vec<_> = ops().new_tree(&mut runner).expect("tree").current();
+        let mut ops: Vec<_> = ops().new_tree(&mut runner).expect("tree").current();
+        // Forks begin anew too often for sessions that are compressed several times.
+        ops.retain(|op| !matches!(op, Op::Fork(..)));
         let mut world = World::new();
         let mut times = 0;
         for op in &ops {

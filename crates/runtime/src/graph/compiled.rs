@@ -1,10 +1,16 @@
 //! A graph that runs, and what the runner needs of it whatever the type of its state.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use countersign_core::{
     drawing::{Drawing, NodeKind},
-    journal::run::Raw,
+    journal::{
+        graph::{AGENT, APPROVAL, COMPRESSION, TOOLS},
+        run::Raw,
+    },
 };
 use futures::future::BoxFuture;
 
@@ -88,6 +94,7 @@ impl<S: GraphState> Clone for Graph<S> {
 pub(crate) struct Compiled<S> {
     name: Arc<str>,
     nodes: Vec<NodeDef<S>>,
+    by_name: HashMap<Arc<str>, usize>,
     starts: Vec<usize>,
     joins: Vec<Join>,
     rounds: u32,
@@ -103,7 +110,8 @@ impl<S: GraphState> Graph<S> {
         rounds: u32,
         migrate: Option<Migrate>,
     ) -> Graph<S> {
-        let inside = Arc::new(Compiled { name, nodes, starts, joins, rounds, migrate });
+        let by_name = (0..).zip(&nodes).map(|(at, node)| (node.name.clone(), at)).collect();
+        let inside = Arc::new(Compiled { name, nodes, by_name, starts, joins, rounds, migrate });
         Graph { any: inside.clone(), inside }
     }
 
@@ -130,6 +138,9 @@ pub(crate) struct Ahead {
     pub(crate) tasks: Vec<(Arc<str>, Option<Raw>)>,
     pub(crate) arrived: Vec<(Arc<str>, Arc<str>)>,
 }
+
+/// The nodes that every agent's loop has.
+const LOOP: [&str; 4] = [COMPRESSION, AGENT, APPROVAL, TOOLS];
 
 /// What a node does, for the runner.
 pub(crate) enum Kind {
@@ -172,6 +183,8 @@ pub(crate) trait AnyGraph: Send + Sync {
     fn drawing(&self) -> Drawing;
     /// What the end of an inner graph changes.
     fn leave(&self, node: &str, state: &AnyState) -> Result<Given, NodeError>;
+    /// What is wrong with it as an agent's loop, if anything is.
+    fn wrong_as_loop(&self) -> Option<String>;
 }
 
 fn wrong_type() -> String {
@@ -180,7 +193,7 @@ fn wrong_type() -> String {
 
 impl<S: GraphState> Compiled<S> {
     fn node(&self, name: &str) -> Option<&NodeDef<S>> {
-        self.nodes.iter().find(|node| &*node.name == name)
+        self.by_name.get(name).and_then(|at| self.nodes.get(*at))
     }
 
     fn state<'a>(&self, state: &'a AnyState) -> Result<&'a S, String> {
@@ -259,7 +272,7 @@ impl<S: GraphState> AnyGraph for Compiled<S> {
             if open.last().is_some_and(|last| self.nodes[*last].name == *name) {
                 continue;
             }
-            open.extend(self.nodes.iter().position(|node| node.name == *name));
+            open.extend(self.by_name.get(name));
         }
         let mut at = 0;
         while let Some(source) = open.get(at).copied() {
@@ -340,6 +353,32 @@ impl<S: GraphState> AnyGraph for Compiled<S> {
             Work::Graph { enter, .. } => Some(enter(state.downcast_ref::<S>()?)),
             _ => None,
         }
+    }
+
+    fn wrong_as_loop(&self) -> Option<String> {
+        let missing = LOOP.iter().find(|name| !matches!(self.kind(name), Some(Kind::Builtin)));
+        if let Some(missing) = missing {
+            return Some(format!("it has not the node {missing:?} of AgentLoop"));
+        }
+        let other = self.nodes.iter().find(|node| !matches!(node.work, Work::Run(_) | Work::Builtin));
+        if let Some(node) = other {
+            return Some(format!(
+                "the node {:?} is a graph or takes items, which an agent's loop has no room for",
+                node.name
+            ));
+        }
+        let many = self.nodes.iter().find(|node| node.leaves.len() > 1);
+        if let Some(node) = many {
+            return Some(format!(
+                "the node {:?} leads to several nodes at once; an agent's loop goes to one at a time",
+                node.name
+            ));
+        }
+        let joined = self.joins.first().map(|join| &self.nodes[join.target].name);
+        if self.starts.len() > 1 || joined.is_some() {
+            return Some("it has several starts, or a join; an agent's loop goes to one node at a time".to_owned());
+        }
+        None
     }
 
     fn drawing(&self) -> Drawing {

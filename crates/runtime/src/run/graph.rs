@@ -7,6 +7,7 @@
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
     sync::{Arc, Mutex, PoisonError},
+    time::Instant,
 };
 
 use countersign_core::{
@@ -81,7 +82,8 @@ pub(super) struct Warm {
 #[derive(Default)]
 struct WarmRuns {
     by_session: HashMap<Arc<str>, Hot>,
-    order: VecDeque<Arc<str>>,
+    /// Oldest first, with when they were kept.
+    order: VecDeque<(Arc<str>, Instant)>,
     tasks: usize,
 }
 
@@ -90,7 +92,7 @@ impl Warm {
         let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
         let hot = runs.by_session.remove(session_id)?;
         runs.tasks -= hot.parked.len();
-        runs.order.retain(|known| **known != *session_id);
+        runs.order.retain(|(known, _)| **known != *session_id);
         Some(hot)
     }
 
@@ -98,22 +100,37 @@ impl Warm {
         let tasks = hot.parked.len();
         // What is dropped here may be nodes of the user's: not under the lock.
         let mut dropped = Vec::new();
+        self.expire();
         if tasks == 0 || tasks > limits::WARM_TASKS {
             return;
         }
         let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
         while runs.tasks + tasks > limits::WARM_TASKS {
-            let Some(oldest) = runs.order.pop_front() else { break };
+            let Some((oldest, _)) = runs.order.pop_front() else { break };
             if let Some(hot) = runs.by_session.remove(&oldest) {
                 runs.tasks -= hot.parked.len();
                 dropped.push(hot);
             }
         }
         runs.tasks += tasks;
-        runs.order.push_back(session_id.clone());
+        runs.order.push_back((session_id.clone(), Instant::now()));
         if let Some(old) = runs.by_session.insert(session_id.clone(), hot) {
             runs.tasks -= old.parked.len();
             dropped.push(old);
+        }
+        drop(runs);
+    }
+
+    /// Forgets what was kept for long enough.
+    pub(super) fn expire(&self) {
+        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut dropped = Vec::new();
+        while runs.order.front().is_some_and(|(_, kept)| kept.elapsed().as_secs() >= limits::WARM_SECONDS) {
+            let Some((oldest, _)) = runs.order.pop_front() else { break };
+            if let Some(hot) = runs.by_session.remove(&oldest) {
+                runs.tasks -= hot.parked.len();
+                dropped.push(hot);
+            }
         }
         drop(runs);
     }

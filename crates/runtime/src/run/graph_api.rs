@@ -263,17 +263,18 @@ impl<S: GraphState> Runs<S> {
         self.drive(live).await
     }
 
-    /// Changes the state of a run that waits, has failed or is over, as a node would have changed it.
+    /// Changes the state of a run that waits, has failed or is over, as a node would have changed it. Nodes that wait begin
+    /// anew with it, here, and ask again under other keys: whoever was asked was shown the state as it was.
     ///
     /// # Errors
     /// `session_not_found`, `session_busy` while nodes run, `invalid_message` (the update does not fit),
     /// `store_unavailable`.
-    pub async fn edit(&self, by: &Principal, session: &str, update: &S::Update) -> Result<S, Refusal> {
+    pub async fn edit(&self, by: &Principal, session: &str, update: &S::Update) -> Result<Outcome<S>, Refusal> {
         check_session_id(session)?;
         let raw = Raw::of(update).map_err(|error| invalid(format!("the update is no JSON: {error}")))?;
         let live = self.inner.live(&Arc::from(session));
         self.inner.edit_state(&live, by, raw, None).await?;
-        self.state(by, session).await
+        self.drive(live).await
     }
 
     /// The state as it is now: with all rounds that are over.
@@ -402,7 +403,7 @@ impl Inner {
             .map_err(|error| invalid(format!("the update does not fit the state: {error}")))?;
         graph.merge(&mut merged, vec![read]).map_err(|error| invalid(error.to_string()))?;
         let edited = StateEdited { update, by: by.subject.clone(), request_id: request_id.map(Arc::from) };
-        let make = |state: &State| Draft::new(state, now()).edit_state(edited);
+        let make = |state: &State| Draft::new(state, now()).edit_state(edited, &self.agents);
         self.transact(live, &mut guard, Durability::Synced, make).await?;
         Ok(())
     }

@@ -115,6 +115,7 @@ impl Inner {
     /// Forgets a deleted session, so that its id is free for another.
     pub(super) fn forget(&self, session_id: &str) {
         self.live_sessions().remove(session_id);
+        self.warm.forget(Some(session_id));
     }
 
     /// The live session of this id.

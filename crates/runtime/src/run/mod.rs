@@ -4,6 +4,7 @@
 //! acknowledged before it is stored, and no effect begins before the records that caused it are stored
 //! (DESIGN invariant 4). A session that waits is rows in the store and nothing else.
 
+mod builder;
 mod compress;
 mod drawing;
 mod driver;
@@ -55,12 +56,12 @@ use subscription::Subscription;
 use tokio::sync::watch;
 
 use crate::{
-    agent::{Agent, AgentError, Agents},
-    graph::{Graph, GraphState, compiled::AnyGraph},
+    agent::Agents,
+    graph::compiled::AnyGraph,
     model::retry::RetryPolicy,
-    policy::Policy,
     store::{Durability, Store, StoreError},
 };
+pub use builder::RuntimeBuilder;
 pub use drawing::GraphView;
 pub use fork::{EditedCall, ForkEdit, MadeFork, NewFork};
 pub use graph_api::Runs;
@@ -93,16 +94,6 @@ pub(crate) struct Inner {
     pub(crate) graphs: HashMap<Arc<str>, Arc<dyn AnyGraph>>,
     /// Runs of graphs that wait, as they are.
     warm: graph::Warm,
-}
-
-/// Settings of a [`Runtime`].
-pub struct RuntimeBuilder {
-    store: Arc<dyn Store>,
-    agents: Vec<Agent>,
-    policy: Policy,
-    locale: Locale,
-    retry: RetryPolicy,
-    graphs: Vec<Arc<dyn AnyGraph>>,
 }
 
 /// A new session.
@@ -184,76 +175,10 @@ pub struct Outcome {
     pub error: Option<countersign_core::wire::event::RunError>,
 }
 
-impl RuntimeBuilder {
-    /// Adds an agent. The first one answers where no agent is named.
-    #[must_use]
-    pub fn agent(mut self, agent: Agent) -> RuntimeBuilder {
-        self.agents.push(agent);
-        self
-    }
-    /// When a person is needed, and whom, beside what the tools say themselves (SPEC P1).
-    #[must_use]
-    pub fn policy(mut self, policy: Policy) -> RuntimeBuilder {
-        self.policy = policy;
-        self
-    }
-    /// Adds a graph, whose runs sessions can be (SPEC G).
-    #[must_use]
-    pub fn graph<S: GraphState>(mut self, graph: &Graph<S>) -> RuntimeBuilder {
-        self.graphs.push(graph.any().clone());
-        self
-    }
-    /// The language of the server's own texts in new sessions.
-    #[must_use]
-    pub fn locale(mut self, locale: Locale) -> RuntimeBuilder {
-        self.locale = locale;
-        self
-    }
-    /// How failed model calls are tried again.
-    #[must_use]
-    pub fn retry(mut self, retry: RetryPolicy) -> RuntimeBuilder {
-        self.retry = retry;
-        self
-    }
-    /// Checks the agents and makes the runtime. Nothing runs yet.
-    ///
-    /// # Errors
-    /// No agent, two of a name, two tools of a name, a schema that is not one.
-    pub fn build(self) -> Result<Runtime, AgentError> {
-        let mut graphs = HashMap::new();
-        for graph in self.graphs {
-            let name = graph.name().clone();
-            if graphs.insert(name.clone(), graph).is_some() {
-                return Err(AgentError::new(format!("there are two graphs of the name {name:?}")));
-            }
-        }
-        let inner = Inner {
-            store: self.store,
-            agents: Agents::new(self.agents, self.policy, graphs.is_empty())?,
-            locale: self.locale,
-            retry: self.retry,
-            live: Mutex::default(),
-            draining: AtomicBool::new(false),
-            closing: watch::Sender::new(false),
-            drivers: watch::Sender::new(0),
-            graphs,
-            warm: graph::Warm::default(),
-        };
-        Ok(Runtime { inner: Arc::new(inner) })
-    }
-}
-
 impl Runtime {
     /// Begins a runtime over `store`.
     pub fn builder(store: Arc<dyn Store>) -> RuntimeBuilder {
-        RuntimeBuilder {
-            store,
-            agents: Vec::new(),
-            policy: Policy::default(),
-            locale: Locale::default(),
-            retry: RetryPolicy::default(),
-            graphs: Vec::new(),
-        }
+        RuntimeBuilder::new(store)
     }
 
     /// Goes on with what a crash has interrupted, and times interruptions out from now on, until

@@ -28,6 +28,7 @@ impl Inner {
     pub(super) async fn watch_deadlines(self: Arc<Self>) {
         let mut closing = self.closing.subscribe();
         while !*closing.borrow() {
+            self.warm.expire();
             let due = self.store.due(now(), DEADLINES_AT_ONCE).await.unwrap_or_else(|error| {
                 tracing::error!(%error, "deadlines could not be read");
                 Vec::new()

@@ -30,10 +30,11 @@ fn message(id: &str, text: &str) -> Message {
 }
 
 fn join_lines(text: &mut String, more: String) {
-    if !text.is_empty() {
-        text.push('\n');
+    if text.is_empty() {
+        *text = more;
+    } else {
+        *text = [text.as_str(), &more].join("\n");
     }
-    text.push_str(&more);
 }
 
 /// One field of each kind.

@@ -6,7 +6,7 @@ struct Message {
     text: String,
 }
 
-fn join_lines(_text: &str, _more: String) {}
+fn keep(_value: &u32, _more: u32) {}
 
 #[derive(Clone, Serialize, Deserialize, GraphState)]
 struct Messages {
@@ -17,13 +17,13 @@ struct Messages {
 #[derive(Clone, Serialize, Deserialize, GraphState)]
 struct Spent {
     #[graph(add)]
-    spent: String,
+    spent: bool,
 }
 
 #[derive(Clone, Serialize, Deserialize, GraphState)]
-struct Text {
-    #[graph(reduce = join_lines)]
-    text: String,
+struct Kept {
+    #[graph(reduce = keep)]
+    kept: u32,
 }
 
 fn main() {}

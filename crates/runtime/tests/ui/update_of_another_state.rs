@@ -1,4 +1,4 @@
-use countersign::graph::{Context, GraphState, Node, NodeError, Route, StateGraph};
+use countersign::graph::{Context, GraphState, NodeError, Route, StateGraph};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Serialize, Deserialize, GraphState)]
@@ -37,6 +37,5 @@ fn main() {
     let mut graph = StateGraph::<Essay>::new("essay");
     graph.node("pay", pay);
     graph.node("whole", whole);
-    let _ = EssayUpdate::new().text(3);
     let _ = EssayUpdate::new().amount(3);
 }

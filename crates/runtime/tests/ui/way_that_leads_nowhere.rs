@@ -1,4 +1,4 @@
-use countersign::graph::{Context, GraphState, Node, NodeError, Route, StateGraph};
+use countersign::graph::{Context, GraphState, NodeError, Route, StateGraph};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Serialize, Deserialize, GraphState)]

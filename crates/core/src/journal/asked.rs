@@ -1,0 +1,119 @@
+//! What people are asked: the record of a request, whole.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::{
+    record::{Millis, is_zero},
+    run::At,
+};
+use crate::call::{
+    args::Args,
+    gate::{Ask, DecisionType, is_user},
+};
+
+/// What kind of answer an interruption waits for (SPEC W4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Calls that wait for a decision.
+    #[default]
+    Approval,
+    /// A call whose outcome is unknown.
+    InDoubt,
+    /// Questions that wait for answers.
+    Question,
+    /// A node of a graph that waits for an answer (SPEC G3).
+    Interrupt,
+}
+
+impl Kind {
+    fn is_approval(&self) -> bool {
+        *self == Kind::Approval
+    }
+}
+
+/// See [`Record::Interrupted`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Interrupted {
+    /// The interruption's number in its session, from 1; the key is `{session_id}_{n}`.
+    pub n: u32,
+    /// What kind of answer it waits for.
+    #[serde(default, skip_serializing_if = "Kind::is_approval")]
+    pub kind: Kind,
+    /// What waits, in the model's order.
+    pub actions: Vec<Action>,
+    /// When it times out; never, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Millis>,
+    /// Whether it stands outside groups: a question, or calls that are displayed as content (SPEC Q5).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub content: bool,
+    /// Where in a graph it is asked, if it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Arc<At>>,
+}
+
+/// One waiting call, whole: what is shown is what runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Action {
+    /// The call's number in its session.
+    pub call: u32,
+    /// The call's id in the model's words.
+    pub tool_use_id: Arc<str>,
+    /// The agent that proposed it.
+    pub agent: Arc<str>,
+    /// The tool.
+    pub name: Arc<str>,
+    /// The arguments.
+    pub args: Args,
+    /// How it is asked.
+    pub ask: Ask,
+    /// 0 is the first of `ask.levels`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub level: u32,
+    /// The role that decides in place of the level's, since that one did not, or handed it on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instead: Option<String>,
+    /// What the tool says it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<Arc<str>>,
+    /// The JSON Schema an edit must fit: the tool's, when it was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<Arc<Schema>>,
+    /// What the model says the call is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_says: Option<Arc<str>>,
+}
+
+impl Action {
+    /// What the reviewer may do with it.
+    #[must_use]
+    pub fn allowed(&self) -> &[DecisionType] {
+        &self.ask.allowed
+    }
+    /// The role that decides; `None` is the session's own subject.
+    #[must_use]
+    pub fn role(&self) -> Option<&str> {
+        self.instead.as_deref().or_else(|| self.ask.role(self.level))
+    }
+    /// How many different people must approve it, at this level.
+    #[must_use]
+    pub fn quorum(&self) -> u32 {
+        if is_user(self.role()) { 1 } else { self.ask.quorum.max(1) }
+    }
+}
+
+/// A JSON Schema, kept as text.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Schema(pub Box<RawValue>);
+
+impl PartialEq for Schema {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.get() == other.0.get()
+    }
+}
+impl Eq for Schema {}

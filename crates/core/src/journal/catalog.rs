@@ -1,0 +1,51 @@
+//! What the core asks of the agents and tools of today.
+
+use std::sync::Arc;
+
+use super::{record::Schema, window::Budget};
+
+/// What the core needs to know of agents and tools; given by the runtime with each input.
+pub trait Catalog {
+    /// Whether there is an agent of this name.
+    fn has_agent(&self, agent: &str) -> bool;
+    /// The agent's limit of model calls in one turn.
+    fn max_turns(&self, agent: &str) -> u32;
+    /// The agent's loop, if it has nodes of the user's: the graph's name, and its first node (SPEC G2).
+    fn agent_loop(&self, agent: &str) -> Option<(Arc<str>, Arc<str>)> {
+        let _ = agent;
+        None
+    }
+    /// A tool of an agent.
+    fn tool(&self, agent: &str, tool: &str) -> Option<ToolFacts>;
+    /// What the agent's model calls may cost; `None` if nothing is ever compressed.
+    fn budget(&self, _agent: &str) -> Option<Budget> {
+        None
+    }
+}
+
+/// What the core needs to know of a tool.
+#[derive(Clone, Debug, Default)]
+pub struct ToolFacts {
+    /// What it says it does.
+    pub description: Option<Arc<str>>,
+    /// The schema of its arguments.
+    pub schema: Option<Arc<Schema>>,
+    /// Declared idempotent.
+    pub idempotent: bool,
+    /// What a call of it means to the session.
+    pub kind: ToolKind,
+}
+
+/// What a call of a tool means to the session, beside its result (SPEC Q6).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ToolKind {
+    /// Nothing.
+    #[default]
+    Ordinary,
+    /// It is never run: the user's answers are its result.
+    Question,
+    /// Its arguments are the session's todos.
+    Todos,
+    /// Its `text` argument is shown as a text of the agent's.
+    Thought,
+}

@@ -1,0 +1,98 @@
+//! The settings of a runtime, and its making.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, atomic::AtomicBool},
+};
+
+use countersign_core::locale::Locale;
+use tokio::sync::watch;
+
+use super::{Inner, Runtime};
+use crate::{
+    agent::{Agent, AgentError, Agents},
+    graph::{Graph, GraphState, compiled::AnyGraph},
+    model::retry::RetryPolicy,
+    policy::Policy,
+    store::Store,
+};
+
+/// Settings of a [`Runtime`].
+pub struct RuntimeBuilder {
+    store: Arc<dyn Store>,
+    agents: Vec<Agent>,
+    policy: Policy,
+    locale: Locale,
+    retry: RetryPolicy,
+    graphs: Vec<Arc<dyn AnyGraph>>,
+}
+
+impl RuntimeBuilder {
+    pub(super) fn new(store: Arc<dyn Store>) -> RuntimeBuilder {
+        RuntimeBuilder {
+            store,
+            agents: Vec::new(),
+            policy: Policy::default(),
+            locale: Locale::default(),
+            retry: RetryPolicy::default(),
+            graphs: Vec::new(),
+        }
+    }
+
+    /// Adds an agent. The first one answers where no agent is named.
+    #[must_use]
+    pub fn agent(mut self, agent: Agent) -> RuntimeBuilder {
+        self.agents.push(agent);
+        self
+    }
+    /// When a person is needed, and whom, beside what the tools say themselves (SPEC P1).
+    #[must_use]
+    pub fn policy(mut self, policy: Policy) -> RuntimeBuilder {
+        self.policy = policy;
+        self
+    }
+    /// Adds a graph, whose runs sessions can be (SPEC G).
+    #[must_use]
+    pub fn graph<S: GraphState>(mut self, graph: &Graph<S>) -> RuntimeBuilder {
+        self.graphs.push(graph.any().clone());
+        self
+    }
+    /// The language of the server's own texts in new sessions.
+    #[must_use]
+    pub fn locale(mut self, locale: Locale) -> RuntimeBuilder {
+        self.locale = locale;
+        self
+    }
+    /// How failed model calls are tried again.
+    #[must_use]
+    pub fn retry(mut self, retry: RetryPolicy) -> RuntimeBuilder {
+        self.retry = retry;
+        self
+    }
+    /// Checks the agents and makes the runtime. Nothing runs yet.
+    ///
+    /// # Errors
+    /// No agent, two of a name, two tools of a name, a schema that is not one.
+    pub fn build(self) -> Result<Runtime, AgentError> {
+        let mut graphs = HashMap::new();
+        for graph in self.graphs {
+            let name = graph.name().clone();
+            if graphs.insert(name.clone(), graph).is_some() {
+                return Err(AgentError::new(format!("there are two graphs of the name {name:?}")));
+            }
+        }
+        let inner = Inner {
+            store: self.store,
+            agents: Agents::new(self.agents, self.policy, graphs.is_empty())?,
+            locale: self.locale,
+            retry: self.retry,
+            live: Mutex::default(),
+            draining: AtomicBool::new(false),
+            closing: watch::Sender::new(false),
+            drivers: watch::Sender::new(0),
+            graphs,
+            warm: super::graph::Warm::default(),
+        };
+        Ok(Runtime { inner: Arc::new(inner) })
+    }
+}
