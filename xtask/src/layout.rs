@@ -122,7 +122,7 @@ fn the_tests_that_documents_name_exist() {
     }
     let sources: String = sources.iter().map(|path| read(path)).collect();
     let mut checked = 0;
-    for page in ["docs/promises.md", "docs/architecture.md", "docs/security.md"] {
+    for page in ["docs/promises.md", "docs/architecture.md", "docs/security.md", "docs/langgraph.md"] {
         let text = read(&root().join(page));
         for name in quoted(&text).filter(|word| is_test_name(word)) {
             assert!(sources.contains(&format!("fn {name}(")), "{page} names the test {name}, which does not exist");

@@ -133,7 +133,13 @@ impl Draft {
                 ));
             }
         }
-        let asked: Vec<Arc<Interrupted>> = self.state.open.iter().map(|open| open.asked.clone()).collect();
+        // A node with an answer that it has not used up asks everything anew by itself, in its own order.
+        let begins_again = |asked: &Interrupted| {
+            let task = asked.at.as_ref().and_then(|at| self.state.run.as_ref()?.tasks.get(&at.task));
+            task.is_some_and(|task| task.questions.values().any(|question| question.answer.is_some()))
+        };
+        let asked: Vec<Arc<Interrupted>> =
+            self.state.open.iter().map(|open| open.asked.clone()).filter(|asked| !begins_again(asked)).collect();
         let withdrawn = self.state.open.iter().map(|open| open.asked.n).collect();
         let held = !run && (active || message.is_some());
         let at = self.state.pos;
@@ -148,7 +154,7 @@ impl Draft {
             held,
             judged,
         })));
-        // A graph's questions are asked again as they are; what was answered and not yet used is asked when it is come to.
+        // Other questions of a graph are asked again as they are, and no node is begun for that.
         for asked in &asked {
             self.ask_again(asked);
         }

@@ -136,11 +136,12 @@ pub fn node_done(state: &State) -> bool {
         return false;
     };
     let runs = |call: &Call| matches!(call.phase, Phase::Permitted | Phase::Started(_));
+    let begun = |call: &Call| matches!(call.phase, Phase::Started(_)) || state.may_begin(call);
     match state.loop_node() {
         Some(COMPRESSION) => state.window.due.is_none(),
         Some(AGENT) => state.answer_pos > entered.at,
         Some(APPROVAL) => state.calls.iter().any(runs) || state.calls.iter().all(|call| call.phase == Phase::Finished),
-        Some(TOOLS) => !state.calls.iter().any(runs),
+        Some(TOOLS) => !state.calls.iter().any(begun),
         _ => false,
     }
 }
@@ -155,7 +156,7 @@ pub fn next(state: &State) -> Effects {
         Node::Compression => Effects { compress: state.window.due.is_some(), ..Effects::default() },
         Node::Agent => Effects { call_model: !state.answered && !node_done(state), ..Effects::default() },
         Node::Tools => Effects {
-            start: state.calls.iter().filter(|c| c.phase == Phase::Permitted).map(|c| c.call).collect(),
+            start: state.calls.iter().filter(|call| state.may_begin(call)).map(|c| c.call).collect(),
             ..Effects::default()
         },
         Node::Approval | Node::End => Effects::default(),

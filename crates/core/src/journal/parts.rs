@@ -80,6 +80,10 @@ pub struct Call {
     /// Whether a standing rule decided about it in a person's place.
     #[serde(default)]
     pub by_rule: bool,
+    /// In an agent's loop that has nodes of the user's: it was permitted when the loop last went on from the model's answer
+    /// or from people's decisions, so every node since has stood before it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cleared: bool,
 }
 
 impl Call {

@@ -494,11 +494,34 @@ impl GraphRun {
 
     /// What failed is to be tried again.
     pub(super) fn retry(&mut self) {
-        let failed = |task: &&Arc<Task>| matches!(task.phase, TaskPhase::Failed(..));
-        for task in self.tasks.values().filter(failed).map(|task| task.task).collect::<Vec<_>>() {
+        let stuck = |task: &&Arc<Task>| match task.phase {
+            TaskPhase::Failed(..) => true,
+            // The run failed as a whole, and what it asked was withdrawn.
+            TaskPhase::Waiting => {
+                task.questions.values().all(|question| question.answer.is_some())
+                    && task.steps.values().all(|step| *step != Step::Lost)
+            }
+            _ => false,
+        };
+        for task in self.tasks.values().filter(stuck).map(|task| task.task).collect::<Vec<_>>() {
             if let Some(task) = self.task(task) {
                 task.phase = TaskPhase::Ready;
             }
+        }
+    }
+
+    /// An agent's loop stands at this node again, which has done its work.
+    pub(super) fn back_to(&mut self, node: &str) {
+        if let Some(frame) = self.frames.get_mut(&0) {
+            frame.at = 0;
+            frame.unfinished = 1;
+        }
+        let last = self.tasks.keys().next_back().copied();
+        self.tasks.retain(|task, _| Some(*task) == last);
+        if let Some(task) = last.and_then(|task| self.task(task)) {
+            task.node = node.into();
+            task.phase = TaskPhase::Ready;
+            task.steps.clear();
         }
     }
 

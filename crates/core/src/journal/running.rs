@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{
     draft::{Catalog, Draft, Transition},
+    graph,
     record::{Action, CallStatus, Decided, EndReason, Interrupted, Kind, Millis, Record},
     run::{
         At, DoneTask, FrameBegan, FrameState, GraphRun, LoopUpdate, NewTask, Question, Raw, Rejected, Resumed, Round,
@@ -88,9 +89,20 @@ impl State {
     }
 
     pub(super) fn tasks_done(&mut self, done: &TasksDone) {
+        if matches!(self.loop_node(), Some(graph::AGENT | graph::APPROVAL)) {
+            for call in self.calls.iter_mut().filter(|call| call.phase == Phase::Permitted) {
+                call.cleared = true;
+            }
+        }
         if self.run.as_ref().is_some_and(|run| run.agent_loop) {
             for update in done.done.iter().filter_map(|done| done.update.as_ref()) {
-                let update: LoopUpdate = serde_json::from_str(update.get()).unwrap_or_default();
+                let Ok(update) = serde_json::from_str::<LoopUpdate>(update.get()) else {
+                    // What it refuses cannot be read: nothing that it stood before may run.
+                    for id in self.calls.iter().map(|call| call.id.clone()).collect::<Vec<_>>() {
+                        self.reject_call(&id, None);
+                    }
+                    continue;
+                };
                 for Rejected { id, message } in update.reject {
                     self.reject_call(&id, message);
                 }
@@ -105,7 +117,13 @@ impl State {
         let Open { asked, .. } = self.open.remove(at);
         // Who asked may ask again.
         if let Some(at) = &asked.at {
-            self.task(at.task, |task| task.questions.retain(|_, question| question.n != n));
+            self.task(at.task, |task| {
+                task.questions.retain(|_, question| question.n != n);
+                // Nobody has said what became of it.
+                if asked.kind == Kind::InDoubt && task.steps.get(&at.question) == Some(&Step::Lost) {
+                    task.steps.insert(at.question.clone(), Step::Started);
+                }
+            });
         }
     }
 
@@ -196,7 +214,13 @@ impl State {
     /// The run of a fork: no answer that was given in the original counts, and only the original knows what became of its
     /// steps that were begun.
     pub(super) fn run_forked(&mut self) {
+        let unfinished = self.calls.iter().any(|call| call.phase != Phase::Finished);
+        self.calls.iter_mut().for_each(|call| call.cleared = false);
         self.run(|run| {
+            if run.agent_loop && unfinished {
+                // Back to where the answer came: every node of the loop stands before its calls once more.
+                run.back_to(graph::AGENT);
+            }
             for number in run.tasks.keys().copied().collect::<Vec<_>>() {
                 let Some(task) = run.task(number) else { continue };
                 task.questions.clear();
@@ -209,6 +233,12 @@ impl State {
                 task.steps.retain(|_, step| !matches!(step, Step::GivenUp(_)));
             }
         });
+    }
+
+    /// Whether a call may be begun where the session stands: it is permitted, and no node of the user's was passed by.
+    #[must_use]
+    pub fn may_begin(&self, call: &Call) -> bool {
+        call.phase == Phase::Permitted && (call.cleared || self.loop_node().is_none())
     }
 
     /// The node of an agent's loop that the session stands at, if its loop has nodes of the user's.
@@ -323,7 +353,14 @@ impl Draft {
             let at = At { task, node: path.clone(), question: name, payload, schema, default };
             self.interrupt_at(Kind::Interrupt, at, shown, ask);
         }
-        let phase = self.state.run.as_ref().and_then(|run| run.tasks.get(&task)).map(|task| task.phase.clone());
+        let found = self.state.run.as_ref().and_then(|run| run.tasks.get(&task));
+        let waits = found.is_some_and(|task| {
+            task.questions.values().any(|question| question.answer.is_none())
+                || task.steps.values().any(|step| *step == Step::Lost)
+        });
+        // One that waits for nothing that is open would wait for ever.
+        let goes_on = goes_on || !waits;
+        let phase = found.map(|task| task.phase.clone());
         if phase != Some(if goes_on { TaskPhase::Ready } else { TaskPhase::Waiting }) {
             self.push(Record::TaskWaits { task, goes_on });
         }
@@ -403,9 +440,11 @@ impl Draft {
 
     /// After a crash: steps that were begun have an unknown outcome, and a person says what became of them.
     pub(super) fn recover_steps(&mut self) -> bool {
-        let Some(run) = self.state.run.clone() else { return false };
+        let Some(run) = self.state.run.clone().filter(|_| self.state.status.is_active()) else { return false };
         let mut found = false;
-        for task in run.tasks.values() {
+        // Of a task that has failed it is asked when it is tried again and comes to it.
+        let open = |task: &&Arc<Task>| matches!(task.phase, TaskPhase::Ready | TaskPhase::Waiting);
+        for task in run.tasks.values().filter(open) {
             for (name, _) in task.steps.iter().filter(|(_, step)| **step == Step::Started) {
                 self.step_lost(&run, task.task, name);
                 found = true;

@@ -386,6 +386,7 @@ impl State {
                     approved_by: Vec::new(),
                     edited_by: None,
                     by_rule: false,
+                    cleared: false,
                 });
             }
         }

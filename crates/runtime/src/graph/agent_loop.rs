@@ -63,13 +63,17 @@ impl AgentState {
         AgentState { state: state.clone() }
     }
 
+    pub(crate) fn state(&self) -> &State {
+        &self.state
+    }
+
     /// The calls of the latest answer, in the model's order.
     pub fn calls(&self) -> impl Iterator<Item = AgentCall<'_>> {
         self.state.calls.iter().map(|call| AgentCall {
             id: &call.id,
             name: &call.name,
             args: call.args.as_ref().map_or("null", |args| args.text()),
-            stands: stands(call),
+            stands: self.stands(call),
         })
     }
 
@@ -98,21 +102,24 @@ impl AgentState {
     }
 
     fn any(&self, what: Stands) -> bool {
-        self.state.calls.iter().any(|call| stands(call) == what)
+        self.state.calls.iter().any(|call| self.stands(call) == what)
     }
 
     fn unfinished(&self) -> bool {
-        self.state.calls.iter().any(|call| stands(call) != Stands::Over)
+        self.state.calls.iter().any(|call| self.stands(call) != Stands::Over)
     }
-}
 
-fn stands(call: &Call) -> Stands {
-    match call.phase {
-        Phase::Proposed | Phase::Gated | Phase::Waiting(_) => Stands::NeedsApproval,
-        Phase::Permitted => Stands::MayRun,
-        Phase::Started(_) => Stands::Runs,
-        Phase::Lost => Stands::InDoubt,
-        Phase::Settled(..) | Phase::Finished => Stands::Over,
+    fn stands(&self, call: &Call) -> Stands {
+        // What was decided since the loop left the approval node comes to the next nodes when it has been there again.
+        let decided = matches!(self.state.loop_node(), Some(nodes::AGENT | nodes::APPROVAL));
+        match call.phase {
+            Phase::Proposed | Phase::Gated | Phase::Waiting(_) => Stands::NeedsApproval,
+            Phase::Permitted if !decided && !self.state.may_begin(call) => Stands::NeedsApproval,
+            Phase::Permitted => Stands::MayRun,
+            Phase::Started(_) => Stands::Runs,
+            Phase::Lost => Stands::InDoubt,
+            Phase::Settled(..) | Phase::Finished => Stands::Over,
+        }
     }
 }
 
@@ -173,6 +180,8 @@ pub enum AfterAgent {
 pub enum AfterApproval {
     /// Some call may run.
     Tools,
+    /// None may run, and others still wait: for the next level, or since they were deferred.
+    Approval,
     /// All were rejected.
     Agent,
 }
@@ -200,10 +209,11 @@ impl Route for AfterAgent {
 }
 
 impl Route for AfterApproval {
-    const ALL: &'static [AfterApproval] = &[AfterApproval::Tools, AfterApproval::Agent];
+    const ALL: &'static [AfterApproval] = &[AfterApproval::Tools, AfterApproval::Approval, AfterApproval::Agent];
     fn label(self) -> &'static str {
         match self {
             AfterApproval::Tools => "some are approved",
+            AfterApproval::Approval => "the next level, or deferred",
             AfterApproval::Agent => "all are rejected",
         }
     }
@@ -236,7 +246,13 @@ pub fn after_agent(turn: &AgentState) -> AfterAgent {
 /// After the approval node: on any yes to the tools, when all are no to the agent.
 #[must_use]
 pub fn after_approval(turn: &AgentState) -> AfterApproval {
-    if turn.any(Stands::MayRun) { AfterApproval::Tools } else { AfterApproval::Agent }
+    if turn.any(Stands::MayRun) {
+        AfterApproval::Tools
+    } else if turn.unfinished() {
+        AfterApproval::Approval
+    } else {
+        AfterApproval::Agent
+    }
 }
 
 /// After the tools node.
@@ -268,10 +284,12 @@ pub fn after_tools(turn: &AgentState) -> AfterTools {
 /// agent.graph.detach(agent.approval);
 /// agent.graph.route(agent.approval, after_approval, |way| match way {
 ///     AfterApproval::Tools => critical,
+///     AfterApproval::Approval => agent.approval,
 ///     AfterApproval::Agent => agent.agent,
 /// });
 /// agent.graph.route(critical, after_approval, |way| match way {
 ///     AfterApproval::Tools => agent.tools,
+///     AfterApproval::Approval => agent.approval,
 ///     AfterApproval::Agent => agent.agent,
 /// });
 /// let graph = agent.graph.compile()?;
@@ -315,6 +333,7 @@ impl AgentLoop {
         });
         graph.route(approval, after_approval, |way| match way {
             AfterApproval::Tools => tools,
+            AfterApproval::Approval => approval,
             AfterApproval::Agent => agent,
         });
         graph.route(tools, after_tools, |way| match way {

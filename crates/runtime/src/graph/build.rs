@@ -375,10 +375,7 @@ impl<S: GraphState> StateGraph<S> {
                 }
                 open.extend(leave.targets().filter_map(|to| to.at()));
             }
-            for (sources, to) in
-                joins.iter().filter(|(sources, _)| sources.iter().any(|source| source.at() == Some(at)))
-            {
-                debug_assert!(!sources.is_empty());
+            for (_, to) in joins.iter().filter(|(sources, _)| sources.iter().any(|source| source.at() == Some(at))) {
                 plain.extend(to.at());
                 open.extend(to.at());
             }

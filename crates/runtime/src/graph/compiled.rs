@@ -200,6 +200,12 @@ fn read<T: DeserializeOwned>(json: &Raw) -> Result<T, String> {
     })
 }
 
+/// Code of the user's, which may panic: that fails what it was for, not who runs it.
+fn guarded<T>(what: &str, run: impl FnOnce() -> Result<T, NodeError>) -> Result<T, NodeError> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(run))
+        .unwrap_or_else(|_| Err(NodeError::permanent(format!("{what} panicked"))))
+}
+
 fn wrong_type() -> String {
     "the state is of another type than the graph's".to_owned()
 }
@@ -236,7 +242,9 @@ impl<S: GraphState> AnyGraph for Compiled<S> {
     }
 
     fn write_state(&self, state: &AnyState) -> Result<Raw, String> {
-        Raw::of(self.state(state)?).map_err(|error| error.to_string())
+        let state = self.state(state)?;
+        guarded("writing the state", || Raw::of(state).map_err(|error| NodeError::permanent(error.to_string())))
+            .map_err(|error| error.message)
     }
 
     fn read_update(&self, json: Option<&Raw>) -> Result<AnyUpdate, String> {
@@ -252,15 +260,17 @@ impl<S: GraphState> AnyGraph for Compiled<S> {
             updates.into_iter().map(|update| update.downcast::<S::Update>().ok().map(|update| *update)).collect();
         let updates = updates.ok_or_else(|| NodeError::permanent(wrong_type()))?;
         // Nobody else has it once the round is over, so it is not cloned.
-        let merged = match Arc::get_mut(state).and_then(|state| state.downcast_mut::<S>()) {
-            Some(state) => state.merge(updates),
-            None => {
-                let mut own = self.state(state).map_err(NodeError::permanent)?.clone();
-                let merged = own.merge(updates);
-                *state = Arc::new(own);
-                merged
-            }
-        };
+        let merged = guarded("merging the updates", || {
+            Ok(match Arc::get_mut(state).and_then(|state| state.downcast_mut::<S>()) {
+                Some(state) => state.merge(updates),
+                None => {
+                    let mut own = self.state(state).map_err(NodeError::permanent)?.clone();
+                    let merged = own.merge(updates);
+                    *state = Arc::new(own);
+                    merged
+                }
+            })
+        })?;
         merged.map_err(|error| NodeError::coded("invalid_update", error.to_string()))
     }
 
@@ -301,11 +311,14 @@ impl<S: GraphState> AnyGraph for Compiled<S> {
                 match leave {
                     Leave::Edge(to) => to.at().into_iter().for_each(|to| plain(to, &mut tasks)),
                     Leave::Route { choose, .. } => {
-                        choose(state).iter().filter_map(Node::at).for_each(|to| plain(to, &mut tasks));
+                        let what = format!("the route from the node {:?}", self.nodes[source].name);
+                        let chosen = guarded(&what, || Ok(choose(state)))?;
+                        chosen.iter().filter_map(Node::at).for_each(|to| plain(to, &mut tasks));
                     }
                     Leave::FanOut { each, items } => {
                         let Some(each) = each.at() else { continue };
-                        let items = items(state).map_err(NodeError::permanent)?;
+                        let what = format!("the list of the fan-out from the node {:?}", self.nodes[source].name);
+                        let items = guarded(&what, || items(state).map_err(NodeError::permanent))?;
                         if items.is_empty() {
                             open.push(each);
                         }
@@ -355,14 +368,21 @@ impl<S: GraphState> AnyGraph for Compiled<S> {
         let failed = |what: String| -> NodeFuture { Box::pin(std::future::ready(Err(NodeError::permanent(what)))) };
         let Some(state) = Self::typed(state) else { return failed(wrong_type()) };
         match self.node(node).map(|node| &node.work) {
-            Some(Work::Run(run) | Work::Each(run)) => run(Context::new(state, memory), item.cloned()),
+            Some(Work::Run(run) | Work::Each(run)) => {
+                let begun =
+                    guarded(&format!("the node {node:?}"), || Ok(run(Context::new(state, memory), item.cloned())));
+                begun.unwrap_or_else(|error| Box::pin(std::future::ready(Err(error))))
+            }
             _ => failed(format!("the node {node:?} is not one that is run")),
         }
     }
 
     fn enter(&self, node: &str, state: &AnyState) -> Option<AnyState> {
         match &self.node(node)?.work {
-            Work::Graph { enter, .. } => Some(enter(state.downcast_ref::<S>()?)),
+            Work::Graph { enter, .. } => {
+                let state = state.downcast_ref::<S>()?;
+                guarded("the beginning of the inner graph", || Ok(enter(state))).ok()
+            }
             _ => None,
         }
     }
@@ -440,7 +460,7 @@ impl<S: GraphState> AnyGraph for Compiled<S> {
 
     fn leave(&self, node: &str, state: &AnyState) -> Result<Given, NodeError> {
         match self.node(node).map(|node| &node.work) {
-            Some(Work::Graph { leave, .. }) => leave(state),
+            Some(Work::Graph { leave, .. }) => guarded("the end of the inner graph", || leave(state)),
             _ => Err(NodeError::permanent(format!("the node {node:?} is no graph"))),
         }
     }

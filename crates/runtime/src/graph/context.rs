@@ -78,6 +78,9 @@ impl<S> Context<S> {
     /// gone away in between, the node is begun again from its first line, and this gives the answer that was given; so
     /// whatever must not be done twice belongs in a [`step`](Context::step).
     ///
+    /// While a node waits for a person nothing else of it goes on, but for its steps: what runs beside a question, in a
+    /// `join!` or a `select!`, belongs in a step.
+    ///
     /// `name` says which question it is: the answer to a question is never given to another. The same name again in one
     /// node is another question (`name#2`). A question whose payload is not the one that was shown when it was answered is
     /// refused (`question_changed`): what the payload is made of belongs in a step too.
@@ -167,7 +170,15 @@ impl<T> Interrupt<T> {
         let payload = self.payload.clone()?;
         let shown = shown(&payload).map_err(|error| format!("its payload cannot be shown: {error}"))?;
         let default = self.default.clone().transpose()?;
-        Ok(NewQuestion { name, payload, shown, schema: self.schema.clone()?, ask: self.ask.clone(), default })
+        let schema = self.schema.clone()?;
+        if let (Some(default), Some(schema)) = (&default, &schema) {
+            let read = |text: &str| serde_json::from_str::<Value>(text).map_err(|error| error.to_string());
+            let errors = ArgsSchema::of_any(&read(schema.0.get())?)?.check_value(&read(default.get())?);
+            if let Some(error) = errors.first() {
+                return Err(format!("its answer for want of one does not fit its schema: {}", error.message));
+            }
+        }
+        Ok(NewQuestion { name, payload, shown, schema, ask: self.ask.clone(), default })
     }
 }
 
@@ -192,6 +203,7 @@ impl Wait {
     fn begin(&mut self) {
         if !std::mem::replace(&mut self.waits, true) {
             self.memory.waiting.fetch_add(1, Ordering::SeqCst);
+            self.memory.node_waker.wake();
         }
     }
 
@@ -230,7 +242,7 @@ impl<T: DeserializeOwned> Future for Answer<T> {
         }
         let mut inside = this.wait.memory.inside();
         let Some(answer) = inside.questions.get(&this.name).and_then(|question| question.answer.clone()) else {
-            inside.wakers.push(cx.waker().clone());
+            inside.wake_later(cx.waker());
             drop(inside);
             this.wait.begin();
             return Poll::Pending;
@@ -288,11 +300,13 @@ impl<T> Answer<T> {
             });
             if let Some(mut known) = old.and_then(|old| inside.questions.remove(&old)) {
                 known.seen = true;
+                // An answer to what was shown under the old name is an answer to this: the migration says so.
+                known.digest = digest.into();
                 inside.questions.insert(name.clone(), known);
                 return Ok(());
             }
         }
-        let known = super::task::Remembered { digest: digest.into(), answer: None, seen: true };
+        let known = super::task::Remembered { recorded: name.clone(), digest: digest.into(), answer: None, seen: true };
         inside.questions.insert(name.clone(), known);
         inside.asked.push(question);
         Ok(())
@@ -421,7 +435,7 @@ impl Future for Said {
         let mut inside = this.wait.memory.inside();
         let known = inside.steps.get(&this.name).cloned();
         if matches!(known, Some(Known::Started | Known::Lost)) {
-            inside.wakers.push(cx.waker().clone());
+            inside.wake_later(cx.waker());
             drop(inside);
             this.wait.begin();
             return Poll::Pending;

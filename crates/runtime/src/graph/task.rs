@@ -16,7 +16,7 @@ use countersign_core::journal::{
     run::{Raw, Step, Task},
     running::NewQuestion,
 };
-use futures::{FutureExt as _, future::BoxFuture};
+use futures::{FutureExt as _, future::BoxFuture, task::AtomicWaker};
 use tokio::time::Instant;
 
 use super::{error::NodeError, options::NodeOptions};
@@ -65,6 +65,8 @@ pub(crate) struct Memory {
     pub(crate) at_work: AtomicUsize,
     /// Questions and lost steps that are waited for.
     pub(crate) waiting: AtomicUsize,
+    /// Wakes the node itself: what waits may be polled elsewhere.
+    pub(crate) node_waker: AtomicWaker,
 }
 
 /// See [`Memory`].
@@ -83,13 +85,37 @@ pub(crate) struct Inside {
     pub(crate) wakers: Vec<Waker>,
 }
 
+impl Inside {
+    /// Wakes whoever waits for word, once it comes.
+    pub(crate) fn wake_later(&mut self, waker: &Waker) {
+        if !self.wakers.iter().any(|known| known.will_wake(waker)) {
+            self.wakers.push(waker.clone());
+        }
+    }
+}
+
 /// A question that was asked.
 pub(crate) struct Remembered {
+    /// Its name on record, which a migration may have changed since.
+    pub(crate) recorded: Arc<str>,
     /// The digest of what was shown.
     pub(crate) digest: Arc<str>,
     pub(crate) answer: Option<Raw>,
     /// Whether the node has come to it in this attempt.
     pub(crate) seen: bool,
+}
+
+impl Inside {
+    /// The question that has this name on record.
+    pub(crate) fn on_record(&mut self, name: &Arc<str>) -> Option<&mut Remembered> {
+        let same = self.questions.get(name).is_some_and(|known| known.recorded == *name);
+        let now = if same {
+            name.clone()
+        } else {
+            self.questions.iter().find(|(_, known)| known.recorded == *name)?.0.clone()
+        };
+        self.questions.get_mut(&now)
+    }
 }
 
 impl Memory {
@@ -103,7 +129,7 @@ impl Memory {
     ) -> Memory {
         let questions = task.questions.iter().map(|(name, question)| {
             let (digest, answer) = (question.digest.clone(), question.answer.clone());
-            (name.clone(), Remembered { digest, answer, seen: false })
+            (name.clone(), Remembered { recorded: name.clone(), digest, answer, seen: false })
         });
         let inside = Inside { steps: task.steps.clone(), questions: questions.collect(), ..Inside::default() };
         Memory {
@@ -116,6 +142,7 @@ impl Memory {
             inside: Mutex::new(inside),
             at_work: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
+            node_waker: AtomicWaker::new(),
         }
     }
 
@@ -137,7 +164,7 @@ impl Memory {
     pub(crate) fn told(&self, task: &Task) {
         let mut inside = self.inside();
         for (name, question) in &task.questions {
-            if let Some(known) = inside.questions.get_mut(name) {
+            if let Some(known) = inside.on_record(name) {
                 known.answer.clone_from(&question.answer);
             }
         }
@@ -145,6 +172,20 @@ impl Memory {
         let wakers = std::mem::take(&mut inside.wakers);
         drop(inside);
         wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Whether something is on record that it was not told: an answer, or what became of a step.
+    pub(crate) fn has_news(&self, task: &Task) -> bool {
+        let mut inside = self.inside();
+        let answered = |inside: &mut Inside, name: &Arc<str>, answer: &Option<Raw>| {
+            answer.is_some() && inside.on_record(name).is_some_and(|known| known.answer.is_none())
+        };
+        let said = task.questions.iter().any(|(name, question)| answered(&mut inside, name, &question.answer));
+        // A lost step that is gone from the record is to be done again.
+        let lost = inside.steps.iter().any(|(name, step)| {
+            *step == Step::Lost && task.steps.get(name).is_none_or(|now| *now != Step::Lost && *now != Step::Started)
+        });
+        said || lost
     }
 
     pub(crate) fn fail(&self, error: NodeError) {
@@ -156,6 +197,11 @@ impl Memory {
         let mut inside = self.inside();
         inside.names.clear();
         inside.wakers.clear();
+        inside.lost.clear();
+        // Nobody was asked yet what the attempt before was about to ask.
+        for question in std::mem::take(&mut inside.asked) {
+            inside.questions.remove(&question.name);
+        }
         inside.questions.values_mut().for_each(|question| question.seen = false);
     }
 
@@ -240,6 +286,7 @@ pub(crate) async fn run(
 async fn stretch(body: &mut NodeFuture, memory: &Memory) -> Option<Result<Given, NodeError>> {
     let mut body = std::panic::AssertUnwindSafe(body);
     std::future::poll_fn(move |cx| {
+        memory.node_waker.register(cx.waker());
         let polled = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| Pin::new(&mut **body).poll(cx)));
         let polled =
             polled.unwrap_or_else(|_| Poll::Ready(Err(NodeError::new(format!("the node {:?} panicked", memory.node)))));

@@ -77,6 +77,9 @@ impl RuntimeBuilder {
         let mut graphs = HashMap::new();
         for graph in self.graphs {
             let name = graph.name().clone();
+            if self.agents.iter().any(|agent| agent.name == name) {
+                return Err(AgentError::new(format!("there is an agent and a graph of the name {name:?}")));
+            }
             if graphs.insert(name.clone(), graph).is_some() {
                 return Err(AgentError::new(format!("there are two graphs of the name {name:?}")));
             }

@@ -14,7 +14,7 @@ use countersign_core::{
         draft::{Draft, Transition},
         graph::{self, Effects},
         record::{Block, Compressed, ModelResponded, ToolUse},
-        state::State,
+        state::{State, Status},
     },
     limits,
     locale::Text,
@@ -25,7 +25,7 @@ use tokio::task::JoinSet;
 
 use super::{
     Inner, Outcome, failpoint,
-    graph::{Ended, Hot},
+    graph::{AtWork, Ended, Hot},
     live::{Live, LiveRef, LiveState},
     now,
     stream::Asked,
@@ -110,12 +110,22 @@ impl Inner {
 
     /// Lets the session go on here, until nothing follows by itself.
     pub(super) async fn drive_until_idle(self: Arc<Self>, live: &LiveRef) {
-        if live.claim_driver() {
-            self.drivers.send_modify(|running| *running += 1);
-            self.drive(live).await;
-        } else {
+        loop {
+            if live.claim_driver() {
+                self.drivers.send_modify(|running| *running += 1);
+                return self.drive(live).await;
+            }
             live.wake();
             live.idle().await;
+            // Whoever drove may have been dropped half way.
+            let mut guard = live.lock().await;
+            let left = match self.load(live, &mut guard).await {
+                Ok(state) => state.status == Status::Running && !state.held,
+                Err(_) => false,
+            };
+            if !left || self.draining.load(Ordering::SeqCst) || *self.closing.borrow() {
+                return;
+            }
         }
     }
 
@@ -126,7 +136,7 @@ impl Inner {
         // Tasks of their own: one that waits for the session's lock must go on while the driver waits for it too.
         let mut running: JoinSet<Done> = JoinSet::new();
         let (mut turn, mut asking, mut recovered) = (0, false, false);
-        let mut hot: Option<Hot> = None;
+        let (mut hot, mut at_work): (Option<Hot>, AtWork) = (None, AtWork::default());
         loop {
             let mut guard = live.lock().await;
             if *closing.borrow() {
@@ -143,6 +153,7 @@ impl Inner {
                     running.shutdown().await;
                     (turn, asking) = (state.turns, false);
                     hot = None;
+                    at_work.clear();
                 }
                 if !recovered {
                     // Nothing of this session runs anywhere now, so what was started has an unknown outcome.
@@ -184,7 +195,11 @@ impl Inner {
                     asking = true;
                     running.spawn(self.clone().ask_model(live.clone(), state).map(Done::Model));
                 }
-                if draining { Ok(None) } else { self.begin_tasks(live, &mut guard, &mut hot, &mut running).await }
+                if draining {
+                    Ok(None)
+                } else {
+                    self.begin_tasks(live, &mut guard, &mut hot, &mut at_work, &mut running).await
+                }
             };
             let alone = match step.await {
                 Ok(alone) => alone,
@@ -205,7 +220,7 @@ impl Inner {
                 // Most nodes have nothing to wait for, and need no task of their own.
                 match futures::poll!(&mut alone) {
                     std::task::Poll::Ready(Done::Task(ended)) => {
-                        self.tasks_ended(live, turn, &mut hot, vec![ended]).await
+                        self.tasks_ended(live, turn, &mut hot, &mut at_work, vec![ended]).await
                     }
                     _ => drop(running.spawn(alone)),
                 }
@@ -226,13 +241,13 @@ impl Inner {
                             match more {
                                 Ok(Done::Task(ended)) => all.push(ended),
                                 Ok(done) => {
-                                    asking &= !matches!(done, Done::Model(_));
+                                    asking &= !matches!(done, Done::Model(_) | Done::Compressed(_));
                                     self.done(live, turn, done).await;
                                 }
                                 Err(error) => tracing::error!(%error, "a task of a turn was lost"),
                             }
                         }
-                        self.tasks_ended(live, turn, &mut hot, all).await;
+                        self.tasks_ended(live, turn, &mut hot, &mut at_work, all).await;
                     }
                     Ok(done) => {
                         asking &= !matches!(done, Done::Model(_) | Done::Compressed(_));

@@ -13,13 +13,14 @@ use std::{
 use countersign_core::{
     journal::{
         draft::{Draft, Transition},
+        graph as loops,
         record::Record,
         run::{
             DoneTask, FrameBegan, FrameState, GraphRun, NewTask, Raw, Round, Task, TaskFailed, TaskPhase, TasksDone,
             Then,
         },
         running::NewQuestion,
-        state::State,
+        state::{Call, Phase, State},
     },
     limits,
     refusal::{Code, Refusal},
@@ -46,6 +47,9 @@ use crate::{
 /// States are put on record once the updates since the last time have so many bytes, or as many as the states.
 const STATES_BYTES: usize = 64 * 1024;
 
+/// Also once so many records stand after the last time.
+const STATES_RECORDS: u64 = 1_000;
+
 /// A run of a graph in memory.
 pub(super) struct Hot {
     /// Which run: the position it began at, and the latest edit it knows.
@@ -55,11 +59,46 @@ pub(super) struct Hot {
     /// What tasks of unfinished rounds change.
     updates: HashMap<u32, AnyUpdate>,
     parked: HashMap<u32, Parked>,
-    /// Tasks that are running here, with their frames and nodes.
-    started: HashMap<u32, (u32, Arc<str>)>,
-    memories: HashMap<u32, Arc<Memory>>,
     /// Bytes of updates since the states were last on record, and of the states then.
     bytes: (usize, usize),
+}
+
+/// The tasks that run here: as long as their futures do, whatever becomes of the states.
+#[derive(Default)]
+pub(super) struct AtWork {
+    tasks: HashMap<u32, Working>,
+    /// How many of a frame's node.
+    counts: HashMap<(u32, Arc<str>), usize>,
+}
+
+struct Working {
+    frame: u32,
+    node: Arc<str>,
+    memory: Arc<Memory>,
+}
+
+impl AtWork {
+    fn begin(&mut self, task: u32, frame: u32, node: &Arc<str>, memory: &Arc<Memory>) {
+        let working = Working { frame, node: node.clone(), memory: memory.clone() };
+        self.tasks.insert(task, working);
+        *self.counts.entry((frame, node.clone())).or_default() += 1;
+    }
+
+    fn end(&mut self, task: u32) {
+        let Some(Working { frame, node, .. }) = self.tasks.remove(&task) else { return };
+        if let Some(count) = self.counts.get_mut(&(frame, node)) {
+            *count -= 1;
+        }
+    }
+
+    fn count(&self, frame: u32, node: &Arc<str>) -> usize {
+        self.counts.get(&(frame, node.clone())).copied().unwrap_or_default()
+    }
+
+    /// Nothing runs any more.
+    pub(super) fn clear(&mut self) {
+        *self = AtWork::default();
+    }
 }
 
 struct HotFrame {
@@ -189,6 +228,8 @@ impl Inner {
                 }
             }
         }
+        // It has read all there is, also the edits that are in the states it began with.
+        fold.hot.edited = run.edited;
         Ok(Ok(fold.hot))
     }
 }
@@ -294,8 +335,6 @@ impl Hot {
             frames: BTreeMap::new(),
             updates: HashMap::new(),
             parked: HashMap::new(),
-            started: HashMap::new(),
-            memories: HashMap::new(),
             bytes: (0, 0),
         }
     }
@@ -315,17 +354,14 @@ impl Hot {
         self.edited = run.edited;
         self
     }
-
-    fn at_work(&self, frame: u32, node: &str) -> usize {
-        self.started.values().filter(|(of, name)| *of == frame && **name == *node).count()
-    }
 }
 
 /// What is to go on record of tasks that have ended.
 enum Op {
     Done(TasksDone),
     Failed(TaskFailed),
-    Asks(u32, Vec<NewQuestion>, Vec<Arc<str>>, bool),
+    /// A task that stands still: what it asks, the steps it knows nothing of, and what it was told so far.
+    Asks(u32, Vec<NewQuestion>, Vec<Arc<str>>, Arc<Memory>),
     States(Vec<FrameState>),
 }
 
@@ -336,6 +372,7 @@ impl Inner {
         live: &LiveRef,
         guard: &mut LiveState,
         hot: &mut Option<Hot>,
+        at_work: &mut AtWork,
         running: &mut JoinSet<Done>,
     ) -> Result<Option<futures::future::BoxFuture<'static, Done>>, Refusal> {
         loop {
@@ -359,14 +396,15 @@ impl Inner {
             }
             let Some(hot) = hot.as_mut() else { return Ok(None) };
             let (mut failed, mut frames, mut alone) = (Vec::new(), Vec::new(), None);
-            let mut room = limits::PARALLEL_TASKS.saturating_sub(hot.started.len());
-            let single = hot.started.is_empty() && run.ready().nth(1).is_none();
+            let mut room = limits::PARALLEL_TASKS.saturating_sub(at_work.tasks.len());
+            let single = at_work.tasks.is_empty() && run.ready().nth(1).is_none();
             for task in run.ready() {
-                if hot.started.contains_key(&task.task) {
+                if let Some(working) = at_work.tasks.get(&task.task) {
                     // It may have been answered while it runs.
-                    if let Some(memory) = hot.memories.get(&task.task) {
-                        memory.told(task);
-                    }
+                    working.memory.told(task);
+                    continue;
+                }
+                if room == 0 {
                     continue;
                 }
                 let at = if run.agent_loop {
@@ -396,7 +434,7 @@ impl Inner {
                     }
                 }
                 let options = graph.options(&node);
-                if room == 0 || options.parallel.is_some_and(|most| hot.at_work(task.frame, &node) >= most) {
+                if options.parallel.is_some_and(|most| at_work.count(task.frame, &node) >= most) {
                     continue;
                 }
                 room -= 1;
@@ -410,8 +448,7 @@ impl Inner {
                     }
                 };
                 memory.told(task);
-                hot.started.insert(task.task, (task.frame, node.clone()));
-                hot.memories.insert(task.task, memory.clone());
+                at_work.begin(task.task, task.frame, &node, &memory);
                 let (number, item) = (task.task, task.input.clone());
                 let again = memory.clone();
                 let begin = move || graph.begin(&node, &of, item.as_ref(), again.clone());
@@ -463,7 +500,15 @@ impl Inner {
     }
 
     /// Puts on record what tasks have come to, however long the store takes to accept it.
-    pub(super) async fn tasks_ended(&self, live: &LiveRef, turn: u32, hot: &mut Option<Hot>, ended: Vec<Ended>) {
+    pub(super) async fn tasks_ended(
+        &self,
+        live: &LiveRef,
+        turn: u32,
+        hot: &mut Option<Hot>,
+        at_work: &mut AtWork,
+        ended: Vec<Ended>,
+    ) {
+        ended.iter().for_each(|ended| at_work.end(ended.task));
         let mut ended = Some(ended);
         let mut ops = Vec::new();
         let mut spoiled = false;
@@ -486,9 +531,12 @@ impl Inner {
                         match op {
                             Op::Done(done) => draft.tasks_done(done.clone()),
                             Op::Failed(failed) => draft.task_failed(failed.clone()),
-                            Op::Asks(task, questions, lost, goes_on) => {
+                            Op::Asks(task, questions, lost, memory) => {
+                                // Looked at now: somebody may have answered since it stood still.
+                                let known = state.run.as_ref().and_then(|run| run.tasks.get(task));
+                                let goes_on = known.is_some_and(|known| memory.has_news(known));
                                 draft.steps_lost(*task, lost);
-                                draft.task_asks(*task, questions.clone(), *goes_on);
+                                draft.task_asks(*task, questions.clone(), goes_on);
                             }
                             Op::States(states) => draft.states(states.clone()),
                         }
@@ -554,7 +602,18 @@ impl Inner {
         rounds_left(&*graph, run, 0, &ahead)?;
         match ahead.tasks.len() {
             0 => Ok(Then::End),
-            1 => Ok(Then::Round(round(ahead, &mut run.made.clone()))),
+            1 => {
+                // The model is asked when each of its calls has a result, and not before.
+                let open = |call: &Call| !matches!(call.phase, Phase::Finished | Phase::Settled(..));
+                let to_model = ahead.tasks.iter().any(|(node, _)| matches!(&**node, loops::AGENT | loops::COMPRESSION));
+                let turn = turn.downcast_ref::<AgentState>();
+                if to_model && turn.is_some_and(|turn| turn.state().calls.iter().any(open)) {
+                    let what =
+                        format!("the node {:?} leads to the model while calls of its answer have no result", task.node);
+                    return Err(fatal("invalid_loop", what));
+                }
+                Ok(Then::Round(round(ahead, &mut run.made.clone())))
+            }
             several => Err(fatal(
                 "invalid_loop",
                 format!("an agent's loop goes to one node at a time, and this leads to {several}"),
@@ -564,9 +623,7 @@ impl Inner {
 
     /// The driver has nothing to do: what waits is kept as it is for a while.
     pub(super) fn keep_warm(&self, live: &Live, hot: Option<Hot>) {
-        if let Some(mut hot) = hot {
-            hot.started.clear();
-            hot.memories.clear();
+        if let Some(hot) = hot {
             self.warm.keep(&live.session_id, hot);
         }
     }
@@ -634,8 +691,6 @@ impl Ending<'_> {
         ended.sort_unstable_by_key(|ended| ended.task);
         let mut done: BTreeMap<u32, Vec<DoneTask>> = BTreeMap::new();
         for Ended { task, stretch } in ended {
-            self.hot.started.remove(&task);
-            self.hot.memories.remove(&task);
             let Some(known) = self.run.tasks.get(&task).filter(|known| known.phase != TaskPhase::Done) else {
                 continue;
             };
@@ -664,13 +719,10 @@ impl Ending<'_> {
     }
 
     fn paused(&mut self, known: &Task, parked: Parked) {
-        let (asked, lost, goes_on) = {
-            let mut inside = parked.memory.inside();
-            let answered = |(name, question): (&Arc<str>, &countersign_core::journal::run::Question)| {
-                question.answer.is_some() && inside.questions.get(name).is_some_and(|known| known.answer.is_none())
-            };
-            let goes_on = known.questions.iter().any(answered);
-            (std::mem::take(&mut inside.asked), std::mem::take(&mut inside.lost), goes_on)
+        let memory = parked.memory.clone();
+        let (asked, lost) = {
+            let mut inside = memory.inside();
+            (std::mem::take(&mut inside.asked), std::mem::take(&mut inside.lost))
         };
         if self.state.open.len() + asked.len() > limits::OPEN_QUESTIONS {
             let what = format!("{} questions wait in this session already", self.state.open.len());
@@ -678,7 +730,7 @@ impl Ending<'_> {
             return;
         }
         self.hot.parked.insert(known.task, parked);
-        self.ops.push(Op::Asks(known.task, asked, lost, goes_on));
+        self.ops.push(Op::Asks(known.task, asked, lost, memory));
     }
 
     fn loop_node(&mut self, known: &Task, update: Option<Raw>) {
@@ -770,7 +822,8 @@ impl Ending<'_> {
     /// Puts the states on record now and then, so that a fold never reads much more than they are.
     fn states(&mut self) {
         let (since, last) = self.hot.bytes;
-        if since < STATES_BYTES.max(last) || !self.hot.updates.is_empty() || self.spoiled {
+        let many = self.state.pos.saturating_sub(self.run.since) >= STATES_RECORDS;
+        if (since < STATES_BYTES.max(last) && !many) || !self.hot.updates.is_empty() || self.spoiled {
             return;
         }
         let mut states = Vec::new();

@@ -156,6 +156,7 @@ impl<S: GraphState> Runs<S> {
                 return Err(resolve::not_found(&key));
             }
             by.check_may_decide()?;
+            self.of_this_graph(&state)?;
             if state.waiting(*n).is_none() {
                 return Err(self.inner.already_resolved(&live.session_id, *n).await?);
             }
@@ -249,13 +250,11 @@ impl<S: GraphState> Runs<S> {
     }
 
     async fn drive(&self, live: LiveRef) -> Result<Outcome<S>, Refusal> {
-        let session = live.session_id.clone();
         self.inner.clone().drive_until_idle(&live).await;
         let state = {
             let mut guard: tokio::sync::MutexGuard<'_, LiveState> = live.lock().await;
             self.inner.load(&live, &mut guard).await?
         };
-        debug_assert_eq!(state.session_id, session);
         self.outcome_of(&state).await
     }
 

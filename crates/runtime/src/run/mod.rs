@@ -203,10 +203,10 @@ impl Runtime {
             let _ = drivers.wait_for(|running| *running == 0).await;
         };
         let _ = tokio::time::timeout(grace, idle).await;
-        self.inner.warm.forget(None);
         self.inner.closing.send_replace(true);
         let mut drivers = self.inner.drivers.subscribe();
         let _ = tokio::time::timeout(Duration::from_secs(5), drivers.wait_for(|running| *running == 0)).await;
+        self.inner.warm.forget(None);
     }
 
     /// Makes a session. The same id again by its owner is answered with the session as it is.
@@ -435,6 +435,7 @@ impl Runtime {
         let make =
             |state: &State| Draft::new(state, at).cancel(subject.as_ref(), request_id, partial, &self.inner.agents);
         self.inner.transact(live, &mut guard, Durability::Synced, make).await?;
+        self.inner.warm.forget(Some(&live.session_id));
         live.wake();
         Ok(())
     }

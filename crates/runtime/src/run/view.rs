@@ -193,7 +193,7 @@ pub struct StateView {
     pub session: SessionView,
     /// The language of the server's own texts.
     pub locale: Locale,
-    /// The node of its graph it stands at; several, with commas between, where several run or wait.
+    /// The node it stands at: of the agent's loop, or of a graph; several are separated by `, `.
     pub node: String,
     /// The `seq` of the last event.
     pub seq: u64,

@@ -30,9 +30,9 @@ pub(super) fn fits(state: &State, record: &Record) -> Option<bool> {
         Record::TasksDone(done) => active && run.is_some_and(|run| tasks_done(run, done)),
         Record::TaskFailed(failed) => task(failed.task).is_some(),
         Record::TaskWaits { task: number, .. } => task(*number).is_some(),
-        Record::StepStarted { task: number, step } => {
-            task(*number).is_some_and(|task| task.phase == TaskPhase::Ready && !task.steps.contains_key(step))
-        }
+        Record::StepStarted { task: number, step } => task(*number).is_some_and(|task| {
+            task.phase == TaskPhase::Ready && task.steps.get(step).is_none_or(|known| *known == Step::Started)
+        }),
         // One that is idempotent is not recorded when it begins.
         Record::StepDone { task: number, step, .. } => task(*number).is_some_and(|task| {
             task.phase == TaskPhase::Ready && task.steps.get(step).is_none_or(|known| *known == Step::Started)
@@ -55,7 +55,10 @@ fn tasks_done(run: &GraphRun, done: &TasksDone) -> bool {
     let open = |number: u32| {
         run.tasks.get(&number).is_some_and(|task| task.frame == done.frame && task.phase != TaskPhase::Done)
     };
-    let over = frame.unfinished as usize == done.done.len();
+    let mut numbers: Vec<u32> = done.done.iter().map(|done| done.task).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let over = frame.unfinished as usize == numbers.len() && numbers.len() == done.done.len();
     done.done.iter().all(|done| open(done.task))
         && match &done.then {
             Then::Wait => true,

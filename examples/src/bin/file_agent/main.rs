@@ -114,10 +114,12 @@ fn agent_loop() -> Result<Graph<AgentState>> {
     graph.detach(approval);
     graph.route(approval, after_approval, |way| match way {
         AfterApproval::Tools => critical_approval,
+        AfterApproval::Approval => approval,
         AfterApproval::Agent => agent,
     });
     graph.route(critical_approval, after_approval, |way| match way {
         AfterApproval::Tools => tools,
+        AfterApproval::Approval => approval,
         AfterApproval::Agent => agent,
     });
     Ok(graph.compile()?)

@@ -41,7 +41,11 @@ async fn e50_a_change_at_a_pause_is_what_goes_on(store: Arc<dyn Store>) {
     runs.run(&me(), "s", &Work::default()).await.expect("run");
     let edited = runs.edit(&me(), "s", &WorkUpdate::new().last("fine plan")).await.expect("edit");
     let Outcome::Paused { state, waiting } = edited else { panic!("{edited:?}") };
-    assert_eq!((&*state.last, &*waiting[0].key), ("fine plan", "s_2"), "it is asked anew: who was asked was shown the old plan");
+    assert_eq!(
+        (&*state.last, &*waiting[0].key),
+        ("fine plan", "s_2"),
+        "it is asked anew: who was asked was shown the old plan"
+    );
     assert_eq!(code(runs.resume(&me(), "s_1", ()).await), "approval_already_resolved");
     assert_eq!(code(runs.run(&me(), "s", &Work::default()).await), "approval_pending");
     let (_, runs) = process(&store, &graph);

@@ -44,7 +44,12 @@ async fn m1_parallel_approvals_are_never_swapped(store: Arc<dyn Store>) {
         let pay = |name: &'static str, amount: u32, wait: u64| {
             let ctx = ctx.clone();
             async move {
-                tokio::time::sleep(Duration::from_millis(wait)).await;
+                let slow = async move {
+                    tokio::time::sleep(Duration::from_millis(wait)).await;
+                    Ok::<_, NodeError>(())
+                };
+                // What goes on beside a question is a step, so that the node does not stand still before it is over.
+                ctx.step(name, slow).await.expect("a step");
                 let yes: bool = ctx.interrupt(name, json!({ "amount": amount })).typed().await;
                 format!("{amount} {yes}")
             }
@@ -360,7 +365,12 @@ async fn m9_an_edit_into_another_tool_is_judged_by_its_own_policy(store: Arc<dyn
     let runtime = agent(store.clone(), &ledger, Approval::always(), rule(Then::Deny(None)));
     send(&runtime, "denied", "go").await.expect("paused");
     assert_eq!(code(decide(&runtime, "denied_1", edit()).await), "invalid_edit");
-    let runtime = agent(store, &ledger, Approval::always(), rule(Then::Ask(Ask::default())));
+    let runtime = agent(
+        store,
+        &ledger,
+        Approval::always(),
+        rule(Then::Ask(Ask { levels: vec!["admin".to_owned()], ..Ask::default() })),
+    );
     send(&runtime, "asked", "go").await.expect("paused");
     let again = decide(&runtime, "asked_1", edit()).await.expect("decided");
     assert!(ran(&ledger).is_empty(), "{:?}", ran(&ledger));
@@ -383,6 +393,11 @@ async fn m10_a_message_while_something_waits_is_refused_and_nothing_is_lost(stor
     let finished = |n: u32| all.iter().any(|e| matches!(&e.record, Record::CallFinished(done) if done.call == n));
     assert!(finished(1), "the call has its result");
     assert_eq!(ran(&ledger).len(), 1);
+}
+
+/// How many records a session has.
+async fn position(store: &Arc<dyn Store>, session: &str) -> u64 {
+    store.head(session).await.expect("head").expect("known").pos
 }
 
 /// N questions answered one at a time were N²/2 node starts. Warm: each node is begun once; cold: once more for its answer.
@@ -410,12 +425,12 @@ async fn m11_n_questions_one_at_a_time_are_n_node_starts(store: Arc<dyn Store>) 
         let mut sizes = Vec::new();
         let mut outcome = paused.clone();
         for waiting in paused.waiting() {
-            let before = journal(&store, session).await.len();
+            let before = position(&store, session).await;
             if cold {
                 runs = process(&store, &graph).1;
             }
             outcome = runs.resume(&me(), &waiting.key, 1).await.expect("resume");
-            sizes.push(journal(&store, session).await.len() - before);
+            sizes.push(position(&store, session).await - before);
         }
         assert_eq!(outcome.done().expect("done").sum, i64::from(N));
         assert_eq!(begun.get(), if cold { 2 * N } else { N });
@@ -473,15 +488,15 @@ async fn m13_what_is_stored_grows_with_what_is_new() {
     let (_, runs) = process(&store, &graph);
     runs.run(&me(), "s", &Work::default()).await.expect("run");
     let mut sizes = Vec::new();
-    for n in 1..=400_u32 {
+    for n in 1..=200_u32 {
         runs.resume(&me(), &format!("s_{n}"), true).await.expect("resume");
-        if matches!(n, 100 | 200 | 400) {
+        if matches!(n, 50 | 100 | 200) {
             let bytes: usize =
                 journal(&store, "s").await.iter().map(|entry| serde_json::to_string(entry).expect("JSON").len()).sum();
             sizes.push(bytes);
         }
     }
-    let text = 400 * 1100;
+    let text = 200 * 1100;
     assert!(sizes[2] < 6 * text, "{sizes:?} for {text} bytes of text");
     assert!(sizes[1] < sizes[0] * 3 && sizes[2] < sizes[1] * 3, "{sizes:?}: linear, not quadratic");
     let files: u64 = std::fs::read_dir(dir.path())
@@ -503,6 +518,15 @@ async fn m14_null_empty_and_false_are_answers_like_any_other(store: Arc<dyn Stor
         assert_eq!(done.log, [format!("what?: {value}")]);
         assert_eq!(code(runs.resume(&me(), &format!("{session}_1"), &value).await), "approval_already_resolved");
     }
+    // Also as the first of two, and when the process has gone away between them.
+    let two = one(|ctx: Context<Work>| async move {
+        let (a, b) = (ctx.interrupt("a", ()).await, ctx.interrupt("b", ()).await);
+        Ok(said(format!("{a} {b}")))
+    });
+    process(&store, &two).1.run(&me(), "two", &Work::default()).await.expect("run");
+    process(&store, &two).1.resume(&me(), "two_1", ()).await.expect("resume");
+    let done = process(&store, &two).1.resume(&me(), "two_2", Value::Null).await.expect("resume").done().expect("done");
+    assert_eq!(done.log, ["null null"]);
     let (_, runs) = process(&store, &graph);
     for unknown in ["nobody_1", "s0_2", "s0", "nobody"] {
         assert_eq!(code(runs.resume(&me(), unknown, true).await), "approval_not_found", "{unknown}");

@@ -60,10 +60,12 @@ fn critical(name: &str) -> Graph<AgentState> {
     graph.detach(approval);
     graph.route(approval, after_approval, |way| match way {
         AfterApproval::Tools => critical,
+        AfterApproval::Approval => agent.approval,
         AfterApproval::Agent => agent,
     });
     graph.route(critical, after_approval, |way| match way {
         AfterApproval::Tools => tools,
+        AfterApproval::Approval => agent.approval,
         AfterApproval::Agent => agent,
     });
     graph.compile().expect("graph")
@@ -116,13 +118,16 @@ async fn l1_a_second_approval_refuses_one_call_after_a_restart(store: Arc<dyn St
     let journal = journal(&store, "s").await;
     let wiped = results(&journal).into_iter().find(|(name, ..)| name == "wipe").expect("it has its result");
     assert_eq!((wiped.1, &*wiped.2), (CallStatus::Rejected, "操作已被用户取消"));
+    let wipe = |block: &Block| match block {
+        Block::ToolUse(call) if &*call.name == "wipe" => Some(call.id.to_string()),
+        _ => None,
+    };
     let asked = journal.iter().find_map(|entry| match &entry.record {
-        Record::ModelResponded(answer) => answer.blocks.iter().find_map(|block| match block {
-            Block::ToolUse(call) => Some(call.id.to_string()),
-            _ => None,
-        }),
+        Record::BlockShown(block) => wipe(block),
+        Record::ModelResponded(answer) => answer.blocks.iter().find_map(wipe),
         _ => None,
     });
+    assert!(asked.is_some());
     let told = journal.iter().find_map(|entry| match &entry.record {
         Record::CallFinished(done) if &*done.name == "wipe" => Some(done.id.to_string()),
         _ => None,
@@ -184,7 +189,7 @@ async fn l3_a_loop_that_goes_round_for_ever_is_stopped(store: Arc<dyn Store>) {
 
 /// A route to the end with calls that are open gives each of them a result.
 async fn l4_a_route_to_the_end_leaves_no_call_without_a_result(store: Arc<dyn Store>) {
-    let AgentLoop { graph: mut graph, agent, tools, approval, .. } = AgentLoop::new();
+    let AgentLoop { mut graph, agent, tools, approval, .. } = AgentLoop::new();
     graph.detach(agent);
     // The other nodes are led to, as every node of a graph is, and never chosen.
     graph.route(
@@ -247,6 +252,7 @@ fn walk(state: &State) -> Vec<At> {
     };
     let approval = match after_approval(&turn) {
         AfterApproval::Tools => At::Tools,
+        AfterApproval::Approval => At::Approval,
         AfterApproval::Agent => At::Agent,
     };
     let open = |what: Stands| turn.calls().any(|call| call.stands == what);

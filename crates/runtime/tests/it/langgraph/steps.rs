@@ -77,13 +77,17 @@ async fn g73_a_step_that_gives_nothing_is_done(store: Arc<dyn Store>) {
         };
         let (unit, null, no, empty) = (count(), count(), count(), count());
         async move {
-            ctx.step("unit", async move { Ok::<_, NodeError>(drop(unit.await)) }).await?;
+            ctx.step("unit", async move {
+                unit.await;
+                Ok::<_, NodeError>(())
+            })
+            .await?;
             let null: Option<u8> =
                 ctx.step("null", async move { Ok::<_, NodeError>((null.await > 99).then_some(1)) }).await?;
             let no: bool = ctx.step("no", async move { Ok::<_, NodeError>(no.await > 99) }).await?;
             let empty: Vec<Value> = ctx
                 .step("empty", async move {
-                    drop(empty.await);
+                    empty.await;
                     Ok::<_, NodeError>(Vec::new())
                 })
                 .await?;

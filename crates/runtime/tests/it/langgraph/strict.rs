@@ -68,7 +68,7 @@ async fn d46_an_old_pause_is_answered_anew_in_a_fork_only(store: Arc<dyn Store>)
     let then = where_waited(&runtime, "s", "s_1").await;
     let pending = fork(&runtime, "s", then, "f").await;
     assert_eq!(pending, ["f_2"]);
-    assert_eq!(code(runs.resume(&me(), "f_1", 2).await), "approval_already_resolved");
+    assert_eq!(code(runs.resume(&me(), "f_1", 2).await), "approval_not_found", "it was never the fork's");
     let done = runs.resume(&me(), "f_2", 2).await.expect("resume").done().expect("done");
     assert_eq!(done.log, ["ask: 2"]);
     assert_eq!(runs.state(&me(), "s").await.expect("state").log, ["ask: 1"]);
