@@ -60,12 +60,12 @@ fn critical(name: &str) -> Graph<AgentState> {
     graph.detach(approval);
     graph.route(approval, after_approval, |way| match way {
         AfterApproval::Tools => critical,
-        AfterApproval::Approval => agent.approval,
+        AfterApproval::Approval => approval,
         AfterApproval::Agent => agent,
     });
     graph.route(critical, after_approval, |way| match way {
         AfterApproval::Tools => tools,
-        AfterApproval::Approval => agent.approval,
+        AfterApproval::Approval => approval,
         AfterApproval::Agent => agent,
     });
     graph.compile().expect("graph")
