@@ -141,7 +141,8 @@ for (const [width, height] of [
       await cardOf(page, "Short: Black.").getByRole("button", { name: "Send answer" }).click();
       await shot("reviews");
       for (const topic of TOPICS) {
-        const card = cardOf(page, `Short: ${topic}.`);
+        // The articles stand on the card that comes next, too.
+        const card = cardOf(page, `Short: ${topic}.`).filter({ hasText: "review" });
         await card.getByLabel("accept").selectOption("true");
         await card.getByLabel("rating").fill("5");
         await card.getByRole("button", { name: "Send answer" }).click();
