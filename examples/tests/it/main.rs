@@ -1,5 +1,6 @@
 //! The examples do what they say, as the programs that they are.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "these are tests")]
+#![allow(clippy::needless_pass_by_value, reason = "a test's bodies are written where they are sent")]
 
 mod file_agent;
 mod map_reduce;

@@ -230,7 +230,7 @@ async fn g6_the_command_line_lists_looks_at_and_forks() {
         assert!(refused.stderr.contains(says), "{}", refused.stderr);
     }
     let gone = run(&server.path(""), &["sessions", "state", "s", "--url", "http://127.0.0.1:1"], "", &[]);
-    assert!(gone.code == Some(1) && gone.stderr.contains("does not answer"), "{}", gone.stderr);
+    assert!(gone.code == Some(1) && gone.stderr.contains("no answer from"), "{}", gone.stderr);
     let wrong = run(&server.path(""), &["sessions", "state", "s", "--url", "here"], "", &[]);
     assert!(wrong.code == Some(1) && wrong.stderr.contains("http://127.0.0.1:7410"), "{}", wrong.stderr);
 }

@@ -104,8 +104,10 @@ impl Checkpoints {
     fn follows_by_itself(&self, next: &Entry) -> bool {
         let state = &self.state;
         match &next.record {
-            // It is how a fork that was left standing goes on.
-            Record::Status { awaiting: false, .. } if state.held => false,
+            // It is how a fork that was left standing goes on: by itself, or with the message that lets it.
+            Record::Status { awaiting: false, .. } if state.held => {
+                self.last == Some("queued") && state.open.is_empty()
+            }
             Record::CallsGated(_)
             | Record::Interrupted(_)
             | Record::Status { .. }

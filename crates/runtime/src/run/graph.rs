@@ -160,6 +160,13 @@ impl Warm {
         drop(runs);
     }
 
+    /// The root's state of a run that is kept, if it is the one that is asked for.
+    pub(super) fn root(&self, session_id: &str, run: &GraphRun) -> Option<AnyState> {
+        let runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        let hot = runs.by_session.get(session_id).filter(|hot| hot.fits(run))?;
+        hot.root().map(|(_, state)| state.clone())
+    }
+
     /// Forgets what was kept for long enough.
     pub(super) fn expire(&self) {
         let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);

@@ -285,6 +285,9 @@ impl Inner {
     /// The state of a session's run, as it is on record.
     pub(crate) async fn graph_state(&self, state: &State) -> Result<Option<crate::graph::task::AnyState>, Refusal> {
         let Some(run) = state.run.as_ref().filter(|run| !run.agent_loop) else { return Ok(None) };
+        if let Some(kept) = self.warm.root(&state.session_id, run) {
+            return Ok(Some(kept));
+        }
         let folded = self.fold_states(&state.session_id, run, state.pos).await?;
         let folded = folded.map_err(|error| Refusal::new(Code::InvalidMessage, error.to_string()))?;
         Ok(folded.root().map(|(_, state)| state.clone()))
