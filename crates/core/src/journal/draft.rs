@@ -159,10 +159,11 @@ impl Draft {
             (false, _) => self.push(Record::UserMessage(message)),
             // Nothing is under way: it is the next thing that the model hears.
             (true, _) if self.state.held && !waits && self.state.queued.len() < limits::QUEUED_MESSAGES => {
-                self.release();
                 if self.state.calls.iter().any(|call| call.phase != Phase::Finished) {
                     self.push(Record::MessageQueued(message));
+                    self.release();
                 } else {
+                    self.release();
                     // What was said before it comes before it.
                     for queued in self.state.queued.clone() {
                         self.push(Record::UserMessage(queued));

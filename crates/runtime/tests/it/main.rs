@@ -8,6 +8,7 @@ mod compression;
 mod conversations;
 mod crashes;
 mod forks;
+mod graph_edges;
 mod graph_state;
 mod graphs;
 mod groups;
