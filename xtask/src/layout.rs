@@ -16,7 +16,7 @@ const MAY_USE: [(&str, &str, &[&str]); 10] = [
     ("countersign-torture", "crates/torture", &["countersign-core", "countersign", "countersign-server"]),
     ("countersign-fuzz-targets", "fuzz/targets", &["countersign-core", "countersign", "countersign-server"]),
     ("countersign-bench", "bench", &["countersign-core", "countersign", "countersign-server"]),
-    ("countersign-examples", "examples", &["countersign-core", "countersign"]),
+    ("countersign-examples", "examples", &["countersign-core", "countersign", "countersign-server"]),
     ("xtask", "xtask", &[]),
 ];
 

@@ -1,9 +1,6 @@
 //! A graph that runs, and what the runner needs of it whatever the type of its state.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    sync::Arc,
-};
+use std::{collections::HashMap, sync::Arc};
 
 use countersign_core::{
     drawing::{Drawing, NodeKind},
@@ -52,6 +49,16 @@ pub(crate) struct NodeDef<S> {
     pub(crate) options: NodeOptions,
     pub(crate) work: Work<S>,
     pub(crate) leaves: Vec<Leave<S>>,
+}
+
+impl<S> NodeDef<S> {
+    fn kind(&self) -> Kind {
+        match &self.work {
+            Work::Run(_) | Work::Each(_) => Kind::Run,
+            Work::Graph { graph, .. } => Kind::Graph(graph.clone()),
+            Work::Builtin => Kind::Builtin,
+        }
+    }
 }
 
 type Choose<S> = Box<dyn Fn(&S) -> Vec<Node<S>> + Send + Sync>;
@@ -175,7 +182,8 @@ pub(crate) trait AnyGraph: Send + Sync {
     ) -> Result<Ahead, NodeError>;
     /// `None`: there is no such node.
     fn kind(&self, node: &str) -> Option<Kind>;
-    fn options(&self, node: &str) -> NodeOptions;
+    /// The same, with its name and how it is run.
+    fn look(&self, node: &str) -> Option<(Arc<str>, Kind, NodeOptions)>;
     /// Begins a node.
     fn begin(&self, node: &str, state: &AnyState, item: Option<&Raw>, memory: Arc<Memory>) -> NodeFuture;
     /// The state that an inner graph begins with.
@@ -287,7 +295,7 @@ impl<S: GraphState> AnyGraph for Compiled<S> {
     ) -> Result<Ahead, NodeError> {
         let state = self.state(state).map_err(NodeError::permanent)?;
         let (mut tasks, mut arrived) = (Vec::new(), arrived.to_vec());
-        let (mut seen, mut targets) = (BTreeSet::new(), BTreeSet::new());
+        let (mut seen, mut targets): (Vec<usize>, Vec<usize>) = (Vec::new(), Vec::new());
         // A fan-out over nothing goes on as if its tasks had finished.
         let mut open: Vec<usize> = Vec::with_capacity(finished.len().min(self.nodes.len()));
         for name in finished {
@@ -299,11 +307,13 @@ impl<S: GraphState> AnyGraph for Compiled<S> {
         let mut at = 0;
         while let Some(source) = open.get(at).copied() {
             at += 1;
-            if !seen.insert(source) {
+            if seen.contains(&source) {
                 continue;
             }
+            seen.push(source);
             let mut plain = |to: usize, tasks: &mut Vec<(Arc<str>, Option<Raw>)>| {
-                if targets.insert(to) {
+                if !targets.contains(&to) {
+                    targets.push(to);
                     tasks.extend(self.nodes.get(to).map(|node| (node.name.clone(), None)));
                 }
             };
@@ -353,15 +363,12 @@ impl<S: GraphState> AnyGraph for Compiled<S> {
     }
 
     fn kind(&self, node: &str) -> Option<Kind> {
-        Some(match &self.node(node)?.work {
-            Work::Run(_) | Work::Each(_) => Kind::Run,
-            Work::Graph { graph, .. } => Kind::Graph(graph.clone()),
-            Work::Builtin => Kind::Builtin,
-        })
+        self.node(node).map(NodeDef::kind)
     }
 
-    fn options(&self, node: &str) -> NodeOptions {
-        self.node(node).map(|node| node.options.clone()).unwrap_or_default()
+    fn look(&self, node: &str) -> Option<(Arc<str>, Kind, NodeOptions)> {
+        let found = self.node(node)?;
+        Some((found.name.clone(), found.kind(), found.options.clone()))
     }
 
     fn begin(&self, node: &str, state: &AnyState, item: Option<&Raw>, memory: Arc<Memory>) -> NodeFuture {

@@ -4,21 +4,20 @@
 //! none: they are the fold of the updates on record. Nodes that wait for a person are kept as they are for a while, so
 //! that an answer finds them where they stopped; whatever is forgotten is begun again when it is answered.
 
+mod ending;
+mod fold;
+mod warm;
+
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
-    sync::{Arc, Mutex, PoisonError},
-    time::Instant,
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
 };
 
 use countersign_core::{
     journal::{
         draft::{Draft, Transition},
         graph as loops,
-        record::Record,
-        run::{
-            DoneTask, FrameBegan, FrameState, GraphRun, NewTask, Raw, Round, Task, TaskFailed, TaskPhase, TasksDone,
-            Then,
-        },
+        run::{FrameBegan, FrameState, GraphRun, NewTask, Raw, Round, Task, TaskFailed, TasksDone, Then},
         running::NewQuestion,
         state::{Call, Phase, State},
     },
@@ -31,12 +30,14 @@ use super::{
     Inner,
     driver::Done,
     live::{Live, LiveRef, LiveState},
-    now, store_refusal,
-    view::READ_PAGE,
+    now,
 };
+use ending::Ending;
+pub(super) use warm::Warm;
+
 use crate::{
     graph::{
-        Gone, NodeError,
+        Gone, NodeError, NodeOptions,
         agent_loop::AgentState,
         compiled::{Ahead, AnyGraph, Kind},
         task::{self, AnyState, AnyUpdate, Memory, Parked, Stretch},
@@ -112,87 +113,6 @@ pub(super) struct Ended {
     stretch: Stretch,
 }
 
-/// Runs that wait, ready to go on: the latest ones, by session.
-#[derive(Default)]
-pub(super) struct Warm {
-    runs: Mutex<WarmRuns>,
-}
-
-#[derive(Default)]
-struct WarmRuns {
-    by_session: HashMap<Arc<str>, Hot>,
-    /// Oldest first, with when they were kept.
-    order: VecDeque<(Arc<str>, Instant)>,
-    tasks: usize,
-}
-
-impl Warm {
-    fn take(&self, session_id: &str) -> Option<Hot> {
-        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
-        let hot = runs.by_session.remove(session_id)?;
-        runs.tasks -= hot.parked.len();
-        runs.order.retain(|(known, _)| **known != *session_id);
-        Some(hot)
-    }
-
-    fn keep(&self, session_id: &Arc<str>, hot: Hot) {
-        let tasks = hot.parked.len();
-        // What is dropped here may be nodes of the user's: not under the lock.
-        let mut dropped = Vec::new();
-        self.expire();
-        if tasks == 0 || tasks > limits::WARM_TASKS {
-            return;
-        }
-        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
-        while runs.tasks + tasks > limits::WARM_TASKS {
-            let Some((oldest, _)) = runs.order.pop_front() else { break };
-            if let Some(hot) = runs.by_session.remove(&oldest) {
-                runs.tasks -= hot.parked.len();
-                dropped.push(hot);
-            }
-        }
-        runs.tasks += tasks;
-        runs.order.push_back((session_id.clone(), Instant::now()));
-        if let Some(old) = runs.by_session.insert(session_id.clone(), hot) {
-            runs.tasks -= old.parked.len();
-            dropped.push(old);
-        }
-        drop(runs);
-    }
-
-    /// The root's state of a run that is kept, if it is the one that is asked for.
-    pub(super) fn root(&self, session_id: &str, run: &GraphRun) -> Option<AnyState> {
-        let runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
-        let hot = runs.by_session.get(session_id).filter(|hot| hot.fits(run))?;
-        hot.root().map(|(_, state)| state.clone())
-    }
-
-    /// Forgets what was kept for long enough.
-    pub(super) fn expire(&self) {
-        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut dropped = Vec::new();
-        while runs.order.front().is_some_and(|(_, kept)| kept.elapsed().as_secs() >= limits::WARM_SECONDS) {
-            let Some((oldest, _)) = runs.order.pop_front() else { break };
-            if let Some(hot) = runs.by_session.remove(&oldest) {
-                runs.tasks -= hot.parked.len();
-                dropped.push(hot);
-            }
-        }
-        drop(runs);
-    }
-
-    /// Forgets a session's run, or all.
-    pub(super) fn forget(&self, session_id: Option<&str>) {
-        match session_id {
-            Some(session_id) => drop(self.take(session_id)),
-            None => {
-                let runs = std::mem::take(&mut *self.runs.lock().unwrap_or_else(PoisonError::into_inner));
-                drop(runs);
-            }
-        }
-    }
-}
-
 fn fatal(code: &'static str, message: String) -> NodeError {
     NodeError::coded(code, message)
 }
@@ -207,114 +127,6 @@ impl Inner {
         }
         self.fold_states(&live.session_id, run, state.pos).await
     }
-
-    /// Folds the states of a run's frames as they were at `until`.
-    pub(super) async fn fold_states(
-        &self,
-        session_id: &str,
-        run: &GraphRun,
-        until: u64,
-    ) -> Result<Result<Hot, NodeError>, Refusal> {
-        let mut fold = Fold { hot: Hot::new(run), done: BTreeMap::new() };
-        if run.agent_loop {
-            // Its state is the session's.
-            return Ok(Ok(fold.hot.for_loop(run)));
-        }
-        let Some(root) = self.graphs.get(&run.graph).cloned() else {
-            let what = format!("there is no graph {:?} in this program any more", run.graph);
-            return Ok(Err(fatal("graph_gone", what)));
-        };
-        let mut after = run.since.saturating_sub(1);
-        while after < until {
-            let page = self.store.read(session_id, after, READ_PAGE).await.map_err(store_refusal)?;
-            let Some(last) = page.last() else { break };
-            after = last.pos;
-            for entry in page.iter().filter(|entry| entry.pos <= until) {
-                if let Err(error) = fold.record(&root, &entry.record, entry.pos) {
-                    return Ok(Err(error));
-                }
-            }
-        }
-        // It has read all there is, also the edits that are in the states it began with.
-        fold.hot.edited = run.edited;
-        Ok(Ok(fold.hot))
-    }
-}
-
-/// The states of a run in the making, from the records of its journal.
-struct Fold {
-    hot: Hot,
-    /// The tasks of each frame that are done, in the round that is not over.
-    done: BTreeMap<u32, Vec<u32>>,
-}
-
-impl Fold {
-    fn record(&mut self, root: &Arc<dyn AnyGraph>, record: &Record, pos: u64) -> Result<(), NodeError> {
-        let unreadable = |what: &str| {
-            let what = format!("{what}; the state or its type has changed since the run was stored");
-            fatal("state_unreadable", what)
-        };
-        match record {
-            Record::RunStarted(started) => {
-                let state = root.read_state(&started.state).map_err(|error| unreadable(&error))?;
-                self.hot.frames = BTreeMap::from([(0, HotFrame { graph: root.clone(), state })]);
-            }
-            Record::States(states) => {
-                self.hot.frames.clear();
-                for FrameState { frame, node, within, state } in states {
-                    let graph = self.inner_graph(root, node.as_deref(), *within)?;
-                    let state = graph.read_state(state).map_err(|error| unreadable(&error))?;
-                    self.hot.frames.insert(*frame, HotFrame { graph, state });
-                }
-            }
-            Record::FrameBegan(FrameBegan { frame, node, within, state: Some(state), .. }) => {
-                let graph = self.inner_graph(root, node.as_deref(), *within)?;
-                let state = graph.read_state(state).map_err(|error| unreadable(&error))?;
-                self.hot.frames.insert(*frame, HotFrame { graph, state });
-            }
-            Record::TasksDone(done) => {
-                let Some(frame) = self.hot.frames.get_mut(&done.frame) else { return Ok(()) };
-                let tasks = self.done.entry(done.frame).or_default();
-                for DoneTask { task, update } in &done.done {
-                    let update = frame.graph.read_update(update.as_ref()).map_err(|error| unreadable(&error))?;
-                    self.hot.updates.insert(*task, update);
-                    tasks.push(*task);
-                }
-                if done.then != Then::Wait {
-                    let mut tasks = std::mem::take(tasks);
-                    tasks.sort_unstable();
-                    let updates = tasks.iter().filter_map(|task| self.hot.updates.remove(task)).collect();
-                    frame.graph.merge(&mut frame.state, updates)?;
-                }
-                if done.then == Then::End && done.frame != 0 {
-                    self.hot.frames.remove(&done.frame);
-                }
-            }
-            Record::StateEdited(edited) => {
-                if let Some(frame) = self.hot.frames.get_mut(&0) {
-                    let update = frame.graph.read_update(Some(&edited.update)).map_err(|error| unreadable(&error))?;
-                    frame.graph.merge(&mut frame.state, vec![update])?;
-                }
-                self.hot.edited = pos;
-            }
-            _ => {}
-        }
-        Ok(())
-    }
-
-    fn inner_graph(
-        &self,
-        root: &Arc<dyn AnyGraph>,
-        node: Option<&str>,
-        within: u32,
-    ) -> Result<Arc<dyn AnyGraph>, NodeError> {
-        let Some(node) = node else { return Ok(root.clone()) };
-        let outer = self.hot.frames.get(&within).map(|frame| frame.graph.clone());
-        match outer.and_then(|outer| outer.kind(&resolve(&*outer, node)?)) {
-            Some(Kind::Graph(graph)) => Ok(graph),
-            _ => Err(node_gone(node)),
-        }
-    }
 }
 
 fn node_gone(node: &str) -> NodeError {
@@ -325,13 +137,17 @@ fn node_gone(node: &str) -> NodeError {
     fatal("node_gone", what)
 }
 
+/// What a node is now; `None` if it is gone.
+fn look(graph: &dyn AnyGraph, node: &str) -> Option<(Arc<str>, Kind, NodeOptions)> {
+    graph.look(node).or_else(|| {
+        let renamed = graph.migrate()?(&Gone { node, question: None })?.node?;
+        graph.look(&renamed)
+    })
+}
+
 /// The node's name now; `None` if it is gone.
 fn resolve(graph: &dyn AnyGraph, node: &str) -> Option<Arc<str>> {
-    if graph.kind(node).is_some() {
-        return Some(node.into());
-    }
-    let renamed = graph.migrate()?(&Gone { node, question: None })?.node?;
-    graph.kind(&renamed).is_some().then_some(renamed)
+    look(graph, node).map(|(name, ..)| name)
 }
 
 impl Hot {
@@ -425,14 +241,14 @@ impl Inner {
                     failed.push((task.task, node_gone(&task.node)));
                     continue;
                 };
-                let Some(node) = resolve(&*graph, &task.node) else {
+                let Some((node, kind, options)) = look(&*graph, &task.node) else {
                     failed.push((task.task, node_gone(&task.node)));
                     continue;
                 };
-                match graph.kind(&node) {
-                    Some(Kind::Run) => {}
-                    Some(Kind::Builtin) | None => continue,
-                    Some(Kind::Graph(inner)) => {
+                match kind {
+                    Kind::Run => {}
+                    Kind::Builtin => continue,
+                    Kind::Graph(inner) => {
                         match enter(&run, task, &*graph, &node, &of, &inner) {
                             Ok((raw, state)) => frames.push((task.clone(), inner, raw, state)),
                             Err(error) => failed.push((task.task, error)),
@@ -440,7 +256,6 @@ impl Inner {
                         continue;
                     }
                 }
-                let options = graph.options(&node);
                 if options.parallel.is_some_and(|most| at_work.count(task.frame, &node) >= most) {
                     continue;
                 }
@@ -680,173 +495,6 @@ pub(super) fn round(ahead: Ahead, made: &mut u32) -> Round {
         NewTask { task: *made, node, input }
     });
     Round { tasks: tasks.collect(), arrived: ahead.arrived }
-}
-
-/// Works out what goes on record of tasks that have ended.
-struct Ending<'a> {
-    inner: &'a Inner,
-    state: &'a State,
-    run: &'a GraphRun,
-    hot: &'a mut Hot,
-    ops: Vec<Op>,
-    /// A merge went wrong half way, so the states in memory are not those on record.
-    spoiled: bool,
-}
-
-impl Ending<'_> {
-    fn all(&mut self, mut ended: Vec<Ended>) {
-        ended.sort_unstable_by_key(|ended| ended.task);
-        let mut done: BTreeMap<u32, Vec<DoneTask>> = BTreeMap::new();
-        for Ended { task, stretch } in ended {
-            let Some(known) = self.run.tasks.get(&task).filter(|known| known.phase != TaskPhase::Done) else {
-                continue;
-            };
-            match stretch {
-                Stretch::Over(Ok(given)) if self.run.agent_loop => self.loop_node(known, given.json),
-                Stretch::Over(Ok(given)) => {
-                    self.hot.bytes.0 += given.json.as_ref().map_or(0, |json| json.get().len());
-                    self.hot.updates.insert(task, given.update);
-                    done.entry(known.frame).or_default().push(DoneTask { task, update: given.json });
-                }
-                Stretch::Over(Err(error)) => self.failed(task, error),
-                Stretch::Paused(parked) => self.paused(known, parked),
-            }
-        }
-        // Inner frames first: the end of one is a result in the one outside.
-        while let Some((frame, tasks)) = done.pop_last() {
-            if let Some((outer, task)) = self.frame_done(frame, tasks) {
-                done.entry(outer).or_default().push(task);
-            }
-        }
-        self.states();
-    }
-
-    fn failed(&mut self, task: u32, NodeError { code, message, .. }: NodeError) {
-        self.ops.push(Op::Failed(TaskFailed { task, code: code.to_owned(), message }));
-    }
-
-    fn paused(&mut self, known: &Task, parked: Parked) {
-        let memory = parked.memory.clone();
-        let (asked, lost) = {
-            let mut inside = memory.inside();
-            (std::mem::take(&mut inside.asked), std::mem::take(&mut inside.lost))
-        };
-        if self.state.open.len() + asked.len() > limits::OPEN_QUESTIONS {
-            let what = format!("{} questions wait in this session already", self.state.open.len());
-            self.failed(known.task, fatal("too_many_questions", what));
-            return;
-        }
-        self.hot.parked.insert(known.task, parked);
-        self.ops.push(Op::Asks(known.task, asked, lost, memory));
-    }
-
-    fn loop_node(&mut self, known: &Task, update: Option<Raw>) {
-        match self.inner.walk_on(self.state, known, update.as_ref()) {
-            Ok(then) => {
-                let done = vec![DoneTask { task: known.task, update }];
-                self.ops.push(Op::Done(TasksDone { frame: 0, done, then }));
-            }
-            Err(error) => self.failed(known.task, error),
-        }
-    }
-
-    /// Some tasks of a frame are done. If that ends an inner frame, the task that it was is done too.
-    fn frame_done(&mut self, frame: u32, done: Vec<DoneTask>) -> Option<(u32, DoneTask)> {
-        let open = self.run.frames.get(&frame)?;
-        let last = done.last()?.task;
-        if open.unfinished as usize > done.len() {
-            self.ops.push(Op::Done(TasksDone { frame, done, then: Then::Wait }));
-            return None;
-        }
-        match self.round_over(frame) {
-            Ok((ahead, leaves)) => {
-                let then = if ahead.tasks.is_empty() {
-                    Then::End
-                } else {
-                    let mut made = self.made();
-                    Then::Round(round(ahead, &mut made))
-                };
-                self.ops.push(Op::Done(TasksDone { frame, done, then }));
-                leaves
-            }
-            Err(error) => {
-                self.spoiled = true;
-                let done: Vec<DoneTask> = done.into_iter().filter(|done| done.task != last).collect();
-                if !done.is_empty() {
-                    self.ops.push(Op::Done(TasksDone { frame, done, then: Then::Wait }));
-                }
-                self.failed(last, error);
-                None
-            }
-        }
-    }
-
-    /// The number of the latest task, with those of rounds that are about to go on record.
-    fn made(&self) -> u32 {
-        let of = |op: &Op| match op {
-            Op::Done(TasksDone { then: Then::Round(round), .. }) => round.tasks.last().map(|task| task.task),
-            _ => None,
-        };
-        self.ops.iter().filter_map(of).max().unwrap_or(0).max(self.run.made)
-    }
-
-    /// Merges what a round has changed, and finds what follows; at the end of an inner frame also what the task that it
-    /// was changes outside.
-    fn round_over(&mut self, frame: u32) -> Result<(Ahead, Option<(u32, DoneTask)>), NodeError> {
-        let (run, hot) = (self.run, &mut *self.hot);
-        let open = run.frames.get(&frame).ok_or_else(|| node_gone("?"))?;
-        let tasks: Vec<&Arc<Task>> = run.tasks.values().filter(|task| task.frame == frame).collect();
-        let HotFrame { graph, state } = hot.frames.get_mut(&frame).ok_or_else(|| node_gone("?"))?;
-        let mut updates = Vec::with_capacity(tasks.len());
-        let mut names: Vec<Arc<str>> = Vec::with_capacity(tasks.len());
-        for task in tasks {
-            updates.extend(hot.updates.remove(&task.task));
-            if names.last().is_none_or(|last| *last != task.node) {
-                names.push(task.node.clone());
-            }
-        }
-        for name in &mut names {
-            if let Some(now) = resolve(&**graph, name) {
-                *name = now;
-            }
-        }
-        graph.merge(state, updates)?;
-        let ahead = graph.next(&names, &open.arrived, state)?;
-        rounds_left(&**graph, run, frame, &ahead)?;
-        if !ahead.tasks.is_empty() || frame == 0 {
-            return Ok((ahead, None));
-        }
-        let task = run.tasks.get(&open.task).ok_or_else(|| node_gone("?"))?;
-        let inner = hot.frames.remove(&frame).ok_or_else(|| node_gone("?"))?;
-        let outer = hot.frames.get(&task.frame).ok_or_else(|| node_gone(&task.node))?;
-        let node = resolve(&*outer.graph, &task.node).ok_or_else(|| node_gone(&task.node))?;
-        let given = outer.graph.leave(&node, &inner.state)?;
-        hot.bytes.0 += given.json.as_ref().map_or(0, |json| json.get().len());
-        hot.updates.insert(task.task, given.update);
-        Ok((ahead, Some((task.frame, DoneTask { task: task.task, update: given.json }))))
-    }
-
-    /// Puts the states on record now and then, so that a fold never reads much more than they are.
-    fn states(&mut self) {
-        let (since, last) = self.hot.bytes;
-        let many = self.state.pos.saturating_sub(self.run.since) >= STATES_RECORDS;
-        if (since < STATES_BYTES.max(last) && !many) || !self.hot.updates.is_empty() || self.spoiled {
-            return;
-        }
-        let mut states = Vec::new();
-        for (frame, HotFrame { graph, state }) in &self.hot.frames {
-            let task = self.run.frames.get(frame).and_then(|frame| self.run.tasks.get(&frame.task));
-            let Ok(state) = graph.write_state(state) else { return };
-            states.push(FrameState {
-                frame: *frame,
-                node: task.map(|task| task.node.clone()),
-                within: task.map_or(0, |task| task.frame),
-                state,
-            });
-        }
-        self.hot.bytes = (0, states.iter().map(|state| state.state.get().len()).sum());
-        self.ops.push(Op::States(states));
-    }
 }
 
 impl Memory {

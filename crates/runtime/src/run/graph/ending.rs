@@ -1,0 +1,188 @@
+//! What goes on record of tasks that have ended: results, rounds that are over, frames that are.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use countersign_core::{
+    journal::{
+        run::{DoneTask, FrameState, GraphRun, Raw, Task, TaskFailed, TaskPhase, TasksDone, Then},
+        state::State,
+    },
+    limits,
+};
+
+use super::{Ended, Hot, HotFrame, Op, STATES_BYTES, STATES_RECORDS, fatal, node_gone, resolve, round, rounds_left};
+use crate::{
+    graph::{
+        NodeError,
+        compiled::Ahead,
+        task::{Parked, Stretch},
+    },
+    run::Inner,
+};
+
+/// Works out what goes on record of tasks that have ended.
+pub(super) struct Ending<'a> {
+    pub(super) inner: &'a Inner,
+    pub(super) state: &'a State,
+    pub(super) run: &'a GraphRun,
+    pub(super) hot: &'a mut Hot,
+    pub(super) ops: Vec<Op>,
+    /// A merge went wrong half way, so the states in memory are not those on record.
+    pub(super) spoiled: bool,
+}
+
+impl Ending<'_> {
+    pub(super) fn all(&mut self, mut ended: Vec<Ended>) {
+        ended.sort_unstable_by_key(|ended| ended.task);
+        let mut done: BTreeMap<u32, Vec<DoneTask>> = BTreeMap::new();
+        for Ended { task, stretch } in ended {
+            let Some(known) = self.run.tasks.get(&task).filter(|known| known.phase != TaskPhase::Done) else {
+                continue;
+            };
+            match stretch {
+                Stretch::Over(Ok(given)) if self.run.agent_loop => self.loop_node(known, given.json),
+                Stretch::Over(Ok(given)) => {
+                    self.hot.bytes.0 += given.json.as_ref().map_or(0, |json| json.get().len());
+                    self.hot.updates.insert(task, given.update);
+                    done.entry(known.frame).or_default().push(DoneTask { task, update: given.json });
+                }
+                Stretch::Over(Err(error)) => self.failed(task, error),
+                Stretch::Paused(parked) => self.paused(known, parked),
+            }
+        }
+        // Inner frames first: the end of one is a result in the one outside.
+        while let Some((frame, tasks)) = done.pop_last() {
+            if let Some((outer, task)) = self.frame_done(frame, tasks) {
+                done.entry(outer).or_default().push(task);
+            }
+        }
+        self.states();
+    }
+
+    fn failed(&mut self, task: u32, NodeError { code, message, .. }: NodeError) {
+        self.ops.push(Op::Failed(TaskFailed { task, code: code.to_owned(), message }));
+    }
+
+    fn paused(&mut self, known: &Task, parked: Parked) {
+        let memory = parked.memory.clone();
+        let (asked, lost) = {
+            let mut inside = memory.inside();
+            (std::mem::take(&mut inside.asked), std::mem::take(&mut inside.lost))
+        };
+        if self.state.open.len() + asked.len() > limits::OPEN_QUESTIONS {
+            let what = format!("{} questions wait in this session already", self.state.open.len());
+            self.failed(known.task, fatal("too_many_questions", what));
+            return;
+        }
+        self.hot.parked.insert(known.task, parked);
+        self.ops.push(Op::Asks(known.task, asked, lost, memory));
+    }
+
+    fn loop_node(&mut self, known: &Task, update: Option<Raw>) {
+        match self.inner.walk_on(self.state, known, update.as_ref()) {
+            Ok(then) => {
+                let done = vec![DoneTask { task: known.task, update }];
+                self.ops.push(Op::Done(TasksDone { frame: 0, done, then }));
+            }
+            Err(error) => self.failed(known.task, error),
+        }
+    }
+
+    /// Some tasks of a frame are done. If that ends an inner frame, the task that it was is done too.
+    fn frame_done(&mut self, frame: u32, done: Vec<DoneTask>) -> Option<(u32, DoneTask)> {
+        let open = self.run.frames.get(&frame)?;
+        let last = done.last()?.task;
+        if open.unfinished as usize > done.len() {
+            self.ops.push(Op::Done(TasksDone { frame, done, then: Then::Wait }));
+            return None;
+        }
+        match self.round_over(frame) {
+            Ok((ahead, leaves)) => {
+                let then = if ahead.tasks.is_empty() {
+                    Then::End
+                } else {
+                    let mut made = self.made();
+                    Then::Round(round(ahead, &mut made))
+                };
+                self.ops.push(Op::Done(TasksDone { frame, done, then }));
+                leaves
+            }
+            Err(error) => {
+                self.spoiled = true;
+                let done: Vec<DoneTask> = done.into_iter().filter(|done| done.task != last).collect();
+                if !done.is_empty() {
+                    self.ops.push(Op::Done(TasksDone { frame, done, then: Then::Wait }));
+                }
+                self.failed(last, error);
+                None
+            }
+        }
+    }
+
+    /// The number of the latest task, with those of rounds that are about to go on record.
+    fn made(&self) -> u32 {
+        let of = |op: &Op| match op {
+            Op::Done(TasksDone { then: Then::Round(round), .. }) => round.tasks.last().map(|task| task.task),
+            _ => None,
+        };
+        self.ops.iter().filter_map(of).max().unwrap_or(0).max(self.run.made)
+    }
+
+    /// Merges what a round has changed, and finds what follows; at the end of an inner frame also what the task that it
+    /// was changes outside.
+    fn round_over(&mut self, frame: u32) -> Result<(Ahead, Option<(u32, DoneTask)>), NodeError> {
+        let (run, hot) = (self.run, &mut *self.hot);
+        let open = run.frames.get(&frame).ok_or_else(|| node_gone("?"))?;
+        let tasks: Vec<&Arc<Task>> = run.tasks.values().filter(|task| task.frame == frame).collect();
+        let HotFrame { graph, state } = hot.frames.get_mut(&frame).ok_or_else(|| node_gone("?"))?;
+        let mut updates = Vec::with_capacity(tasks.len());
+        let mut names: Vec<Arc<str>> = Vec::with_capacity(tasks.len());
+        for task in tasks {
+            updates.extend(hot.updates.remove(&task.task));
+            if names.last().is_none_or(|last| *last != task.node) {
+                names.push(task.node.clone());
+            }
+        }
+        for name in &mut names {
+            if let Some(now) = resolve(&**graph, name) {
+                *name = now;
+            }
+        }
+        graph.merge(state, updates)?;
+        let ahead = graph.next(&names, &open.arrived, state)?;
+        rounds_left(&**graph, run, frame, &ahead)?;
+        if !ahead.tasks.is_empty() || frame == 0 {
+            return Ok((ahead, None));
+        }
+        let task = run.tasks.get(&open.task).ok_or_else(|| node_gone("?"))?;
+        let inner = hot.frames.remove(&frame).ok_or_else(|| node_gone("?"))?;
+        let outer = hot.frames.get(&task.frame).ok_or_else(|| node_gone(&task.node))?;
+        let node = resolve(&*outer.graph, &task.node).ok_or_else(|| node_gone(&task.node))?;
+        let given = outer.graph.leave(&node, &inner.state)?;
+        hot.bytes.0 += given.json.as_ref().map_or(0, |json| json.get().len());
+        hot.updates.insert(task.task, given.update);
+        Ok((ahead, Some((task.frame, DoneTask { task: task.task, update: given.json }))))
+    }
+
+    /// Puts the states on record now and then, so that a fold never reads much more than they are.
+    fn states(&mut self) {
+        let (since, last) = self.hot.bytes;
+        let many = self.state.pos.saturating_sub(self.run.since) >= STATES_RECORDS;
+        if (since < STATES_BYTES.max(last) && !many) || !self.hot.updates.is_empty() || self.spoiled {
+            return;
+        }
+        let mut states = Vec::new();
+        for (frame, HotFrame { graph, state }) in &self.hot.frames {
+            let task = self.run.frames.get(frame).and_then(|frame| self.run.tasks.get(&frame.task));
+            let Ok(state) = graph.write_state(state) else { return };
+            states.push(FrameState {
+                frame: *frame,
+                node: task.map(|task| task.node.clone()),
+                within: task.map_or(0, |task| task.frame),
+                state,
+            });
+        }
+        self.hot.bytes = (0, states.iter().map(|state| state.state.get().len()).sum());
+        self.ops.push(Op::States(states));
+    }
+}

@@ -1,0 +1,130 @@
+//! The states of a run's frames, folded from the journal.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use countersign_core::{
+    journal::{
+        record::Record,
+        run::{DoneTask, FrameBegan, FrameState, GraphRun, Then},
+    },
+    refusal::Refusal,
+};
+
+use super::{Hot, HotFrame, fatal, node_gone, resolve};
+use crate::{
+    graph::{
+        NodeError,
+        compiled::{AnyGraph, Kind},
+    },
+    run::{Inner, store_refusal, view::READ_PAGE},
+};
+
+impl Inner {
+    /// Folds the states of a run's frames as they were at `until`.
+    pub(in crate::run) async fn fold_states(
+        &self,
+        session_id: &str,
+        run: &GraphRun,
+        until: u64,
+    ) -> Result<Result<Hot, NodeError>, Refusal> {
+        let mut fold = Fold { hot: Hot::new(run), done: BTreeMap::new() };
+        if run.agent_loop {
+            // Its state is the session's.
+            return Ok(Ok(fold.hot.for_loop(run)));
+        }
+        let Some(root) = self.graphs.get(&run.graph).cloned() else {
+            let what = format!("there is no graph {:?} in this program any more", run.graph);
+            return Ok(Err(fatal("graph_gone", what)));
+        };
+        let mut after = run.since.saturating_sub(1);
+        while after < until {
+            let page = self.store.read(session_id, after, READ_PAGE).await.map_err(store_refusal)?;
+            let Some(last) = page.last() else { break };
+            after = last.pos;
+            for entry in page.iter().filter(|entry| entry.pos <= until) {
+                if let Err(error) = fold.record(&root, &entry.record, entry.pos) {
+                    return Ok(Err(error));
+                }
+            }
+        }
+        // It has read all there is, also the edits that are in the states it began with.
+        fold.hot.edited = run.edited;
+        Ok(Ok(fold.hot))
+    }
+}
+
+/// The states of a run in the making, from the records of its journal.
+struct Fold {
+    hot: Hot,
+    /// The tasks of each frame that are done, in the round that is not over.
+    done: BTreeMap<u32, Vec<u32>>,
+}
+
+impl Fold {
+    fn record(&mut self, root: &Arc<dyn AnyGraph>, record: &Record, pos: u64) -> Result<(), NodeError> {
+        let unreadable = |what: &str| {
+            let what = format!("{what}; the state or its type has changed since the run was stored");
+            fatal("state_unreadable", what)
+        };
+        match record {
+            Record::RunStarted(started) => {
+                let state = root.read_state(&started.state).map_err(|error| unreadable(&error))?;
+                self.hot.frames = BTreeMap::from([(0, HotFrame { graph: root.clone(), state })]);
+            }
+            Record::States(states) => {
+                self.hot.frames.clear();
+                for FrameState { frame, node, within, state } in states {
+                    let graph = self.inner_graph(root, node.as_deref(), *within)?;
+                    let state = graph.read_state(state).map_err(|error| unreadable(&error))?;
+                    self.hot.frames.insert(*frame, HotFrame { graph, state });
+                }
+            }
+            Record::FrameBegan(FrameBegan { frame, node, within, state: Some(state), .. }) => {
+                let graph = self.inner_graph(root, node.as_deref(), *within)?;
+                let state = graph.read_state(state).map_err(|error| unreadable(&error))?;
+                self.hot.frames.insert(*frame, HotFrame { graph, state });
+            }
+            Record::TasksDone(done) => {
+                let Some(frame) = self.hot.frames.get_mut(&done.frame) else { return Ok(()) };
+                let tasks = self.done.entry(done.frame).or_default();
+                for DoneTask { task, update } in &done.done {
+                    let update = frame.graph.read_update(update.as_ref()).map_err(|error| unreadable(&error))?;
+                    self.hot.updates.insert(*task, update);
+                    tasks.push(*task);
+                }
+                if done.then != Then::Wait {
+                    let mut tasks = std::mem::take(tasks);
+                    tasks.sort_unstable();
+                    let updates = tasks.iter().filter_map(|task| self.hot.updates.remove(task)).collect();
+                    frame.graph.merge(&mut frame.state, updates)?;
+                }
+                if done.then == Then::End && done.frame != 0 {
+                    self.hot.frames.remove(&done.frame);
+                }
+            }
+            Record::StateEdited(edited) => {
+                if let Some(frame) = self.hot.frames.get_mut(&0) {
+                    let update = frame.graph.read_update(Some(&edited.update)).map_err(|error| unreadable(&error))?;
+                    frame.graph.merge(&mut frame.state, vec![update])?;
+                }
+                self.hot.edited = pos;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn inner_graph(
+        &self,
+        root: &Arc<dyn AnyGraph>,
+        node: Option<&str>,
+        within: u32,
+    ) -> Result<Arc<dyn AnyGraph>, NodeError> {
+        let Some(node) = node else { return Ok(root.clone()) };
+        let outer = self.hot.frames.get(&within).map(|frame| frame.graph.clone());
+        match outer.and_then(|outer| outer.kind(&resolve(&*outer, node)?)) {
+            Some(Kind::Graph(graph)) => Ok(graph),
+            _ => Err(node_gone(node)),
+        }
+    }
+}
