@@ -24,6 +24,10 @@ enum Command {
     State(State),
     /// Makes a new session with the past of another, which stays as it is
     Fork(Fork),
+    /// Changes the state of a graph's run that waits, has failed or is over; what waits there is asked anew
+    Edit(Edit),
+    /// Takes a failed run of a graph up again: what failed is tried again, what is done stays done
+    Retry(Retry),
 }
 
 /// Which server, and what to print.
@@ -79,11 +83,36 @@ struct Fork {
     server: Server,
 }
 
+#[derive(Args)]
+struct Edit {
+    /// The session
+    id: String,
+    /// What changes, as JSON: {"topic": "tea", "notes": {"add": ["strong"]}}
+    #[arg(value_name = "UPDATE")]
+    update: String,
+    #[command(flatten)]
+    server: Server,
+}
+
+#[derive(Args)]
+struct Retry {
+    /// The session
+    id: String,
+    #[command(flatten)]
+    server: Server,
+}
+
 pub(crate) fn run(sessions: &Sessions) -> Outcome {
     match &sessions.command {
         Command::Checkpoints(checkpoints) => list(checkpoints),
         Command::State(state) => show(state),
         Command::Fork(fork) => make(fork),
+        Command::Edit(edit) => {
+            let update: Value =
+                serde_json::from_str(&edit.update).map_err(|error| format!("the update is no JSON: {error}"))?;
+            changed(&edit.server, &edit.id, "state", &json!({ "update": update }))
+        }
+        Command::Retry(retry) => changed(&retry.server, &retry.id, "retry", &json!({})),
     }
 }
 
@@ -159,6 +188,12 @@ fn make(wanted: &Fork) -> Outcome {
         text(&made["status"])
     ))?;
     made["pending"].as_array().into_iter().flatten().try_for_each(|key| say(&format!("  waits under {}", text(key))))
+}
+
+/// Sends what changes a run, and says where it stands.
+fn changed(server: &Server, id: &str, path: &str, body: &Value) -> Outcome {
+    let answer = server.ask(Method::POST, id, path, &[], Some(body))?;
+    if server.json { say(&answer.to_string()) } else { say(&format!("{id}: {}", text(&answer["status"]))) }
 }
 
 fn text(value: &Value) -> &str {

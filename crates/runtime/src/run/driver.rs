@@ -227,7 +227,8 @@ impl Inner {
                 continue;
             }
             if running.is_empty() {
-                self.keep_warm(live, hot.take());
+                let pos = guard.state().map_or(0, |state| state.pos);
+                self.keep_warm(live, hot.take(), pos);
                 // Under the session's lock: whoever changes the state afterwards finds no driver and begins one.
                 claim.give_back();
                 return;

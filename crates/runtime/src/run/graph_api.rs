@@ -226,6 +226,23 @@ impl<S: GraphState> Runs<S> {
         self.typed(&state).await
     }
 
+    /// The state as it was at a checkpoint (SPEC G6): see [`Runtime::checkpoints`].
+    ///
+    /// # Errors
+    /// As [`Runs::state`]; `invalid_message` for what is no checkpoint.
+    pub async fn state_at(&self, by: &Principal, session: &str, checkpoint: u64) -> Result<S, Refusal> {
+        check_session_id(session)?;
+        let live = self.inner.live(&Arc::from(session));
+        let state = {
+            let mut guard = live.lock().await;
+            self.inner.load(&live, &mut guard).await?
+        };
+        visible(by, &state)?;
+        let then = self.inner.at_checkpoint(&state, &state.session_id, checkpoint).await?;
+        self.of_this_graph(&then.state)?;
+        self.typed(&then.state).await
+    }
+
     /// Where a session's run stands.
     ///
     /// # Errors
@@ -285,7 +302,7 @@ impl Inner {
     /// The state of a session's run, as it is on record.
     pub(crate) async fn graph_state(&self, state: &State) -> Result<Option<crate::graph::task::AnyState>, Refusal> {
         let Some(run) = state.run.as_ref().filter(|run| !run.agent_loop) else { return Ok(None) };
-        if let Some(kept) = self.warm.root(&state.session_id, run) {
+        if let Some(kept) = self.warm.root(&state.session_id, state.pos) {
             return Ok(Some(kept));
         }
         let folded = self.fold_states(&state.session_id, run, state.pos).await?;

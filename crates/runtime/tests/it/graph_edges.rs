@@ -89,6 +89,36 @@ async fn g6_an_edit_and_a_long_run_begin_nothing_twice(store: Arc<dyn Store>) {
     assert_eq!((grown.get(), ended.get()), (8, 2), "the last node is begun once in each process");
 }
 
+/// What is read of the past is the past, also while the run is in memory as it is now.
+async fn g6_the_state_at_a_checkpoint_is_what_it_was_then(store: Arc<dyn Store>) {
+    let graph = in_line("count", |graph| {
+        let one = graph.node("one", |_| async { Ok(WorkUpdate::new().sum(1)) });
+        let ask = graph.node("ask", |ctx: Context<Work>| async move {
+            let _: bool = ctx.interrupt("more?", ()).typed().await;
+            Ok(WorkUpdate::new().sum(10))
+        });
+        graph.start(one);
+        graph.edge(one, ask);
+        graph.edge(ask, one);
+    });
+    let (runtime, runs) = process(&store, &graph);
+    runs.run(&me(), "s", &Work::default()).await.expect("run");
+    for n in 1..=2 {
+        runs.resume(&me(), &format!("s_{n}"), true).await.expect("resume");
+    }
+    assert_eq!(runs.state(&me(), "s").await.expect("state").sum, 23);
+    let page = runtime.checkpoints(&me(), "s", countersign::run::CheckpointQuery { cursor: None, limit: 200 }).await;
+    let mut seen = Vec::new();
+    for at in page.expect("checkpoints").rows.iter().rev().filter(|at| at.after != "created") {
+        let typed = runs.state_at(&me(), "s", at.checkpoint).await.expect("state at");
+        let plain = runtime.state_at(&me(), "s", at.checkpoint).await.expect("state at").values.expect("values");
+        assert_eq!(serde_json::from_str::<Work>(plain.get()).expect("state"), typed);
+        seen.push(typed.sum);
+    }
+    seen.dedup();
+    assert_eq!(seen, [0, 1, 11, 12, 22, 23]);
+}
+
 /// A branch that fails by the graph's rules leaves a branch at work alone: it is not begun a second time, and nobody is
 /// asked about its step.
 async fn g1_a_branch_that_fails_leaves_what_runs_alone(store: Arc<dyn Store>) {
@@ -317,6 +347,7 @@ async fn g6_a_fork_reuses_no_answer_of_a_node_of_the_users(store: Arc<dyn Store>
 }
 
 conformance!(
+    g6_the_state_at_a_checkpoint_is_what_it_was_then,
     g6_an_edit_and_a_long_run_begin_nothing_twice,
     g1_a_branch_that_fails_leaves_what_runs_alone,
     g1_a_route_or_a_list_that_panics_fails_by_name,

@@ -444,9 +444,9 @@ impl Inner {
     }
 
     /// The driver has nothing to do: what waits is kept as it is for a while.
-    pub(super) fn keep_warm(&self, live: &Live, hot: Option<Hot>) {
+    pub(super) fn keep_warm(&self, live: &Live, hot: Option<Hot>, pos: u64) {
         if let Some(hot) = hot {
-            self.warm.keep(&live.session_id, hot);
+            self.warm.keep(&live.session_id, hot, pos);
         }
     }
 }

@@ -6,7 +6,7 @@ use std::{
     time::Instant,
 };
 
-use countersign_core::{journal::run::GraphRun, limits};
+use countersign_core::limits;
 
 use super::Hot;
 use crate::graph::task::AnyState;
@@ -17,9 +17,15 @@ pub(in crate::run) struct Warm {
     runs: Mutex<WarmRuns>,
 }
 
+struct Kept {
+    hot: Hot,
+    /// The session's position when it was kept.
+    pos: u64,
+}
+
 #[derive(Default)]
 struct WarmRuns {
-    by_session: HashMap<Arc<str>, Hot>,
+    by_session: HashMap<Arc<str>, Kept>,
     /// Oldest first, with when they were kept.
     order: VecDeque<(Arc<str>, Instant)>,
     tasks: usize,
@@ -28,13 +34,13 @@ struct WarmRuns {
 impl Warm {
     pub(super) fn take(&self, session_id: &str) -> Option<Hot> {
         let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
-        let hot = runs.by_session.remove(session_id)?;
+        let Kept { hot, .. } = runs.by_session.remove(session_id)?;
         runs.tasks -= hot.parked.len();
         runs.order.retain(|(known, _)| **known != *session_id);
         Some(hot)
     }
 
-    pub(super) fn keep(&self, session_id: &Arc<str>, hot: Hot) {
+    pub(super) fn keep(&self, session_id: &Arc<str>, hot: Hot, pos: u64) {
         let tasks = hot.parked.len();
         // What is dropped here may be nodes of the user's: not under the lock.
         let mut dropped = Vec::new();
@@ -45,25 +51,25 @@ impl Warm {
         let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
         while runs.tasks + tasks > limits::WARM_TASKS {
             let Some((oldest, _)) = runs.order.pop_front() else { break };
-            if let Some(hot) = runs.by_session.remove(&oldest) {
-                runs.tasks -= hot.parked.len();
-                dropped.push(hot);
+            if let Some(kept) = runs.by_session.remove(&oldest) {
+                runs.tasks -= kept.hot.parked.len();
+                dropped.push(kept);
             }
         }
         runs.tasks += tasks;
         runs.order.push_back((session_id.clone(), Instant::now()));
-        if let Some(old) = runs.by_session.insert(session_id.clone(), hot) {
-            runs.tasks -= old.parked.len();
+        if let Some(old) = runs.by_session.insert(session_id.clone(), Kept { hot, pos }) {
+            runs.tasks -= old.hot.parked.len();
             dropped.push(old);
         }
         drop(runs);
     }
 
-    /// The root's state of a run that is kept, if it is the one that is asked for.
-    pub(in crate::run) fn root(&self, session_id: &str, run: &GraphRun) -> Option<AnyState> {
+    /// The root's state of a session's run as it stands at this position, if it is kept.
+    pub(in crate::run) fn root(&self, session_id: &str, pos: u64) -> Option<AnyState> {
         let runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
-        let hot = runs.by_session.get(session_id).filter(|hot| hot.fits(run))?;
-        hot.root().map(|(_, state)| state.clone())
+        let kept = runs.by_session.get(session_id).filter(|kept| kept.pos == pos)?;
+        kept.hot.root().map(|(_, state)| state.clone())
     }
 
     /// Forgets what was kept for long enough.
@@ -72,9 +78,9 @@ impl Warm {
         let mut dropped = Vec::new();
         while runs.order.front().is_some_and(|(_, kept)| kept.elapsed().as_secs() >= limits::WARM_SECONDS) {
             let Some((oldest, _)) = runs.order.pop_front() else { break };
-            if let Some(hot) = runs.by_session.remove(&oldest) {
-                runs.tasks -= hot.parked.len();
-                dropped.push(hot);
+            if let Some(kept) = runs.by_session.remove(&oldest) {
+                runs.tasks -= kept.hot.parked.len();
+                dropped.push(kept);
             }
         }
         drop(runs);
