@@ -379,3 +379,40 @@ proptest! {
         });
     }
 }
+
+/// The graph of the fixture of version 4: a step, then a question for each item.
+fn released_graph() -> countersign::graph::Graph<crate::graphs::Work> {
+    use countersign::graph::{Context, Node, NodeError, StateGraph};
+
+    use crate::graphs::{Work, WorkUpdate, said};
+    let mut graph = StateGraph::<Work>::new("released");
+    let plan = graph.node("plan", |ctx: Context<Work>| async move {
+        let price: i64 = ctx.step("price", async { Ok::<_, NodeError>(7) }).await?;
+        Ok(WorkUpdate::new().sum(price).items([1, 2]))
+    });
+    let each = graph.map_node("each", |ctx: Context<Work>, item: u32| async move {
+        let twice: u32 = ctx.step("twice", async move { Ok::<_, NodeError>(2 * item) }).await?;
+        let word: String = ctx.interrupt("word", serde_json::json!({ "twice": twice })).typed().await;
+        Ok(said(word))
+    });
+    graph.start(plan);
+    graph.fan_out(plan, each, |work| work.items.clone()).limit(2);
+    graph.edge(each, Node::END);
+    graph.compile().expect("graph")
+}
+
+/// What version 4 looked like when it was released: a run of a graph, of which one question is answered and one waits.
+/// Never change this text.
+#[tokio::test]
+async fn s21_the_released_version_4_is_read() {
+    let text = include_str!("run_state_v4.json");
+    let state = RunState::from_json(text).expect("version 4");
+    assert_eq!(state.to_json(), text.trim_end());
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    state.restore(&*store).await.expect("restored");
+    let (_, runs) = crate::graphs::process(&store, &released_graph());
+    let outcome = runs.outcome(&Principal::trusted(), "s").await.expect("outcome");
+    let key = outcome.key("word").expect("it waits").to_owned();
+    let done = runs.resume(&Principal::trusted(), &key, "second").await.expect("resume").done().expect("done");
+    assert_eq!((done.sum, done.log), (7, vec!["first".to_owned(), "second".to_owned()]));
+}
