@@ -26,7 +26,7 @@ test("it is shown on demand, marks what waits, and follows the turn to its end",
   await expect(panel(page).locator("[data-state]")).toHaveCount(1);
   await expect(panel(page)).toContainText("It stands at: approval (1 waiting for people).");
   await expect(picture(page)).toHaveAccessibleName(/Graph of the agent trader\. It stands at: approval/);
-  await expect(panel(page).locator(".graph-edge[data-conditional]")).toHaveCount(8);
+  await expect(panel(page).locator(".graph-edge[data-conditional]")).toHaveCount(9);
   await expect(panel(page)).toContainText("all are rejected");
 
   await card.getByRole("button", { name: "Approve" }).click();
