@@ -133,7 +133,9 @@ async fn m3_a_wrong_set_of_answers_is_refused_as_a_whole_and_repeated(store: Arc
         assert_eq!(code(runs.resume_all(&me(), wrong).await), why);
         assert_eq!((runs.outcome(&me(), "s").await.expect("outcome"), effects.get()), (paused.clone(), 0), "{why}");
     }
-    let done = runs.resume_all(&me(), [("s_1", true), ("s_2", false)]).await.expect("resume").done().expect("done");
+    let key = |question| paused.key(question).expect("asked");
+    let done = runs.resume_all(&me(), [(key("a"), true), (key("b"), false)]).await.expect("resume");
+    let done = done.done().expect("done");
     assert_eq!((done.log, effects.get()), (vec!["a true".to_owned(), "b false".to_owned()], 2));
 }
 

@@ -68,9 +68,10 @@ async fn h84_a_fork_asks_all_questions_of_the_round_again(store: Arc<dyn Store>)
         alone(graph, &both);
     });
     let (runtime, runs) = process(&store, &graph);
-    runs.run(&me(), "s", &Work::default()).await.expect("run");
+    let paused = runs.run(&me(), "s", &Work::default()).await.expect("run");
+    let of_a = paused.waiting().iter().find(|waiting| waiting.payload == "a").expect("asked").key.clone();
     // `a` has its first answer and waits for its second; `b` for its first.
-    let half = runs.resume(&me(), "s_1", 1).await.expect("resume");
+    let half = runs.resume(&me(), &of_a, 1).await.expect("resume");
     assert_eq!(half.waiting().len(), 2);
     let newest = checkpoints(&runtime, "s").await.pop().expect("one").0;
     fork(&runtime, "s", newest, "f").await;
