@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::{
     graph,
     record::{EndReason, Entry, Millis, Note, Noted, Record},
+    run::{Step, Task, TaskPhase},
     state::{Phase, State, Status},
 };
 
@@ -149,6 +150,15 @@ pub fn is_whole(state: &State) -> bool {
     let run = state.run.as_ref().filter(|_| active);
     // The end of a run is in the record after its last task's, and its failure in the one after the task's.
     if run.is_some_and(|run| run.failure().is_some() || (!run.agent_loop && run.frames.is_empty())) {
+        return false;
+    }
+    // What it asked was just withdrawn, and the reason is the next record.
+    let asks_nothing = |task: &Arc<Task>| {
+        task.phase == TaskPhase::Waiting
+            && task.questions.values().all(|question| question.answer.is_some())
+            && task.steps.values().all(|step| *step != Step::Lost)
+    };
+    if run.is_some_and(|run| run.tasks.values().any(asks_nothing)) {
         return false;
     }
     let waits = active && !runs && calls().any(|phase| matches!(phase, Phase::Waiting(_)))

@@ -107,9 +107,12 @@ async fn g6_the_state_at_a_checkpoint_is_what_it_was_then(store: Arc<dyn Store>)
         runs.resume(&me(), &format!("s_{n}"), true).await.expect("resume");
     }
     assert_eq!(runs.state(&me(), "s").await.expect("state").sum, 23);
+    let edited = runs.edit(&me(), "s", &WorkUpdate::new().sum(0)).await.expect("edit");
+    assert_eq!(edited.waiting().len(), 1);
     let page = runtime.checkpoints(&me(), "s", countersign::run::CheckpointQuery { cursor: None, limit: 200 }).await;
     let mut seen = Vec::new();
     for at in page.expect("checkpoints").rows.iter().rev().filter(|at| at.after != "created") {
+        assert!(at.status != Status::AwaitingInput || !at.pending.is_empty(), "half of a change: {at:?}");
         let typed = runs.state_at(&me(), "s", at.checkpoint).await.expect("state at");
         let plain = runtime.state_at(&me(), "s", at.checkpoint).await.expect("state at").values.expect("values");
         assert_eq!(serde_json::from_str::<Work>(plain.get()).expect("state"), typed);
