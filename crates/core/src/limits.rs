@@ -38,6 +38,8 @@ pub const APPROVAL_TIMEOUT_SECONDS: u32 = 300;
 pub const APPROVAL_TIMEOUT_SECONDS_MAX: u32 = 400 * 24 * 3600;
 /// Default number of model calls in one turn (SPEC S24).
 pub const MAX_TURNS: u32 = 20;
+/// Deepest nesting of agents that work for other agents' calls.
+pub const AGENT_DEPTH: usize = 32;
 /// Tool calls of one session that run at the same time.
 pub const PARALLEL_CALLS: usize = 8;
 /// Longest line that says what a call is for (`tool_content_message`), in characters.

@@ -8,6 +8,7 @@ use countersign_core::{
         schema::ArgsSchema,
     },
     journal::{
+        agents::CallResult,
         draft::{Catalog, ToolFacts},
         record::Schema,
         window::Budget,
@@ -20,6 +21,7 @@ use crate::{
     graph::{Graph, agent_loop::AgentState, compiled::AnyGraph},
     model::{Model, ToolSpec},
     policy::{self, Policy},
+    team::{self, ToolUse},
     tool::ToolEntry,
 };
 
@@ -43,6 +45,10 @@ pub struct Agent {
     pub(crate) max_turns: u32,
     pub(crate) graph: Option<Graph<AgentState>>,
     pub(crate) compression: Option<Compression>,
+    pub(crate) handoff_description: Option<Arc<str>>,
+    pub(crate) tool_use: ToolUse,
+    /// The name it was given, where another one has that already.
+    pub(crate) called: Option<Arc<str>>,
 }
 
 impl Agent {
@@ -58,6 +64,9 @@ impl Agent {
             max_turns: limits::MAX_TURNS,
             graph: None,
             compression: None,
+            handoff_description: None,
+            tool_use: ToolUse::default(),
+            called: None,
         }
     }
     /// What the model is told about its task.
@@ -144,6 +153,7 @@ impl Agents {
         if policy.rules.len() > policy::RULES {
             return Err(AgentError(format!("a policy has at most {} rules", policy::RULES)));
         }
+        let agents = team::all(agents)?;
         let tools = agents.iter().flat_map(|agent| agent.tools.iter().map(|tool| (&*agent.name, tool)));
         let policy_version = policy::version(&policy, tools).into();
         let mut by_name = HashMap::new();
@@ -233,6 +243,9 @@ impl Catalog for Agents {
         let (node, _) = graph.start().tasks.into_iter().next()?;
         Some((graph.name().clone(), node))
     }
+    fn final_output(&self, agent: &str, results: &[CallResult<'_>]) -> Option<String> {
+        self.get(agent)?.agent.tool_use.last_word(results)
+    }
     fn budget(&self, agent: &str) -> Option<Budget> {
         let ready = self.get(agent)?;
         let Compression { budget, keep, .. } = ready.agent.compression.as_ref()?;
@@ -246,6 +259,7 @@ impl Catalog for Agents {
             schema: Some(tool.text.clone()),
             idempotent: tool.entry.idempotent,
             kind: tool.entry.kind,
+            for_agent: tool.entry.target.is_some(),
         })
     }
 }

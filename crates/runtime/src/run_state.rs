@@ -18,8 +18,12 @@ use std::sync::Arc;
 
 use countersign_core::{
     approval::{question::Questions, rule::Rule},
-    call::{args::Args, gate::DecisionType},
+    call::{
+        args::Args,
+        gate::{DecisionType, Target},
+    },
     journal::{
+        agents,
         checkpoint::is_whole,
         fork::is_open_to_edits,
         record::{Action, CallStatus, Compressed, Decided, Entry, Forked, Interrupted, Kind, Record},
@@ -291,9 +295,22 @@ fn follows(state: &State, entry: &Entry) -> Result<(), &'static str> {
         Record::MessageQueued(_) | Record::BlockShown(_) | Record::Group { .. } | Record::Status { .. } => {
             state.status.is_active()
         }
+        Record::ModelResponded(answer) if answer.run != 0 => {
+            answer.shown == 0 && state.asking().any(|nested| nested.call == answer.run)
+        }
         Record::ModelResponded(answer) => state.status.is_active() && answer.shown as usize <= state.shown.len(),
         Record::CallsGated(gates) => {
-            gates.len() == state.calls.len() && state.calls.iter().all(|call| call.phase == Phase::Proposed)
+            gates.len() == state.calls.iter().filter(|call| call.phase == Phase::Proposed).count()
+        }
+        Record::AgentBegan(began) => {
+            let call = call(began.call)?;
+            call.phase == Phase::Permitted
+                && call.target == Some(Target::Agent(began.agent.clone()))
+                && call.args.as_ref().is_some_and(|args| agents::input(args) == began.input)
+        }
+        Record::HandedOff(handed) => {
+            let call = call(handed.call)?;
+            call.phase == Phase::Permitted && call.handoff() == Some(&handed.agent)
         }
         Record::Interrupted(asked) => {
             asked.n == state.interruptions + 1
@@ -347,13 +364,19 @@ fn follows(state: &State, entry: &Entry) -> Result<(), &'static str> {
             let ended = match &call.phase {
                 Phase::Finished => false,
                 Phase::Started(_) => true,
+                Phase::Delegated => {
+                    finished.status == CallStatus::Error
+                        || state.calls_of(call.call).all(|inner| inner.phase == Phase::Finished)
+                }
+                // It was handed on just before.
+                Phase::Permitted if call.handoff() == Some(state.agent_of(call.run)) => true,
                 Phase::Settled(status, _) => finished.status == *status,
                 // What never began can only be given up, when its turn ends.
                 Phase::Proposed | Phase::Gated | Phase::Waiting(_) | Phase::Permitted | Phase::Lost => {
                     finished.status == CallStatus::Error
                 }
             };
-            ended && finished.id == call.id
+            ended && finished.id == call.id && finished.run == call.run
         }
         Record::Forked(forked) => forks(state, forked),
         Record::CallLost { call: number } => matches!(call(*number)?.phase, Phase::Started(_)),

@@ -121,7 +121,7 @@ pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Cata
         (Kind::Approval | Kind::InDoubt, Reply::Decisions(decisions)) => {
             let decisions = check_decisions(open, &decisions, now, catalog)?;
             check_person(state, open, &decisions, &by)?;
-            let asks = edited_asks(state, asked, &decisions, &verdicts, &by)?;
+            let asks = edited_asks(state, asked, &decisions, &verdicts, &by, catalog)?;
             let last = ends(open, &decisions, &by);
             let shown = asked.actions.iter().map(|action| action.args.digest().to_string()).collect();
             let mut decided =
@@ -214,10 +214,21 @@ fn edited_asks(
     decisions: &[Decision],
     verdicts: &[Option<Verdict>],
     by: &Principal,
+    catalog: &dyn Catalog,
 ) -> Result<Vec<Option<Ask>>, Refusal> {
     let mut asks = Vec::new();
     for (i, (action, decision)) in asked.actions.iter().zip(decisions).enumerate() {
         let Some(edited) = &decision.edited_action else { continue };
+        let call = state.calls.iter().find(|call| call.call == action.call);
+        let other = edited.name != *action.name;
+        if other
+            && (call.is_some_and(|call| call.target.is_some())
+                || catalog.tool(&action.agent, &edited.name).is_some_and(|tool| tool.for_agent))
+        {
+            let what =
+                "a call for another agent can be asked something else, and no other call be made of it or into it";
+            return Err(invalid_edit(i, what, Vec::new()));
+        }
         let new = match verdicts.get(i).and_then(Option::as_ref) {
             Some(Verdict::Ask(new)) if edited.name != *action.name && !by.may_decide(state, new.role(0)) => {
                 let what = format!("the tool {:?} is decided by somebody else", edited.name);

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::{
+    agents::PathStep,
     record::{Millis, is_zero},
     run::At,
 };
@@ -86,6 +87,9 @@ pub struct Action {
     /// What the model says the call is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_says: Option<Arc<str>>,
+    /// The calls of other agents that led to it, from the session's own agent down; empty for that one's own calls.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub path: Vec<PathStep>,
 }
 
 impl Action {

@@ -12,7 +12,7 @@ use super::{
     draft::{Catalog, Draft, Transition},
     parts::{Call, Deadline, Phase},
     record::{CallStatus, Entry, Interrupted, Kind, Millis, Record, UserMessage},
-    state::{ForkedFrom, State, Status},
+    state::{State, Status},
 };
 use crate::{
     approval::decision::EditedAction,
@@ -48,6 +48,15 @@ pub struct Forked {
     /// Calls that were judged anew.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub judged: Vec<Judged>,
+}
+
+/// Whose past a fork has, and how far.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct ForkedFrom {
+    /// The session.
+    pub session_id: Arc<str>,
+    /// The checkpoint: the position of the last record that both have.
+    pub checkpoint: u64,
 }
 
 /// A call that had not begun where its session was forked, and was judged anew.
@@ -209,7 +218,7 @@ impl State {
                 Phase::Started(_) => call.phase = Phase::Lost,
                 Phase::Permitted if call.ask.is_none() && !call.by_rule => {}
                 Phase::Waiting(_) | Phase::Gated | Phase::Permitted => call.ask_anew(),
-                Phase::Proposed | Phase::Lost | Phase::Settled(..) | Phase::Finished => {}
+                Phase::Proposed | Phase::Delegated | Phase::Lost | Phase::Settled(..) | Phase::Finished => {}
             }
         }
         self.run_forked();

@@ -37,8 +37,14 @@ pub fn waiting(calls: &[(&str, Ask)]) -> World {
     let blocks = (0..)
         .zip(calls)
         .map(|(i, (name, _))| Block::ToolUse(ToolUse::new(format!("t{i}"), *name, format!(r#"{{"n":{i}}}"#))));
-    let answer =
-        ModelResponded { model: "m".into(), shown: 0, blocks: blocks.collect(), usage: Usage::default(), opaque: None };
+    let answer = ModelResponded {
+        model: "m".into(),
+        shown: 0,
+        blocks: blocks.collect(),
+        usage: Usage::default(),
+        opaque: None,
+        run: 0,
+    };
     let gates = calls.iter().map(|(_, ask)| Gate::of(Verdict::Ask(ask.clone()))).collect();
     let transition = Draft::new(&world.state, world.now).model_responded(answer, gates, &Tools);
     world.commit(transition);

@@ -61,6 +61,7 @@ impl Catalog for Tools {
             description: Some("moves money".into()),
             schema: Some(Arc::new(Schema(raw))),
             idempotent: tool == "safe",
+            for_agent: false,
         })
     }
 }
@@ -531,7 +532,7 @@ impl World {
             let call = ToolUse::new(format!("t{i}"), name, input(name, i));
             blocks.push(Block::ToolUse(ToolUse { display: display(name, i), ..call }));
             let rule = (verdict == Verdict::Allow && i == 2).then(|| Arc::from("r_1.0"));
-            gates.push(Gate { verdict, idempotent: name == "safe", rule });
+            gates.push(Gate { idempotent: name == "safe", rule, ..Gate::of(verdict) });
         }
         self.pending_answer = calls
             .iter()
@@ -542,7 +543,7 @@ impl World {
             })
             .collect();
         let shown = u32::try_from(self.state.shown.len()).expect("few");
-        let answer = ModelResponded { model: "m".into(), shown, blocks, usage: Usage::default(), opaque: None };
+        let answer = ModelResponded { model: "m".into(), shown, blocks, usage: Usage::default(), opaque: None, run: 0 };
         let transition = self.draft().model_responded(answer, gates, &Tools);
         self.commit(transition);
     }

@@ -11,7 +11,7 @@ use countersign_core::{
     call::{
         args::Args,
         display::{ContentMessage, MESSAGE_ARGUMENT},
-        gate::{Ask, Gate, Verdict},
+        gate::{Ask, Gate, Target, Verdict},
         json::Json,
     },
     journal::{
@@ -37,10 +37,10 @@ const ERRORS_TOLD: usize = 5;
 
 impl Inner {
     /// The verdicts on the calls of an answer, in order. Every way to fail means that nothing runs unasked.
-    pub(super) async fn gates(&self, state: &State, calls: &[&ToolUse]) -> Vec<Gate> {
+    pub(super) async fn gates(&self, state: &State, agent: &str, calls: &[&ToolUse]) -> Vec<Gate> {
         let mut gates = Vec::with_capacity(calls.len());
         for call in calls {
-            gates.push(self.gate(state, call).await);
+            gates.push(self.gate(state, agent, call).await);
             if calls.len() > 1 {
                 // Conditions may take their time, and others have things to do too.
                 tokio::task::yield_now().await;
@@ -49,10 +49,10 @@ impl Inner {
         gates
     }
 
-    async fn gate(&self, state: &State, call: &ToolUse) -> Gate {
+    async fn gate(&self, state: &State, name: &str, call: &ToolUse) -> Gate {
         let locale = state.locale;
-        let Some(agent) = self.agents.get(&state.agent) else {
-            return refuse(locale.fill(Text::NoAgent, &[("agent", &state.agent)]));
+        let Some(agent) = self.agents.get(name) else {
+            return refuse(locale.fill(Text::NoAgent, &[("agent", name)]));
         };
         let Some(tool) = agent.tool(&call.name) else { return refuse(unknown_tool(agent, &call.name, locale)) };
         let args = match call.args() {
@@ -89,10 +89,17 @@ impl Inner {
                 None => refuse(locale.text(Text::UnreadableArgs).to_owned()),
             };
         }
-        let facts = facts(state, &state.agent, &call.name, &call.id, &args);
+        let facts = facts(state, name, &call.name, &call.id, &args);
         let verdict = self.verdict(tool, &facts, locale).await;
         let (verdict, rule) = self.standing(state, &facts, verdict).await;
-        Gate { verdict, idempotent: tool.entry.idempotent, rule }
+        Gate {
+            verdict,
+            idempotent: tool.entry.idempotent,
+            rule,
+            target: tool.entry.target.clone(),
+            // What hands the conversation on does not end it.
+            ends: agent.agent.tool_use.may_end() && !matches!(tool.entry.target, Some(Target::Handoff(_))),
+        }
     }
 
     /// The verdict on an edited call, as if the agent had made it: standing rules do not decide about what a person
@@ -146,6 +153,11 @@ impl Inner {
             let message = format!("the agent {:?} has no tool {:?}", &*call.agent, edited.name);
             return Err(refuse(message, Vec::new()));
         };
+        if edited.name != *call.name && (call.target.is_some() || tool.entry.target.is_some()) {
+            let message =
+                "a call for another agent can be asked something else, and no other call be made of it or into it";
+            return Err(refuse(message.to_owned(), Vec::new()));
+        }
         if matches!(tool.entry.kind, ToolKind::Question | ToolKind::Thought) {
             return Err(refuse(format!("{:?} talks to the user and cannot be chosen", edited.name), Vec::new()));
         }

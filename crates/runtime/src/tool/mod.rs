@@ -12,14 +12,14 @@ use countersign_core::{
     call::{
         args::Args,
         display::{ContentMessage, Display, StreamRule},
-        gate::{Ask, DecisionType},
+        gate::{Ask, DecisionType, Target},
         permit::Permit,
     },
     journal::draft::ToolKind,
 };
 use futures::future::BoxFuture;
 
-use crate::model::ToolSpec;
+use crate::{agent::Agent, model::ToolSpec};
 
 /// Something an agent can call.
 ///
@@ -179,6 +179,10 @@ pub struct ToolEntry {
     pub content_message: Option<ContentMessage>,
     /// What is declared about what it does, for the policy.
     pub hints: Hints,
+    /// The other agent that its calls are for, if they are (SPEC S25).
+    pub target: Option<Target>,
+    /// That agent, where it comes along.
+    pub agent: Option<Arc<Agent>>,
 }
 
 /// What is declared about what a tool does. They are hints: the policy may match them, nothing else relies on them.
@@ -210,6 +214,8 @@ impl ToolEntry {
             stream: StreamRule::default(),
             content_message: None,
             hints: Hints::default(),
+            target: None,
+            agent: None,
         }
     }
 
