@@ -42,6 +42,9 @@ impl From<&str> for AgentRef {
     }
 }
 
+/// See [`ToolUse::Custom`].
+pub type LastWord = dyn Fn(&[CallResult<'_>]) -> Option<String> + Send + Sync;
+
 /// When the results of an answer's calls are the last word of an agent's run, without asking its model again (SPEC S24).
 ///
 /// Nothing is the last word while a call of the same answer waits for a person.
@@ -56,7 +59,7 @@ pub enum ToolUse {
     StopAt(Vec<Arc<str>>),
     /// What the function makes of the results, in the model's order; `None` asks the model again. It must give the same for
     /// the same results.
-    Custom(Arc<dyn Fn(&[CallResult<'_>]) -> Option<String> + Send + Sync>),
+    Custom(Arc<LastWord>),
 }
 
 impl ToolUse {
