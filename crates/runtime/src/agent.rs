@@ -31,7 +31,7 @@ use crate::{
 /// # use std::sync::Arc;
 /// # use countersign::{agent::Agent, model::scripted::Scripted};
 /// let model = Scripted::from_json(r#"{"turns":[{"text":"Hello"}]}"#)?;
-/// let agent = Agent::new("helper", "demo", Arc::new(model)).instructions("You help.").max_turns(5);
+/// let agent = Agent::new("helper", ("demo", Arc::new(model))).instructions("You help.").max_turns(5);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
@@ -52,8 +52,9 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// An agent that asks `model`, known in journals as `model_name`.
-    pub fn new(name: impl Into<Arc<str>>, model_name: impl Into<Arc<str>>, model: Arc<dyn Model>) -> Agent {
+    /// An agent that asks `model`: a [`Model`], or a pair of the name that it has in journals and the model.
+    pub fn new(name: impl Into<Arc<str>>, model: impl Into<AgentModel>) -> Agent {
+        let AgentModel { name: model_name, model } = model.into();
         Agent {
             name: name.into(),
             description: None,
@@ -81,10 +82,10 @@ impl Agent {
         self.description = Some(text.into());
         self
     }
-    /// Gives it a tool.
+    /// Gives it a tool: a [`ToolEntry`], or a function that makes one, such as `#[tool]` writes.
     #[must_use]
-    pub fn tool(mut self, tool: ToolEntry) -> Agent {
-        self.tools.push(tool);
+    pub fn tool(mut self, tool: impl Into<ToolEntry>) -> Agent {
+        self.tools.push(tool.into());
         self
     }
     /// Most model calls in one turn, at least 1 (SPEC S24).
@@ -107,6 +108,30 @@ impl Agent {
     pub fn graph(mut self, graph: &Graph<AgentState>) -> Agent {
         self.graph = Some(graph.clone());
         self
+    }
+}
+
+/// A model under the name that it has in journals: answers are counted, and paid for, by that name.
+///
+/// It is made of a model, which says its own name, or of a pair: `Agent::new("helper", ("large", model))`. The name must be
+/// the same in every process that goes on with a session.
+#[derive(Clone)]
+pub struct AgentModel {
+    /// The name.
+    pub name: Arc<str>,
+    /// What answers.
+    pub model: Arc<dyn Model>,
+}
+
+impl<M: Model + 'static> From<M> for AgentModel {
+    fn from(model: M) -> AgentModel {
+        AgentModel { name: model.name().into(), model: Arc::new(model) }
+    }
+}
+
+impl<N: Into<Arc<str>>, M: Model + 'static> From<(N, M)> for AgentModel {
+    fn from((name, model): (N, M)) -> AgentModel {
+        AgentModel { name: name.into(), model: Arc::new(model) }
     }
 }
 

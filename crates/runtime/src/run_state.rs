@@ -53,7 +53,7 @@ const READ_PAGE: usize = 512;
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
 /// let store = Arc::new(MemoryStore::new());
 /// let model = Scripted::from_json(r#"{"turns":[{"text":"Hello"}]}"#)?;
-/// let agent = Agent::new("helper", "demo", Arc::new(model));
+/// let agent = Agent::new("helper", ("demo", Arc::new(model)));
 /// let runtime = Runtime::builder(store.clone()).agent(agent).build()?;
 /// runtime.run(&Principal::trusted(), NewMessage::text("s1", "Hi")).await?;
 ///

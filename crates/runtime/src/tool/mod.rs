@@ -185,6 +185,13 @@ pub struct ToolEntry {
     pub agent: Option<Arc<Agent>>,
 }
 
+/// A function that makes a tool, such as `#[tool]` writes.
+impl<F: FnOnce() -> ToolEntry> From<F> for ToolEntry {
+    fn from(make: F) -> ToolEntry {
+        make()
+    }
+}
+
 /// What is declared about what a tool does. They are hints: the policy may match them, nothing else relies on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Hints {
