@@ -169,6 +169,13 @@ impl Agents {
                     return Err(bad("there are two tools of that name".to_owned()));
                 }
             }
+            for alias in agent.tools.iter().flat_map(|entry| entry.aliases).filter(|alias| !tools.contains_key(**alias))
+            {
+                if agent.tools.iter().filter(|entry| entry.aliases.contains(alias)).count() > 1 {
+                    let what = format!("agent {name:?}: two tools are also found under the name {alias:?}");
+                    return Err(AgentError(what));
+                }
+            }
             if let Some(wrong) = agent.graph.as_ref().and_then(|graph| graph.any().wrong_as_loop()) {
                 return Err(AgentError(format!("the graph of the agent {name:?}: {wrong}")));
             }
@@ -216,8 +223,9 @@ fn spec_for_model(tool: &ToolEntry) -> ToolSpec {
 }
 
 impl Ready {
+    /// The tool of this name, or that is also found under it.
     pub(crate) fn tool(&self, name: &str) -> Option<&ReadyTool> {
-        self.tools.get(name)
+        self.tools.get(name).or_else(|| self.tools.values().find(|tool| tool.entry.aliases.contains(&name)))
     }
 }
 

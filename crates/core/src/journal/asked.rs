@@ -12,6 +12,7 @@ use super::{
 use crate::call::{
     args::Args,
     gate::{Ask, DecisionType, is_user},
+    preview::Preview,
 };
 
 /// What kind of answer an interruption waits for (SPEC W4).
@@ -86,6 +87,9 @@ pub struct Action {
     /// What the model says the call is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_says: Option<Arc<str>>,
+    /// What it would do, as it was when the call was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preview: Option<Preview>,
 }
 
 impl Action {

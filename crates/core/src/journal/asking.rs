@@ -86,6 +86,7 @@ impl Draft {
             description: facts.description,
             schema: facts.schema,
             agent_says: call.display.agent_says().cloned(),
+            preview: call.preview.clone(),
         })
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::record::{Action, CallStatus, Interrupted, Kind, Millis, is_zero};
-use crate::call::{args::Args, display::Display, gate::Ask};
+use crate::call::{args::Args, display::Display, gate::Ask, preview::Preview};
 
 /// Where one call of the latest answer stands (DESIGN §2).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,6 +84,9 @@ pub struct Call {
     /// or from people's decisions, so every node since has stood before it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cleared: bool,
+    /// What a reviewer is shown of what it would do (SPEC S12).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preview: Option<Preview>,
 }
 
 impl Call {

@@ -388,6 +388,7 @@ impl Draft {
             description: None,
             schema: None,
             agent_says: None,
+            preview: None,
         };
         let n = self.state.interruptions + 1;
         let at = Some(Arc::new(at));

@@ -387,6 +387,7 @@ impl State {
                     edited_by: None,
                     by_rule: false,
                     cleared: false,
+                    preview: None,
                 });
             }
         }
@@ -398,6 +399,7 @@ impl State {
         for (call, gate) in self.calls.iter_mut().zip(gates) {
             call.idempotent = gate.idempotent;
             call.by_rule = gate.rule.is_some();
+            call.preview.clone_from(&gate.preview);
             call.phase = match &gate.verdict {
                 // Without readable arguments nothing can run, whatever the verdict says.
                 Verdict::Allow | Verdict::Ask(_) | Verdict::Question(_) if call.args.is_none() => {
@@ -483,6 +485,7 @@ impl State {
                         call.name = Arc::from(edited.name.as_str());
                         call.args = Some(edited.args.clone());
                     }
+                    call.preview = decided.previews.get(i).cloned().flatten();
                     call.deadline = Deadline::Fresh;
                     call.approved_by.clear();
                     call.restart_levels();

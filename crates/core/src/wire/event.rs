@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::{
     approval::{decision::Decision, question::Answers},
-    call::{args::Args, gate::DecisionType, shown::Shown},
+    call::{args::Args, gate::DecisionType, preview::ShownPreview, shown::Shown},
     journal::{
         record::{CallStatus, Kind},
         run::Raw,
@@ -531,6 +531,9 @@ pub struct RequestedAction {
     /// What the model says the call is for, in one line, with the escapes of `display`. Nobody has checked it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_says: Option<String>,
+    /// What the call would do, as it was when it was made: a diff of files, command lines.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preview: Option<ShownPreview>,
 }
 
 /// How a call may be decided.

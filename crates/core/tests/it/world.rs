@@ -296,6 +296,7 @@ impl World {
     /// What makes a fork of a state.
     pub fn fork_input(state: &State, edit: u8, run: bool) -> ForkInput {
         let judged = |call: &Call| Judged {
+            preview: None,
             call: call.call,
             tool_use_id: call.id.clone(),
             edited: None,
@@ -403,6 +404,7 @@ impl World {
                 let decisions: Vec<Decision> = decisions.iter().map(|d| decision(*d)).collect();
                 let of_edit = |d: &Decision| d.edited_action.as_ref().map(|_| edited(*verdict));
                 let input = DecideInput {
+                    previews: Vec::new(),
                     n: open.asked.n,
                     verdicts: decisions.iter().map(of_edit).collect(),
                     reply: Reply::Decisions(decisions),
@@ -435,6 +437,7 @@ impl World {
             Op::Reply(i, answers, comment) if !self.state.open.is_empty() => {
                 let open = &self.state.open[i % self.state.open.len()];
                 let input = DecideInput {
+                    previews: Vec::new(),
                     n: open.asked.n,
                     verdicts: Vec::new(),
                     reply: Reply::Answers(match answers {
@@ -531,7 +534,7 @@ impl World {
             let call = ToolUse::new(format!("t{i}"), name, input(name, i));
             blocks.push(Block::ToolUse(ToolUse { display: display(name, i), ..call }));
             let rule = (verdict == Verdict::Allow && i == 2).then(|| Arc::from("r_1.0"));
-            gates.push(Gate { verdict, idempotent: name == "safe", rule });
+            gates.push(Gate { idempotent: name == "safe", rule, ..Gate::of(verdict) });
         }
         self.pending_answer = calls
             .iter()
