@@ -22,6 +22,8 @@ pub const COMMENT_BYTES: usize = 4 * 1024;
 pub const COMMENTS: u32 = 100;
 /// Largest tool result that is stored and given to the model; longer ones are cut and say so.
 pub const RESULT_BYTES: usize = 256 * 1024;
+/// Most bytes of what a reviewer is shown of what a call would do, beside its arguments.
+pub const PREVIEW_BYTES: usize = 32 * 1024;
 /// Largest answer of a model, all blocks together.
 pub const RESPONSE_BYTES: usize = 4 * 1024 * 1024;
 /// Most tool calls in one model response; an answer with more fails the turn.

@@ -5,6 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use countersign_core::{
     call::{
         display::{ContentMessage, MESSAGE_ARGUMENT},
+        gate::Target,
         schema::ArgsSchema,
     },
     journal::{
@@ -168,6 +169,8 @@ pub(crate) struct Ready {
 pub(crate) struct ReadyTool {
     pub(crate) entry: ToolEntry,
     pub(crate) schema: ArgsSchema,
+    /// Its result may be its agent's last word (SPEC S24).
+    pub(crate) ends: bool,
     /// Which rules of the policy may match its calls, in order.
     pub(crate) rules: Vec<usize>,
     text: Arc<Schema>,
@@ -199,9 +202,18 @@ impl Agents {
                     ArgsSchema::compile(&spec.parameters).map_err(|e| bad(format!("its schema is not valid: {e}")))?;
                 let text = serde_json::value::to_raw_value(&*spec.parameters).map_err(|e| bad(e.to_string()))?;
                 let rules = policy.rules_for(&name, entry);
-                let ready = ReadyTool { entry: entry.clone(), schema, rules, text: Arc::new(Schema(text)) };
+                // What hands the conversation on does not end it.
+                let ends = agent.tool_use.may_end() && !matches!(entry.target, Some(Target::Handoff(_)));
+                let ready = ReadyTool { entry: entry.clone(), schema, ends, rules, text: Arc::new(Schema(text)) };
                 if tools.insert(spec.name.clone(), ready).is_some() {
                     return Err(bad("there are two tools of that name".to_owned()));
+                }
+            }
+            for alias in agent.tools.iter().flat_map(|entry| entry.aliases).filter(|alias| !tools.contains_key(**alias))
+            {
+                if agent.tools.iter().filter(|entry| entry.aliases.contains(alias)).count() > 1 {
+                    let what = format!("agent {name:?}: two tools are also found under the name {alias:?}");
+                    return Err(AgentError(what));
                 }
             }
             if let Some(wrong) = agent.graph.as_ref().and_then(|graph| graph.any().wrong_as_loop()) {
@@ -251,8 +263,9 @@ fn spec_for_model(tool: &ToolEntry) -> ToolSpec {
 }
 
 impl Ready {
+    /// The tool of this name, or that is also found under it.
     pub(crate) fn tool(&self, name: &str) -> Option<&ReadyTool> {
-        self.tools.get(name)
+        self.tools.get(name).or_else(|| self.tools.values().find(|tool| tool.entry.aliases.contains(&name)))
     }
 }
 

@@ -327,6 +327,7 @@ fn follows(state: &State, entry: &Entry) -> Result<(), &'static str> {
             question == decided.question
                 && actions.len() == decided.decisions.len()
                 && (decided.asks.is_empty() || decided.asks.len() == actions.len())
+                && (decided.previews.is_empty() || decided.previews.len() == actions.len())
                 && actions.iter().zip(&decided.asks).all(|(action, ask)| {
                     // Nothing that was asked before is asked for no more.
                     ask.as_ref().is_none_or(|ask| ask.asks_for_all_of(&action.ask))
@@ -456,6 +457,7 @@ fn asks_about(asked: &Interrupted, action: &Action, call: &Call) -> bool {
         && action.tool_use_id == call.id
         && action.agent == call.agent
         && action.name == call.name
+        && action.preview == call.preview
         && shown
 }
 

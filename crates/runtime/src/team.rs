@@ -164,7 +164,7 @@ impl ToolEntry {
     }
 
     /// The name of the agent that it is for.
-    fn names(&mut self) -> Option<&mut Arc<str>> {
+    fn agent_name(&mut self) -> Option<&mut Arc<str>> {
         match self.target.as_mut()? {
             Target::Agent(name) | Target::Handoff(name) => Some(name),
         }
@@ -222,7 +222,7 @@ pub(crate) fn all(agents: Vec<Agent>) -> Result<Vec<Agent>, AgentError> {
                 // Two handoffs of one agent may be to agents of one name.
                 tool.spec.name = format!("transfer_to_{}", in_a_name(&name)).into();
             }
-            if let Some(named) = tool.names() {
+            if let Some(named) = tool.agent_name() {
                 *named = name;
             }
         }

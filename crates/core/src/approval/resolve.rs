@@ -16,6 +16,7 @@ use crate::{
         display::MESSAGE_ARGUMENT,
         gate::{Ask, DecisionType, Verdict, is_user},
         json::Json,
+        preview::Preview,
         schema::ArgsSchema,
     },
     journal::{
@@ -38,6 +39,8 @@ pub struct DecideInput {
     /// What the policy says of each edited call, as if the model had made it: one for each decision, none for one
     /// that is no edit. It can ask more people than before, never fewer.
     pub verdicts: Vec<Option<Verdict>>,
+    /// What each edited call would do, for those who are asked next; may be shorter.
+    pub previews: Vec<Option<Preview>>,
     /// The reviewer's words, shown in history and told to the model.
     pub user_edit_content: Option<Arc<str>>,
     /// Who decides.
@@ -80,7 +83,7 @@ pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Cata
     if input.user_edit_content.as_ref().is_some_and(|text| text.len() > limits::DECISION_TEXT_BYTES) {
         return Err(too_long("user_edit_content"));
     }
-    let DecideInput { n, reply, verdicts, user_edit_content, by, request_id } = input;
+    let DecideInput { n, reply, verdicts, previews, user_edit_content, by, request_id } = input;
     let draft = Draft::new(state, now);
     match (asked.kind, reply) {
         (Kind::Question, Reply::Answers(answers)) => {
@@ -108,7 +111,7 @@ pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Cata
         (Kind::Approval, Reply::Resume(value)) => {
             let decision = yes_or_no(&value)?;
             let reply = Reply::Decisions(vec![decision; asked.actions.len()]);
-            decide(state, now, DecideInput { n, reply, verdicts, user_edit_content, by, request_id }, catalog)
+            decide(state, now, DecideInput { n, reply, verdicts, previews, user_edit_content, by, request_id }, catalog)
         }
         (Kind::InDoubt, Reply::Resume(_)) => Err(Refusal::new(
             Code::DecisionsRequired,
@@ -125,7 +128,7 @@ pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Cata
             let last = ends(open, &decisions, &by);
             let shown = asked.actions.iter().map(|action| action.args.digest().to_string()).collect();
             let mut decided =
-                Decided { last, asks, shown, by: by.subject, request_id, ..Decided::of(asked, decisions) };
+                Decided { last, asks, previews, shown, by: by.subject, request_id, ..Decided::of(asked, decisions) };
             decided.rules = Rule::made_by(asked, &decided);
             Ok(draft.decided(decided, user_edit_content, catalog))
         }

@@ -13,6 +13,7 @@ use super::{
 use crate::call::{
     args::Args,
     gate::{Ask, DecisionType, is_user},
+    preview::Preview,
 };
 
 /// What kind of answer an interruption waits for (SPEC W4).
@@ -90,6 +91,9 @@ pub struct Action {
     /// The calls of other agents that led to it, from the session's own agent down; empty for that one's own calls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub path: Vec<PathStep>,
+    /// What it would do, as it was when the call was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preview: Option<Preview>,
 }
 
 impl Action {

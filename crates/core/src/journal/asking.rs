@@ -97,6 +97,7 @@ impl Draft {
             schema: facts.schema,
             agent_says: call.display.agent_says().cloned(),
             path: self.state.path(call),
+            preview: call.preview.clone(),
         })
     }
 

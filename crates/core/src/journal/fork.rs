@@ -16,7 +16,10 @@ use super::{
 };
 use crate::{
     approval::decision::EditedAction,
-    call::gate::{Ask, Verdict},
+    call::{
+        gate::{Ask, Verdict},
+        preview::Preview,
+    },
     refusal::{Code, Refusal},
 };
 
@@ -71,6 +74,9 @@ pub struct Judged {
     pub edited: Option<EditedAction>,
     /// The verdict on it as it is now. It counts beside what was asked before.
     pub verdict: Verdict,
+    /// What it would do as it is changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preview: Option<Preview>,
 }
 
 /// What makes a fork of the session whose past a draft has.
@@ -250,6 +256,9 @@ impl Call {
             self.name = Arc::from(edited.name.as_str());
             self.args = Some(edited.args.clone());
             self.edited_by = by.cloned();
+        }
+        if judged.edited.is_some() || judged.preview.is_some() {
+            self.preview.clone_from(&judged.preview);
         }
         match &judged.verdict {
             Verdict::Allow => {}

@@ -9,6 +9,7 @@ use crate::call::{
     args::Args,
     display::Display,
     gate::{Ask, Target},
+    preview::Preview,
 };
 
 /// Where one call of the latest answer stands (DESIGN §2).
@@ -102,6 +103,9 @@ pub struct Call {
     /// Its result, if its agent may end with that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<(CallStatus, Arc<str>)>,
+    /// What a reviewer is shown of what it would do (SPEC S12).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preview: Option<Preview>,
 }
 
 impl Call {

@@ -25,6 +25,7 @@ use crate::{
         args::{Args, ArgsError},
         display::{Display, MESSAGE_ARGUMENT},
         gate::{Ask, Gate},
+        preview::Preview,
     },
     journal::run::{FrameBegan, FrameState, Raw, Resumed, RunRetried, RunStarted, StateEdited, TaskFailed, TasksDone},
     locale::Locale,
@@ -313,6 +314,9 @@ pub struct Decided {
     /// How edited calls are asked about from now on, where that is more than before: one for each action.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub asks: Vec<Option<Ask>>,
+    /// What edited calls would do, for those who are asked next: one for each action.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub previews: Vec<Option<Preview>>,
     /// The standing rules it makes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<Rule>,
@@ -340,6 +344,7 @@ impl Decided {
             last: true,
             question: asked.kind == Kind::Question,
             asks: Vec::new(),
+            previews: Vec::new(),
             rules: Vec::new(),
             shown: Vec::new(),
             policy: asked.actions.first().and_then(|action| action.ask.policy.clone()),

@@ -390,6 +390,7 @@ impl Draft {
             schema: None,
             agent_says: None,
             path: Vec::new(),
+            preview: None,
         };
         let n = self.state.interruptions + 1;
         let at = Some(Arc::new(at));

@@ -362,6 +362,7 @@ impl State {
                     target: None,
                     ends: false,
                     result: None,
+                    preview: None,
                 });
             }
         }
@@ -382,6 +383,7 @@ impl State {
             call.target.clone_from(&gate.target);
             call.ends = gate.ends;
             call.by_rule = gate.rule.is_some();
+            call.preview.clone_from(&gate.preview);
             call.phase = match &gate.verdict {
                 // Without readable arguments nothing can run, whatever the verdict says.
                 Verdict::Allow | Verdict::Ask(_) | Verdict::Question(_) if call.args.is_none() => {
@@ -467,6 +469,7 @@ impl State {
                         call.name = Arc::from(edited.name.as_str());
                         call.args = Some(edited.args.clone());
                     }
+                    call.preview = decided.previews.get(i).cloned().flatten();
                     call.deadline = Deadline::Fresh;
                     call.approved_by.clear();
                     call.restart_levels();

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::{
     approval::{decision::Decision, question::Answers},
-    call::{args::Args, gate::DecisionType, shown::Shown},
+    call::{args::Args, gate::DecisionType, preview::ShownPreview, shown::Shown},
     journal::{
         agents::PathStep,
         record::{CallStatus, Kind},
@@ -536,6 +536,9 @@ pub struct RequestedAction {
     /// (SPEC S4).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub path: Vec<PathStep>,
+    /// What the call would do, as it was when it was made: a diff of files, command lines.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preview: Option<ShownPreview>,
 }
 
 /// How a call may be decided.

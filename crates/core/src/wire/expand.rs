@@ -12,7 +12,10 @@ use super::{
 };
 use crate::{
     approval::{decision::Decision, key::approval_key, question::Answers, resolve::rfc3339},
-    call::shown::{self, Shown},
+    call::{
+        preview::Preview,
+        shown::{self, Shown},
+    },
     journal::{
         record::{Block, EndReason, Entry, Interrupted, Kind, Note, Record, ToolUse},
         state::{Open, Status},
@@ -466,6 +469,7 @@ fn approval_request(session_id: &str, asked: &Interrupted) -> ApprovalRequest {
                 display: Shown::of(&action.args),
                 agent_says: action.agent_says.as_deref().map(shown::line),
                 path: action.path.clone(),
+                preview: action.preview.as_ref().map(Preview::shown),
             })
             .collect(),
         review_configs: asked

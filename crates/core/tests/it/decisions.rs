@@ -63,7 +63,15 @@ pub fn decide_under(
     by: Principal,
     verdicts: Vec<Option<Verdict>>,
 ) -> Result<(), Refusal> {
-    let input = DecideInput { n, reply: decisions.into(), verdicts, user_edit_content: None, by, request_id: None };
+    let input = DecideInput {
+        previews: Vec::new(),
+        n,
+        reply: decisions.into(),
+        verdicts,
+        user_edit_content: None,
+        by,
+        request_id: None,
+    };
     let transition = resolve::decide(&world.state, world.now, input, &Tools)?;
     world.commit(transition);
     Ok(())

@@ -297,6 +297,7 @@ impl World {
     /// What makes a fork of a state.
     pub fn fork_input(state: &State, edit: u8, run: bool) -> ForkInput {
         let judged = |call: &Call| Judged {
+            preview: None,
             call: call.call,
             tool_use_id: call.id.clone(),
             edited: None,
@@ -404,6 +405,7 @@ impl World {
                 let decisions: Vec<Decision> = decisions.iter().map(|d| decision(*d)).collect();
                 let of_edit = |d: &Decision| d.edited_action.as_ref().map(|_| edited(*verdict));
                 let input = DecideInput {
+                    previews: Vec::new(),
                     n: open.asked.n,
                     verdicts: decisions.iter().map(of_edit).collect(),
                     reply: Reply::Decisions(decisions),
@@ -436,6 +438,7 @@ impl World {
             Op::Reply(i, answers, comment) if !self.state.open.is_empty() => {
                 let open = &self.state.open[i % self.state.open.len()];
                 let input = DecideInput {
+                    previews: Vec::new(),
                     n: open.asked.n,
                     verdicts: Vec::new(),
                     reply: Reply::Answers(match answers {

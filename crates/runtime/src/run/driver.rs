@@ -10,7 +10,7 @@ use std::{
 };
 
 use countersign_core::{
-    call::permit::Permit,
+    call::{gate::Gate, permit::Permit},
     journal::{
         draft::{Draft, Transition},
         graph::{self, Effects},
@@ -26,12 +26,17 @@ use tokio::task::JoinSet;
 
 use super::{
     Inner, Outcome, failpoint,
+    gate::Weighed,
     graph::{AtWork, Ended, Hot},
     live::{Live, LiveRef, LiveState},
     now,
     stream::Asked,
 };
-use crate::{model::ModelError, store::Durability, tool::ToolError};
+use crate::{
+    model::ModelError,
+    store::Durability,
+    tool::{ON_APPROVAL, ToolError},
+};
 
 /// What has come to an end.
 pub(super) enum Done {
@@ -64,6 +69,11 @@ impl Asking {
             Done::Task(_) | Done::Call { .. } => false,
         };
     }
+}
+
+/// What is recorded of verdicts.
+fn gates_of(weighed: &[Weighed]) -> Vec<Gate> {
+    weighed.iter().map(|one| one.gate.clone()).collect()
 }
 
 /// Waits between tries of something that must be stored: an outcome is never thrown away because a disk
@@ -348,11 +358,13 @@ impl Inner {
                 Block::Text(_) | Block::Thinking(_) => None,
             })
             .collect();
-        let gates = self.gates(&state, state.agent_of(answer.run), &calls).await;
+        let weighed = self.gates(&state, state.agent_of(answer.run), &calls, &[]).await;
         failpoint::hit("model.before_commit");
-        if gates.iter().any(|gate| gate.rule.is_some()) {
-            self.answered_by_rules(live, turn, &answer, &calls).await;
+        let by_rule = |one: &Weighed| one.gate.rule.as_deref().is_some_and(|rule| rule != ON_APPROVAL);
+        if weighed.iter().any(by_rule) {
+            self.answered_by_rules(live, turn, &answer, &calls, &weighed).await;
         } else {
+            let gates = gates_of(&weighed);
             self.must_store(live, turn, |state, _| {
                 Some(Draft::new(state, now()).model_responded(answer.clone(), gates.clone(), &self.agents))
             })
@@ -363,13 +375,20 @@ impl Inner {
 
     /// Stores an answer of which standing rules decide a part. They are looked at under the session's lock, and again
     /// with each try: one that was revoked meanwhile lets nothing through.
-    async fn answered_by_rules(&self, live: &LiveRef, turn: u32, answer: &ModelResponded, calls: &[&ToolUse]) {
+    async fn answered_by_rules(
+        &self,
+        live: &LiveRef,
+        turn: u32,
+        answer: &ModelResponded,
+        calls: &[&ToolUse],
+        before: &[Weighed],
+    ) {
         let mut patience = Patience::default();
         loop {
             let mut guard = live.lock().await;
             let tried = async {
                 let state = self.load(live, &mut guard).await?;
-                let gates = self.gates(&state, state.agent_of(answer.run), calls).await;
+                let gates = gates_of(&self.gates(&state, state.agent_of(answer.run), calls, before).await);
                 let make = |state: &State, _| {
                     Some(Draft::new(state, now()).model_responded(answer.clone(), gates.clone(), &self.agents))
                 };

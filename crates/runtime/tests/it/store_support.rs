@@ -158,6 +158,7 @@ impl Driven {
         request_id: Option<&str>,
     ) -> Result<Transition, Refusal> {
         let input = DecideInput {
+            previews: Vec::new(),
             n,
             reply: vec![decision].into(),
             verdicts: Vec::new(),
