@@ -90,7 +90,7 @@ impl Inner {
             };
         }
         let facts = facts(state, &state.agent, &call.name, &call.id, &args);
-        let verdict = self.verdict(tool, &facts, locale).await;
+        let verdict = self.verdict(&tool, &facts, locale).await;
         let (verdict, rule) = self.standing(state, &facts, verdict).await;
         Gate { verdict, idempotent: tool.entry.idempotent, rule }
     }
@@ -119,7 +119,7 @@ impl Inner {
     ) -> Option<Verdict> {
         let ready = self.agents.get(agent)?.tool(tool)?;
         let facts = facts(state, agent, tool, tool_use_id, args);
-        Some(self.verdict(ready, &facts, state.locale).await)
+        Some(self.verdict(&ready, &facts, state.locale).await)
     }
 
     /// The verdict on a call that a fork changes, as if the agent had made it so. `index` says which change it is.
@@ -234,7 +234,8 @@ fn refuse(message: String) -> Gate {
 
 fn unknown_tool(agent: &Ready, name: &str, locale: Locale) -> String {
     let tool = format!("{name:?}");
-    let names: Vec<&str> = agent.specs.iter().map(|spec| &*spec.name).collect();
+    let specs = agent.specs();
+    let names: Vec<&str> = specs.iter().map(|spec| &*spec.name).collect();
     if names.is_empty() {
         locale.fill(Text::NoTools, &[("tool", &tool)])
     } else {
