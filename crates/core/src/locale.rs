@@ -147,6 +147,14 @@ texts! {
     CommandWroteNothing = "command_wrote_nothing",
     /// The same, without errors but with output: `how`, `output`.
     CommandWroteOutput = "command_wrote_output",
+    /// An MCP server that cannot be reached: `server`, `error` (SPEC S13).
+    McpDown = "mcp_down",
+    /// An MCP server whose connection ended in the middle of a call: `server`.
+    McpLost = "mcp_lost",
+    /// An MCP server that took too long: `server`, `seconds`.
+    McpTooLong = "mcp_too_long",
+    /// An MCP server that answered with an error: `server`, `error`.
+    McpRefused = "mcp_refused",
     /// After a command's output that is not UTF-8.
     NotUtf8 = "not_utf8",
     /// What a model is told that shall summarise the beginning of a conversation (SPEC G5).

@@ -6,6 +6,8 @@ extern crate self as countersign;
 pub mod agent;
 pub mod compression;
 pub mod graph;
+#[cfg(feature = "mcp")]
+pub mod mcp;
 pub mod model;
 pub mod policy;
 pub mod run;

@@ -162,6 +162,7 @@ impl Inner {
 
     async fn drive(self: Arc<Self>, live: &LiveRef) {
         let mut claim = Claim { inner: &self, live, held: true };
+        self.reach_tools(live).await;
         let mut closing = self.closing.subscribe();
         let mut patience = Patience::default();
         // Tasks of their own: one that waits for the session's lock must go on while the driver waits for it too.

@@ -11,7 +11,7 @@ use countersign_core::{
     call::{
         args::Args,
         display::{ContentMessage, MESSAGE_ARGUMENT},
-        gate::{Ask, Gate, Verdict},
+        gate::{Ask, Gate, Target, Verdict},
         json::Json,
         preview::Preview,
     },
@@ -65,8 +65,8 @@ impl Inner {
         };
         let locale = state.locale;
         let facts = facts(state, agent, &tool.entry.spec.name, &call.id, &args);
-        let verdict = self.verdict(tool, &facts, locale).await;
-        let (mut verdict, mut rule) = self.standing(state, tool, &facts, verdict).await;
+        let verdict = self.verdict(&tool, &facts, locale).await;
+        let (mut verdict, mut rule) = self.standing(state, &tool, &facts, verdict).await;
         let mut said = None;
         if let (Verdict::Ask(ask), Some(decides)) = (&mut verdict, &tool.entry.on_approval) {
             let decided = match before {
@@ -89,19 +89,21 @@ impl Inner {
             (Verdict::Ask(_), _) => preview(&tool.entry, &facts, locale).await,
             _ => None,
         };
+        let ends = self.agents.get(agent).is_some_and(|ready| ready.agent.tool_use.may_end());
         let gate = Gate {
             verdict,
             idempotent: tool.entry.idempotent,
             rule,
             preview,
             target: tool.entry.target.clone(),
-            ends: tool.ends,
+            // What hands the conversation on does not end it.
+            ends: ends && !matches!(tool.entry.target, Some(Target::Handoff(_))),
         };
         Weighed { gate, said }
     }
 
     /// The tool and the arguments of a call that can be judged; else what becomes of it.
-    fn readable(&self, state: &State, agent: &str, call: &ToolUse) -> Result<(&ReadyTool, Args), Box<Gate>> {
+    fn readable(&self, state: &State, agent: &str, call: &ToolUse) -> Result<(Arc<ReadyTool>, Args), Box<Gate>> {
         let locale = state.locale;
         let refuse = |message: String| Err(Box::new(refuse(message)));
         let Some(agent) = self.agents.get(agent) else {
@@ -169,7 +171,7 @@ impl Inner {
     ) -> Option<Verdict> {
         let ready = self.agents.get(agent)?.tool(tool)?;
         let facts = facts(state, agent, &ready.entry.spec.name, tool_use_id, args);
-        Some(self.verdict(ready, &facts, state.locale).await)
+        Some(self.verdict(&ready, &facts, state.locale).await)
     }
 
     /// What an edited call would do.
@@ -353,7 +355,8 @@ fn refuse(message: String) -> Gate {
 
 fn unknown_tool(agent: &Ready, name: &str, locale: Locale) -> String {
     let tool = format!("{name:?}");
-    let names: Vec<&str> = agent.specs.iter().map(|spec| &*spec.name).collect();
+    let specs = agent.specs();
+    let names: Vec<&str> = specs.iter().map(|spec| &*spec.name).collect();
     if names.is_empty() {
         locale.fill(Text::NoTools, &[("tool", &tool)])
     } else {

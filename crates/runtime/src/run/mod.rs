@@ -20,6 +20,7 @@ mod note;
 mod past;
 mod recover;
 mod rules;
+mod sources;
 mod stream;
 pub mod subscription;
 mod transcript;
@@ -189,6 +190,7 @@ impl Runtime {
     /// # Errors
     /// The store cannot be read.
     pub async fn start(&self) -> Result<(), Refusal> {
+        self.inner.reach_all_tools().await;
         self.inner.resume_interrupted().await?;
         tokio::spawn(self.inner.clone().watch_deadlines());
         Ok(())
@@ -207,6 +209,7 @@ impl Runtime {
         let mut drivers = self.inner.drivers.subscribe();
         let _ = tokio::time::timeout(Duration::from_secs(5), drivers.wait_for(|running| *running == 0)).await;
         self.inner.warm.forget(None);
+        self.inner.agents.close().await;
     }
 
     /// Makes a session. The same id again by its owner is answered with the session as it is.

@@ -53,13 +53,14 @@ impl Inner {
             return Asked::Failed(ModelError::permanent(gone));
         };
         let agent = &ready.agent;
+        ready.prepare().await;
         let mut attempt = 0;
         loop {
             let request = ModelRequest {
                 session_id: state.session_id.clone(),
                 answers_before: state.answers.get(&agent.model_name).copied().unwrap_or_default(),
                 instructions: agent.instructions.clone(),
-                tools: ready.specs.clone(),
+                tools: ready.specs(),
                 conversation: Box::new(JournalTranscript::of(&self, &state, run)),
             };
             let answer = Writer::new(&self, &live, &state, run, ready).read(agent.model.call(request));
@@ -293,7 +294,7 @@ impl<'a> Writer<'a> {
         let Some(mut block) = self.open.take() else { return };
         if let Block::ToolUse(call) = &mut block {
             let tool = self.agent.tool(&call.name);
-            let message = tool.and_then(|tool| tool.entry.content_message.as_ref());
+            let message = tool.as_ref().and_then(|tool| tool.entry.content_message.as_ref());
             call.display.tell(message, &call.input);
         }
         self.blocks.push(block);

@@ -251,7 +251,7 @@ impl Runtime {
                 name: ready.agent.name.clone(),
                 description: ready.agent.description.clone(),
                 model: ready.agent.model_name.clone(),
-                tools: ready.specs.iter().map(|spec| spec.name.clone()).collect(),
+                tools: ready.specs().iter().map(|spec| spec.name.clone()).collect(),
                 max_turns: ready.agent.max_turns,
             })
             .collect()

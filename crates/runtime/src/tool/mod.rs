@@ -4,7 +4,8 @@ pub mod builtin;
 pub mod command;
 pub mod condition;
 pub mod function;
-mod process;
+pub(crate) mod process;
+pub mod source;
 
 use std::sync::Arc;
 
