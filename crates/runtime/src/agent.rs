@@ -1,10 +1,11 @@
 //! Agents: a model, instructions and tools under a name.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
 use countersign_core::{
     call::{
         display::{ContentMessage, MESSAGE_ARGUMENT},
+        gate::Verdict,
         schema::ArgsSchema,
     },
     journal::{
@@ -18,7 +19,10 @@ use countersign_core::{
 use crate::{
     compression::Compression,
     graph::{Graph, agent_loop::AgentState, compiled::AnyGraph},
-    model::{Model, ToolSpec},
+    model::{
+        Model, ToolSpec,
+        hosted_mcp::{self, HostedMcp},
+    },
     policy::{self, Policy},
     tool::ToolEntry,
 };
@@ -40,6 +44,7 @@ pub struct Agent {
     pub(crate) model_name: Arc<str>,
     pub(crate) model: Arc<dyn Model>,
     pub(crate) tools: Vec<ToolEntry>,
+    pub(crate) hosted: Vec<HostedMcp>,
     pub(crate) max_turns: u32,
     pub(crate) graph: Option<Graph<AgentState>>,
     pub(crate) compression: Option<Compression>,
@@ -55,6 +60,7 @@ impl Agent {
             model_name: model_name.into(),
             model,
             tools: Vec::new(),
+            hosted: Vec::new(),
             max_turns: limits::MAX_TURNS,
             graph: None,
             compression: None,
@@ -76,6 +82,12 @@ impl Agent {
     #[must_use]
     pub fn tool(mut self, tool: ToolEntry) -> Agent {
         self.tools.push(tool);
+        self
+    }
+    /// Gives it an MCP server that the model's provider calls (SPEC S13). Only some providers can.
+    #[must_use]
+    pub fn hosted_mcp(mut self, server: HostedMcp) -> Agent {
+        self.hosted.push(server);
         self
     }
     /// Most model calls in one turn, at least 1 (SPEC S24).
@@ -125,9 +137,12 @@ pub(crate) struct Agents {
 pub(crate) struct Ready {
     pub(crate) agent: Agent,
     pub(crate) specs: Arc<[ToolSpec]>,
+    pub(crate) hosted: Arc<[HostedMcp]>,
     /// Tokens of what stands in each of its model calls beside the conversation.
     overhead: u64,
     tools: HashMap<Arc<str>, ReadyTool>,
+    /// What stands for the tools of each of `hosted`, whose names only the provider knows.
+    hosted_tools: Vec<ReadyTool>,
 }
 
 /// A tool whose schema is compiled.
@@ -137,6 +152,29 @@ pub(crate) struct ReadyTool {
     /// Which rules of the policy may match its calls, in order.
     pub(crate) rules: Vec<usize>,
     text: Arc<Schema>,
+    /// Whether it stands for all the tools of a server that the provider calls.
+    hosted: bool,
+}
+
+impl ReadyTool {
+    /// The rules of the policy that may match a call of it under this name, in order.
+    pub(crate) fn rules(&self, policy: &Policy, agent: &str, name: &str) -> Cow<'_, [usize]> {
+        if !self.hosted {
+            return Cow::Borrowed(&self.rules);
+        }
+        let mut entry = self.entry.clone();
+        entry.spec.name = name.into();
+        Cow::Owned(policy.rules_for(agent, &entry))
+    }
+
+    /// A verdict with only what can be decided about it: the provider runs exactly what it asked about, so there is
+    /// nothing that a person could change or supply.
+    pub(crate) fn limited(&self, verdict: Verdict) -> Verdict {
+        match verdict {
+            Verdict::Ask(ask) if self.hosted => Verdict::Ask(hosted_mcp::askable(ask)),
+            verdict => verdict,
+        }
+    }
 }
 
 impl Agents {
@@ -144,7 +182,10 @@ impl Agents {
         if policy.rules.len() > policy::RULES {
             return Err(AgentError(format!("a policy has at most {} rules", policy::RULES)));
         }
-        let tools = agents.iter().flat_map(|agent| agent.tools.iter().map(|tool| (&*agent.name, tool)));
+        let tools = agents.iter().flat_map(|agent| {
+            let entries = agent.tools.iter().chain(agent.hosted.iter().map(HostedMcp::entry));
+            entries.map(|tool| (&*agent.name, tool))
+        });
         let policy_version = policy::version(&policy, tools).into();
         let mut by_name = HashMap::new();
         let mut names = Vec::new();
@@ -164,21 +205,36 @@ impl Agents {
                     ArgsSchema::compile(&spec.parameters).map_err(|e| bad(format!("its schema is not valid: {e}")))?;
                 let text = serde_json::value::to_raw_value(&*spec.parameters).map_err(|e| bad(e.to_string()))?;
                 let rules = policy.rules_for(&name, entry);
-                let ready = ReadyTool { entry: entry.clone(), schema, rules, text: Arc::new(Schema(text)) };
+                let ready =
+                    ReadyTool { entry: entry.clone(), schema, rules, text: Arc::new(Schema(text)), hosted: false };
                 if tools.insert(spec.name.clone(), ready).is_some() {
                     return Err(bad("there are two tools of that name".to_owned()));
                 }
+            }
+            let mut hosted_tools = Vec::new();
+            for (i, server) in agent.hosted.iter().enumerate() {
+                let bad =
+                    |what: &str| AgentError(format!("agent {name:?}, hosted MCP server {:?}: {what}", server.label()));
+                if agent.hosted[..i].iter().any(|before| before.label() == server.label()) {
+                    return Err(bad("there are two of that label"));
+                }
+                let entry = server.entry();
+                let schema = ArgsSchema::compile(&entry.spec.parameters).map_err(|e| bad(&e.to_string()))?;
+                let text = serde_json::value::to_raw_value(&*entry.spec.parameters).map_err(|e| bad(&e.to_string()))?;
+                let text = Arc::new(Schema(text));
+                hosted_tools.push(ReadyTool { entry: entry.clone(), schema, rules: Vec::new(), text, hosted: true });
             }
             if let Some(wrong) = agent.graph.as_ref().and_then(|graph| graph.any().wrong_as_loop()) {
                 return Err(AgentError(format!("the graph of the agent {name:?}: {wrong}")));
             }
             let specs: Arc<[ToolSpec]> = agent.tools.iter().map(spec_for_model).collect();
+            let hosted: Arc<[HostedMcp]> = agent.hosted.clone().into();
             let of_spec = |spec: &ToolSpec| {
                 tokens::of(&spec.name) + tokens::of(&spec.description) + tokens::of(&spec.parameters.to_string())
             };
             let overhead = tokens::of(&agent.instructions) + specs.iter().map(of_spec).sum::<u64>();
             names.push(name.clone());
-            if by_name.insert(name.clone(), Ready { agent, specs, overhead, tools }).is_some() {
+            if by_name.insert(name.clone(), Ready { agent, specs, hosted, overhead, tools, hosted_tools }).is_some() {
                 return Err(AgentError(format!("there are two agents of the name {name:?}")));
             }
         }
@@ -216,8 +272,10 @@ fn spec_for_model(tool: &ToolEntry) -> ToolSpec {
 }
 
 impl Ready {
+    /// A tool by its name. A name of a server that the provider calls is one, whatever the provider calls there.
     pub(crate) fn tool(&self, name: &str) -> Option<&ReadyTool> {
-        self.tools.get(name)
+        let hosted = || self.hosted.iter().position(|server| server.has(name)).map(|at| &self.hosted_tools[at]);
+        self.tools.get(name).or_else(hosted)
     }
 }
 

@@ -166,7 +166,8 @@ impl Inner {
 
     async fn verdict(&self, tool: &ReadyTool, facts: &CallFacts<'_>, locale: Locale) -> Verdict {
         let Agents { policy, policy_version, .. } = &self.agents;
-        policy::verdict(policy, policy_version, &tool.rules, &tool.entry, facts, locale).await
+        let rules = tool.rules(policy, facts.agent, facts.tool);
+        tool.limited(policy::verdict(policy, policy_version, &rules, &tool.entry, facts, locale).await)
     }
 
     /// What standing rules make of a verdict: one that rejects always does, one that approves stands in the place of

@@ -59,6 +59,8 @@ impl Inner {
                 answers_before: state.answers.get(&agent.model_name).copied().unwrap_or_default(),
                 instructions: agent.instructions.clone(),
                 tools: ready.specs.clone(),
+                hosted: ready.hosted.clone(),
+                output: None,
                 conversation: Box::new(JournalTranscript::of(&self, &state)),
             };
             let answer = Writer::new(&self, &live, &state, ready).read(agent.model.call(request));

@@ -162,6 +162,8 @@ pub(crate) fn request(conversation: Vec<Message>, instructions: &str, tools: Vec
         answers_before: 0,
         instructions: instructions.into(),
         tools: tools.into(),
+        hosted: Arc::new([]),
+        output: None,
         conversation: Box::new(Talk(conversation)),
     }
 }
