@@ -1,12 +1,17 @@
 //! Models: what answers the conversation. Each provider is one module behind [`Model`].
 
+mod blocks;
+mod call;
 pub mod hosted_mcp;
 mod http;
 mod key;
+pub mod openai;
 pub mod openai_chat;
 pub mod retry;
 pub mod scripted;
+mod sent;
 pub mod sse;
+mod text;
 
 use std::{sync::Arc, time::Duration};
 
