@@ -1,5 +1,6 @@
 //! Models: what answers the conversation. Each provider is one module behind [`Model`].
 
+pub mod anthropic;
 mod blocks;
 mod call;
 pub mod hosted_mcp;

@@ -15,6 +15,7 @@ mod groups;
 mod history;
 mod langgraph;
 mod models_aimock;
+mod models_anthropic;
 mod models_fake;
 mod models_hosted_mcp;
 mod models_openai;
