@@ -18,7 +18,7 @@ use kit::Kits;
 use crate::{
     compression::Compression,
     graph::{Graph, agent_loop::AgentState, compiled::AnyGraph},
-    model::{Model, ToolSpec},
+    model::{Model, ToolSpec, hosted_mcp::HostedMcp},
     policy::{self, Policy},
     team::{self, ToolUse},
     tool::{
@@ -46,6 +46,7 @@ pub struct Agent {
     pub(crate) model: Arc<dyn Model>,
     pub(crate) tools: Vec<ToolEntry>,
     pub(crate) sources: Sources,
+    pub(crate) hosted: Vec<HostedMcp>,
     pub(crate) max_turns: u32,
     pub(crate) graph: Option<Graph<AgentState>>,
     pub(crate) compression: Option<Compression>,
@@ -67,6 +68,7 @@ impl Agent {
             model,
             tools: Vec::new(),
             sources: Vec::new(),
+            hosted: Vec::new(),
             max_turns: limits::MAX_TURNS,
             graph: None,
             compression: None,
@@ -97,6 +99,12 @@ impl Agent {
     #[must_use]
     pub fn tools_of(mut self, source: Arc<dyn ToolSource>) -> Agent {
         self.sources.push(source);
+        self
+    }
+    /// Gives it an MCP server that the model's provider calls (SPEC S13). Only some providers can.
+    #[must_use]
+    pub fn hosted_mcp(mut self, server: HostedMcp) -> Agent {
+        self.hosted.push(server);
         self
     }
     /// Most model calls in one turn, at least 1 (SPEC S24).
@@ -171,7 +179,7 @@ pub(crate) struct Ready {
     pub(crate) agent: Agent,
     /// Tokens of its instructions.
     instructions: u64,
-    kits: Kits,
+    pub(crate) kits: Kits,
 }
 
 impl Agents {
@@ -180,7 +188,10 @@ impl Agents {
             return Err(AgentError(format!("a policy has at most {} rules", policy::RULES)));
         }
         let agents = team::all(agents)?;
-        let tools = agents.iter().flat_map(|agent| agent.tools.iter().map(|tool| (&*agent.name, tool)));
+        let tools = agents.iter().flat_map(|agent| {
+            let entries = agent.tools.iter().chain(agent.hosted.iter().map(HostedMcp::entry));
+            entries.map(|tool| (&*agent.name, tool))
+        });
         let sources = agents.iter().flat_map(|agent| agent.sources.iter().map(|source| (&*agent.name, &**source)));
         let policy_version = policy::version(&policy, tools, sources).into();
         let policy = Arc::new(policy);
@@ -191,7 +202,7 @@ impl Agents {
             if name.is_empty() || name.len() > limits::NAME_BYTES {
                 return Err(AgentError(format!("an agent's name has 1 to {} bytes: {name:?}", limits::NAME_BYTES)));
             }
-            let kits = Kits::new(&name, &agent.tools, &agent.sources, &policy)?;
+            let kits = Kits::new(&agent, &policy)?;
             if let Some(wrong) = agent.graph.as_ref().and_then(|graph| graph.any().wrong_as_loop()) {
                 return Err(AgentError(format!("the graph of the agent {name:?}: {wrong}")));
             }
@@ -236,7 +247,7 @@ impl Agents {
 impl Ready {
     /// One of its tools, as it is now.
     pub(crate) fn tool(&self, name: &str) -> Option<Arc<ReadyTool>> {
-        self.kits.now().tool(name).cloned()
+        self.kits.tool(name)
     }
 
     /// Its tools as its model sees them now.

@@ -64,7 +64,7 @@ impl Inner {
             Err(gate) => return Weighed { gate: *gate, said: None },
         };
         let locale = state.locale;
-        let facts = facts(state, agent, &tool.entry.spec.name, &call.id, &args);
+        let facts = facts(state, agent, tool.name(&call.name), &call.id, &args);
         let verdict = self.verdict(&tool, &facts, locale).await;
         let (mut verdict, mut rule) = self.standing(state, &tool, &facts, verdict).await;
         let mut said = None;
@@ -170,7 +170,7 @@ impl Inner {
         args: &Args,
     ) -> Option<Verdict> {
         let ready = self.agents.get(agent)?.tool(tool)?;
-        let facts = facts(state, agent, &ready.entry.spec.name, tool_use_id, args);
+        let facts = facts(state, agent, ready.name(tool), tool_use_id, args);
         Some(self.verdict(&ready, &facts, state.locale).await)
     }
 
@@ -249,7 +249,8 @@ impl Inner {
 
     async fn verdict(&self, tool: &ReadyTool, facts: &CallFacts<'_>, locale: Locale) -> Verdict {
         let Agents { policy, policy_version, .. } = &self.agents;
-        policy::verdict(policy, policy_version, &tool.rules, &tool.entry, facts, locale).await
+        let rules = tool.rules(policy, facts.agent, facts.tool);
+        tool.limited(policy::verdict(policy, policy_version, &rules, &tool.entry, facts, locale).await)
     }
 
     /// What standing rules make of a verdict: one that rejects always does, one that approves stands in the place of

@@ -61,6 +61,8 @@ impl Inner {
                 answers_before: state.answers.get(&agent.model_name).copied().unwrap_or_default(),
                 instructions: agent.instructions.clone(),
                 tools: ready.specs(),
+                hosted: ready.kits.hosted().clone(),
+                output: None,
                 conversation: Box::new(JournalTranscript::of(&self, &state, run)),
             };
             let answer = Writer::new(&self, &live, &state, run, ready).read(agent.model.call(request));
