@@ -64,7 +64,7 @@ impl Agent {
             name: name.into(),
             description: None,
             instructions: Arc::from(""),
-            model_name: model_name.into(),
+            model_name,
             model,
             tools: Vec::new(),
             sources: Vec::new(),
