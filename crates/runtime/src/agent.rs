@@ -1,6 +1,6 @@
 //! Agents: a model, instructions and tools under a name.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, future::Future, sync::Arc};
 
 use countersign_core::{
     call::{
@@ -20,6 +20,11 @@ use crate::{
     graph::{Graph, agent_loop::AgentState, compiled::AnyGraph},
     model::{Model, ToolSpec},
     policy::{self, Policy},
+    run::guard::Output,
+    runner::{
+        context::{Instructions, RunContext},
+        guardrail::{Guardrail, GuardrailOutput},
+    },
     tool::ToolEntry,
 };
 
@@ -36,13 +41,16 @@ use crate::{
 pub struct Agent {
     pub(crate) name: Arc<str>,
     pub(crate) description: Option<Arc<str>>,
-    pub(crate) instructions: Arc<str>,
+    pub(crate) instructions: Instructions,
     pub(crate) model_name: Arc<str>,
     pub(crate) model: Arc<dyn Model>,
     pub(crate) tools: Vec<ToolEntry>,
     pub(crate) max_turns: u32,
     pub(crate) graph: Option<Graph<AgentState>>,
     pub(crate) compression: Option<Compression>,
+    pub(crate) input_guardrails: Vec<Guardrail>,
+    pub(crate) output_guardrails: Vec<Guardrail>,
+    pub(crate) output: Option<Arc<Output>>,
 }
 
 impl Agent {
@@ -52,19 +60,33 @@ impl Agent {
         Agent {
             name: name.into(),
             description: None,
-            instructions: Arc::from(""),
+            instructions: Instructions::default(),
             model_name: model_name.into(),
             model,
             tools: Vec::new(),
             max_turns: limits::MAX_TURNS,
             graph: None,
             compression: None,
+            input_guardrails: Vec::new(),
+            output_guardrails: Vec::new(),
+            output: None,
         }
     }
-    /// What the model is told about its task.
+    /// What the model is told about its task: a text, or an async function of the run's context, which is called before each
+    /// model call.
+    ///
+    /// ```
+    /// # use countersign::{Agent, RunContext, model::scripted::Scripted};
+    /// # let model = Scripted::from_json(r#"{"turns":[]}"#)?;
+    /// let agent = Agent::new("helper", model).instructions(|run: RunContext| async move {
+    ///     let user: String = run.context().map_err(|error| error.to_string())?;
+    ///     Ok(format!("You help {user}."))
+    /// });
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
-    pub fn instructions(mut self, text: impl Into<Arc<str>>) -> Agent {
-        self.instructions = text.into();
+    pub fn instructions(mut self, instructions: impl Into<Instructions>) -> Agent {
+        self.instructions = instructions.into();
         self
     }
     /// What people are told about the agent.
@@ -78,6 +100,40 @@ impl Agent {
     pub fn tool(mut self, tool: impl Into<ToolEntry>) -> Agent {
         self.tools.push(tool.into());
         self
+    }
+    /// Looks at what the user says before the agent's first model call of a turn; one that trips stops the run. It does not
+    /// look again when a run goes on after a pause (SPEC S11).
+    #[must_use]
+    pub fn input_guardrail<F, Fut>(mut self, name: &str, check: F) -> Agent
+    where
+        F: Fn(RunContext, String) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = GuardrailOutput> + Send + 'static,
+    {
+        self.input_guardrails.push(Guardrail::new(name, check));
+        self
+    }
+    /// Looks at the agent's last answer of a turn before it counts; one that trips stops the run (SPEC S11).
+    #[must_use]
+    pub fn output_guardrail<F, Fut>(mut self, name: &str, check: F) -> Agent
+    where
+        F: Fn(RunContext, String) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = GuardrailOutput> + Send + 'static,
+    {
+        self.output_guardrails.push(Guardrail::new(name, check));
+        self
+    }
+    /// Its answers are JSON that is a `T` (SPEC S23): the model is given the schema, and an answer that does not fit it fails
+    /// the run.
+    ///
+    /// # Errors
+    /// The schema of the type is none that can be checked.
+    pub fn output_type<T: schemars::JsonSchema>(mut self) -> Result<Agent, AgentError> {
+        let name = T::schema_name().into_owned();
+        let schema = schemars::schema_for!(T).to_value();
+        let output = Output::new(name.clone(), schema)
+            .map_err(|error| AgentError(format!("agent {:?}, output type {name}: {error}", self.name)))?;
+        self.output = Some(Arc::new(output));
+        Ok(self)
     }
     /// Most model calls in one turn, at least 1 (SPEC S24).
     #[must_use]
@@ -144,6 +200,8 @@ pub(crate) struct Agents {
     pub(crate) policy: Policy,
     /// The version of the policy with the tools' own approvals.
     pub(crate) policy_version: Arc<str>,
+    /// The limit of model calls, instead of each agent's own.
+    pub(crate) max_turns: Option<u32>,
 }
 
 /// An agent that is ready to run.
@@ -201,7 +259,7 @@ impl Agents {
             let of_spec = |spec: &ToolSpec| {
                 tokens::of(&spec.name) + tokens::of(&spec.description) + tokens::of(&spec.parameters.to_string())
             };
-            let overhead = tokens::of(&agent.instructions) + specs.iter().map(of_spec).sum::<u64>();
+            let overhead = tokens::of(agent.instructions.text()) + specs.iter().map(of_spec).sum::<u64>();
             names.push(name.clone());
             if by_name.insert(name.clone(), Ready { agent, specs, overhead, tools }).is_some() {
                 return Err(AgentError(format!("there are two agents of the name {name:?}")));
@@ -210,7 +268,7 @@ impl Agents {
         if names.is_empty() && needed {
             return Err(AgentError("at least one agent, or one graph, is needed".to_owned()));
         }
-        Ok(Agents { by_name, names, policy, policy_version })
+        Ok(Agents { by_name, names, policy, policy_version, max_turns: None })
     }
 
     /// The agent's loop, if it has nodes of the user's.
@@ -251,7 +309,7 @@ impl Catalog for Agents {
         self.by_name.contains_key(agent)
     }
     fn max_turns(&self, agent: &str) -> u32 {
-        self.get(agent).map_or(limits::MAX_TURNS, |ready| ready.agent.max_turns)
+        self.max_turns.unwrap_or_else(|| self.get(agent).map_or(limits::MAX_TURNS, |ready| ready.agent.max_turns))
     }
     fn agent_loop(&self, agent: &str) -> Option<(Arc<str>, Arc<str>)> {
         let graph = self.agent_loop_of(agent)?;

@@ -10,10 +10,24 @@ pub mod model;
 pub mod policy;
 pub mod run;
 pub mod run_state;
+pub mod runner;
 pub mod store;
 pub mod tool;
 
+pub use agent::Agent;
 pub use countersign_core as core;
+pub use countersign_macros::tool;
+pub use run_state::{ContextStrategy, DecisionError, RunState, RunStateError};
+pub use runner::{
+    RunError, RunEvent, RunInput, RunResult, RunStream, Runner,
+    config::{CancelHandle, Price, RejectedCall, RunConfig},
+    context::{Instructions, RunContext},
+    guardrail::{GuardrailKind, GuardrailOutput, GuardrailResult, ToolGuardrailOutput},
+    hooks::RunHooks,
+    interruption::Interruption,
+    run, run_streamed,
+};
+pub use tool::{ToolContext, ToolEntry};
 
 /// The README's program, run like every other example of the documentation.
 #[cfg(doctest)]

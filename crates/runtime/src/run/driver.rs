@@ -16,7 +16,6 @@ use countersign_core::{
         record::{Block, Compressed, ModelResponded, ToolUse},
         state::{State, Status},
     },
-    limits,
     locale::Text,
     refusal::{Code, Refusal},
 };
@@ -177,7 +176,7 @@ impl Inner {
                 let state = guard.state()?;
                 let draining = self.draining.load(Ordering::SeqCst);
                 let effects = if draining { Effects::default() } else { graph::next(&state) };
-                let room = limits::PARALLEL_CALLS.saturating_sub(running.len());
+                let room = self.settings.parallel_calls().saturating_sub(running.len());
                 let start: Vec<u32> = effects.start.into_iter().take(room).collect();
                 if !start.is_empty() {
                     failpoint::hit("start.before_commit");
@@ -280,13 +279,14 @@ impl Inner {
                 .await;
                 failpoint::hit("finish.after_commit");
             }
+            Done::Model(Asked::Stopped(stop)) => {
+                let (code, message) = self.stopped(stop);
+                self.fail(live, turn, code, message).await;
+            }
             Done::Model(Asked::Answered(answer)) => self.answered(live, turn, answer).await,
             Done::Model(Asked::Failed(error)) => {
                 let ModelError { message, .. } = error;
-                self.must_store(live, turn, |state, partial| {
-                    Some(Draft::new(state, now()).fail("model_error", message.clone(), partial, &self.agents))
-                })
-                .await;
+                self.fail(live, turn, "model_error", message).await;
             }
             Done::Model(Asked::Stale) | Done::Compressed(None) | Done::Task(_) => {}
             Done::Compressed(Some(compressed)) => {
@@ -295,6 +295,17 @@ impl Inner {
                 failpoint::hit("compress.after_commit");
             }
         }
+        if let Some((code, message)) = self.stopping() {
+            self.fail(live, turn, code, message).await;
+        }
+    }
+
+    /// Ends the turn as failed.
+    async fn fail(&self, live: &LiveRef, turn: u32, code: &'static str, message: String) {
+        self.must_store(live, turn, |state, partial| {
+            Some(Draft::new(state, now()).fail(code, message.clone(), partial, &self.agents))
+        })
+        .await;
     }
 
     async fn answered(&self, live: &LiveRef, turn: u32, answer: ModelResponded) {
@@ -411,7 +422,7 @@ impl Inner {
                 Some(tool) if !tool.schema.check(permit.args()).is_empty() => {
                     Err(ToolError::new(locale.text(Text::ArgsOutdated)))
                 }
-                Some(tool) => tool.entry.tool.run(permit).await,
+                Some(tool) => self.run_guarded(tool, permit).await,
                 None => {
                     let tool = format!("{:?}", permit.tool());
                     Err(ToolError::new(locale.fill(Text::ToolGone, &[("tool", &tool)])))

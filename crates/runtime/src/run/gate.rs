@@ -29,7 +29,7 @@ use crate::{
     agent::{Agents, Ready, ReadyTool},
     policy,
     store::RuleOwner,
-    tool::CallFacts,
+    tool::{AppContext, CallFacts},
 };
 
 /// Schema errors told to the model for one call.
@@ -89,9 +89,11 @@ impl Inner {
                 None => refuse(locale.text(Text::UnreadableArgs).to_owned()),
             };
         }
-        let facts = facts(state, &state.agent, &call.name, &call.id, &args);
+        let context = self.app_context(&state.session_id).await;
+        let facts = facts(state, &state.agent, &call.name, &call.id, &args, &context);
         let verdict = self.verdict(tool, &facts, locale).await;
         let (verdict, rule) = self.standing(state, &facts, verdict).await;
+        let verdict = self.before_asking(tool, &facts, verdict).await;
         Gate { verdict, idempotent: tool.entry.idempotent, rule }
     }
 
@@ -118,7 +120,8 @@ impl Inner {
         args: &Args,
     ) -> Option<Verdict> {
         let ready = self.agents.get(agent)?.tool(tool)?;
-        let facts = facts(state, agent, tool, tool_use_id, args);
+        let context = self.app_context(&state.session_id).await;
+        let facts = facts(state, agent, tool, tool_use_id, args, &context);
         Some(self.verdict(ready, &facts, state.locale).await)
     }
 
@@ -204,7 +207,10 @@ impl Inner {
         };
         let id = |(session, rule): (&str, &Rule)| rule.id.map(|id| id.name(session).into());
         if let Some((session, rule)) = found(false) {
-            let text = rule.message.clone().unwrap_or_else(|| state.locale.text(Text::Rejected).to_owned());
+            let text = rule.message.clone().unwrap_or_else(|| {
+                let default = state.locale.text(Text::Rejected);
+                self.rejection(call.tool, call.tool_use_id, default).unwrap_or_else(|| default.to_owned())
+            });
             return (Verdict::Deny(text), id((session, rule)));
         }
         match found(true) {
@@ -215,7 +221,14 @@ impl Inner {
 }
 
 /// What rules and conditions may look at.
-fn facts<'a>(state: &'a State, agent: &'a str, tool: &'a str, tool_use_id: &'a str, args: &'a Args) -> CallFacts<'a> {
+fn facts<'a>(
+    state: &'a State,
+    agent: &'a str,
+    tool: &'a str,
+    tool_use_id: &'a str,
+    args: &'a Args,
+    context: &'a AppContext,
+) -> CallFacts<'a> {
     CallFacts {
         session_id: &state.session_id,
         subject: state.subject.as_deref(),
@@ -225,6 +238,7 @@ fn facts<'a>(state: &'a State, agent: &'a str, tool: &'a str, tool_use_id: &'a s
         tool,
         tool_use_id,
         args,
+        context,
     }
 }
 
