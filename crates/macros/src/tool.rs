@@ -273,8 +273,6 @@ fn written(function: &ItemFn, options: &Options, context: bool, arguments: &[Arg
         let text = format!("The tool `{tool_name}`.");
         quote!(#[doc = #text])
     });
-    // Where a type does not fit, the error stands at the type.
-    let checked = arguments.iter().map(|Argument { of, .. }| quote_spanned!(of.span()=> #here::argument::<#of>();));
     let unused = arguments.is_empty().then(|| quote!(let _ = &__args;));
     quote! {
         #[doc = #about]
@@ -290,7 +288,6 @@ fn written(function: &ItemFn, options: &Options, context: bool, arguments: &[Arg
         #seen fn #name() -> ::countersign::tool::ToolEntry {
             #inner
 
-            #(#checked)*
             #here::entry(#tool_name, #description, |__context, __args: #args| async move {
                 #unused
                 let #args { #(#names),* } = __args;

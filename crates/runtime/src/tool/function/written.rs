@@ -13,9 +13,6 @@ use super::{
 };
 use crate::runner::guardrail::ToolGuardrails;
 
-/// Says that a type can be an argument of a tool, or why it cannot.
-pub fn argument<T: DeserializeOwned + JsonSchema + Send>() {}
-
 /// The tool of a function.
 pub fn entry<T, R, F, Fut>(name: &str, description: &str, function: F) -> ToolEntry
 where
