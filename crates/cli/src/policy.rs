@@ -14,14 +14,14 @@ use countersign::{
         call::gate::{Ask, Gate, Verdict},
         journal::{
             record::{Millis, Record},
-            state::{Call, State},
+            state::{Call, Phase, State},
         },
     },
     policy::Judge,
     store::{StoreError, sqlite::Past},
     tool::CallFacts,
 };
-use countersign_server::config::{Config, ConfigStore, tool_entries};
+use countersign_server::config::{Config, ConfigStore, mcp_servers, sources, tool_entries};
 use serde_json::{Value, json};
 
 use crate::{Outcome, check, say, serve};
@@ -80,14 +80,16 @@ pub(crate) fn run(policy: &Policy) -> Outcome {
 /// The judge that a configuration makes.
 pub(crate) fn judge(config: &Config) -> Result<Judge, String> {
     let entries = tool_entries(config)?;
-    let mut tools = Vec::new();
+    let servers = mcp_servers(config)?;
+    let (mut tools, mut others) = (Vec::new(), Vec::new());
     for agent in &config.agents {
-        for name in &agent.tools {
+        others.extend(sources(config, agent, &servers)?.into_iter().map(|source| (agent.name.clone(), source)));
+        for name in agent.tools.iter().filter(|name| !config.mcp_tools.iter().any(|tool| tool.name == **name)) {
             let entry = entries.get(name).ok_or_else(|| format!("there is no tool {name:?}"))?;
             tools.push((agent.name.clone(), entry.clone()));
         }
     }
-    Ok(Judge::new(config.policy()?, tools))
+    Ok(Judge::with_sources(config.policy()?, tools, others))
 }
 
 /// What was said of a call, or would be.
@@ -201,7 +203,8 @@ impl Report {
         at: Millis,
         judge: &Judge,
     ) -> Result<(), StoreError> {
-        for (call, gate) in state.calls.iter().zip(gates) {
+        let proposed = state.calls.iter().filter(|call| call.phase == Phase::Proposed);
+        for (call, gate) in proposed.zip(gates) {
             let (Some(before), Some(args)) = (Said::of(&gate.verdict), &call.args) else { continue };
             self.calls += 1;
             let facts = CallFacts {

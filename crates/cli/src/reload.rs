@@ -7,7 +7,7 @@ use std::{
 
 use countersign_server::{
     Auth,
-    config::{Config, ConfigRule},
+    config::{Config, ConfigBuiltin, ConfigMcpTool, ConfigRule, ConfigTool},
 };
 use tokio::{
     signal::unix::Signal,
@@ -121,7 +121,8 @@ fn elsewhere(running: &Config, read: &Config) -> Vec<&'static str> {
         ("[models]", running.models != read.models),
         ("[agents]", running.agents != read.agents),
         ("[policy]", rules(running) != rules(read)),
-        ("[tools]", running.tools != read.tools || running.builtins != read.builtins),
+        ("[tools]", tools(running) != tools(read)),
+        ("[mcp]", running.mcp != read.mcp),
     ];
     let named: Vec<&str> = parts.into_iter().filter(|(_, other)| *other).map(|(name, _)| name).collect();
     let same = Config {
@@ -132,6 +133,11 @@ fn elsewhere(running: &Config, read: &Config) -> Vec<&'static str> {
         ..read.clone()
     };
     if named.is_empty() && same != *running { vec!["other parts"] } else { named }
+}
+
+/// All that `[tools]` declares.
+fn tools(config: &Config) -> (&[ConfigTool], &[ConfigMcpTool], &[ConfigBuiltin]) {
+    (&config.tools, &config.mcp_tools, &config.builtins)
 }
 
 /// The rules without the lines they stand at: a file that grew above them has the same policy.

@@ -22,7 +22,8 @@ use countersign::{
 use countersign_server::{
     Options, Server,
     config::{
-        Config, ConfigCompression, ConfigKey, ConfigModel, ConfigProvider, ConfigStore, ConfigStrategy, tool_entries,
+        Config, ConfigCompression, ConfigKey, ConfigModel, ConfigProvider, ConfigStore, ConfigStrategy, mcp_servers,
+        sources, tool_entries,
     },
 };
 use tokio::{
@@ -111,6 +112,7 @@ async fn serve_until_told(config: Config, serve: &Serve, seen: Seen) -> Outcome 
 /// The runtime that a configuration declares.
 async fn assemble(config: &Config) -> Result<Runtime, String> {
     let tools = tool_entries(config)?;
+    let servers = mcp_servers(config)?;
     let models: Vec<(&str, Arc<dyn Model>)> = config
         .models
         .iter()
@@ -131,8 +133,11 @@ async fn assemble(config: &Config) -> Result<Runtime, String> {
         if let Some(declared) = &declared.compression {
             agent = agent.compression(compression(declared, &models)?);
         }
-        for name in &declared.tools {
+        for name in declared.tools.iter().filter(|name| !config.mcp_tools.iter().any(|tool| tool.name == **name)) {
             agent = agent.tool(tools.get(name).ok_or_else(|| format!("there is no tool {name:?}"))?.clone());
+        }
+        for source in sources(config, declared, &servers)? {
+            agent = agent.tools_of(source);
         }
         builder = builder.agent(agent);
     }

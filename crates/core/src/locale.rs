@@ -105,6 +105,12 @@ texts! {
     PolicyDenied = "policy_denied",
     /// The turn used up its model calls (SPEC S24).
     MaxTurns = "max_turns",
+    /// The result of a handoff: `agent` (SPEC S25).
+    HandedOff = "handed_off",
+    /// The result of another handoff in the same answer.
+    HandedOffAlready = "handed_off_already",
+    /// An agent that works for an agent that works for an agent …: `depth`.
+    TooDeep = "too_deep",
     /// The result of `share_thought`.
     ThoughtShared = "thought_shared",
     /// Before the list in the result of `write_todos`.
@@ -141,6 +147,14 @@ texts! {
     CommandWroteNothing = "command_wrote_nothing",
     /// The same, without errors but with output: `how`, `output`.
     CommandWroteOutput = "command_wrote_output",
+    /// An MCP server that cannot be reached: `server`, `error` (SPEC S13).
+    McpDown = "mcp_down",
+    /// An MCP server whose connection ended in the middle of a call: `server`.
+    McpLost = "mcp_lost",
+    /// An MCP server that took too long: `server`, `seconds`.
+    McpTooLong = "mcp_too_long",
+    /// An MCP server that answered with an error: `server`, `error`.
+    McpRefused = "mcp_refused",
     /// After a command's output that is not UTF-8.
     NotUtf8 = "not_utf8",
     /// What a model is told that shall summarise the beginning of a conversation (SPEC G5).

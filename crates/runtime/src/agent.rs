@@ -1,32 +1,37 @@
 //! Agents: a model, instructions and tools under a name.
 
+mod kit;
+
 use std::{collections::HashMap, future::Future, sync::Arc};
 
 use countersign_core::{
-    call::{
-        display::{ContentMessage, MESSAGE_ARGUMENT},
-        schema::ArgsSchema,
-    },
     journal::{
+        agents::CallResult,
         draft::{Catalog, ToolFacts},
-        record::Schema,
         window::Budget,
     },
     limits, tokens,
 };
+use futures::future::join_all;
+use kit::Kits;
 
 use crate::{
     compression::Compression,
     graph::{Graph, agent_loop::AgentState, compiled::AnyGraph},
-    model::{Model, ToolSpec},
+    model::{Model, ToolSpec, hosted_mcp::HostedMcp},
     policy::{self, Policy},
     run::guard::Output,
     runner::{
         context::{Instructions, RunContext},
         guardrail::{Guardrail, GuardrailOutput},
     },
-    tool::ToolEntry,
+    team::{self, ToolUse},
+    tool::{
+        ToolEntry,
+        source::{Sources, ToolSource},
+    },
 };
+pub(crate) use kit::ReadyTool;
 
 /// An agent, as it is built.
 ///
@@ -45,12 +50,18 @@ pub struct Agent {
     pub(crate) model_name: Arc<str>,
     pub(crate) model: Arc<dyn Model>,
     pub(crate) tools: Vec<ToolEntry>,
+    pub(crate) sources: Sources,
+    pub(crate) hosted: Vec<HostedMcp>,
     pub(crate) max_turns: u32,
     pub(crate) graph: Option<Graph<AgentState>>,
     pub(crate) compression: Option<Compression>,
     pub(crate) input_guardrails: Vec<Guardrail>,
     pub(crate) output_guardrails: Vec<Guardrail>,
     pub(crate) output: Option<Arc<Output>>,
+    pub(crate) handoff_description: Option<Arc<str>>,
+    pub(crate) tool_use: ToolUse,
+    /// The name it was given, where another one has that already.
+    pub(crate) called: Option<Arc<str>>,
 }
 
 impl Agent {
@@ -64,12 +75,17 @@ impl Agent {
             model_name: model_name.into(),
             model,
             tools: Vec::new(),
+            sources: Vec::new(),
+            hosted: Vec::new(),
             max_turns: limits::MAX_TURNS,
             graph: None,
             compression: None,
             input_guardrails: Vec::new(),
             output_guardrails: Vec::new(),
             output: None,
+            handoff_description: None,
+            tool_use: ToolUse::default(),
+            called: None,
         }
     }
     /// What the model is told about its task: a text, or an async function of the run's context, which is called before each
@@ -130,10 +146,36 @@ impl Agent {
     pub fn output_type<T: schemars::JsonSchema>(mut self) -> Result<Agent, AgentError> {
         let name = T::schema_name().into_owned();
         let schema = schemars::schema_for!(T).to_value();
-        let output = Output::new(name.clone(), schema)
+        let output = Output::new(&name, schema)
             .map_err(|error| AgentError(format!("agent {:?}, output type {name}: {error}", self.name)))?;
         self.output = Some(Arc::new(output));
         Ok(self)
+    }
+    /// Gives it the tools of a source, such as an MCP server, as they are at each time (SPEC S13).
+    #[must_use]
+    pub fn tools_of(mut self, source: Arc<dyn ToolSource>) -> Agent {
+        self.sources.push(source);
+        self
+    }
+    /// Gives it an MCP server that the model's provider calls (SPEC S13). Only some providers can.
+    #[must_use]
+    pub fn hosted_mcp(mut self, server: HostedMcp) -> Agent {
+        self.hosted.push(server);
+        self
+    }
+    /// Whether another one has the same guardrails and output type.
+    pub(crate) fn guarded_like(&self, other: &Agent) -> bool {
+        let same = |mine: &[Guardrail], theirs: &[Guardrail]| {
+            mine.len() == theirs.len() && mine.iter().zip(theirs).all(|(mine, theirs)| mine.is(theirs))
+        };
+        let output = match (&self.output, &other.output) {
+            (Some(mine), Some(theirs)) => Arc::ptr_eq(mine, theirs),
+            (None, None) => true,
+            _ => false,
+        };
+        output
+            && same(&self.input_guardrails, &other.input_guardrails)
+            && same(&self.output_guardrails, &other.output_guardrails)
     }
     /// Most model calls in one turn, at least 1 (SPEC S24).
     #[must_use]
@@ -197,7 +239,7 @@ impl AgentError {
 pub(crate) struct Agents {
     by_name: HashMap<Arc<str>, Ready>,
     pub(crate) names: Vec<Arc<str>>,
-    pub(crate) policy: Policy,
+    pub(crate) policy: Arc<Policy>,
     /// The version of the policy with the tools' own approvals.
     pub(crate) policy_version: Arc<str>,
     /// The limit of model calls, instead of each agent's own.
@@ -207,19 +249,9 @@ pub(crate) struct Agents {
 /// An agent that is ready to run.
 pub(crate) struct Ready {
     pub(crate) agent: Agent,
-    pub(crate) specs: Arc<[ToolSpec]>,
-    /// Tokens of what stands in each of its model calls beside the conversation.
-    overhead: u64,
-    tools: HashMap<Arc<str>, ReadyTool>,
-}
-
-/// A tool whose schema is compiled.
-pub(crate) struct ReadyTool {
-    pub(crate) entry: ToolEntry,
-    pub(crate) schema: ArgsSchema,
-    /// Which rules of the policy may match its calls, in order.
-    pub(crate) rules: Vec<usize>,
-    text: Arc<Schema>,
+    /// Tokens of its instructions.
+    instructions: u64,
+    pub(crate) kits: Kits,
 }
 
 impl Agents {
@@ -227,8 +259,14 @@ impl Agents {
         if policy.rules.len() > policy::RULES {
             return Err(AgentError(format!("a policy has at most {} rules", policy::RULES)));
         }
-        let tools = agents.iter().flat_map(|agent| agent.tools.iter().map(|tool| (&*agent.name, tool)));
-        let policy_version = policy::version(&policy, tools).into();
+        let agents = team::all(agents)?;
+        let tools = agents.iter().flat_map(|agent| {
+            let entries = agent.tools.iter().chain(agent.hosted.iter().map(HostedMcp::entry));
+            entries.map(|tool| (&*agent.name, tool))
+        });
+        let sources = agents.iter().flat_map(|agent| agent.sources.iter().map(|source| (&*agent.name, &**source)));
+        let policy_version = policy::version(&policy, tools, sources).into();
+        let policy = Arc::new(policy);
         let mut by_name = HashMap::new();
         let mut names = Vec::new();
         for agent in agents {
@@ -236,32 +274,13 @@ impl Agents {
             if name.is_empty() || name.len() > limits::NAME_BYTES {
                 return Err(AgentError(format!("an agent's name has 1 to {} bytes: {name:?}", limits::NAME_BYTES)));
             }
-            let mut tools = HashMap::new();
-            for entry in &agent.tools {
-                let spec = &entry.spec;
-                let bad = |what: String| AgentError(format!("agent {name:?}, tool {:?}: {what}", spec.name));
-                if spec.parameters.pointer(&format!("/properties/{MESSAGE_ARGUMENT}")).is_some() {
-                    return Err(bad(format!("{MESSAGE_ARGUMENT:?} cannot be an argument of a tool, it is reserved")));
-                }
-                let schema =
-                    ArgsSchema::compile(&spec.parameters).map_err(|e| bad(format!("its schema is not valid: {e}")))?;
-                let text = serde_json::value::to_raw_value(&*spec.parameters).map_err(|e| bad(e.to_string()))?;
-                let rules = policy.rules_for(&name, entry);
-                let ready = ReadyTool { entry: entry.clone(), schema, rules, text: Arc::new(Schema(text)) };
-                if tools.insert(spec.name.clone(), ready).is_some() {
-                    return Err(bad("there are two tools of that name".to_owned()));
-                }
-            }
+            let kits = Kits::new(&agent, &policy)?;
             if let Some(wrong) = agent.graph.as_ref().and_then(|graph| graph.any().wrong_as_loop()) {
                 return Err(AgentError(format!("the graph of the agent {name:?}: {wrong}")));
             }
-            let specs: Arc<[ToolSpec]> = agent.tools.iter().map(spec_for_model).collect();
-            let of_spec = |spec: &ToolSpec| {
-                tokens::of(&spec.name) + tokens::of(&spec.description) + tokens::of(&spec.parameters.to_string())
-            };
-            let overhead = tokens::of(agent.instructions.text()) + specs.iter().map(of_spec).sum::<u64>();
+            let instructions = tokens::of(agent.instructions.text());
             names.push(name.clone());
-            if by_name.insert(name.clone(), Ready { agent, specs, overhead, tools }).is_some() {
+            if by_name.insert(name.clone(), Ready { agent, instructions, kits }).is_some() {
                 return Err(AgentError(format!("there are two agents of the name {name:?}")));
             }
         }
@@ -279,28 +298,38 @@ impl Agents {
     pub(crate) fn get(&self, name: &str) -> Option<&Ready> {
         self.by_name.get(name)
     }
-}
 
-/// The tool as the model sees it: with the reserved argument, if the model is to say what a call is for.
-fn spec_for_model(tool: &ToolEntry) -> ToolSpec {
-    let mut spec = tool.spec.clone();
-    if tool.content_message == Some(ContentMessage::Model) {
-        let mut parameters = (*spec.parameters).clone();
-        if let Some(object) = parameters.as_object_mut() {
-            let properties = object.entry("properties").or_insert_with(|| serde_json::json!({}));
-            properties[MESSAGE_ARGUMENT] = serde_json::json!({
-                "type": "string",
-                "description": "One short line for the user, in the user's language: what this call is for."
-            });
-        }
-        spec.parameters = Arc::new(parameters);
+    /// Whether any agent has tools that come from elsewhere.
+    pub(crate) fn have_sources(&self) -> bool {
+        self.by_name.values().any(|ready| !ready.kits.sources().is_empty())
     }
-    spec
+
+    /// Reaches the sources of these agents' tools, all at once.
+    pub(crate) async fn prepare(&self, names: impl IntoIterator<Item = &str>) {
+        join_all(names.into_iter().filter_map(|name| self.get(name)).map(Ready::prepare)).await;
+    }
+
+    /// Ends what the sources of all agents' tools have begun.
+    pub(crate) async fn close(&self) {
+        let sources = self.by_name.values().flat_map(|ready| ready.kits.sources());
+        join_all(sources.map(|source| source.close())).await;
+    }
 }
 
 impl Ready {
-    pub(crate) fn tool(&self, name: &str) -> Option<&ReadyTool> {
-        self.tools.get(name)
+    /// One of its tools, as it is now.
+    pub(crate) fn tool(&self, name: &str) -> Option<Arc<ReadyTool>> {
+        self.kits.tool(name)
+    }
+
+    /// Its tools as its model sees them now.
+    pub(crate) fn specs(&self) -> Arc<[ToolSpec]> {
+        self.kits.now().specs.clone()
+    }
+
+    /// Reaches the sources of its tools that are not reached.
+    pub(crate) async fn prepare(&self) {
+        self.kits.prepare().await;
     }
 }
 
@@ -316,10 +345,13 @@ impl Catalog for Agents {
         let (node, _) = graph.start().tasks.into_iter().next()?;
         Some((graph.name().clone(), node))
     }
+    fn final_output(&self, agent: &str, results: &[CallResult<'_>]) -> Option<String> {
+        self.get(agent)?.agent.tool_use.last_word(results)
+    }
     fn budget(&self, agent: &str) -> Option<Budget> {
         let ready = self.get(agent)?;
         let Compression { budget, keep, .. } = ready.agent.compression.as_ref()?;
-        Some(Budget { tokens: *budget, keep: *keep, overhead: ready.overhead })
+        Some(Budget { tokens: *budget, keep: *keep, overhead: ready.instructions + ready.kits.now().tokens })
     }
     fn tool(&self, agent: &str, tool: &str) -> Option<ToolFacts> {
         let tool = self.get(agent)?.tool(tool)?;
@@ -329,6 +361,7 @@ impl Catalog for Agents {
             schema: Some(tool.text.clone()),
             idempotent: tool.entry.idempotent,
             kind: tool.entry.kind,
+            for_agent: tool.entry.target.is_some(),
         })
     }
 }

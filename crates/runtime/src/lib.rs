@@ -60,12 +60,15 @@ extern crate self as countersign;
 pub mod agent;
 pub mod compression;
 pub mod graph;
+#[cfg(feature = "mcp")]
+pub mod mcp;
 pub mod model;
 pub mod policy;
 pub mod run;
 pub mod run_state;
 pub mod runner;
 pub mod store;
+pub mod team;
 pub mod tool;
 
 pub use agent::Agent;

@@ -14,12 +14,12 @@ impl ApiKey {
     }
 
     /// The key itself, for the one header it belongs in.
-    pub(super) fn expose(&self) -> &str {
+    pub(crate) fn expose(&self) -> &str {
         &self.0
     }
 
     /// A text with the key taken out, for providers that repeat it in their errors.
-    pub(super) fn redact(&self, text: String) -> String {
+    pub(crate) fn redact(&self, text: String) -> String {
         if self.0.is_empty() || !text.contains(&*self.0) { text } else { text.replace(&*self.0, "[API key]") }
     }
 }

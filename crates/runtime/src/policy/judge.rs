@@ -9,7 +9,7 @@ use countersign_core::{
 use futures::FutureExt as _;
 
 use super::{Policy, version};
-use crate::tool::{CallFacts, Require, ToolEntry};
+use crate::tool::{CallFacts, Require, ToolEntry, source::ToolSource};
 
 /// The verdict on a call of a tool. `rules` are those of the policy that may match it.
 pub(crate) async fn verdict(
@@ -58,8 +58,19 @@ pub struct Judge {
 impl Judge {
     /// A judge for these tools, each with the name of the agent that has it.
     pub fn new(policy: Policy, tools: impl IntoIterator<Item = (String, ToolEntry)>) -> Judge {
+        Judge::with_sources(policy, tools, [])
+    }
+
+    /// The same where agents have tools of sources, too. What those are is not asked: calls of them are not judged.
+    pub fn with_sources(
+        policy: Policy,
+        tools: impl IntoIterator<Item = (String, ToolEntry)>,
+        sources: impl IntoIterator<Item = (String, Arc<dyn ToolSource>)>,
+    ) -> Judge {
         let tools: Vec<(String, ToolEntry)> = tools.into_iter().collect();
-        let version = version(&policy, tools.iter().map(|(agent, tool)| (&**agent, tool))).into();
+        let sources: Vec<(String, Arc<dyn ToolSource>)> = sources.into_iter().collect();
+        let own = tools.iter().map(|(agent, tool)| (&**agent, tool));
+        let version = version(&policy, own, sources.iter().map(|(agent, source)| (&**agent, &**source))).into();
         let with_rules = |(agent, tool): (String, ToolEntry)| {
             let rules = policy.rules_for(&agent, &tool);
             ((agent, tool.spec.name.to_string()), (tool, rules))

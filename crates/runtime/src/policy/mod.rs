@@ -22,6 +22,7 @@ pub use self::{glob::Glob, judge::Judge};
 use crate::tool::{
     Approval, CallFacts, Hints, Require, ToolEntry,
     condition::{CelCondition, CelScope},
+    source::ToolSource,
 };
 
 /// Most rules of a policy.
@@ -196,7 +197,11 @@ impl PolicyRule {
 
 /// The version of a policy together with the approvals of the tools it is for: the same as long as none of them
 /// changes. A condition that is a function counts by its description.
-pub(crate) fn version<'a>(policy: &Policy, tools: impl Iterator<Item = (&'a str, &'a ToolEntry)>) -> String {
+pub(crate) fn version<'a>(
+    policy: &Policy,
+    tools: impl Iterator<Item = (&'a str, &'a ToolEntry)>,
+    sources: impl Iterator<Item = (&'a str, &'a dyn ToolSource)>,
+) -> String {
     let tools: Vec<Value> = tools
         .map(|(agent, tool)| {
             let Approval { require, ask } = &tool.approval;
@@ -208,6 +213,10 @@ pub(crate) fn version<'a>(policy: &Policy, tools: impl Iterator<Item = (&'a str,
             json!([agent, tool.spec.name, require, ask, tool.hints, tool.idempotent])
         })
         .collect();
-    let text = json!([policy.describe(), tools]).to_string();
+    let sources: Vec<Value> = sources.map(|(agent, source)| json!([agent, source.name(), source.describe()])).collect();
+    // Without sources it is what it was before there were any.
+    let text =
+        if sources.is_empty() { json!([policy.describe(), tools]) } else { json!([policy.describe(), tools, sources]) };
+    let text = text.to_string();
     Digest::of(text.as_bytes()).to_string().chars().take(VERSION_DIGITS).collect()
 }

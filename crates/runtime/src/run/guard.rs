@@ -11,6 +11,7 @@ use std::{
 use countersign_core::{
     call::{args::Args, gate::Verdict, permit::Permit, schema::ArgsSchema},
     journal::{
+        agents,
         record::{Block, ModelResponded, Record, Usage},
         state::State,
     },
@@ -23,6 +24,7 @@ use serde_json::Value;
 use super::{Inner, live::LiveRef};
 use crate::{
     agent::{Ready, ReadyTool},
+    model::OutputSchema,
     runner::{
         config::{Limits, ToolErrorFormatter},
         context::RunContext,
@@ -66,7 +68,7 @@ pub(crate) struct Seen {
     pub(crate) guardrails: Vec<GuardrailResult>,
     pub(crate) stopped: Option<Stop>,
     pub(crate) spent: BTreeMap<Arc<str>, Usage>,
-    agent: Option<Arc<str>>,
+    agents: BTreeMap<u32, Arc<str>>,
 }
 
 impl Watch {
@@ -94,6 +96,11 @@ pub(crate) enum Why {
 }
 
 impl Stop {
+    /// Whether it ends the whole turn, also from within an agent that works for another one's call.
+    pub(super) fn ends_all(&self) -> bool {
+        matches!(self.why, Why::Budget { .. })
+    }
+
     fn tripped(result: GuardrailResult) -> Stop {
         let (code, place) = match result.kind {
             GuardrailKind::Input => ("input_guardrail", "input"),
@@ -125,35 +132,37 @@ impl Inner {
         }
     }
 
-    async fn run_context(&self, state: &State) -> RunContext {
-        RunContext::of(state, self.app_context(&state.session_id).await)
+    async fn run_context(&self, state: &State, run: u32) -> RunContext {
+        RunContext::of(state, run, self.app_context(&state.session_id).await)
     }
 
     /// What the model is told about its task, unless something speaks against asking it at all.
-    pub(super) async fn before_model(&self, ready: &Ready, state: &State) -> Result<Arc<str>, Stop> {
+    pub(super) async fn before_model(&self, ready: &Ready, state: &State, run: u32) -> Result<Arc<str>, Stop> {
         let agent = &ready.agent;
         self.over_budget(state)?;
         if !self.settings.hooks.is_empty() {
-            let context = self.run_context(state).await;
-            let before = self.settings.watch.as_ref().and_then(|watch| watch.seen().agent.replace(state.agent.clone()));
-            if let Some(from) = before.as_ref().filter(|from| **from != state.agent) {
+            let context = self.run_context(state, run).await;
+            let agent = state.agent_of(run).clone();
+            let before = self.settings.watch.as_ref().and_then(|watch| watch.seen().agents.insert(run, agent.clone()));
+            if let Some(from) = before.as_ref().filter(|from| **from != agent) {
                 self.tell(|hooks| hooks.handoff(&context, from)).await;
             }
-            if before.as_ref() != Some(&state.agent) {
+            if before.as_ref() != Some(&agent) {
                 self.tell(|hooks| hooks.agent_start(&context)).await;
             }
         }
-        if state.turn_calls == 0 && !agent.input_guardrails.is_empty() {
-            let input = self.turn_input(state).await;
-            self.check_text(&agent.input_guardrails, GuardrailKind::Input, state, &input).await?;
+        let calls = state.nested(run).map_or(state.turn_calls, |nested| nested.turn_calls);
+        if calls == 0 && !agent.input_guardrails.is_empty() {
+            let input = self.input_of(state, run).await;
+            self.check_text(&agent.input_guardrails, GuardrailKind::Input, state, run, &input).await?;
         }
-        let instructions = agent.instructions.make(|| self.run_context(state)).await.map_err(|error| Stop {
+        let instructions = agent.instructions.make(|| self.run_context(state, run)).await.map_err(|error| Stop {
             code: "instructions_failed",
             message: format!("the instructions of the agent {:?} could not be made: {error}", agent.name),
             why: Why::Instructions,
         })?;
         if !self.settings.hooks.is_empty() {
-            let context = self.run_context(state).await;
+            let context = self.run_context(state, run).await;
             self.tell(|hooks| hooks.model_start(&context)).await;
         }
         Ok(instructions)
@@ -167,7 +176,7 @@ impl Inner {
         state: &State,
         answer: &ModelResponded,
     ) -> Result<(), Stop> {
-        let agent = &ready.agent;
+        let (agent, run) = (&ready.agent, answer.run);
         if let Some(watch) = &self.settings.watch {
             let mut seen = watch.seen();
             let spent = seen.spent.entry(answer.model.clone()).or_default();
@@ -177,7 +186,8 @@ impl Inner {
         if self.settings.hooks.is_empty() && agent.output_guardrails.is_empty() && agent.output.is_none() {
             return Ok(());
         }
-        let shown = live.lock().await.state().map(|state| state.shown.clone()).unwrap_or_default();
+        let shown = if run == 0 { live.lock().await.state().map(|state| state.shown.clone()).ok() } else { None };
+        let shown = shown.unwrap_or_default();
         let shown = shown.iter().skip(shown.len().saturating_sub(answer.shown as usize));
         let (mut text, mut calls) = (String::new(), 0);
         for block in shown.chain(&answer.blocks) {
@@ -188,7 +198,7 @@ impl Inner {
             }
         }
         if !self.settings.hooks.is_empty() {
-            let context = self.run_context(state).await;
+            let context = self.run_context(state, run).await;
             self.tell(|hooks| hooks.model_end(&context, &text, calls)).await;
         }
         if calls > 0 {
@@ -201,9 +211,9 @@ impl Inner {
                 return Err(Stop { code: "invalid_output", message, why: Why::Output(wrong) });
             }
         }
-        self.check_text(&agent.output_guardrails, GuardrailKind::Output, state, &text).await?;
+        self.check_text(&agent.output_guardrails, GuardrailKind::Output, state, run, &text).await?;
         if !self.settings.hooks.is_empty() {
-            let context = self.run_context(state).await;
+            let context = self.run_context(state, run).await;
             self.tell(|hooks| hooks.agent_end(&context, &text)).await;
         }
         Ok(())
@@ -241,8 +251,11 @@ impl Inner {
         Ok(())
     }
 
-    /// What the user said last.
-    async fn turn_input(&self, state: &State) -> String {
+    /// What the run was asked: what the user said last, or what the call says that it works for.
+    async fn input_of(&self, state: &State, run: u32) -> String {
+        if let Some(args) = state.calls.iter().find(|call| call.call == run).and_then(|call| call.args.as_ref()) {
+            return agents::input(args);
+        }
         let mut end = state.pos;
         while end > 0 {
             let from = end.saturating_sub(16);
@@ -264,14 +277,15 @@ impl Inner {
         guardrails: &[Guardrail],
         kind: GuardrailKind,
         state: &State,
+        run: u32,
         text: &str,
     ) -> Result<(), Stop> {
         for guardrail in guardrails {
-            let said = guardrail.check(self.run_context(state).await, text.to_owned()).await;
+            let said = guardrail.check(self.run_context(state, run).await, text.to_owned()).await;
             let result = GuardrailResult {
                 kind,
                 guardrail: guardrail.name.to_string(),
-                agent: state.agent.clone(),
+                agent: state.agent_of(run).clone(),
                 tool: None,
                 call_id: None,
                 tripped: said.tripped,
@@ -416,15 +430,24 @@ fn proposed(permit: &Permit, context: AppContext) -> ProposedCall {
 
 /// The type of an agent's answers: JSON that fits a schema (SPEC S23).
 pub(crate) struct Output {
-    pub(crate) name: String,
-    pub(crate) schema: Value,
+    name: Arc<str>,
+    schema: Arc<Value>,
     compiled: ArgsSchema,
 }
 
 impl Output {
-    pub(crate) fn new(name: String, schema: Value) -> Result<Output, String> {
+    pub(crate) fn new(name: &str, schema: Value) -> Result<Output, String> {
         let compiled = ArgsSchema::of_any(&schema)?;
-        Ok(Output { name, schema, compiled })
+        // What providers take as a name.
+        let plain = |letter: char| if letter.is_ascii_alphanumeric() || letter == '-' { letter } else { '_' };
+        let name: String = name.chars().map(plain).take(64).collect();
+        let name = if name.is_empty() { "output".into() } else { name.into() };
+        Ok(Output { name, schema: Arc::new(schema), compiled })
+    }
+
+    /// What its model is told of it.
+    pub(super) fn for_model(&self) -> OutputSchema {
+        OutputSchema { name: self.name.clone(), schema: self.schema.clone(), strict: false }
     }
 
     /// What is wrong with an answer; nothing, if it fits.

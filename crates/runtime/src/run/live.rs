@@ -208,7 +208,7 @@ impl Inner {
             return Err(store_refusal(error));
         }
         let committed = transition.commit();
-        let answers = |entry: &&Arc<Entry>| matches!(entry.record, Record::ModelResponded(_));
+        let answers = |entry: &&Arc<Entry>| matches!(&entry.record, Record::ModelResponded(answer) if answer.run == 0);
         if let Some(answer) = committed.entries.iter().rev().find(answers) {
             guard.answer = Some(answer.clone());
         }

@@ -21,6 +21,7 @@ mod note;
 mod past;
 mod recover;
 mod rules;
+mod sources;
 mod stream;
 pub mod subscription;
 mod transcript;
@@ -192,6 +193,7 @@ impl Runtime {
     /// # Errors
     /// The store cannot be read.
     pub async fn start(&self) -> Result<(), Refusal> {
+        self.inner.reach_all_tools().await;
         self.inner.resume_interrupted().await?;
         tokio::spawn(self.inner.clone().watch_deadlines());
         Ok(())
@@ -210,6 +212,7 @@ impl Runtime {
         let mut drivers = self.inner.drivers.subscribe();
         let _ = tokio::time::timeout(Duration::from_secs(5), drivers.wait_for(|running| *running == 0)).await;
         self.inner.warm.forget(None);
+        self.inner.agents.close().await;
     }
 
     /// Makes a session. The same id again by its owner is answered with the session as it is.
@@ -431,15 +434,22 @@ impl Runtime {
             return Err(self.inner.already_resolved(&live.session_id, n).await?);
         };
         let mut verdicts = Vec::new();
-        for (action, decision) in open.asked.actions.iter().zip(&decision.decisions) {
-            verdicts.push(match &decision.edited_action {
-                Some(edited) => self.inner.edited_verdict(&state, action, edited).await,
-                None => None,
-            });
+        let mut previews = Vec::new();
+        for (i, (action, decision)) in open.asked.actions.iter().zip(&decision.decisions).enumerate() {
+            let Some(edited) = &decision.edited_action else {
+                verdicts.push(None);
+                continue;
+            };
+            verdicts.push(self.inner.edited_verdict(&state, action, edited).await);
+            if let Some(preview) = self.inner.edited_preview(&state, action, edited).await {
+                previews.resize(open.asked.actions.len(), None);
+                previews[i] = Some(preview);
+            }
         }
         let input = DecideInput {
             n,
             verdicts,
+            previews,
             reply: match (decision.resume, decision.answers) {
                 (Some(value), _) => Reply::Resume(value),
                 (None, Some(answers)) => Reply::Answers(answers),

@@ -32,11 +32,11 @@ pub struct RunContext {
 }
 
 impl RunContext {
-    pub(crate) fn of(state: &State, app: AppContext) -> RunContext {
+    pub(crate) fn of(state: &State, run: u32, app: AppContext) -> RunContext {
         RunContext {
             session_id: state.session_id.clone(),
             subject: state.subject.clone(),
-            agent: state.agent.clone(),
+            agent: state.agent_of(run).clone(),
             locale: state.locale,
             usage: state.usage,
             model_calls: state.turn_calls,
@@ -76,6 +76,17 @@ impl fmt::Debug for Instructions {
         match &self.0 {
             Kind::Text(text) => write!(f, "Instructions({text:?})"),
             Kind::Function(_) => write!(f, "Instructions(a function)"),
+        }
+    }
+}
+
+/// Two functions are the same if they are one.
+impl PartialEq for Instructions {
+    fn eq(&self, other: &Instructions) -> bool {
+        match (&self.0, &other.0) {
+            (Kind::Text(mine), Kind::Text(theirs)) => mine == theirs,
+            (Kind::Function(mine), Kind::Function(theirs)) => Arc::ptr_eq(mine, theirs),
+            _ => false,
         }
     }
 }

@@ -106,6 +106,11 @@ impl Guardrail {
         Guardrail { name: name.into(), check: Arc::new(move |context, text| Box::pin(check(context, text))) }
     }
 
+    /// Whether both are one.
+    pub(crate) fn is(&self, other: &Guardrail) -> bool {
+        Arc::ptr_eq(&self.check, &other.check)
+    }
+
     pub(crate) async fn check(&self, context: RunContext, text: String) -> GuardrailOutput {
         let check = AssertUnwindSafe(async { (self.check)(context, text).await });
         check.catch_unwind().await.unwrap_or_else(|_| GuardrailOutput::trip("the guardrail panicked"))

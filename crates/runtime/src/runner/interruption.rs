@@ -4,8 +4,9 @@ use std::{fmt, sync::Arc};
 
 use countersign_core::{
     approval::{key::approval_key, resolve::rfc3339},
-    call::gate::DecisionType,
+    call::{gate::DecisionType, preview::Preview},
     journal::{
+        agents::PathStep,
         record::{Action, Kind},
         state::{Open, State},
     },
@@ -24,8 +25,9 @@ pub struct Interruption {
     pub approval_key: String,
     /// What kind of answer it waits for.
     pub kind: Kind,
-    /// The ids of the calls that lead to it, from the outermost agent's; the last one is its own.
-    pub path: Vec<Arc<str>>,
+    /// The calls that lead to it, from the run's own agent down: each of an agent as a tool. Empty for that agent's own calls.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub path: Vec<PathStep>,
     /// The call's number in its session, which no other call has.
     pub call: u32,
     /// The call's id in the model's words.
@@ -49,6 +51,9 @@ pub struct Interruption {
     pub description: Option<Arc<str>>,
     /// What may be decided.
     pub allowed: Vec<DecisionType>,
+    /// What it would do, as its tool says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preview: Option<Preview>,
     /// When it is rejected for want of a decision (RFC 3339); never, if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<String>,
@@ -88,7 +93,7 @@ impl Interruption {
             session_id: state.session_id.clone(),
             approval_key: approval_key(&state.session_id, open.asked.n),
             kind: open.asked.kind,
-            path: vec![action.tool_use_id.clone()],
+            path: action.path.clone(),
             call: action.call,
             call_id: action.tool_use_id.clone(),
             agent: action.agent.clone(),
@@ -99,6 +104,7 @@ impl Interruption {
             policy: action.ask.policy.clone(),
             description: action.description.clone(),
             allowed: action.ask.allowed.clone(),
+            preview: action.preview.clone(),
             expires_at: open.asked.expires_at.map(rfc3339),
             unresolvable,
         }

@@ -152,13 +152,13 @@ impl TransposeDone for Result<Result<(), Flood>, tokio::time::error::Elapsed> {
 /// The group's number stays reserved as long as its leader has not been reaped, even when the leader has
 /// already ended. So signals go to the group only before [`Group::reap`], and can never reach a stranger
 /// that was given the same number.
-struct Group {
-    child: Child,
+pub(crate) struct Group {
+    pub(crate) child: Child,
     leader: Option<Pid>,
 }
 
 impl Group {
-    fn spawn(command: &mut Command) -> io::Result<Group> {
+    pub(crate) fn spawn(command: &mut Command) -> io::Result<Group> {
         let child = command.spawn()?;
         let leader = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         Ok(Group { child, leader })
@@ -180,6 +180,15 @@ impl Group {
         }
     }
 
+    /// Waits until the leader has ended by itself.
+    #[cfg(feature = "mcp")]
+    pub(crate) async fn ended(&self) -> io::Result<()> {
+        // Whatever ends after this is heard; what has ended before is seen at once.
+        let mut child_ended = signal(SignalKind::child())?;
+        self.has_ended(&mut child_ended).await;
+        Ok(())
+    }
+
     /// Kills every process of the group; nothing happens once the leader was reaped.
     fn kill(&self) {
         if let Some(leader) = self.leader {
@@ -195,7 +204,7 @@ impl Group {
         status
     }
 
-    async fn end(&mut self) {
+    pub(crate) async fn end(&mut self) {
         self.kill();
         let _ = timeout(REAP, self.reap()).await;
     }

@@ -16,9 +16,12 @@ mod history;
 mod langgraph;
 mod library;
 mod models_aimock;
+mod models_anthropic;
 mod models_fake;
+mod models_hosted_mcp;
 mod models_openai;
 mod models_openai_errors;
+mod models_responses;
 mod paced;
 mod policy;
 mod run_state;
@@ -33,6 +36,7 @@ mod store_sqlite;
 mod store_support;
 mod streams;
 mod support;
+mod team;
 
 /// The random sessions of the core's own tests.
 #[allow(dead_code, reason = "the core's tests use all of it")]

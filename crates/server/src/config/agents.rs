@@ -24,6 +24,8 @@ pub struct ConfigAgent {
     pub model: String,
     /// The names of its tools, all of them declared or built in.
     pub tools: Vec<String>,
+    /// The MCP servers whose tools it has, all of them declared.
+    pub mcp: Vec<String>,
     /// Most model calls in one turn (SPEC S24).
     pub max_turns: u32,
     /// When its conversation is made shorter (SPEC G5).
@@ -46,12 +48,19 @@ const LATER_TOOLS: [&str; 12] = [
     "write_file",
 ];
 
-pub(super) fn read(name: &str, section: &Section<'_>, models: &[&str], tools: &[&str]) -> Option<ConfigAgent> {
+pub(super) fn read(
+    name: &str,
+    section: &Section<'_>,
+    models: &[&str],
+    tools: &[&str],
+    servers: &[&str],
+) -> Option<ConfigAgent> {
     name_error(section, "agent", name, limits::NAME_BYTES);
     let model = section.required("model");
     let description = section.string("description").map(|text| text.value);
     let instructions = section.string("instructions").map(|text| text.value).unwrap_or_default();
     let used = section.strings("tools").unwrap_or_default();
+    let used_servers = section.strings("mcp").unwrap_or_default();
     let max_turns = section.whole("max_turns", 1..=MAX_TURNS_MAX, "").map_or(limits::MAX_TURNS, |n| n.value);
     if let Some(at) = section.has("handoffs") {
         section.strings("handoffs");
@@ -81,10 +90,29 @@ pub(super) fn read(name: &str, section: &Section<'_>, models: &[&str], tools: &[
             unknown(section, "tool", &tool, tools.iter().copied());
         }
     }
+    let mut mcp: Vec<String> = Vec::new();
+    for server in used_servers {
+        if !servers.contains(&server.value.as_str()) {
+            unknown(section, "MCP server", &server, servers.iter().copied());
+        } else if mcp.contains(&server.value) {
+            section.bad(server.at, "mcp", format!("has {:?} twice", server.value));
+        } else {
+            mcp.push(server.value);
+        }
+    }
     let model = model?.value;
     // What is wrong with it was reported.
     let compression = compression.flatten();
-    Some(ConfigAgent { name: name.to_owned(), description, instructions, model, tools: own, max_turns, compression })
+    Some(ConfigAgent {
+        name: name.to_owned(),
+        description,
+        instructions,
+        model,
+        tools: own,
+        mcp,
+        max_turns,
+        compression,
+    })
 }
 
 /// Reports a name that is not one. Model providers take no others for tools.

@@ -3,12 +3,13 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use countersign::{
+    mcp::Mcp,
     model::ToolSpec,
-    tool::{Approval, Require, ToolEntry, builtin, command::CommandTool, condition::CelCondition},
+    tool::{Approval, Require, ToolEntry, builtin, command::CommandTool, condition::CelCondition, source::ToolSource},
 };
 use countersign_core::call::schema::ArgsSchema;
 
-use super::{Config, ConfigApproval, ConfigBuiltin, ConfigRequire, ConfigTool};
+use super::{Config, ConfigAgent, ConfigApproval, ConfigBuiltin, ConfigRequire, ConfigTool};
 
 /// All tools of a configuration by name.
 ///
@@ -30,6 +31,36 @@ pub fn tool_entries(config: &Config) -> Result<BTreeMap<String, ToolEntry>, Stri
         }
     }
     Ok(entries)
+}
+
+/// The MCP servers of a configuration by name. None is reached yet.
+///
+/// # Errors
+/// A server that cannot be used; not after [`Config::load`], which has checked them.
+pub fn mcp_servers(config: &Config) -> Result<BTreeMap<String, Arc<Mcp>>, String> {
+    config.mcp.iter().map(|server| Ok((server.name.clone(), server.build()?))).collect()
+}
+
+/// Where an agent's tools come from that are MCP servers': those it has by name, then those of whole servers.
+///
+/// # Errors
+/// As [`mcp_servers`].
+pub fn sources(
+    config: &Config,
+    agent: &ConfigAgent,
+    servers: &BTreeMap<String, Arc<Mcp>>,
+) -> Result<Vec<Arc<dyn ToolSource>>, String> {
+    let server = |name: &str| servers.get(name).ok_or_else(|| format!("there is no MCP server {name:?}"));
+    let mut sources: Vec<Arc<dyn ToolSource>> = Vec::new();
+    for name in &agent.tools {
+        if let Some(tool) = config.mcp_tools.iter().find(|tool| tool.name == *name) {
+            sources.push(tool.of(server(&tool.server)?)?.source());
+        }
+    }
+    for name in &agent.mcp {
+        sources.push(server(name)?.clone());
+    }
+    Ok(sources)
 }
 
 fn changed(mut tool: ToolEntry, changes: &ConfigBuiltin) -> ToolEntry {
@@ -73,7 +104,7 @@ fn entry(tool: &ConfigTool) -> Result<ToolEntry, String> {
     })
 }
 
-fn approval(approval: &ConfigApproval) -> Result<Approval, String> {
+pub(super) fn approval(approval: &ConfigApproval) -> Result<Approval, String> {
     let require = match &approval.require {
         ConfigRequire::Never => Require::Never,
         ConfigRequire::Always => Require::Always,

@@ -9,6 +9,7 @@ mod auth;
 mod compression;
 mod entries;
 mod error;
+mod mcp;
 mod models;
 mod policy;
 mod reader;
@@ -30,8 +31,9 @@ pub use self::{
     approval::{ConfigApproval, ConfigRequire},
     auth::ConfigToken,
     compression::{BUDGET_MAX, ConfigCompression, ConfigStrategy, KEEP_MAX},
-    entries::tool_entries,
+    entries::{mcp_servers, sources, tool_entries},
     error::{ConfigError, nearest},
+    mcp::{ConfigMcp, ConfigMcpTool, ConfigReach},
     models::{ConfigModel, ConfigProvider, check_script},
     policy::{ConfigRule, ConfigThen, HINTS},
     server::{ConfigServer, LISTEN},
@@ -67,6 +69,10 @@ pub struct Config {
     pub agents: Vec<ConfigAgent>,
     /// The declared tools.
     pub tools: Vec<ConfigTool>,
+    /// The MCP servers.
+    pub mcp: Vec<ConfigMcp>,
+    /// The declared tools that are an MCP server's.
+    pub mcp_tools: Vec<ConfigMcpTool>,
     /// What is changed of built-in tools.
     pub builtins: Vec<ConfigBuiltin>,
     /// When a person is needed, beside what the tools say: the first rule that matches counts.
@@ -118,8 +124,8 @@ impl Config {
             DeTable::parse(&text).is_ok_and(|table| table.get_ref().iter().any(|(name, _)| name.get_ref() != "policy"));
         if whole {
             let other = Config::parse(&text, &file, &directory, &|name| std::env::var(name).ok())?;
-            let Config { agents, tools, builtins, rules, warnings, .. } = other;
-            return Ok(Config { agents, tools, builtins, rules, warnings, ..self });
+            let Config { agents, tools, mcp, mcp_tools, builtins, rules, warnings, .. } = other;
+            return Ok(Config { agents, tools, mcp, mcp_tools, builtins, rules, warnings, ..self });
         }
         let document = Document::new(&text, &file, &directory, &|_| None);
         document.open.set(self.is_open());
@@ -128,7 +134,8 @@ impl Config {
                 let root = Section::root(&document, table.get_ref());
                 let (tools, agents) =
                     (self.tool_names(), self.agents.iter().map(|agent| &*agent.name).collect::<Vec<_>>());
-                let (rules, roles) = policy::read(&root, &policy::Names { tools: &tools, agents: &agents });
+                let (rules, roles) =
+                    policy::read(&root, &policy::Names { tools: &tools, agents: &agents, all: self.mcp.is_empty() });
                 warn_of_roles(&document, roles, &self.tokens, self.jwt.is_some());
                 if rules.is_empty() {
                     document.error(0, "there is no rule; declare them with [[policy.rules]]");
@@ -145,7 +152,8 @@ impl Config {
     }
 
     fn tool_names(&self) -> Vec<&str> {
-        self.tools.iter().map(|tool| &*tool.name).chain(builtin::NAMES).collect()
+        let of_mcp = self.mcp_tools.iter().map(|tool| &*tool.name);
+        self.tools.iter().map(|tool| &*tool.name).chain(of_mcp).chain(builtin::NAMES).collect()
     }
 
     /// The policy of the rules, compiled.
@@ -249,10 +257,21 @@ fn read(document: &Document<'_>) -> Option<Config> {
             tool_names.push(name);
         }
     }
-    let (mut tools, mut builtins, mut roles) = (Vec::new(), Vec::new(), Vec::new());
+    let mcp_sections = root.named("mcp");
+    let mcp_names: Vec<&str> = mcp_sections.iter().map(|(name, _)| name.as_str()).collect();
+    let mcp: Vec<ConfigMcp> = mcp_sections.iter().filter_map(|(name, section)| mcp::read(name, section)).collect();
+
+    let (mut tools, mut mcp_tools) = (Vec::new(), Vec::new());
+    let (mut builtins, mut roles) = (Vec::new(), Vec::new());
     for (name, section) in &tool_sections {
         if builtin::NAMES.contains(&name.as_str()) {
             builtins.push(tools::builtin(name, section));
+            continue;
+        }
+        if tools::is_of_mcp(section) {
+            let (tool, named) = mcp::tool(name, section, &mcp_names);
+            mcp_tools.extend(tool);
+            roles.extend(named);
             continue;
         }
         let (tool, named) = tools::read(name, section);
@@ -263,17 +282,15 @@ fn read(document: &Document<'_>) -> Option<Config> {
     let mut agents = Vec::new();
     let agent_sections = root.named("agents");
     let agent_names: Vec<&str> = agent_sections.iter().map(|(name, _)| name.as_str()).collect();
-    let (rules, named) = policy::read(&root, &policy::Names { tools: &tool_names, agents: &agent_names });
+    let (rules, named) =
+        policy::read(&root, &policy::Names { tools: &tool_names, agents: &agent_names, all: mcp_names.is_empty() });
     roles.extend(named);
     warn_of_roles(document, roles, &tokens, jwt.is_some());
     for (name, section) in &agent_sections {
-        agents.extend(agents::read(name, section, &model_names, &tool_names));
+        agents.extend(agents::read(name, section, &model_names, &tool_names, &mcp_names));
     }
     if agent_sections.is_empty() {
         document.error(0, "there is no agent; declare one with [agents.NAME]");
-    }
-    for (name, section) in root.named("mcp") {
-        tools::mcp(&name, &section);
     }
     root.finish();
     Some(Config {
@@ -284,6 +301,8 @@ fn read(document: &Document<'_>) -> Option<Config> {
         models,
         agents,
         tools,
+        mcp,
+        mcp_tools,
         builtins,
         rules,
         tokens,

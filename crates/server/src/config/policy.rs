@@ -56,6 +56,8 @@ pub enum ConfigThen {
 pub(super) struct Names<'n> {
     pub(super) tools: &'n [&'n str],
     pub(super) agents: &'n [&'n str],
+    /// Whether these are all tools; those of MCP servers are not known before they are reached.
+    pub(super) all: bool,
 }
 
 /// Reads `[policy]`. The second part is each role it names, with its place in the file.
@@ -97,8 +99,8 @@ fn rule(section: &Section<'_>, names: &Names<'_>) -> (ConfigRule, Vec<RoleAt>) {
     {
         section.bad(name.at, "name", format!("must have 1 to {TEXT_BYTES} bytes and no control characters"));
     }
-    let tools = globs(section, "tool", names.tools);
-    let agents = globs(section, "agent", names.agents);
+    let tools = globs(section, "tool", names.tools, names.all);
+    let agents = globs(section, "agent", names.agents, true);
     let mut hints = [None; 4];
     if let Some(table) = section.table("hints") {
         for (key, hint) in HINTS.into_iter().zip(&mut hints) {
@@ -183,14 +185,16 @@ fn nobody_is_asked(section: &Section<'_>, beside: &str) {
 }
 
 /// Patterns for names. One without `*` must be a name that there is; one with it should match something.
-fn globs(section: &Section<'_>, key: &'static str, known: &[&str]) -> Vec<String> {
+fn globs(section: &Section<'_>, key: &'static str, known: &[&str], all: bool) -> Vec<String> {
     let listed = one_or_more(section, key).unwrap_or_default();
     for At { value, at } in &listed {
         let glob = Glob::new(value.as_str());
         if known.iter().any(|name| glob.matches(name)) {
             continue;
         }
-        if glob.is_name() {
+        if !all {
+            // It may be a tool of a server's.
+        } else if glob.is_name() {
             let message = format!("unknown {key} {value:?}{}", section.place());
             section.document.error_near(*at, message, nearest(value, known.iter().copied()));
         } else {

@@ -1,4 +1,4 @@
-//! `[tools.*]` and `[mcp.*]`.
+//! `[tools.*]`.
 
 use std::path::{Path, PathBuf};
 
@@ -24,7 +24,7 @@ use super::{
 };
 
 /// Longest name of a tool: model providers take no longer ones.
-const TOOL_NAME_BYTES: usize = 64;
+pub(super) const TOOL_NAME_BYTES: usize = 64;
 /// The ways to declare a tool, of which each has one.
 const KINDS: [&str; 4] = ["command", "http", "agent", "mcp"];
 
@@ -107,6 +107,11 @@ pub(super) fn builtin(name: &str, section: &Section<'_>) -> ConfigBuiltin {
     builtin
 }
 
+/// Whether it is declared as a tool of an MCP server, and as nothing else.
+pub(super) fn is_of_mcp(section: &Section<'_>) -> bool {
+    KINDS.into_iter().all(|kind| section.has(kind).is_some() == (kind == "mcp"))
+}
+
 /// Reads one tool. The second part is each role its approval needs, with its place in the file.
 pub(super) fn read(name: &str, section: &Section<'_>) -> (Option<ConfigTool>, Vec<(String, usize)>) {
     name_error(section, "tool", name, TOOL_NAME_BYTES);
@@ -150,21 +155,14 @@ fn other_kind(section: &Section<'_>, kind: &str, at: usize) {
     let known = match kind {
         "http" => section.table("http").is_some(),
         "agent" => section.string("agent").is_some(),
-        "mcp" => section.string("mcp").is_some_and(|tool| {
-            let right = tool.value.split_once('/').is_some_and(|(server, tool)| !server.is_empty() && !tool.is_empty());
-            if !right {
-                section.bad(tool.at, "mcp", format!("is {:?}; it must be \"server/tool\"", tool.value));
-            }
-            right
-        }),
         _ => return,
     };
     if known {
-        section.bad(at, kind, "is not supported yet in this version; a tool can only be a \"command\"");
+        section.bad(at, kind, "is not supported yet in this version; a tool is a \"command\", or \"mcp\"");
     }
 }
 
-fn command(section: &Section<'_>) -> Option<Vec<String>> {
+pub(super) fn command(section: &Section<'_>) -> Option<Vec<String>> {
     let at = section.has("command")?;
     let parts = section.strings("command")?;
     let Some(program) = parts.first().filter(|program| !program.value.is_empty()) else {
@@ -200,7 +198,7 @@ fn is_program(path: &Path) -> bool {
     path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
-fn cwd(section: &Section<'_>) -> PathBuf {
+pub(super) fn cwd(section: &Section<'_>) -> PathBuf {
     let folder = section.document.directory.to_owned();
     let Some(cwd) = section.string("cwd") else { return folder };
     let path = section.document.path(&cwd.value);
@@ -210,7 +208,7 @@ fn cwd(section: &Section<'_>) -> PathBuf {
     path
 }
 
-fn env(section: &Section<'_>) -> Vec<String> {
+pub(super) fn env(section: &Section<'_>) -> Vec<String> {
     let mut names = Vec::new();
     for At { value, at } in section.strings("env").unwrap_or_default() {
         if value.is_empty() || value.contains(['=', '\0']) {
@@ -251,7 +249,7 @@ fn parameters(section: &Section<'_>) -> Value {
 }
 
 /// A template, or `true` to let the model say it.
-fn content_message(section: &Section<'_>) -> Option<ContentMessage> {
+pub(super) fn content_message(section: &Section<'_>) -> Option<ContentMessage> {
     let value = section.value("content_message")?;
     match value.value {
         DeValue::Boolean(false) => None,
@@ -272,7 +270,7 @@ fn content_message(section: &Section<'_>) -> Option<ContentMessage> {
 }
 
 /// What is declared about what a tool does: like the annotations of MCP, and with their defaults.
-fn hints(section: &Section<'_>) -> Hints {
+pub(super) fn hints(section: &Section<'_>) -> Hints {
     let default = Hints::default();
     let Some(table) = section.table("hints") else { return default };
     let read_only = table.boolean("read_only").unwrap_or(default.read_only);
@@ -291,7 +289,7 @@ fn hints(section: &Section<'_>) -> Hints {
     hints
 }
 
-fn stream(section: &Section<'_>) -> StreamRule {
+pub(super) fn stream(section: &Section<'_>) -> StreamRule {
     let default = StreamRule::default();
     let Some(table) = section.table("stream") else { return default };
     let stream = StreamRule {
@@ -301,14 +299,4 @@ fn stream(section: &Section<'_>) -> StreamRule {
     };
     table.finish();
     stream
-}
-
-/// Checks the shape of an MCP server, and says that it does not run yet.
-pub(super) fn mcp(name: &str, section: &Section<'_>) {
-    section.strings("command");
-    section.string("url");
-    section.string("cwd");
-    section.strings("env");
-    section.finish();
-    section.document.error(section.at, format!("[mcp.{name}] is not supported yet in this version"));
 }

@@ -1,0 +1,251 @@
+//! The tools an agent has at one time: its own, and those of the sources it is given.
+
+use std::{
+    borrow::Cow,
+    collections::{HashMap, hash_map::Entry},
+    sync::{Arc, PoisonError, RwLock},
+};
+
+use countersign_core::{
+    call::{
+        display::{ContentMessage, MESSAGE_ARGUMENT},
+        gate::Verdict,
+        schema::ArgsSchema,
+    },
+    journal::record::Schema,
+    tokens,
+};
+
+use super::{Agent, AgentError};
+use crate::{
+    model::{
+        ToolSpec,
+        hosted_mcp::{self, HostedMcp},
+    },
+    policy::Policy,
+    tool::{ToolEntry, source::Sources},
+};
+
+/// Most tools that an agent has of its sources; the others are left out.
+const SOURCE_TOOLS: usize = 512;
+
+/// A tool whose schema is compiled.
+pub(crate) struct ReadyTool {
+    pub(crate) entry: ToolEntry,
+    pub(crate) schema: ArgsSchema,
+    /// Which rules of the policy may match its calls, in order.
+    rules: Vec<usize>,
+    pub(crate) text: Arc<Schema>,
+    /// Whether it stands for all the tools of a server that the provider calls.
+    hosted: bool,
+}
+
+impl ReadyTool {
+    /// The name that a call of it is judged by, whatever other name it was found under.
+    pub(crate) fn name<'a>(&'a self, called: &'a str) -> &'a str {
+        if self.hosted { called } else { &self.entry.spec.name }
+    }
+
+    /// The rules of the policy that may match a call of it under this name, in order.
+    pub(crate) fn rules(&self, policy: &Policy, agent: &str, name: &str) -> Cow<'_, [usize]> {
+        if !self.hosted {
+            return Cow::Borrowed(&self.rules);
+        }
+        let mut entry = self.entry.clone();
+        entry.spec.name = name.into();
+        Cow::Owned(policy.rules_for(agent, &entry))
+    }
+
+    /// A verdict with only what can be decided about it: the provider runs exactly what it asked about, so there is
+    /// nothing that a person could change or supply.
+    pub(crate) fn limited(&self, verdict: Verdict) -> Verdict {
+        match verdict {
+            Verdict::Ask(ask) if self.hosted => Verdict::Ask(hosted_mcp::askable(ask)),
+            verdict => verdict,
+        }
+    }
+}
+
+/// The tools of one moment.
+pub(crate) struct Kit {
+    pub(crate) specs: Arc<[ToolSpec]>,
+    /// Tokens of the specs.
+    pub(crate) tokens: u64,
+    tools: HashMap<Arc<str>, Arc<ReadyTool>>,
+    /// The sources' versions it was made of.
+    versions: Vec<u64>,
+}
+
+impl Kit {
+    /// The tool of this name, or that is also found under it.
+    pub(crate) fn tool(&self, name: &str) -> Option<&Arc<ReadyTool>> {
+        self.tools.get(name).or_else(|| self.tools.values().find(|tool| tool.entry.aliases.contains(&name)))
+    }
+}
+
+/// An agent's tools, made anew when a source has changed.
+pub(crate) struct Kits {
+    agent: Arc<str>,
+    own: Vec<ToolEntry>,
+    sources: Sources,
+    hosted: Arc<[HostedMcp]>,
+    /// What stands for the tools of each of `hosted`, whose names only the provider knows.
+    hosted_tools: Vec<Arc<ReadyTool>>,
+    policy: Arc<Policy>,
+    now: RwLock<Arc<Kit>>,
+}
+
+impl Kits {
+    /// Checks and compiles the agent's own tools.
+    pub(crate) fn new(agent: &Agent, policy: &Arc<Policy>) -> Result<Kits, AgentError> {
+        let Agent { name: agent, tools: own, sources, hosted, .. } = agent;
+        let mut tools = HashMap::new();
+        for entry in own {
+            let bad = |what: String| AgentError::new(format!("agent {agent:?}, tool {:?}: {what}", entry.spec.name));
+            let ready = ready(agent, entry, policy).map_err(bad)?;
+            if tools.insert(entry.spec.name.clone(), Arc::new(ready)).is_some() {
+                return Err(bad("there are two tools of that name".to_owned()));
+            }
+        }
+        for alias in own.iter().flat_map(|entry| entry.aliases).filter(|alias| !tools.contains_key(**alias)) {
+            if own.iter().filter(|entry| entry.aliases.contains(alias)).count() > 1 {
+                let what = format!("agent {agent:?}: two tools are also found under the name {alias:?}");
+                return Err(AgentError::new(what));
+            }
+        }
+        let specs: Arc<[ToolSpec]> = own.iter().map(spec_for_model).collect();
+        let kit = Kit { tokens: tokens_of(&specs), specs, tools, versions: Vec::new() };
+        let mut hosted_tools = Vec::new();
+        for (i, server) in hosted.iter().enumerate() {
+            let bad = |what: String| {
+                AgentError::new(format!("agent {agent:?}, hosted MCP server {:?}: {what}", server.label()))
+            };
+            if hosted[..i].iter().any(|before| before.label() == server.label()) {
+                return Err(bad("there are two of that label".to_owned()));
+            }
+            hosted_tools
+                .push(Arc::new(ReadyTool { hosted: true, ..ready(agent, server.entry(), policy).map_err(bad)? }));
+        }
+        Ok(Kits {
+            agent: agent.clone(),
+            own: own.clone(),
+            sources: sources.clone(),
+            hosted: hosted.clone().into(),
+            hosted_tools,
+            policy: policy.clone(),
+            now: RwLock::new(Arc::new(kit)),
+        })
+    }
+
+    /// A tool by its name, as it is now. A name of a server that the provider calls is one, whatever the provider calls
+    /// there.
+    pub(crate) fn tool(&self, name: &str) -> Option<Arc<ReadyTool>> {
+        let hosted = || self.hosted.iter().position(|server| server.has(name)).and_then(|at| self.hosted_tools.get(at));
+        self.now().tool(name).or_else(hosted).cloned()
+    }
+
+    /// The MCP servers that the model's provider calls.
+    pub(crate) fn hosted(&self) -> &Arc<[HostedMcp]> {
+        &self.hosted
+    }
+
+    /// The tools as they are now.
+    pub(crate) fn now(&self) -> Arc<Kit> {
+        let known = self.now.read().unwrap_or_else(PoisonError::into_inner).clone();
+        // Read before the tools: what changes in between is looked at again the next time.
+        if self.sources.iter().map(|source| source.version()).eq(known.versions.iter().copied()) {
+            return known;
+        }
+        let versions = self.sources.iter().map(|source| source.version()).collect();
+        let kit = Arc::new(self.make(versions, &known));
+        *self.now.write().unwrap_or_else(PoisonError::into_inner) = kit.clone();
+        kit
+    }
+
+    fn make(&self, versions: Vec<u64>, known: &Kit) -> Kit {
+        let mut tools = HashMap::new();
+        let mut specs: Vec<ToolSpec> = Vec::new();
+        for entry in &self.own {
+            // They were compiled when the agent was built.
+            if let Some(ready) = known.tools.get(&entry.spec.name) {
+                tools.insert(entry.spec.name.clone(), ready.clone());
+                specs.push(spec_for_model(entry));
+            }
+        }
+        for source in &self.sources {
+            let left_out = |name: &str, why: &str| {
+                tracing::warn!(
+                    agent = &*self.agent,
+                    source = source.name(),
+                    tool = name,
+                    "the tool is left out: {why}"
+                );
+            };
+            for entry in source.tools() {
+                let name = entry.spec.name.clone();
+                if tools.len() >= self.own.len() + SOURCE_TOOLS {
+                    left_out(&name, "there are too many");
+                    continue;
+                }
+                let Entry::Vacant(place) = tools.entry(name.clone()) else {
+                    left_out(&name, "the agent has another tool of that name; give the server a prefix");
+                    continue;
+                };
+                match ready(&self.agent, &entry, &self.policy) {
+                    Ok(ready) => {
+                        place.insert(Arc::new(ready));
+                        specs.push(spec_for_model(&entry));
+                    }
+                    Err(why) => left_out(&name, &why),
+                }
+            }
+        }
+        Kit { tokens: tokens_of(&specs), specs: specs.into(), tools, versions }
+    }
+
+    /// Reaches the sources that are not reached, all at once.
+    pub(crate) async fn prepare(&self) {
+        futures::future::join_all(self.sources.iter().map(|source| source.prepare())).await;
+    }
+
+    /// The sources.
+    pub(crate) fn sources(&self) -> &Sources {
+        &self.sources
+    }
+}
+
+/// Checks and compiles one tool.
+fn ready(agent: &str, entry: &ToolEntry, policy: &Policy) -> Result<ReadyTool, String> {
+    let spec = &entry.spec;
+    if spec.parameters.pointer(&format!("/properties/{MESSAGE_ARGUMENT}")).is_some() {
+        return Err(format!("{MESSAGE_ARGUMENT:?} cannot be an argument of a tool, it is reserved"));
+    }
+    let schema = ArgsSchema::compile(&spec.parameters).map_err(|e| format!("its schema is not valid: {e}"))?;
+    let text = serde_json::value::to_raw_value(&*spec.parameters).map_err(|e| e.to_string())?;
+    let rules = policy.rules_for(agent, entry);
+    Ok(ReadyTool { entry: entry.clone(), schema, rules, text: Arc::new(Schema(text)), hosted: false })
+}
+
+fn tokens_of(specs: &[ToolSpec]) -> u64 {
+    let of_spec = |spec: &ToolSpec| {
+        tokens::of(&spec.name) + tokens::of(&spec.description) + tokens::of(&spec.parameters.to_string())
+    };
+    specs.iter().map(of_spec).sum()
+}
+
+/// The tool as the model sees it: with the reserved argument, if the model is to say what a call is for.
+fn spec_for_model(tool: &ToolEntry) -> ToolSpec {
+    let mut spec = tool.spec.clone();
+    if tool.content_message == Some(ContentMessage::Model) {
+        let mut parameters = (*spec.parameters).clone();
+        if let Some(object) = parameters.as_object_mut() {
+            let properties = object.entry("properties").or_insert_with(|| serde_json::json!({}));
+            properties[MESSAGE_ARGUMENT] = serde_json::json!({
+                "type": "string",
+                "description": "One short line for the user, in the user's language: what this call is for."
+            });
+        }
+        spec.parameters = Arc::new(parameters);
+    }
+    spec
+}

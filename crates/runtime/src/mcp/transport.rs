@@ -1,0 +1,131 @@
+//! The two ways to a server: a program's standard input and output, and streamable HTTP.
+
+use std::{path::Path, process::Stdio, time::Duration};
+
+use reqwest::{Client, Url, redirect::Policy};
+use rmcp::{
+    RoleClient,
+    transport::{
+        StreamableHttpClientTransport, async_rw::AsyncRwTransport,
+        streamable_http_client::StreamableHttpClientTransportConfig,
+    },
+};
+use tokio::{
+    io::AsyncReadExt as _,
+    process::{ChildStderr, ChildStdin, ChildStdout, Command},
+    task::JoinHandle,
+    time::timeout,
+};
+
+use super::settings::{Address, Program, url};
+use crate::tool::{command::PASSED_ENV, process::Group};
+
+/// Longest message of a server, in bytes. The largest result that is kept is far smaller.
+const MESSAGE_BYTES: usize = 8 * 1024 * 1024;
+/// How long a program may take to end by itself once its standard input is closed.
+const ENDING: Duration = Duration::from_secs(1);
+/// How long a connection may take to open, before the server has said a word.
+const OPENING: Duration = Duration::from_secs(10);
+
+pub(super) type Pipes = AsyncRwTransport<RoleClient, ChildStdout, ChildStdin>;
+
+/// A server's program, ended as a group when it is dropped.
+pub(super) struct Process {
+    group: Group,
+    /// Reads what it writes to its standard error: somebody must.
+    log: JoinHandle<()>,
+}
+
+impl Process {
+    /// Starts the program.
+    pub(super) fn start(program: &Program, server: &str) -> Result<(Process, Pipes), String> {
+        let name = program.command.first().map(String::as_str).unwrap_or_default();
+        if let Some(cwd) = program.cwd.as_deref().filter(|cwd| !cwd.is_dir()) {
+            return Err(format!("its folder {} is not there", cwd.display()));
+        }
+        let mut command = match program.cwd.as_deref() {
+            Some(cwd) if Path::new(name).is_relative() && name.contains('/') => Command::new(cwd.join(name)),
+            _ => Command::new(name),
+        };
+        command.args(program.command.iter().skip(1)).env_clear();
+        if let Some(cwd) = &program.cwd {
+            command.current_dir(cwd);
+        }
+        for name in PASSED_ENV.into_iter().chain(program.pass_env.iter().map(String::as_str)) {
+            if let Some(value) = std::env::var_os(name) {
+                command.env(name, value);
+            }
+        }
+        for (name, value) in &program.env {
+            command.env(name, value.expose());
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        let started = Group::spawn(&mut command);
+        let mut group = started.map_err(|error| format!("its program {name:?} cannot be started: {error}"))?;
+        let child = &mut group.child;
+        match (child.stdout.take(), child.stdin.take(), child.stderr.take()) {
+            (Some(output), Some(input), Some(errors)) => {
+                let log = tokio::spawn(log(errors, server.to_owned()));
+                let pipes = AsyncRwTransport::new(output, input).with_max_line_length(MESSAGE_BYTES);
+                Ok((Process { group, log }, pipes))
+            }
+            _ => Err(format!("its program {name:?} has no standard input and output")),
+        }
+    }
+
+    /// Waits for a moment until the program has ended by itself, then ends it with all it has started.
+    pub(super) async fn end(mut self) {
+        let _ = timeout(ENDING, self.group.ended()).await;
+        self.group.end().await;
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.log.abort();
+    }
+}
+
+/// A server's standard error is for who operates it: it is in the log, at the level of details.
+async fn log(mut errors: ChildStderr, server: String) {
+    let mut buffer = vec![0; 4096];
+    while let Ok(read @ 1..) = errors.read(&mut buffer).await {
+        tracing::debug!(server, "{}", String::from_utf8_lossy(&buffer[..read]).trim_end());
+    }
+}
+
+/// The way to an address.
+pub(super) fn http(address: &Address) -> Result<StreamableHttpClientTransport<Client>, String> {
+    let url = url(&address.url)?;
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        // Fails only if somebody else was faster, which is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    }
+    // The secrets are the client's, so that nothing above it knows them. It follows no redirects, which could carry them
+    // elsewhere.
+    let mut builder = Client::builder()
+        .connect_timeout(OPENING)
+        .redirect(Policy::none())
+        .default_headers(address.header_map()?)
+        .user_agent(concat!("countersign/", env!("CARGO_PKG_VERSION")));
+    if is_loopback(&url) {
+        builder = builder.no_proxy();
+    }
+    if url.scheme() == "http" {
+        // No certificates are needed, and a machine without any can still talk to a local server.
+        builder = builder.tls_certs_only([]);
+    }
+    let client = builder.build().map_err(|error| format!("the HTTP client cannot be made: {}", error.without_url()))?;
+    let mut config = StreamableHttpClientTransportConfig::with_uri(String::from(url))
+        // A call is never sent a second time by anybody but us.
+        .reinit_on_expired_session(false)
+        .max_sse_event_size(MESSAGE_BYTES);
+    config.allow_stateless = true;
+    Ok(StreamableHttpClientTransport::with_client(client, config))
+}
+
+/// Whether it is this machine, which no proxy ever stands between.
+fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']).trim_end_matches('.');
+    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
