@@ -278,6 +278,7 @@ impl Agent {
             && self.model_name == other.model_name
             && Arc::ptr_eq(&self.model, &other.model)
             && self.max_turns == other.max_turns
+            && self.guarded_like(other)
             && self.tools.len() == other.tools.len()
             && self.tools.iter().zip(&other.tools).all(|(a, b)| {
                 let for_one = |tool: &ToolEntry| tool.target.is_some();

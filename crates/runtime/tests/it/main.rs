@@ -14,6 +14,7 @@ mod graphs;
 mod groups;
 mod history;
 mod langgraph;
+mod library;
 mod models_aimock;
 mod models_anthropic;
 mod models_fake;
