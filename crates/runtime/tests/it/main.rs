@@ -14,6 +14,12 @@ mod graphs;
 mod groups;
 mod history;
 mod langgraph;
+#[cfg(feature = "mcp")]
+mod mcp;
+#[cfg(feature = "mcp")]
+mod mcp_fake;
+#[cfg(feature = "mcp")]
+mod mcp_npm;
 mod models_aimock;
 mod models_fake;
 mod models_openai;
