@@ -91,7 +91,7 @@ pub(crate) fn transcripts() -> Result<Vec<Verdict>> {
     for (store, name) in stores {
         let (reader, summariser) = (Reader::default(), Reader::default());
         let compression = Compression::summary(BUDGET).keep(KEEP).model("summary", Arc::new(summariser.clone()));
-        let agent = Agent::new("trader", "m", Arc::new(reader.clone())).compression(compression);
+        let agent = Agent::new("trader", ("m", Arc::new(reader.clone()))).compression(compression);
         let runtime = Runtime::builder(store).agent(agent).build()?;
         let verdict = executor.block_on(async {
             let begin = Instant::now();

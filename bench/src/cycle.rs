@@ -49,7 +49,7 @@ pub(crate) fn runtime(store: Arc<dyn Store>, final_text: &str) -> Result<Runtime
         Ok(format!("ordered {} {}", order.quantity, order.symbol))
     })
     .needs_approval(Approval::always());
-    Ok(Runtime::builder(store).agent(Agent::new("trader", "script", Arc::new(model)).tool(order)).build()?)
+    Ok(Runtime::builder(store).agent(Agent::new("trader", ("script", Arc::new(model))).tool(order)).build()?)
 }
 
 pub(crate) fn sqlite(path: &Path) -> Result<Arc<dyn Store>> {

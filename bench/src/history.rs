@@ -93,7 +93,8 @@ impl Maker<'_> {
     }
 
     async fn answer(&mut self, blocks: Vec<Block>, gates: Vec<Gate>) -> Result<()> {
-        let answer = ModelResponded { model: "m".into(), shown: 0, blocks, usage: Usage::default(), opaque: None };
+        let answer =
+            ModelResponded { model: "m".into(), shown: 0, blocks, usage: Usage::default(), opaque: None, run: 0 };
         self.take(self.draft().model_responded(answer, gates, &Anything)).await
     }
 

@@ -14,7 +14,7 @@ use countersign::{
         call::gate::{Ask, Gate, Verdict},
         journal::{
             record::{Millis, Record},
-            state::{Call, State},
+            state::{Call, Phase, State},
         },
     },
     policy::Judge,
@@ -203,7 +203,8 @@ impl Report {
         at: Millis,
         judge: &Judge,
     ) -> Result<(), StoreError> {
-        for (call, gate) in state.calls.iter().zip(gates) {
+        let proposed = state.calls.iter().filter(|call| call.phase == Phase::Proposed);
+        for (call, gate) in proposed.zip(gates) {
             let (Some(before), Some(args)) = (Said::of(&gate.verdict), &call.args) else { continue };
             self.calls += 1;
             let facts = CallFacts {

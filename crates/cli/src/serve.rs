@@ -124,7 +124,7 @@ async fn assemble(config: &Config) -> Result<Runtime, String> {
     for declared in &config.agents {
         let model = models.iter().find(|(name, _)| *name == declared.model).map(|(_, model)| model.clone());
         let model = model.ok_or_else(|| format!("there is no model {:?}", declared.model))?;
-        let mut agent = Agent::new(declared.name.as_str(), declared.model.as_str(), model)
+        let mut agent = Agent::new(declared.name.as_str(), (declared.model.as_str(), model))
             .instructions(declared.instructions.as_str())
             .max_turns(declared.max_turns);
         if let Some(description) = &declared.description {

@@ -135,7 +135,12 @@ impl FromStr for Anchor {
 #[must_use]
 pub fn events(state: &State, entries: &[Arc<Entry>]) -> Vec<Event> {
     let mut events = Vec::new();
+    // The run of the answer that verdicts are about.
+    let mut answered = 0;
     for entry in fork::own(entries) {
+        if let Record::ModelResponded(answer) = &entry.record {
+            answered = answer.run;
+        }
         let call = match &entry.record {
             Record::Interrupted(_)
             | Record::Decided(_)
@@ -148,7 +153,7 @@ pub fn events(state: &State, entries: &[Arc<Entry>]) -> Vec<Event> {
             | Record::Withdrawn { .. }
             | Record::Forked(_) => None,
             Record::CallsGated(gates) => {
-                for (gate, call) in gates.iter().zip(&state.calls) {
+                for (gate, call) in gates.iter().zip(state.calls_of(answered)) {
                     if let Some(rule) = &gate.rule {
                         events.push(Event {
                             session_id: state.session_id.clone(),

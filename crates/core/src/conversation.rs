@@ -14,7 +14,10 @@ use crate::{
     approval::decision::EditedAction,
     call::gate::DecisionType,
     compression::{Cut, summary_message},
-    journal::record::{Block, CallFinished, CallStatus, Compressed, Kind, Record},
+    journal::{
+        agents::Nested,
+        record::{Block, CallFinished, CallStatus, Compressed, Kind, Record},
+    },
     locale::{Locale, Text},
     tokens,
 };
@@ -78,6 +81,8 @@ pub struct Conversation {
     active: bool,
     /// What the fold began with: the position, and the calls so far.
     base: (u64, u32),
+    /// The run whose conversation it is: of the call of this number, or 0.
+    run: u32,
     /// Where turns began; there, and only there, everything has its result and nothing waits.
     turns: Vec<Begin>,
     /// What stands in the place of what was cut.
@@ -129,6 +134,12 @@ impl Conversation {
         };
         conversation.messages.extend(conversation.summary_message());
         conversation
+    }
+
+    /// The conversation of an agent that works for a call of another one. The record at which it began comes next.
+    #[must_use]
+    pub fn nested(locale: Locale, nested: &Nested) -> Conversation {
+        Conversation { locale, run: nested.call, calls: nested.calls_before, ..Conversation::default() }
     }
 
     /// What stands in the place of what was cut, as the models read it.
@@ -184,6 +195,16 @@ impl Conversation {
         self.pos += 1;
         match record {
             Record::SessionCreated(created) => self.locale = created.locale,
+            Record::AgentBegan(began) if began.call == self.run => {
+                self.messages.push(Message::User(began.input.clone()));
+            }
+            // What another run's agent says is only counted: calls have numbers of the whole session.
+            Record::ModelResponded(answer) if answer.run != self.run => {
+                let calls = answer.blocks.iter().filter(|block| matches!(block, Block::ToolUse(_))).count();
+                self.calls += u32::try_from(calls).unwrap_or(u32::MAX);
+            }
+            // What people say they say to the session's own agent.
+            Record::UserMessage(_) | Record::BlockShown(_) if self.run != 0 => {}
             Record::UserMessage(message) => {
                 if !std::mem::replace(&mut self.active, true) {
                     self.turns.push(Begin { after: self.pos - 1, messages: self.messages.len(), calls: self.calls });
@@ -266,6 +287,8 @@ impl Conversation {
             | Record::RuleRevoked(_)
             | Record::Withdrawn { .. }
             | Record::CallLost { .. }
+            | Record::AgentBegan(_)
+            | Record::HandedOff(_)
             | Record::RunStarted(_)
             | Record::FrameBegan(_)
             | Record::TasksDone(_)

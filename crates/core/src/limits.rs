@@ -22,6 +22,8 @@ pub const COMMENT_BYTES: usize = 4 * 1024;
 pub const COMMENTS: u32 = 100;
 /// Largest tool result that is stored and given to the model; longer ones are cut and say so.
 pub const RESULT_BYTES: usize = 256 * 1024;
+/// Most bytes of what a reviewer is shown of what a call would do, beside its arguments.
+pub const PREVIEW_BYTES: usize = 32 * 1024;
 /// Largest answer of a model, all blocks together.
 pub const RESPONSE_BYTES: usize = 4 * 1024 * 1024;
 /// Most tool calls in one model response; an answer with more fails the turn.
@@ -38,6 +40,8 @@ pub const APPROVAL_TIMEOUT_SECONDS: u32 = 300;
 pub const APPROVAL_TIMEOUT_SECONDS_MAX: u32 = 400 * 24 * 3600;
 /// Default number of model calls in one turn (SPEC S24).
 pub const MAX_TURNS: u32 = 20;
+/// Deepest nesting of agents that work for other agents' calls.
+pub const AGENT_DEPTH: usize = 32;
 /// Tool calls of one session that run at the same time.
 pub const PARALLEL_CALLS: usize = 8;
 /// Longest line that says what a call is for (`tool_content_message`), in characters.

@@ -105,6 +105,12 @@ texts! {
     PolicyDenied = "policy_denied",
     /// The turn used up its model calls (SPEC S24).
     MaxTurns = "max_turns",
+    /// The result of a handoff: `agent` (SPEC S25).
+    HandedOff = "handed_off",
+    /// The result of another handoff in the same answer.
+    HandedOffAlready = "handed_off_already",
+    /// An agent that works for an agent that works for an agent …: `depth`.
+    TooDeep = "too_deep",
     /// The result of `share_thought`.
     ThoughtShared = "thought_shared",
     /// Before the list in the result of `write_todos`.

@@ -6,6 +6,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use countersign_core::{
     journal::{
+        agents::CallResult,
         draft::{Catalog, ToolFacts},
         window::Budget,
     },
@@ -19,6 +20,7 @@ use crate::{
     graph::{Graph, agent_loop::AgentState, compiled::AnyGraph},
     model::{Model, ToolSpec},
     policy::{self, Policy},
+    team::{self, ToolUse},
     tool::{
         ToolEntry,
         source::{Sources, ToolSource},
@@ -32,7 +34,7 @@ pub(crate) use kit::ReadyTool;
 /// # use std::sync::Arc;
 /// # use countersign::{agent::Agent, model::scripted::Scripted};
 /// let model = Scripted::from_json(r#"{"turns":[{"text":"Hello"}]}"#)?;
-/// let agent = Agent::new("helper", "demo", Arc::new(model)).instructions("You help.").max_turns(5);
+/// let agent = Agent::new("helper", ("demo", Arc::new(model))).instructions("You help.").max_turns(5);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
@@ -47,11 +49,16 @@ pub struct Agent {
     pub(crate) max_turns: u32,
     pub(crate) graph: Option<Graph<AgentState>>,
     pub(crate) compression: Option<Compression>,
+    pub(crate) handoff_description: Option<Arc<str>>,
+    pub(crate) tool_use: ToolUse,
+    /// The name it was given, where another one has that already.
+    pub(crate) called: Option<Arc<str>>,
 }
 
 impl Agent {
-    /// An agent that asks `model`, known in journals as `model_name`.
-    pub fn new(name: impl Into<Arc<str>>, model_name: impl Into<Arc<str>>, model: Arc<dyn Model>) -> Agent {
+    /// An agent that asks `model`: a [`Model`], or a pair of the name that it has in journals and the model.
+    pub fn new(name: impl Into<Arc<str>>, model: impl Into<AgentModel>) -> Agent {
+        let AgentModel { name: model_name, model } = model.into();
         Agent {
             name: name.into(),
             description: None,
@@ -63,6 +70,9 @@ impl Agent {
             max_turns: limits::MAX_TURNS,
             graph: None,
             compression: None,
+            handoff_description: None,
+            tool_use: ToolUse::default(),
+            called: None,
         }
     }
     /// What the model is told about its task.
@@ -77,10 +87,10 @@ impl Agent {
         self.description = Some(text.into());
         self
     }
-    /// Gives it a tool.
+    /// Gives it a tool: a [`ToolEntry`], or a function that makes one, such as `#[tool]` writes.
     #[must_use]
-    pub fn tool(mut self, tool: ToolEntry) -> Agent {
-        self.tools.push(tool);
+    pub fn tool(mut self, tool: impl Into<ToolEntry>) -> Agent {
+        self.tools.push(tool.into());
         self
     }
     /// Gives it the tools of a source, such as an MCP server, as they are at each time (SPEC S13).
@@ -109,6 +119,30 @@ impl Agent {
     pub fn graph(mut self, graph: &Graph<AgentState>) -> Agent {
         self.graph = Some(graph.clone());
         self
+    }
+}
+
+/// A model under the name that it has in journals: answers are counted, and paid for, by that name.
+///
+/// It is made of a model, which says its own name, or of a pair: `Agent::new("helper", ("large", model))`. The name must be
+/// the same in every process that goes on with a session.
+#[derive(Clone)]
+pub struct AgentModel {
+    /// The name.
+    pub name: Arc<str>,
+    /// What answers.
+    pub model: Arc<dyn Model>,
+}
+
+impl<M: Model + 'static> From<M> for AgentModel {
+    fn from(model: M) -> AgentModel {
+        AgentModel { name: model.name().into(), model: Arc::new(model) }
+    }
+}
+
+impl<N: Into<Arc<str>>, M: Model + 'static> From<(N, M)> for AgentModel {
+    fn from((name, model): (N, M)) -> AgentModel {
+        AgentModel { name: name.into(), model: Arc::new(model) }
     }
 }
 
@@ -145,6 +179,7 @@ impl Agents {
         if policy.rules.len() > policy::RULES {
             return Err(AgentError(format!("a policy has at most {} rules", policy::RULES)));
         }
+        let agents = team::all(agents)?;
         let tools = agents.iter().flat_map(|agent| agent.tools.iter().map(|tool| (&*agent.name, tool)));
         let sources = agents.iter().flat_map(|agent| agent.sources.iter().map(|source| (&*agent.name, &**source)));
         let policy_version = policy::version(&policy, tools, sources).into();
@@ -227,6 +262,9 @@ impl Catalog for Agents {
         let (node, _) = graph.start().tasks.into_iter().next()?;
         Some((graph.name().clone(), node))
     }
+    fn final_output(&self, agent: &str, results: &[CallResult<'_>]) -> Option<String> {
+        self.get(agent)?.agent.tool_use.last_word(results)
+    }
     fn budget(&self, agent: &str) -> Option<Budget> {
         let ready = self.get(agent)?;
         let Compression { budget, keep, .. } = ready.agent.compression.as_ref()?;
@@ -240,6 +278,7 @@ impl Catalog for Agents {
             schema: Some(tool.text.clone()),
             idempotent: tool.entry.idempotent,
             kind: tool.entry.kind,
+            for_agent: tool.entry.target.is_some(),
         })
     }
 }

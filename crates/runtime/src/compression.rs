@@ -15,7 +15,7 @@ use crate::model::Model;
 /// # use std::sync::Arc;
 /// # use countersign::{agent::Agent, compression::Compression, model::scripted::Scripted};
 /// # let model = Arc::new(Scripted::from_json(r#"{"turns":[{"text":"Hello"}]}"#)?);
-/// let agent = Agent::new("helper", "demo", model).compression(Compression::summary(100_000).keep(4));
+/// let agent = Agent::new("helper", ("demo", model)).compression(Compression::summary(100_000).keep(4));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]

@@ -13,6 +13,7 @@ pub mod policy;
 pub mod run;
 pub mod run_state;
 pub mod store;
+pub mod team;
 pub mod tool;
 
 pub use countersign_core as core;

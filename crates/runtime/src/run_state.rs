@@ -18,8 +18,12 @@ use std::sync::Arc;
 
 use countersign_core::{
     approval::{question::Questions, rule::Rule},
-    call::{args::Args, gate::DecisionType},
+    call::{
+        args::Args,
+        gate::{DecisionType, Target},
+    },
     journal::{
+        agents,
         checkpoint::is_whole,
         fork::is_open_to_edits,
         record::{Action, CallStatus, Compressed, Decided, Entry, Forked, Interrupted, Kind, Record},
@@ -49,7 +53,7 @@ const READ_PAGE: usize = 512;
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
 /// let store = Arc::new(MemoryStore::new());
 /// let model = Scripted::from_json(r#"{"turns":[{"text":"Hello"}]}"#)?;
-/// let agent = Agent::new("helper", "demo", Arc::new(model));
+/// let agent = Agent::new("helper", ("demo", Arc::new(model)));
 /// let runtime = Runtime::builder(store.clone()).agent(agent).build()?;
 /// runtime.run(&Principal::trusted(), NewMessage::text("s1", "Hi")).await?;
 ///
@@ -291,9 +295,22 @@ fn follows(state: &State, entry: &Entry) -> Result<(), &'static str> {
         Record::MessageQueued(_) | Record::BlockShown(_) | Record::Group { .. } | Record::Status { .. } => {
             state.status.is_active()
         }
+        Record::ModelResponded(answer) if answer.run != 0 => {
+            answer.shown == 0 && state.asking().any(|nested| nested.call == answer.run)
+        }
         Record::ModelResponded(answer) => state.status.is_active() && answer.shown as usize <= state.shown.len(),
         Record::CallsGated(gates) => {
-            gates.len() == state.calls.len() && state.calls.iter().all(|call| call.phase == Phase::Proposed)
+            gates.len() == state.calls.iter().filter(|call| call.phase == Phase::Proposed).count()
+        }
+        Record::AgentBegan(began) => {
+            let call = call(began.call)?;
+            call.phase == Phase::Permitted
+                && call.target == Some(Target::Agent(began.agent.clone()))
+                && call.args.as_ref().is_some_and(|args| agents::input(args) == began.input)
+        }
+        Record::HandedOff(handed) => {
+            let call = call(handed.call)?;
+            call.phase == Phase::Permitted && call.handoff() == Some(&handed.agent)
         }
         Record::Interrupted(asked) => {
             asked.n == state.interruptions + 1
@@ -310,6 +327,7 @@ fn follows(state: &State, entry: &Entry) -> Result<(), &'static str> {
             question == decided.question
                 && actions.len() == decided.decisions.len()
                 && (decided.asks.is_empty() || decided.asks.len() == actions.len())
+                && (decided.previews.is_empty() || decided.previews.len() == actions.len())
                 && actions.iter().zip(&decided.asks).all(|(action, ask)| {
                     // Nothing that was asked before is asked for no more.
                     ask.as_ref().is_none_or(|ask| ask.asks_for_all_of(&action.ask))
@@ -347,13 +365,19 @@ fn follows(state: &State, entry: &Entry) -> Result<(), &'static str> {
             let ended = match &call.phase {
                 Phase::Finished => false,
                 Phase::Started(_) => true,
+                Phase::Delegated => {
+                    finished.status == CallStatus::Error
+                        || state.calls_of(call.call).all(|inner| inner.phase == Phase::Finished)
+                }
+                // It was handed on just before.
+                Phase::Permitted if call.handoff() == Some(state.agent_of(call.run)) => true,
                 Phase::Settled(status, _) => finished.status == *status,
                 // What never began can only be given up, when its turn ends.
                 Phase::Proposed | Phase::Gated | Phase::Waiting(_) | Phase::Permitted | Phase::Lost => {
                     finished.status == CallStatus::Error
                 }
             };
-            ended && finished.id == call.id
+            ended && finished.id == call.id && finished.run == call.run
         }
         Record::Forked(forked) => forks(state, forked),
         Record::CallLost { call: number } => matches!(call(*number)?.phase, Phase::Started(_)),
@@ -433,6 +457,7 @@ fn asks_about(asked: &Interrupted, action: &Action, call: &Call) -> bool {
         && action.tool_use_id == call.id
         && action.agent == call.agent
         && action.name == call.name
+        && action.preview == call.preview
         && shown
 }
 

@@ -52,7 +52,7 @@ fn get_weather() -> ToolEntry {
 }
 
 fn runtime(store: Arc<dyn Store>, model: Arc<dyn Model>) -> Result<Runtime> {
-    let agent = Agent::new("weather", "default", model)
+    let agent = Agent::new("weather", ("default", model))
         .instructions("You answer questions about the weather.")
         .tool(get_weather());
     Ok(Runtime::builder(store).agent(agent).build()?)

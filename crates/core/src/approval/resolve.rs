@@ -16,6 +16,7 @@ use crate::{
         display::MESSAGE_ARGUMENT,
         gate::{Ask, DecisionType, Verdict, is_user},
         json::Json,
+        preview::Preview,
         schema::ArgsSchema,
     },
     journal::{
@@ -38,6 +39,8 @@ pub struct DecideInput {
     /// What the policy says of each edited call, as if the model had made it: one for each decision, none for one
     /// that is no edit. It can ask more people than before, never fewer.
     pub verdicts: Vec<Option<Verdict>>,
+    /// What each edited call would do, for those who are asked next; may be shorter.
+    pub previews: Vec<Option<Preview>>,
     /// The reviewer's words, shown in history and told to the model.
     pub user_edit_content: Option<Arc<str>>,
     /// Who decides.
@@ -80,7 +83,7 @@ pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Cata
     if input.user_edit_content.as_ref().is_some_and(|text| text.len() > limits::DECISION_TEXT_BYTES) {
         return Err(too_long("user_edit_content"));
     }
-    let DecideInput { n, reply, verdicts, user_edit_content, by, request_id } = input;
+    let DecideInput { n, reply, verdicts, previews, user_edit_content, by, request_id } = input;
     let draft = Draft::new(state, now);
     match (asked.kind, reply) {
         (Kind::Question, Reply::Answers(answers)) => {
@@ -108,7 +111,7 @@ pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Cata
         (Kind::Approval, Reply::Resume(value)) => {
             let decision = yes_or_no(&value)?;
             let reply = Reply::Decisions(vec![decision; asked.actions.len()]);
-            decide(state, now, DecideInput { n, reply, verdicts, user_edit_content, by, request_id }, catalog)
+            decide(state, now, DecideInput { n, reply, verdicts, previews, user_edit_content, by, request_id }, catalog)
         }
         (Kind::InDoubt, Reply::Resume(_)) => Err(Refusal::new(
             Code::DecisionsRequired,
@@ -121,11 +124,11 @@ pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Cata
         (Kind::Approval | Kind::InDoubt, Reply::Decisions(decisions)) => {
             let decisions = check_decisions(open, &decisions, now, catalog)?;
             check_person(state, open, &decisions, &by)?;
-            let asks = edited_asks(state, asked, &decisions, &verdicts, &by)?;
+            let asks = edited_asks(state, asked, &decisions, &verdicts, &by, catalog)?;
             let last = ends(open, &decisions, &by);
             let shown = asked.actions.iter().map(|action| action.args.digest().to_string()).collect();
             let mut decided =
-                Decided { last, asks, shown, by: by.subject, request_id, ..Decided::of(asked, decisions) };
+                Decided { last, asks, previews, shown, by: by.subject, request_id, ..Decided::of(asked, decisions) };
             decided.rules = Rule::made_by(asked, &decided);
             Ok(draft.decided(decided, user_edit_content, catalog))
         }
@@ -214,10 +217,21 @@ fn edited_asks(
     decisions: &[Decision],
     verdicts: &[Option<Verdict>],
     by: &Principal,
+    catalog: &dyn Catalog,
 ) -> Result<Vec<Option<Ask>>, Refusal> {
     let mut asks = Vec::new();
     for (i, (action, decision)) in asked.actions.iter().zip(decisions).enumerate() {
         let Some(edited) = &decision.edited_action else { continue };
+        let call = state.calls.iter().find(|call| call.call == action.call);
+        let other = edited.name != *action.name;
+        if other
+            && (call.is_some_and(|call| call.target.is_some())
+                || catalog.tool(&action.agent, &edited.name).is_some_and(|tool| tool.for_agent))
+        {
+            let what =
+                "a call for another agent can be asked something else, and no other call be made of it or into it";
+            return Err(invalid_edit(i, what, Vec::new()));
+        }
         let new = match verdicts.get(i).and_then(Option::as_ref) {
             Some(Verdict::Ask(new)) if edited.name != *action.name && !by.may_decide(state, new.role(0)) => {
                 let what = format!("the tool {:?} is decided by somebody else", edited.name);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::preview::Preview;
 use crate::limits;
 
 /// What a reviewer may do with a waiting call (SPEC W5).
@@ -268,6 +269,25 @@ pub struct Gate {
     /// The standing rule that decided it in a person's place: its id (SPEC S7).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<Arc<str>>,
+    /// What a reviewer is shown of what it would do (SPEC S12).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preview: Option<Preview>,
+    /// The other agent that the call is for, if it is for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<Target>,
+    /// Its agent may end with the result, so that is remembered (SPEC S24).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ends: bool,
+}
+
+/// The other agent that a call is for (SPEC S25).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Target {
+    /// It works for the call, and its last answer is the result.
+    Agent(Arc<str>),
+    /// It answers from now on.
+    Handoff(Arc<str>),
 }
 
 impl Verdict {
@@ -289,6 +309,6 @@ impl Gate {
     /// A verdict without anything else.
     #[must_use]
     pub fn of(verdict: Verdict) -> Gate {
-        Gate { verdict, idempotent: false, rule: None }
+        Gate { verdict, idempotent: false, rule: None, target: None, ends: false, preview: None }
     }
 }

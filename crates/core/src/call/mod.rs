@@ -5,5 +5,6 @@ pub mod display;
 pub mod gate;
 pub mod json;
 pub mod permit;
+pub mod preview;
 pub mod schema;
 pub mod shown;

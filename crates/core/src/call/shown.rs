@@ -115,7 +115,16 @@ impl Shown {
 #[must_use]
 pub fn line(text: &str) -> String {
     let mut writer = Writer::new(text.len() + 8);
-    writer.escaped(text, Style { quote: false, breaks: None });
+    writer.escaped(text, Style { quote: false, breaks: None, source: false });
+    writer.out
+}
+
+/// One line of a text from elsewhere, with the same escapes, as it is written in a file: backslashes and tabs stay, so
+/// do spaces at its beginning. A backslash before a `u` is `\u{5C}`, so that nothing else looks like an escape.
+#[must_use]
+pub(super) fn source(text: &str) -> String {
+    let mut writer = Writer::new(text.len() + 8);
+    writer.escaped(text, Style { quote: false, breaks: None, source: true });
     writer.out
 }
 
@@ -126,6 +135,8 @@ struct Style {
     quote: bool,
     /// The indentation of the lines a text goes on in after its line feeds; `None`: it stays on its line.
     breaks: Option<usize>,
+    /// Whether it is a line of a file.
+    source: bool,
 }
 
 /// A value does not stand on one line.
@@ -327,7 +338,7 @@ impl<'a> Writer<'a> {
     /// A text in quotes, on a line of this level; names of members stay on their line.
     fn string(&mut self, text: &str, level: Option<usize>) {
         self.out.push('"');
-        self.escaped(text, Style { quote: true, breaks: level.map(|level| indentation(level) + 2) });
+        self.escaped(text, Style { quote: true, breaks: level.map(|level| indentation(level) + 2), source: false });
         self.out.push('"');
         if self.here != [0; 6] {
             self.warn();
@@ -385,7 +396,11 @@ impl<'a> Writer<'a> {
                         run += 1;
                     }
                     let ends = i + run == len;
-                    let kept = if ends || chars.peek().is_some_and(|(_, c)| *c == '\n') { 0 } else { run.min(SPACES) };
+                    let kept = if ends || chars.peek().is_some_and(|(_, c)| *c == '\n') {
+                        0
+                    } else {
+                        run.min(if style.source { LEADING_SPACES } else { SPACES })
+                    };
                     self.out.extend(std::iter::repeat_n(' ', kept));
                     (kept..run).for_each(|_| self.escape(' '));
                     if ends || run > if line_begins { LEADING_SPACES } else { SPACES } {
@@ -400,7 +415,10 @@ impl<'a> Writer<'a> {
                         self.new_line(indentation);
                     }
                 }
+                '\t' if style.source => self.out.push('\t'),
                 '\t' => self.out.push_str("\\t"),
+                '\\' if style.source && chars.peek().is_some_and(|(_, next)| *next == 'u') => self.escape(c),
+                '\\' if style.source => self.out.push(c),
                 '\\' => self.out.push_str("\\\\"),
                 '"' if style.quote => self.out.push_str("\\\""),
                 c => match why(i).or_else(|| c.is_ascii_control().then_some(WarningKind::Control)) {

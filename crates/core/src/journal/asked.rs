@@ -6,12 +6,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::{
+    agents::PathStep,
     record::{Millis, is_zero},
     run::At,
 };
 use crate::call::{
     args::Args,
     gate::{Ask, DecisionType, is_user},
+    preview::Preview,
 };
 
 /// What kind of answer an interruption waits for (SPEC W4).
@@ -86,6 +88,12 @@ pub struct Action {
     /// What the model says the call is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_says: Option<Arc<str>>,
+    /// The calls of other agents that led to it, from the session's own agent down; empty for that one's own calls.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub path: Vec<PathStep>,
+    /// What it would do, as it was when the call was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preview: Option<Preview>,
 }
 
 impl Action {

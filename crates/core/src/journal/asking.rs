@@ -24,17 +24,27 @@ impl Draft {
             let content = call.display.stream.display_as_content;
             self.interrupt(Kind::InDoubt, action.into_iter().collect(), None, content);
         }
-        if self.state.loop_node().is_some_and(|node| node != graph::APPROVAL) {
+        if self.state.loop_node().is_none_or(|node| node == graph::APPROVAL) {
+            self.ask_in(0, catalog);
+        }
+        for run in self.state.nested.iter().map(|nested| nested.call).collect::<Vec<_>>() {
+            self.ask_in(run, catalog);
+        }
+    }
+
+    /// Asks about the gated calls of one agent's answer.
+    fn ask_in(&mut self, run: u32, catalog: &dyn Catalog) {
+        if self.state.calls_of(run).any(|call| call.phase == Phase::Proposed || call.goes_on()) {
             return;
         }
-        if self.state.calls.iter().any(|c| matches!(c.phase, Phase::Permitted | Phase::Started(_) | Phase::Proposed)) {
-            return;
-        }
-        while let Some(first) = self.state.calls.iter().find(|c| c.phase == Phase::Gated).cloned() {
+        loop {
+            let first = self.state.calls_of(run).find(|c| c.phase == Phase::Gated).cloned();
+            let Some(first) = first else { return };
             let ask_of = |call: &Call| call.ask.clone().unwrap_or_default();
             let same = asked_of(&first);
             let together = |c: &&Call| {
                 c.phase == Phase::Gated
+                    && c.run == run
                     && asked_of(c) == same
                     // Each question is asked by itself.
                     && if first.question { c.call == first.call } else { !c.question }
@@ -86,6 +96,8 @@ impl Draft {
             description: facts.description,
             schema: facts.schema,
             agent_says: call.display.agent_says().cloned(),
+            path: self.state.path(call),
+            preview: call.preview.clone(),
         })
     }
 

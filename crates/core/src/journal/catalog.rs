@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{record::Schema, window::Budget};
+use super::{agents::CallResult, record::Schema, window::Budget};
 
 /// What the core needs to know of agents and tools; given by the runtime with each input.
 pub trait Catalog {
@@ -17,6 +17,10 @@ pub trait Catalog {
     }
     /// A tool of an agent.
     fn tool(&self, agent: &str, tool: &str) -> Option<ToolFacts>;
+    /// The last word of an agent's run, if it ends with these results of one answer, all there are (SPEC S24).
+    fn final_output(&self, _agent: &str, _results: &[CallResult<'_>]) -> Option<String> {
+        None
+    }
     /// What the agent's model calls may cost; `None` if nothing is ever compressed.
     fn budget(&self, _agent: &str) -> Option<Budget> {
         None
@@ -34,6 +38,8 @@ pub struct ToolFacts {
     pub idempotent: bool,
     /// What a call of it means to the session.
     pub kind: ToolKind,
+    /// Its calls are for another agent.
+    pub for_agent: bool,
 }
 
 /// What a call of a tool means to the session, beside its result (SPEC Q6).

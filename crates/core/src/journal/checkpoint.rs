@@ -10,7 +10,7 @@ use super::{
     graph,
     record::{EndReason, Entry, Millis, Note, Noted, Record},
     run::{Step, Task, TaskPhase},
-    state::{Phase, State, Status},
+    state::{Call, Phase, State, Status},
 };
 
 /// A position at which the session stood whole.
@@ -132,7 +132,10 @@ impl Checkpoints {
             Record::CallStarted { .. } | Record::CallLost { .. } => {
                 matches!(self.last, Some("start" | "lost")) && next.at == state.updated_at
             }
+            Record::HandedOff(_) => true,
+            Record::CallFinished(_) if self.last == Some("handoff") => true,
             Record::CallFinished(_) => self.last == Some("result") && next.at == state.updated_at,
+            Record::AgentBegan(_) => matches!(self.last, Some("start")) && next.at == state.updated_at,
             // What a task asked and did not wait for is withdrawn with its end.
             Record::TasksDone(_) | Record::TaskFailed(_) => self.last == Some("end") && next.at == state.updated_at,
             _ => false,
@@ -145,7 +148,7 @@ impl Checkpoints {
 #[must_use]
 pub fn is_whole(state: &State) -> bool {
     let calls = || state.calls.iter().map(|call| &call.phase);
-    let runs = calls().any(|phase| matches!(phase, Phase::Permitted | Phase::Started(_)));
+    let runs = state.calls.iter().any(Call::goes_on) || state.asking().next().is_some();
     let active = state.status.is_active();
     let run = state.run.as_ref().filter(|_| active);
     // The end of a run is in the record after its last task's, and its failure in the one after the task's.
@@ -170,8 +173,9 @@ pub fn is_whole(state: &State) -> bool {
             // Asked about once the calls that need nobody have run.
             Phase::Gated => runs || state.loop_node().is_some_and(|node| node != graph::APPROVAL),
             Phase::Waiting(n) => state.waiting(*n).is_some(),
-            Phase::Permitted | Phase::Started(_) | Phase::Finished => true,
+            Phase::Permitted | Phase::Started(_) | Phase::Delegated | Phase::Finished => true,
         })
+        && state.nested.iter().all(|nested| !nested.answered)
         && (state.status == Status::AwaitingInput) == waits
         && !(state.status.is_active() && state.answered)
 }
@@ -188,7 +192,8 @@ fn name(record: &Record) -> &'static str {
         Record::TimedOut { .. } => "timeout",
         Record::Noted(_) => "note",
         Record::RuleRevoked(_) => "rule",
-        Record::CallStarted { .. } => "start",
+        Record::CallStarted { .. } | Record::AgentBegan(_) => "start",
+        Record::HandedOff(_) => "handoff",
         Record::CallFinished(_) => "result",
         Record::CallLost { .. } => "lost",
         Record::Status { .. } => "status",

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 pub use super::catalog::{Catalog, ToolFacts, ToolKind};
 use super::{
+    agents::text_of,
     graph,
     parts::next_role,
     record::{
@@ -349,11 +350,19 @@ impl Draft {
         self.finish()
     }
 
-    /// The model has answered; `gates` are the verdicts on its calls, in order.
+    /// The model has answered; `gates` are the verdicts on its calls, in order. The answer to a run that is over changes
+    /// nothing.
     pub fn model_responded(mut self, answer: ModelResponded, gates: Vec<Gate>, catalog: &dyn Catalog) -> Transition {
+        let run = answer.run;
+        if run != 0 && self.state.nested(run).is_none() {
+            return self.finish();
+        }
+        let text = if run == 0 { String::new() } else { text_of(&answer.blocks) };
         self.push(Record::ModelResponded(answer));
-        if !self.state.calls.is_empty() {
+        if self.state.calls_of(run).next().is_some() {
             self.push(Record::CallsGated(gates));
+        } else if run != 0 {
+            self.agent_answered(run, &text);
         }
         self.settle(catalog)
     }
@@ -367,7 +376,8 @@ impl Draft {
     /// Claims the start of those of `calls` that are permitted.
     pub fn start(mut self, calls: &[u32]) -> Transition {
         for number in calls {
-            let permitted = self.state.calls.iter().find(|c| c.call == *number && c.phase == Phase::Permitted);
+            let begins = |c: &&Call| c.call == *number && c.phase == Phase::Permitted && c.target.is_none();
+            let permitted = self.state.calls.iter().find(begins);
             if let Some(call) = permitted {
                 let attempt = call.attempts + 1;
                 self.started.push(*number);
@@ -433,11 +443,14 @@ impl Draft {
             let by = by.cloned();
             self.push(Record::Withdrawn { n, by });
         }
-        for call in self.state.calls.clone() {
+        let mut calls = self.state.calls.clone();
+        // Inner calls have their results before those that they worked for.
+        calls.sort_by_key(|call| std::cmp::Reverse(self.state.depth(call)));
+        for call in calls {
             let (status, text) = match &call.phase {
                 Phase::Finished => continue,
                 Phase::Settled(status, text) => (*status, text.clone()),
-                Phase::Started(_) | Phase::Lost => {
+                Phase::Started(_) | Phase::Delegated | Phase::Lost => {
                     (CallStatus::Error, self.state.locale.text(Text::CancelledRunning).to_owned())
                 }
                 Phase::Proposed | Phase::Gated | Phase::Waiting(_) | Phase::Permitted => {
@@ -446,7 +459,7 @@ impl Draft {
             };
             self.push(finished(&call, status, &text, None, self.state.locale));
         }
-        self.push(Record::TurnEnded(TurnEnded { reason, partial, message: None, request_id }));
+        self.push(Record::TurnEnded(TurnEnded { reason, partial, message: None, output: None, request_id }));
     }
 
     /// Ends the draft with what follows by itself.
@@ -466,6 +479,7 @@ impl Draft {
                 self.push(record);
             }
         }
+        self.settle_agents(catalog);
         self.begin_loop(catalog);
         self.settle_run();
         self.ask(catalog);
@@ -475,10 +489,10 @@ impl Draft {
             if self.state.answered && self.state.loop_node().is_some() {
                 // What comes after the last answer is the loop's to say.
             } else if self.state.answered {
-                self.end_turn(EndReason::EndTurn, None);
+                self.end_turn(EndReason::EndTurn, None, None);
             } else if self.state.turn_calls >= catalog.max_turns(&self.state.agent) {
                 let message = self.state.locale.text(Text::MaxTurns);
-                self.end_turn(EndReason::MaxTurns, Some(message.to_owned()));
+                self.end_turn(EndReason::MaxTurns, Some(message.to_owned()), None);
             } else if self.entries.iter().any(|entry| matches!(entry.record, Record::CallFinished(_))) {
                 // The last results have just come in: what was queued reaches the model with them. At any other
                 // time the model may be answering already, without it.
@@ -515,8 +529,8 @@ impl Draft {
         self.finish()
     }
 
-    pub(super) fn end_turn(&mut self, reason: EndReason, message: Option<String>) {
-        self.push(Record::TurnEnded(TurnEnded { reason, partial: None, message, request_id: None }));
+    pub(super) fn end_turn(&mut self, reason: EndReason, message: Option<String>, output: Option<String>) {
+        self.push(Record::TurnEnded(TurnEnded { reason, partial: None, message, output, request_id: None }));
     }
 
     /// Whether nothing can happen until a person decides.
@@ -535,7 +549,8 @@ impl Draft {
     fn calls_wait(&self) -> bool {
         self.state.status.is_active()
             && self.state.calls.iter().any(|c| matches!(c.phase, Phase::Gated | Phase::Waiting(_) | Phase::Lost))
-            && !self.state.calls.iter().any(|c| matches!(c.phase, Phase::Permitted | Phase::Started(_)))
+            && !self.state.calls.iter().any(Call::goes_on)
+            && self.state.asking().next().is_none()
     }
 
     /// Ends the draft without adding anything.
@@ -545,7 +560,13 @@ impl Draft {
 }
 
 /// The record of a result, cut to [`limits::RESULT_BYTES`].
-fn finished(call: &Call, status: CallStatus, output: &str, todos: Option<Vec<Todo>>, locale: Locale) -> Record {
+pub(super) fn finished(
+    call: &Call,
+    status: CallStatus,
+    output: &str,
+    todos: Option<Vec<Todo>>,
+    locale: Locale,
+) -> Record {
     let output = if output.len() > limits::RESULT_BYTES {
         let end = output.floor_char_boundary(limits::RESULT_BYTES);
         let (bytes, kept) = (output.len().to_string(), end.to_string());
@@ -563,6 +584,7 @@ fn finished(call: &Call, status: CallStatus, output: &str, todos: Option<Vec<Tod
         hidden: !call.display.stream.stream_tool_result,
         content: call.display.stream.display_as_content,
         todos,
+        run: call.run,
     })
 }
 

@@ -12,11 +12,14 @@ use super::{
     draft::{Catalog, Draft, Transition},
     parts::{Call, Deadline, Phase},
     record::{CallStatus, Entry, Interrupted, Kind, Millis, Record, UserMessage},
-    state::{ForkedFrom, State, Status},
+    state::{State, Status},
 };
 use crate::{
     approval::decision::EditedAction,
-    call::gate::{Ask, Verdict},
+    call::{
+        gate::{Ask, Verdict},
+        preview::Preview,
+    },
     refusal::{Code, Refusal},
 };
 
@@ -50,6 +53,15 @@ pub struct Forked {
     pub judged: Vec<Judged>,
 }
 
+/// Whose past a fork has, and how far.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct ForkedFrom {
+    /// The session.
+    pub session_id: Arc<str>,
+    /// The checkpoint: the position of the last record that both have.
+    pub checkpoint: u64,
+}
+
 /// A call that had not begun where its session was forked, and was judged anew.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Judged {
@@ -62,6 +74,9 @@ pub struct Judged {
     pub edited: Option<EditedAction>,
     /// The verdict on it as it is now. It counts beside what was asked before.
     pub verdict: Verdict,
+    /// What it would do as it is changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preview: Option<Preview>,
 }
 
 /// What makes a fork of the session whose past a draft has.
@@ -209,7 +224,7 @@ impl State {
                 Phase::Started(_) => call.phase = Phase::Lost,
                 Phase::Permitted if call.ask.is_none() && !call.by_rule => {}
                 Phase::Waiting(_) | Phase::Gated | Phase::Permitted => call.ask_anew(),
-                Phase::Proposed | Phase::Lost | Phase::Settled(..) | Phase::Finished => {}
+                Phase::Proposed | Phase::Delegated | Phase::Lost | Phase::Settled(..) | Phase::Finished => {}
             }
         }
         self.run_forked();
@@ -241,6 +256,9 @@ impl Call {
             self.name = Arc::from(edited.name.as_str());
             self.args = Some(edited.args.clone());
             self.edited_by = by.cloned();
+        }
+        if judged.edited.is_some() || judged.preview.is_some() {
+            self.preview.clone_from(&judged.preview);
         }
         match &judged.verdict {
             Verdict::Allow => {}

@@ -95,11 +95,11 @@ pub fn position(state: &State) -> Node {
         Some(_) => return Node::Approval,
         None => {}
     }
-    let mut unfinished = state.calls.iter().filter(|call| call.phase != Phase::Finished).peekable();
+    let mut unfinished = state.calls_of(0).filter(|call| call.phase != Phase::Finished).peekable();
     if unfinished.peek().is_none() {
         return if state.window.due.is_some() { Node::Compression } else { Node::Agent };
     }
-    if unfinished.any(|call| matches!(call.phase, Phase::Permitted | Phase::Started(_))) {
+    if unfinished.any(|call| call.phase == Phase::Delegated || call.goes_on()) {
         return Node::Tools;
     }
     Node::Approval
@@ -126,6 +126,10 @@ pub struct Effects {
     pub compress: bool,
     /// Begin these calls.
     pub start: Vec<u32>,
+    /// Let the agents that these calls are for begin to work (SPEC S5).
+    pub delegate: Vec<u32>,
+    /// Ask the models of these nested runs for their next answers (SPEC S4).
+    pub ask: Vec<u32>,
 }
 
 /// Whether the node of an agent's loop that the session stands at has done its work, and the loop goes on from it. Only
@@ -135,13 +139,13 @@ pub fn node_done(state: &State) -> bool {
     let Some(entered) = state.run.as_ref().filter(|run| run.agent_loop).and_then(|run| run.frames.get(&0)) else {
         return false;
     };
-    let runs = |call: &Call| matches!(call.phase, Phase::Permitted | Phase::Started(_));
-    let begun = |call: &Call| matches!(call.phase, Phase::Started(_)) || state.may_begin(call);
+    let runs = |call: &Call| matches!(call.phase, Phase::Permitted | Phase::Started(_) | Phase::Delegated);
+    let begun = |call: &Call| matches!(call.phase, Phase::Started(_) | Phase::Delegated) || state.may_begin(call);
     match state.loop_node() {
         Some(COMPRESSION) => state.window.due.is_none(),
         Some(AGENT) => state.answer_pos > entered.at,
-        Some(APPROVAL) => state.calls.iter().any(runs) || state.calls.iter().all(|call| call.phase == Phase::Finished),
-        Some(TOOLS) => !state.calls.iter().any(begun),
+        Some(APPROVAL) => state.calls_of(0).any(runs) || state.calls_of(0).all(|call| call.phase == Phase::Finished),
+        Some(TOOLS) => !state.calls_of(0).any(begun),
         _ => false,
     }
 }
@@ -152,11 +156,16 @@ pub fn next(state: &State) -> Effects {
     if state.held {
         return Effects::default();
     }
+    let begins = |of: fn(&Call) -> bool| {
+        state.calls.iter().filter(|call| of(call) && state.may_begin(call)).map(|call| call.call).collect()
+    };
     match position(state) {
         Node::Compression => Effects { compress: state.window.due.is_some(), ..Effects::default() },
         Node::Agent => Effects { call_model: !state.answered && !node_done(state), ..Effects::default() },
         Node::Tools => Effects {
-            start: state.calls.iter().filter(|call| state.may_begin(call)).map(|c| c.call).collect(),
+            start: begins(|call| call.target.is_none()),
+            delegate: begins(|call| call.target.is_some()),
+            ask: state.asking().map(|nested| nested.call).collect(),
             ..Effects::default()
         },
         Node::Approval | Node::End => Effects::default(),
@@ -196,7 +205,7 @@ pub fn drawing(state: Option<&State>) -> Drawing {
             // Calls that nobody was asked about yet do not wait for anybody.
             Node::Approval => drawing.stand(at.name(), u32::from(waiting == 0), waiting),
             Node::Tools => {
-                let running = calls(|phase| matches!(phase, Phase::Permitted | Phase::Started(_)));
+                let running = calls(|phase| matches!(phase, Phase::Permitted | Phase::Started(_) | Phase::Delegated));
                 drawing.stand(at.name(), running, 0);
                 if waiting > 0 { drawing.stand(Node::Approval.name(), 0, waiting) } else { &mut drawing }
             }

@@ -1,5 +1,6 @@
 //! The journal of a session: its records, the state they fold to, and what follows from it.
 
+pub mod agents;
 mod asked;
 mod asking;
 mod catalog;
@@ -12,4 +13,5 @@ pub mod record;
 pub mod run;
 pub mod running;
 pub mod state;
+mod status;
 pub mod window;

@@ -5,7 +5,12 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::record::{Action, CallStatus, Interrupted, Kind, Millis, is_zero};
-use crate::call::{args::Args, display::Display, gate::Ask};
+use crate::call::{
+    args::Args,
+    display::Display,
+    gate::{Ask, Target},
+    preview::Preview,
+};
 
 /// Where one call of the latest answer stands (DESIGN §2).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +28,8 @@ pub enum Phase {
     Started(u32),
     /// A crash left its outcome unknown.
     Lost,
+    /// Another agent works for it.
+    Delegated,
     /// Will not run (any more): its result is known but not yet recorded.
     Settled(CallStatus, String),
     /// Has its result.
@@ -84,9 +91,34 @@ pub struct Call {
     /// or from people's decisions, so every node since has stood before it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cleared: bool,
+    /// The call for which its agent works; 0: it is of the session's own agent.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub run: u32,
+    /// The other agent that it is for, if it is for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<Target>,
+    /// Its agent may end with its result (SPEC S24).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ends: bool,
+    /// Its result, if its agent may end with that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<(CallStatus, Arc<str>)>,
+    /// What a reviewer is shown of what it would do (SPEC S12).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preview: Option<Preview>,
 }
 
 impl Call {
+    /// Whether it runs, or will without anybody's word. A handoff waits for the other calls of its answer.
+    #[must_use]
+    pub fn goes_on(&self) -> bool {
+        match self.phase {
+            Phase::Permitted => !matches!(self.target, Some(Target::Handoff(_))),
+            Phase::Started(_) => true,
+            _ => false,
+        }
+    }
+
     /// Asked about from the first level on.
     pub(super) fn restart_levels(&mut self) {
         self.level = 0;

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 pub use super::{
+    agents::{AgentBegan, HandedOff},
     asked::{Action, Interrupted, Kind, Schema},
     fork::{Forked, Judged},
     window::{Compressed, MakeRoom},
@@ -24,6 +25,7 @@ use crate::{
         args::{Args, ArgsError},
         display::{Display, MESSAGE_ARGUMENT},
         gate::{Ask, Gate},
+        preview::Preview,
     },
     journal::run::{FrameBegan, FrameState, Raw, Resumed, RunRetried, RunStarted, StateEdited, TaskFailed, TasksDone},
     locale::Locale,
@@ -105,6 +107,10 @@ pub enum Record {
         /// From 1.
         attempt: u32,
     },
+    /// Another agent begins to work for a call.
+    AgentBegan(AgentBegan),
+    /// Another agent answers from now on.
+    HandedOff(HandedOff),
     /// A call has its result.
     CallFinished(CallFinished),
     /// A crash left the outcome of a started call unknown (SPEC R4).
@@ -268,6 +274,9 @@ pub struct ModelResponded {
     /// What the provider wants back unchanged with this answer (reasoning signatures and the like).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub opaque: Option<Box<RawValue>>,
+    /// The call for which the agent works that gave it; 0: the session's own.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub run: u32,
 }
 
 pub(crate) fn is_zero(n: &u32) -> bool {
@@ -305,6 +314,9 @@ pub struct Decided {
     /// How edited calls are asked about from now on, where that is more than before: one for each action.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub asks: Vec<Option<Ask>>,
+    /// What edited calls would do, for those who are asked next: one for each action.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub previews: Vec<Option<Preview>>,
     /// The standing rules it makes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<Rule>,
@@ -332,6 +344,7 @@ impl Decided {
             last: true,
             question: asked.kind == Kind::Question,
             asks: Vec::new(),
+            previews: Vec::new(),
             rules: Vec::new(),
             shown: Vec::new(),
             policy: asked.actions.first().and_then(|action| action.ask.policy.clone()),
@@ -460,6 +473,9 @@ pub struct CallFinished {
     /// The session's todos from now on, if the call wrote them (SPEC Q6).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub todos: Option<Vec<Todo>>,
+    /// The call for which the agent works whose call it is; 0: the session's own.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub run: u32,
 }
 
 /// Why a turn ended (SPEC W2 `stop_reason`).
@@ -492,6 +508,9 @@ pub struct TurnEnded {
     /// Why, in the session's language, where the reason itself has no words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// The turn's last word, where that is a tool's result and not the model's (SPEC S24).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<String>,
     /// The client's `request_id` of the `cancel`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<Arc<str>>,

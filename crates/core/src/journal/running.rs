@@ -182,7 +182,7 @@ impl State {
     pub fn reject_call(&mut self, id: &str, message: Option<String>) {
         let text = message.unwrap_or_else(|| self.locale.text(Text::Rejected).to_owned());
         let open = |call: &&mut Call| {
-            *call.id == *id && matches!(call.phase, Phase::Proposed | Phase::Gated | Phase::Permitted)
+            call.run == 0 && *call.id == *id && matches!(call.phase, Phase::Proposed | Phase::Gated | Phase::Permitted)
         };
         if let Some(call) = self.calls.iter_mut().find(open) {
             call.phase = Phase::Settled(CallStatus::Rejected, text);
@@ -238,7 +238,8 @@ impl State {
     /// Whether a call may be begun where the session stands: it is permitted, and no node of the user's was passed by.
     #[must_use]
     pub fn may_begin(&self, call: &Call) -> bool {
-        call.phase == Phase::Permitted && (call.cleared || self.loop_node().is_none())
+        let loops = call.run == 0 && self.loop_node().is_some();
+        call.phase == Phase::Permitted && call.handoff().is_none() && (call.cleared || !loops)
     }
 
     /// The node of an agent's loop that the session stands at, if its loop has nodes of the user's.
@@ -327,7 +328,7 @@ impl Draft {
             // Its graph may lead to the end while calls are open: none is left without a result.
             self.end(EndReason::EndTurn, None, None, None);
         } else if over {
-            self.end_turn(EndReason::EndTurn, None);
+            self.end_turn(EndReason::EndTurn, None, None);
         }
     }
 
@@ -388,6 +389,8 @@ impl Draft {
             description: None,
             schema: None,
             agent_says: None,
+            path: Vec::new(),
+            preview: None,
         };
         let n = self.state.interruptions + 1;
         let at = Some(Arc::new(at));
@@ -512,7 +515,7 @@ impl Draft {
             if self.state.loop_node().is_some() {
                 self.end(reason, None, None, None);
             } else {
-                self.end_turn(reason, None);
+                self.end_turn(reason, None, None);
             }
         }
     }

@@ -10,8 +10,8 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-pub use super::parts::{Call, Deadline, Open, Phase};
 use super::{
+    agents::Nested,
     parts::next_role,
     record::{
         Block, CallStatus, Decided, EndReason, Entry, Interrupted, Kind, Millis, ModelResponded, Note, Noted, Record,
@@ -19,6 +19,11 @@ use super::{
     },
     run::{GraphRun, Step, TaskPhase},
     window::Window,
+};
+pub use super::{
+    fork::ForkedFrom,
+    parts::{Call, Deadline, Open, Phase},
+    status::Status,
 };
 use crate::{
     approval::key::approval_key,
@@ -28,54 +33,6 @@ use crate::{
     todo::Todo,
     wire::{cursor::Cursor, expand},
 };
-
-/// A session's status (SPEC W2 `run_status`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Status {
-    /// No turn has begun.
-    #[default]
-    Idle,
-    /// A turn is running.
-    Running,
-    /// A turn waits for a person.
-    AwaitingInput,
-    /// The last turn ended by itself.
-    Completed,
-    /// The last turn failed.
-    Failed,
-    /// The last turn was cancelled.
-    Cancelled,
-}
-
-impl Status {
-    /// The name on the wire.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Status::Idle => "idle",
-            Status::Running => "running",
-            Status::AwaitingInput => "awaiting_input",
-            Status::Completed => "completed",
-            Status::Failed => "failed",
-            Status::Cancelled => "cancelled",
-        }
-    }
-
-    /// The status named `name`.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Status> {
-        [Status::Idle, Status::Running, Status::AwaitingInput, Status::Completed, Status::Failed, Status::Cancelled]
-            .into_iter()
-            .find(|status| status.name() == name)
-    }
-
-    /// Whether a turn is open.
-    #[must_use]
-    pub fn is_active(self) -> bool {
-        matches!(self, Status::Running | Status::AwaitingInput)
-    }
-}
 
 /// The state of a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -149,15 +106,12 @@ pub struct State {
     /// A fork that stands until somebody lets it go on.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub held: bool,
-}
-
-/// Whose past a fork has, and how far.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct ForkedFrom {
-    /// The session.
-    pub session_id: Arc<str>,
-    /// The checkpoint: the position of the last record that both have.
-    pub checkpoint: u64,
+    /// The last turn's last word, where that was a tool's result (SPEC S24).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Arc<str>>,
+    /// The agents that work for calls of others, in the order in which they began.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nested: Vec<Nested>,
 }
 
 impl PartialEq for UserMessage {
@@ -205,6 +159,8 @@ impl State {
             window: Window::new(),
             forked_from: None,
             held: false,
+            output: None,
+            nested: Vec::new(),
         }
     }
 
@@ -238,7 +194,9 @@ impl State {
             Record::MessageQueued(message) => self.queued.push_back(message.clone()),
             Record::BlockShown(block) => self.shown.push(block.clone()),
             Record::ModelResponded(answer) => {
-                self.answer_pos = entry.pos;
+                if answer.run == 0 {
+                    self.answer_pos = entry.pos;
+                }
                 self.model_responded(answer);
             }
             Record::CallsGated(gates) => self.calls_gated(gates),
@@ -262,8 +220,16 @@ impl State {
                 call.attempts = *attempt;
                 Phase::Started(*attempt)
             }),
+            Record::AgentBegan(began) => self.agent_began(began, entry.pos),
+            Record::HandedOff(handed) => self.handed_off(handed),
             Record::CallFinished(finished) => {
-                self.set_phase(finished.call, |_| Phase::Finished);
+                self.agent_ended(finished.call);
+                self.set_phase(finished.call, |call| {
+                    if call.ends {
+                        call.result = Some((finished.status, finished.output.as_str().into()));
+                    }
+                    Phase::Finished
+                });
                 if let Some(todos) = &finished.todos {
                     self.todos.clone_from(todos);
                 }
@@ -280,7 +246,9 @@ impl State {
                     EndReason::Cancelled => Status::Cancelled,
                     EndReason::Error { .. } | EndReason::MaxTurns => Status::Failed,
                 };
+                self.output = ended.output.as_deref().map(Arc::from);
                 self.calls.clear();
+                self.nested.clear();
                 self.open.clear();
                 self.shown.clear();
                 self.answered = false;
@@ -341,6 +309,7 @@ impl State {
             self.status = Status::Running;
             self.turns += 1;
             self.turn_calls = 0;
+            self.output = None;
             self.roles.clone_from(&message.roles);
         }
         self.answered = false;
@@ -359,10 +328,12 @@ impl State {
         self.usage.input_tokens += answer.usage.input_tokens;
         self.usage.output_tokens += answer.usage.output_tokens;
         self.turn_calls += 1;
+        let run = answer.run;
+        let agent = self.agent_of(run).clone();
         let kept = self.shown.len().saturating_sub(answer.shown as usize);
-        let shown = self.shown.split_off(kept);
+        let shown = if run == 0 { self.shown.split_off(kept) } else { Vec::new() };
         self.shown.clear();
-        self.calls.clear();
+        self.calls.retain(|call| call.run != run);
         for block in shown.iter().chain(&answer.blocks) {
             if let Block::ToolUse(call) = block {
                 let ToolUse { id, name, display, .. } = call;
@@ -370,7 +341,7 @@ impl State {
                 self.calls.push(Call {
                     call: self.call_count,
                     id: id.clone(),
-                    agent: self.agent.clone(),
+                    agent: agent.clone(),
                     name: name.clone(),
                     args: call.args().ok(),
                     phase: Phase::Proposed,
@@ -387,17 +358,32 @@ impl State {
                     edited_by: None,
                     by_rule: false,
                     cleared: false,
+                    run,
+                    target: None,
+                    ends: false,
+                    result: None,
+                    preview: None,
                 });
             }
         }
-        self.answered = self.calls.is_empty();
+        match self.nested.iter_mut().find(|nested| nested.call == run) {
+            Some(nested) => {
+                nested.turn_calls += 1;
+                nested.answered = !self.calls.iter().any(|call| call.run == run);
+            }
+            None => self.answered = self.calls.is_empty(),
+        }
     }
 
     fn calls_gated(&mut self, gates: &[Gate]) {
         let locale = self.locale;
-        for (call, gate) in self.calls.iter_mut().zip(gates) {
+        let proposed = self.calls.iter_mut().filter(|call| call.phase == Phase::Proposed);
+        for (call, gate) in proposed.zip(gates) {
             call.idempotent = gate.idempotent;
+            call.target.clone_from(&gate.target);
+            call.ends = gate.ends;
             call.by_rule = gate.rule.is_some();
+            call.preview.clone_from(&gate.preview);
             call.phase = match &gate.verdict {
                 // Without readable arguments nothing can run, whatever the verdict says.
                 Verdict::Allow | Verdict::Ask(_) | Verdict::Question(_) if call.args.is_none() => {
@@ -483,6 +469,7 @@ impl State {
                         call.name = Arc::from(edited.name.as_str());
                         call.args = Some(edited.args.clone());
                     }
+                    call.preview = decided.previews.get(i).cloned().flatten();
                     call.deadline = Deadline::Fresh;
                     call.approved_by.clear();
                     call.restart_levels();
@@ -577,7 +564,7 @@ impl State {
         }
     }
 
-    fn set_phase(&mut self, call: u32, phase: impl FnOnce(&mut Call) -> Phase) {
+    pub(super) fn set_phase(&mut self, call: u32, phase: impl FnOnce(&mut Call) -> Phase) {
         if let Some(call) = self.calls.iter_mut().find(|c| c.call == call) {
             call.phase = phase(call);
         }

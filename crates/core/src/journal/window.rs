@@ -106,6 +106,9 @@ impl Window {
                 self.turns += u32::from(!active);
                 self.tokens += tokens::MESSAGE + message.text.iter().map(|text| tokens::of(text)).sum::<u64>();
             }
+            // What agents say among themselves is in their own conversations.
+            Record::ModelResponded(answer) if answer.run != 0 => {}
+            Record::CallFinished(finished) if finished.run != 0 => {}
             Record::ModelResponded(answer) if answer.usage.input_tokens > 0 => {
                 self.tokens = answer.usage.input_tokens.saturating_add(answer.usage.output_tokens);
                 self.whole = true;

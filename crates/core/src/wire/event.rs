@@ -8,8 +8,9 @@ use serde_json::Value;
 
 use crate::{
     approval::{decision::Decision, question::Answers},
-    call::{args::Args, gate::DecisionType, shown::Shown},
+    call::{args::Args, gate::DecisionType, preview::ShownPreview, shown::Shown},
     journal::{
+        agents::PathStep,
         record::{CallStatus, Kind},
         run::Raw,
         state::Status,
@@ -531,6 +532,13 @@ pub struct RequestedAction {
     /// What the model says the call is for, in one line, with the escapes of `display`. Nobody has checked it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_says: Option<String>,
+    /// The calls of other agents that led to it, from the session's own agent down; empty for that one's own calls
+    /// (SPEC S4).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub path: Vec<PathStep>,
+    /// What the call would do, as it was when it was made: a diff of files, command lines.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preview: Option<ShownPreview>,
 }
 
 /// How a call may be decided.

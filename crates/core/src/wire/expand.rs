@@ -12,7 +12,10 @@ use super::{
 };
 use crate::{
     approval::{decision::Decision, key::approval_key, question::Answers, resolve::rfc3339},
-    call::shown::{self, Shown},
+    call::{
+        preview::Preview,
+        shown::{self, Shown},
+    },
     journal::{
         record::{Block, EndReason, Entry, Interrupted, Kind, Note, Record, ToolUse},
         state::{Open, Status},
@@ -216,6 +219,8 @@ impl Out<'_> {
         match &entry.record {
             Record::UserMessage(message) => self.user_message(&message.text),
             Record::BlockShown(block) => self.model_block(block),
+            // What an agent says to another one is no part of the session's own conversation.
+            Record::ModelResponded(answer) if answer.run != 0 => {}
             Record::ModelResponded(answer) => answer.blocks.iter().for_each(|block| self.model_block(block)),
             Record::Group { open } => self.group(*open),
             Record::Interrupted(asked) => {
@@ -266,7 +271,7 @@ impl Out<'_> {
                 by: noted.by.clone(),
             }),
             Record::Withdrawn { n, by } => self.resolved(*n, Resolution::Cancelled, by.as_ref()),
-            Record::CallFinished(call) if call.hidden => {}
+            Record::CallFinished(call) if call.hidden || call.run != 0 => {}
             Record::CallFinished(call) => {
                 self.stand(call.content);
                 self.block(
@@ -315,6 +320,8 @@ impl Out<'_> {
             | Record::CallsGated(_)
             | Record::Decided(_)
             | Record::CallStarted { .. }
+            | Record::AgentBegan(_)
+            | Record::HandedOff(_)
             | Record::RuleRevoked(_)
             | Record::FrameBegan(_)
             | Record::TasksDone(_)
@@ -461,6 +468,8 @@ fn approval_request(session_id: &str, asked: &Interrupted) -> ApprovalRequest {
                 description: action.description.clone(),
                 display: Shown::of(&action.args),
                 agent_says: action.agent_says.as_deref().map(shown::line),
+                path: action.path.clone(),
+                preview: action.preview.as_ref().map(Preview::shown),
             })
             .collect(),
         review_configs: asked

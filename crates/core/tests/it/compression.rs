@@ -80,9 +80,9 @@ impl Session {
     fn answer(&mut self, text: &str, calls: &[(&str, Verdict)], usage: Usage) {
         let mut blocks = vec![Block::Text(text.into())];
         blocks.extend(calls.iter().map(|(id, _)| Block::ToolUse(ToolUse::new(*id, "look", "{}"))));
-        let gate = |(_, verdict): &(&str, Verdict)| Gate { verdict: verdict.clone(), idempotent: false, rule: None };
+        let gate = |(_, verdict): &(&str, Verdict)| Gate::of(verdict.clone());
         let gates = calls.iter().map(gate).collect();
-        let answer = ModelResponded { model: "m".into(), shown: 0, blocks, usage, opaque: None };
+        let answer = ModelResponded { model: "m".into(), shown: 0, blocks, usage, opaque: None, run: 0 };
         let transition = self.draft().model_responded(answer, gates, &self.catalog);
         self.commit(transition);
     }

@@ -37,8 +37,14 @@ pub fn waiting(calls: &[(&str, Ask)]) -> World {
     let blocks = (0..)
         .zip(calls)
         .map(|(i, (name, _))| Block::ToolUse(ToolUse::new(format!("t{i}"), *name, format!(r#"{{"n":{i}}}"#))));
-    let answer =
-        ModelResponded { model: "m".into(), shown: 0, blocks: blocks.collect(), usage: Usage::default(), opaque: None };
+    let answer = ModelResponded {
+        model: "m".into(),
+        shown: 0,
+        blocks: blocks.collect(),
+        usage: Usage::default(),
+        opaque: None,
+        run: 0,
+    };
     let gates = calls.iter().map(|(_, ask)| Gate::of(Verdict::Ask(ask.clone()))).collect();
     let transition = Draft::new(&world.state, world.now).model_responded(answer, gates, &Tools);
     world.commit(transition);
@@ -57,7 +63,15 @@ pub fn decide_under(
     by: Principal,
     verdicts: Vec<Option<Verdict>>,
 ) -> Result<(), Refusal> {
-    let input = DecideInput { n, reply: decisions.into(), verdicts, user_edit_content: None, by, request_id: None };
+    let input = DecideInput {
+        previews: Vec::new(),
+        n,
+        reply: decisions.into(),
+        verdicts,
+        user_edit_content: None,
+        by,
+        request_id: None,
+    };
     let transition = resolve::decide(&world.state, world.now, input, &Tools)?;
     world.commit(transition);
     Ok(())

@@ -61,6 +61,7 @@ impl Catalog for Tools {
             description: Some("moves money".into()),
             schema: Some(Arc::new(Schema(raw))),
             idempotent: tool == "safe",
+            for_agent: false,
         })
     }
 }
@@ -296,6 +297,7 @@ impl World {
     /// What makes a fork of a state.
     pub fn fork_input(state: &State, edit: u8, run: bool) -> ForkInput {
         let judged = |call: &Call| Judged {
+            preview: None,
             call: call.call,
             tool_use_id: call.id.clone(),
             edited: None,
@@ -403,6 +405,7 @@ impl World {
                 let decisions: Vec<Decision> = decisions.iter().map(|d| decision(*d)).collect();
                 let of_edit = |d: &Decision| d.edited_action.as_ref().map(|_| edited(*verdict));
                 let input = DecideInput {
+                    previews: Vec::new(),
                     n: open.asked.n,
                     verdicts: decisions.iter().map(of_edit).collect(),
                     reply: Reply::Decisions(decisions),
@@ -435,6 +438,7 @@ impl World {
             Op::Reply(i, answers, comment) if !self.state.open.is_empty() => {
                 let open = &self.state.open[i % self.state.open.len()];
                 let input = DecideInput {
+                    previews: Vec::new(),
                     n: open.asked.n,
                     verdicts: Vec::new(),
                     reply: Reply::Answers(match answers {
@@ -531,7 +535,7 @@ impl World {
             let call = ToolUse::new(format!("t{i}"), name, input(name, i));
             blocks.push(Block::ToolUse(ToolUse { display: display(name, i), ..call }));
             let rule = (verdict == Verdict::Allow && i == 2).then(|| Arc::from("r_1.0"));
-            gates.push(Gate { verdict, idempotent: name == "safe", rule });
+            gates.push(Gate { idempotent: name == "safe", rule, ..Gate::of(verdict) });
         }
         self.pending_answer = calls
             .iter()
@@ -542,7 +546,7 @@ impl World {
             })
             .collect();
         let shown = u32::try_from(self.state.shown.len()).expect("few");
-        let answer = ModelResponded { model: "m".into(), shown, blocks, usage: Usage::default(), opaque: None };
+        let answer = ModelResponded { model: "m".into(), shown, blocks, usage: Usage::default(), opaque: None, run: 0 };
         let transition = self.draft().model_responded(answer, gates, &Tools);
         self.commit(transition);
     }

@@ -44,8 +44,9 @@ pub(crate) struct Kit {
 }
 
 impl Kit {
+    /// The tool of this name, or that is also found under it.
     pub(crate) fn tool(&self, name: &str) -> Option<&Arc<ReadyTool>> {
-        self.tools.get(name)
+        self.tools.get(name).or_else(|| self.tools.values().find(|tool| tool.entry.aliases.contains(&name)))
     }
 }
 
@@ -72,6 +73,12 @@ impl Kits {
             let ready = ready(agent, entry, policy).map_err(bad)?;
             if tools.insert(entry.spec.name.clone(), Arc::new(ready)).is_some() {
                 return Err(bad("there are two tools of that name".to_owned()));
+            }
+        }
+        for alias in own.iter().flat_map(|entry| entry.aliases).filter(|alias| !tools.contains_key(**alias)) {
+            if own.iter().filter(|entry| entry.aliases.contains(alias)).count() > 1 {
+                let what = format!("agent {agent:?}: two tools are also found under the name {alias:?}");
+                return Err(AgentError::new(what));
             }
         }
         let specs: Arc<[ToolSpec]> = own.iter().map(spec_for_model).collect();

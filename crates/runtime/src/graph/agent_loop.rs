@@ -69,7 +69,7 @@ impl AgentState {
 
     /// The calls of the latest answer, in the model's order.
     pub fn calls(&self) -> impl Iterator<Item = AgentCall<'_>> {
-        self.state.calls.iter().map(|call| AgentCall {
+        self.state.calls_of(0).map(|call| AgentCall {
             id: &call.id,
             name: &call.name,
             args: call.args.as_ref().map_or("null", |args| args.text()),
@@ -102,11 +102,11 @@ impl AgentState {
     }
 
     fn any(&self, what: Stands) -> bool {
-        self.state.calls.iter().any(|call| self.stands(call) == what)
+        self.state.calls_of(0).any(|call| self.stands(call) == what)
     }
 
     fn unfinished(&self) -> bool {
-        self.state.calls.iter().any(|call| self.stands(call) != Stands::Over)
+        self.state.calls_of(0).any(|call| self.stands(call) != Stands::Over)
     }
 
     fn stands(&self, call: &Call) -> Stands {
@@ -116,7 +116,7 @@ impl AgentState {
             Phase::Proposed | Phase::Gated | Phase::Waiting(_) => Stands::NeedsApproval,
             Phase::Permitted if !decided && !self.state.may_begin(call) => Stands::NeedsApproval,
             Phase::Permitted => Stands::MayRun,
-            Phase::Started(_) => Stands::Runs,
+            Phase::Started(_) | Phase::Delegated => Stands::Runs,
             Phase::Lost => Stands::InDoubt,
             Phase::Settled(..) | Phase::Finished => Stands::Over,
         }
@@ -152,7 +152,7 @@ impl GraphState for AgentState {
     fn merge(&mut self, updates: Vec<AgentUpdate>) -> Result<(), MergeError> {
         let state = Arc::make_mut(&mut self.state);
         for Rejected { id, message } in updates.into_iter().flat_map(|update| update.0.reject) {
-            if !state.calls.iter().any(|call| call.id == id) {
+            if !state.calls_of(0).any(|call| call.id == id) {
                 let problem = format!("the latest answer has no call {id:?}");
                 return Err(MergeError { field: "reject", problem });
             }

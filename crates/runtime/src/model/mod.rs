@@ -25,6 +25,20 @@ pub trait Model: Send + Sync {
     /// One block is open at a time: a part of another kind, a new [`ModelEvent::ToolUse`] or the end closes
     /// the one before. A provider that interleaves the calls of one answer is put in order by its adapter.
     fn call(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>>;
+    /// What it is called in journals, where nothing else is said: the provider's name of it, mostly.
+    fn name(&self) -> &str {
+        "default"
+    }
+}
+
+/// One model for several agents.
+impl<M: Model + ?Sized> Model for Arc<M> {
+    fn call(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+        (**self).call(request)
+    }
+    fn name(&self) -> &str {
+        (**self).name()
+    }
 }
 
 /// What a model is asked.

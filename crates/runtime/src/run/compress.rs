@@ -65,7 +65,7 @@ impl Inner {
     async fn conversation(self: &Arc<Self>, state: &State) -> Option<Conversation> {
         let mut patience = Patience::default();
         loop {
-            let error = match JournalTranscript::of(self, state).conversation().await {
+            let error = match JournalTranscript::of(self, state, 0).conversation().await {
                 Ok(conversation) => return Some(conversation),
                 Err(error) => Refusal::new(Code::StoreUnavailable, error.message),
             };

@@ -4,12 +4,13 @@
 //! stores, never while a model or a tool is at work.
 
 use std::{
+    collections::HashSet,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
 use countersign_core::{
-    call::permit::Permit,
+    call::{gate::Gate, permit::Permit},
     journal::{
         draft::{Draft, Transition},
         graph::{self, Effects},
@@ -25,16 +26,22 @@ use tokio::task::JoinSet;
 
 use super::{
     Inner, Outcome, failpoint,
+    gate::Weighed,
     graph::{AtWork, Ended, Hot},
     live::{Live, LiveRef, LiveState},
     now,
     stream::Asked,
 };
-use crate::{model::ModelError, store::Durability, tool::ToolError};
+use crate::{
+    model::ModelError,
+    store::Durability,
+    tool::{ON_APPROVAL, ToolError},
+};
 
 /// What has come to an end.
 pub(super) enum Done {
-    Model(Asked),
+    /// A model, asked for a run of an agent: 0 is the session's own.
+    Model(u32, Asked),
     /// A node of a graph.
     Task(Ended),
     Call {
@@ -43,6 +50,30 @@ pub(super) enum Done {
         outcome: Result<String, ToolError>,
     },
     Compressed(Option<Compressed>),
+}
+
+/// The runs whose models are being asked.
+#[derive(Default)]
+struct Asking(HashSet<u32>);
+
+impl Asking {
+    /// `false` if it is being asked already.
+    fn insert(&mut self, run: u32) -> bool {
+        self.0.insert(run)
+    }
+
+    fn ended(&mut self, done: &Done) {
+        match done {
+            Done::Model(run, _) => self.0.remove(run),
+            Done::Compressed(_) => self.0.remove(&0),
+            Done::Task(_) | Done::Call { .. } => false,
+        };
+    }
+}
+
+/// What is recorded of verdicts.
+fn gates_of(weighed: &[Weighed]) -> Vec<Gate> {
+    weighed.iter().map(|one| one.gate.clone()).collect()
 }
 
 /// Waits between tries of something that must be stored: an outcome is never thrown away because a disk
@@ -136,7 +167,7 @@ impl Inner {
         let mut patience = Patience::default();
         // Tasks of their own: one that waits for the session's lock must go on while the driver waits for it too.
         let mut running: JoinSet<Done> = JoinSet::new();
-        let (mut turn, mut asking, mut recovered) = (0, false, false);
+        let (mut turn, mut asking, mut recovered) = (0, Asking::default(), false);
         let (mut hot, mut at_work): (Option<Hot>, AtWork) = (None, AtWork::default());
         loop {
             let mut guard = live.lock().await;
@@ -152,7 +183,7 @@ impl Inner {
                 if state.turns != turn || !state.status.is_active() {
                     // What was begun for an ended turn is stopped by dropping it.
                     running.shutdown().await;
-                    (turn, asking) = (state.turns, false);
+                    (turn, asking) = (state.turns, Asking::default());
                     hot = None;
                     at_work.clear();
                 }
@@ -177,7 +208,14 @@ impl Inner {
                 self.walk_loop(live, &mut guard).await?;
                 let state = guard.state()?;
                 let draining = self.draining.load(Ordering::SeqCst);
-                let effects = if draining { Effects::default() } else { graph::next(&state) };
+                let mut effects = if draining { Effects::default() } else { graph::next(&state) };
+                while !effects.delegate.is_empty() {
+                    let calls = std::mem::take(&mut effects.delegate);
+                    let make = |state: &State| Ok(Draft::new(state, now()).delegate(&calls, &self.agents));
+                    self.transact(live, &mut guard, Durability::Synced, make).await?;
+                    effects = graph::next(&*guard.state()?);
+                }
+                let state = guard.state()?;
                 let room = limits::PARALLEL_CALLS.saturating_sub(running.len());
                 let start: Vec<u32> = effects.start.into_iter().take(room).collect();
                 if !start.is_empty() {
@@ -188,13 +226,12 @@ impl Inner {
                         running.spawn(self.clone().run_call(permit));
                     }
                 }
-                if effects.compress && !asking {
-                    asking = true;
+                if effects.compress && asking.insert(0) {
                     running.spawn(self.clone().compress(state.clone()).map(Done::Compressed));
                 }
-                if effects.call_model && !asking {
-                    asking = true;
-                    running.spawn(self.clone().ask_model(live.clone(), state).map(Done::Model));
+                let runs = effects.call_model.then_some(0).into_iter().chain(effects.ask);
+                for run in runs.filter(|run| asking.insert(*run)) {
+                    running.spawn(self.clone().ask(live.clone(), state.clone(), run));
                 }
                 if draining {
                     Ok(None)
@@ -243,7 +280,7 @@ impl Inner {
                             match more {
                                 Ok(Done::Task(ended)) => all.push(ended),
                                 Ok(done) => {
-                                    asking &= !matches!(done, Done::Model(_) | Done::Compressed(_));
+                                    asking.ended(&done);
                                     self.done(live, turn, done).await;
                                 }
                                 Err(error) => tracing::error!(%error, "a task of a turn was lost"),
@@ -252,15 +289,11 @@ impl Inner {
                         self.tasks_ended(live, turn, &mut hot, &mut at_work, all).await;
                     }
                     Ok(done) => {
-                        asking &= !matches!(done, Done::Model(_) | Done::Compressed(_));
+                        asking.ended(&done);
                         self.done(live, turn, done).await;
                     }
-                    // Calls catch their panics, so this was the model's adapter.
-                    Err(error) => {
-                        asking = false;
-                        let error = ModelError::permanent(format!("the model's adapter failed: {error}"));
-                        self.done(live, turn, Done::Model(Asked::Failed(error))).await;
-                    }
+                    // Calls, nodes and models catch their panics.
+                    Err(error) => tracing::error!(%error, "a task of a turn was lost"),
                 },
                 () = live.woken() => {}
                 _ = closing.changed() => {}
@@ -281,15 +314,21 @@ impl Inner {
                 .await;
                 failpoint::hit("finish.after_commit");
             }
-            Done::Model(Asked::Answered(answer)) => self.answered(live, turn, answer).await,
-            Done::Model(Asked::Failed(error)) => {
+            Done::Model(_, Asked::Answered(answer)) => self.answered(live, turn, answer).await,
+            Done::Model(run, Asked::Failed(error)) if run != 0 => {
+                self.must_store(live, turn, |state, _| {
+                    Some(Draft::new(state, now()).agent_failed(run, &error.message, &self.agents))
+                })
+                .await;
+            }
+            Done::Model(_, Asked::Failed(error)) => {
                 let ModelError { message, .. } = error;
                 self.must_store(live, turn, |state, partial| {
                     Some(Draft::new(state, now()).fail("model_error", message.clone(), partial, &self.agents))
                 })
                 .await;
             }
-            Done::Model(Asked::Stale) | Done::Compressed(None) | Done::Task(_) => {}
+            Done::Model(_, Asked::Stale) | Done::Compressed(None) | Done::Task(_) => {}
             Done::Compressed(Some(compressed)) => {
                 failpoint::hit("compress.before_commit");
                 self.must_store(live, turn, |state, _| Draft::new(state, now()).compressed(compressed.clone())).await;
@@ -311,7 +350,8 @@ impl Inner {
                 }
             }
         };
-        let kept = state.shown.len().saturating_sub(answer.shown as usize);
+        let shown = if answer.run == 0 { answer.shown as usize } else { 0 };
+        let kept = state.shown.len().saturating_sub(shown);
         let blocks = state.shown.iter().skip(kept).chain(&answer.blocks);
         let calls: Vec<_> = blocks
             .filter_map(|block| match block {
@@ -319,11 +359,13 @@ impl Inner {
                 Block::Text(_) | Block::Thinking(_) => None,
             })
             .collect();
-        let gates = self.gates(&state, &calls).await;
+        let weighed = self.gates(&state, state.agent_of(answer.run), &calls, &[]).await;
         failpoint::hit("model.before_commit");
-        if gates.iter().any(|gate| gate.rule.is_some()) {
-            self.answered_by_rules(live, turn, &answer, &calls).await;
+        let by_rule = |one: &Weighed| one.gate.rule.as_deref().is_some_and(|rule| rule != ON_APPROVAL);
+        if weighed.iter().any(by_rule) {
+            self.answered_by_rules(live, turn, &answer, &calls, &weighed).await;
         } else {
+            let gates = gates_of(&weighed);
             self.must_store(live, turn, |state, _| {
                 Some(Draft::new(state, now()).model_responded(answer.clone(), gates.clone(), &self.agents))
             })
@@ -334,13 +376,20 @@ impl Inner {
 
     /// Stores an answer of which standing rules decide a part. They are looked at under the session's lock, and again
     /// with each try: one that was revoked meanwhile lets nothing through.
-    async fn answered_by_rules(&self, live: &LiveRef, turn: u32, answer: &ModelResponded, calls: &[&ToolUse]) {
+    async fn answered_by_rules(
+        &self,
+        live: &LiveRef,
+        turn: u32,
+        answer: &ModelResponded,
+        calls: &[&ToolUse],
+        before: &[Weighed],
+    ) {
         let mut patience = Patience::default();
         loop {
             let mut guard = live.lock().await;
             let tried = async {
                 let state = self.load(live, &mut guard).await?;
-                let gates = self.gates(&state, calls).await;
+                let gates = gates_of(&self.gates(&state, state.agent_of(answer.run), calls, before).await);
                 let make = |state: &State, _| {
                     Some(Draft::new(state, now()).model_responded(answer.clone(), gates.clone(), &self.agents))
                 };
@@ -399,6 +448,13 @@ impl Inner {
             Some(transition) => self.transact(live, guard, Durability::Synced, |_| Ok(transition)).await.map(|_| true),
             None => Ok(true),
         }
+    }
+
+    /// Asks a run's model for its next answer.
+    async fn ask(self: Arc<Self>, live: LiveRef, state: Arc<State>, run: u32) -> Done {
+        let asked = std::panic::AssertUnwindSafe(self.ask_model(live, state, run)).catch_unwind().await;
+        let failed = |_| Asked::Failed(ModelError::permanent("the model's adapter failed"));
+        Done::Model(run, asked.unwrap_or_else(failed))
     }
 
     /// Runs one attempt of one call. The permit was given for exactly this.

@@ -169,6 +169,7 @@ impl Runtime {
                 args: edit.args.clone(),
             };
             let verdict = self.inner.verdict_on_edit(state, call, &action, i).await?;
+            let preview = self.inner.preview_of(state, &call.agent, &call.id, &action).await;
             judged.push(Judged {
                 call: call.call,
                 tool_use_id: call.id.clone(),
@@ -179,12 +180,18 @@ impl Runtime {
                     verdict
                 },
                 edited: Some(action),
+                preview,
             });
         }
         for call in state.calls.iter().filter(|call| must_be_judged(call)) {
             if judged.iter().all(|one| one.call != call.call) {
                 let verdict = self.own_verdict(state, call).await;
-                judged.push(Judged { call: call.call, tool_use_id: call.id.clone(), edited: None, verdict });
+                let action = |args| EditedAction { name: call.name.to_string(), args };
+                let preview = match call.args.clone().map(action) {
+                    Some(action) => self.inner.preview_of(state, &call.agent, &call.id, &action).await,
+                    None => None,
+                };
+                judged.push(Judged { call: call.call, tool_use_id: call.id.clone(), edited: None, verdict, preview });
             }
         }
         Ok(judged)

@@ -1,6 +1,6 @@
 //! Verdicts: whether a proposed call runs, waits for a person, or goes back to the model (SPEC S1, S26, M3).
 
-use std::sync::Arc;
+use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use countersign_core::{
     approval::{
@@ -11,8 +11,9 @@ use countersign_core::{
     call::{
         args::Args,
         display::{ContentMessage, MESSAGE_ARGUMENT},
-        gate::{Ask, Gate, Verdict},
+        gate::{Ask, Gate, Target, Verdict},
         json::Json,
+        preview::Preview,
     },
     journal::{
         draft::ToolKind,
@@ -22,6 +23,7 @@ use countersign_core::{
     locale::{Locale, Text},
     refusal::{Code, Refusal},
 };
+use futures::FutureExt as _;
 use serde_json::{Value, json};
 
 use super::{Inner, now};
@@ -29,18 +31,25 @@ use crate::{
     agent::{Agents, Ready, ReadyTool},
     policy,
     store::RuleOwner,
-    tool::CallFacts,
+    tool::{CallFacts, Decision, ON_APPROVAL, OnApproval, ToolEntry},
 };
 
 /// Schema errors told to the model for one call.
 const ERRORS_TOLD: usize = 5;
 
 impl Inner {
-    /// The verdicts on the calls of an answer, in order. Every way to fail means that nothing runs unasked.
-    pub(super) async fn gates(&self, state: &State, calls: &[&ToolUse]) -> Vec<Gate> {
+    /// The verdicts on the calls of an answer, in order. Every way to fail means that nothing runs unasked. What a
+    /// program has decided `before` about them is not asked for again.
+    pub(super) async fn gates(
+        &self,
+        state: &State,
+        agent: &str,
+        calls: &[&ToolUse],
+        before: &[Weighed],
+    ) -> Vec<Weighed> {
         let mut gates = Vec::with_capacity(calls.len());
-        for call in calls {
-            gates.push(self.gate(state, call).await);
+        for (i, call) in calls.iter().enumerate() {
+            gates.push(self.gate(state, agent, call, before.get(i)).await);
             if calls.len() > 1 {
                 // Conditions may take their time, and others have things to do too.
                 tokio::task::yield_now().await;
@@ -49,10 +58,56 @@ impl Inner {
         gates
     }
 
-    async fn gate(&self, state: &State, call: &ToolUse) -> Gate {
+    async fn gate(&self, state: &State, agent: &str, call: &ToolUse, before: Option<&Weighed>) -> Weighed {
+        let (tool, args) = match self.readable(state, agent, call) {
+            Ok(readable) => readable,
+            Err(gate) => return Weighed { gate: *gate, said: None },
+        };
         let locale = state.locale;
-        let Some(agent) = self.agents.get(&state.agent) else {
-            return refuse(locale.fill(Text::NoAgent, &[("agent", &state.agent)]));
+        let facts = facts(state, agent, &tool.entry.spec.name, &call.id, &args);
+        let verdict = self.verdict(&tool, &facts, locale).await;
+        let (mut verdict, mut rule) = self.standing(state, &tool, &facts, verdict).await;
+        let mut said = None;
+        if let (Verdict::Ask(ask), Some(decides)) = (&mut verdict, &tool.entry.on_approval) {
+            let decided = match before {
+                Some(before) => before.said.clone().unwrap_or(Decision::Ask),
+                None => on_approval(&**decides, &facts, ask, locale).await,
+            };
+            let text = |text: &Option<String>| match text.as_deref().map(str::trim).filter(|text| !text.is_empty()) {
+                Some(text) => text.to_owned(),
+                None => locale.text(Text::Rejected).to_owned(),
+            };
+            match &decided {
+                Decision::Approve => (verdict, rule) = (Verdict::Allow, Some(ON_APPROVAL.into())),
+                Decision::Reject(why) => (verdict, rule) = (Verdict::Deny(text(why)), Some(ON_APPROVAL.into())),
+                Decision::Ask => {}
+            }
+            said = Some(decided);
+        }
+        let preview = match (&verdict, before) {
+            (Verdict::Ask(_), Some(Weighed { gate: Gate { preview: Some(preview), .. }, .. })) => Some(preview.clone()),
+            (Verdict::Ask(_), _) => preview(&tool.entry, &facts, locale).await,
+            _ => None,
+        };
+        let ends = self.agents.get(agent).is_some_and(|ready| ready.agent.tool_use.may_end());
+        let gate = Gate {
+            verdict,
+            idempotent: tool.entry.idempotent,
+            rule,
+            preview,
+            target: tool.entry.target.clone(),
+            // What hands the conversation on does not end it.
+            ends: ends && !matches!(tool.entry.target, Some(Target::Handoff(_))),
+        };
+        Weighed { gate, said }
+    }
+
+    /// The tool and the arguments of a call that can be judged; else what becomes of it.
+    fn readable(&self, state: &State, agent: &str, call: &ToolUse) -> Result<(Arc<ReadyTool>, Args), Box<Gate>> {
+        let locale = state.locale;
+        let refuse = |message: String| Err(Box::new(refuse(message)));
+        let Some(agent) = self.agents.get(agent) else {
+            return refuse(locale.fill(Text::NoAgent, &[("agent", agent)]));
         };
         let Some(tool) = agent.tool(&call.name) else { return refuse(unknown_tool(agent, &call.name, locale)) };
         let args = match call.args() {
@@ -85,14 +140,11 @@ impl Inner {
         if question {
             // With the options that are added they may have become too long.
             return match asked.and_then(|asked| asked.args()) {
-                Some(_) => Gate::of(Verdict::Question(tool.entry.approval.ask.clone())),
+                Some(_) => Err(Box::new(Gate::of(Verdict::Question(tool.entry.approval.ask.clone())))),
                 None => refuse(locale.text(Text::UnreadableArgs).to_owned()),
             };
         }
-        let facts = facts(state, &state.agent, &call.name, &call.id, &args);
-        let verdict = self.verdict(&tool, &facts, locale).await;
-        let (verdict, rule) = self.standing(state, &facts, verdict).await;
-        Gate { verdict, idempotent: tool.entry.idempotent, rule }
+        Ok((tool, args))
     }
 
     /// The verdict on an edited call, as if the agent had made it: standing rules do not decide about what a person
@@ -118,8 +170,34 @@ impl Inner {
         args: &Args,
     ) -> Option<Verdict> {
         let ready = self.agents.get(agent)?.tool(tool)?;
-        let facts = facts(state, agent, tool, tool_use_id, args);
+        let facts = facts(state, agent, &ready.entry.spec.name, tool_use_id, args);
         Some(self.verdict(&ready, &facts, state.locale).await)
+    }
+
+    /// What an edited call would do.
+    pub(super) async fn edited_preview(
+        &self,
+        state: &State,
+        action: &Action,
+        edited: &EditedAction,
+    ) -> Option<Preview> {
+        self.preview_of(state, &action.agent, &action.tool_use_id, edited).await
+    }
+
+    /// What a call that was changed would do; `None` if its tool does not say so, or could not take it.
+    pub(super) async fn preview_of(
+        &self,
+        state: &State,
+        agent: &str,
+        tool_use_id: &str,
+        edited: &EditedAction,
+    ) -> Option<Preview> {
+        let ready = self.agents.get(agent)?.tool(&edited.name)?;
+        if !ready.schema.check(&edited.args).is_empty() {
+            return None;
+        }
+        let facts = facts(state, agent, &ready.entry.spec.name, tool_use_id, &edited.args);
+        preview(&ready.entry, &facts, state.locale).await
     }
 
     /// The verdict on a call that a fork changes, as if the agent had made it so. `index` says which change it is.
@@ -146,6 +224,11 @@ impl Inner {
             let message = format!("the agent {:?} has no tool {:?}", &*call.agent, edited.name);
             return Err(refuse(message, Vec::new()));
         };
+        if edited.name != *call.name && (call.target.is_some() || tool.entry.target.is_some()) {
+            let message =
+                "a call for another agent can be asked something else, and no other call be made of it or into it";
+            return Err(refuse(message.to_owned(), Vec::new()));
+        }
         if matches!(tool.entry.kind, ToolKind::Question | ToolKind::Thought) {
             return Err(refuse(format!("{:?} talks to the user and cannot be chosen", edited.name), Vec::new()));
         }
@@ -171,37 +254,44 @@ impl Inner {
 
     /// What standing rules make of a verdict: one that rejects always does, one that approves stands in the place of
     /// the person who would be asked (SPEC S7). When they cannot be read, a person is asked.
-    async fn standing(&self, state: &State, call: &CallFacts<'_>, verdict: Verdict) -> (Verdict, Option<Arc<str>>) {
+    async fn standing(
+        &self,
+        state: &State,
+        tool: &ReadyTool,
+        call: &CallFacts<'_>,
+        verdict: Verdict,
+    ) -> (Verdict, Option<Arc<str>>) {
         let ask = match &verdict {
             Verdict::Allow => None,
             Verdict::Ask(ask) => Some(ask),
             Verdict::Question(_) | Verdict::Refuse(_) | Verdict::Deny(_) => return (verdict, None),
         };
-        let of = RuleOwner { subject: state.subject.clone(), tenant: state.tenant.clone() };
-        let everywhere = match self.store.standing(of, call.agent, call.tool).await {
-            Ok(rows) => rows,
-            Err(error) => {
-                tracing::error!(session = call.session_id, %error, "standing rules could not be read; a person is asked");
-                let asked = match verdict {
-                    Verdict::Allow => Verdict::Ask(Ask::default()),
-                    verdict => verdict,
-                };
-                return (asked, None);
+        let mut everywhere = Vec::new();
+        // A rule that was made for the tool under another of its names is about the same tool (SPEC S14).
+        for name in tool.entry.names() {
+            let of = RuleOwner { subject: state.subject.clone(), tenant: state.tenant.clone() };
+            match self.store.standing(of, call.agent, name).await {
+                Ok(rows) => everywhere.extend(rows),
+                Err(error) => {
+                    tracing::error!(session = call.session_id, %error, "standing rules could not be read; a person is asked");
+                    let asked = match verdict {
+                        Verdict::Allow => Verdict::Ask(Ask::default()),
+                        verdict => verdict,
+                    };
+                    return (asked, None);
+                }
             }
-        };
+        }
         let here = state.sticky.iter().map(|rule| (&*state.session_id, rule));
         let rules: Vec<(&str, &Rule)> =
             here.chain(everywhere.iter().map(|row| (&*row.session_id, &row.rule))).collect();
-        let looked_at = RuleFacts {
-            agent: call.agent,
-            tool: call.tool,
-            digest: call.args.digest(),
-            subject: call.subject,
-            now: now(),
+        let now = now();
+        let applies = |rule: &Rule| {
+            let (agent, digest, subject) = (call.agent, call.args.digest(), call.subject);
+            tool.entry.names().any(|tool| rule.applies(&RuleFacts { agent, tool, digest, subject, now }, ask))
         };
-        let found = |approve: bool| {
-            rules.iter().rev().find(|(_, rule)| rule.approve == approve && rule.applies(&looked_at, ask)).copied()
-        };
+        let found =
+            |approve: bool| rules.iter().rev().find(|(_, rule)| rule.approve == approve && applies(rule)).copied();
         let id = |(session, rule): (&str, &Rule)| rule.id.map(|id| id.name(session).into());
         if let Some((session, rule)) = found(false) {
             let text = rule.message.clone().unwrap_or_else(|| state.locale.text(Text::Rejected).to_owned());
@@ -212,6 +302,37 @@ impl Inner {
             _ => (verdict, None),
         }
     }
+}
+
+/// A verdict, with what a program has said in a person's place, if it was asked.
+#[derive(Clone, Debug)]
+pub(super) struct Weighed {
+    pub(super) gate: Gate,
+    said: Option<Decision>,
+}
+
+/// What a program says of a call. If it fails, a person is asked, and told so (SPEC S26).
+async fn on_approval(decides: &dyn OnApproval, call: &CallFacts<'_>, ask: &mut Ask, locale: Locale) -> Decision {
+    let failed = match AssertUnwindSafe(async { decides.decide(call).await }).catch_unwind().await {
+        Ok(Ok(decision)) => return decision,
+        Ok(Err(error)) => locale.fill(Text::ConditionFailed, &[("error", &error)]),
+        Err(_) => locale.text(Text::ConditionBroke).to_owned(),
+    };
+    ask.reason = Some(match ask.reason.take() {
+        Some(reason) => format!("{reason}; {ON_APPROVAL}: {failed}"),
+        None => format!("{ON_APPROVAL}: {failed}"),
+    });
+    Decision::Ask
+}
+
+/// What a reviewer is shown of what a call would do. If it cannot be said, why.
+async fn preview(tool: &ToolEntry, call: &CallFacts<'_>, locale: Locale) -> Option<Preview> {
+    let previewer = tool.preview.as_ref()?;
+    Some(match AssertUnwindSafe(async { previewer.preview(call).await }).catch_unwind().await {
+        Ok(Ok(preview)) => preview,
+        Ok(Err(why)) => Preview::failed(&why),
+        Err(_) => Preview::failed(locale.text(Text::ToolBroke)),
+    })
 }
 
 /// What rules and conditions may look at.

@@ -166,6 +166,7 @@ impl<S: GraphState> Runs<S> {
             let mut transition: Option<countersign_core::journal::draft::Transition> = None;
             for (n, value) in all {
                 let input = DecideInput {
+                    previews: Vec::new(),
                     n,
                     reply: Reply::Resume(value),
                     verdicts: Vec::new(),

@@ -208,7 +208,7 @@ impl Inner {
             return Err(store_refusal(error));
         }
         let committed = transition.commit();
-        let answers = |entry: &&Arc<Entry>| matches!(entry.record, Record::ModelResponded(_));
+        let answers = |entry: &&Arc<Entry>| matches!(&entry.record, Record::ModelResponded(answer) if answer.run == 0);
         if let Some(answer) = committed.entries.iter().rev().find(answers) {
             guard.answer = Some(answer.clone());
         }
@@ -500,7 +500,7 @@ mod tests {
     #[tokio::test]
     async fn r10_a_session_at_rest_costs_no_memory() {
         let model = Scripted::from_json(r#"{"turns":[{"text":"hi"}],"at_end":"repeat"}"#).expect("script");
-        let agent = Agent::new("a", "m", Arc::new(model));
+        let agent = Agent::new("a", ("m", Arc::new(model)));
         let runtime = Runtime::builder(Arc::new(MemoryStore::new())).agent(agent).build().expect("runtime");
         let me = Principal::trusted();
         for i in 0..50 {

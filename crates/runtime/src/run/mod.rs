@@ -385,15 +385,22 @@ impl Runtime {
             return Err(self.inner.already_resolved(&live.session_id, n).await?);
         };
         let mut verdicts = Vec::new();
-        for (action, decision) in open.asked.actions.iter().zip(&decision.decisions) {
-            verdicts.push(match &decision.edited_action {
-                Some(edited) => self.inner.edited_verdict(&state, action, edited).await,
-                None => None,
-            });
+        let mut previews = Vec::new();
+        for (i, (action, decision)) in open.asked.actions.iter().zip(&decision.decisions).enumerate() {
+            let Some(edited) = &decision.edited_action else {
+                verdicts.push(None);
+                continue;
+            };
+            verdicts.push(self.inner.edited_verdict(&state, action, edited).await);
+            if let Some(preview) = self.inner.edited_preview(&state, action, edited).await {
+                previews.resize(open.asked.actions.len(), None);
+                previews[i] = Some(preview);
+            }
         }
         let input = DecideInput {
             n,
             verdicts,
+            previews,
             reply: match (decision.resume, decision.answers) {
                 (Some(value), _) => Reply::Resume(value),
                 (None, Some(answers)) => Reply::Answers(answers),

@@ -45,10 +45,11 @@ pub(super) enum Asked {
 }
 
 impl Inner {
-    /// Asks the current agent's model for the next answer of turn `turn`, with retries (SPEC S23).
-    pub(super) async fn ask_model(self: Arc<Self>, live: LiveRef, state: Arc<State>) -> Asked {
-        let Some(ready) = self.agents.get(&state.agent) else {
-            let gone = state.locale.fill(Text::NoAgent, &[("agent", &state.agent)]);
+    /// Asks the model of a run's agent for its next answer, with retries (SPEC S23).
+    pub(super) async fn ask_model(self: Arc<Self>, live: LiveRef, state: Arc<State>, run: u32) -> Asked {
+        let name = state.agent_of(run);
+        let Some(ready) = self.agents.get(name) else {
+            let gone = state.locale.fill(Text::NoAgent, &[("agent", name)]);
             return Asked::Failed(ModelError::permanent(gone));
         };
         let agent = &ready.agent;
@@ -60,9 +61,9 @@ impl Inner {
                 answers_before: state.answers.get(&agent.model_name).copied().unwrap_or_default(),
                 instructions: agent.instructions.clone(),
                 tools: ready.specs(),
-                conversation: Box::new(JournalTranscript::of(&self, &state)),
+                conversation: Box::new(JournalTranscript::of(&self, &state, run)),
             };
-            let answer = Writer::new(&self, &live, &state, ready).read(agent.model.call(request));
+            let answer = Writer::new(&self, &live, &state, run, ready).read(agent.model.call(request));
             let error = match answer.await {
                 Ok(Some(answer)) => return Asked::Answered(answer),
                 Ok(None) => return Asked::Stale,
@@ -86,6 +87,8 @@ struct Writer<'a> {
     inner: &'a Arc<Inner>,
     live: &'a LiveRef,
     turn: u32,
+    /// The run that it is the answer of. Nobody is shown one of a nested run while it is written.
+    run: u32,
     locale: Locale,
     agent: &'a Ready,
     /// The finished blocks of this answer.
@@ -107,11 +110,12 @@ struct Writer<'a> {
 struct Stale;
 
 impl<'a> Writer<'a> {
-    fn new(inner: &'a Arc<Inner>, live: &'a LiveRef, state: &State, agent: &'a Ready) -> Writer<'a> {
+    fn new(inner: &'a Arc<Inner>, live: &'a LiveRef, state: &State, run: u32, agent: &'a Ready) -> Writer<'a> {
         Writer {
             inner,
             live,
             turn: state.turns,
+            run,
             locale: state.locale,
             agent,
             blocks: Vec::new(),
@@ -131,7 +135,9 @@ impl<'a> Writer<'a> {
         mut self,
         mut stream: futures::stream::BoxStream<'static, Result<ModelEvent, ModelError>>,
     ) -> Result<Option<ModelResponded>, ModelError> {
-        if let Ok(state) = self.live.lock().await.state() {
+        if self.run == 0
+            && let Ok(state) = self.live.lock().await.state()
+        {
             self.repeating = !state.shown.is_empty();
             self.before.clone_from(&state.shown);
         }
@@ -219,7 +225,7 @@ impl<'a> Writer<'a> {
             Some(Block::ToolUse(call)) => call.input.push_str(&text),
             None => {}
         }
-        if self.repeating || !self.open.as_ref().is_some_and(expand::is_streamed) {
+        if self.run != 0 || self.repeating || !self.open.as_ref().is_some_and(expand::is_streamed) {
             return Ok(Ok(()));
         }
         let mut guard = self.live.lock().await;
@@ -233,7 +239,7 @@ impl<'a> Writer<'a> {
         self.close();
         self.record().await?;
         self.open = Some(block.clone());
-        if self.repeating || !expand::is_streamed(&block) {
+        if self.run != 0 || self.repeating || !expand::is_streamed(&block) {
             return Ok(());
         }
         if self.make_way(&block).await? {
@@ -306,7 +312,7 @@ impl<'a> Writer<'a> {
 
     /// Puts finished blocks on record that are not yet.
     async fn record(&mut self) -> Result<(), Stale> {
-        if self.repeating {
+        if self.run != 0 || self.repeating {
             return Ok(());
         }
         while let Some(block) = self.blocks.get(self.recorded).cloned() {
@@ -347,6 +353,22 @@ impl<'a> Writer<'a> {
             self.repeating = false;
             self.recorded = 0;
         }
+        if self.run == 0 {
+            self.make_way_for_the_rest().await?;
+        }
+        let blocks = self.blocks.split_off(self.recorded);
+        Ok(ModelResponded {
+            model: self.agent.agent.model_name.clone(),
+            shown: u32::try_from(self.recorded).unwrap_or(u32::MAX),
+            blocks,
+            usage: self.usage,
+            opaque: self.opaque,
+            run: self.run,
+        })
+    }
+
+    /// What is not on record yet takes the place of what followers see.
+    async fn make_way_for_the_rest(&mut self) -> Result<(), Stale> {
         match self.blocks.get(self.recorded).cloned() {
             Some(next) => drop(self.make_way(&next).await?),
             // It does not begin over what an earlier stream left open.
@@ -358,19 +380,12 @@ impl<'a> Writer<'a> {
                 }
             }
         }
-        let blocks = self.blocks.split_off(self.recorded);
-        if let Some(first) = blocks.first() {
+        if let Some(first) = self.blocks.get(self.recorded) {
             let mut guard = self.live.lock().await;
             let state = self.current(&mut guard).await.ok_or(Stale)?;
             guard.show_instead(&state, first);
         }
-        Ok(ModelResponded {
-            model: self.agent.agent.model_name.clone(),
-            shown: u32::try_from(self.recorded).unwrap_or(u32::MAX),
-            blocks,
-            usage: self.usage,
-            opaque: self.opaque,
-        })
+        Ok(())
     }
 
     /// The state, if the turn is still wanted. It is loaded where somebody else's request was abandoned half way,

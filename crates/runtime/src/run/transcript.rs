@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use countersign_core::{
     conversation::{Conversation, Message},
-    journal::{record::Record, state::State, window::Window},
+    journal::{agents::Nested, record::Record, state::State, window::Window},
     locale::Locale,
 };
 use futures::{FutureExt as _, future::BoxFuture};
@@ -21,17 +21,20 @@ pub(super) struct JournalTranscript {
     session_id: Arc<str>,
     locale: Locale,
     window: Window,
+    /// The nested run whose conversation it is, if it is not the session's own.
+    nested: Option<Nested>,
     until: u64,
 }
 
 impl JournalTranscript {
-    /// The conversation of a session as it stands.
-    pub(super) fn of(inner: &Arc<Inner>, state: &State) -> JournalTranscript {
+    /// The conversation of a session's run as it stands; 0 is the session's own.
+    pub(super) fn of(inner: &Arc<Inner>, state: &State, run: u32) -> JournalTranscript {
         JournalTranscript {
             inner: inner.clone(),
             session_id: state.session_id.clone(),
             locale: state.locale,
             window: state.window,
+            nested: state.nested(run).cloned(),
             until: state.pos,
         }
     }
@@ -40,7 +43,10 @@ impl JournalTranscript {
     pub(super) async fn conversation(&self) -> Result<Conversation, ModelError> {
         let mut conversation = Conversation::new();
         let mut after = 0;
-        if let Some(before) = self.window.at.checked_sub(1) {
+        if let Some(nested) = &self.nested {
+            conversation = Conversation::nested(self.locale, nested);
+            after = nested.began - 1;
+        } else if let Some(before) = self.window.at.checked_sub(1) {
             let page = self.inner.store.read(&self.session_id, before, 1).await.map_err(failed)?;
             if let Some(Record::Compressed(compressed)) = page.first().map(|entry| &entry.record) {
                 conversation = Conversation::resume(self.locale, compressed);
@@ -56,12 +62,17 @@ impl JournalTranscript {
         Ok(conversation)
     }
 
+    fn run(&self) -> u32 {
+        self.nested.as_ref().map_or(0, |nested| nested.call)
+    }
+
     /// The newest thing that `find` finds, looking back from the end.
     async fn newest(&self, find: impl Fn(&Record) -> Option<String> + Send + Sync) -> Result<String, ModelError> {
         let mut end = self.until;
         // What no model reads any more is not found either.
-        while end > self.window.from {
-            let from = end.saturating_sub(LOOK_BACK).max(self.window.from);
+        let first = self.nested.as_ref().map_or(self.window.from, |nested| nested.began - 1);
+        while end > first {
+            let from = end.saturating_sub(LOOK_BACK).max(first);
             let limit = usize::try_from(end - from).unwrap_or(READ_PAGE);
             let page = self.inner.store.read(&self.session_id, from, limit).await.map_err(failed)?;
             if let Some(found) = page.iter().rev().find_map(|entry| find(&entry.record)) {
@@ -84,7 +95,8 @@ impl Transcript for JournalTranscript {
 
     fn last_user(&self) -> BoxFuture<'_, Result<String, ModelError>> {
         self.newest(|record| match record {
-            Record::UserMessage(message) => Some(message.text.join("\n\n")),
+            Record::UserMessage(message) if self.nested.is_none() => Some(message.text.join("\n\n")),
+            Record::AgentBegan(began) if self.run() == began.call => Some(began.input.clone()),
             _ => None,
         })
         .boxed()
@@ -92,7 +104,7 @@ impl Transcript for JournalTranscript {
 
     fn last_tool_result(&self) -> BoxFuture<'_, Result<String, ModelError>> {
         self.newest(|record| match record {
-            Record::CallFinished(call) => Some(call.output.clone()),
+            Record::CallFinished(call) if call.run == self.run() => Some(call.output.clone()),
             _ => None,
         })
         .boxed()

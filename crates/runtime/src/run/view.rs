@@ -538,7 +538,9 @@ impl Inner {
     /// `answer` is the entry of the latest answer, if the caller has it at hand.
     pub(crate) async fn outcome(&self, state: &State, answer: Option<Arc<Entry>>) -> Result<Outcome, Refusal> {
         let (mut text, mut error) = (String::new(), None);
-        if state.answer_pos > 0 && state.turn_calls > 0 {
+        if let Some(output) = &state.output {
+            text = output.to_string();
+        } else if state.answer_pos > 0 && state.turn_calls > 0 {
             let entry = match answer {
                 Some(entry) => Some(entry),
                 None => self.entry(&state.session_id, state.answer_pos).await?,

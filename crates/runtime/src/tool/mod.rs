@@ -13,14 +13,15 @@ use countersign_core::{
     call::{
         args::Args,
         display::{ContentMessage, Display, StreamRule},
-        gate::{Ask, DecisionType},
+        gate::{Ask, DecisionType, Target},
         permit::Permit,
+        preview::Preview,
     },
     journal::draft::ToolKind,
 };
 use futures::future::BoxFuture;
 
-use crate::model::ToolSpec;
+use crate::{agent::Agent, model::ToolSpec};
 
 /// Something an agent can call.
 ///
@@ -161,6 +162,47 @@ impl Approval {
     }
 }
 
+/// Shows a reviewer what a call would do, beside its arguments: a diff, a text (SPEC S12).
+///
+/// It changes nothing. It is asked when a person is to be, and again when a person has changed the arguments; what it
+/// says is recorded with the request.
+pub trait Previewer: Send + Sync {
+    /// What the call would do as things are. An error is shown in the preview's place: the person is asked all the same.
+    fn preview<'a>(&'a self, call: &'a CallFacts<'a>) -> BoxFuture<'a, Result<Preview, String>>;
+}
+
+/// Decides in a program what a person would be asked about (SPEC S12).
+///
+/// It is asked once for a call, when the policy wants a person and no standing rule has decided; never about what a
+/// person has written or decided. What it says is recorded before anything happens, under the name [`ON_APPROVAL`].
+pub trait OnApproval: Send + Sync {
+    /// The decision. An error or a panic means that a person is asked.
+    fn decide<'a>(&'a self, call: &'a CallFacts<'a>) -> BoxFuture<'a, Result<Decision, String>>;
+}
+
+/// What a program decides about a call; see [`OnApproval`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// It runs.
+    Approve,
+    /// It does not run, and the model is told this; without a text, that it was rejected.
+    Reject(Option<String>),
+    /// A person is asked.
+    Ask,
+}
+
+/// The name under which the audit has what [`OnApproval`] decided, where a standing rule's id would be.
+pub const ON_APPROVAL: &str = "on_approval";
+
+impl<F> OnApproval for F
+where
+    F: for<'a> Fn(&'a CallFacts<'a>) -> BoxFuture<'a, Result<Decision, String>> + Send + Sync,
+{
+    fn decide<'a>(&'a self, call: &'a CallFacts<'a>) -> BoxFuture<'a, Result<Decision, String>> {
+        self(call)
+    }
+}
+
 /// A tool with all that the runtime knows of it.
 #[derive(Clone)]
 pub struct ToolEntry {
@@ -180,6 +222,23 @@ pub struct ToolEntry {
     pub content_message: Option<ContentMessage>,
     /// What is declared about what it does, for the policy.
     pub hints: Hints,
+    /// What a reviewer is shown beside a call's arguments.
+    pub preview: Option<Arc<dyn Previewer>>,
+    /// What decides in a person's place.
+    pub on_approval: Option<Arc<dyn OnApproval>>,
+    /// Other names that its calls are found under, unless another tool has them.
+    pub aliases: &'static [&'static str],
+    /// The other agent that its calls are for, if they are (SPEC S25).
+    pub target: Option<Target>,
+    /// That agent, where it comes along.
+    pub agent: Option<Arc<Agent>>,
+}
+
+/// A function that makes a tool, such as `#[tool]` writes.
+impl<F: FnOnce() -> ToolEntry> From<F> for ToolEntry {
+    fn from(make: F) -> ToolEntry {
+        make()
+    }
 }
 
 /// What is declared about what a tool does. They are hints: the policy may match them, nothing else relies on them.
@@ -211,6 +270,11 @@ impl ToolEntry {
             stream: StreamRule::default(),
             content_message: None,
             hints: Hints::default(),
+            target: None,
+            agent: None,
+            preview: None,
+            on_approval: None,
+            aliases: &[],
         }
     }
 
@@ -240,6 +304,25 @@ impl ToolEntry {
     pub fn hints(mut self, hints: Hints) -> ToolEntry {
         self.hints = hints;
         self
+    }
+
+    /// Sets what a reviewer is shown beside a call's arguments (SPEC S12).
+    #[must_use]
+    pub fn preview(mut self, preview: Arc<dyn Previewer>) -> ToolEntry {
+        self.preview = Some(preview);
+        self
+    }
+
+    /// Sets what decides in a person's place (SPEC S12).
+    #[must_use]
+    pub fn on_approval(mut self, decides: Arc<dyn OnApproval>) -> ToolEntry {
+        self.on_approval = Some(decides);
+        self
+    }
+
+    /// All names of the tool, its own first.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&*self.spec.name).chain(self.aliases.iter().copied())
     }
 
     /// Sets when a person is asked (SPEC S1).

@@ -145,7 +145,7 @@ async fn g5_a_scripted_model_summarises_and_history_keeps_everything() {
             {"text":"A summary of: {{ last_user }}"},
             {"text":"Three, and {{ last_tool_result }}."}]}"#;
         let agent = || {
-            Agent::new("trader", "demo", Arc::new(Scripted::from_json(script).expect("script")))
+            Agent::new("trader", ("demo", Arc::new(Scripted::from_json(script).expect("script"))))
                 .tool(entry("look", Approval::never(), &ledger))
                 .compression(Compression::summary(60).keep(1))
         };
@@ -177,7 +177,7 @@ async fn g5_a_scripted_model_summarises_and_history_keeps_everything() {
 async fn g5_what_is_cut_is_summarised_and_what_is_kept_is_read_as_it_is() {
     for (name, store, _dir) in stores() {
         let witness = Witness::new(|n| Reply::Text(if n == 2 { "They greeted." } else { "Well." }));
-        let agent = Agent::new("trader", "demo", Arc::new(witness.clone()))
+        let agent = Agent::new("trader", ("demo", Arc::new(witness.clone())))
             .instructions("Be kind.")
             .compression(Compression::summary(12).keep(2));
         let runtime = with(&store, agent);
@@ -212,7 +212,7 @@ async fn g5_without_a_summary_the_oldest_turns_are_dropped_and_the_turn_goes_on(
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let (witness, summariser) = (Witness::new(|_| Reply::Text("Well.")), Witness::new(reply));
         let compression = Compression::summary(8).keep(1).model("small", Arc::new(summariser.clone()));
-        let runtime = with(&store, Agent::new("a", "demo", Arc::new(witness.clone())).compression(compression));
+        let runtime = with(&store, Agent::new("a", ("demo", Arc::new(witness.clone()))).compression(compression));
         send(&runtime, "s", "one").await.expect("one");
         let outcome = send(&runtime, "s", "two").await.expect("two");
         assert_eq!((outcome.status, &*outcome.text), (Status::Completed, "Well."), "{i}");
@@ -236,7 +236,7 @@ async fn g5_a_summary_is_tried_again_as_any_model_call() {
         _ => Reply::Text("."),
     });
     let compression = Compression::summary(8).keep(1).model("small", Arc::new(summariser.clone()));
-    let runtime = with(&store, Agent::new("a", "demo", Arc::new(witness.clone())).compression(compression));
+    let runtime = with(&store, Agent::new("a", ("demo", Arc::new(witness.clone()))).compression(compression));
     send(&runtime, "s", "one, and a little more to be worth it: a whole line, which is longer than its summary")
         .await
         .expect("one");
@@ -250,7 +250,7 @@ async fn g5_a_summary_is_tried_again_as_any_model_call() {
 async fn g5_trimming_asks_no_model() {
     for (name, store, _dir) in stores() {
         let witness = Witness::new(|_| Reply::Text("Well."));
-        let agent = Agent::new("a", "demo", Arc::new(witness.clone())).compression(Compression::trim(12).keep(2));
+        let agent = Agent::new("a", ("demo", Arc::new(witness.clone()))).compression(Compression::trim(12).keep(2));
         let runtime = with(&store, agent);
         for text in ["one", "two", "three", "four"] {
             send(&runtime, "s", text).await.expect(text);
@@ -267,7 +267,7 @@ async fn g5_a_crash_in_the_middle_repeats_it() {
         let witness = Witness::new(|_| Reply::Text("Well."));
         let agent = |summariser: &Witness| {
             let compression = Compression::summary(8).keep(1).model("small", Arc::new(summariser.clone()));
-            Agent::new("a", "demo", Arc::new(witness.clone())).compression(compression)
+            Agent::new("a", ("demo", Arc::new(witness.clone()))).compression(compression)
         };
         let hangs = Witness::new(|_| Reply::Hang);
         let runtime = with(&store, agent(&hangs));
@@ -295,7 +295,7 @@ async fn g5_a_cancel_in_the_middle_ends_the_turn_and_a_queued_message_is_kept() 
         let witness = Witness::new(|_| Reply::Text("Well."));
         let summariser = Witness::new(|n| if n == 0 { Reply::Hang } else { Reply::Text(".") });
         let compression = Compression::summary(8).keep(1).model("small", Arc::new(summariser.clone()));
-        let runtime = with(&store, Agent::new("a", "demo", Arc::new(witness.clone())).compression(compression));
+        let runtime = with(&store, Agent::new("a", ("demo", Arc::new(witness.clone()))).compression(compression));
         let me = Principal::trusted();
         send(&runtime, "s", &long("one")).await.expect("one");
         runtime.message(&me, NewMessage::text("s", "two"), false).await.expect("two");
@@ -324,7 +324,7 @@ async fn g5_what_waits_is_never_compressed() {
             {"text":"Done: {{ last_tool_result }}"}]}"#;
         let small = Witness::new(|_| Reply::Text("."));
         let agent = |budget| {
-            Agent::new("a", "demo", Arc::new(Scripted::from_json(script).expect("script")))
+            Agent::new("a", ("demo", Arc::new(Scripted::from_json(script).expect("script"))))
                 .tool(entry("trade", Approval::always(), &ledger))
                 .compression(Compression::summary(budget).keep(1).model("small", Arc::new(small.clone())))
         };
@@ -350,7 +350,7 @@ async fn g5_what_waits_is_never_compressed() {
 async fn g5_a_compressed_session_is_saved_loaded_and_checked() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let witness = Witness::new(|n| Reply::Text(if n == 2 { "." } else { "Well." }));
-    let agent = || Agent::new("a", "demo", Arc::new(witness.clone())).compression(Compression::summary(60).keep(2));
+    let agent = || Agent::new("a", ("demo", Arc::new(witness.clone()))).compression(Compression::summary(60).keep(2));
     let runtime = with(&store, agent());
     for text in ["one", "two", "three"] {
         let text = format!("{text}, and more: {}", "more ".repeat(20));
@@ -382,7 +382,7 @@ async fn g5_a_provider_gets_the_summary_as_a_user_message() {
     let fake = Fake::streaming(answer).await;
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let ledger = Ledger::default();
-    let agent = Agent::new("a", "m", Arc::new(fake.model()))
+    let agent = Agent::new("a", ("m", Arc::new(fake.model())))
         .instructions("Be kind.")
         .tool(entry("look", Approval::never(), &ledger))
         .compression(Compression::summary(1).keep(1));
@@ -418,7 +418,7 @@ async fn g5_a_provider_gets_the_summary_as_a_user_message() {
 async fn g5_a_session_of_an_older_version_is_counted_when_it_is_loaded() {
     let old: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let witness = Witness::new(|_| Reply::Text("Well."));
-    let agent = || Agent::new("a", "demo", Arc::new(witness.clone()));
+    let agent = || Agent::new("a", ("demo", Arc::new(witness.clone())));
     let runtime = with(&old, agent());
     for text in ["one", "two"] {
         send(&runtime, "s", text).await.expect(text);

@@ -35,7 +35,7 @@ fn with(store: Arc<dyn Store>, ledger: &Ledger, hangs: bool, idempotent: bool) -
     let trade = entry("trade", Approval::always(), ledger).idempotent(idempotent);
     let tool: Arc<dyn Tool> = if hangs { Arc::new(Hangs(ledger.clone())) } else { trade.tool.clone() };
     let model = Scripted::from_json(SCRIPT).expect("script");
-    let agent = Agent::new("trader", "demo", Arc::new(model)).tool(ToolEntry { tool, ..trade });
+    let agent = Agent::new("trader", ("demo", Arc::new(model))).tool(ToolEntry { tool, ..trade });
     Runtime::builder(store).agent(agent).build().expect("runtime")
 }
 

@@ -275,7 +275,7 @@ fn gated() -> Graph<AgentState> {
 fn agent(store: &Arc<dyn Store>, ledger: &Ledger) -> Runtime {
     let script = r#"{"turns":[{"tool_calls":[{"name":"trade","args":{"n":1}},{"name":"wipe","args":{"n":2}}]},
         {"text":"done"}],"at_end":"repeat"}"#;
-    let agent = Agent::new("a", "m", Arc::new(Scripted::from_json(script).expect("script")))
+    let agent = Agent::new("a", ("m", Arc::new(Scripted::from_json(script).expect("script"))))
         .tool(entry("trade", Approval::always(), ledger))
         .tool(entry("wipe", Approval::always().levels(["boss"]), ledger))
         .graph(&gated());

@@ -25,7 +25,7 @@ async fn r9_a_page_of_history_is_bounded_in_bytes() {
     for (name, store, _dir) in stores() {
         let model = Scripted::from_json(&script.to_string()).expect("script");
         let long = tool("long", "Says much.", |_: Nothing| async { Ok("x".repeat(250 * 1024)) });
-        let agent = Agent::new("a", "m", Arc::new(model)).tool(long);
+        let agent = Agent::new("a", ("m", Arc::new(model))).tool(long);
         let runtime = Runtime::builder(store).agent(agent).build().expect("runtime");
         let me = Principal::trusted();
         runtime.run(&me, NewMessage::text("s", "go")).await.expect("run");
@@ -62,7 +62,7 @@ async fn w8_the_text_of_a_turn_is_whole_also_when_somebody_follows() {
     for (name, store, _dir) in stores() {
         let model = Scripted::from_json(script).expect("script");
         let pay = entry("pay", Approval::always(), &Ledger::default());
-        let agent = Agent::new("a", "m", Arc::new(model)).tool(pay);
+        let agent = Agent::new("a", ("m", Arc::new(model))).tool(pay);
         let runtime = Runtime::builder(store).agent(agent).build().expect("runtime");
         let me = Principal::trusted();
         for (session, follow) in [("alone", false), ("followed", true)] {

@@ -38,6 +38,7 @@ mod store_sqlite;
 mod store_support;
 mod streams;
 mod support;
+mod team;
 
 /// The random sessions of the core's own tests.
 #[allow(dead_code, reason = "the core's tests use all of it")]

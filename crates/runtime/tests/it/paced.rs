@@ -171,7 +171,7 @@ pub fn agent(model: &Arc<Paced>) -> Agent {
         display_as_content: content,
     };
     let reading = ContentMessage::Template(Template::parse("Reading {{ args.n }}").expect("template"));
-    Agent::new("a", "m", Arc::new(Handle(model.clone())))
+    Agent::new("a", ("m", Arc::new(Handle(model.clone()))))
         .max_turns(8)
         .tool(free("look"))
         .tool(gated("trade"))

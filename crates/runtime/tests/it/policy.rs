@@ -51,7 +51,7 @@ fn runtime(store: Arc<dyn Store>, calls: &[(&str, i64)], policy: Policy, ledger:
     });
     let script = serde_json::json!({ "turns": turns.collect::<Vec<_>>(), "at_end": "repeat" });
     let model = Scripted::from_json(&script.to_string()).expect("script");
-    let agent = Agent::new("a", "m", Arc::new(model))
+    let agent = Agent::new("a", ("m", Arc::new(model)))
         .tool(entry("look", Approval::never(), ledger).hints(Hints {
             read_only: true,
             destructive: false,

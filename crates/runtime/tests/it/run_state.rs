@@ -190,7 +190,7 @@ fn asking(store: Arc<dyn Store>, ledger: &Ledger) -> Runtime {
     let mut ask = builtin::ask_user_question();
     // The fixture waits for ever.
     ask.approval = ask.approval.timeout(0);
-    let agent = Agent::new("asker", "demo", Arc::new(model))
+    let agent = Agent::new("asker", ("demo", Arc::new(model)))
         .tool(ask)
         .tool(builtin::write_todos())
         .tool(builtin::share_thought())
@@ -256,7 +256,7 @@ async fn s17_a_session_with_the_most_options_is_saved_and_read() {
         json!({ "turns": [{ "tool_calls": [{ "name": "ask_user_question", "args": ask }] }, { "text": "ok" }] });
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let model = Scripted::from_json(&script.to_string()).expect("script");
-    let agent = Agent::new("asker", "demo", Arc::new(model)).tool(builtin::ask_user_question());
+    let agent = Agent::new("asker", ("demo", Arc::new(model))).tool(builtin::ask_user_question());
     let runtime = Runtime::builder(store.clone()).locale(Locale::Vi).agent(agent).build().expect("runtime");
     send(&runtime, "s", "go").await.expect("asked");
     let waits = RunState::save(&*store, "s").await.expect("saved while it waits").to_json();
@@ -336,7 +336,7 @@ async fn s20_keys_are_never_in_a_state() {
     config.base_url = "http://127.0.0.1:1/v1".to_owned();
     config.api_key = Some(ApiKey::new("sk-very-secret"));
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let agent = Agent::new("a", "real", Arc::new(OpenAiChat::new(config).expect("model")));
+    let agent = Agent::new("a", ("real", Arc::new(OpenAiChat::new(config).expect("model"))));
     let retry = countersign::model::retry::RetryPolicy { attempts: 1, ..Default::default() };
     let runtime = Runtime::builder(store.clone()).agent(agent).retry(retry).build().expect("runtime");
     let failed = send(&runtime, "s", "hi").await.expect("outcome");

@@ -29,7 +29,7 @@ fn runtime(store: Arc<dyn Store>, ledger: &Ledger) -> Runtime {
             {"name":"pay","args":{"n":3,"tool_content_message":"Pay the invoice"}}]},
         {"text":"{{ last_tool_result }}"}]}"#;
     let model = Scripted::from_json(script).expect("script");
-    let agent = Agent::new("clerk", "m", Arc::new(model))
+    let agent = Agent::new("clerk", ("m", Arc::new(model)))
         .tool(entry("note", Approval::never(), ledger))
         .tool(entry("pay", Approval::never(), ledger).content_message(ContentMessage::Model));
     let two = Ask {

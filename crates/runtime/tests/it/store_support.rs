@@ -131,6 +131,7 @@ impl Driven {
             blocks: calls.iter().enumerate().map(block).collect(),
             usage: Usage { input_tokens: 3, output_tokens: 1 },
             opaque: None,
+            run: 0,
         };
         let gates = calls.iter().map(|(_, verdict)| Gate::of(verdict.clone())).collect();
         self.draft(now).model_responded(answer, gates, &Anything)
@@ -144,6 +145,7 @@ impl Driven {
             blocks: vec![Block::Text(text.to_owned())],
             usage: Usage::default(),
             opaque: None,
+            run: 0,
         };
         self.draft(now).model_responded(answer, Vec::new(), &Anything)
     }
@@ -156,6 +158,7 @@ impl Driven {
         request_id: Option<&str>,
     ) -> Result<Transition, Refusal> {
         let input = DecideInput {
+            previews: Vec::new(),
             n,
             reply: vec![decision].into(),
             verdicts: Vec::new(),

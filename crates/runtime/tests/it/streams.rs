@@ -39,7 +39,7 @@ impl Model for Prepared {
 fn prepared(store: Arc<dyn Store>, streams: Vec<Vec<Part>>) -> Runtime {
     let ledger = Ledger::default();
     let model = Arc::new(Prepared(Mutex::new(streams.into())));
-    let agent = Agent::new("a", "m", model).tool(entry("look", Approval::never(), &ledger));
+    let agent = Agent::new("a", ("m", model)).tool(entry("look", Approval::never(), &ledger));
     let retry = RetryPolicy { base: Duration::ZERO, max: Duration::ZERO, ..RetryPolicy::default() };
     Runtime::builder(store).agent(agent).retry(retry).build().expect("runtime")
 }

@@ -62,7 +62,7 @@ pub fn stores() -> Vec<(&'static str, Arc<dyn Store>, Option<tempfile::TempDir>)
 
 pub fn runtime(store: Arc<dyn Store>, script: &str, ledger: &Ledger) -> Runtime {
     let model = Scripted::from_json(script).expect("script");
-    let agent = Agent::new("trader", "demo", Arc::new(model))
+    let agent = Agent::new("trader", ("demo", Arc::new(model)))
         .tool(entry("look", Approval::never(), ledger))
         .tool(entry("trade", Approval::always(), ledger));
     Runtime::builder(store).agent(agent).build().expect("runtime")

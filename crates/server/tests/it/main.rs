@@ -21,7 +21,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 async fn embedded(options: Options) -> SocketAddr {
     let model = Scripted::from_json(r#"{"turns":[{"text":"hi"}],"at_end":"repeat"}"#).unwrap();
     let runtime = Runtime::builder(Arc::new(MemoryStore::new()))
-        .agent(Agent::new("helper", "script", Arc::new(model)))
+        .agent(Agent::new("helper", ("script", Arc::new(model))))
         .build()
         .unwrap();
     runtime.start().await.unwrap();

@@ -126,7 +126,7 @@ fn agent_loop() -> Result<Graph<AgentState>> {
 }
 
 fn runtime(store: Arc<dyn Store>, model: Arc<dyn Model>, folder: &Folder) -> Result<Runtime> {
-    let mut agent = Agent::new("files", "default", model)
+    let mut agent = Agent::new("files", ("default", model))
         .instructions("你是一个文件助手，只能使用给你的工具处理工作文件夹中的文件。")
         .graph(&agent_loop()?);
     for tool in folder.tools() {

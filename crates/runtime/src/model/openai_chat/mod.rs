@@ -131,6 +131,10 @@ impl OpenAiChat {
 }
 
 impl Model for OpenAiChat {
+    fn name(&self) -> &str {
+        &self.shared.model
+    }
+
     fn call(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
         let call = Call { shared: self.shared.clone(), state: State::New(Box::new(request)), ready: VecDeque::new() };
         // The stream ends after the first error. Whatever the error repeats of what the provider said, the key is not

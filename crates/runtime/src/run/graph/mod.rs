@@ -429,7 +429,7 @@ impl Inner {
                 let open = |call: &Call| !matches!(call.phase, Phase::Finished | Phase::Settled(..));
                 let to_model = ahead.tasks.iter().any(|(node, _)| matches!(&**node, loops::AGENT | loops::COMPRESSION));
                 let turn = turn.downcast_ref::<AgentState>();
-                if to_model && turn.is_some_and(|turn| turn.state().calls.iter().any(open)) {
+                if to_model && turn.is_some_and(|turn| turn.state().calls_of(0).any(open)) {
                     let what =
                         format!("the node {:?} leads to the model while calls of its answer have no result", task.node);
                     return Err(fatal("invalid_loop", what));

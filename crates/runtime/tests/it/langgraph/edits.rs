@@ -52,7 +52,7 @@ async fn e50_a_change_at_a_pause_is_what_goes_on(store: Arc<dyn Store>) {
 
 fn agent(store: Arc<dyn Store>, ledger: &Ledger) -> Runtime {
     let script = r#"{"turns":[{"tool_calls":[{"name":"trade","args":{"n":1}}]},{"text":"{{ last_tool_result }}"}],"at_end":"repeat"}"#;
-    let agent = Agent::new("a", "m", Arc::new(Scripted::from_json(script).expect("script"))).tool(entry(
+    let agent = Agent::new("a", ("m", Arc::new(Scripted::from_json(script).expect("script")))).tool(entry(
         "trade",
         Approval::always(),
         ledger,

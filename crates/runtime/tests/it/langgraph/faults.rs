@@ -331,7 +331,7 @@ fn ran(ledger: &Ledger) -> Vec<String> {
 /// An agent that mails once and then says what came of it; it can wipe as well.
 fn agent(store: Arc<dyn Store>, ledger: &Ledger, approval: Approval, policy: Policy) -> Runtime {
     let script = r#"{"turns":[{"tool_calls":[{"name":"mail","args":{"n":1}}]},{"text":"{{ last_tool_result }}"}],"at_end":"repeat"}"#;
-    let agent = Agent::new("a", "m", Arc::new(Scripted::from_json(script).expect("script")))
+    let agent = Agent::new("a", ("m", Arc::new(Scripted::from_json(script).expect("script"))))
         .tool(entry("mail", approval, ledger))
         .tool(entry("wipe", Approval::never(), ledger));
     Runtime::builder(store).agent(agent).policy(policy).build().expect("runtime")

@@ -72,7 +72,7 @@ fn critical(name: &str) -> Graph<AgentState> {
 }
 
 fn runtime(store: &Arc<dyn Store>, ledger: &Ledger, graph: &Graph<AgentState>) -> Runtime {
-    let agent = Agent::new("a", "m", Arc::new(Scripted::from_json(SCRIPT).expect("script")))
+    let agent = Agent::new("a", ("m", Arc::new(Scripted::from_json(SCRIPT).expect("script"))))
         .tool(entry("look", Approval::never(), ledger))
         .tool(entry("trade", Approval::always(), ledger))
         .tool(entry("wipe", Approval::always(), ledger))

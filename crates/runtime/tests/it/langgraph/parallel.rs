@@ -335,7 +335,7 @@ async fn c39_a_call_that_waits_does_not_hide_the_results_of_others() {
     let ledger = Ledger::default();
     let script = r#"{"turns":[{"tool_calls":[{"name":"trade","args":{"n":1}},{"name":"look","args":{"n":2}}]},{"text":"done"}]}"#;
     let model = countersign::model::scripted::Scripted::from_json(script).expect("script");
-    let agent = countersign::agent::Agent::new("a", "m", Arc::new(model))
+    let agent = countersign::agent::Agent::new("a", ("m", Arc::new(model)))
         .tool(entry("trade", Approval::always(), &ledger))
         .tool(entry("look", Approval::never(), &ledger));
     let runtime = countersign::run::Runtime::builder(store).agent(agent).build().expect("runtime");

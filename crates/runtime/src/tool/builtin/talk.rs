@@ -17,12 +17,12 @@ use countersign_core::{
 use futures::{FutureExt as _, future::BoxFuture};
 use serde_json::json;
 
-use super::{Approval, Require, Tool, ToolEntry, ToolError};
+use super::super::{Approval, Require, Tool, ToolEntry, ToolError};
 use crate::model::ToolSpec;
 
 /// The name of the tool that shows a thought.
 pub const SHARE_THOUGHT: &str = "share_thought";
-/// The names of all built-in tools.
+/// The names of the built-in tools that need nothing but the session.
 pub const NAMES: [&str; 3] = [question::TOOL, todo::TOOL, SHARE_THOUGHT];
 
 /// The built-in tool of this name.

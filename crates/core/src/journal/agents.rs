@@ -1,0 +1,305 @@
+//! Agents that work for other agents: handoffs, and agents as tools (SPEC S4, S5, S25).
+//!
+//! All of a session's agents share its one journal. An agent that was called as a tool has a run of its own, which is known
+//! by the number of the call it works for; the session's own conversation is the run 0. Calls, interruptions and decisions
+//! have numbers of the whole session, so a person answers the session, at whatever depth the question came up, and what
+//! is resumed is never more than what was open.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    draft::{Catalog, Draft, Transition, finished},
+    parts::{Call, Phase},
+    record::{Block, CallStatus, EndReason, Record},
+    state::State,
+};
+use crate::{
+    call::{args::Args, gate::Target},
+    limits,
+    locale::Text,
+};
+
+/// See [`Record::AgentBegan`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct AgentBegan {
+    /// The call it works for.
+    pub call: u32,
+    /// The agent.
+    pub agent: Arc<str>,
+    /// What it is asked to do: the first message of its conversation.
+    pub input: String,
+}
+
+/// See [`Record::HandedOff`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HandedOff {
+    /// The call that did it.
+    pub call: u32,
+    /// The agent that answers from now on in the run that the call was made in.
+    pub agent: Arc<str>,
+}
+
+/// An agent at work for a call of another one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Nested {
+    /// The call it works for, which is what the run is known by.
+    pub call: u32,
+    /// The agent that answers in it.
+    pub agent: Arc<str>,
+    /// Its model calls.
+    #[serde(default)]
+    pub turn_calls: u32,
+    /// The position of the record that began it.
+    pub began: u64,
+    /// How many calls the session had then.
+    pub calls_before: u32,
+    /// It has given its last answer, which is the call's result.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub answered: bool,
+}
+
+/// One step from a session's own agent down to a nested call (SPEC S4).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct PathStep {
+    /// The agent that made the call.
+    pub agent: Arc<str>,
+    /// The tool, which is another agent.
+    pub tool: Arc<str>,
+    /// The call's id in the model's words.
+    pub tool_use_id: Arc<str>,
+}
+
+/// A call that has its result, for a rule that may end a run with it (SPEC S24).
+#[derive(Clone, Copy, Debug)]
+pub struct CallResult<'a> {
+    /// The tool.
+    pub tool: &'a str,
+    /// How it ended.
+    pub status: CallStatus,
+    /// The result as the model would read it.
+    pub output: &'a str,
+}
+
+impl State {
+    /// The agent that answers in a run.
+    #[must_use]
+    pub fn agent_of(&self, run: u32) -> &Arc<str> {
+        self.nested(run).map_or(&self.agent, |nested| &nested.agent)
+    }
+
+    /// A nested run that goes on.
+    #[must_use]
+    pub fn nested(&self, run: u32) -> Option<&Nested> {
+        self.nested.iter().find(|nested| nested.call == run)
+    }
+
+    /// The calls of the latest answer of a run, in the model's order.
+    pub fn calls_of(&self, run: u32) -> impl Iterator<Item = &Call> + Clone {
+        self.calls.iter().filter(move |call| call.run == run)
+    }
+
+    /// The nested runs whose models are to be asked next.
+    pub fn asking(&self) -> impl Iterator<Item = &Nested> {
+        let active = self.status.is_active() && !self.held;
+        self.nested.iter().filter(move |nested| {
+            active && !nested.answered && self.calls_of(nested.call).all(|call| call.phase == Phase::Finished)
+        })
+    }
+
+    /// How a call was reached from the session's own agent; empty if that one made it.
+    #[must_use]
+    pub fn path(&self, call: &Call) -> Vec<PathStep> {
+        let mut path = Vec::new();
+        let mut run = call.run;
+        while let Some(outer) = self.calls.iter().find(|call| call.call == run) {
+            path.push(PathStep { agent: outer.agent.clone(), tool: outer.name.clone(), tool_use_id: outer.id.clone() });
+            run = outer.run;
+        }
+        path.reverse();
+        path
+    }
+
+    /// How many agents are at work above a call.
+    #[must_use]
+    pub fn depth(&self, call: &Call) -> usize {
+        let outer = |run: u32| self.calls.iter().find(|call| call.call == run);
+        std::iter::successors(outer(call.run), |call| outer(call.run)).count()
+    }
+
+    pub(super) fn agent_began(&mut self, began: &AgentBegan, pos: u64) {
+        self.nested.push(Nested {
+            call: began.call,
+            agent: began.agent.clone(),
+            turn_calls: 0,
+            began: pos,
+            calls_before: self.call_count,
+            answered: false,
+        });
+        self.set_phase(began.call, |_| Phase::Delegated);
+    }
+
+    pub(super) fn handed_off(&mut self, handed: &HandedOff) {
+        let Some(run) = self.calls.iter().find(|call| call.call == handed.call).map(|call| call.run) else { return };
+        match self.nested.iter_mut().find(|nested| nested.call == run) {
+            Some(nested) => nested.agent = handed.agent.clone(),
+            None => self.agent = handed.agent.clone(),
+        }
+    }
+
+    /// The run that worked for a call is over, and whatever was in it.
+    pub(super) fn agent_ended(&mut self, call: u32) {
+        if self.nested(call).is_none() {
+            return;
+        }
+        self.nested.retain(|nested| nested.call != call);
+        let inner: Vec<u32> = self.calls_of(call).map(|call| call.call).collect();
+        self.calls.retain(|inner| inner.run != call);
+        inner.into_iter().for_each(|call| self.agent_ended(call));
+    }
+}
+
+impl Call {
+    /// The agent it hands the conversation to, if it does.
+    #[must_use]
+    pub fn handoff(&self) -> Option<&Arc<str>> {
+        match &self.target {
+            Some(Target::Handoff(agent)) => Some(agent),
+            _ => None,
+        }
+    }
+}
+
+/// What an agent that is called as a tool is asked: the text of `input`, else all that it was given.
+#[must_use]
+pub fn input(args: &Args) -> String {
+    match args.value().get("input").and_then(|input| input.as_str()) {
+        Some(text) => text.to_owned(),
+        None => args.text().to_owned(),
+    }
+}
+
+impl Draft {
+    /// The model of an agent that works for another one's call failed for good: its caller is told.
+    pub fn agent_failed(mut self, run: u32, message: &str, catalog: &dyn Catalog) -> Transition {
+        self.end_agent(run, CallStatus::Error, message);
+        self.settle(catalog)
+    }
+
+    /// The agents that permitted calls are for begin to work.
+    pub fn delegate(mut self, calls: &[u32], catalog: &dyn Catalog) -> Transition {
+        for number in calls {
+            let call = self.state.calls.iter().find(|call| call.call == *number && call.phase == Phase::Permitted);
+            if let Some(call) = call.cloned() {
+                self.begin_agent(&call);
+            }
+        }
+        self.settle(catalog)
+    }
+
+    fn begin_agent(&mut self, call: &Call) {
+        let (Some(Target::Agent(agent)), Some(args)) = (&call.target, &call.args) else { return };
+        if self.state.depth(call) >= limits::AGENT_DEPTH {
+            let depth = limits::AGENT_DEPTH.to_string();
+            let text = self.state.locale.fill(Text::TooDeep, &[("depth", &depth)]);
+            self.push(finished(call, CallStatus::Error, &text, None, self.state.locale));
+        } else {
+            self.push(Record::AgentBegan(AgentBegan { call: call.call, agent: agent.clone(), input: input(args) }));
+        }
+    }
+
+    /// The agent that works for call `run` has given its last answer.
+    pub(super) fn agent_answered(&mut self, run: u32, text: &str) {
+        self.end_agent(run, CallStatus::Success, text);
+    }
+
+    /// The agent that works for call `run` gives up: its caller is told.
+    pub(super) fn end_agent(&mut self, run: u32, status: CallStatus, text: &str) {
+        let inner: Vec<u32> =
+            self.state.calls_of(run).filter(|call| call.phase != Phase::Finished).map(|call| call.call).collect();
+        for call in inner {
+            let text = self.state.locale.text(Text::Cancelled).to_owned();
+            self.end_agent(call, CallStatus::Error, &text);
+        }
+        if let Some(call) = self.state.calls.iter().find(|call| call.call == run).cloned() {
+            self.push(finished(&call, status, text, None, self.state.locale));
+        }
+    }
+
+    /// What follows by itself among agents: handoffs once everything else of their answer is settled, runs that end with
+    /// a tool's result, and those that have used up their model calls.
+    pub(super) fn settle_agents(&mut self, catalog: &dyn Catalog) {
+        // Inner runs end before outer ones, whose calls they finish.
+        while self.state.status.is_active() && !self.state.held && self.settle_one(catalog) {}
+    }
+
+    fn settle_one(&mut self, catalog: &dyn Catalog) -> bool {
+        let runs: Vec<u32> = self.state.nested.iter().rev().map(|nested| nested.call).chain([0]).collect();
+        for run in runs {
+            let calls: Vec<Call> = self.state.calls_of(run).cloned().collect();
+            let hands_off = |call: &&Call| call.phase == Phase::Permitted && call.handoff().is_some();
+            let settled = |call: &Call| call.phase == Phase::Finished || hands_off(&call);
+            if !calls.iter().all(settled) {
+                continue;
+            }
+            if calls.iter().any(|call| hands_off(&call)) {
+                self.hand_off(calls.iter().filter(hands_off));
+                return true;
+            }
+            if !calls.is_empty()
+                && let Some(output) = catalog.final_output(self.state.agent_of(run), &results(&calls))
+            {
+                match run {
+                    0 => self.end_turn(EndReason::EndTurn, None, Some(output)),
+                    run => self.end_agent(run, CallStatus::Success, &output),
+                }
+                return true;
+            }
+            if let Some(nested) = self.state.nested(run)
+                && (nested.turn_calls >= catalog.max_turns(&nested.agent)
+                    || self.state.turn_calls >= catalog.max_turns(&self.state.agent))
+            {
+                let text = self.state.locale.text(Text::MaxTurns).to_owned();
+                self.end_agent(run, CallStatus::Error, &text);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The first of several wins, as in a conversation of people.
+    fn hand_off<'a>(&mut self, mut calls: impl Iterator<Item = &'a Call>) {
+        let locale = self.state.locale;
+        if let Some(call) = calls.next()
+            && let Some(agent) = call.handoff()
+        {
+            self.push(Record::HandedOff(HandedOff { call: call.call, agent: agent.clone() }));
+            let text = locale.fill(Text::HandedOff, &[("agent", agent)]);
+            self.push(finished(call, CallStatus::Success, &text, None, locale));
+        }
+        for call in calls {
+            let text = locale.text(Text::HandedOffAlready).to_owned();
+            self.push(finished(call, CallStatus::Error, &text, None, locale));
+        }
+    }
+}
+
+fn results(calls: &[Call]) -> Vec<CallResult<'_>> {
+    calls
+        .iter()
+        .filter_map(|call| {
+            let (status, output) = call.result.as_ref()?;
+            Some(CallResult { tool: &call.name, status: *status, output })
+        })
+        .collect()
+}
+
+/// What an answer says.
+pub(super) fn text_of(blocks: &[Block]) -> String {
+    let texts = blocks.iter().filter_map(|block| match block {
+        Block::Text(text) => Some(text.as_str()),
+        Block::Thinking(_) | Block::ToolUse(_) => None,
+    });
+    texts.collect()
+}

@@ -1,0 +1,51 @@
+//! What a session is doing.
+
+use serde::{Deserialize, Serialize};
+
+/// A session's status (SPEC W2 `run_status`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// No turn has begun.
+    #[default]
+    Idle,
+    /// A turn is running.
+    Running,
+    /// A turn waits for a person.
+    AwaitingInput,
+    /// The last turn ended by itself.
+    Completed,
+    /// The last turn failed.
+    Failed,
+    /// The last turn was cancelled.
+    Cancelled,
+}
+
+impl Status {
+    /// The name on the wire.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Status::Idle => "idle",
+            Status::Running => "running",
+            Status::AwaitingInput => "awaiting_input",
+            Status::Completed => "completed",
+            Status::Failed => "failed",
+            Status::Cancelled => "cancelled",
+        }
+    }
+
+    /// The status named `name`.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Status> {
+        [Status::Idle, Status::Running, Status::AwaitingInput, Status::Completed, Status::Failed, Status::Cancelled]
+            .into_iter()
+            .find(|status| status.name() == name)
+    }
+
+    /// Whether a turn is open.
+    #[must_use]
+    pub fn is_active(self) -> bool {
+        matches!(self, Status::Running | Status::AwaitingInput)
+    }
+}

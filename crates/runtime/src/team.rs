@@ -1,0 +1,292 @@
+//! Agents that work with other agents: handoffs, and agents as tools (SPEC S4, S5, S17, S25).
+
+use std::sync::Arc;
+
+use countersign_core::{
+    call::{gate::Target, permit::Permit},
+    journal::agents::CallResult,
+};
+use futures::future::BoxFuture;
+use serde_json::json;
+
+use crate::{
+    agent::{Agent, AgentError},
+    model::ToolSpec,
+    tool::{Tool, ToolEntry, ToolError},
+};
+
+/// An agent that another one names.
+#[derive(Clone)]
+pub struct AgentRef {
+    name: Arc<str>,
+    /// The agent itself, where it comes along.
+    pub(crate) agent: Option<Arc<Agent>>,
+}
+
+impl From<Agent> for AgentRef {
+    fn from(agent: Agent) -> AgentRef {
+        AgentRef { name: agent.name.clone(), agent: Some(Arc::new(agent)) }
+    }
+}
+
+impl From<&Agent> for AgentRef {
+    fn from(agent: &Agent) -> AgentRef {
+        agent.clone().into()
+    }
+}
+
+/// An agent of this name, which is known from elsewhere: so agents can hand to one another in a circle.
+impl From<&str> for AgentRef {
+    fn from(name: &str) -> AgentRef {
+        AgentRef { name: name.into(), agent: None }
+    }
+}
+
+/// See [`ToolUse::Custom`].
+pub type LastWord = dyn Fn(&[CallResult<'_>]) -> Option<String> + Send + Sync;
+
+/// When the results of an answer's calls are the last word of an agent's run, without asking its model again (SPEC S24).
+///
+/// Nothing is the last word while a call of the same answer waits for a person.
+#[derive(Clone, Default)]
+pub enum ToolUse {
+    /// Never: the model is told the results.
+    #[default]
+    RunAgain,
+    /// The result of the first call of the answer is.
+    StopOnFirst,
+    /// The result of the first call of one of these tools is.
+    StopAt(Vec<Arc<str>>),
+    /// What the function makes of the results, in the model's order; `None` asks the model again. It must give the same for
+    /// the same results.
+    Custom(Arc<LastWord>),
+}
+
+impl ToolUse {
+    /// Whether the results of an answer may be the last word.
+    pub(crate) fn may_end(&self) -> bool {
+        !matches!(self, ToolUse::RunAgain)
+    }
+
+    pub(crate) fn last_word(&self, results: &[CallResult<'_>]) -> Option<String> {
+        let output = |result: &CallResult<'_>| result.output.to_owned();
+        match self {
+            ToolUse::RunAgain => None,
+            ToolUse::StopOnFirst => results.first().map(output),
+            ToolUse::StopAt(names) => {
+                results.iter().find(|result| names.iter().any(|name| **name == *result.tool)).map(output)
+            }
+            // A function that fails has not said that it is the end.
+            ToolUse::Custom(function) => {
+                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| function(results))).unwrap_or(None)
+            }
+        }
+    }
+}
+
+impl Agent {
+    /// The agent may hand the conversation to another one, by the tool `transfer_to_NAME`. That one answers from then on,
+    /// until it hands on itself or a message names another agent (SPEC S25). It is given as an [`Agent`], or by the name
+    /// of one that is known from elsewhere.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use countersign::{agent::Agent, model::scripted::Scripted};
+    /// # let model = Arc::new(Scripted::from_json(r#"{"turns":[{"text":"Hello"}]}"#)?);
+    /// let refunds = Agent::new("Refunds", "demo", model.clone()).handoff("Support");
+    /// let support = Agent::new("Support", "demo", model).handoff(refunds);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn handoff(self, to: impl Into<AgentRef>) -> Agent {
+        self.tool(ToolEntry::handoff(to))
+    }
+
+    /// What is told about this agent to those that may hand the conversation to it.
+    #[must_use]
+    pub fn handoff_description(mut self, text: impl Into<Arc<str>>) -> Agent {
+        self.handoff_description = Some(text.into());
+        self
+    }
+
+    /// This agent as a tool of another one: it is asked `{"input": "…"}`, works in a conversation of its own, and its last
+    /// answer is the result (SPEC S5). Its own tools ask people as they do everywhere; the session that it works in is asked.
+    #[must_use]
+    pub fn as_tool(&self, name: &str, description: &str) -> ToolEntry {
+        ToolEntry::agent(self, name, description)
+    }
+
+    /// When the results of tools are the last word. Default: never, the model is told them.
+    #[must_use]
+    pub fn tool_use(mut self, rule: ToolUse) -> Agent {
+        self.tool_use = rule;
+        self
+    }
+}
+
+impl ToolEntry {
+    /// An agent as a tool, by value or by the name of one that is known from elsewhere.
+    pub fn agent(agent: impl Into<AgentRef>, name: &str, description: &str) -> ToolEntry {
+        let agent = agent.into();
+        let parameters = json!({
+            "type": "object",
+            "properties": { "input": { "type": "string", "description": "What to do, in words." } },
+            "required": ["input"],
+            "additionalProperties": false,
+        });
+        let target = Target::Agent(agent.name.clone());
+        ToolEntry::of_agent(
+            ToolSpec { name: name.into(), description: description.into(), parameters: Arc::new(parameters) },
+            target,
+            agent,
+        )
+    }
+
+    /// A handoff to an agent, by value or by name. Like any tool it can ask a person first.
+    pub fn handoff(to: impl Into<AgentRef>) -> ToolEntry {
+        let to = to.into();
+        let about = to.agent.as_ref().and_then(|agent| agent.handoff_description.clone()).unwrap_or_default();
+        let description = format!("Hands the conversation to the agent {}. {about}", to.name);
+        let spec = ToolSpec {
+            name: format!("transfer_to_{}", in_a_name(&to.name)).into(),
+            description: description.trim_end().into(),
+            parameters: Arc::new(json!({ "type": "object", "properties": {}, "additionalProperties": false })),
+        };
+        let target = Target::Handoff(to.name.clone());
+        ToolEntry::of_agent(spec, target, to)
+    }
+
+    fn of_agent(spec: ToolSpec, target: Target, agent: AgentRef) -> ToolEntry {
+        let mut entry = ToolEntry::new(spec, Arc::new(NotAFunction));
+        entry.target = Some(target);
+        entry.agent = agent.agent;
+        entry
+    }
+
+    /// The name of the agent that it is for.
+    fn agent_name(&mut self) -> Option<&mut Arc<str>> {
+        match self.target.as_mut()? {
+            Target::Agent(name) | Target::Handoff(name) => Some(name),
+        }
+    }
+}
+
+/// The name of an agent, in the letters that the name of a tool may have.
+fn in_a_name(name: &str) -> String {
+    name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect()
+}
+
+/// A call of an agent is never run as a function: its run begins in the journal.
+struct NotAFunction;
+
+impl Tool for NotAFunction {
+    fn run(&self, permit: Permit) -> BoxFuture<'static, Result<String, ToolError>> {
+        let tool = permit.tool().to_owned();
+        Box::pin(async move {
+            Err(ToolError::new(format!("{tool:?} became an agent while its call waited; call it again")))
+        })
+    }
+}
+
+/// The agents with all that they bring along, each under a name of its own.
+///
+/// Agents are found breadth first, in the order in which they are named. One that has the name of another one and is not
+/// the same is called `NAME#2`, `NAME#3` … in that order, so whoever builds the same agents gets the same names (SPEC S17).
+///
+/// # Errors
+/// A tool names an agent that is not there; an agent with a graph of its own works for another one.
+pub(crate) fn all(agents: Vec<Agent>) -> Result<Vec<Agent>, AgentError> {
+    let mut found: Vec<Agent> = agents;
+    let mut at = 0;
+    while at < found.len() {
+        let mut agent = found[at].clone();
+        let mut tools = std::mem::take(&mut agent.tools);
+        for tool in &mut tools {
+            let Some(other) = tool.agent.clone() else { continue };
+            let same = |known: &&Agent| known.is_the_same(&other);
+            let name = match found.iter().find(same) {
+                Some(known) => known.name.clone(),
+                None => {
+                    let name = free_name(&other.name, &found);
+                    found.push(Agent {
+                        name: name.clone(),
+                        called: Some(other.called.clone().unwrap_or_else(|| other.name.clone())),
+                        ..(*other).clone()
+                    });
+                    name
+                }
+            };
+            if *name != *other.name
+                && let Some(Target::Handoff(_)) = tool.target
+            {
+                // Two handoffs of one agent may be to agents of one name.
+                tool.spec.name = format!("transfer_to_{}", in_a_name(&name)).into();
+            }
+            if let Some(named) = tool.agent_name() {
+                *named = name;
+            }
+        }
+        found[at].tools = tools;
+        at += 1;
+    }
+    check(&found)?;
+    Ok(found)
+}
+
+fn free_name(name: &Arc<str>, taken: &[Agent]) -> Arc<str> {
+    let is_free = |name: &str| taken.iter().all(|agent| *agent.name != *name);
+    if is_free(name) {
+        return name.clone();
+    }
+    (2..).map(|n| format!("{name}#{n}")).find(|name| is_free(name)).map_or_else(|| name.clone(), Into::into)
+}
+
+fn check(agents: &[Agent]) -> Result<(), AgentError> {
+    for agent in agents {
+        for tool in &agent.tools {
+            let Some(Target::Agent(name) | Target::Handoff(name)) = &tool.target else { continue };
+            let at = || format!("agent {:?}, tool {:?}", agent.name, tool.spec.name);
+            let Some(other) = agents.iter().find(|agent| agent.name == *name) else {
+                let known: Vec<&str> = agents.iter().map(|agent| &*agent.name).collect();
+                return Err(AgentError::new(format!("{}: there is no agent {name:?}; there are {known:?}", at())));
+            };
+            if other.graph.is_some() {
+                let what = "has a graph with nodes of its own, and such an agent only begins turns";
+                return Err(AgentError::new(format!("{}: the agent {name:?} {what}", at())));
+            }
+            if agent.graph.is_some() && matches!(tool.target, Some(Target::Handoff(_))) {
+                let what = "has a graph with nodes of its own, and its turns cannot be handed to another agent";
+                return Err(AgentError::new(format!("{}: the agent {:?} {what}", at(), agent.name)));
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Agent {
+    /// The name it was given, before it was told apart from another one.
+    fn own_name(&self) -> &Arc<str> {
+        self.called.as_ref().unwrap_or(&self.name)
+    }
+
+    /// Whether another one is this one again: nothing that can be seen of them differs.
+    fn is_the_same(&self, other: &Agent) -> bool {
+        self.own_name() == other.own_name()
+            && self.instructions == other.instructions
+            && self.description == other.description
+            && self.handoff_description == other.handoff_description
+            && self.model_name == other.model_name
+            && Arc::ptr_eq(&self.model, &other.model)
+            && self.max_turns == other.max_turns
+            && self.tools.len() == other.tools.len()
+            && self.tools.iter().zip(&other.tools).all(|(a, b)| {
+                let for_one = |tool: &ToolEntry| tool.target.is_some();
+                let same = match (&a.agent, &b.agent) {
+                    (Some(a), Some(b)) => Arc::ptr_eq(a, b) || a.is_the_same(b),
+                    (None, None) => Arc::ptr_eq(&a.tool, &b.tool) || (for_one(a) && a.target == b.target),
+                    _ => false,
+                };
+                same && a.spec.description == b.spec.description
+            })
+    }
+}

@@ -1,0 +1,186 @@
+//! Hunks of a V4A patch, and where in a text they belong.
+
+use super::super::ToolError;
+
+/// One part of a file's change.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Hunk {
+    /// Lines that come before it, in order: what stands behind `@@`.
+    pub(super) under: Vec<String>,
+    /// Its lines.
+    pub(super) lines: Vec<Line>,
+    /// Whether its last line is the file's last.
+    pub(super) at_end: bool,
+}
+
+/// A line of a hunk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Line {
+    /// It is there, and stays.
+    Keep(String),
+    /// It is there, and goes.
+    Remove(String),
+    /// It comes.
+    Add(String),
+}
+
+impl Hunk {
+    /// Reads hunks from their lines.
+    ///
+    /// # Errors
+    /// A line that begins with none of ` `, `+`, `-`, `@@`; no line that changes anything.
+    pub(super) fn read(lines: &[&str]) -> Result<Vec<Hunk>, String> {
+        let mut hunks: Vec<Hunk> = Vec::new();
+        let mut hunk = Hunk::default();
+        for line in lines {
+            if hunk.at_end && !line.starts_with("@@") {
+                return Err(format!("{line:?} stands behind \"*** End of File\""));
+            }
+            if let Some(under) = line.strip_prefix("@@") {
+                if !hunk.lines.is_empty() {
+                    hunks.push(std::mem::take(&mut hunk));
+                }
+                // Also between two `@@`, as `git diff` writes them.
+                let under = under.trim();
+                if !under.is_empty() {
+                    hunk.under.push(under.to_owned());
+                }
+            } else if *line == "*** End of File" {
+                hunk.at_end = true;
+            } else {
+                hunk.lines.push(match (line.chars().next(), line.get(1..)) {
+                    // Models leave out the space of an empty line.
+                    (None, _) => Line::Keep(String::new()),
+                    (Some(' '), Some(text)) => Line::Keep(text.to_owned()),
+                    (Some('+'), Some(text)) => Line::Add(text.to_owned()),
+                    (Some('-'), Some(text)) => Line::Remove(text.to_owned()),
+                    _ => return Err(format!("{line:?} begins with none of \" \", \"+\", \"-\" and \"@@\"")),
+                });
+            }
+        }
+        if !hunk.lines.is_empty() {
+            hunks.push(hunk);
+        }
+        if hunks.is_empty() || hunks.iter().any(|hunk| hunk.lines.iter().all(|line| matches!(line, Line::Keep(_)))) {
+            return Err("a hunk has no line with \"+\" or \"-\"".to_owned());
+        }
+        Ok(hunks)
+    }
+
+    fn old(&self) -> Vec<&str> {
+        let old = self.lines.iter().filter_map(|line| match line {
+            Line::Keep(text) | Line::Remove(text) => Some(text.as_str()),
+            Line::Add(_) => None,
+        });
+        old.collect()
+    }
+}
+
+/// The text after these hunks, each of which is looked for behind the one before.
+///
+/// A line of a hunk is the file's line if it is the same; if there is no such place, if it is the same but for spaces
+/// at its end, and last but for spaces around it. Lines that stay, stay as they are in the file.
+///
+/// # Errors
+/// A hunk's lines are not in the text.
+pub(super) fn apply(text: &str, hunks: &[Hunk]) -> Result<String, ToolError> {
+    let end = if text.split_inclusive('\n').next().is_some_and(|line| line.ends_with("\r\n")) { "\r\n" } else { "\n" };
+    let mut lines: Vec<&str> = text.split('\n').collect();
+    let ends_with_a_line = lines.last().is_some_and(|last| last.is_empty());
+    if ends_with_a_line {
+        lines.pop();
+    }
+    let mut out: Vec<String> = Vec::with_capacity(lines.len() + 16);
+    let mut at = 0;
+    // The text's own line end is not part of its lines here, but of its last "\r" it is.
+    let carriage = end.strip_suffix('\n').unwrap_or_default();
+    for (i, hunk) in hunks.iter().enumerate() {
+        let not_found =
+            |what: &str, missing: &[&str]| ToolError::new(format!("hunk {}: {what}: {:?}", i + 1, missing.join("\n")));
+        let mut from = at;
+        for under in &hunk.under {
+            let found = find(&lines, &[under], from, false).ok_or_else(|| {
+                not_found("the line behind \"@@\" is not in the file, or not behind the hunk before", &[under])
+            })?;
+            from = found + 1;
+        }
+        let old = hunk.old();
+        let start = if old.is_empty() {
+            if hunk.under.is_empty() || hunk.at_end { lines.len() } else { from }
+        } else {
+            find(&lines, &old, from, hunk.at_end)
+                .ok_or_else(|| not_found("these lines are not in the file, or not behind the hunk before", &old))?
+        };
+        out.extend(lines[at..start].iter().map(|line| (*line).to_owned()));
+        at = start;
+        for line in &hunk.lines {
+            match line {
+                Line::Keep(_) => {
+                    out.extend(lines.get(at).map(|line| (*line).to_owned()));
+                    at += 1;
+                }
+                Line::Remove(_) => at += 1,
+                Line::Add(text) => out.push(format!("{}{carriage}", text.strip_suffix('\r').unwrap_or(text))),
+            }
+        }
+    }
+    out.extend(lines[at..].iter().map(|line| (*line).to_owned()));
+    let mut text = out.join("\n");
+    if !out.is_empty() && (ends_with_a_line || lines.is_empty()) {
+        text.push('\n');
+    }
+    Ok(text)
+}
+
+/// Where these lines stand, from a line on.
+fn find(lines: &[&str], wanted: &[&str], from: usize, at_end: bool) -> Option<usize> {
+    let same: [fn(&str, &str) -> bool; 3] =
+        [|a, b| a == b, |a, b| a.trim_end() == b.trim_end(), |a, b| a.trim() == b.trim()];
+    let last = lines.len().checked_sub(wanted.len())?;
+    let first = if at_end { last.max(from) } else { from };
+    same.iter().find_map(|same| {
+        (first..=last).find(|at| lines[*at..].iter().zip(wanted).all(|(there, wanted)| same(there, wanted)))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn patched(text: &str, hunks: &str) -> Result<String, String> {
+        let lines: Vec<&str> = hunks.lines().collect();
+        apply(text, &Hunk::read(&lines)?).map_err(|error| error.message)
+    }
+
+    #[test]
+    fn s12_hunks_change_the_lines_they_name() {
+        let text = "a\nb\nc\nb\nd\n";
+        assert_eq!(patched(text, "@@\n a\n-b\n+B\n c").as_deref(), Ok("a\nB\nc\nb\nd\n"));
+        // Behind the line that is named, and behind the hunk before.
+        assert_eq!(patched(text, "@@ c\n-b\n+B").as_deref(), Ok("a\nb\nc\nB\nd\n"));
+        assert_eq!(patched(text, "-b\n+1\n@@\n-b\n+2").as_deref(), Ok("a\n1\nc\n2\nd\n"));
+        assert_eq!(patched(text, "@@ b\n@@ b\n-d").as_deref(), Ok("a\nb\nc\nb\n"));
+        // Only lines that come: at the end, or behind the line that is named.
+        assert_eq!(patched(text, "+e").as_deref(), Ok("a\nb\nc\nb\nd\ne\n"));
+        assert_eq!(patched(text, "@@ a\n+x").as_deref(), Ok("a\nx\nb\nc\nb\nd\n"));
+        assert_eq!(patched("", "+x").as_deref(), Ok("x\n"));
+    }
+
+    #[test]
+    fn s12_a_hunk_of_lines_that_are_not_there_is_refused() {
+        for hunks in ["-x\n+y", "@@ nowhere\n-b\n+B", "-c\n+C\n@@\n-a\n+A", "-b\n+B\n*** End of File", "x", " a", ""] {
+            assert!(patched("a\nb\nc\nb\nd\n", hunks).is_err(), "{hunks:?}");
+        }
+    }
+
+    #[test]
+    fn s12_line_ends_and_the_end_of_the_file_stay() {
+        assert_eq!(patched("a\r\nb\r\n", "-b\n+c").as_deref(), Ok("a\r\nc\r\n"));
+        assert_eq!(patched("a\nb", "-b\n+c").as_deref(), Ok("a\nc"));
+        assert_eq!(patched("a\nb\na\n", "-a\n+z\n*** End of File").as_deref(), Ok("a\nb\nz\n"));
+        // Lines that stay are the file's, whatever spaces the hunk has.
+        assert_eq!(patched("  a  \n  b\n", " a\n-b\n+c").as_deref(), Ok("  a  \nc\n"));
+        assert_eq!(patched("a\n\nb\n", " a\n\n-b").as_deref(), Ok("a\n\n"));
+        assert_eq!(patched("a\n", "-a").as_deref(), Ok(""));
+    }
+}

@@ -1,0 +1,39 @@
+//! The built-in tools: those that talk to the user (SPEC Q), and those that work on a folder (SPEC S12, M2).
+
+mod apply;
+mod diff;
+mod files;
+mod hunk;
+mod list;
+mod patch;
+mod place;
+mod shell;
+mod talk;
+mod workspace;
+
+pub use self::{
+    apply::{APPLY_PATCH, apply_patch},
+    files::{EDIT_FILE, READ_FILE, WRITE_FILE, edit_file, read_file, write_file},
+    list::{LIST_FILES, list_files},
+    shell::{SHELL, Shell, shell},
+    talk::{NAMES, SHARE_THOUGHT, ask_user_question, named, share_thought, write_todos},
+    workspace::{FILE_BYTES, Workspace},
+};
+use super::ToolEntry;
+
+/// The names of the built-in tools that need a [`Workspace`].
+pub const WORKSPACE_NAMES: [&str; 6] = [READ_FILE, WRITE_FILE, EDIT_FILE, LIST_FILES, APPLY_PATCH, SHELL];
+
+/// The built-in tool of this name, on this folder.
+#[must_use]
+pub fn on(workspace: &Workspace, name: &str) -> Option<ToolEntry> {
+    match name {
+        READ_FILE => Some(read_file(workspace)),
+        WRITE_FILE => Some(write_file(workspace)),
+        EDIT_FILE => Some(edit_file(workspace)),
+        LIST_FILES => Some(list_files(workspace)),
+        APPLY_PATCH => Some(apply_patch(workspace)),
+        SHELL => Some(shell(workspace)),
+        _ => None,
+    }
+}
