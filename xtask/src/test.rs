@@ -107,6 +107,11 @@ pub(crate) fn run(places: &Places) -> Outcome {
         })
         .map_err(|error| error + &failures.told())
     });
+    steps.step_after(&[(rust, RUST), (others, OTHERS)], "test against MCP servers from npm", || {
+        let mut test = cargo(&places.root);
+        test.args(["test", "-p", "countersign", "--features", "mcp", "--test", "it", "--", "--ignored", "mcp_npm"]);
+        process::run(&mut test)
+    });
     steps.step_after(&[(console, CONSOLE)], "check the console's types", || npm_script(&["run", "check"]));
     steps.step_after(&[(packages, PACKAGES)], "test the console's parts", || npm_script(&["test"]));
     let needs = [(rust, RUST), (console, CONSOLE), (has_browser, BROWSER)];

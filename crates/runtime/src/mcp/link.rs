@@ -107,7 +107,7 @@ impl Link {
         // Whoever needs it too waits here for the one who is making it.
         let mut stage = self.stage.lock().await;
         let failed = match &*stage {
-            Stage::Up(connection) if !connection.service.is_closed() => return Ok(connection.clone()),
+            Stage::Up(connection) if !connection.service.peer().is_transport_closed() => return Ok(connection.clone()),
             Stage::Down { until, why, .. } if Instant::now() < *until => return Err(why.clone()),
             Stage::Down { failures, .. } => *failures,
             Stage::Up(_) => {
@@ -182,7 +182,7 @@ impl Link {
             );
             tools.truncate(TOOLS);
         }
-        let tools: Arc<[ListedTool]> = tools.into_iter().map(|tool| ListedTool::of(tool, &self.settings)).collect();
+        let tools: Arc<[ListedTool]> = tools.iter().map(|tool| ListedTool::of(tool, &self.settings)).collect();
         let first = self.version() == 0;
         if first || tools != self.listed() {
             *self.listed.write().unwrap_or_else(PoisonError::into_inner) = tools;
@@ -276,9 +276,19 @@ impl Link {
             }
             Err(ServiceError::TransportClosed | ServiceError::Cancelled { .. }) => Err(say(Text::McpLost, &[])),
             Err(error) => {
+                // Whatever has become of it, the next call begins with a new connection.
+                self.forget(&connection).await;
                 let error = self.settings.redact(&error.to_string());
-                Err(say(Text::McpRefused, &[("error", &error)]))
+                Err(ToolError::new(format!("{} ({error})", say(Text::McpLost, &[]))))
             }
+        }
+    }
+
+    /// Takes a connection out of use that has failed. Calls that run over it may end.
+    async fn forget(&self, failed: &Arc<Connection>) {
+        let mut stage = self.stage.lock().await;
+        if matches!(&*stage, Stage::Up(connection) if Arc::ptr_eq(connection, failed)) {
+            *stage = Stage::Idle;
         }
     }
 

@@ -39,7 +39,7 @@ pub(super) fn in_names(c: char) -> bool {
 
 impl ListedTool {
     /// A tool as the server lists it.
-    pub(super) fn of(tool: ServerTool, settings: &McpServer) -> ListedTool {
+    pub(super) fn of(tool: &ServerTool, settings: &McpServer) -> ListedTool {
         let name: Arc<str> = tool.name.as_ref().into();
         let prefix = settings.prefix.as_deref().unwrap_or_default();
         let as_name: String =

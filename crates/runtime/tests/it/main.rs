@@ -15,6 +15,12 @@ mod groups;
 mod history;
 mod langgraph;
 mod library;
+#[cfg(feature = "mcp")]
+mod mcp;
+#[cfg(feature = "mcp")]
+mod mcp_fake;
+#[cfg(feature = "mcp")]
+mod mcp_npm;
 mod models_aimock;
 mod models_anthropic;
 mod models_fake;
