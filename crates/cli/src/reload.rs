@@ -121,7 +121,13 @@ fn elsewhere(running: &Config, read: &Config) -> Vec<&'static str> {
         ("[models]", running.models != read.models),
         ("[agents]", running.agents != read.agents),
         ("[policy]", rules(running) != rules(read)),
-        ("[tools]", running.tools != read.tools || running.builtins != read.builtins),
+        (
+            "[tools]",
+            running.tools != read.tools
+                || running.builtins != read.builtins
+                || running.folder_tools != read.folder_tools,
+        ),
+        ("[workspace]", running.workspace != read.workspace),
     ];
     let named: Vec<&str> = parts.into_iter().filter(|(_, other)| *other).map(|(name, _)| name).collect();
     let same = Config {

@@ -9,6 +9,7 @@ mod auth;
 mod compression;
 mod entries;
 mod error;
+mod folder;
 mod models;
 mod policy;
 mod reader;
@@ -32,6 +33,7 @@ pub use self::{
     compression::{BUDGET_MAX, ConfigCompression, ConfigStrategy, KEEP_MAX},
     entries::tool_entries,
     error::{ConfigError, nearest},
+    folder::ConfigFolderTool,
     models::{ConfigModel, ConfigProvider, check_script},
     policy::{ConfigRule, ConfigThen, HINTS},
     server::{ConfigServer, LISTEN},
@@ -69,6 +71,10 @@ pub struct Config {
     pub tools: Vec<ConfigTool>,
     /// What is changed of built-in tools.
     pub builtins: Vec<ConfigBuiltin>,
+    /// The folder of built-in tools that do not name their own, absolute.
+    pub workspace: Option<PathBuf>,
+    /// The declared built-in tools on folders.
+    pub folder_tools: Vec<ConfigFolderTool>,
     /// When a person is needed, beside what the tools say: the first rule that matches counts.
     pub rules: Vec<ConfigRule>,
     /// Who may connect; without any, nor rules for JWTs, anybody on this machine.
@@ -118,8 +124,8 @@ impl Config {
             DeTable::parse(&text).is_ok_and(|table| table.get_ref().iter().any(|(name, _)| name.get_ref() != "policy"));
         if whole {
             let other = Config::parse(&text, &file, &directory, &|name| std::env::var(name).ok())?;
-            let Config { agents, tools, builtins, rules, warnings, .. } = other;
-            return Ok(Config { agents, tools, builtins, rules, warnings, ..self });
+            let Config { agents, tools, builtins, workspace, folder_tools, rules, warnings, .. } = other;
+            return Ok(Config { agents, tools, builtins, workspace, folder_tools, rules, warnings, ..self });
         }
         let document = Document::new(&text, &file, &directory, &|_| None);
         document.open.set(self.is_open());
@@ -145,7 +151,10 @@ impl Config {
     }
 
     fn tool_names(&self) -> Vec<&str> {
-        self.tools.iter().map(|tool| &*tool.name).chain(builtin::NAMES).collect()
+        let declared = self.tools.iter().map(|tool| &*tool.name);
+        let on_folders = self.folder_tools.iter().map(|tool| &*tool.name);
+        let own = self.workspace.iter().flat_map(|_| builtin::WORKSPACE_NAMES);
+        declared.chain(on_folders).chain(builtin::NAMES).chain(own).collect()
     }
 
     /// The policy of the rules, compiled.
@@ -244,15 +253,23 @@ fn read(document: &Document<'_>) -> Option<Config> {
     let tool_sections = root.named("tools");
     let mut tool_names: Vec<&str> = tool_sections.iter().map(|(name, _)| name.as_str()).collect();
     // Built-in tools need no declaration, but may have one.
-    for name in builtin::NAMES {
+    let workspace = folder::workspace(&root);
+    let on_folders = root.has("workspace").iter().flat_map(|_| builtin::WORKSPACE_NAMES).collect::<Vec<_>>();
+    for name in builtin::NAMES.into_iter().chain(on_folders) {
         if !tool_names.contains(&name) {
             tool_names.push(name);
         }
     }
-    let (mut tools, mut builtins, mut roles) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut tools, mut builtins, mut folder_tools, mut roles) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for (name, section) in &tool_sections {
         if builtin::NAMES.contains(&name.as_str()) {
             builtins.push(tools::builtin(name, section));
+            continue;
+        }
+        if folder::is_one(name, section) {
+            let (tool, named) = folder::read(name, section, workspace.as_ref());
+            folder_tools.extend(tool);
+            roles.extend(named);
             continue;
         }
         let (tool, named) = tools::read(name, section);
@@ -285,6 +302,8 @@ fn read(document: &Document<'_>) -> Option<Config> {
         agents,
         tools,
         builtins,
+        workspace,
+        folder_tools,
         rules,
         tokens,
         jwt,

@@ -24,9 +24,9 @@ use super::{
 };
 
 /// Longest name of a tool: model providers take no longer ones.
-const TOOL_NAME_BYTES: usize = 64;
+pub(super) const TOOL_NAME_BYTES: usize = 64;
 /// The ways to declare a tool, of which each has one.
-const KINDS: [&str; 4] = ["command", "http", "agent", "mcp"];
+pub(super) const KINDS: [&str; 4] = ["command", "http", "agent", "mcp"];
 
 /// A command tool as it is declared (SPEC M2, C).
 #[derive(Clone, Debug, PartialEq)]
@@ -210,7 +210,7 @@ fn cwd(section: &Section<'_>) -> PathBuf {
     path
 }
 
-fn env(section: &Section<'_>) -> Vec<String> {
+pub(super) fn env(section: &Section<'_>) -> Vec<String> {
     let mut names = Vec::new();
     for At { value, at } in section.strings("env").unwrap_or_default() {
         if value.is_empty() || value.contains(['=', '\0']) {
@@ -251,7 +251,7 @@ fn parameters(section: &Section<'_>) -> Value {
 }
 
 /// A template, or `true` to let the model say it.
-fn content_message(section: &Section<'_>) -> Option<ContentMessage> {
+pub(super) fn content_message(section: &Section<'_>) -> Option<ContentMessage> {
     let value = section.value("content_message")?;
     match value.value {
         DeValue::Boolean(false) => None,
@@ -291,7 +291,7 @@ fn hints(section: &Section<'_>) -> Hints {
     hints
 }
 
-fn stream(section: &Section<'_>) -> StreamRule {
+pub(super) fn stream(section: &Section<'_>) -> StreamRule {
     let default = StreamRule::default();
     let Some(table) = section.table("stream") else { return default };
     let stream = StreamRule {
