@@ -48,7 +48,7 @@ on_both_stores! {
             assert!(!server.path("new").exists());
         };
         untouched(&server);
-        if store == Store::Sqlite {
+        if matches!(store, Store::Sqlite) {
             server.kill();
             server.start_again().await;
             assert_eq!(find(&waits(&server).await, "preview"), Some(preview));
