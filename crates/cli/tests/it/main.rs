@@ -11,6 +11,7 @@ mod compression;
 mod content_message;
 mod decisions;
 mod demo;
+mod files;
 mod forks;
 mod golden;
 mod golden_003;

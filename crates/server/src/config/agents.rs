@@ -1,5 +1,6 @@
 //! `[agents.*]`.
 
+use countersign::tool::builtin::WORKSPACE_NAMES;
 use countersign_core::limits;
 
 use super::{
@@ -33,20 +34,7 @@ pub struct ConfigAgent {
 }
 
 /// Tools that are part of the product, but not of this version.
-const LATER_TOOLS: [&str; 12] = [
-    "apply_patch",
-    "computer",
-    "computer_use_preview",
-    "edit_file",
-    "list_files",
-    "read_file",
-    "read_todos",
-    "shell",
-    "task",
-    "web_fetch",
-    "web_search",
-    "write_file",
-];
+const LATER_TOOLS: [&str; 6] = ["computer", "computer_use_preview", "read_todos", "task", "web_fetch", "web_search"];
 
 pub(super) fn read(
     name: &str,
@@ -81,6 +69,11 @@ pub(super) fn read(
             } else {
                 own.push(tool.value);
             }
+        } else if WORKSPACE_NAMES.contains(&&*tool.value) {
+            let At { value, at } = tool;
+            let place = section.place();
+            let what = format!("the tool {value:?}{place} needs a folder; set \"path\" in [workspace]");
+            section.document.error(at, what);
         } else if LATER_TOOLS.contains(&tool.value.as_str()) {
             let At { value, at } = tool;
             section

@@ -1,15 +1,21 @@
 //! The declared tools as the runtime takes them.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use countersign::{
     mcp::Mcp,
     model::ToolSpec,
-    tool::{Approval, Require, ToolEntry, builtin, command::CommandTool, condition::CelCondition, source::ToolSource},
+    tool::{
+        Approval, Require, ToolEntry,
+        builtin::{self, Shell, Workspace},
+        command::CommandTool,
+        condition::CelCondition,
+        source::ToolSource,
+    },
 };
 use countersign_core::call::schema::ArgsSchema;
 
-use super::{Config, ConfigAgent, ConfigApproval, ConfigBuiltin, ConfigRequire, ConfigTool};
+use super::{Config, ConfigAgent, ConfigApproval, ConfigBuiltin, ConfigFolderTool, ConfigRequire, ConfigTool};
 
 /// All tools of a configuration by name.
 ///
@@ -28,6 +34,20 @@ pub fn tool_entries(config: &Config) -> Result<BTreeMap<String, ToolEntry>, Stri
                 None => tool,
             };
             entries.insert(name.to_owned(), entry);
+        }
+    }
+    let mut folders = Folders::default();
+    for tool in &config.folder_tools {
+        let entry = on_folder(tool, &folders.open(&tool.workspace)?)
+            .map_err(|error| format!("tool {:?}: {error}", tool.name))?;
+        entries.insert(tool.name.clone(), entry);
+    }
+    if let Some(path) = &config.workspace {
+        let workspace = folders.open(path)?;
+        for name in builtin::WORKSPACE_NAMES {
+            if let (false, Some(tool)) = (entries.contains_key(name), builtin::on(&workspace, name)) {
+                entries.insert(name.to_owned(), tool);
+            }
         }
     }
     Ok(entries)
@@ -61,6 +81,49 @@ pub fn sources(
         sources.push(server(name)?.clone());
     }
     Ok(sources)
+}
+
+/// The folders that are open: tools on the same folder share it, so that their changes follow each other.
+#[derive(Default)]
+struct Folders<'c>(BTreeMap<&'c Path, Workspace>);
+
+impl<'c> Folders<'c> {
+    fn open(&mut self, path: &'c Path) -> Result<Workspace, String> {
+        if let Some(open) = self.0.get(path) {
+            return Ok(open.clone());
+        }
+        let open = Workspace::open(path)?;
+        self.0.insert(path, open.clone());
+        Ok(open)
+    }
+}
+
+fn on_folder(tool: &ConfigFolderTool, workspace: &Workspace) -> Result<ToolEntry, String> {
+    let ConfigFolderTool { name, builtin, description, approval: asks, content_message, stream, .. } = tool;
+    let mut entry = if builtin == builtin::SHELL {
+        let mut shell = Shell::new(workspace).pass_env(tool.env.iter().map(String::as_str));
+        if let Some(seconds) = tool.time_limit {
+            shell = shell.time_limit(seconds);
+        }
+        if let Some(bytes) = tool.output_limit {
+            shell = shell.output_limit(usize::try_from(bytes).unwrap_or(usize::MAX));
+        }
+        shell.entry()
+    } else {
+        builtin::on(workspace, builtin).ok_or_else(|| format!("there is no built-in tool {builtin:?}"))?
+    };
+    entry.spec.name = name.as_str().into();
+    if let Some(asks) = asks {
+        entry.approval = approval(asks)?;
+    }
+    let changes = ConfigBuiltin {
+        name: name.clone(),
+        description: description.clone(),
+        timeout: None,
+        content_message: content_message.clone(),
+        stream: *stream,
+    };
+    Ok(changed(entry, &changes))
 }
 
 fn changed(mut tool: ToolEntry, changes: &ConfigBuiltin) -> ToolEntry {

@@ -9,6 +9,7 @@ mod auth;
 mod compression;
 mod entries;
 mod error;
+mod folder;
 mod mcp;
 mod models;
 mod policy;
@@ -33,6 +34,7 @@ pub use self::{
     compression::{BUDGET_MAX, ConfigCompression, ConfigStrategy, KEEP_MAX},
     entries::{mcp_servers, sources, tool_entries},
     error::{ConfigError, nearest},
+    folder::ConfigFolderTool,
     mcp::{ConfigMcp, ConfigMcpTool, ConfigReach},
     models::{ConfigModel, ConfigProvider, check_script},
     policy::{ConfigRule, ConfigThen, HINTS},
@@ -75,6 +77,10 @@ pub struct Config {
     pub mcp_tools: Vec<ConfigMcpTool>,
     /// What is changed of built-in tools.
     pub builtins: Vec<ConfigBuiltin>,
+    /// The folder of built-in tools that do not name their own, absolute.
+    pub workspace: Option<PathBuf>,
+    /// The declared built-in tools on folders.
+    pub folder_tools: Vec<ConfigFolderTool>,
     /// When a person is needed, beside what the tools say: the first rule that matches counts.
     pub rules: Vec<ConfigRule>,
     /// Who may connect; without any, nor rules for JWTs, anybody on this machine.
@@ -124,8 +130,20 @@ impl Config {
             DeTable::parse(&text).is_ok_and(|table| table.get_ref().iter().any(|(name, _)| name.get_ref() != "policy"));
         if whole {
             let other = Config::parse(&text, &file, &directory, &|name| std::env::var(name).ok())?;
-            let Config { agents, tools, mcp, mcp_tools, builtins, rules, warnings, .. } = other;
-            return Ok(Config { agents, tools, mcp, mcp_tools, builtins, rules, warnings, ..self });
+            let Config { agents, tools, mcp, mcp_tools, builtins, workspace, folder_tools, rules, warnings, .. } =
+                other;
+            return Ok(Config {
+                agents,
+                tools,
+                mcp,
+                mcp_tools,
+                builtins,
+                workspace,
+                folder_tools,
+                rules,
+                warnings,
+                ..self
+            });
         }
         let document = Document::new(&text, &file, &directory, &|_| None);
         document.open.set(self.is_open());
@@ -153,7 +171,10 @@ impl Config {
 
     fn tool_names(&self) -> Vec<&str> {
         let of_mcp = self.mcp_tools.iter().map(|tool| &*tool.name);
-        self.tools.iter().map(|tool| &*tool.name).chain(of_mcp).chain(builtin::NAMES).collect()
+        let declared = self.tools.iter().map(|tool| &*tool.name).chain(of_mcp);
+        let on_folders = self.folder_tools.iter().map(|tool| &*tool.name);
+        let own = self.workspace.iter().flat_map(|_| builtin::WORKSPACE_NAMES);
+        declared.chain(on_folders).chain(builtin::NAMES).chain(own).collect()
     }
 
     /// The policy of the rules, compiled.
@@ -252,7 +273,9 @@ fn read(document: &Document<'_>) -> Option<Config> {
     let tool_sections = root.named("tools");
     let mut tool_names: Vec<&str> = tool_sections.iter().map(|(name, _)| name.as_str()).collect();
     // Built-in tools need no declaration, but may have one.
-    for name in builtin::NAMES {
+    let workspace = folder::workspace(&root);
+    let on_folders = root.has("workspace").iter().flat_map(|_| builtin::WORKSPACE_NAMES).collect::<Vec<_>>();
+    for name in builtin::NAMES.into_iter().chain(on_folders) {
         if !tool_names.contains(&name) {
             tool_names.push(name);
         }
@@ -262,7 +285,7 @@ fn read(document: &Document<'_>) -> Option<Config> {
     let mcp: Vec<ConfigMcp> = mcp_sections.iter().filter_map(|(name, section)| mcp::read(name, section)).collect();
 
     let (mut tools, mut mcp_tools) = (Vec::new(), Vec::new());
-    let (mut builtins, mut roles) = (Vec::new(), Vec::new());
+    let (mut builtins, mut folder_tools, mut roles) = (Vec::new(), Vec::new(), Vec::new());
     for (name, section) in &tool_sections {
         if builtin::NAMES.contains(&name.as_str()) {
             builtins.push(tools::builtin(name, section));
@@ -271,6 +294,12 @@ fn read(document: &Document<'_>) -> Option<Config> {
         if tools::is_of_mcp(section) {
             let (tool, named) = mcp::tool(name, section, &mcp_names);
             mcp_tools.extend(tool);
+            roles.extend(named);
+            continue;
+        }
+        if folder::is_one(name, section) {
+            let (tool, named) = folder::read(name, section, workspace.as_ref());
+            folder_tools.extend(tool);
             roles.extend(named);
             continue;
         }
@@ -304,6 +333,8 @@ fn read(document: &Document<'_>) -> Option<Config> {
         mcp,
         mcp_tools,
         builtins,
+        workspace,
+        folder_tools,
         rules,
         tokens,
         jwt,

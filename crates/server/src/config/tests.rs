@@ -300,6 +300,28 @@ fn q5_built_in_tools_are_there_and_can_be_changed() {
     assert_eq!(plain["ask_user_question"].approval.ask.timeout, 600);
 }
 
+/// SPEC S12, M2: they need a folder, and can be declared several times.
+#[test]
+fn s12_built_in_tools_on_a_folder_are_there_where_there_is_one() {
+    let folder = folder();
+    fs::create_dir(folder.path().join("notes")).expect("notes");
+    let text = format!(
+        "{MINIMAL}tools = [\"read_file\", \"write_file\", \"note\", \"sh\"]\n[workspace]\npath = \".\"\n\
+         [tools.write_file]\napproval = {{ timeout = 60 }}\n\
+         [tools.note]\nbuiltin = \"write_file\"\nworkspace = \"notes\"\napproval = false\ndescription = \"Note.\"\n\
+         [tools.sh]\nbuiltin = \"shell\"\ntime_limit = 5\noutput_limit = 100\nenv = [\"PATH\"]\n"
+    );
+    let config = Config::parse(&text, "countersign.toml", folder.path(), &|_| Some(String::new())).expect("config");
+    let entries = tool_entries(&config).expect("entries");
+    let asks = |name: &str| !matches!(entries[name].approval.require, Require::Never);
+    assert_eq!((asks("read_file"), asks("write_file"), asks("note"), asks("sh")), (false, true, false, true));
+    assert_eq!(entries["write_file"].approval.ask.timeout, 60);
+    assert_eq!((&*entries["note"].spec.name, &*entries["note"].spec.description), ("note", "Note."));
+    assert!(entries["apply_patch"].preview.is_some() && entries.contains_key("list_files"));
+    // Without a folder there are none.
+    assert!(!tool_entries(&parse(MINIMAL).expect("config")).expect("entries").contains_key("read_file"));
+}
+
 #[test]
 fn c_what_may_be_meant_is_a_warning() {
     let text = format!(

@@ -26,7 +26,7 @@ use super::{
 /// Longest name of a tool: model providers take no longer ones.
 pub(super) const TOOL_NAME_BYTES: usize = 64;
 /// The ways to declare a tool, of which each has one.
-const KINDS: [&str; 4] = ["command", "http", "agent", "mcp"];
+pub(super) const KINDS: [&str; 4] = ["command", "http", "agent", "mcp"];
 
 /// A command tool as it is declared (SPEC M2, C).
 #[derive(Clone, Debug, PartialEq)]

@@ -58,8 +58,7 @@ pub fn apply_patch(workspace: &Workspace) -> ToolEntry {
     tool(APPLY_PATCH, WHAT, move |patch: Patch| {
         let workspace = workspace.clone();
         blocking(move |going| {
-            let (changes, said) = patch.changes(&workspace)?;
-            workspace.commit(changes, going)?;
+            let said = workspace.change(going, || patch.changes(&workspace))?;
             Ok(said.join("\n"))
         })
     })

@@ -43,7 +43,28 @@ fn c_each_mistake_is_told_with_its_line() {
         ("zzz = 1", r#"6: unknown key "zzz" in [agents.trader]"#),
         ("instructions = 5", r#"6: "instructions" in [agents.trader] must be a string, not a whole number"#),
         ("max_turns = \"5\"", r#"6: "max_turns" in [agents.trader] must be a whole number, not a string"#),
-        ("tools = [\"shell\"]", r#"6: the tool "shell" in [agents.trader] is not available in this version"#),
+        ("tools = [\"computer\"]", r#"6: the tool "computer" in [agents.trader] is not available in this version"#),
+        ("tools = [\"shell\"]", r#"6: the tool "shell" in [agents.trader] needs a folder; set "path" in [workspace]"#),
+        ("[workspace]", r#"6: missing "path" in [workspace]"#),
+        ("[workspace]\npath = \"nowhere\"", r#"7: "path" in [workspace] names nowhere, which is not a folder"#),
+        ("[workspace]\npath = \".\"\nfolder = 1", r#"8: unknown key "folder" in [workspace]"#),
+        ("[tools.shell]", r#"6: missing "workspace" in [tools.shell]: the folder it works on"#),
+        (
+            "[tools.sh]\nbuiltin = \"shel\"\nworkspace = \".\"",
+            r#"7: unknown built-in tool "shel" in [tools.sh]; did you mean "shell"?"#,
+        ),
+        (
+            "[tools.sh]\nbuiltin = \"shell\"\nworkspace = \"none\"",
+            r#"8: "workspace" in [tools.sh] names none, which is not a folder"#,
+        ),
+        (
+            "[tools.rd]\nbuiltin = \"read_file\"\nworkspace = \".\"\ntime_limit = 5",
+            r#"9: "time_limit" in [tools.rd] can only be set of a "command" and of the built-in tool "shell""#,
+        ),
+        (
+            "[tools.sh]\nbuiltin = \"shell\"\nworkspace = \".\"\ncommand = [\"x\"]",
+            r#"9: "command" in [tools.sh] cannot stand beside "builtin": a tool is one or the other"#,
+        ),
         ("[agents.b]\nmodel = 1", r#"7: "model" in [agents.b] must be a string, not a whole number"#),
         ("[agents.b]", r#"6: missing "model" in [agents.b]"#),
         (
