@@ -5,6 +5,7 @@ mod check;
 mod completions;
 mod demo;
 mod graph;
+mod models;
 mod policy;
 mod rekey;
 mod reload;

@@ -30,9 +30,9 @@ pub use self::{
     approval::{ConfigApproval, ConfigRequire},
     auth::ConfigToken,
     compression::{BUDGET_MAX, ConfigCompression, ConfigStrategy, KEEP_MAX},
-    entries::tool_entries,
+    entries::{hosted_mcp, tool_entries},
     error::{ConfigError, nearest},
-    models::{ConfigModel, ConfigProvider, check_script},
+    models::{ConfigEndpoint, ConfigHostedMcp, ConfigModel, ConfigProvider, check_script},
     policy::{ConfigRule, ConfigThen, HINTS},
     server::{ConfigServer, LISTEN},
     store::{ConfigKey, ConfigStore},
@@ -239,7 +239,12 @@ fn read(document: &Document<'_>) -> Option<Config> {
 
     let model_sections = root.named("models");
     let model_names: Vec<&str> = model_sections.iter().map(|(name, _)| name.as_str()).collect();
-    let models = model_sections.iter().filter_map(|(name, section)| models::read(name, section)).collect();
+    let (mut models, mut roles) = (Vec::new(), Vec::new());
+    for (name, section) in &model_sections {
+        let (model, named) = models::read(name, section);
+        models.extend(model);
+        roles.extend(named);
+    }
 
     let tool_sections = root.named("tools");
     let mut tool_names: Vec<&str> = tool_sections.iter().map(|(name, _)| name.as_str()).collect();
@@ -249,7 +254,7 @@ fn read(document: &Document<'_>) -> Option<Config> {
             tool_names.push(name);
         }
     }
-    let (mut tools, mut builtins, mut roles) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut tools, mut builtins) = (Vec::new(), Vec::new());
     for (name, section) in &tool_sections {
         if builtin::NAMES.contains(&name.as_str()) {
             builtins.push(tools::builtin(name, section));
