@@ -6,6 +6,7 @@ mod completions;
 mod demo;
 mod graph;
 mod mcp;
+mod models;
 mod policy;
 mod rekey;
 mod reload;

@@ -6,11 +6,7 @@ use clap::Args;
 use countersign::{
     agent::Agent,
     compression::Compression,
-    model::{
-        ApiKey, Model,
-        openai_chat::{OpenAiChat, OpenAiChatConfig},
-        scripted::Scripted,
-    },
+    model::Model,
     run::Runtime,
     store::{
         Store,
@@ -21,10 +17,7 @@ use countersign::{
 };
 use countersign_server::{
     Options, Server,
-    config::{
-        Config, ConfigCompression, ConfigKey, ConfigModel, ConfigProvider, ConfigStore, ConfigStrategy, mcp_servers,
-        sources, tool_entries,
-    },
+    config::{Config, ConfigCompression, ConfigKey, ConfigStore, ConfigStrategy, mcp_servers, sources, tool_entries},
 };
 use tokio::{
     net::TcpListener,
@@ -35,6 +28,7 @@ use zeroize::Zeroizing;
 use crate::{
     Outcome,
     check::{TLS_EXPECTED, expects_tls, lines},
+    models,
     reload::{Seen, Watched},
     say,
 };
@@ -116,7 +110,7 @@ async fn assemble(config: &Config) -> Result<Runtime, String> {
     let models: Vec<(&str, Arc<dyn Model>)> = config
         .models
         .iter()
-        .map(|declared| Ok((declared.name.as_str(), model(declared)?)))
+        .map(|declared| Ok((declared.name.as_str(), models::model(declared)?)))
         .collect::<Result<_, String>>()?;
     let mut builder = Runtime::builder(store(config.store.clone(), keys(&config.store_keys)?).await?)
         .locale(config.locale)
@@ -132,6 +126,9 @@ async fn assemble(config: &Config) -> Result<Runtime, String> {
         }
         if let Some(declared) = &declared.compression {
             agent = agent.compression(compression(declared, &models)?);
+        }
+        for model in config.models.iter().filter(|model| model.name == declared.model) {
+            agent = models::servers(model)?.into_iter().fold(agent, Agent::hosted_mcp);
         }
         for name in declared.tools.iter().filter(|name| !config.mcp_tools.iter().any(|tool| tool.name == **name)) {
             agent = agent.tool(tools.get(name).ok_or_else(|| format!("there is no tool {name:?}"))?.clone());
@@ -156,21 +153,6 @@ fn compression(declared: &ConfigCompression, models: &[(&str, Arc<dyn Model>)]) 
         }
     };
     Ok(compression.keep(declared.keep))
-}
-
-fn model(declared: &ConfigModel) -> Result<Arc<dyn Model>, String> {
-    let name = &declared.name;
-    Ok(match &declared.provider {
-        ConfigProvider::Scripted { path, script } => Arc::new(
-            Scripted::from_json(script).map_err(|error| format!("model {name:?}: {}: {error}", path.display()))?,
-        ),
-        ConfigProvider::OpenAiChat { model, base_url, api_key_env } => {
-            let mut config = OpenAiChatConfig::new(model.as_str());
-            config.base_url.clone_from(base_url);
-            config.api_key = api_key_env.as_deref().map(|env| secret(env).map(|key| ApiKey::new(&key))).transpose()?;
-            Arc::new(OpenAiChat::new(config).map_err(|error| format!("model {name:?}: {error}"))?)
-        }
-    })
 }
 
 async fn store(declared: ConfigStore, keys: Option<Keys>) -> Result<Arc<dyn Store>, String> {
@@ -200,7 +182,7 @@ pub(crate) fn keys(declared: &[ConfigKey]) -> Result<Option<Keys>, String> {
     Keys::new(keys.remove(0), keys).map(Some).map_err(|error| error.to_string())
 }
 
-fn secret(env: &str) -> Result<String, String> {
+pub(crate) fn secret(env: &str) -> Result<String, String> {
     // A file read into a variable often ends with a newline, which is not part of a key.
     let secret = std::env::var(env).map_err(|_| format!("the environment variable {env} is not set"))?;
     Ok(secret.trim().to_owned())

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use countersign::tool::{CallFacts, Condition as _, condition::CelCondition};
+use countersign::tool::{AppContext, CallFacts, Condition as _, condition::CelCondition};
 use countersign_core::call::{args::Args, schema::ArgsSchema};
 use futures::FutureExt as _;
 
@@ -28,6 +28,7 @@ pub fn condition(bytes: &[u8]) {
             assert_eq!(condition.describe(), Some(source));
             let call = CallFacts {
                 session_id: "s",
+                context: &AppContext::default(),
                 subject: Some("ann"),
                 tenant: Some("north"),
                 roles: &[],

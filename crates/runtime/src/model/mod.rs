@@ -23,6 +23,12 @@ use serde_json::value::RawValue;
 use self::hosted_mcp::HostedMcp;
 pub use self::{http::ModelConfigError, key::ApiKey};
 
+/// Providers with OpenAI's chat completions that are known by name: [`openai_chat`] reaches them, with their address.
+pub const COMPATIBLE_PROVIDERS: [&str; 10] =
+    ["cohere", "deepseek", "fireworks", "groq", "mistral", "moonshot", "openrouter", "together", "xai", "zai"];
+/// Providers that are reached through the genai crate, in a build with the feature `genai`.
+pub const GENAI_PROVIDERS: [&str; 2] = ["gemini", "ollama"];
+
 /// Something that answers a conversation, streaming.
 ///
 /// A model is asked again from the start when its stream fails with a transient error or ends without

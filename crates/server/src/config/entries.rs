@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use countersign::{
     mcp::Mcp,
-    model::ToolSpec,
+    model::{ApiKey, ToolSpec, hosted_mcp::HostedMcp},
     tool::{
         Approval, Require, ToolEntry,
         builtin::{self, Shell, Workspace},
@@ -15,7 +15,9 @@ use countersign::{
 };
 use countersign_core::call::schema::ArgsSchema;
 
-use super::{Config, ConfigAgent, ConfigApproval, ConfigBuiltin, ConfigFolderTool, ConfigRequire, ConfigTool};
+use super::{
+    Config, ConfigAgent, ConfigApproval, ConfigBuiltin, ConfigFolderTool, ConfigHostedMcp, ConfigRequire, ConfigTool,
+};
 
 /// All tools of a configuration by name.
 ///
@@ -124,6 +126,28 @@ fn on_folder(tool: &ConfigFolderTool, workspace: &Workspace) -> Result<ToolEntry
         stream: *stream,
     };
     Ok(changed(entry, &changes))
+}
+
+/// An MCP server that a model's provider calls, with the token it is shown.
+///
+/// # Errors
+/// Something in it cannot be used; not after [`Config::load`], which has checked it.
+pub fn hosted_mcp(declared: &ConfigHostedMcp, authorization: Option<ApiKey>) -> Result<HostedMcp, String> {
+    let ConfigHostedMcp { label, server_url, description, allowed_tools, require_approval, .. } = declared;
+    let in_server = |error: String| format!("hosted MCP server {label:?}: {error}");
+    let server = HostedMcp::new(label, server_url).and_then(|server| server.require_approval(require_approval.clone()));
+    let mut server = server.map_err(|error| in_server(error.to_string()))?;
+    if let Some(text) = description {
+        server = server.description(text.as_str());
+    }
+    if let Some(names) = allowed_tools {
+        server = server.allowed_tools(names.iter().map(String::as_str));
+    }
+    if let Some(token) = authorization {
+        server = server.authorization(token);
+    }
+    let approval = approval(&declared.approval).map_err(in_server)?;
+    Ok(server.decided_by(|entry| entry.needs_approval(approval)))
 }
 
 fn changed(mut tool: ToolEntry, changes: &ConfigBuiltin) -> ToolEntry {

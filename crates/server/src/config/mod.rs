@@ -32,11 +32,11 @@ pub use self::{
     approval::{ConfigApproval, ConfigRequire},
     auth::ConfigToken,
     compression::{BUDGET_MAX, ConfigCompression, ConfigStrategy, KEEP_MAX},
-    entries::{mcp_servers, sources, tool_entries},
+    entries::{hosted_mcp, mcp_servers, sources, tool_entries},
     error::{ConfigError, nearest},
     folder::ConfigFolderTool,
     mcp::{ConfigMcp, ConfigMcpTool, ConfigReach},
-    models::{ConfigModel, ConfigProvider, check_script},
+    models::{ConfigEndpoint, ConfigHostedMcp, ConfigModel, ConfigProvider, check_script},
     policy::{ConfigRule, ConfigThen, HINTS},
     server::{ConfigServer, LISTEN},
     store::{ConfigKey, ConfigStore},
@@ -268,7 +268,12 @@ fn read(document: &Document<'_>) -> Option<Config> {
 
     let model_sections = root.named("models");
     let model_names: Vec<&str> = model_sections.iter().map(|(name, _)| name.as_str()).collect();
-    let models = model_sections.iter().filter_map(|(name, section)| models::read(name, section)).collect();
+    let (mut models, mut roles) = (Vec::new(), Vec::new());
+    for (name, section) in &model_sections {
+        let (model, named) = models::read(name, section);
+        models.extend(model);
+        roles.extend(named);
+    }
 
     let tool_sections = root.named("tools");
     let mut tool_names: Vec<&str> = tool_sections.iter().map(|(name, _)| name.as_str()).collect();

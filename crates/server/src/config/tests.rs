@@ -3,6 +3,7 @@
 mod compression;
 mod mcp;
 mod mistakes;
+mod models;
 mod policy;
 
 use std::{fs, path::PathBuf, time::Instant};
@@ -90,7 +91,7 @@ fn c_a_minimal_file_is_enough() {
         path: folder.path().join("demo.json"),
         script: r#"{"turns":[{"text":"Hello"}]}"#.to_owned(),
     };
-    assert_eq!(config.models, [ConfigModel { name: "demo".to_owned(), provider }]);
+    assert_eq!(config.models, [ConfigModel { name: "demo".to_owned(), provider, hosted_mcp: Vec::new() }]);
     let agent = ConfigAgent {
         name: "trader".to_owned(),
         description: None,

@@ -123,14 +123,6 @@ fn c_each_mistake_is_told_with_its_line() {
             "[store]\nurl = \"memory:\"\n[[store.keys]]\nid = \"k\"\nkey_env = \"STORE_KEY\"",
             r#"8: "keys" in [store] mean nothing to a store in memory, which has no file"#,
         ),
-        (
-            "[models.m]\nprovider = \"openai\"",
-            r#"7: "provider" in [models.m] is "openai", which is not supported yet in this version; use "openai-chat" or "scripted""#,
-        ),
-        (
-            "[models.m]\nprovider = \"anthropic\"\nmodel = \"c\"",
-            r#"7: "provider" in [models.m] is "anthropic", which is not supported yet in this version; use "openai-chat" or "scripted""#,
-        ),
         ("[store]\nurl = \"sqlite:/\"", r#"7: "url" in [store] names /, which is a folder"#),
         (
             "[store]\nurl = \"sqlite:/no/such/place.db\"",
