@@ -24,7 +24,7 @@ fn runtime(store: Arc<dyn Store>, folder: &Path, calls: &[(&str, Value)]) -> Sto
     let script = json!({ "turns": [{ "tool_calls": calls }, { "text": "done" }], "at_end": "repeat" });
     let model = Scripted::from_json(&script.to_string()).expect("script");
     let workspace = Workspace::open(folder).expect("workspace");
-    let mut agent = Agent::new("coder", "demo", Arc::new(model));
+    let mut agent = Agent::new("coder", ("demo", Arc::new(model)));
     for name in builtin::WORKSPACE_NAMES {
         agent = agent.tool(builtin::on(&workspace, name).expect("a built-in tool"));
     }
@@ -220,7 +220,7 @@ async fn s12_who_is_asked_after_an_edit_is_shown_what_the_edited_call_would_do()
     let model = Scripted::from_json(&script.to_string()).expect("script");
     let tool = builtin::write_file(&Workspace::open(folder.path()).expect("workspace"))
         .needs_approval(Approval::always().levels(["first", "second"]));
-    let agent = Agent::new("coder", "demo", Arc::new(model)).tool(tool);
+    let agent = Agent::new("coder", ("demo", Arc::new(model))).tool(tool);
     let runtime = Runtime::builder(memory()).agent(agent).build().expect("runtime");
     let outcome = send(&runtime, "s1", "go").await.expect("run");
     assert!(shown(&outcome).1.ends_with("+model"));
