@@ -14,10 +14,15 @@ use countersign::{
         seal::{Key, Keys},
         sqlite::{SqliteOptions, SqliteStore},
     },
+    team::AgentRef,
+    tool::ToolEntry,
 };
 use countersign_server::{
     Options, Server,
-    config::{Config, ConfigCompression, ConfigKey, ConfigStore, ConfigStrategy, mcp_servers, sources, tool_entries},
+    config::{
+        Config, ConfigCompression, ConfigKey, ConfigStore, ConfigStrategy, guardrails, mcp_servers, sources,
+        tool_entries,
+    },
 };
 use tokio::{
     net::TcpListener,
@@ -105,7 +110,7 @@ async fn serve_until_told(config: Config, serve: &Serve, seen: Seen) -> Outcome 
 
 /// The runtime that a configuration declares.
 async fn assemble(config: &Config) -> Result<Runtime, String> {
-    let tools = tool_entries(config)?;
+    let (tools, guardrails) = (tool_entries(config)?, guardrails(config)?);
     let servers = mcp_servers(config)?;
     let models: Vec<(&str, Arc<dyn Model>)> = config
         .models
@@ -121,6 +126,21 @@ async fn assemble(config: &Config) -> Result<Runtime, String> {
         let mut agent = Agent::new(declared.name.as_str(), (declared.model.as_str(), model))
             .instructions(declared.instructions.as_str())
             .max_turns(declared.max_turns);
+        for to in &declared.handoffs {
+            let about = config.agents.iter().find(|agent| agent.name == *to);
+            let about = about.and_then(|agent| agent.handoff_description.as_deref());
+            agent = agent.tool(ToolEntry::handoff(AgentRef::named(to, about)));
+        }
+        agent = agent.tool_use(declared.tool_use.rule());
+        if let Some(schema) = &declared.output_schema {
+            agent = agent.output_schema("answer", schema.clone()).map_err(|error| error.to_string())?;
+        }
+        for name in &declared.input_guardrails {
+            agent = guardrails.get(name).ok_or_else(|| format!("there is no guardrail {name:?}"))?.on_input(agent);
+        }
+        for name in &declared.output_guardrails {
+            agent = guardrails.get(name).ok_or_else(|| format!("there is no guardrail {name:?}"))?.on_output(agent);
+        }
         if let Some(description) = &declared.description {
             agent = agent.description(description.as_str());
         }

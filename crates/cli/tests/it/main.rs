@@ -37,5 +37,6 @@ mod sealed;
 mod secrets;
 mod security;
 mod support;
+mod team;
 mod timeouts;
 mod wire;

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, path::Path, sync::Arc};
 use countersign::{
     mcp::Mcp,
     model::{ApiKey, ToolSpec, hosted_mcp::HostedMcp},
+    runner::guardrail_command::CommandGuardrail,
     tool::{
         Approval, Require, ToolEntry,
         builtin::{self, Shell, Workspace},
@@ -16,7 +17,8 @@ use countersign::{
 use countersign_core::call::schema::ArgsSchema;
 
 use super::{
-    Config, ConfigAgent, ConfigApproval, ConfigBuiltin, ConfigFolderTool, ConfigHostedMcp, ConfigRequire, ConfigTool,
+    Config, ConfigAgent, ConfigApproval, ConfigBuiltin, ConfigFolderTool, ConfigGuardrail, ConfigHostedMcp,
+    ConfigRequire, ConfigTool,
 };
 
 /// All tools of a configuration by name.
@@ -25,8 +27,24 @@ use super::{
 /// A condition, schema or command that cannot be used; not after [`Config::load`], which has checked them.
 pub fn tool_entries(config: &Config) -> Result<BTreeMap<String, ToolEntry>, String> {
     let mut entries = BTreeMap::new();
+    let guardrails = guardrails(config)?;
+    let named = |name: &String| guardrails.get(name).ok_or_else(|| format!("there is no guardrail {name:?}"));
     for tool in &config.tools {
-        entries.insert(tool.name.clone(), entry(tool)?);
+        let mut entry = entry(tool)?;
+        for name in &tool.input_guardrails {
+            entry = named(name)?.on_tool_input(entry);
+        }
+        for name in &tool.output_guardrails {
+            entry = named(name)?.on_tool_output(entry);
+        }
+        entries.insert(tool.name.clone(), entry);
+    }
+    for tool in &config.agent_tools {
+        let mut entry = ToolEntry::agent(tool.agent.as_str(), &tool.name, &tool.description)
+            .needs_approval(approval(&tool.approval)?)
+            .stream(tool.stream);
+        entry.content_message.clone_from(&tool.content_message);
+        entries.insert(tool.name.clone(), entry);
     }
     for name in builtin::NAMES {
         let changes = config.builtins.iter().find(|changes| changes.name == name);
@@ -53,6 +71,21 @@ pub fn tool_entries(config: &Config) -> Result<BTreeMap<String, ToolEntry>, Stri
         }
     }
     Ok(entries)
+}
+
+/// The guardrails of a configuration by name.
+///
+/// # Errors
+/// A command that cannot be used; not after [`Config::load`], which has checked them.
+pub fn guardrails(config: &Config) -> Result<BTreeMap<String, CommandGuardrail>, String> {
+    let guardrail = |declared: &ConfigGuardrail| {
+        let command = CommandTool::new(&declared.command)?
+            .cwd(&declared.cwd)
+            .time_limit(declared.time_limit)
+            .pass_env(&declared.env);
+        Ok((declared.name.clone(), CommandGuardrail::new(&declared.name, command)))
+    };
+    config.guardrails.iter().map(guardrail).collect()
 }
 
 /// The MCP servers of a configuration by name. None is reached yet.

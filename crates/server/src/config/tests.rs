@@ -99,6 +99,12 @@ fn c_a_minimal_file_is_enough() {
         model: "demo".to_owned(),
         tools: Vec::new(),
         mcp: Vec::new(),
+        handoffs: Vec::new(),
+        handoff_description: None,
+        tool_use: ConfigToolUse::RunAgain,
+        output_schema: None,
+        input_guardrails: Vec::new(),
+        output_guardrails: Vec::new(),
         max_turns: 20,
         compression: None,
     };
@@ -268,13 +274,12 @@ token_env = "ALICE_TOKEN"
 "#;
 
 #[test]
-fn c_the_whole_example_is_read_and_what_cannot_run_yet_is_an_error() {
-    assert_eq!(
-        lines(SPEC_EXAMPLE),
-        [r#"countersign.toml:13: "handoffs" in [agents.trader] is not supported yet in this version"#,]
-    );
-    let now = SPEC_EXAMPLE.replace("handoffs = [\"analyst\"]\n", "");
-    let config = parse(&now).expect("what is left runs");
+fn c_the_whole_example_is_read() {
+    let wrong = lines(SPEC_EXAMPLE);
+    assert_eq!(wrong, [r#"countersign.toml:13: unknown agent "analyst" in [agents.trader]"#]);
+    let now = format!("{SPEC_EXAMPLE}[agents.analyst]\nmodel = \"demo\"\n");
+    let config = parse(&now).expect("all of it runs");
+    assert_eq!(config.agents[0].handoffs, ["analyst"]);
     let warnings: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
     assert_eq!(config.agents[0].tools, ["execute_trade", "ask_user_question", "write_todos"]);
     let warnings: Vec<_> =
