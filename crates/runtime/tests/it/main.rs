@@ -17,6 +17,8 @@ mod langgraph;
 mod models_aimock;
 mod models_anthropic;
 mod models_fake;
+#[cfg(feature = "genai")]
+mod models_genai;
 mod models_hosted_mcp;
 mod models_openai;
 mod models_openai_errors;

@@ -38,11 +38,15 @@ fn start() -> Value {
 }
 
 fn block(at: u64, block: Value) -> Value {
-    json!({"type": "content_block_start", "index": at, "content_block": block})
+    let mut event = json!({"type": "content_block_start", "index": at});
+    event["content_block"] = block;
+    event
 }
 
 fn delta(at: u64, delta: Value) -> Value {
-    json!({"type": "content_block_delta", "index": at, "delta": delta})
+    let mut event = json!({"type": "content_block_delta", "index": at});
+    event["delta"] = delta;
+    event
 }
 
 fn stop(at: u64) -> Value {

@@ -24,11 +24,15 @@ pub(crate) fn model(fake: &Fake) -> OpenAi {
 }
 
 pub(crate) fn added(at: u64, item: Value) -> Value {
-    json!({"type": "response.output_item.added", "output_index": at, "item": item})
+    let mut event = json!({"type": "response.output_item.added", "output_index": at});
+    event["item"] = item;
+    event
 }
 
 pub(crate) fn done(at: u64, item: Value) -> Value {
-    json!({"type": "response.output_item.done", "output_index": at, "item": item})
+    let mut event = json!({"type": "response.output_item.done", "output_index": at});
+    event["item"] = item;
+    event
 }
 
 fn text_delta(at: u64, part: u64, text: &str) -> Value {
