@@ -15,6 +15,7 @@ mod groups;
 mod history;
 mod langgraph;
 mod models_aimock;
+mod models_aimock_apis;
 mod models_anthropic;
 mod models_fake;
 #[cfg(feature = "genai")]
