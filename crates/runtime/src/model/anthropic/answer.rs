@@ -314,3 +314,6 @@ fn read(raw: &RawValue) -> Result<Begun, ModelError> {
 fn malformed(error: &serde_json::Error) -> ModelError {
     call::malformed("event of a message", error)
 }
+
+#[cfg(test)]
+mod tests;

@@ -465,3 +465,6 @@ fn read_usage(raw: &RawValue) -> Option<Usage> {
     (input_tokens.is_some() || output_tokens.is_some())
         .then(|| Usage { input_tokens: input_tokens.unwrap_or(0), output_tokens: output_tokens.unwrap_or(0) })
 }
+
+#[cfg(test)]
+mod tests;
