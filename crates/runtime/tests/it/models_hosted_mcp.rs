@@ -50,7 +50,10 @@ fn asking() -> Vec<Block> {
 async fn s13_what_the_provider_asks_to_approve_is_a_call_of_ours() {
     let fake = Fake::streaming(typed(&[done(0, listed()), done(1, asked("mcpr_1", "send", ARGS)), completed()])).await;
     let told = told(&model(&fake)).await;
-    assert_eq!(told[..2], [format!("call mcpr_1 mcp__bank__send {ARGS}"), "usage 5 7".to_owned()]);
+    assert_eq!(
+        told[..2],
+        [format!("call mcpr_1 mcp__bank__send {ARGS}"), "usage 5 7, 2 cached, 3 reasoning".to_owned()]
+    );
 }
 
 #[tokio::test]

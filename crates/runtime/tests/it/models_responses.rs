@@ -137,7 +137,7 @@ async fn m1_responses_a_stream_becomes_blocks_in_order() {
         "text I pay now. đ",
         r#"call call_1 pay {"n": 9007199254740993, "p":1.10}"#,
         "call call_2 look {}",
-        "usage 5 7",
+        "usage 5 7, 2 cached, 3 reasoning",
     ];
     assert_eq!(told[..5], want);
     assert!(told[5].starts_with("opaque ") && told[6] == "stop", "{told:?}");
@@ -231,7 +231,10 @@ async fn m1_responses_the_request_is_in_the_apis_shape() {
     let schema = json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": false});
     let mut asked = request(user("hi"), "Be brief.", vec![tool("pay")]);
     asked.output = Some(OutputSchema { name: "answer".into(), schema: schema.clone().into(), strict: true });
-    assert_eq!(tell(OpenAi::new(config).unwrap().call(asked).collect().await), ["usage 5 7", "stop"]);
+    assert_eq!(
+        tell(OpenAi::new(config).unwrap().call(asked).collect().await),
+        ["usage 5 7, 2 cached, 3 reasoning", "stop"]
+    );
     let want = json!({
         "model": "gpt-test", "instructions": "Be brief.", "store": false, "stream": true,
         "include": ["reasoning.encrypted_content"], "reasoning": {"effort": "low", "summary": "auto"},

@@ -338,8 +338,14 @@ impl Reader {
         }
         if let Some(usage) = &end.captured_usage {
             let count = |tokens: Option<i32>| tokens.and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
-            let (input, output) = (count(usage.prompt_tokens), count(usage.completion_tokens));
-            ready.push_back(ModelEvent::Usage(Usage { input_tokens: input, output_tokens: output }));
+            let cached = usage.prompt_tokens_details.as_ref().and_then(|details| details.cached_tokens);
+            let reasoning = usage.completion_tokens_details.as_ref().and_then(|details| details.reasoning_tokens);
+            ready.push_back(ModelEvent::Usage(Usage {
+                input_tokens: count(usage.prompt_tokens),
+                output_tokens: count(usage.completion_tokens),
+                cached_input_tokens: count(cached),
+                reasoning_tokens: count(reasoning),
+            }));
         }
         // Only signatures say more than the blocks do.
         self.opaque.parts.retain(|part| !matches!(part, Part::Text(0)));
