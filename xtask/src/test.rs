@@ -112,6 +112,15 @@ pub(crate) fn run(places: &Places) -> Outcome {
         test.args(["test", "-p", "countersign", "--features", "mcp", "--test", "it", "--", "--ignored", "mcp_npm"]);
         process::run(&mut test)
     });
+    steps.step_after(&[(rust, RUST), (others, OTHERS)], "test what only a feature brings", || {
+        let of = |package: &str, tests: &[&str]| {
+            let mut cargo = cargo(&places.root);
+            cargo.args(["test", "--features", "genai", "--package", package]).args(tests);
+            process::run(&mut cargo)
+        };
+        of("countersign", &["--test", "it", "models_"])?;
+        of("countersign-server", &["--lib", "config::"])
+    });
     steps.step_after(&[(console, CONSOLE)], "check the console's types", || npm_script(&["run", "check"]));
     steps.step_after(&[(packages, PACKAGES)], "test the console's parts", || npm_script(&["test"]));
     let needs = [(rust, RUST), (console, CONSOLE), (has_browser, BROWSER)];

@@ -542,7 +542,7 @@ impl World {
         let room = self.state.window.due.expect("room is wanted");
         let cut = self.conversation().cut(room.keep);
         let text = ["they said hi", "", &"too long ".repeat(2000)].get(how % 4).map(|text| (*text).to_owned());
-        let usage = Usage { input_tokens: 7, output_tokens: 3 };
+        let usage = Usage { input_tokens: 7, output_tokens: 3, ..Usage::default() };
         let summary = text.map(|text| Summary { text, model: "m".into(), usage });
         let compressed: Compressed = cut.compressed(&room, summary);
         let transition = self.draft().compressed(compressed).expect("room is wanted");

@@ -3,6 +3,8 @@
 pub mod anthropic;
 mod blocks;
 mod call;
+#[cfg(feature = "genai")]
+pub mod genai;
 pub mod hosted_mcp;
 mod http;
 mod key;

@@ -23,8 +23,11 @@ mod mcp_fake;
 #[cfg(feature = "mcp")]
 mod mcp_npm;
 mod models_aimock;
+mod models_aimock_apis;
 mod models_anthropic;
 mod models_fake;
+#[cfg(feature = "genai")]
+mod models_genai;
 mod models_hosted_mcp;
 mod models_openai;
 mod models_openai_errors;

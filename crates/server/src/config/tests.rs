@@ -284,7 +284,7 @@ fn c_the_whole_example_is_read() {
     assert_eq!(config.agents[0].tools, ["execute_trade", "ask_user_question", "write_todos"]);
     let warnings: Vec<_> =
         warnings.iter().filter(|warning| !warning.contains("\"npx\"") && !warning.contains("npx")).collect();
-    assert_eq!(warnings, [r#"countersign.toml:20: nobody in [[auth.tokens]] has the role "admin""#]);
+    assert_eq!(warnings, [r#"countersign.toml:21: nobody in [[auth.tokens]] has the role "admin""#]);
 }
 
 /// SPEC Q4–Q6: built-in tools need no declaration, and some of what they do can be changed.

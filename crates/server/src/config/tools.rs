@@ -168,7 +168,11 @@ fn other_kind(section: &Section<'_>, kind: &str, at: usize) {
         _ => return,
     };
     if known {
-        section.bad(at, kind, "is not supported yet in this version; a tool is a \"command\", \"agent\" or \"mcp\"");
+        section.bad(
+            at,
+            kind,
+            "is not supported yet in this version; a tool is a \"command\", an \"agent\", or \"mcp\"",
+        );
     }
 }
 
