@@ -112,6 +112,14 @@ pub(crate) fn run(places: &Places) -> Outcome {
         test.args(["test", "-p", "countersign", "--features", "mcp", "--test", "it", "--", "--ignored", "mcp_npm"]);
         process::run(&mut test)
     });
+    steps.step_after(&[(rust, RUST), (has_browser, BROWSER)], "test an agent's browser", || {
+        let mut test = cargo(&places.root);
+        test.args(["test", "-p", "countersign", "--features", "computer", "--lib", "--test", "it", "computer"]);
+        if let Some(browser) = &browser {
+            test.env("CHROMIUM", browser);
+        }
+        process::run(&mut test)
+    });
     steps.step_after(&[(console, CONSOLE)], "check the console's types", || npm_script(&["run", "check"]));
     steps.step_after(&[(packages, PACKAGES)], "test the console's parts", || npm_script(&["test"]));
     let needs = [(rust, RUST), (console, CONSOLE), (has_browser, BROWSER)];
