@@ -5,6 +5,9 @@
 mod answers;
 mod client;
 mod compression;
+mod computer;
+#[cfg(feature = "computer")]
+mod computer_chromium;
 mod conversations;
 mod crashes;
 mod files;

@@ -22,6 +22,8 @@ use countersign::{
     tool::{
         CallFacts, Decision as Said, OnApproval, ToolEntry,
         builtin::{self, Shell, Workspace},
+        condition::ProposedCall,
+        on_approval,
     },
 };
 use futures::future::BoxFuture;
@@ -201,25 +203,15 @@ async fn m142_a_program_is_not_asked_again_after_a_decision() {
 async fn s12_a_standing_rule_comes_before_a_program_and_each_call_is_asked_about_once() {
     let folder = tempfile::tempdir().expect("folder");
     let seen: Arc<Mutex<Vec<String>>> = Arc::default();
-    let by_text = {
+    let decides = {
         let seen = seen.clone();
-        move |call: &CallFacts<'_>| -> BoxFuture<'static, Result<Said, String>> {
+        on_approval(move |call: ProposedCall| {
             let line = call.args.value()["commands"][0].as_str().unwrap_or_default().to_owned();
             seen.lock().expect("seen").push(line.clone());
-            let says = if line.contains("ask") { Said::Ask } else { Said::Approve };
-            Box::pin(async move { Ok(says) })
-        }
+            async move { Ok(if line.contains("ask") { Said::Ask } else { Said::Approve }) }
+        })
     };
-    struct ByText<F>(F);
-    impl<F> OnApproval for ByText<F>
-    where
-        F: Fn(&CallFacts<'_>) -> BoxFuture<'static, Result<Said, String>> + Send + Sync,
-    {
-        fn decide<'a>(&'a self, call: &'a CallFacts<'a>) -> BoxFuture<'a, Result<Said, String>> {
-            (self.0)(call)
-        }
-    }
-    let tool = shell(folder.path()).entry().on_approval(Arc::new(ByText(by_text)));
+    let tool = shell(folder.path()).entry().on_approval(decides);
     let one = json!({ "commands": ["echo ask"] });
     let other = json!({ "commands": ["echo other"] });
     let runtime = runtime(memory(), tool, &[one, other]);
