@@ -72,7 +72,7 @@ impl Agent {
             name: name.into(),
             description: None,
             instructions: Instructions::default(),
-            model_name: model_name.into(),
+            model_name,
             model,
             tools: Vec::new(),
             sources: Vec::new(),

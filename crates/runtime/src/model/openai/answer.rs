@@ -258,8 +258,8 @@ impl Assembler {
                 }
                 if let Some(Place::Message { id, phase, parts, done }) = self.items.get_mut(&at) {
                     *done = true;
-                    *phase = item.phase.or(phase.take());
-                    *id = item.id.or(id.take());
+                    *phase = item.phase.or_else(|| phase.take());
+                    *id = item.id.or_else(|| id.take());
                     parts.values().for_each(|(_, block)| self.blocks.end(*block));
                 }
             }
