@@ -287,6 +287,7 @@ impl Conversation {
             | Record::RuleRevoked(_)
             | Record::Withdrawn { .. }
             | Record::CallLost { .. }
+            | Record::CallOutdated { .. }
             | Record::AgentBegan(_)
             | Record::HandedOff(_)
             | Record::RunStarted(_)

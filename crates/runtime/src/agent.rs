@@ -5,6 +5,7 @@ mod kit;
 use std::{collections::HashMap, sync::Arc};
 
 use countersign_core::{
+    call::args::Args,
     journal::{
         agents::CallResult,
         draft::{Catalog, ToolFacts},
@@ -253,6 +254,9 @@ impl Ready {
 impl Catalog for Agents {
     fn has_agent(&self, agent: &str) -> bool {
         self.by_name.contains_key(agent)
+    }
+    fn accepts(&self, agent: &str, tool: &str, args: &Args) -> bool {
+        self.get(agent).and_then(|ready| ready.tool(tool)).is_none_or(|tool| tool.schema.check(args).is_empty())
     }
     fn max_turns(&self, agent: &str) -> u32 {
         self.get(agent).map_or(limits::MAX_TURNS, |ready| ready.agent.max_turns)

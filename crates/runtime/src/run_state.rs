@@ -380,6 +380,10 @@ fn follows(state: &State, entry: &Entry) -> Result<(), &'static str> {
             ended && finished.id == call.id && finished.run == call.run
         }
         Record::Forked(forked) => forks(state, forked),
+        Record::CallOutdated { call: number } => {
+            let call = call(*number)?;
+            call.phase == Phase::Permitted && call.shown.is_some()
+        }
         Record::CallLost { call: number } => matches!(call(*number)?.phase, Phase::Started(_)),
         Record::RunStarted(_)
         | Record::FrameBegan(_)

@@ -132,6 +132,7 @@ impl Checkpoints {
             Record::CallStarted { .. } | Record::CallLost { .. } => {
                 matches!(self.last, Some("start" | "lost")) && next.at == state.updated_at
             }
+            Record::CallOutdated { .. } => self.last == Some("tool_changed") && next.at == state.updated_at,
             Record::HandedOff(_) => true,
             Record::CallFinished(_) if self.last == Some("handoff") => true,
             Record::CallFinished(_) => self.last == Some("result") && next.at == state.updated_at,
@@ -196,6 +197,7 @@ fn name(record: &Record) -> &'static str {
         Record::HandedOff(_) => "handoff",
         Record::CallFinished(_) => "result",
         Record::CallLost { .. } => "lost",
+        Record::CallOutdated { .. } => "tool_changed",
         Record::Status { .. } => "status",
         Record::Withdrawn { .. } | Record::TurnEnded(_) => "end",
         Record::Forked(_) => "fork",

@@ -238,7 +238,7 @@ impl State {
 
 impl Call {
     /// Asked about from the first level on, as if nobody had said anything.
-    fn ask_anew(&mut self) {
+    pub(super) fn ask_anew(&mut self) {
         self.phase = Phase::Gated;
         self.ask.get_or_insert_with(Ask::default);
         self.deadline = Deadline::Fresh;

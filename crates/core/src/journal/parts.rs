@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::record::{Action, CallStatus, Interrupted, Kind, Millis, is_zero};
+use super::{
+    outdated::Shown,
+    record::{Action, CallStatus, Interrupted, Kind, Millis, is_zero},
+};
 use crate::call::{
     args::Args,
     display::Display,
@@ -106,6 +109,9 @@ pub struct Call {
     /// What a reviewer is shown of what it would do (SPEC S12).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preview: Option<Preview>,
+    /// What those who were last asked about it have seen of its tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shown: Option<Shown>,
 }
 
 impl Call {

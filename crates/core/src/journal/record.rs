@@ -113,6 +113,12 @@ pub enum Record {
     HandedOff(HandedOff),
     /// A call has its result.
     CallFinished(CallFinished),
+    /// A call that was allowed does not begin: its tool has another description or schema than those who allowed it have
+    /// seen, and it is asked about again (SPEC S13).
+    CallOutdated {
+        /// The call's number.
+        call: u32,
+    },
     /// A crash left the outcome of a started call unknown (SPEC R4).
     CallLost {
         /// The call's number.

@@ -235,6 +235,7 @@ impl State {
                 }
             }
             Record::Group { .. } => {}
+            Record::CallOutdated { call } => self.call_outdated(*call),
             Record::CallLost { call } => self.set_phase(*call, |_| Phase::Lost),
             Record::Status { awaiting, .. } => {
                 self.held = false;
@@ -363,6 +364,7 @@ impl State {
                     ends: false,
                     result: None,
                     preview: None,
+                    shown: None,
                 });
             }
         }
@@ -408,6 +410,7 @@ impl State {
     fn interrupted(&mut self, asked: &Arc<Interrupted>, at: Millis) {
         self.interruptions = asked.n;
         self.task_asked(asked);
+        self.tools_shown(asked);
         for action in &asked.actions {
             self.set_phase(action.call, |_| Phase::Waiting(asked.n));
             if let Some(role) = action.role() {

@@ -333,6 +333,7 @@ impl Out<'_> {
             | Record::States(_)
             | Record::MakeRoom(_)
             | Record::Compressed(_)
+            | Record::CallOutdated { .. }
             | Record::CallLost { .. } => {}
         }
     }

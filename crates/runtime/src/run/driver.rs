@@ -215,6 +215,10 @@ impl Inner {
                     self.transact(live, &mut guard, Durability::Synced, make).await?;
                     effects = graph::next(&*guard.state()?);
                 }
+                if let Some(transition) = Draft::new(&*guard.state()?, now()).outdated(&effects.start, &self.agents) {
+                    self.transact(live, &mut guard, Durability::Synced, |_| Ok(transition)).await?;
+                    effects = graph::next(&*guard.state()?);
+                }
                 let state = guard.state()?;
                 let room = limits::PARALLEL_CALLS.saturating_sub(running.len());
                 let start: Vec<u32> = effects.start.into_iter().take(room).collect();
