@@ -208,6 +208,7 @@ impl Report {
             let (Some(before), Some(args)) = (Said::of(&gate.verdict), &call.args) else { continue };
             self.calls += 1;
             let facts = CallFacts {
+                context: &countersign::tool::AppContext::default(),
                 session_id: &state.session_id,
                 subject: state.subject.as_deref(),
                 tenant: state.tenant.as_deref(),

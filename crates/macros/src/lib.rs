@@ -1,4 +1,4 @@
-//! The derives of the crate `countersign`, which exports them as `countersign::graph::{GraphState, Route}`.
+//! The macros of the crate `countersign`, which exports them as `countersign::graph::{GraphState, Route}` and `countersign::tool`.
 //!
 //! What they write refers to `::countersign` and to nothing else, so that a crate that uses them needs no other
 //! dependency under a certain name.
@@ -7,6 +7,7 @@ mod attribute;
 mod field;
 mod route;
 mod state;
+mod tool;
 
 use proc_macro::TokenStream;
 
@@ -63,6 +64,44 @@ pub fn graph_state(input: TokenStream) -> TokenStream {
 #[proc_macro_derive(Route, attributes(route))]
 pub fn route(input: TokenStream) -> TokenStream {
     written(syn::parse(input).and_then(|input| route::derive(&input)))
+}
+
+/// Makes an async function a tool (SPEC S1). The function of that name then gives the tool, for `Agent::tool`:
+///
+/// ```ignore
+/// /// Get the weather for a given city.
+/// #[tool(needs_approval = |_call, args| args.location == "San Francisco")]
+/// async fn get_weather(
+///     /// The city.
+///     location: String,
+/// ) -> String {
+///     format!("The weather in {location} is sunny")
+/// }
+/// let agent = Agent::new("weather", model).tool(get_weather);
+/// ```
+///
+/// - Its arguments are the tool's, with the schema of their types (`Deserialize` and `JsonSchema`); they are the struct
+///   `GetWeatherArgs`. An `Option` may be left out. What is written about them, in doc comments and in attributes of serde and
+///   schemars, goes to the fields of the struct. What is written about the function is what the model reads about the tool.
+/// - It may take a `ToolContext` first: which call it runs for, and the application's own data.
+/// - It gives what can be serialized: a text as it is, anything else as JSON. The error of a `Result`, in its words, is an
+///   error for the model.
+///
+/// | option | meaning |
+/// |---|---|
+/// | `name = "…"` | what the model calls it; the function's name if absent |
+/// | `description = "…"` | what the model reads about it, instead of the doc comment |
+/// | `needs_approval` | a person is asked; also `= true` and `= false` |
+/// | `needs_approval = \|call, args\| …` | a person is asked if it says so: `bool`, or a `Result` whose error asks too |
+/// | `needs_approval = async \|call, args\| …`, `= path` | the same, by an async closure or an async function of `ProposedCall` and the arguments |
+/// | `timeout = 300` | seconds to decide; for ever if absent |
+/// | `allow(approve, reject, …)` | what the reviewer may do: `approve`, `edit`, `reject` and `defer` if absent; there is `respond` too |
+/// | `idempotent` | a second attempt of the same call does nothing more than the first |
+/// | `read_only` | it changes nothing: a hint for policies |
+/// | `time_limit = 30` | seconds to run; after that it is stopped, and its outcome is an error for the model |
+#[proc_macro_attribute]
+pub fn tool(options: TokenStream, function: TokenStream) -> TokenStream {
+    written(syn::parse(function).and_then(|function| tool::expand(options.into(), &function)))
 }
 
 fn written(result: syn::Result<proc_macro2::TokenStream>) -> TokenStream {

@@ -2,7 +2,7 @@
 
 mod kit;
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, future::Future, sync::Arc};
 
 use countersign_core::{
     call::args::Args,
@@ -19,8 +19,13 @@ use kit::Kits;
 use crate::{
     compression::Compression,
     graph::{Graph, agent_loop::AgentState, compiled::AnyGraph},
-    model::{Model, ToolSpec},
+    model::{Model, ToolSpec, hosted_mcp::HostedMcp},
     policy::{self, Policy},
+    run::guard::Output,
+    runner::{
+        context::{Instructions, RunContext},
+        guardrail::{Guardrail, GuardrailOutput},
+    },
     team::{self, ToolUse},
     tool::{
         ToolEntry,
@@ -42,14 +47,18 @@ pub(crate) use kit::ReadyTool;
 pub struct Agent {
     pub(crate) name: Arc<str>,
     pub(crate) description: Option<Arc<str>>,
-    pub(crate) instructions: Arc<str>,
+    pub(crate) instructions: Instructions,
     pub(crate) model_name: Arc<str>,
     pub(crate) model: Arc<dyn Model>,
     pub(crate) tools: Vec<ToolEntry>,
     pub(crate) sources: Sources,
+    pub(crate) hosted: Vec<HostedMcp>,
     pub(crate) max_turns: u32,
     pub(crate) graph: Option<Graph<AgentState>>,
     pub(crate) compression: Option<Compression>,
+    pub(crate) input_guardrails: Vec<Guardrail>,
+    pub(crate) output_guardrails: Vec<Guardrail>,
+    pub(crate) output: Option<Arc<Output>>,
     pub(crate) handoff_description: Option<Arc<str>>,
     pub(crate) tool_use: ToolUse,
     /// The name it was given, where another one has that already.
@@ -63,23 +72,38 @@ impl Agent {
         Agent {
             name: name.into(),
             description: None,
-            instructions: Arc::from(""),
-            model_name: model_name.into(),
+            instructions: Instructions::default(),
+            model_name,
             model,
             tools: Vec::new(),
             sources: Vec::new(),
+            hosted: Vec::new(),
             max_turns: limits::MAX_TURNS,
             graph: None,
             compression: None,
+            input_guardrails: Vec::new(),
+            output_guardrails: Vec::new(),
+            output: None,
             handoff_description: None,
             tool_use: ToolUse::default(),
             called: None,
         }
     }
-    /// What the model is told about its task.
+    /// What the model is told about its task: a text, or an async function of the run's context, which is called before each
+    /// model call.
+    ///
+    /// ```
+    /// # use countersign::{Agent, RunContext, model::scripted::Scripted};
+    /// # let model = Scripted::from_json(r#"{"turns":[]}"#)?;
+    /// let agent = Agent::new("helper", model).instructions(|run: RunContext| async move {
+    ///     let user: String = run.context().map_err(|error| error.to_string())?;
+    ///     Ok(format!("You help {user}."))
+    /// });
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
-    pub fn instructions(mut self, text: impl Into<Arc<str>>) -> Agent {
-        self.instructions = text.into();
+    pub fn instructions(mut self, instructions: impl Into<Instructions>) -> Agent {
+        self.instructions = instructions.into();
         self
     }
     /// What people are told about the agent.
@@ -94,11 +118,65 @@ impl Agent {
         self.tools.push(tool.into());
         self
     }
+    /// Looks at what the user says before the agent's first model call of a turn; one that trips stops the run. It does not
+    /// look again when a run goes on after a pause (SPEC S11).
+    #[must_use]
+    pub fn input_guardrail<F, Fut>(mut self, name: &str, check: F) -> Agent
+    where
+        F: Fn(RunContext, String) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = GuardrailOutput> + Send + 'static,
+    {
+        self.input_guardrails.push(Guardrail::new(name, check));
+        self
+    }
+    /// Looks at the agent's last answer of a turn before it counts; one that trips stops the run (SPEC S11).
+    #[must_use]
+    pub fn output_guardrail<F, Fut>(mut self, name: &str, check: F) -> Agent
+    where
+        F: Fn(RunContext, String) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = GuardrailOutput> + Send + 'static,
+    {
+        self.output_guardrails.push(Guardrail::new(name, check));
+        self
+    }
+    /// Its answers are JSON that is a `T` (SPEC S23): the model is given the schema, and an answer that does not fit it fails
+    /// the run.
+    ///
+    /// # Errors
+    /// The schema of the type is none that can be checked.
+    pub fn output_type<T: schemars::JsonSchema>(mut self) -> Result<Agent, AgentError> {
+        let name = T::schema_name().into_owned();
+        let schema = schemars::schema_for!(T).to_value();
+        let output = Output::new(&name, schema)
+            .map_err(|error| AgentError(format!("agent {:?}, output type {name}: {error}", self.name)))?;
+        self.output = Some(Arc::new(output));
+        Ok(self)
+    }
     /// Gives it the tools of a source, such as an MCP server, as they are at each time (SPEC S13).
     #[must_use]
     pub fn tools_of(mut self, source: Arc<dyn ToolSource>) -> Agent {
         self.sources.push(source);
         self
+    }
+    /// Gives it an MCP server that the model's provider calls (SPEC S13). Only some providers can.
+    #[must_use]
+    pub fn hosted_mcp(mut self, server: HostedMcp) -> Agent {
+        self.hosted.push(server);
+        self
+    }
+    /// Whether another one has the same guardrails and output type.
+    pub(crate) fn guarded_like(&self, other: &Agent) -> bool {
+        let same = |mine: &[Guardrail], theirs: &[Guardrail]| {
+            mine.len() == theirs.len() && mine.iter().zip(theirs).all(|(mine, theirs)| mine.is(theirs))
+        };
+        let output = match (&self.output, &other.output) {
+            (Some(mine), Some(theirs)) => Arc::ptr_eq(mine, theirs),
+            (None, None) => true,
+            _ => false,
+        };
+        output
+            && same(&self.input_guardrails, &other.input_guardrails)
+            && same(&self.output_guardrails, &other.output_guardrails)
     }
     /// Most model calls in one turn, at least 1 (SPEC S24).
     #[must_use]
@@ -165,6 +243,8 @@ pub(crate) struct Agents {
     pub(crate) policy: Arc<Policy>,
     /// The version of the policy with the tools' own approvals.
     pub(crate) policy_version: Arc<str>,
+    /// The limit of model calls, instead of each agent's own.
+    pub(crate) max_turns: Option<u32>,
 }
 
 /// An agent that is ready to run.
@@ -172,7 +252,7 @@ pub(crate) struct Ready {
     pub(crate) agent: Agent,
     /// Tokens of its instructions.
     instructions: u64,
-    kits: Kits,
+    pub(crate) kits: Kits,
 }
 
 impl Agents {
@@ -181,7 +261,10 @@ impl Agents {
             return Err(AgentError(format!("a policy has at most {} rules", policy::RULES)));
         }
         let agents = team::all(agents)?;
-        let tools = agents.iter().flat_map(|agent| agent.tools.iter().map(|tool| (&*agent.name, tool)));
+        let tools = agents.iter().flat_map(|agent| {
+            let entries = agent.tools.iter().chain(agent.hosted.iter().map(HostedMcp::entry));
+            entries.map(|tool| (&*agent.name, tool))
+        });
         let sources = agents.iter().flat_map(|agent| agent.sources.iter().map(|source| (&*agent.name, &**source)));
         let policy_version = policy::version(&policy, tools, sources).into();
         let policy = Arc::new(policy);
@@ -192,11 +275,11 @@ impl Agents {
             if name.is_empty() || name.len() > limits::NAME_BYTES {
                 return Err(AgentError(format!("an agent's name has 1 to {} bytes: {name:?}", limits::NAME_BYTES)));
             }
-            let kits = Kits::new(&name, &agent.tools, &agent.sources, &policy)?;
+            let kits = Kits::new(&agent, &policy)?;
             if let Some(wrong) = agent.graph.as_ref().and_then(|graph| graph.any().wrong_as_loop()) {
                 return Err(AgentError(format!("the graph of the agent {name:?}: {wrong}")));
             }
-            let instructions = tokens::of(&agent.instructions);
+            let instructions = tokens::of(agent.instructions.text());
             names.push(name.clone());
             if by_name.insert(name.clone(), Ready { agent, instructions, kits }).is_some() {
                 return Err(AgentError(format!("there are two agents of the name {name:?}")));
@@ -205,7 +288,7 @@ impl Agents {
         if names.is_empty() && needed {
             return Err(AgentError("at least one agent, or one graph, is needed".to_owned()));
         }
-        Ok(Agents { by_name, names, policy, policy_version })
+        Ok(Agents { by_name, names, policy, policy_version, max_turns: None })
     }
 
     /// The agent's loop, if it has nodes of the user's.
@@ -237,7 +320,7 @@ impl Agents {
 impl Ready {
     /// One of its tools, as it is now.
     pub(crate) fn tool(&self, name: &str) -> Option<Arc<ReadyTool>> {
-        self.kits.now().tool(name).cloned()
+        self.kits.tool(name)
     }
 
     /// Its tools as its model sees them now.
@@ -259,7 +342,7 @@ impl Catalog for Agents {
         self.get(agent).and_then(|ready| ready.tool(tool)).is_none_or(|tool| tool.schema.check(args).is_empty())
     }
     fn max_turns(&self, agent: &str) -> u32 {
-        self.get(agent).map_or(limits::MAX_TURNS, |ready| ready.agent.max_turns)
+        self.max_turns.unwrap_or_else(|| self.get(agent).map_or(limits::MAX_TURNS, |ready| ready.agent.max_turns))
     }
     fn agent_loop(&self, agent: &str) -> Option<(Arc<str>, Arc<str>)> {
         let graph = self.agent_loop_of(agent)?;

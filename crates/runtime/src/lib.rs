@@ -1,4 +1,58 @@
-//! The Countersign runtime: agents whose dangerous tool calls wait for a person.
+//! Agents whose dangerous tool calls wait for a person.
+//!
+//! A tool is an async function. Where it needs approval the run stops, says what waits, and can be written down: to a file, a
+//! database, a request. Later, here or in another process, it goes on where it stopped, with what was decided.
+//!
+//! ```
+//! use countersign::{Agent, RunState, run, tool};
+//!
+//! /// Get the weather for a given city.
+//! #[tool(needs_approval = |_call, args| args.location == "San Francisco")]
+//! async fn get_weather(location: String) -> String {
+//!     format!("The weather in {location} is sunny")
+//! }
+//!
+//! # fn confirm(question: String) -> bool {
+//! #     assert_eq!(
+//! #         question,
+//! #         r#"Agent Weather agent would like to use the tool get_weather with {"location":"San Francisco"}. Do you approve?"#
+//! #     );
+//! #     true
+//! # }
+//! # const SCRIPT: &str = r#"{"turns": [{"tool_calls": [{"name": "get_weather", "args": {"location": "Oakland"}},
+//! #     {"name": "get_weather", "args": {"location": "San Francisco"}}]}, {"text": "{{ last_tool_result }}"}]}"#;
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let model = countersign::model::scripted::Scripted::from_json(SCRIPT)?;
+//! # let folder = tempfile::tempdir()?;
+//! # std::env::set_current_dir(&folder)?;
+//! let agent = Agent::new("Weather agent", model).instructions("You are a weather agent").tool(get_weather);
+//!
+//! let mut result = run(&agent, "What is the weather in Oakland and San Francisco?").await?;
+//! while result.is_paused() {
+//!     result.state.write("result.json")?;
+//!
+//!     // From here on it could be another process. Of several that take the state, one gets it.
+//!     let mut state = RunState::take("result.json")?;
+//!     for interruption in &state.interruptions() {
+//!         if confirm(format!("{interruption}. Do you approve?")) {
+//!             state.approve(interruption)?;
+//!         } else {
+//!             state.reject(interruption)?;
+//!         }
+//!     }
+//!     result = run(&agent, state).await?;
+//! }
+//! println!("{}", result.final_output);
+//! # assert_eq!(result.final_output, "The weather in San Francisco is sunny");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! - [`tool`] makes a tool of a function, [`ToolEntry`] sets the rest of it; [`Agent`] puts model, instructions and tools together.
+//! - [`run`] runs an agent, [`run_streamed`] tells of it while it goes on, [`Runner`] and [`RunConfig`] say how.
+//! - [`RunState`] is all that is needed to go on: decisions are made on it, and it is text.
+//! - [`graph`] has work that is more than a conversation, [`run::Runtime`](crate::run::Runtime) what a server is made of.
 
 // What the derives write says `::countersign`, also here.
 extern crate self as countersign;
@@ -12,11 +66,25 @@ pub mod model;
 pub mod policy;
 pub mod run;
 pub mod run_state;
+pub mod runner;
 pub mod store;
 pub mod team;
 pub mod tool;
 
+pub use agent::Agent;
 pub use countersign_core as core;
+pub use countersign_macros::tool;
+pub use run_state::{ContextStrategy, DecisionError, RunState, RunStateError};
+pub use runner::{
+    RunError, RunEvent, RunInput, RunResult, RunStream, Runner,
+    config::{CancelHandle, Price, RejectedCall, RunConfig},
+    context::{Instructions, RunContext},
+    guardrail::{GuardrailKind, GuardrailOutput, GuardrailResult, ToolGuardrailOutput},
+    hooks::RunHooks,
+    interruption::Interruption,
+    run, run_streamed,
+};
+pub use tool::{ToolContext, ToolEntry};
 
 /// The README's program, run like every other example of the documentation.
 #[cfg(doctest)]

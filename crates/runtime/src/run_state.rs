@@ -2,7 +2,7 @@
 //! (SPEC S17, S20, S21).
 //!
 //! ```json
-//! {"schema": "countersign.run_state", "version": 2, "session_id": "…", "entries": [{"t": …, "c": […], "r": {…}}, …]}
+//! {"schema": "countersign.run_state", "version": 5, "session_id": "…", "entries": [{"t": …, "c": […], "r": {…}}, …]}
 //! ```
 //! Entry `i` of the list stands at position `i + 1`. Everything else about the session is a fold of them.
 //!
@@ -12,6 +12,8 @@
 //!   into it, so keep it where only the application can write.
 //! - An approved call runs once in each store it is restored into. Restoring one state twice is two sessions.
 
+mod decide;
+mod file;
 mod graph;
 
 use std::sync::Arc;
@@ -25,6 +27,7 @@ use countersign_core::{
     journal::{
         agents,
         checkpoint::is_whole,
+        draft::Draft,
         fork::is_open_to_edits,
         record::{Action, CallStatus, Compressed, Decided, Entry, Forked, Interrupted, Kind, Record},
         state::{Call, Open, Phase, State},
@@ -34,13 +37,20 @@ use countersign_core::{
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::store::{Append, Durability, Store, StoreError};
+pub use self::decide::DecisionError;
+pub(crate) use self::decide::Staged;
+use crate::{
+    runner::{guardrail::GuardrailResult, interruption::Interruption},
+    store::{Append, Durability, Store, StoreError},
+    tool::AppContext,
+};
 
 /// What the text says it is.
 const SCHEMA: &str = "countersign.run_state";
 /// The newest version that is read, and the one that is written. Version 2 has questions and groups, version 3 what
-/// several people said and decided, standing rules, and tenants, version 4 forks, runs of graphs, and compressions.
-const VERSION: u64 = 4;
+/// several people said and decided, standing rules, and tenants, version 4 forks, runs of graphs, and compressions, version 5
+/// decisions that do not count yet, and what belongs to a run of the library.
+const VERSION: u64 = 5;
 /// How many entries are read from a store at once.
 const READ_PAGE: usize = 512;
 
@@ -69,6 +79,25 @@ const READ_PAGE: usize = 512;
 pub struct RunState {
     entries: Vec<Arc<Entry>>,
     state: Arc<State>,
+    pub(crate) staged: Vec<Staged>,
+    /// What the user says next, once the run goes on.
+    pub(crate) inputs: Vec<String>,
+    /// The application's own version.
+    stamp: Option<String>,
+    /// The limit of model calls that the run was given.
+    pub(crate) max_turns: Option<u32>,
+    /// What guardrails have said so far.
+    pub(crate) guardrails: Vec<GuardrailResult>,
+}
+
+/// What becomes of decisions when a state gets other data of the application's (SPEC S18).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ContextStrategy {
+    /// They stay.
+    #[default]
+    Merge,
+    /// Those that do not count yet, and those for the rest of the run, are gone.
+    Replace,
 }
 
 /// Why a run state was not saved, read or restored.
@@ -97,6 +126,17 @@ pub enum RunStateError {
     /// There is no such session in the store.
     #[error("there is no session {0:?}")]
     NoSession(String),
+    /// Somebody else has claimed it, and goes on with it.
+    #[error("the state in {0} was taken already; it is in {0}.claimed")]
+    Claimed(String),
+    /// Its file could not be read or written.
+    #[error("{path}: {error}")]
+    File {
+        /// The file.
+        path: String,
+        /// What went wrong.
+        error: String,
+    },
     /// The store has a session of this id already; it was left as it is.
     #[error("there is a session {0:?} already")]
     Exists(String),
@@ -109,7 +149,17 @@ pub enum RunStateError {
 struct Written<'a> {
     schema: &'static str,
     version: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stamp: Option<&'a str>,
     session_id: &'a str,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    decisions: &'a [Staged],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    inputs: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_turns: Option<u32>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    guardrails: &'a [GuardrailResult],
     entries: &'a [Arc<Entry>],
 }
 
@@ -118,9 +168,11 @@ struct Written<'a> {
 struct Head {
     schema: String,
     version: u64,
+    #[serde(default)]
+    stamp: Option<String>,
 }
 
-/// What every version so far has.
+/// What every version so far has, and what version 5 may have.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Body<'a> {
@@ -128,6 +180,16 @@ struct Body<'a> {
     _schema: String,
     #[serde(rename = "version")]
     _version: u64,
+    #[serde(default)]
+    stamp: Option<String>,
+    #[serde(default)]
+    decisions: Vec<Staged>,
+    #[serde(default)]
+    inputs: Vec<String>,
+    #[serde(default)]
+    max_turns: Option<u32>,
+    #[serde(default)]
+    guardrails: Vec<GuardrailResult>,
     session_id: Arc<str>,
     #[serde(borrow)]
     entries: Vec<&'a RawValue>,
@@ -185,7 +247,17 @@ impl RunState {
     #[must_use]
     pub fn to_json(&self) -> String {
         let session_id = &self.state.session_id;
-        let written = Written { schema: SCHEMA, version: VERSION, session_id, entries: &self.entries };
+        let written = Written {
+            schema: SCHEMA,
+            version: VERSION,
+            stamp: self.stamp.as_deref(),
+            session_id,
+            decisions: &self.staged,
+            inputs: &self.inputs,
+            max_turns: self.max_turns,
+            guardrails: &self.guardrails,
+            entries: &self.entries,
+        };
         // Entries are strings, numbers and JSON texts; none of them can fail to be written.
         serde_json::to_string(&written).unwrap_or_default()
     }
@@ -211,7 +283,114 @@ impl RunState {
             let entry: Entry = serde_json::from_str(raw.get()).map_err(|error| damaged(pos, error.to_string()))?;
             entries.push(Arc::new(Entry { pos, ..entry }));
         }
-        RunState::of(body.session_id, entries)
+        let state = RunState::of(body.session_id, entries)?;
+        if let Some(staged) = body.decisions.iter().find(|staged| !state.waits(staged.call)) {
+            return Err(damaged(0, format!("it decides the call {}, which does not wait", staged.call)));
+        }
+        Ok(RunState {
+            staged: body.decisions,
+            inputs: body.inputs,
+            stamp: body.stamp,
+            max_turns: body.max_turns,
+            guardrails: body.guardrails,
+            ..state
+        })
+    }
+
+    /// The application's own version on a text, without reading the rest of it: which program is to go on with it.
+    ///
+    /// # Errors
+    /// [`RunStateError::NotARunState`]
+    pub fn stamp_of(text: &str) -> Result<Option<String>, RunStateError> {
+        let head: Head = serde_json::from_str(text).map_err(|error| RunStateError::NotARunState(error.to_string()))?;
+        Ok(head.stamp)
+    }
+
+    /// The application's own version, if it has one.
+    #[must_use]
+    pub fn stamp(&self) -> Option<&str> {
+        self.stamp.as_deref()
+    }
+
+    /// Puts the application's own version on it; it stays on what comes of the run, and in its text.
+    pub fn set_stamp(&mut self, stamp: impl Into<String>) {
+        self.stamp = Some(stamp.into());
+    }
+
+    /// What the user says next: it reaches the model after the results of what waits, or begins the next turn if the run is
+    /// over.
+    pub fn add_input(&mut self, text: impl Into<String>) {
+        self.inputs.push(text.into());
+    }
+
+    /// The application's own data.
+    #[must_use]
+    pub fn context(&self) -> AppContext {
+        match self.entries.first().map(|entry| &entry.record) {
+            Some(Record::SessionCreated(created)) => created.context.clone().map(AppContext::of).unwrap_or_default(),
+            _ => AppContext::default(),
+        }
+    }
+
+    /// The same with other data of the application's (SPEC S18). Everything else stays: what waits, what was decided, what was
+    /// used. With [`ContextStrategy::Replace`], decisions that do not count yet and those for the rest of the run are gone.
+    ///
+    /// # Errors
+    /// It cannot be written as JSON.
+    pub fn with_context(
+        mut self,
+        context: &impl Serialize,
+        strategy: ContextStrategy,
+    ) -> Result<RunState, serde_json::Error> {
+        let json = serde_json::value::to_raw_value(context)?;
+        if let Some(first) = self.entries.first_mut()
+            && let Record::SessionCreated(created) = &mut Arc::make_mut(first).record
+        {
+            created.context = Some(json);
+        }
+        if strategy == ContextStrategy::Replace {
+            self.staged.clear();
+            for rule in self.state.sticky.iter().filter_map(|rule| rule.id).collect::<Vec<_>>() {
+                let revoked = Draft::new(&self.state, self.state.updated_at).revoke(rule, None);
+                self.entries.extend(revoked.entries().iter().cloned());
+                self.state = revoked.state().clone();
+            }
+        }
+        Ok(self)
+    }
+
+    /// What waits for a person, in the order of the calls (SPEC S3).
+    #[must_use]
+    pub fn interruptions(&self) -> Vec<Interruption> {
+        Interruption::all(&self.state, None)
+    }
+
+    fn waits(&self, call: u32) -> bool {
+        self.state.open.iter().flat_map(|open| &open.asked.actions).any(|action| action.call == call)
+    }
+
+    /// The entries, in order.
+    pub(crate) fn entries(&self) -> &[Arc<Entry>] {
+        &self.entries
+    }
+
+    /// What a session of a runtime stands at: the entries are known to be right.
+    pub(crate) fn of_session(entries: Vec<Arc<Entry>>, state: Arc<State>) -> RunState {
+        RunState {
+            entries,
+            state,
+            staged: Vec::new(),
+            inputs: Vec::new(),
+            stamp: None,
+            max_turns: None,
+            guardrails: Vec::new(),
+        }
+    }
+
+    /// The same run, with what belongs to it beside its journal.
+    pub(crate) fn like(self, before: Option<&RunState>) -> RunState {
+        let Some(before) = before else { return self };
+        RunState { stamp: before.stamp.clone(), max_turns: before.max_turns, ..self }
     }
 
     /// The state that the entries fold to.
@@ -220,9 +399,9 @@ impl RunState {
         &self.state
     }
 
-    /// What waits for a person, oldest first.
+    /// What waits for a person, as clients of the server see it, oldest first.
     #[must_use]
-    pub fn interruptions(&self) -> Vec<Request> {
+    pub fn requests(&self) -> Vec<Request> {
         let State { session_id, open, .. } = &*self.state;
         open.iter().map(|open| request(session_id, &open.asked)).collect()
     }
@@ -254,7 +433,7 @@ impl RunState {
                 turns.push(pos);
             }
         }
-        Ok(RunState { entries, state: Arc::new(state) })
+        Ok(RunState::of_session(entries, Arc::new(state)))
     }
 }
 

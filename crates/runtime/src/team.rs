@@ -93,8 +93,8 @@ impl Agent {
     /// # use std::sync::Arc;
     /// # use countersign::{agent::Agent, model::scripted::Scripted};
     /// # let model = Arc::new(Scripted::from_json(r#"{"turns":[{"text":"Hello"}]}"#)?);
-    /// let refunds = Agent::new("Refunds", "demo", model.clone()).handoff("Support");
-    /// let support = Agent::new("Support", "demo", model).handoff(refunds);
+    /// let refunds = Agent::new("Refunds", model.clone()).handoff("Support");
+    /// let support = Agent::new("Support", model).handoff(refunds);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
@@ -278,6 +278,7 @@ impl Agent {
             && self.model_name == other.model_name
             && Arc::ptr_eq(&self.model, &other.model)
             && self.max_turns == other.max_turns
+            && self.guarded_like(other)
             && self.tools.len() == other.tools.len()
             && self.tools.iter().zip(&other.tools).all(|(a, b)| {
                 let for_one = |tool: &ToolEntry| tool.target.is_some();

@@ -1,21 +1,26 @@
 //! The weather in San Francisco.
 
-use std::{path::Path, process::Output};
+use std::{
+    io::Write as _,
+    path::Path,
+    process::{Command, Output, Stdio},
+};
 
-use crate::support::run;
+/// What is printed before an answer is read: what would run, to the letter.
+const ASKED: &str = r#"Agent Weather agent would like to use the tool get_weather with {"location":"San Francisco"}. Do you approve? (y/n)"#;
 
-/// What is printed before an answer is read: the text that every reviewer sees, and nothing else.
-const SHOWN: [&str; 3] = [
-    "Agent weather would like to use the tool get_weather with",
-    r#"{"location": "San Francisco"}"#,
-    // printf '%s' '{"location":"San Francisco"}' | sha256sum
-    "(28 bytes, SHA-256 d041d2d45881d016d651aa0eca74b5250773d5365e6bb3f395501a64d0903542)",
-];
-const ASKED: &str = "Do you approve? (y/n)";
-
-/// Runs the example with this on its standard input.
-fn terminal_approval(args: &[&str], input: &str) -> Output {
-    run(env!("CARGO_BIN_EXE_terminal_approval"), args, input)
+/// Runs the example in a folder, with this on its standard input.
+fn terminal_approval(folder: &Path, input: &str) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_terminal_approval"))
+        .current_dir(folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the example");
+    // It may end without reading all of it.
+    let _ = child.stdin.take().expect("stdin").write_all(input.as_bytes());
+    child.wait_with_output().expect("output")
 }
 
 fn lines(output: &Output) -> Vec<String> {
@@ -23,60 +28,27 @@ fn lines(output: &Output) -> Vec<String> {
     String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
 }
 
-fn saved(folder: &Path) -> String {
-    let file = folder.join("result.json").to_string_lossy().into_owned();
-    let output = terminal_approval(&["--save", &file], "");
-    assert_eq!(lines(&output), [format!("weather-1_1 waits; saved in {file}")]);
-    file
-}
-
 #[test]
-fn s6_in_one_process_it_asks_once_and_goes_on() {
-    let approved = terminal_approval(&[], "what?\nY\n");
-    let answer = "It is sunny in Oakland. About San Francisco: The weather in San Francisco is sunny";
-    assert_eq!(lines(&approved), [&SHOWN[..], &[ASKED, ASKED, answer]].concat());
-    let rejected = terminal_approval(&[], "no\n");
-    let answer = "It is sunny in Oakland. About San Francisco: The user rejected this action";
-    assert_eq!(lines(&rejected), [&SHOWN[..], &[ASKED, answer]].concat());
-}
-
-#[test]
-fn s17_a_saved_run_goes_on_in_another_process() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = saved(folder.path());
-    let resumed = terminal_approval(&["--resume", &file], "y\n");
-    let answer = "It is sunny in Oakland. About San Francisco: The weather in San Francisco is sunny";
-    assert_eq!(lines(&resumed), [&SHOWN[..], &[ASKED, answer]].concat());
-}
-
-#[test]
-fn s17_a_resumed_run_can_be_saved_again() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = saved(folder.path());
-    let before = std::fs::read_to_string(&file).expect("the state");
-    let again = terminal_approval(&["--resume", &file, "--save", &file], "");
-    assert_eq!(lines(&again).len(), 1);
-    assert_eq!(std::fs::read_to_string(&file).expect("the state"), before);
+fn s6_it_asks_once_and_goes_on_with_what_was_decided() {
+    for (input, result) in [("Y\n", "The weather in San Francisco is sunny"), ("no\n", "The user rejected this action")]
+    {
+        let folder = tempfile::tempdir().expect("a folder");
+        let output = terminal_approval(folder.path(), input);
+        let answer = format!("It is sunny in Oakland. About San Francisco: {result}");
+        assert_eq!(lines(&output), [ASKED, &answer]);
+        // Taken once, and nobody else can.
+        assert!(!folder.path().join("result.json").exists());
+        assert!(folder.path().join("result.json.claimed").exists());
+    }
 }
 
 #[test]
 fn s26_without_an_answer_nothing_is_decided() {
     let folder = tempfile::tempdir().expect("a folder");
-    let file = saved(folder.path());
-    let output = terminal_approval(&["--resume", &file], "");
+    let output = terminal_approval(folder.path(), "");
     assert!(!output.status.success());
     assert!(String::from_utf8_lossy(&output.stderr).contains("nobody answered"), "{output:?}");
-}
-
-#[test]
-fn s21_a_damaged_state_is_refused() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = saved(folder.path());
-    let mut state: serde_json::Value =
-        serde_json::from_str(&std::fs::read_to_string(&file).expect("the state")).expect("JSON");
-    state["entries"].as_array_mut().expect("entries").remove(1);
-    std::fs::write(&file, state.to_string()).expect("written");
-    let output = terminal_approval(&["--resume", &file], "y\n");
-    assert!(!output.status.success());
-    assert!(String::from_utf8_lossy(&output.stderr).contains("Damaged"), "{output:?}");
+    let left = std::fs::read_to_string(folder.path().join("result.json.claimed")).expect("the state");
+    let state = countersign::RunState::from_json(&left).expect("whole");
+    assert_eq!(state.interruptions()[0].arguments, r#"{"location":"San Francisco"}"#);
 }

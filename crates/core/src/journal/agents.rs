@@ -102,7 +102,7 @@ impl State {
 
     /// The nested runs whose models are to be asked next.
     pub fn asking(&self) -> impl Iterator<Item = &Nested> {
-        let active = self.status.is_active() && !self.held;
+        let active = self.status.is_active();
         self.nested.iter().filter(move |nested| {
             active && !nested.answered && self.calls_of(nested.call).all(|call| call.phase == Phase::Finished)
         })

@@ -90,7 +90,7 @@ proptest! {
             }
             let next = graph::next(&state);
             if !run {
-                prop_assert!(!next.call_model && next.start.is_empty(), "it is left standing");
+                prop_assert_eq!(next, graph::Effects::default(), "it is left standing");
             }
             for open in &past.open {
                 let key = format!("s_{}", open.asked.n);

@@ -284,24 +284,36 @@ fn every_interruption_ends_once_and_every_call_has_one_result(world: &World) {
 /// DESIGN §1: a session that waits has nothing to do, and one that has nothing to do waits or is over.
 fn pausing_is_the_absence_of_effects(world: &World) {
     let effects = graph::next(&world.state);
-    let idle = !effects.call_model && !effects.compress && effects.start.is_empty() && world.running.is_empty();
+    let idle = effects == graph::Effects::default() && world.running.is_empty();
     let started = world.state.calls.iter().any(|c| matches!(c.phase, Phase::Started(_)));
     match world.state.status {
         Status::Running => {
             assert!(!idle || started || world.state.held, "running with nothing to do: {:?}", world.state.calls)
         }
-        Status::AwaitingInput => assert!(idle && !world.state.open.is_empty()),
+        Status::AwaitingInput => {
+            assert!(
+                idle && !world.state.open.is_empty(),
+                "{effects:?} {:?}",
+                world.state.calls.iter().map(|c| (c.call, c.run, &c.phase)).collect::<Vec<_>>()
+            )
+        }
         _ => assert!(idle),
     }
 }
 
 /// DESIGN §2: when the model is asked, each call of each answer has its result, in the model's order.
 fn the_conversation_is_valid_for_a_provider(world: &World) {
-    if !graph::next(&world.state).call_model {
-        return;
+    let next = graph::next(&world.state);
+    if next.call_model {
+        is_valid_for_a_provider(world.conversation().into_messages());
     }
+    for run in next.ask {
+        is_valid_for_a_provider(world.nested_conversation(run).into_messages());
+    }
+}
+
+fn is_valid_for_a_provider(messages: Vec<Message>) {
     let mut owed: Vec<Arc<str>> = Vec::new();
-    let messages = world.conversation().into_messages();
     assert!(matches!(messages.first(), Some(Message::User(_))), "it begins with a user");
     for message in messages {
         match message {
@@ -378,6 +390,7 @@ fn the_random_sessions_reach_every_kind_of_record() {
         }
     }
     let all = [
+        "agent_began",
         "answered",
         "block_shown",
         "call_finished",
@@ -388,6 +401,7 @@ fn the_random_sessions_reach_every_kind_of_record() {
         "decided",
         "forked",
         "group",
+        "handed_off",
         "interrupted",
         "make_room",
         "message_queued",

@@ -12,7 +12,7 @@ use countersign_core::{
     call::{
         args::Args,
         display::{Display, StreamRule},
-        gate::{Ask, DecisionType, Gate, Verdict},
+        gate::{Ask, DecisionType, Gate, Target, Verdict},
         permit::Permit,
     },
     compression::Summary,
@@ -61,13 +61,32 @@ impl Catalog for Tools {
             description: Some("moves money".into()),
             schema: Some(Arc::new(Schema(raw))),
             idempotent: tool == "safe",
-            for_agent: false,
+            for_agent: target(tool).is_some(),
         })
     }
 }
 
-pub const TOOLS: [&str; 8] =
-    ["pay", "wire", "safe", "ask_user_question", "quiet", "loud", "share_thought", "write_todos"];
+pub const TOOLS: [&str; 10] = [
+    "pay",
+    "wire",
+    "safe",
+    "ask_user_question",
+    "quiet",
+    "loud",
+    "share_thought",
+    "write_todos",
+    "helper",
+    "transfer_to_other",
+];
+
+/// The other agent that calls of a tool are for.
+fn target(tool: &str) -> Option<Target> {
+    match tool {
+        "helper" => Some(Target::Agent("helper".into())),
+        "transfer_to_other" => Some(Target::Handoff("other".into())),
+        _ => None,
+    }
+}
 
 /// How each tool is shown.
 fn display(tool: &str, i: usize) -> Display {
@@ -378,7 +397,11 @@ impl World {
             // What is to be made shorter is, before the model is asked.
             Op::Answer(calls) if graph::next(&self.state).compress => self.compress(calls.len()),
             Op::ShowBlock(what) if graph::next(&self.state).compress => self.compress(usize::from(*what)),
-            Op::Answer(calls) if graph::next(&self.state).call_model => self.answer(calls),
+            Op::Answer(calls) if graph::next(&self.state).call_model => self.answer(0, calls),
+            Op::Answer(calls) if !graph::next(&self.state).ask.is_empty() => {
+                let runs = graph::next(&self.state).ask;
+                self.answer(runs[calls.len() % runs.len()], calls);
+            }
             Op::ShowBlock(what) if graph::next(&self.state).call_model => {
                 let transition = match what {
                     0 => self.draft().block_shown(Block::Text("early".into())),
@@ -386,6 +409,15 @@ impl World {
                     2 => self.draft().block_shown(Block::Thinking(String::new())),
                     open => self.draft().group(open % 2 == 0),
                 };
+                self.commit(transition);
+            }
+            Op::Start(_) if !graph::next(&self.state).delegate.is_empty() => {
+                let transition = self.draft().delegate(&graph::next(&self.state).delegate, &Tools);
+                self.commit(transition);
+            }
+            Op::Fail if !graph::next(&self.state).ask.is_empty() => {
+                let run = graph::next(&self.state).ask[0];
+                let transition = self.draft().agent_failed(run, "no answer", &Tools);
                 self.commit(transition);
             }
             Op::Start(n) => {
@@ -497,6 +529,14 @@ impl World {
         conversation
     }
 
+    /// The conversation of an agent that works for a call, as its model reads it.
+    pub fn nested_conversation(&self, run: u32) -> Conversation {
+        let nested = self.state.nested(run).expect("it goes on");
+        let mut conversation = Conversation::nested(self.state.locale, nested);
+        self.journal.iter().filter(|e| e.pos >= nested.began).for_each(|e| conversation.apply(&e.record));
+        conversation
+    }
+
     /// By a summary, a summary that is of no use, or none.
     fn compress(&mut self, how: usize) {
         let room = self.state.window.due.expect("room is wanted");
@@ -509,7 +549,7 @@ impl World {
         self.commit(transition);
     }
 
-    fn answer(&mut self, calls: &[(u8, u8)]) {
+    fn answer(&mut self, run: u32, calls: &[(u8, u8)]) {
         let mut blocks = vec![Block::Text("hm".into())];
         let mut gates = Vec::new();
         for (i, (verdict, tool)) in calls.iter().enumerate() {
@@ -535,7 +575,7 @@ impl World {
             let call = ToolUse::new(format!("t{i}"), name, input(name, i));
             blocks.push(Block::ToolUse(ToolUse { display: display(name, i), ..call }));
             let rule = (verdict == Verdict::Allow && i == 2).then(|| Arc::from("r_1.0"));
-            gates.push(Gate { idempotent: name == "safe", rule, ..Gate::of(verdict) });
+            gates.push(Gate { idempotent: name == "safe", rule, target: target(name), ..Gate::of(verdict) });
         }
         self.pending_answer = calls
             .iter()
@@ -545,8 +585,8 @@ impl World {
                 (call, input(TOOLS[usize::from(*tool)], i))
             })
             .collect();
-        let shown = u32::try_from(self.state.shown.len()).expect("few");
-        let answer = ModelResponded { model: "m".into(), shown, blocks, usage: Usage::default(), opaque: None, run: 0 };
+        let shown = if run == 0 { u32::try_from(self.state.shown.len()).expect("few") } else { 0 };
+        let answer = ModelResponded { model: "m".into(), shown, blocks, usage: Usage::default(), opaque: None, run };
         let transition = self.draft().model_responded(answer, gates, &Tools);
         self.commit(transition);
     }

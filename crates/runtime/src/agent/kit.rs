@@ -1,6 +1,7 @@
 //! The tools an agent has at one time: its own, and those of the sources it is given.
 
 use std::{
+    borrow::Cow,
     collections::{HashMap, hash_map::Entry},
     sync::{Arc, PoisonError, RwLock},
 };
@@ -8,15 +9,19 @@ use std::{
 use countersign_core::{
     call::{
         display::{ContentMessage, MESSAGE_ARGUMENT},
+        gate::Verdict,
         schema::ArgsSchema,
     },
     journal::record::Schema,
     tokens,
 };
 
-use super::AgentError;
+use super::{Agent, AgentError};
 use crate::{
-    model::ToolSpec,
+    model::{
+        ToolSpec,
+        hosted_mcp::{self, HostedMcp},
+    },
     policy::Policy,
     tool::{ToolEntry, source::Sources},
 };
@@ -29,8 +34,36 @@ pub(crate) struct ReadyTool {
     pub(crate) entry: ToolEntry,
     pub(crate) schema: ArgsSchema,
     /// Which rules of the policy may match its calls, in order.
-    pub(crate) rules: Vec<usize>,
+    rules: Vec<usize>,
     pub(crate) text: Arc<Schema>,
+    /// Whether it stands for all the tools of a server that the provider calls.
+    hosted: bool,
+}
+
+impl ReadyTool {
+    /// The name that a call of it is judged by, whatever other name it was found under.
+    pub(crate) fn name<'a>(&'a self, called: &'a str) -> &'a str {
+        if self.hosted { called } else { &self.entry.spec.name }
+    }
+
+    /// The rules of the policy that may match a call of it under this name, in order.
+    pub(crate) fn rules(&self, policy: &Policy, agent: &str, name: &str) -> Cow<'_, [usize]> {
+        if !self.hosted {
+            return Cow::Borrowed(&self.rules);
+        }
+        let mut entry = self.entry.clone();
+        entry.spec.name = name.into();
+        Cow::Owned(policy.rules_for(agent, &entry))
+    }
+
+    /// A verdict with only what can be decided about it: the provider runs exactly what it asked about, so there is
+    /// nothing that a person could change or supply.
+    pub(crate) fn limited(&self, verdict: Verdict) -> Verdict {
+        match verdict {
+            Verdict::Ask(ask) if self.hosted => Verdict::Ask(hosted_mcp::askable(ask)),
+            verdict => verdict,
+        }
+    }
 }
 
 /// The tools of one moment.
@@ -55,18 +88,17 @@ pub(crate) struct Kits {
     agent: Arc<str>,
     own: Vec<ToolEntry>,
     sources: Sources,
+    hosted: Arc<[HostedMcp]>,
+    /// What stands for the tools of each of `hosted`, whose names only the provider knows.
+    hosted_tools: Vec<Arc<ReadyTool>>,
     policy: Arc<Policy>,
     now: RwLock<Arc<Kit>>,
 }
 
 impl Kits {
     /// Checks and compiles the agent's own tools.
-    pub(crate) fn new(
-        agent: &Arc<str>,
-        own: &[ToolEntry],
-        sources: &Sources,
-        policy: &Arc<Policy>,
-    ) -> Result<Kits, AgentError> {
+    pub(crate) fn new(agent: &Agent, policy: &Arc<Policy>) -> Result<Kits, AgentError> {
+        let Agent { name: agent, tools: own, sources, hosted, .. } = agent;
         let mut tools = HashMap::new();
         for entry in own {
             let bad = |what: String| AgentError::new(format!("agent {agent:?}, tool {:?}: {what}", entry.spec.name));
@@ -83,8 +115,38 @@ impl Kits {
         }
         let specs: Arc<[ToolSpec]> = own.iter().map(spec_for_model).collect();
         let kit = Kit { tokens: tokens_of(&specs), specs, tools, versions: Vec::new() };
-        let (own, sources, policy) = (own.to_vec(), sources.clone(), policy.clone());
-        Ok(Kits { agent: agent.clone(), own, sources, policy, now: RwLock::new(Arc::new(kit)) })
+        let mut hosted_tools = Vec::new();
+        for (i, server) in hosted.iter().enumerate() {
+            let bad = |what: String| {
+                AgentError::new(format!("agent {agent:?}, hosted MCP server {:?}: {what}", server.label()))
+            };
+            if hosted[..i].iter().any(|before| before.label() == server.label()) {
+                return Err(bad("there are two of that label".to_owned()));
+            }
+            hosted_tools
+                .push(Arc::new(ReadyTool { hosted: true, ..ready(agent, server.entry(), policy).map_err(bad)? }));
+        }
+        Ok(Kits {
+            agent: agent.clone(),
+            own: own.clone(),
+            sources: sources.clone(),
+            hosted: hosted.clone().into(),
+            hosted_tools,
+            policy: policy.clone(),
+            now: RwLock::new(Arc::new(kit)),
+        })
+    }
+
+    /// A tool by its name, as it is now. A name of a server that the provider calls is one, whatever the provider calls
+    /// there.
+    pub(crate) fn tool(&self, name: &str) -> Option<Arc<ReadyTool>> {
+        let hosted = || self.hosted.iter().position(|server| server.has(name)).and_then(|at| self.hosted_tools.get(at));
+        self.now().tool(name).or_else(hosted).cloned()
+    }
+
+    /// The MCP servers that the model's provider calls.
+    pub(crate) fn hosted(&self) -> &Arc<[HostedMcp]> {
+        &self.hosted
     }
 
     /// The tools as they are now.
@@ -161,7 +223,7 @@ fn ready(agent: &str, entry: &ToolEntry, policy: &Policy) -> Result<ReadyTool, S
     let schema = ArgsSchema::compile(&spec.parameters).map_err(|e| format!("its schema is not valid: {e}"))?;
     let text = serde_json::value::to_raw_value(&*spec.parameters).map_err(|e| e.to_string())?;
     let rules = policy.rules_for(agent, entry);
-    Ok(ReadyTool { entry: entry.clone(), schema, rules, text: Arc::new(Schema(text)) })
+    Ok(ReadyTool { entry: entry.clone(), schema, rules, text: Arc::new(Schema(text)), hosted: false })
 }
 
 fn tokens_of(specs: &[ToolSpec]) -> u64 {

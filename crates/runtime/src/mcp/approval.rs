@@ -237,7 +237,8 @@ mod tests {
             (json!(true), "is true"),
             (json!(null), "is null"),
         ] {
-            assert!(of(value.clone()).contains(says), "{value}: {}", of(value));
+            let said = of(value.clone());
+            assert!(said.contains(says), "{value}: {said}");
         }
         let twice = RequireApproval::lists(["a"], ["a"]);
         assert!(twice.check().is_err(), "also where it was not read from JSON");

@@ -15,7 +15,7 @@
 //! let files = McpServer::stdio("files", ["npx", "-y", "@modelcontextprotocol/server-filesystem", "."])
 //!     .require_approval(RequireApproval::lists(["write_file"], ["read_text_file"]))
 //!     .build()?;
-//! let agent = Agent::new("helper", "demo", model).tools_of(files);
+//! let agent = Agent::new("helper", ("demo", model)).tools_of(files);
 //! # Ok(())
 //! # }
 //! ```

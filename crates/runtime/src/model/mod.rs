@@ -1,11 +1,18 @@
 //! Models: what answers the conversation. Each provider is one module behind [`Model`].
 
+pub mod anthropic;
+mod blocks;
+mod call;
+pub mod hosted_mcp;
 mod http;
 mod key;
+pub mod openai;
 pub mod openai_chat;
 pub mod retry;
 pub mod scripted;
+mod sent;
 pub mod sse;
+mod text;
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,6 +20,7 @@ use countersign_core::{conversation::Message, journal::record::Usage};
 use futures::{future::BoxFuture, stream::BoxStream};
 use serde_json::value::RawValue;
 
+use self::hosted_mcp::HostedMcp;
 pub use self::{http::ModelConfigError, key::ApiKey};
 
 /// Something that answers a conversation, streaming.
@@ -51,6 +59,10 @@ pub struct ModelRequest {
     pub instructions: Arc<str>,
     /// The tools it may call.
     pub tools: Arc<[ToolSpec]>,
+    /// The MCP servers that the provider itself is to call (SPEC S13). A provider that cannot fails.
+    pub hosted: Arc<[HostedMcp]>,
+    /// The form its answer must have, if any. It is for the answer that ends the turn: calls are not bound by it.
+    pub output: Option<OutputSchema>,
     /// The conversation so far, read only if the model asks for it.
     pub conversation: Box<dyn Transcript>,
 }
@@ -74,6 +86,18 @@ pub struct ToolSpec {
     pub description: Arc<str>,
     /// The JSON Schema of its arguments, an object schema.
     pub parameters: Arc<serde_json::Value>,
+}
+
+/// The form in which a model must answer.
+#[derive(Clone, Debug)]
+pub struct OutputSchema {
+    /// Its name: 1 to 64 letters, digits, `_` or `-`, which is what providers take.
+    pub name: Arc<str>,
+    /// The JSON Schema of the answer, an object schema.
+    pub schema: Arc<serde_json::Value>,
+    /// Whether the provider must hold the model to it exactly. Providers that can take then only schemas in which
+    /// every property is required and `additionalProperties` is false.
+    pub strict: bool,
 }
 
 /// A part of a model's answer.

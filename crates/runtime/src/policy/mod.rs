@@ -31,14 +31,14 @@ pub const RULES: usize = 10_000;
 const VERSION_DIGITS: usize = 16;
 
 /// Rules, the first of which that matches a call counts.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Policy {
     /// The rules, in order.
     pub rules: Vec<PolicyRule>,
 }
 
 /// One rule: which calls it is for, and what is to happen to them.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct PolicyRule {
     /// What it is called, shown to reviewers as the reason.
     pub name: Option<String>,
@@ -70,7 +70,7 @@ pub struct HintFilter {
 }
 
 /// What is to happen to calls that a rule matches.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub enum Then {
     /// Nobody is asked, as far as the policy goes.
     #[default]

@@ -8,7 +8,7 @@ use std::{
 use countersign_core::locale::Locale;
 use tokio::sync::watch;
 
-use super::{Inner, Runtime};
+use super::{Inner, Runtime, guard::Settings};
 use crate::{
     agent::{Agent, AgentError, Agents},
     graph::{Graph, GraphState, compiled::AnyGraph},
@@ -25,6 +25,7 @@ pub struct RuntimeBuilder {
     locale: Locale,
     retry: RetryPolicy,
     graphs: Vec<Arc<dyn AnyGraph>>,
+    settings: Settings,
 }
 
 impl RuntimeBuilder {
@@ -36,6 +37,7 @@ impl RuntimeBuilder {
             locale: Locale::default(),
             retry: RetryPolicy::default(),
             graphs: Vec::new(),
+            settings: Settings::default(),
         }
     }
 
@@ -69,6 +71,11 @@ impl RuntimeBuilder {
         self.retry = retry;
         self
     }
+    /// What a run of the library adds.
+    pub(crate) fn settings(mut self, settings: Settings) -> RuntimeBuilder {
+        self.settings = settings;
+        self
+    }
     /// Checks the agents and makes the runtime. Nothing runs yet.
     ///
     /// # Errors
@@ -84,9 +91,11 @@ impl RuntimeBuilder {
                 return Err(AgentError::new(format!("there are two graphs of the name {name:?}")));
             }
         }
+        let mut agents = Agents::new(self.agents, self.policy, graphs.is_empty())?;
+        agents.max_turns = self.settings.max_turns;
         let inner = Inner {
             store: self.store,
-            agents: Agents::new(self.agents, self.policy, graphs.is_empty())?,
+            agents,
             locale: self.locale,
             retry: self.retry,
             live: Mutex::default(),
@@ -94,6 +103,7 @@ impl RuntimeBuilder {
             closing: watch::Sender::new(false),
             drivers: watch::Sender::new(0),
             graphs,
+            settings: self.settings,
             warm: super::graph::Warm::default(),
         };
         Ok(Runtime { inner: Arc::new(inner) })

@@ -93,6 +93,8 @@ impl Inner {
                 answers_before: state.answers.get(name).copied().unwrap_or_default(),
                 instructions: cut.instructions().into(),
                 tools: Arc::new([]),
+                hosted: Arc::new([]),
+                output: None,
                 conversation: Box::new(ToSummarise(text.clone())),
             };
             // An adapter that panics is one that gives no summary.

@@ -17,7 +17,6 @@ use countersign_core::{
         record::{Block, Compressed, ModelResponded, ToolUse},
         state::{State, Status},
     },
-    limits,
     locale::Text,
     refusal::{Code, Refusal},
 };
@@ -220,7 +219,7 @@ impl Inner {
                     effects = graph::next(&*guard.state()?);
                 }
                 let state = guard.state()?;
-                let room = limits::PARALLEL_CALLS.saturating_sub(running.len());
+                let room = self.settings.parallel_calls().saturating_sub(running.len());
                 let start: Vec<u32> = effects.start.into_iter().take(room).collect();
                 if !start.is_empty() {
                     failpoint::hit("start.before_commit");
@@ -318,19 +317,20 @@ impl Inner {
                 .await;
                 failpoint::hit("finish.after_commit");
             }
+            Done::Model(run, Asked::Stopped(stop)) if run != 0 && !stop.ends_all() => {
+                self.agent_stopped(live, turn, run, &stop.message).await;
+            }
+            Done::Model(_, Asked::Stopped(stop)) => {
+                let (code, message) = self.stopped(stop);
+                self.fail(live, turn, code, message).await;
+            }
             Done::Model(_, Asked::Answered(answer)) => self.answered(live, turn, answer).await,
             Done::Model(run, Asked::Failed(error)) if run != 0 => {
-                self.must_store(live, turn, |state, _| {
-                    Some(Draft::new(state, now()).agent_failed(run, &error.message, &self.agents))
-                })
-                .await;
+                self.agent_stopped(live, turn, run, &error.message).await;
             }
             Done::Model(_, Asked::Failed(error)) => {
                 let ModelError { message, .. } = error;
-                self.must_store(live, turn, |state, partial| {
-                    Some(Draft::new(state, now()).fail("model_error", message.clone(), partial, &self.agents))
-                })
-                .await;
+                self.fail(live, turn, "model_error", message).await;
             }
             Done::Model(_, Asked::Stale) | Done::Compressed(None) | Done::Task(_) => {}
             Done::Compressed(Some(compressed)) => {
@@ -339,6 +339,23 @@ impl Inner {
                 failpoint::hit("compress.after_commit");
             }
         }
+        if let Some((code, message)) = self.stopping() {
+            self.fail(live, turn, code, message).await;
+        }
+    }
+
+    /// Ends the run of an agent that works for another one's call.
+    async fn agent_stopped(&self, live: &LiveRef, turn: u32, run: u32, message: &str) {
+        self.must_store(live, turn, |state, _| Some(Draft::new(state, now()).agent_failed(run, message, &self.agents)))
+            .await;
+    }
+
+    /// Ends the turn as failed.
+    async fn fail(&self, live: &LiveRef, turn: u32, code: &'static str, message: String) {
+        self.must_store(live, turn, |state, partial| {
+            Some(Draft::new(state, now()).fail(code, message.clone(), partial, &self.agents))
+        })
+        .await;
     }
 
     async fn answered(&self, live: &LiveRef, turn: u32, answer: ModelResponded) {
@@ -472,7 +489,7 @@ impl Inner {
                 Some(tool) if !tool.schema.check(permit.args()).is_empty() => {
                     Err(ToolError::new(locale.text(Text::ArgsOutdated)))
                 }
-                Some(tool) => tool.entry.tool.run(permit).await,
+                Some(tool) => self.run_guarded(&tool, permit).await,
                 None => {
                     let tool = format!("{:?}", permit.tool());
                     Err(ToolError::new(locale.fill(Text::ToolGone, &[("tool", &tool)])))

@@ -31,7 +31,7 @@ use crate::{
     agent::{Agents, Ready, ReadyTool},
     policy,
     store::RuleOwner,
-    tool::{CallFacts, Decision, ON_APPROVAL, OnApproval, ToolEntry},
+    tool::{AppContext, CallFacts, Decision, ON_APPROVAL, OnApproval, ToolEntry},
 };
 
 /// Schema errors told to the model for one call.
@@ -64,9 +64,11 @@ impl Inner {
             Err(gate) => return Weighed { gate: *gate, said: None },
         };
         let locale = state.locale;
-        let facts = facts(state, agent, &tool.entry.spec.name, &call.id, &args);
+        let context = self.app_context(&state.session_id).await;
+        let facts = facts(state, agent, tool.name(&call.name), &call.id, &args, &context);
         let verdict = self.verdict(&tool, &facts, locale).await;
         let (mut verdict, mut rule) = self.standing(state, &tool, &facts, verdict).await;
+        verdict = self.before_asking(&tool, &facts, verdict).await;
         let mut said = None;
         if let (Verdict::Ask(ask), Some(decides)) = (&mut verdict, &tool.entry.on_approval) {
             let decided = match before {
@@ -170,7 +172,8 @@ impl Inner {
         args: &Args,
     ) -> Option<Verdict> {
         let ready = self.agents.get(agent)?.tool(tool)?;
-        let facts = facts(state, agent, &ready.entry.spec.name, tool_use_id, args);
+        let context = self.app_context(&state.session_id).await;
+        let facts = facts(state, agent, ready.name(tool), tool_use_id, args, &context);
         Some(self.verdict(&ready, &facts, state.locale).await)
     }
 
@@ -196,7 +199,8 @@ impl Inner {
         if !ready.schema.check(&edited.args).is_empty() {
             return None;
         }
-        let facts = facts(state, agent, &ready.entry.spec.name, tool_use_id, &edited.args);
+        let context = self.app_context(&state.session_id).await;
+        let facts = facts(state, agent, &ready.entry.spec.name, tool_use_id, &edited.args, &context);
         preview(&ready.entry, &facts, state.locale).await
     }
 
@@ -249,7 +253,8 @@ impl Inner {
 
     async fn verdict(&self, tool: &ReadyTool, facts: &CallFacts<'_>, locale: Locale) -> Verdict {
         let Agents { policy, policy_version, .. } = &self.agents;
-        policy::verdict(policy, policy_version, &tool.rules, &tool.entry, facts, locale).await
+        let rules = tool.rules(policy, facts.agent, facts.tool);
+        tool.limited(policy::verdict(policy, policy_version, &rules, &tool.entry, facts, locale).await)
     }
 
     /// What standing rules make of a verdict: one that rejects always does, one that approves stands in the place of
@@ -294,7 +299,10 @@ impl Inner {
             |approve: bool| rules.iter().rev().find(|(_, rule)| rule.approve == approve && applies(rule)).copied();
         let id = |(session, rule): (&str, &Rule)| rule.id.map(|id| id.name(session).into());
         if let Some((session, rule)) = found(false) {
-            let text = rule.message.clone().unwrap_or_else(|| state.locale.text(Text::Rejected).to_owned());
+            let text = rule.message.clone().unwrap_or_else(|| {
+                let default = state.locale.text(Text::Rejected);
+                self.rejection(call.tool, call.tool_use_id, default).unwrap_or_else(|| default.to_owned())
+            });
             return (Verdict::Deny(text), id((session, rule)));
         }
         match found(true) {
@@ -336,7 +344,14 @@ async fn preview(tool: &ToolEntry, call: &CallFacts<'_>, locale: Locale) -> Opti
 }
 
 /// What rules and conditions may look at.
-fn facts<'a>(state: &'a State, agent: &'a str, tool: &'a str, tool_use_id: &'a str, args: &'a Args) -> CallFacts<'a> {
+fn facts<'a>(
+    state: &'a State,
+    agent: &'a str,
+    tool: &'a str,
+    tool_use_id: &'a str,
+    args: &'a Args,
+    context: &'a AppContext,
+) -> CallFacts<'a> {
     CallFacts {
         session_id: &state.session_id,
         subject: state.subject.as_deref(),
@@ -346,6 +361,7 @@ fn facts<'a>(state: &'a State, agent: &'a str, tool: &'a str, tool_use_id: &'a s
         tool,
         tool_use_id,
         args,
+        context,
     }
 }
 

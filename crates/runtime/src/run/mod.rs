@@ -14,6 +14,7 @@ mod gate;
 mod graph;
 mod graph_api;
 mod graph_runs;
+pub(crate) mod guard;
 mod history;
 mod live;
 mod note;
@@ -95,6 +96,8 @@ pub(crate) struct Inner {
     drivers: tokio::sync::watch::Sender<usize>,
     /// The graphs that sessions can run, by name.
     pub(crate) graphs: HashMap<Arc<str>, Arc<dyn AnyGraph>>,
+    /// What a run of the library adds.
+    pub(crate) settings: guard::Settings,
     /// Runs of graphs that wait, as they are.
     warm: graph::Warm,
 }
@@ -247,6 +250,52 @@ impl Runtime {
         let (live, stored) = self.take_message(by, message, follow).await?;
         self.inner.spawn_driver(live);
         Ok(stored)
+    }
+
+    /// Takes a message; nothing runs yet.
+    pub(crate) async fn take(
+        &self,
+        by: &Principal,
+        message: NewMessage,
+        follow: bool,
+    ) -> Result<Option<Subscription>, Refusal> {
+        Ok(self.take_message(by, message, follow).await?.1.follow)
+    }
+
+    /// Takes a decision; nothing runs yet.
+    pub(crate) async fn settle(&self, by: &Principal, decision: NewDecision) -> Result<(), Refusal> {
+        self.take_decision(by, decision, false).await.map(|_| ())
+    }
+
+    /// Runs a session here until nothing follows by itself.
+    pub(crate) async fn go_on(&self, session_id: &Arc<str>) -> Result<(), Refusal> {
+        let live = self.inner.live(session_id);
+        self.inner.clone().drive_until_idle(&live).await;
+        Ok(())
+    }
+
+    /// Cancels a session's turn, which somebody drives.
+    pub(crate) async fn stop(&self, by: &Principal, session_id: &Arc<str>) -> Result<(), Refusal> {
+        let live = self.inner.live(session_id);
+        self.cancel_in(&live, by, None).await
+    }
+
+    /// The state of a session.
+    pub(crate) async fn loaded(&self, session_id: &Arc<str>) -> Result<Arc<State>, Refusal> {
+        let live = self.inner.live(session_id);
+        let mut guard = live.lock().await;
+        self.inner.load(&live, &mut guard).await
+    }
+
+    /// The text of a session's latest answer, and its state.
+    pub(crate) async fn stands(&self, session_id: &Arc<str>) -> Result<(String, Arc<State>), Refusal> {
+        let live = self.inner.live(session_id);
+        let mut guard = live.lock().await;
+        let state = self.inner.load(&live, &mut guard).await?;
+        let answer = guard.answer_at(state.answer_pos);
+        drop(guard);
+        let outcome = self.inner.outcome(&state, answer).await?;
+        Ok((outcome.text, state))
     }
 
     /// Takes a message and runs the turn here, until it pauses or ends.

@@ -24,6 +24,7 @@ use super::{
     Inner,
     driver::Patience,
     failpoint,
+    guard::Stop,
     live::{LiveRef, LiveState, looks_like, replaces},
     now,
     transcript::JournalTranscript,
@@ -40,6 +41,8 @@ pub(super) enum Asked {
     Answered(ModelResponded),
     /// It failed for good.
     Failed(ModelError),
+    /// Something of the run's own speaks against going on.
+    Stopped(Stop),
     /// The turn is not wanted any more.
     Stale,
 }
@@ -55,17 +58,28 @@ impl Inner {
         let agent = &ready.agent;
         ready.prepare().await;
         let mut attempt = 0;
+        let instructions = match self.before_model(ready, &state, run).await {
+            Ok(instructions) => instructions,
+            Err(stop) => return Asked::Stopped(stop),
+        };
         loop {
             let request = ModelRequest {
                 session_id: state.session_id.clone(),
                 answers_before: state.answers.get(&agent.model_name).copied().unwrap_or_default(),
-                instructions: agent.instructions.clone(),
+                instructions: instructions.clone(),
                 tools: ready.specs(),
+                hosted: ready.kits.hosted().clone(),
+                output: agent.output.as_ref().map(|output| output.for_model()),
                 conversation: Box::new(JournalTranscript::of(&self, &state, run)),
             };
             let answer = Writer::new(&self, &live, &state, run, ready).read(agent.model.call(request));
             let error = match answer.await {
-                Ok(Some(answer)) => return Asked::Answered(answer),
+                Ok(Some(answer)) => {
+                    return match self.after_model(ready, &live, &state, &answer).await {
+                        Ok(()) => Asked::Answered(answer),
+                        Err(stop) => Asked::Stopped(stop),
+                    };
+                }
                 Ok(None) => return Asked::Stale,
                 Err(error) => error,
             };

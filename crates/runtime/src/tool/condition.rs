@@ -10,7 +10,7 @@ use futures::{FutureExt as _, future::BoxFuture};
 use serde::de::DeserializeOwned;
 
 pub use self::cel::{CelCondition, CelScope, EXPRESSION_BYTES, EXPRESSION_NESTING, EXPRESSION_TIME};
-use super::{Approval, CallFacts, Condition};
+use super::{AppContext, Approval, CallFacts, Condition, ContextError};
 
 /// What a condition may look at, owned: a copy of [`CallFacts`] for an async function.
 #[derive(Clone, Debug)]
@@ -32,6 +32,8 @@ pub struct ProposedCall {
     pub tool_use_id: String,
     /// The arguments.
     pub args: Args,
+    /// The application's own data.
+    pub context: AppContext,
 }
 
 impl ProposedCall {
@@ -42,6 +44,16 @@ impl ProposedCall {
     pub fn args<T: DeserializeOwned>(&self) -> Result<T, String> {
         serde_json::from_str(self.args.text())
             .map_err(|error| format!("the arguments do not fit the condition: {error}"))
+    }
+}
+
+impl ProposedCall {
+    /// The application's own data as a value of a type of your own.
+    ///
+    /// # Errors
+    /// There is none, or it does not fit the type.
+    pub fn context<T: DeserializeOwned>(&self) -> Result<T, ContextError> {
+        self.context.read()
     }
 }
 
@@ -56,6 +68,7 @@ impl From<&CallFacts<'_>> for ProposedCall {
             tool: call.tool.to_owned(),
             tool_use_id: call.tool_use_id.to_owned(),
             args: call.args.clone(),
+            context: call.context.clone(),
         }
     }
 }
@@ -142,6 +155,7 @@ mod tests {
             tool: "pay",
             tool_use_id: "call_1",
             args: &args,
+            context: &AppContext::default(),
         };
         #[derive(serde::Deserialize)]
         struct Pay {
@@ -169,6 +183,7 @@ mod tests {
             tool: "t",
             tool_use_id: "c",
             args: &args,
+            context: &AppContext::default(),
         };
         let condition = FnCondition::new(|call| async move {
             assert!(call.agent.is_empty(), "broken");

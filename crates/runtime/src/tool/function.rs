@@ -1,5 +1,7 @@
 //! Tools that are Rust functions, with the schema of their arguments taken from their type.
 
+pub mod written;
+
 use std::{future::Future, panic::AssertUnwindSafe, sync::Arc};
 
 use countersign_core::{
@@ -10,7 +12,7 @@ use futures::{FutureExt as _, future::BoxFuture};
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::{Tool, ToolEntry, ToolError};
+use super::{AppContext, ContextError, Tool, ToolEntry, ToolError};
 use crate::model::ToolSpec;
 
 /// Which call a function runs for.
@@ -29,6 +31,18 @@ pub struct ToolContext {
     pub idempotency_key: String,
     /// The session's language, for what the function has to say.
     pub locale: Locale,
+    /// The application's own data.
+    pub context: AppContext,
+}
+
+impl ToolContext {
+    /// The application's own data as a value of a type of your own.
+    ///
+    /// # Errors
+    /// There is none, or it does not fit the type.
+    pub fn context<T: DeserializeOwned>(&self) -> Result<T, ContextError> {
+        self.context.read()
+    }
 }
 
 impl From<&Permit> for ToolContext {
@@ -40,6 +54,7 @@ impl From<&Permit> for ToolContext {
             attempt: permit.attempt(),
             idempotency_key: permit.idempotency_key(),
             locale: permit.locale(),
+            context: AppContext::current(),
         }
     }
 }
@@ -181,6 +196,7 @@ mod tests {
             attempt: 1,
             idempotency_key: "s1/c1".to_owned(),
             locale: Locale::En,
+            context: AppContext::default(),
         }
     }
 

@@ -3,11 +3,12 @@
 pub mod builtin;
 pub mod command;
 pub mod condition;
+pub mod context;
 pub mod function;
 pub(crate) mod process;
 pub mod source;
 
-use std::sync::Arc;
+use std::{future::Future, sync::Arc};
 
 use countersign_core::{
     call::{
@@ -21,7 +22,20 @@ use countersign_core::{
 };
 use futures::future::BoxFuture;
 
-use crate::{agent::Agent, model::ToolSpec};
+use crate::{
+    agent::Agent,
+    model::ToolSpec,
+    runner::guardrail::{ToolGuardrail, ToolGuardrailOutput, ToolGuardrails},
+};
+pub use context::{AppContext, ContextError};
+pub use function::ToolContext;
+
+/// What `#[tool]` writes refers to; no part of the API.
+#[doc(hidden)]
+pub mod __private {
+    pub use super::function::written::*;
+    pub use {schemars, serde};
+}
 
 /// Something an agent can call.
 ///
@@ -31,6 +45,10 @@ use crate::{agent::Agent, model::ToolSpec};
 pub trait Tool: Send + Sync {
     /// Runs one attempt. `Ok` is the result for the model, `Err` an error result for it.
     fn run(&self, permit: Permit) -> BoxFuture<'static, Result<String, ToolError>>;
+    /// What is looked at before and after each run (SPEC S11).
+    fn guardrails(&self) -> Option<&ToolGuardrails> {
+        None
+    }
 }
 
 /// A failed call, in words for the model.
@@ -97,6 +115,8 @@ pub struct CallFacts<'a> {
     pub tool_use_id: &'a str,
     /// The arguments.
     pub args: &'a Args,
+    /// The application's own data.
+    pub context: &'a AppContext,
 }
 
 /// A tool's approval rule.
@@ -241,6 +261,21 @@ impl<F: FnOnce() -> ToolEntry> From<F> for ToolEntry {
     }
 }
 
+/// A tool with its guardrails.
+struct Guarded {
+    tool: Arc<dyn Tool>,
+    guardrails: ToolGuardrails,
+}
+
+impl Tool for Guarded {
+    fn run(&self, permit: Permit) -> BoxFuture<'static, Result<String, ToolError>> {
+        self.tool.run(permit)
+    }
+    fn guardrails(&self) -> Option<&ToolGuardrails> {
+        Some(&self.guardrails)
+    }
+}
+
 /// What is declared about what a tool does. They are hints: the policy may match them, nothing else relies on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Hints {
@@ -329,6 +364,67 @@ impl ToolEntry {
     #[must_use]
     pub fn needs_approval(mut self, approval: Approval) -> ToolEntry {
         self.approval = approval;
+        self
+    }
+
+    /// Asks a person when the async function of the call and its arguments says so (SPEC S1). An error, a panic, or arguments
+    /// that are not a `T`, mean that a person is asked.
+    ///
+    /// ```
+    /// # use countersign::tool::function;
+    /// # #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// # struct Mail { subject: String }
+    /// let send = function::tool("send_email", "Send an email.", |_: Mail| async { Ok("sent") })
+    ///     .needs_approval_if(|_call, mail: Mail| async move { Ok::<_, String>(mail.subject.contains("spam")) });
+    /// ```
+    #[must_use]
+    pub fn needs_approval_if<T, F, Fut, N>(self, rule: F) -> ToolEntry
+    where
+        T: serde::de::DeserializeOwned + Send + 'static,
+        F: Fn(condition::ProposedCall, T) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = N> + Send + 'static,
+        N: function::written::Need,
+    {
+        let ask = self.approval.ask.clone();
+        let approval = function::written::when_async(rule);
+        self.needs_approval(Approval { ask, ..approval })
+    }
+
+    /// Looks at each call of it after a person has approved it, before it runs (SPEC S11). With
+    /// [`crate::RunConfig::pre_approval_input_guardrails`] also before the person is asked.
+    #[must_use]
+    pub fn input_guardrail<F, Fut>(self, name: &str, check: F) -> ToolEntry
+    where
+        F: Fn(condition::ProposedCall) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = ToolGuardrailOutput> + Send + 'static,
+    {
+        self.guarded(|guardrails| guardrails.input.push(ToolGuardrail::input(name, check)))
+    }
+
+    /// Looks at each result of it before the model does (SPEC S11).
+    #[must_use]
+    pub fn output_guardrail<F, Fut>(self, name: &str, check: F) -> ToolEntry
+    where
+        F: Fn(condition::ProposedCall, String) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = ToolGuardrailOutput> + Send + 'static,
+    {
+        self.guarded(|guardrails| guardrails.output.push(ToolGuardrail::output(name, check)))
+    }
+
+    fn guarded(mut self, add: impl FnOnce(&mut ToolGuardrails)) -> ToolEntry {
+        let mut guardrails = self.tool.guardrails().cloned().unwrap_or_default();
+        add(&mut guardrails);
+        self.tool = Arc::new(Guarded { tool: self.tool, guardrails });
+        self
+    }
+
+    /// Stops a call of it after this many seconds; its outcome is then an error for the model. 0: never.
+    #[must_use]
+    pub fn time_limit(mut self, seconds: u32) -> ToolEntry {
+        if seconds > 0 {
+            let limit = std::time::Duration::from_secs(seconds.into());
+            self.tool = Arc::new(function::written::Limited { tool: self.tool, limit });
+        }
         self
     }
 

@@ -14,6 +14,7 @@ mod graphs;
 mod groups;
 mod history;
 mod langgraph;
+mod library;
 #[cfg(feature = "mcp")]
 mod mcp;
 #[cfg(feature = "mcp")]
@@ -21,9 +22,12 @@ mod mcp_fake;
 #[cfg(feature = "mcp")]
 mod mcp_npm;
 mod models_aimock;
+mod models_anthropic;
 mod models_fake;
+mod models_hosted_mcp;
 mod models_openai;
 mod models_openai_errors;
+mod models_responses;
 mod paced;
 mod policy;
 mod run_state;

@@ -29,7 +29,7 @@ pub fn calls(names: &[&str]) -> String {
 
 pub fn over(store: Arc<dyn Store>, script: &str, servers: &[&Arc<Mcp>]) -> Runtime {
     let model = Scripted::from_json(script).expect("script");
-    let agent = Agent::new("helper", "demo", Arc::new(model));
+    let agent = Agent::new("helper", ("demo", Arc::new(model)));
     let agent = servers.iter().fold(agent, |agent, server| agent.tools_of((*server).clone()));
     Runtime::builder(store).agent(agent).build().expect("runtime")
 }
@@ -151,7 +151,7 @@ async fn s13_annotations_never_make_a_call_easier_to_run() {
             ..PolicyRule::default()
         };
         let model = Scripted::from_json(&calls(&["nice"])).unwrap();
-        let agent = Agent::new("helper", "demo", Arc::new(model)).tools_of(free.clone());
+        let agent = Agent::new("helper", ("demo", Arc::new(model))).tools_of(free.clone());
         let policy = Policy { rules: vec![rule] };
         let runtime = Runtime::builder(Arc::new(MemoryStore::new())).agent(agent).policy(policy).build().unwrap();
         let outcome = send(&runtime, "s", "go").await.unwrap();
@@ -337,7 +337,7 @@ async fn s13_one_tool_of_a_server_can_have_a_name_and_an_approval_of_its_own() {
     let server = McpServer::http("files", &*fake.url).build().unwrap();
     let tool = server.tool("delete").named("remove").needs_approval(countersign::tool::Approval::never());
     let model = Scripted::from_json(&calls(&["remove"])).unwrap();
-    let agent = Agent::new("helper", "demo", Arc::new(model)).tools_of(tool.source());
+    let agent = Agent::new("helper", ("demo", Arc::new(model))).tools_of(tool.source());
     let runtime = Runtime::builder(Arc::new(MemoryStore::new())).agent(agent).build().unwrap();
     assert_eq!(send(&runtime, "s", "go").await.unwrap().text, r#"{"n":1}"#);
     assert_eq!(fake.calls()[0]["name"], "delete");

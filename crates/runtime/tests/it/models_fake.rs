@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use axum::{
     body::{Body, Bytes},
     extract::{Request, State},
+    http::HeaderMap,
     response::Response,
     serve::ListenerExt as _,
 };
@@ -28,6 +29,7 @@ pub(crate) const KEY: &str = "sk-test-0123456789";
 pub(crate) struct Seen {
     pub(crate) path: String,
     pub(crate) authorization: Option<String>,
+    pub(crate) headers: HeaderMap,
     pub(crate) body: serde_json::Value,
 }
 
@@ -79,6 +81,7 @@ async fn handle(State((seen, answer)): State<(Arc<Mutex<Vec<Seen>>>, Answer)>, r
         path: head.uri.path().to_owned(),
         authorization: head.headers.get("authorization").map(|value| value.to_str().unwrap().to_owned()),
         body: serde_json::from_slice(&body).unwrap(),
+        headers: head.headers,
     });
     answer()
 }
@@ -137,6 +140,19 @@ pub(crate) fn end(reason: &str) -> String {
     format!("{finish}data: [DONE]\n\n")
 }
 
+/// The events of a stream in which each has its type, in its data too: the framing of newer APIs.
+pub(crate) fn typed(events: &[serde_json::Value]) -> String {
+    events.iter().map(|event| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap())).collect()
+}
+
+/// What an answer leaves to be kept, if anything.
+pub(crate) async fn kept(model: &impl Model) -> Option<Box<serde_json::value::RawValue>> {
+    events(model).await.into_iter().find_map(|event| match event {
+        Ok(ModelEvent::Opaque(raw)) => Some(raw),
+        _ => None,
+    })
+}
+
 struct Talk(Vec<Message>);
 
 impl Transcript for Talk {
@@ -162,6 +178,8 @@ pub(crate) fn request(conversation: Vec<Message>, instructions: &str, tools: Vec
         answers_before: 0,
         instructions: instructions.into(),
         tools: tools.into(),
+        hosted: Arc::new([]),
+        output: None,
         conversation: Box::new(Talk(conversation)),
     }
 }
@@ -175,13 +193,13 @@ pub(crate) fn tool(name: &str) -> ToolSpec {
 }
 
 /// The events of one call, as the model gave them.
-pub(crate) async fn events(model: &OpenAiChat) -> Vec<Result<ModelEvent, ModelError>> {
+pub(crate) async fn events(model: &impl Model) -> Vec<Result<ModelEvent, ModelError>> {
     model.call(request(user("hi"), "", Vec::new())).collect().await
 }
 
 /// The events of one call in words, parts of one block joined: `text …`, `thinking …`, `call ID NAME ARGS`,
 /// `usage IN OUT`, `opaque JSON`, `stop`, `transient …` or `permanent …`.
-pub(crate) async fn told(model: &OpenAiChat) -> Vec<String> {
+pub(crate) async fn told(model: &impl Model) -> Vec<String> {
     tell(events(model).await)
 }
 

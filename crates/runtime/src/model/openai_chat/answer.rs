@@ -5,19 +5,17 @@ use std::{
     mem,
 };
 
-use countersign_core::{journal::record::Usage, limits};
+use countersign_core::journal::record::Usage;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{
-    super::{ApiKey, ModelError, ModelEvent, http::ErrorObject},
+use super::super::{
+    ModelError, ModelEvent,
+    call::{self, BLOCK_BYTES, ReadError, Reader, Size},
+    http::ErrorObject,
+    sse::SseEvent,
     text::{Piece, Pieces},
 };
-
-/// How an error that comes inside a stream is introduced.
-pub(super) const FAILED: &str = "the provider reported an error in its answer";
-/// What a block counts for besides its text, so that empty ones are bounded too.
-const BLOCK_BYTES: usize = 64;
 
 #[derive(Deserialize)]
 struct Chunk {
@@ -83,7 +81,6 @@ pub(super) const BY: &str = "openai-chat";
 /// is written, the later ones as soon as those before them can get no more, which for a call is known when
 /// its arguments are a whole JSON value, or at the end.
 pub(super) struct Assembler {
-    key: Option<ApiKey>,
     /// The blocks that are not given out completely.
     blocks: VecDeque<Block>,
     calls: Vec<Call>,
@@ -91,7 +88,7 @@ pub(super) struct Assembler {
     gone: usize,
     by_index: HashMap<u64, usize>,
     by_id: HashMap<String, usize>,
-    size: usize,
+    size: Size,
     usage: Option<Usage>,
     opaque: Opaque,
     any: bool,
@@ -124,15 +121,14 @@ struct Call {
 }
 
 impl Assembler {
-    pub(super) fn new(model: &str, key: Option<ApiKey>) -> Assembler {
+    pub(super) fn new(model: &str) -> Assembler {
         Assembler {
-            key,
             blocks: VecDeque::new(),
             calls: Vec::new(),
             gone: 0,
             by_index: HashMap::new(),
             by_id: HashMap::new(),
-            size: 0,
+            size: Size::default(),
             usage: None,
             opaque: Opaque { by: BY.to_owned(), model: model.to_owned(), ..Opaque::default() },
             any: false,
@@ -140,21 +136,11 @@ impl Assembler {
         }
     }
 
-    /// Whether the provider has said that the answer is complete.
-    pub(super) fn is_finished(&self) -> bool {
-        self.finished
-    }
-
-    /// Takes the end mark of the stream, which completes whatever came before it.
-    pub(super) fn done(&mut self) {
-        self.finished |= self.any;
-    }
-
     /// Takes one chunk and gives out what can be given out.
-    pub(super) fn take(&mut self, json: &str, ready: &mut VecDeque<ModelEvent>) -> Result<(), ModelError> {
+    fn take_chunk(&mut self, json: &str, ready: &mut VecDeque<ModelEvent>) -> Result<(), ReadError> {
         let chunk: Chunk = serde_json::from_str(json).map_err(|e| malformed(&e))?;
         if let Some(error) = chunk.error {
-            return Err(ErrorObject::read(&error).into_error(FAILED, self.key.as_ref()));
+            return Err(ReadError::Said(ErrorObject::read(&error)));
         }
         if let Some(usage) = chunk.usage {
             self.usage = read_usage(&usage).or(self.usage);
@@ -174,26 +160,6 @@ impl Assembler {
         Ok(())
     }
 
-    /// Ends the answer.
-    pub(super) fn finish(&mut self, ready: &mut VecDeque<ModelEvent>) -> Result<(), ModelError> {
-        if !self.finished {
-            return Err(ModelError::transient("the provider's answer ended before it was complete"));
-        }
-        self.give_out(true, ready);
-        ready.extend(self.usage.map(ModelEvent::Usage));
-        let opaque = &mut self.opaque;
-        if self.calls.is_empty() {
-            opaque.reasoning_field = None;
-        }
-        if opaque.reasoning_field.is_some() || !opaque.reasoning_details.is_empty() || !opaque.extra_content.is_empty()
-        {
-            let raw = serde_json::value::to_raw_value(opaque).map_err(|e| malformed(&e))?;
-            ready.push_back(ModelEvent::Opaque(raw));
-        }
-        ready.push_back(ModelEvent::Stop);
-        Ok(())
-    }
-
     fn delta(&mut self, delta: Delta) -> Result<(), ModelError> {
         let named = [("reasoning_content", delta.reasoning_content), ("reasoning", delta.reasoning)];
         for (field, value) in named {
@@ -206,7 +172,7 @@ impl Assembler {
             }
         }
         for detail in delta.reasoning_details.unwrap_or_default() {
-            self.grow(detail.get().len() + BLOCK_BYTES)?;
+            self.size.grow(detail.get().len() + BLOCK_BYTES)?;
             self.opaque.reasoning_details.push(detail);
         }
         if let Some(content) = delta.content {
@@ -229,7 +195,7 @@ impl Assembler {
         let at = match self.find(delta.index, &id, &name, args.bytes()) {
             Some(at) => at,
             None => {
-                self.grow(BLOCK_BYTES)?;
+                self.size.grow(BLOCK_BYTES)?;
                 let at = self.calls.len();
                 self.calls.push(Call { block: self.gone + self.blocks.len(), ..Call::default() });
                 self.blocks.push_back(Block { kind: Kind::Call(at), pending: Pieces::default() });
@@ -239,17 +205,17 @@ impl Assembler {
         if let Some(index) = delta.index {
             self.by_index.insert(index, at);
         }
-        self.grow(args.bytes().len())?;
+        self.size.grow(args.bytes().len())?;
         if let Some(extra) = delta.extra_content {
-            self.grow(extra.get().len())?;
+            self.size.grow(extra.get().len())?;
             self.opaque.extra_content.insert(at, extra);
         }
         if self.calls[at].name.is_empty() {
-            self.grow(name.len())?;
+            self.size.grow(name.len())?;
             self.calls[at].name = name;
         }
         if self.calls[at].id.is_empty() && !id.is_empty() {
-            self.grow(id.len())?;
+            self.size.grow(id.len())?;
             self.by_id.entry(id.clone()).or_insert(at);
             self.calls[at].id = id;
         }
@@ -294,22 +260,13 @@ impl Assembler {
         if text.bytes().is_empty() {
             return Ok(());
         }
-        self.grow(text.bytes().len())?;
+        self.size.grow(text.bytes().len())?;
         if self.blocks.back().is_none_or(|block| block.kind != kind) {
-            self.grow(BLOCK_BYTES)?;
+            self.size.grow(BLOCK_BYTES)?;
             self.blocks.push_back(Block { kind, pending: Pieces::default() });
         }
         if let Some(block) = self.blocks.back_mut() {
             block.pending.push(text);
-        }
-        Ok(())
-    }
-
-    fn grow(&mut self, bytes: usize) -> Result<(), ModelError> {
-        self.size += bytes;
-        if self.size > limits::RESPONSE_BYTES {
-            let limit = limits::RESPONSE_BYTES;
-            return Err(ModelError::permanent(format!("the model's answer is larger than {limit} bytes")));
         }
         Ok(())
     }
@@ -346,6 +303,48 @@ impl Assembler {
             self.blocks.pop_front();
             self.gone += 1;
         }
+    }
+}
+
+impl Reader for Assembler {
+    fn take(&mut self, event: &SseEvent, ready: &mut VecDeque<ModelEvent>) -> Result<bool, ReadError> {
+        let data = event.data.trim();
+        if data == "[DONE]" {
+            // The end mark completes whatever came before it.
+            self.finished |= self.any;
+            return Ok(true);
+        }
+        if event.event == "error" {
+            return Err(ReadError::Said(ErrorObject::parse(data).unwrap_or_else(|| ErrorObject::text(data))));
+        }
+        if !data.is_empty() {
+            self.take_chunk(data, ready)?;
+        }
+        Ok(false)
+    }
+
+    fn take_whole(&mut self, json: &str, ready: &mut VecDeque<ModelEvent>) -> Result<(), ReadError> {
+        self.take_chunk(json, ready)
+    }
+
+    fn is_finished(&self) -> bool {
+        self.finished
+    }
+
+    fn finish(&mut self, ready: &mut VecDeque<ModelEvent>) -> Result<(), ModelError> {
+        self.give_out(true, ready);
+        ready.extend(self.usage.map(ModelEvent::Usage));
+        let opaque = &mut self.opaque;
+        if self.calls.is_empty() {
+            opaque.reasoning_field = None;
+        }
+        if opaque.reasoning_field.is_some() || !opaque.reasoning_details.is_empty() || !opaque.extra_content.is_empty()
+        {
+            let raw = serde_json::value::to_raw_value(opaque).map_err(|e| malformed(&e))?;
+            ready.push_back(ModelEvent::Opaque(raw));
+        }
+        ready.push_back(ModelEvent::Stop);
+        Ok(())
     }
 }
 
@@ -403,15 +402,8 @@ impl Scan {
     }
 }
 
-/// What is wrong with a chunk, without the text that stands where something else should: it may be an argument or a
-/// secret, and errors are logged.
 fn malformed(error: &serde_json::Error) -> ModelError {
-    let text = error.to_string();
-    let what = match (text.find("string \""), text.rfind("\", expected ")) {
-        (Some(begin), Some(end)) if begin < end => format!("{}string{}", &text[..begin], &text[end + 1..]),
-        _ => text,
-    };
-    ModelError::transient(format!("the provider sent something that is no chat completion chunk: {what}"))
+    call::malformed("chat completion chunk", error)
 }
 
 fn read_string(raw: &RawValue) -> Result<Piece, ModelError> {

@@ -2,25 +2,23 @@
 //!
 //! - Consecutive user messages become one, as do consecutive answers without calls: many servers insist that
 //!   roles alternate. An answer with neither text nor calls is left out.
-//! - Argument text goes back byte for byte if it is a JSON object, else as `{}`: servers parse it, and one
-//!   broken call would make every later request of the session fail. The call's result, which stays, tells
-//!   the model what was wrong with it.
-//! - A tool name that no tool has goes back with the characters the API allows, for the same reason.
+
+use std::borrow::Cow;
 
 use countersign_core::{
     conversation::{Answer, Message},
-    journal::record::{Block, ToolUse},
+    journal::record::Block,
 };
-use serde::{Serialize, de::IgnoredAny};
+use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::{
-    super::ToolSpec,
+    super::{
+        ModelRequest, OutputSchema, ToolSpec,
+        sent::{self, join},
+    },
     answer::{BY, Opaque},
 };
-
-/// The longest tool name the API takes.
-const NAME_CHARS: usize = 64;
 
 #[derive(Serialize)]
 struct Body<'a> {
@@ -28,8 +26,24 @@ struct Body<'a> {
     messages: Vec<Wire<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<ToolWire<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_format: Option<Format<'a>>,
     stream: bool,
     stream_options: StreamOptions,
+}
+
+#[derive(Serialize)]
+struct Format<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    json_schema: FormatSchema<'a>,
+}
+
+#[derive(Serialize)]
+struct FormatSchema<'a> {
+    name: &'a str,
+    schema: &'a serde_json::Value,
+    strict: bool,
 }
 
 #[derive(Serialize)]
@@ -71,7 +85,7 @@ struct CallWire<'a> {
 
 #[derive(Serialize)]
 struct FunctionWire<'a> {
-    name: String,
+    name: Cow<'a, str>,
     arguments: &'a str,
 }
 
@@ -91,12 +105,8 @@ struct SpecWire<'a> {
 }
 
 /// The JSON body of a request.
-pub(super) fn body(
-    model: &str,
-    instructions: &str,
-    tools: &[ToolSpec],
-    conversation: &[Message],
-) -> serde_json::Result<Vec<u8>> {
+pub(super) fn body(model: &str, request: &ModelRequest, conversation: &[Message]) -> serde_json::Result<Vec<u8>> {
+    let ModelRequest { instructions, tools, output, .. } = request;
     let messages = messages(model, instructions, tools, conversation);
     let tools = tools.iter().map(|tool| ToolWire {
         kind: "function",
@@ -106,9 +116,17 @@ pub(super) fn body(
         model,
         messages,
         tools: tools.collect(),
+        response_format: output.as_ref().map(format_of),
         stream: true,
         stream_options: StreamOptions { include_usage: true },
     })
+}
+
+fn format_of(output: &OutputSchema) -> Format<'_> {
+    Format {
+        kind: "json_schema",
+        json_schema: FormatSchema { name: &output.name, schema: &output.schema, strict: output.strict },
+    }
 }
 
 fn messages<'a>(model: &str, instructions: &'a str, tools: &[ToolSpec], conversation: &'a [Message]) -> Vec<Wire<'a>> {
@@ -141,13 +159,6 @@ fn messages<'a>(model: &str, instructions: &'a str, tools: &[ToolSpec], conversa
     wire
 }
 
-fn join(text: &mut String, more: &str) {
-    if !text.is_empty() && !more.is_empty() {
-        text.push_str("\n\n");
-    }
-    text.push_str(more);
-}
-
 fn answer_wire<'a>(answer: &'a Answer, model: &str, tools: &[ToolSpec], current_turn: bool) -> AnswerWire<'a> {
     let opaque = answer.opaque.as_deref().and_then(|raw| serde_json::from_str::<Opaque>(raw.get()).ok());
     let mut opaque = opaque.filter(|opaque| opaque.by == BY && opaque.model == model).unwrap_or_default();
@@ -162,7 +173,7 @@ fn answer_wire<'a>(answer: &'a Answer, model: &str, tools: &[ToolSpec], current_
                 tool_calls.push(CallWire {
                     id: &call.id,
                     kind: "function",
-                    function: function(call, tools),
+                    function: FunctionWire { name: sent::name(call, tools), arguments: sent::arguments(call) },
                     extra_content,
                 });
             }
@@ -177,18 +188,4 @@ fn answer_wire<'a>(answer: &'a Answer, model: &str, tools: &[ToolSpec], current_
         reasoning_details: opaque.reasoning_details,
         tool_calls,
     }
-}
-
-fn function<'a>(call: &'a ToolUse, tools: &[ToolSpec]) -> FunctionWire<'a> {
-    let known = tools.iter().any(|tool| *tool.name == *call.name);
-    let name = if known { call.name.to_string() } else { allowed_name(&call.name) };
-    let is_object = call.input.trim_start().starts_with('{') && serde_json::from_str::<IgnoredAny>(&call.input).is_ok();
-    FunctionWire { name, arguments: if is_object { &call.input } else { "{}" } }
-}
-
-/// A name with the characters the API allows: letters, digits, `_` and `-`, 1 to 64 of them.
-fn allowed_name(name: &str) -> String {
-    let allowed = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
-    let name: String = name.chars().take(NAME_CHARS).map(allowed).collect();
-    if name.is_empty() { "_".to_owned() } else { name }
 }

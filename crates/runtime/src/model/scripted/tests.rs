@@ -48,6 +48,8 @@ fn stream(model: &Scripted, answers_before: u64, talk: &Talk) -> BoxStream<'stat
         answers_before,
         instructions: "".into(),
         tools: Vec::new().into(),
+        hosted: Arc::new([]),
+        output: None,
         conversation: Box::new(talk.clone()),
     })
 }

@@ -97,6 +97,7 @@ thread_local! {
 ///
 /// An error asks a person (SPEC P2): a missing argument (use `has(args.x)`), an overflow, a division by
 /// zero, types that do not fit, loops that take longer than [`EXPRESSION_TIME`].
+#[derive(Clone)]
 pub struct CelCondition {
     source: Arc<str>,
     expression: IdedExpr,

@@ -16,6 +16,7 @@ fn ask(expression: &str, args: &str) -> Result<bool, String> {
         tenant: None,
         roles: &["user".to_owned()],
         args: &args,
+        context: &crate::tool::AppContext::default(),
     };
     CelCondition::compile(expression).expect("an expression").holds(&CelScope::of(&call))
 }
@@ -182,6 +183,7 @@ proptest! {
                 tool: "t",
                 tool_use_id: "c",
                 args: &args,
+                context: &crate::tool::AppContext::default(),
             };
             let _ = condition.holds(&CelScope::of(&call));
         }

@@ -96,7 +96,7 @@ impl Model for Teller {
 }
 
 pub fn agent(name: &str, model: &Arc<Teller>) -> Agent {
-    Agent::new(name, name, model.clone())
+    Agent::new(name, (name, model.clone()))
 }
 
 pub fn gated(name: &str, ledger: &Ledger) -> ToolEntry {

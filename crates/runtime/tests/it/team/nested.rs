@@ -307,7 +307,7 @@ async fn r4_a_nested_agent_goes_on_after_its_process_died_while_its_model_answer
         let inner = teller([text("inner")]);
         let stuck = Arc::new(Stuck(tokio::sync::Notify::new()));
         let graph = |model: Arc<dyn countersign::model::Model>| {
-            let child = countersign::agent::Agent::new("Child", "Child", model);
+            let child = countersign::agent::Agent::new("Child", ("Child", model));
             agent("Root", &outer).tool(child.as_tool("child", ""))
         };
         let runtime = runtime_of(&store, graph(stuck.clone()));

@@ -405,6 +405,7 @@ async fn p1_the_example_of_a_policy_says_what_its_comments_say() {
     ] {
         let (args, roles) = (Args::parse(args).expect("arguments"), [role.to_owned()]);
         let call = CallFacts {
+            context: &countersign::tool::AppContext::default(),
             session_id: "s",
             subject: Some("ann"),
             tenant: None,

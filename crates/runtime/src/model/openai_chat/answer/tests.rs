@@ -24,14 +24,21 @@ fn sent() -> impl Strategy<Value = Sent> {
     (args, 1..9_usize).prop_map(|(args, cut)| Sent { args, cut })
 }
 
+fn told(error: ReadError) -> ModelError {
+    match error {
+        ReadError::Said(error) => error.into_error("", None),
+        ReadError::Other(error) => error,
+    }
+}
+
 /// Takes chunks and returns the calls that come out, checking that one block is open at a time.
 fn calls(chunks: &[String]) -> Vec<(String, String, String)> {
-    let mut answer = Assembler::new("m", None);
+    let mut answer = Assembler::new("m");
     let mut ready = VecDeque::new();
     for chunk in chunks {
-        answer.take(chunk, &mut ready).unwrap();
+        answer.take_chunk(chunk, &mut ready).unwrap_or_else(|e| panic!("{}", told(e)));
     }
-    answer.done();
+    answer.finished |= answer.any;
     answer.finish(&mut ready).unwrap();
     assert!(matches!(ready.pop_back(), Some(ModelEvent::Stop)));
     let mut calls: Vec<(String, String, String)> = Vec::new();
@@ -105,12 +112,12 @@ proptest! {
             "[a-z]{0,3}".prop_map(|text| json!({"choices": [{"delta": {"content": text}}]}).to_string()),
         ], 0..30),
     ) {
-        let mut answer = Assembler::new("m", None);
+        let mut answer = Assembler::new("m");
         let mut ready = VecDeque::new();
         for chunk in chunks {
-            let _ = answer.take(&chunk, &mut ready);
+            let _ = answer.take_chunk(&chunk, &mut ready);
         }
-        answer.done();
+        answer.finished |= answer.any;
         let _ = answer.finish(&mut ready);
         let mut open = false;
         for event in ready {
@@ -125,28 +132,28 @@ proptest! {
 
 #[test]
 fn m1_arguments_that_go_on_after_they_were_whole_are_refused_and_not_lost() {
-    let mut answer = Assembler::new("m", None);
+    let mut answer = Assembler::new("m");
     let mut ready = VecDeque::new();
     for call in [
         json!({"index": 0, "id": "a", "function": {"name": "t", "arguments": "{}"}}),
         json!({"index": 1, "id": "b", "function": {"name": "t", "arguments": "{}"}}),
         json!({"index": 0, "function": {"arguments": " \n"}}),
     ] {
-        answer.take(&chunk(&call), &mut ready).unwrap();
+        answer.take_chunk(&chunk(&call), &mut ready).unwrap_or_else(|e| panic!("{}", told(e)));
     }
     let late = chunk(&json!({"index": 0, "function": {"arguments": ",1"}}));
-    assert!(answer.take(&late, &mut ready).unwrap_err().transient);
+    assert!(told(answer.take_chunk(&late, &mut ready).unwrap_err()).transient);
 }
 
 #[test]
 fn x_what_stands_in_the_wrong_place_is_not_repeated() {
-    let mut answer = Assembler::new("m", None);
+    let mut answer = Assembler::new("m");
     for (chunk, kind) in [
         (r#"{"choices":"a \"secret\", expected nowhere"}"#, "invalid type: string, expected a sequence"),
         (r#"{"choices":[{"delta":"a secret"}]}"#, "invalid type: string, expected struct Delta"),
         (r#"{"choices":7}"#, "invalid type: integer `7`, expected a sequence"),
     ] {
-        let error = answer.take(chunk, &mut VecDeque::new()).unwrap_err();
+        let error = told(answer.take_chunk(chunk, &mut VecDeque::new()).unwrap_err());
         assert!(error.message.contains(kind) && !error.message.contains("secret"), "{}", error.message);
     }
 }

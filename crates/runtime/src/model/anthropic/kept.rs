@@ -1,0 +1,41 @@
+//! What is kept of an answer beside its blocks, so that its content can go back as it came.
+
+use countersign_core::conversation::Answer;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// The value of [`Opaque::by`].
+pub(super) const BY: &str = "anthropic";
+
+/// What goes back to the provider with an answer.
+#[derive(Debug, Default, Deserialize, Serialize)]
+pub(super) struct Opaque {
+    /// Which adapter made this.
+    pub(super) by: String,
+    /// Which model it is for.
+    pub(super) model: String,
+    /// The blocks of the answer's content, in order.
+    pub(super) content: Vec<Content>,
+}
+
+impl Opaque {
+    /// What was kept of an answer, if it was given by this model.
+    pub(super) fn of(answer: &Answer, model: &str) -> Option<Opaque> {
+        let opaque: Opaque = serde_json::from_str(answer.opaque.as_deref()?.get()).ok()?;
+        (opaque.by == BY && opaque.model == model).then_some(opaque)
+    }
+}
+
+/// One block of the content. Texts and arguments are not repeated here: they are cut from the answer's blocks.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Content {
+    /// Text, with its bytes.
+    Text(usize),
+    /// Thinking, with its bytes and what proves that it is the model's.
+    Thinking(usize, String),
+    /// The next call of the answer.
+    Call,
+    /// Something that is the provider's alone, such as thinking that is not shown.
+    Raw(Box<RawValue>),
+}

@@ -1,0 +1,83 @@
+//! What is kept of an answer beside its blocks, so that its items can go back as they came.
+
+use countersign_core::conversation::Answer;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// The value of [`Opaque::by`].
+pub(super) const BY: &str = "openai";
+
+/// What goes back to the provider with an answer.
+#[derive(Debug, Default, Deserialize, Serialize)]
+pub(super) struct Opaque {
+    /// Which adapter made this.
+    pub(super) by: String,
+    /// Which model it is for.
+    pub(super) model: String,
+    /// The items of the answer, in order.
+    pub(super) items: Vec<Item>,
+}
+
+impl Opaque {
+    /// What was kept of an answer, if it was given by this model.
+    pub(super) fn of(answer: &Answer, model: &str) -> Option<Opaque> {
+        let opaque: Opaque = serde_json::from_str(answer.opaque.as_deref()?.get()).ok()?;
+        (opaque.by == BY && opaque.model == model).then_some(opaque)
+    }
+}
+
+/// A call that the provider asked to make.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Asked {
+    pub(super) server_label: String,
+    pub(super) name: String,
+    pub(super) arguments: String,
+}
+
+/// One item of an answer. Texts and arguments are not repeated here: they are cut from the answer's blocks.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Item {
+    /// Something that is the provider's alone, such as reasoning.
+    Raw(Box<RawValue>),
+    /// What the model said.
+    Message(Said),
+    /// The next call of the answer.
+    Call {
+        /// The item's id, which is not the call's.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        id: Option<String>,
+    },
+    /// The next call of the answer, which stands for a request to approve one that the provider makes.
+    Approval {
+        /// The request's id.
+        id: String,
+        /// The server.
+        server_label: String,
+        /// The tool.
+        name: String,
+    },
+}
+
+/// See [`Item::Message`].
+#[derive(Debug, Deserialize, Serialize)]
+pub(super) struct Said {
+    /// The item's id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) id: Option<String>,
+    /// Whether it was said on the way or at the end, in the provider's words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) phase: Option<String>,
+    /// Its parts, each with the bytes of its text.
+    pub(super) parts: Vec<(Part, usize)>,
+}
+
+/// What a part of a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Part {
+    /// Text.
+    OutputText,
+    /// A refusal.
+    Refusal,
+}

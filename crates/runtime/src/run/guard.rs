@@ -1,0 +1,467 @@
+//! What a run of the library adds to the runner: guardrails, hooks, budgets, and the application's own data.
+//!
+//! Everything here is called from one line of the driver, of what asks models, or of the gate.
+
+use std::{
+    collections::BTreeMap,
+    panic::AssertUnwindSafe,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use countersign_core::{
+    call::{args::Args, gate::Verdict, permit::Permit, schema::ArgsSchema},
+    journal::{
+        agents,
+        record::{Block, ModelResponded, Record, Usage},
+        state::State,
+    },
+    limits,
+    locale::Text,
+};
+use futures::{FutureExt as _, future::BoxFuture};
+use serde_json::Value;
+
+use super::{Inner, live::LiveRef};
+use crate::{
+    agent::{Ready, ReadyTool},
+    model::OutputSchema,
+    runner::{
+        config::{Limits, ToolErrorFormatter},
+        context::RunContext,
+        guardrail::{Guardrail, GuardrailKind, GuardrailResult, ToolGuardrail, ToolGuardrailOutput},
+        hooks::RunHooks,
+    },
+    tool::{AppContext, CallFacts, ToolError, condition::ProposedCall},
+};
+
+/// What a run of the library adds. Nothing by itself.
+#[derive(Clone, Default)]
+pub(crate) struct Settings {
+    /// The application's data, where it is not the one on record.
+    pub(crate) context: Option<AppContext>,
+    pub(crate) parallel_calls: Option<usize>,
+    pub(crate) formatter: Option<ToolErrorFormatter>,
+    /// Whether tool input guardrails are asked before a person is, too.
+    pub(crate) pre_approval: bool,
+    pub(crate) hooks: Vec<Arc<dyn RunHooks>>,
+    pub(crate) limits: Limits,
+    /// Instead of each agent's own.
+    pub(crate) max_turns: Option<u32>,
+    /// What is found out while the run goes on; none on a server, which has many.
+    pub(crate) watch: Option<Arc<Watch>>,
+}
+
+impl Settings {
+    /// How many calls of a session run at the same time.
+    pub(super) fn parallel_calls(&self) -> usize {
+        self.parallel_calls.unwrap_or(limits::PARALLEL_CALLS).max(1)
+    }
+}
+
+/// What a run has found out.
+#[derive(Default)]
+pub(crate) struct Watch(Mutex<Seen>);
+
+/// See [`Watch`].
+#[derive(Default)]
+pub(crate) struct Seen {
+    pub(crate) guardrails: Vec<GuardrailResult>,
+    pub(crate) stopped: Option<Stop>,
+    pub(crate) spent: BTreeMap<Arc<str>, Usage>,
+    agents: BTreeMap<u32, Arc<str>>,
+}
+
+impl Watch {
+    pub(crate) fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Why a run is stopped from within.
+#[derive(Clone, Debug)]
+pub(crate) struct Stop {
+    /// What stands on record.
+    pub(crate) code: &'static str,
+    pub(crate) message: String,
+    pub(crate) why: Why,
+}
+
+/// See [`Stop`].
+#[derive(Clone, Debug)]
+pub(crate) enum Why {
+    Guardrail(GuardrailResult),
+    Budget { what: &'static str, spent: f64, limit: f64 },
+    Output(Vec<String>),
+    Instructions,
+}
+
+impl Stop {
+    /// Whether it ends the whole turn, also from within an agent that works for another one's call.
+    pub(super) fn ends_all(&self) -> bool {
+        matches!(self.why, Why::Budget { .. })
+    }
+
+    fn tripped(result: GuardrailResult) -> Stop {
+        let (code, place) = match result.kind {
+            GuardrailKind::Input => ("input_guardrail", "input"),
+            GuardrailKind::Output => ("output_guardrail", "output"),
+            GuardrailKind::ToolInput => ("tool_input_guardrail", "tool input"),
+            GuardrailKind::ToolOutput => ("tool_output_guardrail", "tool output"),
+        };
+        let message = format!("the {place} guardrail {:?} stopped the run", result.guardrail);
+        Stop { code, message, why: Why::Guardrail(result) }
+    }
+}
+
+impl Inner {
+    /// The application's own data in a session.
+    pub(super) async fn app_context(&self, session_id: &str) -> AppContext {
+        if let Some(context) = &self.settings.context {
+            return context.clone();
+        }
+        let first = match self.store.read(session_id, 0, 1).await {
+            Ok(page) => page.into_iter().next(),
+            Err(error) => {
+                tracing::error!(session = session_id, %error, "the context of a session could not be read");
+                None
+            }
+        };
+        match first.as_deref().map(|entry| &entry.record) {
+            Some(Record::SessionCreated(created)) => created.context.clone().map(AppContext::of).unwrap_or_default(),
+            _ => AppContext::default(),
+        }
+    }
+
+    async fn run_context(&self, state: &State, run: u32) -> RunContext {
+        RunContext::of(state, run, self.app_context(&state.session_id).await)
+    }
+
+    /// What the model is told about its task, unless something speaks against asking it at all.
+    pub(super) async fn before_model(&self, ready: &Ready, state: &State, run: u32) -> Result<Arc<str>, Stop> {
+        let agent = &ready.agent;
+        self.over_budget(state)?;
+        if !self.settings.hooks.is_empty() {
+            let context = self.run_context(state, run).await;
+            let agent = state.agent_of(run).clone();
+            let before = self.settings.watch.as_ref().and_then(|watch| watch.seen().agents.insert(run, agent.clone()));
+            if let Some(from) = before.as_ref().filter(|from| **from != agent) {
+                self.tell(|hooks| hooks.handoff(&context, from)).await;
+            }
+            if before.as_ref() != Some(&agent) {
+                self.tell(|hooks| hooks.agent_start(&context)).await;
+            }
+        }
+        let calls = state.nested(run).map_or(state.turn_calls, |nested| nested.turn_calls);
+        if calls == 0 && !agent.input_guardrails.is_empty() {
+            let input = self.input_of(state, run).await;
+            self.check_text(&agent.input_guardrails, GuardrailKind::Input, state, run, &input).await?;
+        }
+        let instructions = agent.instructions.make(|| self.run_context(state, run)).await.map_err(|error| Stop {
+            code: "instructions_failed",
+            message: format!("the instructions of the agent {:?} could not be made: {error}", agent.name),
+            why: Why::Instructions,
+        })?;
+        if !self.settings.hooks.is_empty() {
+            let context = self.run_context(state, run).await;
+            self.tell(|hooks| hooks.model_start(&context)).await;
+        }
+        Ok(instructions)
+    }
+
+    /// Looks at an answer before it goes on record.
+    pub(super) async fn after_model(
+        &self,
+        ready: &Ready,
+        live: &LiveRef,
+        state: &State,
+        answer: &ModelResponded,
+    ) -> Result<(), Stop> {
+        let (agent, run) = (&ready.agent, answer.run);
+        if let Some(watch) = &self.settings.watch {
+            let mut seen = watch.seen();
+            let spent = seen.spent.entry(answer.model.clone()).or_default();
+            spent.input_tokens += answer.usage.input_tokens;
+            spent.output_tokens += answer.usage.output_tokens;
+        }
+        if self.settings.hooks.is_empty() && agent.output_guardrails.is_empty() && agent.output.is_none() {
+            return Ok(());
+        }
+        let shown = if run == 0 { live.lock().await.state().map(|state| state.shown.clone()).ok() } else { None };
+        let shown = shown.unwrap_or_default();
+        let shown = shown.iter().skip(shown.len().saturating_sub(answer.shown as usize));
+        let (mut text, mut calls) = (String::new(), 0);
+        for block in shown.chain(&answer.blocks) {
+            match block {
+                Block::Text(part) => text.push_str(part),
+                Block::ToolUse(_) => calls += 1,
+                Block::Thinking(_) => {}
+            }
+        }
+        if !self.settings.hooks.is_empty() {
+            let context = self.run_context(state, run).await;
+            self.tell(|hooks| hooks.model_end(&context, &text, calls)).await;
+        }
+        if calls > 0 {
+            return Ok(());
+        }
+        if let Some(output) = &agent.output {
+            let wrong = output.check(&text);
+            if !wrong.is_empty() {
+                let message = format!("the answer does not fit the output type: {}", wrong.join("; "));
+                return Err(Stop { code: "invalid_output", message, why: Why::Output(wrong) });
+            }
+        }
+        self.check_text(&agent.output_guardrails, GuardrailKind::Output, state, run, &text).await?;
+        if !self.settings.hooks.is_empty() {
+            let context = self.run_context(state, run).await;
+            self.tell(|hooks| hooks.agent_end(&context, &text)).await;
+        }
+        Ok(())
+    }
+
+    /// Keeps why a run was stopped, for whoever called it.
+    pub(super) fn stopped(&self, stop: Stop) -> (&'static str, String) {
+        let (code, message) = (stop.code, stop.message.clone());
+        if let Some(watch) = &self.settings.watch {
+            watch.seen().stopped = Some(stop);
+        }
+        (code, message)
+    }
+
+    fn over_budget(&self, state: &State) -> Result<(), Stop> {
+        let limits = &self.settings.limits;
+        let over = |what, spent: f64, limit: f64| {
+            let message = format!("the run has used {spent} {what} of at most {limit}");
+            Err(Stop { code: "budget", message, why: Why::Budget { what, spent, limit } })
+        };
+        #[expect(clippy::cast_precision_loss, reason = "told to people, not counted on")]
+        let float = |n: u64| n as f64;
+        if let Some(limit) = limits.tokens {
+            let spent = state.usage.input_tokens + state.usage.output_tokens;
+            if spent >= limit {
+                return over("tokens", float(spent), float(limit));
+            }
+        }
+        if let (Some(limit), Some(watch)) = (limits.money, &self.settings.watch) {
+            let spent = limits.cost(&watch.seen().spent);
+            if spent >= limit {
+                return over("money", spent, limit);
+            }
+        }
+        Ok(())
+    }
+
+    /// What the run was asked: what the user said last, or what the call says that it works for.
+    async fn input_of(&self, state: &State, run: u32) -> String {
+        if let Some(args) = state.calls.iter().find(|call| call.call == run).and_then(|call| call.args.as_ref()) {
+            return agents::input(args);
+        }
+        let mut end = state.pos;
+        while end > 0 {
+            let from = end.saturating_sub(16);
+            let page = self.store.read(&state.session_id, from, 16).await.unwrap_or_default();
+            let said = page.iter().filter(|entry| entry.pos <= end).rev().find_map(|entry| match &entry.record {
+                Record::UserMessage(message) => Some(message.text.join("\n\n")),
+                _ => None,
+            });
+            if let Some(said) = said {
+                return said;
+            }
+            end = from;
+        }
+        String::new()
+    }
+
+    async fn check_text(
+        &self,
+        guardrails: &[Guardrail],
+        kind: GuardrailKind,
+        state: &State,
+        run: u32,
+        text: &str,
+    ) -> Result<(), Stop> {
+        for guardrail in guardrails {
+            let said = guardrail.check(self.run_context(state, run).await, text.to_owned()).await;
+            let result = GuardrailResult {
+                kind,
+                guardrail: guardrail.name.to_string(),
+                agent: state.agent_of(run).clone(),
+                tool: None,
+                call_id: None,
+                tripped: said.tripped,
+                rejected: None,
+                info: said.info,
+            };
+            self.note(&result);
+            if result.tripped {
+                return Err(Stop::tripped(result));
+            }
+        }
+        Ok(())
+    }
+
+    fn note(&self, result: &GuardrailResult) {
+        if let Some(watch) = &self.settings.watch {
+            watch.seen().guardrails.push(result.clone());
+        }
+    }
+
+    /// What a tool's guardrails say: the text that takes the place of its result, or that the run stops.
+    async fn check_call(
+        &self,
+        guardrails: &[ToolGuardrail],
+        kind: GuardrailKind,
+        call: &ProposedCall,
+        output: Option<&str>,
+    ) -> Result<Option<String>, Stop> {
+        for guardrail in guardrails {
+            let said = guardrail.check(call.clone(), output.map(str::to_owned)).await;
+            let mut result = GuardrailResult {
+                kind,
+                guardrail: guardrail.name.to_string(),
+                agent: call.agent.as_str().into(),
+                tool: Some(call.tool.as_str().into()),
+                call_id: Some(call.tool_use_id.as_str().into()),
+                tripped: false,
+                rejected: None,
+                info: Value::Null,
+            };
+            match said {
+                ToolGuardrailOutput::Allow => self.note(&result),
+                ToolGuardrailOutput::Reject(text) => {
+                    result.rejected = Some(text.clone());
+                    self.note(&result);
+                    return Ok(Some(text));
+                }
+                ToolGuardrailOutput::Trip(info) => {
+                    (result.tripped, result.info) = (true, info);
+                    self.note(&result);
+                    return Err(Stop::tripped(result));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// A verdict that asks a person, after the tool's input guardrails, where the run wants them to be asked first.
+    pub(super) async fn before_asking(&self, tool: &ReadyTool, call: &CallFacts<'_>, verdict: Verdict) -> Verdict {
+        let Some(guardrails) = tool.entry.tool.guardrails().filter(|_| self.settings.pre_approval) else {
+            return verdict;
+        };
+        if !matches!(verdict, Verdict::Ask(_)) {
+            return verdict;
+        }
+        match self.check_call(&guardrails.input, GuardrailKind::ToolInput, &ProposedCall::from(call), None).await {
+            Ok(None) => verdict,
+            Ok(Some(text)) => Verdict::Refuse(text),
+            Err(stop) => Verdict::Refuse(self.stopped(stop).1),
+        }
+    }
+
+    /// Runs a permitted call between its guardrails and hooks.
+    pub(super) async fn run_guarded(&self, tool: &ReadyTool, permit: Permit) -> Result<String, ToolError> {
+        let context = self.app_context(permit.session_id()).await;
+        let guardrails = tool.entry.tool.guardrails();
+        if guardrails.is_none() && self.settings.hooks.is_empty() {
+            return context.within(async { tool.entry.tool.run(permit).await }).await;
+        }
+        let call = proposed(&permit, context.clone());
+        if let Some(guardrails) = guardrails {
+            match self.check_call(&guardrails.input, GuardrailKind::ToolInput, &call, None).await {
+                Ok(None) => {}
+                Ok(Some(text)) => return Err(ToolError::new(text)),
+                Err(stop) => return Err(ToolError::new(self.stopped(stop).1)),
+            }
+        }
+        self.tell(|hooks| hooks.tool_start(&call)).await;
+        let locale = permit.locale();
+        // What it did is known also where what watches it goes wrong.
+        let run = AssertUnwindSafe(context.within(async { tool.entry.tool.run(permit).await })).catch_unwind().await;
+        let mut outcome = run.unwrap_or_else(|_| Err(ToolError::new(locale.text(Text::ToolFailed))));
+        if let (Some(guardrails), Ok(output)) = (guardrails, &outcome) {
+            match self.check_call(&guardrails.output, GuardrailKind::ToolOutput, &call, Some(output)).await {
+                Ok(None) => {}
+                Ok(Some(text)) => outcome = Ok(text),
+                Err(stop) => outcome = Err(ToolError::new(self.stopped(stop).1)),
+            }
+        }
+        let told = outcome.clone().map_err(|error| error.message);
+        self.tell(|hooks| hooks.tool_end(&call, &told)).await;
+        outcome
+    }
+
+    /// Why the run is to stop after a call, if a guardrail of a tool said so.
+    pub(super) fn stopping(&self) -> Option<(&'static str, String)> {
+        let seen = self.settings.watch.as_ref()?.seen();
+        seen.stopped.as_ref().map(|stop| (stop.code, stop.message.clone()))
+    }
+
+    /// What the model is told about a rejected call, where nobody said it: the run's own words, if it has any.
+    pub(crate) fn rejection(&self, tool: &str, tool_use_id: &str, default: &str) -> Option<String> {
+        let formatter = self.settings.formatter.as_ref()?;
+        let said = std::panic::catch_unwind(AssertUnwindSafe(|| formatter.text(tool, tool_use_id, default)));
+        said.ok().flatten()
+    }
+
+    /// Tells all hooks, one after the other.
+    pub(crate) async fn tell<'a>(&'a self, what: impl Fn(&'a dyn RunHooks) -> BoxFuture<'a, ()>) {
+        for hooks in &self.settings.hooks {
+            if AssertUnwindSafe(async { what(&**hooks).await }).catch_unwind().await.is_err() {
+                tracing::error!("a hook panicked");
+            }
+        }
+    }
+}
+
+fn proposed(permit: &Permit, context: AppContext) -> ProposedCall {
+    let args: &Args = permit.args();
+    ProposedCall {
+        session_id: permit.session_id().to_owned(),
+        subject: None,
+        tenant: None,
+        roles: Vec::new(),
+        agent: permit.agent().to_owned(),
+        tool: permit.tool().to_owned(),
+        tool_use_id: permit.tool_use_id().to_owned(),
+        args: args.clone(),
+        context,
+    }
+}
+
+/// The type of an agent's answers: JSON that fits a schema (SPEC S23).
+pub(crate) struct Output {
+    name: Arc<str>,
+    schema: Arc<Value>,
+    compiled: ArgsSchema,
+}
+
+impl Output {
+    pub(crate) fn new(name: &str, schema: Value) -> Result<Output, String> {
+        let compiled = ArgsSchema::of_any(&schema)?;
+        // What providers take as a name.
+        let plain = |letter: char| if letter.is_ascii_alphanumeric() || letter == '-' { letter } else { '_' };
+        let name: String = name.chars().map(plain).take(64).collect();
+        let name = if name.is_empty() { "output".into() } else { name.into() };
+        Ok(Output { name, schema: Arc::new(schema), compiled })
+    }
+
+    /// What its model is told of it.
+    pub(super) fn for_model(&self) -> OutputSchema {
+        OutputSchema { name: self.name.clone(), schema: self.schema.clone(), strict: false }
+    }
+
+    /// What is wrong with an answer; nothing, if it fits.
+    fn check(&self, text: &str) -> Vec<String> {
+        match serde_json::from_str::<Value>(text) {
+            Ok(value) => self
+                .compiled
+                .check_value(&value)
+                .into_iter()
+                .map(|error| {
+                    format!("{}: {}", if error.pointer.is_empty() { "/" } else { &error.pointer }, error.message)
+                })
+                .collect(),
+            Err(error) => vec![format!("it is not JSON: {error}")],
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! Decisions that are made on a state, and count when the run goes on (SPEC S6, S7, S8, S10).
+//!
+//! They are kept in the state, also in its text, and are applied together. What was not decided comes back.
+
+use countersign_core::{
+    approval::{decision::Decision, rule::Always},
+    call::{args::Args, gate::DecisionType, schema::ArgsSchema},
+    journal::record::{Action, Kind, Record},
+};
+use serde::{Deserialize, Serialize};
+
+use super::RunState;
+use crate::runner::interruption::Interruption;
+
+/// A decision that waits until the run goes on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Staged {
+    /// The call's number.
+    pub(crate) call: u32,
+    /// What was decided, with the digest of what was shown.
+    pub(crate) decision: Decision,
+}
+
+/// Why a decision was not taken. The state is then as it was.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecisionError {
+    /// No such call waits, or ever waited, in this run.
+    #[error("no call {call_id:?} of the tool {tool:?} waits in this run")]
+    Unknown {
+        /// The call.
+        call_id: String,
+        /// Its tool.
+        tool: String,
+    },
+    /// The call has its result already.
+    #[error("the call {call_id:?} of the tool {tool:?} has its result already")]
+    Executed {
+        /// The call.
+        call_id: String,
+        /// Its tool.
+        tool: String,
+    },
+    /// Something else waits under this call than what was shown.
+    #[error("the call {call_id:?} waits with other arguments than the ones that were shown")]
+    Stale {
+        /// The call.
+        call_id: String,
+        /// The digest of what waits.
+        digest: String,
+    },
+    /// Something else was decided about this call before, and does not count yet: [`RunState::retract`] it first.
+    #[error("the call {call_id:?} was decided otherwise before ({before}); retract that first")]
+    Duplicate {
+        /// The call.
+        call_id: String,
+        /// What was decided.
+        before: &'static str,
+    },
+    /// Its tool does not let this be decided.
+    #[error("the tool {tool:?} does not allow {decision:?}; it allows {}", allowed.join(", "))]
+    NotAllowed {
+        /// The tool.
+        tool: String,
+        /// What was decided.
+        decision: &'static str,
+        /// What may be.
+        allowed: Vec<&'static str>,
+    },
+    /// The new arguments are not ones of the tool.
+    #[error("the new arguments of {tool:?} are not right: {}", errors.join("; "))]
+    InvalidEdit {
+        /// The tool.
+        tool: String,
+        /// What is wrong, each with its place.
+        errors: Vec<String>,
+    },
+    /// The tool or the agent of the call is gone: it can be rejected, but not run.
+    #[error("the call {call_id:?} cannot run: {why}")]
+    Unresolvable {
+        /// The call.
+        call_id: String,
+        /// Why.
+        why: String,
+    },
+}
+
+impl RunState {
+    /// Lets the call run, with exactly the arguments that were shown.
+    ///
+    /// # Errors
+    /// [`DecisionError`]; deciding the same twice is none.
+    pub fn approve(&mut self, item: &Interruption) -> Result<(), DecisionError> {
+        self.decide(item, Decision::approve())
+    }
+
+    /// Lets the call run with other arguments, which must fit the tool's schema. The model is told what ran.
+    ///
+    /// # Errors
+    /// [`DecisionError`]
+    pub fn approve_with(&mut self, item: &Interruption, args: &impl Serialize) -> Result<(), DecisionError> {
+        let wrong = |error: String| DecisionError::InvalidEdit { tool: item.tool.to_string(), errors: vec![error] };
+        let text = serde_json::to_string(args).map_err(|error| wrong(error.to_string()))?;
+        let args = Args::parse(&text).map_err(|error| wrong(error.to_string()))?;
+        self.decide(item, Decision::edit(&*item.tool, args))
+    }
+
+    /// Lets the call not run; the model is told so, in the run's words or by default.
+    ///
+    /// # Errors
+    /// [`DecisionError`]
+    pub fn reject(&mut self, item: &Interruption) -> Result<(), DecisionError> {
+        self.decide(item, Decision::reject(None))
+    }
+
+    /// Lets the call not run; the model is told this, also if it is empty.
+    ///
+    /// # Errors
+    /// [`DecisionError`]
+    pub fn reject_with(&mut self, item: &Interruption, message: impl Into<String>) -> Result<(), DecisionError> {
+        self.decide(item, Decision::reject(Some(message.into())))
+    }
+
+    /// Lets the call not run; this is its result. Its tool must allow that: `allow(respond, …)`. Of a call whose outcome is
+    /// unknown it says that it ran, with this result.
+    ///
+    /// # Errors
+    /// [`DecisionError`]
+    pub fn respond(&mut self, item: &Interruption, output: impl Into<String>) -> Result<(), DecisionError> {
+        self.decide(item, Decision::respond(output))
+    }
+
+    /// Lets the call run, and every later call of this tool by this agent in this run, which nobody is asked about then. A
+    /// decision about one call counts more than this.
+    ///
+    /// # Errors
+    /// [`DecisionError`]
+    pub fn always_approve(&mut self, item: &Interruption) -> Result<(), DecisionError> {
+        self.decide(item, Decision::approve().always(Always::Session))
+    }
+
+    /// Lets the call not run, nor any later call of this tool by this agent in this run; the model is told `message`, if
+    /// there is one, each time.
+    ///
+    /// # Errors
+    /// [`DecisionError`]
+    pub fn always_reject(&mut self, item: &Interruption, message: Option<String>) -> Result<(), DecisionError> {
+        self.decide(item, Decision::reject(message).always(Always::Session))
+    }
+
+    /// Takes a decision back that does not count yet. `false`: there was none.
+    pub fn retract(&mut self, item: &Interruption) -> bool {
+        let before = self.staged.len();
+        self.staged.retain(|staged| staged.call != item.call);
+        self.staged.len() < before
+    }
+
+    /// What was decided about a call and does not count yet.
+    #[must_use]
+    pub fn decided(&self, item: &Interruption) -> Option<DecisionType> {
+        self.staged.iter().find(|staged| staged.call == item.call).map(|staged| staged.decision.kind)
+    }
+
+    /// Decides about a call: any [`Decision`].
+    ///
+    /// # Errors
+    /// [`DecisionError`]
+    pub fn decide(&mut self, item: &Interruption, decision: Decision) -> Result<(), DecisionError> {
+        let action = self.waiting(item)?;
+        let waits = action.args.digest();
+        if waits.to_string() != item.digest || action.args.text() != item.arguments || action.name != item.tool {
+            return Err(DecisionError::Stale { call_id: item.call_id.to_string(), digest: waits.to_string() });
+        }
+        if !action.allowed().contains(&decision.kind) {
+            return Err(DecisionError::NotAllowed {
+                tool: item.tool.to_string(),
+                decision: decision.kind.name(),
+                allowed: action.allowed().iter().map(|kind| kind.name()).collect(),
+            });
+        }
+        if let Some(edited) = &decision.edited_action {
+            fits(action, &edited.args)?;
+        }
+        let decision = decision.for_digest(waits);
+        let call = action.call;
+        match self.staged.iter().find(|staged| staged.call == call) {
+            Some(before) if before.decision == decision => Ok(()),
+            Some(before) => {
+                Err(DecisionError::Duplicate { call_id: item.call_id.to_string(), before: before.decision.kind.name() })
+            }
+            None => {
+                self.staged.push(Staged { call, decision });
+                Ok(())
+            }
+        }
+    }
+
+    /// The action that an item is of, as it waits now.
+    fn waiting(&self, item: &Interruption) -> Result<&Action, DecisionError> {
+        let (call_id, tool) = (item.call_id.to_string(), item.tool.to_string());
+        if item.session_id != self.state.session_id {
+            return Err(DecisionError::Unknown { call_id, tool });
+        }
+        let open = self.state.open.iter().filter(|open| open.asked.kind != Kind::Interrupt);
+        let mut actions = open.flat_map(|open| &open.asked.actions);
+        let same = |action: &&Action| {
+            action.call == item.call && action.tool_use_id == item.call_id && action.agent == item.agent
+        };
+        if let Some(action) = actions.find(same) {
+            return Ok(action);
+        }
+        let finished = |record: &Record| matches!(record, Record::CallFinished(done) if done.call == item.call && done.id == item.call_id);
+        if self.entries.iter().rev().any(|entry| finished(&entry.record)) {
+            return Err(DecisionError::Executed { call_id, tool });
+        }
+        Err(DecisionError::Unknown { call_id, tool })
+    }
+}
+
+/// Whether arguments fit the schema that was shown with the call.
+fn fits(action: &Action, args: &Args) -> Result<(), DecisionError> {
+    let wrong = |errors: Vec<String>| DecisionError::InvalidEdit { tool: action.name.to_string(), errors };
+    let Some(schema) = &action.schema else { return Ok(()) };
+    let schema = serde_json::from_str(schema.0.get()).map_err(|error| wrong(vec![error.to_string()]))?;
+    let schema = ArgsSchema::compile(&schema).map_err(|error| wrong(vec![error]))?;
+    let errors = schema.check(args);
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(wrong(errors.into_iter().map(|error| format!("{}: {}", error.pointer, error.message)).collect()))
+}

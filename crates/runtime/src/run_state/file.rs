@@ -1,0 +1,79 @@
+//! A state in a file, which is claimed by one process (SPEC S17).
+
+use std::{
+    fs::{self, File},
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+};
+
+use super::{RunState, RunStateError};
+
+impl RunState {
+    /// Writes the state to a file, whole or not at all, and durably. What was there before is replaced.
+    ///
+    /// # Errors
+    /// [`RunStateError::File`]
+    pub fn write(&self, path: impl AsRef<Path>) -> Result<(), RunStateError> {
+        let path = path.as_ref();
+        let written = || -> io::Result<()> {
+            let new = beside(path, &format!("{}.new", uuid::Uuid::now_v7()));
+            let mut file = File::options().write(true).create_new(true).open(&new)?;
+            let stored = file
+                .write_all(self.to_json().as_bytes())
+                .and_then(|()| file.sync_all())
+                .and_then(|()| fs::rename(&new, path));
+            if stored.is_err() {
+                // The error that matters is the one there is.
+                let _ = fs::remove_file(&new);
+            }
+            stored
+        };
+        written().map_err(|error| failed(path, &error))
+    }
+
+    /// Takes the state out of a file: of any number of processes that try, one gets it, and all others are told so. The file
+    /// then has the name `PATH.claimed`: if its process dies, nothing is lost, and whoever is sure of that can give it its
+    /// name back.
+    ///
+    /// # Errors
+    /// [`RunStateError::Claimed`], [`RunStateError::File`], and those of [`RunState::from_json`], in which case it stays
+    /// unclaimed.
+    pub fn take(path: impl AsRef<Path>) -> Result<RunState, RunStateError> {
+        let path = path.as_ref();
+        let claimed = beside(path, "claimed");
+        // A name of its own first: two that claim one file one after the other must not take each other's.
+        let own = beside(path, &format!("{}.claimed", uuid::Uuid::now_v7()));
+        match fs::rename(path, &own) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && claimed.exists() => {
+                return Err(RunStateError::Claimed(path.display().to_string()));
+            }
+            Err(error) => return Err(failed(path, &error)),
+            Ok(()) => {}
+        }
+        let read = fs::read_to_string(&own).map_err(|error| failed(path, &error));
+        match read.and_then(|text| RunState::from_json(&text)) {
+            Ok(state) => {
+                fs::rename(&own, &claimed).map_err(|error| failed(path, &error))?;
+                Ok(state)
+            }
+            Err(error) => {
+                // What another one has written there meanwhile stays.
+                if fs::hard_link(&own, path).is_ok() {
+                    let _ = fs::remove_file(&own);
+                }
+                Err(error)
+            }
+        }
+    }
+}
+
+fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".");
+    name.push(end);
+    path.with_file_name(name)
+}
+
+fn failed(path: &Path, error: &io::Error) -> RunStateError {
+    RunStateError::File { path: path.display().to_string(), error: error.to_string() }
+}

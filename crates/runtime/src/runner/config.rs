@@ -1,0 +1,280 @@
+//! How runs go: what is set for all runs of a runner, and for one run.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use countersign_core::{approval::principal::Principal, journal::record::Usage, locale::Locale};
+use serde::Serialize;
+use tokio::sync::Notify;
+
+use super::hooks::RunHooks;
+use crate::{model::retry::RetryPolicy, policy::Policy, store::Store, tool::AppContext};
+
+/// What a rejected call is called, where nobody said why: see [`RunConfig::tool_error_formatter`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RejectedCall<'a> {
+    /// The tool.
+    pub tool: &'a str,
+    /// The call's id in the model's words.
+    pub call_id: &'a str,
+    /// What the model is told otherwise.
+    pub default: &'a str,
+}
+
+/// See [`RunConfig::tool_error_formatter`].
+#[derive(Clone)]
+pub(crate) struct ToolErrorFormatter(Arc<dyn Fn(RejectedCall<'_>) -> Option<String> + Send + Sync>);
+
+impl ToolErrorFormatter {
+    pub(crate) fn text(&self, tool: &str, call_id: &str, default: &str) -> Option<String> {
+        (self.0)(RejectedCall { tool, call_id, default })
+    }
+}
+
+/// What a model costs, for a million tokens each, in whatever money you count in.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Price {
+    /// Tokens read.
+    pub input: f64,
+    /// Tokens written.
+    pub output: f64,
+}
+
+/// What a run may use.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Limits {
+    pub(crate) tokens: Option<u64>,
+    pub(crate) money: Option<f64>,
+    pub(crate) prices: BTreeMap<Arc<str>, Price>,
+}
+
+impl Limits {
+    /// What this has cost. A model without a price costs nothing.
+    pub(crate) fn cost(&self, spent: &BTreeMap<Arc<str>, Usage>) -> f64 {
+        #[expect(clippy::cast_precision_loss, reason = "tokens of a run are far below what a float can count")]
+        let million = |tokens: u64| tokens as f64 / 1e6;
+        let of = |(model, usage): (&Arc<str>, &Usage)| {
+            let price = self.prices.get(model)?;
+            Some(million(usage.input_tokens) * price.input + million(usage.output_tokens) * price.output)
+        };
+        spent.iter().filter_map(of).sum()
+    }
+}
+
+/// Stops a run from outside: what runs is stopped, what waits is withdrawn, and the run ends with
+/// [`super::RunError::Cancelled`].
+#[derive(Clone, Debug, Default)]
+pub struct CancelHandle(Arc<(AtomicBool, Notify)>);
+
+impl CancelHandle {
+    /// A handle that has not been used.
+    #[must_use]
+    pub fn new() -> CancelHandle {
+        CancelHandle::default()
+    }
+    /// Stops the runs that have it.
+    pub fn cancel(&self) {
+        self.0.0.store(true, Ordering::SeqCst);
+        self.0.1.notify_waiters();
+    }
+    /// Waits until it is used.
+    pub(crate) async fn cancelled(&self) {
+        let told = self.0.1.notified();
+        tokio::pin!(told);
+        told.as_mut().enable();
+        if !self.0.0.load(Ordering::SeqCst) {
+            told.await;
+        }
+    }
+}
+
+/// How a run goes. What is not set is as the runner has it, or by default.
+///
+/// ```
+/// # use countersign::RunConfig;
+/// #[derive(serde::Serialize)]
+/// struct User<'a> {
+///     name: &'a str,
+/// }
+/// let config = RunConfig::new().context(&User { name: "Ann" })?.max_turns(5).max_tokens(10_000);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Default)]
+pub struct RunConfig {
+    pub(crate) context: Option<AppContext>,
+    pub(crate) max_turns: Option<u32>,
+    pub(crate) formatter: Option<ToolErrorFormatter>,
+    pub(crate) pre_approval: Option<bool>,
+    pub(crate) hooks: Vec<Arc<dyn RunHooks>>,
+    pub(crate) parallel_calls: Option<usize>,
+    pub(crate) limits: Limits,
+    pub(crate) store: Option<Arc<dyn Store>>,
+    pub(crate) session_id: Option<String>,
+    pub(crate) locale: Option<Locale>,
+    pub(crate) retry: Option<RetryPolicy>,
+    pub(crate) policy: Option<Policy>,
+    pub(crate) principal: Option<Principal>,
+    pub(crate) cancel: Option<CancelHandle>,
+}
+
+impl fmt::Debug for RunConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunConfig")
+            .field("max_turns", &self.max_turns)
+            .field("session_id", &self.session_id)
+            .finish_non_exhaustive()
+    }
+}
+
+impl RunConfig {
+    /// Nothing is set.
+    #[must_use]
+    pub fn new() -> RunConfig {
+        RunConfig::default()
+    }
+
+    /// The application's own data, for tools, instructions and rules. It is kept in the run's state as it is: put no secrets
+    /// into it. A run that goes on has that of its state: see [`crate::RunState::with_context`].
+    ///
+    /// # Errors
+    /// It cannot be written as JSON.
+    pub fn context(mut self, context: &impl Serialize) -> Result<RunConfig, serde_json::Error> {
+        self.context = Some(AppContext::of(serde_json::value::to_raw_value(context)?));
+        Ok(self)
+    }
+    /// Most model calls of the turn, in the place of each agent's own limit. It is kept in the run's state.
+    #[must_use]
+    pub fn max_turns(mut self, calls: u32) -> RunConfig {
+        self.max_turns = Some(calls.max(1));
+        self
+    }
+    /// No limit of model calls.
+    #[must_use]
+    pub fn unlimited_turns(mut self) -> RunConfig {
+        self.max_turns = Some(u32::MAX);
+        self
+    }
+    /// What the model is told about a rejected call, where who rejected it said nothing. `None`, or a panic, leaves the
+    /// default text (SPEC S9).
+    #[must_use]
+    pub fn tool_error_formatter(
+        mut self,
+        formatter: impl Fn(RejectedCall<'_>) -> Option<String> + Send + Sync + 'static,
+    ) -> RunConfig {
+        self.formatter = Some(ToolErrorFormatter(Arc::new(formatter)));
+        self
+    }
+    /// Whether a tool's input guardrails are asked before a person is, too. They always are after that, before the tool
+    /// runs (SPEC S11).
+    #[must_use]
+    pub fn pre_approval_input_guardrails(mut self, yes: bool) -> RunConfig {
+        self.pre_approval = Some(yes);
+        self
+    }
+    /// Tells these hooks what happens, beside those that are set already.
+    #[must_use]
+    pub fn hooks(mut self, hooks: impl RunHooks + 'static) -> RunConfig {
+        self.hooks.push(Arc::new(hooks));
+        self
+    }
+    /// Tool calls that run at the same time; at least 1.
+    #[must_use]
+    pub fn parallel_calls(mut self, calls: usize) -> RunConfig {
+        self.parallel_calls = Some(calls.max(1));
+        self
+    }
+    /// No model is asked once the run, with all its pauses, has used this many tokens (SPEC S22).
+    #[must_use]
+    pub fn max_tokens(mut self, tokens: u64) -> RunConfig {
+        self.limits.tokens = Some(tokens);
+        self
+    }
+    /// No model is asked once the run, with all its pauses, has cost this much, by [`RunConfig::price`].
+    #[must_use]
+    pub fn max_cost(mut self, money: f64) -> RunConfig {
+        self.limits.money = Some(money);
+        self
+    }
+    /// What a model costs, by the name that journals know it by.
+    #[must_use]
+    pub fn price(mut self, model: impl Into<Arc<str>>, price: Price) -> RunConfig {
+        self.limits.prices.insert(model.into(), price);
+        self
+    }
+    /// Keeps the run in this store, durably, instead of in memory.
+    #[must_use]
+    pub fn store(mut self, store: Arc<dyn Store>) -> RunConfig {
+        self.store = Some(store);
+        self
+    }
+    /// The session: with a store, the next input goes on with the conversation (SPEC S16).
+    #[must_use]
+    pub fn session(mut self, id: impl Into<String>) -> RunConfig {
+        self.session_id = Some(id.into());
+        self
+    }
+    /// The language of the library's own texts.
+    #[must_use]
+    pub fn locale(mut self, locale: Locale) -> RunConfig {
+        self.locale = Some(locale);
+        self
+    }
+    /// How failed model calls are tried again (SPEC S23).
+    #[must_use]
+    pub fn retry(mut self, retry: RetryPolicy) -> RunConfig {
+        self.retry = Some(retry);
+        self
+    }
+    /// When a person is needed, beside what the tools say themselves (SPEC P1).
+    #[must_use]
+    pub fn policy(mut self, policy: Policy) -> RunConfig {
+        self.policy = Some(policy);
+        self
+    }
+    /// Who runs it and decides; one who may do everything if absent.
+    #[must_use]
+    pub fn principal(mut self, principal: Principal) -> RunConfig {
+        self.principal = Some(principal);
+        self
+    }
+    /// Lets the run be stopped from outside.
+    #[must_use]
+    pub fn cancel(mut self, handle: &CancelHandle) -> RunConfig {
+        self.cancel = Some(handle.clone());
+        self
+    }
+
+    /// This, with what is not set taken from `base`.
+    pub(crate) fn over(self, base: &RunConfig) -> RunConfig {
+        let mut prices = base.limits.prices.clone();
+        prices.extend(self.limits.prices);
+        let base = base.clone();
+        RunConfig {
+            context: self.context.or(base.context),
+            max_turns: self.max_turns.or(base.max_turns),
+            formatter: self.formatter.or(base.formatter),
+            pre_approval: self.pre_approval.or(base.pre_approval),
+            hooks: base.hooks.into_iter().chain(self.hooks).collect(),
+            parallel_calls: self.parallel_calls.or(base.parallel_calls),
+            limits: Limits {
+                tokens: self.limits.tokens.or(base.limits.tokens),
+                money: self.limits.money.or(base.limits.money),
+                prices,
+            },
+            store: self.store.or(base.store),
+            session_id: self.session_id.or(base.session_id),
+            locale: self.locale.or(base.locale),
+            retry: self.retry.or(base.retry),
+            policy: self.policy.or(base.policy),
+            principal: self.principal.or(base.principal),
+            cancel: self.cancel.or(base.cancel),
+        }
+    }
+}

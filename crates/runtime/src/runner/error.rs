@@ -1,0 +1,111 @@
+//! Why a run ended otherwise than by itself.
+
+use countersign_core::refusal::Refusal;
+
+use super::guardrail::GuardrailResult;
+use crate::{
+    agent::AgentError,
+    run_state::{DecisionError, RunState, RunStateError},
+};
+
+/// Why a run ended otherwise than by itself. Where there is a `state`, the run can go on with it: what was done is done, and
+/// nothing of it is done again.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The turn used up its model calls. It can go on with a larger limit (SPEC S24).
+    #[error("the turn used up its {limit} model calls")]
+    MaxTurns {
+        /// The limit.
+        limit: u32,
+        /// Where the run stands.
+        state: Box<RunState>,
+    },
+    /// The model gave no answer, also when it was asked again. It can go on: the model is asked once more.
+    #[error("the model failed: {message}")]
+    Model {
+        /// What failed, without secrets.
+        message: String,
+        /// Where the run stands.
+        state: Box<RunState>,
+    },
+    /// A guardrail stopped the run (SPEC S11).
+    #[error("the guardrail {:?} stopped the run: {}", result.guardrail, result.info)]
+    Guardrail {
+        /// Which, and what it found.
+        result: Box<GuardrailResult>,
+        /// Where the run stands.
+        state: Box<RunState>,
+    },
+    /// The run has used what it may use (SPEC S22). It can go on with a larger budget.
+    #[error("the run has used {spent} {what} of at most {limit}")]
+    Budget {
+        /// `tokens` or `money`.
+        what: &'static str,
+        /// How much it has used.
+        spent: f64,
+        /// How much it may.
+        limit: f64,
+        /// Where the run stands.
+        state: Box<RunState>,
+    },
+    /// The last answer is not of the agent's output type (SPEC S23).
+    #[error("the answer does not fit the output type: {}", errors.join("; "))]
+    InvalidOutput {
+        /// What is wrong with it, each with its place.
+        errors: Vec<String>,
+        /// Where the run stands.
+        state: Box<RunState>,
+    },
+    /// Something else failed for good.
+    #[error("{message}")]
+    Failed {
+        /// A stable code.
+        code: String,
+        /// What failed.
+        message: String,
+        /// Where the run stands.
+        state: Box<RunState>,
+    },
+    /// Somebody stopped it.
+    #[error("the run was cancelled")]
+    Cancelled {
+        /// Where the run stands: its turn is over.
+        state: Box<RunState>,
+    },
+    /// A decision does not fit what waits. Nothing has run.
+    #[error(transparent)]
+    Decision(#[from] DecisionError),
+    /// The run goes on elsewhere: what its store has is newer than this state. Nothing has run.
+    #[error("the run {session_id:?} has gone on from this state already, in this store")]
+    Claimed {
+        /// The session.
+        session_id: String,
+    },
+    /// The state could not be read or restored.
+    #[error(transparent)]
+    State(#[from] RunStateError),
+    /// The agents do not fit together.
+    #[error(transparent)]
+    Agent(#[from] AgentError),
+    /// The runtime refused: the session is somebody else's, the input is too long, the store failed.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+}
+
+impl RunError {
+    /// Where the run stands, if it can go on.
+    #[must_use]
+    pub fn state(&self) -> Option<&RunState> {
+        match self {
+            RunError::MaxTurns { state, .. }
+            | RunError::Model { state, .. }
+            | RunError::Guardrail { state, .. }
+            | RunError::Budget { state, .. }
+            | RunError::InvalidOutput { state, .. }
+            | RunError::Failed { state, .. }
+            | RunError::Cancelled { state } => Some(state),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Hooks: being told what happens in a run, as it happens.
+
+use futures::future::BoxFuture;
+
+use super::{context::RunContext, interruption::Interruption};
+use crate::tool::condition::ProposedCall;
+
+fn nothing() -> BoxFuture<'static, ()> {
+    Box::pin(async {})
+}
+
+/// Is told what happens in a run. All of it does nothing unless it is said otherwise.
+///
+/// A hook watches, it decides nothing: a run waits for it, but one that panics changes nothing. Calls that do not run,
+/// since somebody rejected them, have no `tool_start` and no `tool_end`.
+#[expect(unused_variables, reason = "the names say what a hook is given")]
+pub trait RunHooks: Send + Sync {
+    /// An agent begins its part of a turn.
+    fn agent_start<'a>(&'a self, run: &'a RunContext) -> BoxFuture<'a, ()> {
+        nothing()
+    }
+    /// An agent has given the turn's answer.
+    fn agent_end<'a>(&'a self, run: &'a RunContext, output: &'a str) -> BoxFuture<'a, ()> {
+        nothing()
+    }
+    /// A model is about to be asked.
+    fn model_start<'a>(&'a self, run: &'a RunContext) -> BoxFuture<'a, ()> {
+        nothing()
+    }
+    /// A model has answered, with this many tool calls.
+    fn model_end<'a>(&'a self, run: &'a RunContext, text: &'a str, calls: usize) -> BoxFuture<'a, ()> {
+        nothing()
+    }
+    /// A call is about to run.
+    fn tool_start<'a>(&'a self, call: &'a ProposedCall) -> BoxFuture<'a, ()> {
+        nothing()
+    }
+    /// A call has run: its result, or its error.
+    fn tool_end<'a>(&'a self, call: &'a ProposedCall, outcome: &'a Result<String, String>) -> BoxFuture<'a, ()> {
+        nothing()
+    }
+    /// An agent has handed the conversation to another one, which is `run.agent`.
+    fn handoff<'a>(&'a self, run: &'a RunContext, from: &'a str) -> BoxFuture<'a, ()> {
+        nothing()
+    }
+    /// A call waits for a person.
+    fn approval_requested<'a>(&'a self, interruption: &'a Interruption) -> BoxFuture<'a, ()> {
+        nothing()
+    }
+    /// A person has decided about a call.
+    fn approval_resolved<'a>(&'a self, interruption: &'a Interruption) -> BoxFuture<'a, ()> {
+        nothing()
+    }
+}

@@ -1,0 +1,112 @@
+//! What waits for a person, as a caller of the library sees it (SPEC S3).
+
+use std::{fmt, sync::Arc};
+
+use countersign_core::{
+    approval::{key::approval_key, resolve::rfc3339},
+    call::{gate::DecisionType, preview::Preview},
+    journal::{
+        agents::PathStep,
+        record::{Action, Kind},
+        state::{Open, State},
+    },
+};
+use serde::Serialize;
+
+use crate::agent::Agents;
+
+/// A call that waits for a person. It is a copy: changing it changes nothing of what waits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Interruption {
+    /// The session.
+    pub session_id: Arc<str>,
+    /// The key under which it waits; calls that share one are decided together on the wire, and one by one here.
+    pub approval_key: String,
+    /// What kind of answer it waits for.
+    pub kind: Kind,
+    /// The calls that lead to it, from the run's own agent down: each of an agent as a tool. Empty for that agent's own calls.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub path: Vec<PathStep>,
+    /// The call's number in its session, which no other call has.
+    pub call: u32,
+    /// The call's id in the model's words.
+    pub call_id: Arc<str>,
+    /// The agent that wants to make it.
+    pub agent: Arc<str>,
+    /// The tool.
+    pub tool: Arc<str>,
+    /// The arguments, as they would run, to the last digit: canonical JSON.
+    pub arguments: String,
+    /// The SHA-256 of [`Interruption::arguments`], in hexadecimal.
+    pub digest: String,
+    /// Why a person is asked: the rule, in its author's words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The version of the policy that asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Arc<str>>,
+    /// What the tool says it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<Arc<str>>,
+    /// What may be decided.
+    pub allowed: Vec<DecisionType>,
+    /// What it would do, as its tool says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preview: Option<Preview>,
+    /// When it is rejected for want of a decision (RFC 3339); never, if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<String>,
+    /// Why it cannot run any more: its tool or its agent is gone. It can be rejected, or answered in its place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unresolvable: Option<String>,
+}
+
+/// `Agent A would like to use the tool T with {…}`.
+impl fmt::Display for Interruption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Agent {} would like to use the tool {} with {}", self.agent, self.tool, self.arguments)
+    }
+}
+
+impl Interruption {
+    /// What waits in a state, in the order of the calls; `agents` say what can still run.
+    pub(crate) fn all(state: &State, agents: Option<&Agents>) -> Vec<Interruption> {
+        let of = |open: &Open| -> Vec<Interruption> {
+            let one = |action: &Action| Interruption::of(state, open, action, agents);
+            open.asked.actions.iter().filter(|_| open.asked.kind != Kind::Interrupt).map(one).collect()
+        };
+        let mut all: Vec<Interruption> = state.open.iter().flat_map(of).collect();
+        all.sort_by_key(|item| item.call);
+        all
+    }
+
+    fn of(state: &State, open: &Open, action: &Action, agents: Option<&Agents>) -> Interruption {
+        let unresolvable = agents.and_then(|agents| match agents.get(&action.agent) {
+            None => Some(format!("there is no agent {:?} any more", &*action.agent)),
+            Some(agent) if agent.tool(&action.name).is_none() => {
+                Some(format!("the agent {:?} has no tool {:?} any more", &*action.agent, &*action.name))
+            }
+            Some(_) => None,
+        });
+        Interruption {
+            session_id: state.session_id.clone(),
+            approval_key: approval_key(&state.session_id, open.asked.n),
+            kind: open.asked.kind,
+            path: action.path.clone(),
+            call: action.call,
+            call_id: action.tool_use_id.clone(),
+            agent: action.agent.clone(),
+            tool: action.name.clone(),
+            arguments: action.args.text().to_owned(),
+            digest: action.args.digest().to_string(),
+            reason: action.ask.reason.clone(),
+            policy: action.ask.policy.clone(),
+            description: action.description.clone(),
+            allowed: action.ask.allowed.clone(),
+            preview: action.preview.clone(),
+            expires_at: open.asked.expires_at.map(rfc3339),
+            unresolvable,
+        }
+    }
+}

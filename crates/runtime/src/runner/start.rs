@@ -1,0 +1,402 @@
+//! One part of a run: from its input, or from the decisions on what waited, until it waits again or is over.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use countersign_core::{
+    approval::{decision::Decision, key::approval_key, principal::Principal},
+    call::gate::DecisionType,
+    journal::{
+        draft::OnPending,
+        record::{EndReason, Entry, Kind, Record, Usage},
+        state::{Open, State, Status},
+    },
+    locale::Text,
+};
+
+use super::{
+    RunInput,
+    config::{CancelHandle, RunConfig},
+    error::RunError,
+    interruption::Interruption,
+    result::RunResult,
+};
+use crate::{
+    agent::Agent,
+    run::{
+        NewDecision, NewMessage, NewSession, Runtime,
+        guard::{Settings, Watch, Why},
+        subscription::Subscription,
+    },
+    run_state::{DecisionError, RunState, RunStateError, Staged},
+    store::{Store, StoreError, memory::MemoryStore},
+};
+
+/// How many entries are read from a store at once.
+const READ_PAGE: usize = 512;
+
+/// A session that is ready to go on: its input and its decisions are stored, nothing of it runs yet.
+pub(super) struct Session {
+    pub(super) runtime: Runtime,
+    store: Arc<dyn Store>,
+    pub(super) session_id: Arc<str>,
+    principal: Principal,
+    watch: Arc<Watch>,
+    cancel: Option<CancelHandle>,
+    /// What goes on from part to part: the run's state before this one, without its journal.
+    before: Option<RunState>,
+    max_turns: Option<u32>,
+    /// The position at which this part begins.
+    from: u64,
+    /// Decisions that cannot count yet.
+    kept: Vec<Staged>,
+    /// The session's events from here on, if they are wanted.
+    pub(super) follow: Option<Subscription>,
+    /// Whether anything is to be done.
+    pub(super) moves: bool,
+}
+
+impl Session {
+    pub(super) async fn begin(
+        agent: &Agent,
+        input: RunInput,
+        config: RunConfig,
+        follow: bool,
+    ) -> Result<Session, RunError> {
+        let (text, before) = match input {
+            RunInput::Text(text) => (Some(text), None),
+            RunInput::State(state) => (None, Some(*state)),
+        };
+        let context = match &before {
+            Some(state) => Some(state.context()),
+            None => config.context.clone(),
+        };
+        let watch = Arc::new(Watch::default());
+        if let Some(state) = &before {
+            let mut seen = watch.seen();
+            seen.guardrails.clone_from(&state.guardrails);
+            seen.spent = spent(state.entries());
+        }
+        let max_turns = config.max_turns.or_else(|| before.as_ref().and_then(|state| state.max_turns));
+        let settings = Settings {
+            context: context.clone(),
+            parallel_calls: config.parallel_calls,
+            formatter: config.formatter.clone(),
+            pre_approval: config.pre_approval.unwrap_or_default(),
+            hooks: config.hooks.clone(),
+            limits: config.limits.clone(),
+            max_turns,
+            watch: Some(watch.clone()),
+        };
+        let durable = config.store.is_some();
+        let store = config.store.unwrap_or_else(|| Arc::new(MemoryStore::new()));
+        let mut builder = Runtime::builder(store.clone()).agent(agent.clone()).settings(settings);
+        if let Some(locale) = config.locale {
+            builder = builder.locale(locale);
+        }
+        if let Some(retry) = config.retry {
+            builder = builder.retry(retry);
+        }
+        if let Some(policy) = config.policy {
+            builder = builder.policy(policy);
+        }
+        let runtime = builder.build()?;
+        let principal = config.principal.unwrap_or_else(Principal::trusted);
+        let session_id: Arc<str> = match &before {
+            Some(state) => state.state().session_id.clone(),
+            None => config.session_id.unwrap_or_else(|| uuid::Uuid::now_v7().to_string()).into(),
+        };
+        let mut session = Session {
+            runtime,
+            store,
+            session_id,
+            principal,
+            watch,
+            cancel: config.cancel,
+            before: None,
+            max_turns,
+            from: 0,
+            kept: Vec::new(),
+            follow: None,
+            moves: true,
+        };
+        match before {
+            Some(state) => session.resume(state, follow).await?,
+            None => session.start(text.unwrap_or_default(), context, durable, follow).await?,
+        }
+        Ok(session)
+    }
+
+    async fn start(
+        &mut self,
+        text: String,
+        context: Option<crate::tool::AppContext>,
+        durable: bool,
+        follow: bool,
+    ) -> Result<(), RunError> {
+        if durable {
+            self.from =
+                self.store.head(&self.session_id).await.map_err(RunStateError::from)?.map_or(0, |head| head.pos);
+        }
+        if self.from == 0 {
+            let new = NewSession {
+                session_id: Some(self.session_id.to_string()),
+                context: context.as_ref().and_then(|context| context.to_raw()),
+                ..NewSession::default()
+            };
+            self.runtime.create_session(&self.principal, new).await?;
+        } else {
+            self.watch.seen().spent = spent(&self.entries().await?);
+        }
+        let message = NewMessage::text(&*self.session_id, text);
+        self.follow = self.runtime.take(&self.principal, message, follow).await?;
+        Ok(())
+    }
+
+    /// Puts the state where it goes on, and decides on it what was decided.
+    async fn resume(&mut self, mut state: RunState, follow: bool) -> Result<(), RunError> {
+        self.from = state.state().pos;
+        match self.store.head(&self.session_id).await.map_err(RunStateError::from)? {
+            // Another one has gone on from it.
+            Some(head) if head.pos != state.state().pos => {
+                return Err(RunError::Claimed { session_id: self.session_id.to_string() });
+            }
+            Some(_) => {}
+            None => match state.restore(&*self.store).await {
+                Err(RunStateError::Exists(session_id)) => return Err(RunError::Claimed { session_id }),
+                restored => restored?,
+            },
+        }
+        if let Some(limit) = self.max_turns
+            && state.state().status == Status::Running
+            && state.state().turn_calls >= limit
+        {
+            return Err(RunError::MaxTurns { limit, state: Box::new(state) });
+        }
+        let staged = std::mem::take(&mut state.staged);
+        let inputs = std::mem::take(&mut state.inputs);
+        let sets = self.sets(state.state(), staged)?;
+        self.moves = state.state().status == Status::Running || !sets.is_empty() || !inputs.is_empty();
+        if follow {
+            self.follow = Some(self.runtime.subscribe(&self.principal, &self.session_id, None).await?);
+        }
+        for (n, decisions) in sets {
+            let approval_key = approval_key(&self.session_id, n);
+            let decided = NewDecision { approval_key, decisions, ..NewDecision::default() };
+            match self.runtime.settle(&self.principal, decided).await {
+                // Somebody else was first, in this store.
+                Err(refusal) if is_conflict(&refusal) => {
+                    return Err(RunError::Claimed { session_id: self.session_id.to_string() });
+                }
+                settled => settled?,
+            }
+        }
+        if !self.runtime.inner.settings.hooks.is_empty() {
+            let open: Vec<Interruption> = Interruption::all(state.state(), None);
+            let now = self.runtime.loaded(&self.session_id).await?;
+            let waits = Interruption::all(&now, None);
+            for item in open.iter().filter(|item| waits.iter().all(|other| other.call != item.call)) {
+                self.runtime.inner.tell(|hooks| hooks.approval_resolved(item)).await;
+            }
+        }
+        for input in inputs {
+            let message =
+                NewMessage { on_pending: Some(OnPending::Queue), ..NewMessage::text(&*self.session_id, input) };
+            self.runtime.take(&self.principal, message, false).await?;
+        }
+        self.before = Some(state);
+        Ok(())
+    }
+
+    /// The decisions by interruption. Those of one that cannot be decided in part yet are kept.
+    fn sets(&mut self, state: &State, staged: Vec<Staged>) -> Result<Vec<(u32, Vec<Decision>)>, RunError> {
+        let agents = &self.runtime.inner.agents;
+        let items = Interruption::all(state, Some(agents));
+        let runs = |kind| matches!(kind, DecisionType::Approve | DecisionType::Edit);
+        for staged in staged.iter().filter(|staged| runs(staged.decision.kind)) {
+            let item = items.iter().find(|item| item.call == staged.call);
+            if let Some(Interruption { call_id, unresolvable: Some(why), .. }) = item {
+                let (call_id, why) = (call_id.to_string(), why.clone());
+                return Err(DecisionError::Unresolvable { call_id, why }.into());
+            }
+        }
+        let mut sets = Vec::new();
+        for open in state.open.iter().filter(|open| open.asked.kind != Kind::Interrupt) {
+            let decided =
+                |call: u32| staged.iter().find(|staged| staged.call == call).map(|staged| staged.decision.clone());
+            let actions = &open.asked.actions;
+            if actions.iter().all(|action| decided(action.call).is_none()) {
+                continue;
+            }
+            let defers = actions
+                .iter()
+                .filter(|action| decided(action.call).is_none())
+                .all(|action| action.allowed().contains(&DecisionType::Defer));
+            if !defers || open.quorum() > 1 && actions.iter().any(|action| decided(action.call).is_none()) {
+                self.kept.extend(staged.iter().filter(|s| actions.iter().any(|a| a.call == s.call)).cloned());
+                continue;
+            }
+            let decisions = actions.iter().map(|action| match decided(action.call) {
+                Some(decision) => self.in_words(state, open, decision, &action.name, &action.tool_use_id),
+                None => Decision::defer(),
+            });
+            sets.push((open.asked.n, decisions.collect()));
+        }
+        Ok(sets)
+    }
+
+    /// A rejection without words gets the run's own, if it has any (SPEC S9).
+    fn in_words(&self, state: &State, open: &Open, decision: Decision, tool: &str, call_id: &str) -> Decision {
+        if decision.kind != DecisionType::Reject || decision.message.is_some() || open.asked.kind != Kind::Approval {
+            return decision;
+        }
+        let default = state.locale.text(Text::Rejected);
+        Decision { message: self.runtime.inner.rejection(tool, call_id, default), ..decision }
+    }
+
+    /// Lets it go on until nothing more happens by itself.
+    pub(super) async fn drive(self) -> Result<RunResult, RunError> {
+        if self.moves {
+            match &self.cancel {
+                None => self.runtime.go_on(&self.session_id).await?,
+                Some(cancel) => {
+                    let going = self.runtime.go_on(&self.session_id);
+                    tokio::pin!(going);
+                    tokio::select! {
+                        went = &mut going => went?,
+                        () = cancel.cancelled() => {
+                            self.cancelled().await;
+                            going.await?;
+                        }
+                    }
+                }
+            }
+        }
+        self.finish().await
+    }
+
+    /// Stops the turn. One that is over already is left as it is.
+    pub(super) async fn cancelled(&self) {
+        if let Err(refusal) = self.runtime.stop(&self.principal, &self.session_id).await {
+            tracing::debug!(session = &*self.session_id, %refusal, "there was nothing to cancel");
+        }
+    }
+
+    pub(super) fn cancel_handle(&self) -> Option<CancelHandle> {
+        self.cancel.clone()
+    }
+
+    async fn entries(&self) -> Result<Vec<Arc<Entry>>, RunError> {
+        let mut entries: Vec<Arc<Entry>> = Vec::new();
+        loop {
+            let after = entries.last().map_or(0, |entry| entry.pos);
+            let page = self.store.read(&self.session_id, after, READ_PAGE).await.map_err(RunStateError::from)?;
+            let last = page.len() < READ_PAGE;
+            entries.extend(page);
+            if last {
+                return Ok(entries);
+            }
+        }
+    }
+
+    /// What has come of it.
+    pub(super) async fn finish(self) -> Result<RunResult, RunError> {
+        let (outcome, state) = self.runtime.stands(&self.session_id).await?;
+        let entries = self.entries().await?;
+        if state.status == Status::Failed || state.status == Status::Cancelled {
+            return Err(self.failed(entries, &state));
+        }
+        let agents = &self.runtime.inner.agents;
+        let interruptions = Interruption::all(&state, Some(agents));
+        if !self.runtime.inner.settings.hooks.is_empty() {
+            let known: Vec<u32> = match &self.before {
+                Some(before) => before.interruptions().iter().map(|item| item.call).collect(),
+                None => Vec::new(),
+            };
+            for item in interruptions.iter().filter(|item| !known.contains(&item.call)) {
+                self.runtime.inner.tell(|hooks| hooks.approval_requested(item)).await;
+            }
+        }
+        let guardrails = self.watch.seen().guardrails.clone();
+        let mut saved = self.saved(RunState::of_session(entries, state.clone()));
+        saved.staged.clone_from(&self.kept);
+        Ok(RunResult {
+            final_output: outcome,
+            interruptions,
+            usage: state.usage,
+            model_calls: state.answers.values().sum(),
+            last_agent: state.agent.clone(),
+            guardrails,
+            state: saved,
+            from: self.from,
+        })
+    }
+
+    fn saved(&self, state: RunState) -> RunState {
+        let mut state = state.like(self.before.as_ref());
+        state.max_turns = self.max_turns;
+        state.guardrails.clone_from(&self.watch.seen().guardrails);
+        state
+    }
+
+    /// Why the turn failed. The state is the one before it ended, from which it can go on.
+    fn failed(&self, mut entries: Vec<Arc<Entry>>, state: &Arc<State>) -> RunError {
+        let reason = match entries.last().map(|entry| &entry.record) {
+            Some(Record::TurnEnded(ended)) => ended.reason.clone(),
+            _ => EndReason::Error { code: "internal".to_owned(), message: "the turn failed".to_owned() },
+        };
+        if reason == EndReason::Cancelled {
+            return RunError::Cancelled { state: Box::new(self.saved(RunState::of_session(entries, state.clone()))) };
+        }
+        entries.pop();
+        let mut open = State::new(self.session_id.clone());
+        if let Some(first) = entries.first() {
+            open.cursor.groups = first.cursor.groups;
+        }
+        entries.iter().for_each(|entry| open.apply(entry));
+        let limit = open.turn_calls;
+        let state = Box::new(self.saved(RunState::of_session(entries, Arc::new(open))));
+        let stopped = self.watch.seen().stopped.take();
+        match (reason, stopped.map(|stop| stop.why)) {
+            (EndReason::MaxTurns, _) => RunError::MaxTurns { limit, state },
+            (_, Some(Why::Guardrail(result))) => RunError::Guardrail { result: Box::new(result), state },
+            (_, Some(Why::Budget { what, spent, limit })) => RunError::Budget { what, spent, limit, state },
+            (_, Some(Why::Output(errors))) => RunError::InvalidOutput { errors, state },
+            (EndReason::Error { code, message }, _) if code == "model_error" => RunError::Model { message, state },
+            (EndReason::Error { code, message }, _) => RunError::Failed { code, message, state },
+            (EndReason::EndTurn | EndReason::Cancelled, _) => {
+                RunError::Failed { code: "internal".to_owned(), message: "the turn failed".to_owned(), state }
+            }
+        }
+    }
+}
+
+/// What each model was used for.
+fn spent(entries: &[Arc<Entry>]) -> BTreeMap<Arc<str>, Usage> {
+    let mut spent: BTreeMap<Arc<str>, Usage> = BTreeMap::new();
+    let mut add = |model: &Arc<str>, usage: &Usage| {
+        let all = spent.entry(model.clone()).or_default();
+        all.input_tokens += usage.input_tokens;
+        all.output_tokens += usage.output_tokens;
+    };
+    for entry in entries {
+        match &entry.record {
+            Record::ModelResponded(answer) => add(&answer.model, &answer.usage),
+            Record::Compressed(compressed) => {
+                if let Some(model) = &compressed.model {
+                    add(model, &compressed.usage);
+                }
+            }
+            _ => {}
+        }
+    }
+    spent
+}
+
+fn is_conflict(refusal: &countersign_core::refusal::Refusal) -> bool {
+    use countersign_core::refusal::Code;
+    match refusal.code {
+        Code::ApprovalNotFound | Code::ApprovalAlreadyResolved => true,
+        Code::StoreUnavailable => refusal.message.contains(&StoreError::Conflict.to_string()),
+        _ => false,
+    }
+}

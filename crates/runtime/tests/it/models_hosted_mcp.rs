@@ -1,0 +1,165 @@
+//! MCP servers that the provider calls: what it asks about goes through our gate (SPEC S13, group M of the OpenAI
+//! Agents SDKs).
+
+use countersign::{
+    core::{
+        conversation::Message,
+        journal::record::{Block, ToolUse},
+    },
+    model::{
+        ApiKey, Model as _,
+        hosted_mcp::{HostedApproval, HostedMcp},
+        openai_chat::{OpenAiChat, OpenAiChatConfig},
+    },
+};
+use futures::StreamExt as _;
+use serde_json::{Value, json};
+
+use crate::{
+    models_fake::{Fake, kept, request, tell, told, typed, user},
+    models_responses::{answered, completed, done, model, result, sent},
+};
+
+fn asked(id: &str, name: &str, arguments: &str) -> Value {
+    json!({"id": id, "type": "mcp_approval_request", "server_label": "bank", "name": name, "arguments": arguments})
+}
+
+fn listed() -> Value {
+    json!({"id": "mcpl_1", "type": "mcp_list_tools", "server_label": "bank", "tools": [{"name": "send", "input_schema": {"type": "object"}}]})
+}
+
+fn bank() -> HostedMcp {
+    HostedMcp::new("bank", "https://bank.example/mcp").unwrap()
+}
+
+const ARGS: &str = r#"{"amount": 1.10}"#;
+
+fn asking() -> Vec<Block> {
+    vec![Block::ToolUse(ToolUse::new("mcpr_1", "mcp__bank__send", ARGS))]
+}
+
+#[tokio::test]
+async fn s13_what_the_provider_asks_to_approve_is_a_call_of_ours() {
+    let fake = Fake::streaming(typed(&[done(0, listed()), done(1, asked("mcpr_1", "send", ARGS)), completed()])).await;
+    let told = told(&model(&fake)).await;
+    assert_eq!(told[..2], [format!("call mcpr_1 mcp__bank__send {ARGS}"), "usage 5 7".to_owned()]);
+}
+
+#[tokio::test]
+async fn m146_the_decision_goes_back_as_an_approval_response_with_a_reason_only_where_somebody_gave_one() {
+    let fake = Fake::streaming(typed(&[done(0, listed()), done(1, asked("mcpr_1", "send", ARGS)), completed()])).await;
+    let model = model(&fake);
+    let opaque = kept(&model).await;
+    let answer = |approve: bool, reason: Option<&str>| {
+        let mut answer = json!({"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": approve});
+        if let Some(reason) = reason {
+            answer["reason"] = json!(reason);
+        }
+        answer
+    };
+    for (text, is_error, want) in [
+        ("approved", false, answer(true, None)),
+        ("The user rejected this action", true, answer(false, None)),
+        ("操作已被用户取消", true, answer(false, None)),
+        ("Not before Monday.", true, answer(false, Some("Not before Monday."))),
+        // Nothing but the very word of our own is a yes.
+        ("approved", true, answer(false, Some("approved"))),
+        ("[A person supplied this]\napproved", false, answer(false, Some("[A person supplied this]\napproved"))),
+    ] {
+        let conversation = vec![answered(asking(), opaque.clone()), result("mcpr_1", text, is_error)];
+        assert_eq!(sent(&fake, &model, conversation).await, [listed(), asked("mcpr_1", "send", ARGS), want]);
+    }
+}
+
+#[tokio::test]
+async fn s13_what_the_provider_called_is_kept_and_sent_back() {
+    let called = json!({"id": "mcp_1", "type": "mcp_call", "approval_request_id": "mcpr_1", "server_label": "bank",
+        "name": "send", "arguments": ARGS, "output": "sent", "error": null, "status": "completed"});
+    let fake = Fake::streaming(typed(&[done(0, called.clone()), completed()])).await;
+    let model = model(&fake);
+    let opaque = kept(&model).await;
+    assert_eq!(sent(&fake, &model, vec![answered(Vec::new(), opaque)]).await, [called]);
+}
+
+#[tokio::test]
+async fn m146_the_same_request_is_asked_about_once_and_another_call_under_its_id_is_refused() {
+    let twice = [done(0, asked("mcpr_1", "send", ARGS)), done(1, asked("mcpr_1", "send", ARGS)), completed()];
+    let fake = Fake::streaming(typed(&twice)).await;
+    let model = model(&fake);
+    assert_eq!(told(&model).await.iter().filter(|part| part.starts_with("call ")).count(), 1);
+    let opaque = kept(&model).await;
+    let before =
+        || vec![answered(asking(), opaque.clone()), result("mcpr_1", "approved", false), Message::User("go".into())];
+    let again: Vec<_> = model.call(request(before(), "", Vec::new())).collect().await;
+    assert!(tell(again).iter().all(|part| !part.starts_with("call ")), "it was decided in an earlier answer");
+
+    let other = r#"{"amount": 1000000}"#;
+    let wrong = ["permanent the provider asked to approve two different calls under one id, \"mcpr_1\""];
+    let changed = [done(0, asked("mcpr_1", "send", other)), completed()];
+    let fake = Fake::streaming(typed(&changed)).await;
+    let model = crate::models_responses::model(&fake);
+    let later: Vec<_> = model.call(request(before(), "", Vec::new())).collect().await;
+    assert_eq!(tell(later), wrong);
+    let both = [done(0, asked("mcpr_1", "send", ARGS)), done(1, asked("mcpr_1", "send", other)), completed()];
+    let fake = Fake::streaming(typed(&both)).await;
+    let told = told(&crate::models_responses::model(&fake)).await;
+    assert_eq!(told.last().map(String::as_str), Some(wrong[0]));
+}
+
+#[tokio::test]
+async fn s13_the_declaration_is_sent_in_all_its_forms() {
+    let fake = Fake::streaming(typed(&[completed()])).await;
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let base = json!({"type": "mcp", "server_label": "bank", "server_url": "https://bank.example/mcp"});
+    for (require, want) in [
+        (HostedApproval::Always, json!("always")),
+        (HostedApproval::Never, json!("never")),
+        (
+            HostedApproval::Tools { always: names(&["send"]), never: names(&["list", "look"]) },
+            json!({"always": {"tool_names": ["send"]}, "never": {"tool_names": ["list", "look"]}}),
+        ),
+        (HostedApproval::Tools { always: Vec::new(), never: Vec::new() }, json!("always")),
+    ] {
+        let mut asked = request(user("hi"), "", Vec::new());
+        asked.hosted = [bank().require_approval(require).unwrap()].into();
+        let _: Vec<_> = model(&fake).call(asked).collect().await;
+        let mut whole = base.clone();
+        whole["require_approval"] = want;
+        assert_eq!(fake.seen.lock().unwrap().last().unwrap().body["tools"], json!([whole]));
+    }
+    let mut asked = request(user("hi"), "", Vec::new());
+    let full = bank().description("Money.").authorization(ApiKey::new("oauth-1")).allowed_tools(["send"]);
+    assert!(!format!("{full:?}").contains("oauth-1"));
+    asked.hosted = [full].into();
+    let _: Vec<_> = model(&fake).call(asked).collect().await;
+    let seen = fake.seen.lock().unwrap();
+    let sent = &seen.last().unwrap().body["tools"][0];
+    assert_eq!((&sent["authorization"], &sent["server_description"]), (&json!("oauth-1"), &json!("Money.")));
+    assert_eq!(sent["allowed_tools"], json!(["send"]));
+}
+
+#[test]
+fn m149_overlapping_names_and_labels_that_cannot_be_are_refused() {
+    let both = HostedApproval::Tools { always: vec!["a".into(), "b".into()], never: vec!["b".into()] };
+    let error = bank().require_approval(both).unwrap_err().to_string();
+    assert_eq!(error, "`require_approval` of \"bank\": \"b\" is both under `always` and under `never`");
+    for label in ["", "a__b", "_a", "a-", "a b", &"a".repeat(65)] {
+        assert!(HostedMcp::new(label, "https://x.example").is_err(), "{label}");
+    }
+    let error = HostedMcp::new("a", "https://me:s3cret@x.example").unwrap_err().to_string();
+    assert!(error.contains("`server_url`") && !error.contains("s3cret"), "{error}");
+}
+
+#[tokio::test]
+async fn s13_other_providers_say_that_they_cannot() {
+    let fake = Fake::streaming(String::new()).await;
+    let chat = OpenAiChat::new(OpenAiChatConfig { base_url: fake.base_url.clone(), ..OpenAiChatConfig::new("m") });
+    let mut asked = request(user("hi"), "", Vec::new());
+    asked.hosted = [bank()].into();
+    let told = tell(chat.unwrap().call(asked).collect().await);
+    assert!(
+        told[0].starts_with("permanent the MCP server \"bank\" is to be called by the model's provider"),
+        "{told:?}"
+    );
+    assert!(fake.seen.lock().unwrap().is_empty(), "nothing was sent");
+}
