@@ -288,6 +288,7 @@ impl Conversation {
             | Record::Withdrawn { .. }
             | Record::CallLost { .. }
             | Record::CallOutdated { .. }
+            | Record::InputRequired(_)
             | Record::AgentBegan(_)
             | Record::HandedOff(_)
             | Record::RunStarted(_)

@@ -310,6 +310,13 @@ impl Agents {
         join_all(names.into_iter().filter_map(|name| self.get(name)).map(Ready::prepare)).await;
     }
 
+    /// What calls of a session's last turn have left waiting is over with it.
+    pub(crate) fn forget(&self, session_id: &str) {
+        for source in self.by_name.values().flat_map(|ready| ready.kits.sources()) {
+            source.forget(session_id);
+        }
+    }
+
     /// Ends what the sources of all agents' tools have begun.
     pub(crate) async fn close(&self) {
         let sources = self.by_name.values().flat_map(|ready| ready.kits.sources());

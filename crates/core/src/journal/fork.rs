@@ -221,7 +221,10 @@ impl State {
                 // A person has said that it may run again, to the original.
                 Phase::Permitted if call.attempts > 0 => call.phase = Phase::Lost,
                 // Only the original knows how it ended.
-                Phase::Started(_) => call.phase = Phase::Lost,
+                Phase::Started(_) | Phase::Asking => {
+                    call.forget_attempt();
+                    call.phase = Phase::Lost;
+                }
                 Phase::Permitted if call.ask.is_none() && !call.by_rule => {}
                 Phase::Waiting(_) | Phase::Gated | Phase::Permitted => call.ask_anew(),
                 Phase::Proposed | Phase::Delegated | Phase::Lost | Phase::Settled(..) | Phase::Finished => {}

@@ -8,6 +8,7 @@ pub mod checkpoint;
 pub mod draft;
 pub mod fork;
 pub mod graph;
+pub mod input;
 pub mod outdated;
 mod parts;
 pub mod record;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{
+    input::CallInput,
     outdated::Shown,
     record::{Action, CallStatus, Interrupted, Kind, Millis, is_zero},
 };
@@ -31,6 +32,8 @@ pub enum Phase {
     Started(u32),
     /// A crash left its outcome unknown.
     Lost,
+    /// It has asked something and waits for the answers.
+    Asking,
     /// Another agent works for it.
     Delegated,
     /// Will not run (any more): its result is known but not yet recorded.
@@ -112,6 +115,9 @@ pub struct Call {
     /// What those who were last asked about it have seen of its tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shown: Option<Shown>,
+    /// What it has asked, and was told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<CallInput>,
 }
 
 impl Call {
