@@ -5,6 +5,7 @@ mod kit;
 use std::{collections::HashMap, future::Future, sync::Arc};
 
 use countersign_core::{
+    call::args::Args,
     journal::{
         agents::CallResult,
         draft::{Catalog, ToolFacts},
@@ -315,6 +316,13 @@ impl Agents {
         join_all(names.into_iter().filter_map(|name| self.get(name)).map(Ready::prepare)).await;
     }
 
+    /// What calls of a session's last turn have left waiting is over with it.
+    pub(crate) fn forget(&self, session_id: &str) {
+        for source in self.by_name.values().flat_map(|ready| ready.kits.sources()) {
+            source.forget(session_id);
+        }
+    }
+
     /// Ends what the sources of all agents' tools have begun.
     pub(crate) async fn close(&self) {
         let sources = self.by_name.values().flat_map(|ready| ready.kits.sources());
@@ -342,6 +350,9 @@ impl Ready {
 impl Catalog for Agents {
     fn has_agent(&self, agent: &str) -> bool {
         self.by_name.contains_key(agent)
+    }
+    fn accepts(&self, agent: &str, tool: &str, args: &Args) -> bool {
+        self.get(agent).and_then(|ready| ready.tool(tool)).is_none_or(|tool| tool.schema.check(args).is_empty())
     }
     fn max_turns(&self, agent: &str) -> u32 {
         self.max_turns.unwrap_or_else(|| self.get(agent).map_or(limits::MAX_TURNS, |ready| ready.agent.max_turns))

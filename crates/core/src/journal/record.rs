@@ -13,6 +13,7 @@ pub use super::{
     agents::{AgentBegan, HandedOff},
     asked::{Action, Interrupted, Kind, Schema},
     fork::{Forked, Judged},
+    input::InputRequired,
     window::{Compressed, MakeRoom},
 };
 use crate::{
@@ -111,8 +112,16 @@ pub enum Record {
     AgentBegan(AgentBegan),
     /// Another agent answers from now on.
     HandedOff(HandedOff),
+    /// An attempt of a call has ended with questions in place of a result (SPEC S13).
+    InputRequired(Arc<InputRequired>),
     /// A call has its result.
     CallFinished(CallFinished),
+    /// A call that was allowed does not begin: its tool has another description or schema than those who allowed it have
+    /// seen, and it is asked about again (SPEC S13).
+    CallOutdated {
+        /// The call's number.
+        call: u32,
+    },
     /// A crash left the outcome of a started call unknown (SPEC R4).
     CallLost {
         /// The call's number.

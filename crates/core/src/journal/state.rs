@@ -235,7 +235,12 @@ impl State {
                 }
             }
             Record::Group { .. } => {}
-            Record::CallLost { call } => self.set_phase(*call, |_| Phase::Lost),
+            Record::CallOutdated { call } => self.call_outdated(*call),
+            Record::InputRequired(required) => self.input_required(required),
+            Record::CallLost { call } => self.set_phase(*call, |call| {
+                call.forget_attempt();
+                Phase::Lost
+            }),
             Record::Status { awaiting, .. } => {
                 self.held = false;
                 self.status = if *awaiting { Status::AwaitingInput } else { Status::Running };
@@ -361,6 +366,8 @@ impl State {
                     ends: false,
                     result: None,
                     preview: None,
+                    shown: None,
+                    input: None,
                 });
             }
         }
@@ -406,8 +413,14 @@ impl State {
     fn interrupted(&mut self, asked: &Arc<Interrupted>, at: Millis) {
         self.interruptions = asked.n;
         self.task_asked(asked);
+        self.tools_shown(asked);
+        if asked.kind == Kind::Input {
+            self.input_asked(asked);
+        }
         for action in &asked.actions {
-            self.set_phase(action.call, |_| Phase::Waiting(asked.n));
+            if asked.kind != Kind::Input {
+                self.set_phase(action.call, |_| Phase::Waiting(asked.n));
+            }
             if let Some(role) = action.role() {
                 self.reviewers.insert(role.to_owned());
             }

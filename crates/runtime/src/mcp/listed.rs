@@ -109,4 +109,7 @@ impl Tool for RemoteTool {
         let (link, name) = (self.link.clone(), self.name.clone());
         Box::pin(async move { link.call(&name, &permit).await })
     }
+    fn has_parked(&self, session_id: &str, call: u32) -> bool {
+        self.link.parked.has(session_id, call)
+    }
 }

@@ -51,6 +51,7 @@ mod store_support;
 mod streams;
 mod support;
 mod team;
+mod tool_changes;
 
 /// The random sessions of the core's own tests.
 #[allow(dead_code, reason = "the core's tests use all of it")]

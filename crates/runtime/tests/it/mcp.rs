@@ -29,7 +29,7 @@ pub fn calls(names: &[&str]) -> String {
 
 pub fn over(store: Arc<dyn Store>, script: &str, servers: &[&Arc<Mcp>]) -> Runtime {
     let model = Scripted::from_json(script).expect("script");
-    let agent = Agent::new("helper", "demo", Arc::new(model));
+    let agent = Agent::new("helper", ("demo", Arc::new(model)));
     let agent = servers.iter().fold(agent, |agent, server| agent.tools_of((*server).clone()));
     Runtime::builder(store).agent(agent).build().expect("runtime")
 }
@@ -151,7 +151,7 @@ async fn s13_annotations_never_make_a_call_easier_to_run() {
             ..PolicyRule::default()
         };
         let model = Scripted::from_json(&calls(&["nice"])).unwrap();
-        let agent = Agent::new("helper", "demo", Arc::new(model)).tools_of(free.clone());
+        let agent = Agent::new("helper", ("demo", Arc::new(model))).tools_of(free.clone());
         let policy = Policy { rules: vec![rule] };
         let runtime = Runtime::builder(Arc::new(MemoryStore::new())).agent(agent).policy(policy).build().unwrap();
         let outcome = send(&runtime, "s", "go").await.unwrap();
@@ -337,9 +337,75 @@ async fn s13_one_tool_of_a_server_can_have_a_name_and_an_approval_of_its_own() {
     let server = McpServer::http("files", &*fake.url).build().unwrap();
     let tool = server.tool("delete").named("remove").needs_approval(countersign::tool::Approval::never());
     let model = Scripted::from_json(&calls(&["remove"])).unwrap();
-    let agent = Agent::new("helper", "demo", Arc::new(model)).tools_of(tool.source());
+    let agent = Agent::new("helper", ("demo", Arc::new(model))).tools_of(tool.source());
     let runtime = Runtime::builder(Arc::new(MemoryStore::new())).agent(agent).build().unwrap();
     assert_eq!(send(&runtime, "s", "go").await.unwrap().text, r#"{"n":1}"#);
     assert_eq!(fake.calls()[0]["name"], "delete");
     assert_eq!(text("x")["content"][0]["text"], "x");
+}
+
+/// A server that says something else of its tool while a call of it waits: the call is asked about again.
+#[tokio::test]
+async fn s13_a_tool_that_changes_at_its_server_while_a_call_waits_is_asked_about_again() {
+    for era in [Era::Sessions, Era::Rounds] {
+        let fake = files(era).await;
+        let server = McpServer::http("files", &*fake.url).build().unwrap();
+        let runtime = with(&calls(&["delete"]), &[&server]);
+        send(&runtime, "s", "go").await.unwrap();
+        fake.until(|shared| shared.is_heard()).await;
+        fake.echo(listing("delete", "Deletes, and all copies too."));
+        fake.tell_change();
+        tokio::time::timeout(Duration::from_secs(20), async {
+            while !server.tools_now().iter().any(|tool| tool.description.contains("copies")) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await
+        .expect("the change is known");
+        let outcome = decide(&runtime, "s_1", vec![Decision::approve()]).await.unwrap();
+        assert_eq!((outcome.status, fake.calls().len()), (Status::AwaitingInput, 0), "{era:?}");
+        assert!(serde_json::to_string(&outcome.interruptions).unwrap().contains("all copies too"));
+        decide(&runtime, "s_2", vec![Decision::approve()]).await.unwrap();
+        assert_eq!(fake.calls().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn s13_a_tool_that_its_server_took_away_while_a_call_waits_runs_nothing() {
+    let fake = files(Era::Sessions).await;
+    let server = McpServer::http("files", &*fake.url).build().unwrap();
+    let runtime = with(&calls(&["delete"]), &[&server]);
+    send(&runtime, "s", "go").await.unwrap();
+    fake.until(|shared| shared.is_heard()).await;
+    fake.without("delete");
+    fake.tell_change();
+    tokio::time::timeout(Duration::from_secs(20), async {
+        while server.tools_now().len() > 1 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await
+    .expect("the change is known");
+    let outcome = decide(&runtime, "s_1", vec![Decision::approve()]).await.unwrap();
+    assert_eq!((outcome.status, fake.calls().len()), (Status::Completed, 0));
+    assert!(outcome.text.contains("delete"), "{}", outcome.text);
+}
+
+/// A restart while a call waits: what the server has is known before the call goes on.
+#[tokio::test]
+async fn m148_a_call_that_waits_runs_after_a_restart_in_another_runtime() {
+    let fake = files(Era::Sessions).await;
+    let folder = tempfile::tempdir().unwrap();
+    let store = |folder: &tempfile::TempDir| -> Arc<dyn Store> {
+        let options = countersign::store::sqlite::SqliteOptions::default();
+        Arc::new(countersign::store::sqlite::SqliteStore::open(folder.path().join("t.db"), &options).unwrap())
+    };
+    let server = || McpServer::http("files", &*fake.url).build().unwrap();
+    let before = over(store(&folder), &calls(&["delete"]), &[&server()]);
+    send(&before, "s", "go").await.unwrap();
+    before.shutdown(Duration::ZERO).await;
+    drop(before);
+    let after = over(store(&folder), &calls(&["delete"]), &[&server()]);
+    let outcome = decide(&after, "s_1", vec![Decision::approve()]).await.unwrap();
+    assert_eq!((outcome.status, &*outcome.text, fake.calls().len()), (Status::Completed, r#"{"n":1}"#, 1));
 }
