@@ -191,7 +191,7 @@ async fn provider(asks: &[(&str, &str)]) -> Fake {
 }
 
 fn runtime(fake: &Fake, policy: Policy) -> Runtime {
-    let agent = Agent::new("a", "m", Arc::new(model(fake))).hosted_mcp(bank());
+    let agent = Agent::new("a", ("m", Arc::new(model(fake)))).hosted_mcp(bank());
     Runtime::builder(Arc::new(MemoryStore::new())).agent(agent).policy(policy).build().expect("runtime")
 }
 
@@ -247,7 +247,7 @@ async fn s13_the_policy_sees_each_tool_of_a_server_by_its_name() {
 #[tokio::test]
 async fn s13_servers_that_nobody_declared_get_no_approval() {
     let fake = provider(&[("send", ARGS)]).await;
-    let agent = Agent::new("a", "m", Arc::new(model(&fake)));
+    let agent = Agent::new("a", ("m", Arc::new(model(&fake))));
     let runtime = Runtime::builder(Arc::new(MemoryStore::new())).agent(agent).build().expect("runtime");
     assert_eq!(ask(&runtime).await.interruptions.len(), 0);
     let responses = responses(&fake);
