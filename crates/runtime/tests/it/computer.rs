@@ -93,7 +93,7 @@ fn memory() -> Arc<dyn Store> {
 
 fn runtime(store: Arc<dyn Store>, tools: Vec<ToolEntry>, turns: &Value) -> Stored {
     let model = Scripted::from_json(&json!({ "turns": turns, "at_end": "repeat" }).to_string()).expect("script");
-    let agent = tools.into_iter().fold(Agent::new("user", "demo", Arc::new(model)), Agent::tool);
+    let agent = tools.into_iter().fold(Agent::new("user", ("demo", Arc::new(model))), Agent::tool);
     let runtime = Runtime::builder(store.clone()).agent(agent).build().expect("runtime");
     Stored { runtime, store }
 }

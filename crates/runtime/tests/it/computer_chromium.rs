@@ -116,7 +116,7 @@ async fn s14_an_agent_uses_a_chromium_once_a_person_has_approved() {
         { "tool_calls": [{ "name": "computer", "args": { "actions": actions } }] }, { "text": "done" },
     ] });
     let model = Scripted::from_json(&script.to_string()).expect("script");
-    let agent = Agent::new("user", "demo", Arc::new(model)).tool(builtin::computer(computer));
+    let agent = Agent::new("user", ("demo", Arc::new(model))).tool(builtin::computer(computer));
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let runtime = Runtime::builder(store.clone()).agent(agent).build().expect("runtime");
     let world = Stored { runtime, store };

@@ -36,7 +36,7 @@ fn runtime(store: Arc<dyn Store>, tool: ToolEntry, calls: &[Value]) -> Stored {
     let calls: Vec<Value> = calls.iter().map(|args| json!({ "name": &*name, "args": args })).collect();
     let script = json!({ "turns": [{ "tool_calls": calls }, { "text": "done" }], "at_end": "repeat" });
     let model = Scripted::from_json(&script.to_string()).expect("script");
-    let agent = Agent::new("coder", "demo", Arc::new(model)).tool(tool);
+    let agent = Agent::new("coder", ("demo", Arc::new(model))).tool(tool);
     let runtime = Runtime::builder(store.clone()).agent(agent).build().expect("runtime");
     Stored { runtime, store }
 }
