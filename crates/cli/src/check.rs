@@ -5,11 +5,11 @@ use std::{net::IpAddr, path::PathBuf};
 use clap::Args;
 use countersign::core::approval::question;
 use countersign_server::config::{
-    Config, ConfigAgent, ConfigCompression, ConfigError, ConfigProvider, ConfigRequire, ConfigStore, ConfigStrategy,
+    Config, ConfigAgent, ConfigCompression, ConfigError, ConfigRequire, ConfigStore, ConfigStrategy,
 };
 use serde_json::{Value, json};
 
-use crate::{Outcome, policy, rules, say};
+use crate::{Outcome, mcp, policy, rules, say};
 
 /// Arguments of `check`.
 #[derive(Args)]
@@ -20,6 +20,9 @@ pub(crate) struct Check {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    /// Reach the MCP servers too, and say which tools they have
+    #[arg(long)]
+    connect: bool,
 }
 
 /// Checks the file.
@@ -27,9 +30,24 @@ pub(crate) fn run(check: &Check) -> Outcome {
     match (Config::load(&check.config), check.json) {
         (Ok(config), false) => {
             config.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
-            say(&found(&config)?)
+            say(&found(&config)?)?;
+            if !check.connect {
+                return Ok(());
+            }
+            let reached = mcp::reach(&config)?;
+            say(&mcp::in_words(&reached))?;
+            mcp::all_reached(&reached)
         }
-        (Ok(config), true) => say(&found_json(&config)?.to_string()),
+        (Ok(config), true) => {
+            let mut found = found_json(&config)?;
+            if !check.connect {
+                return say(&found.to_string());
+            }
+            let reached = mcp::reach(&config)?;
+            found["mcp_reached"] = mcp::as_json(&reached);
+            say(&found.to_string())?;
+            mcp::all_reached(&reached)
+        }
         (Err(errors), false) => Err(lines(&errors)),
         (Err(errors), true) => {
             say(&json!({ "ok": false, "errors": errors.iter().map(error_json).collect::<Vec<_>>() }).to_string())?;
@@ -74,6 +92,10 @@ fn found(config: &Config) -> Result<String, String> {
             let _ = write!(text, "\n  compression: {compression}");
         }
         for name in &agent.tools {
+            if let Some(tool) = config.mcp_tools.iter().find(|tool| tool.name == *name) {
+                let _ = write!(text, "\n  tool {name}: {}", mcp::tool_in_words(tool));
+                continue;
+            }
             let asks = match config.tools.iter().find(|tool| tool.name == *name).map(|tool| &tool.approval.require) {
                 Some(ConfigRequire::Always) => "a person decides",
                 Some(ConfigRequire::When(condition)) => &format!("a person decides if {condition}"),
@@ -82,6 +104,10 @@ fn found(config: &Config) -> Result<String, String> {
             };
             let judged = rules::lines_for(config, judge.rules(&agent.name, name));
             let _ = write!(text, "\n  tool {name}: {asks}{judged}");
+        }
+        for name in &agent.mcp {
+            let asks = config.mcp.iter().find(|server| server.name == *name).map(mcp::server_in_words);
+            let _ = write!(text, "\n  MCP server {name}: {}", asks.unwrap_or_default());
         }
     }
     text.push_str(&rules::in_words(config, &judge));
@@ -110,11 +136,7 @@ fn found_json(config: &Config) -> Result<Value, String> {
     };
     let agent = |agent: &ConfigAgent| {
         let compression = agent.compression.as_ref().map(compression);
-        json!({ "name": agent.name, "model": agent.model, "tools": agent.tools, "compression": compression })
-    };
-    let provider = |provider: &ConfigProvider| match provider {
-        ConfigProvider::Scripted { .. } => "scripted",
-        ConfigProvider::OpenAiChat { .. } => "openai-chat",
+        json!({ "name": agent.name, "model": agent.model, "tools": agent.tools, "mcp": agent.mcp, "compression": compression })
     };
     Ok(json!({
         "ok": true,
@@ -123,9 +145,11 @@ fn found_json(config: &Config) -> Result<Value, String> {
         "store_keys": config.store_keys.iter().map(|key| &key.id).collect::<Vec<_>>(),
         "agents": config.agents.iter().map(agent).collect::<Vec<_>>(),
         "models": config.models.iter()
-            .map(|model| json!({ "name": model.name, "provider": provider(&model.provider) }))
+            .map(|model| json!({ "name": model.name, "provider": model.provider.name() }))
             .collect::<Vec<_>>(),
-        "tools": config.tools.iter().map(|tool| &tool.name).collect::<Vec<_>>(),
+        "tools": config.tools.iter().map(|tool| &tool.name)
+            .chain(config.mcp_tools.iter().map(|tool| &tool.name)).collect::<Vec<_>>(),
+        "mcp": config.mcp.iter().map(|server| &server.name).collect::<Vec<_>>(),
         "policy": rules::as_json(config, &policy::judge(config)?),
         "subjects": config.tokens.iter().map(|token| &token.subject).collect::<Vec<_>>(),
         "jwt": config.jwt.as_ref().map(|jwt| json!({ "issuer": jwt.issuer, "audience": jwt.audience })),

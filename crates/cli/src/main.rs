@@ -5,6 +5,8 @@ mod check;
 mod completions;
 mod demo;
 mod graph;
+mod mcp;
+mod models;
 mod policy;
 mod rekey;
 mod reload;

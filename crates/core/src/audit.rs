@@ -166,10 +166,12 @@ pub fn events(state: &State, entries: &[Arc<Entry>]) -> Vec<Event> {
                 }
                 continue;
             }
-            Record::CallLost { call } => match state.calls.iter().find(|c| c.call == *call) {
-                Some(call) if call.ask.is_some() || call.by_rule => Some(Called::of(call)),
-                _ => continue,
-            },
+            Record::CallLost { call } | Record::CallOutdated { call } => {
+                match state.calls.iter().find(|c| c.call == *call) {
+                    Some(call) if call.ask.is_some() || call.by_rule => Some(Called::of(call)),
+                    _ => continue,
+                }
+            }
             Record::CallFinished(finished) => match state.calls.iter().find(|c| c.call == finished.call) {
                 Some(call) if call.ask.is_some() || call.by_rule => Some(Called::of(call)),
                 Some(_) => continue,
@@ -386,6 +388,7 @@ impl Event {
                 body.allowed = self.rule.as_ref().map(|(_, allowed)| *allowed);
             }
             Record::CallLost { .. } => body.event = "outcome_unknown",
+            Record::CallOutdated { .. } => body.event = "tool_changed",
             Record::CallFinished(finished) => {
                 body.event = "finished";
                 body.status = Some(finished.status);

@@ -287,6 +287,8 @@ impl Conversation {
             | Record::RuleRevoked(_)
             | Record::Withdrawn { .. }
             | Record::CallLost { .. }
+            | Record::CallOutdated { .. }
+            | Record::InputRequired(_)
             | Record::AgentBegan(_)
             | Record::HandedOff(_)
             | Record::RunStarted(_)

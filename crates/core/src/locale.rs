@@ -93,6 +93,8 @@ texts! {
     ToolGone = "tool_gone",
     /// The tool's schema changed while its call waited.
     ArgsOutdated = "args_outdated",
+    /// Why a person is asked again: the tool has changed since the call was allowed (SPEC S13).
+    ToolChanged = "tool_changed",
     /// The tool panicked.
     ToolFailed = "tool_failed",
     /// The end of a result that was too long: `bytes`, `kept`.

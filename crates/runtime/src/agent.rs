@@ -5,6 +5,7 @@ mod kit;
 use std::{collections::HashMap, future::Future, sync::Arc};
 
 use countersign_core::{
+    call::args::Args,
     journal::{
         agents::CallResult,
         draft::{Catalog, ToolFacts},
@@ -143,10 +144,16 @@ impl Agent {
     ///
     /// # Errors
     /// The schema of the type is none that can be checked.
-    pub fn output_type<T: schemars::JsonSchema>(mut self) -> Result<Agent, AgentError> {
+    pub fn output_type<T: schemars::JsonSchema>(self) -> Result<Agent, AgentError> {
         let name = T::schema_name().into_owned();
-        let schema = schemars::schema_for!(T).to_value();
-        let output = Output::new(&name, schema)
+        self.output_schema(&name, schemars::schema_for!(T).to_value())
+    }
+    /// Its answers are JSON that fits a schema, known to the model under this name: see [`Agent::output_type`].
+    ///
+    /// # Errors
+    /// The schema is none that can be checked.
+    pub fn output_schema(mut self, name: &str, schema: serde_json::Value) -> Result<Agent, AgentError> {
+        let output = Output::new(name, schema)
             .map_err(|error| AgentError(format!("agent {:?}, output type {name}: {error}", self.name)))?;
         self.output = Some(Arc::new(output));
         Ok(self)
@@ -309,6 +316,13 @@ impl Agents {
         join_all(names.into_iter().filter_map(|name| self.get(name)).map(Ready::prepare)).await;
     }
 
+    /// What calls of a session's last turn have left waiting is over with it.
+    pub(crate) fn forget(&self, session_id: &str) {
+        for source in self.by_name.values().flat_map(|ready| ready.kits.sources()) {
+            source.forget(session_id);
+        }
+    }
+
     /// Ends what the sources of all agents' tools have begun.
     pub(crate) async fn close(&self) {
         let sources = self.by_name.values().flat_map(|ready| ready.kits.sources());
@@ -336,6 +350,9 @@ impl Ready {
 impl Catalog for Agents {
     fn has_agent(&self, agent: &str) -> bool {
         self.by_name.contains_key(agent)
+    }
+    fn accepts(&self, agent: &str, tool: &str, args: &Args) -> bool {
+        self.get(agent).and_then(|ready| ready.tool(tool)).is_none_or(|tool| tool.schema.check(args).is_empty())
     }
     fn max_turns(&self, agent: &str) -> u32 {
         self.max_turns.unwrap_or_else(|| self.get(agent).map_or(limits::MAX_TURNS, |ready| ready.agent.max_turns))

@@ -568,14 +568,24 @@ fn follows(state: &State, entry: &Entry) -> Result<(), &'static str> {
                 Phase::Permitted if call.handoff() == Some(state.agent_of(call.run)) => true,
                 Phase::Settled(status, _) => finished.status == *status,
                 // What never began can only be given up, when its turn ends.
-                Phase::Proposed | Phase::Gated | Phase::Waiting(_) | Phase::Permitted | Phase::Lost => {
+                Phase::Proposed | Phase::Gated | Phase::Waiting(_) | Phase::Asking | Phase::Permitted | Phase::Lost => {
                     finished.status == CallStatus::Error
                 }
             };
             ended && finished.id == call.id && finished.run == call.run
         }
         Record::Forked(forked) => forks(state, forked),
-        Record::CallLost { call: number } => matches!(call(*number)?.phase, Phase::Started(_)),
+        Record::CallOutdated { call: number } => {
+            let call = call(*number)?;
+            call.phase == Phase::Permitted && call.shown.is_some()
+        }
+        Record::InputRequired(required) => {
+            call(required.call)?.phase == Phase::Started(required.attempt) && !required.questions.is_empty()
+        }
+        Record::CallLost { call: number } => {
+            let call = call(*number)?;
+            matches!(call.phase, Phase::Started(_)) || call.phase == Phase::Permitted && call.is_live()
+        }
         Record::RunStarted(_)
         | Record::FrameBegan(_)
         | Record::TasksDone(_)
@@ -638,7 +648,7 @@ fn asks_about(asked: &Interrupted, action: &Action, call: &Call) -> bool {
         Kind::Approval => call.phase == Phase::Gated && !call.question,
         Kind::Question => call.phase == Phase::Gated && call.question,
         Kind::InDoubt => call.phase == Phase::Lost,
-        Kind::Interrupt => false,
+        Kind::Interrupt | Kind::Input => false,
     };
     let shown = match (asked.kind, &call.args) {
         (Kind::Question, Some(args)) => asks_what_the_model_asked(&action.args, args),

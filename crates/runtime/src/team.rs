@@ -19,13 +19,22 @@ use crate::{
 #[derive(Clone)]
 pub struct AgentRef {
     name: Arc<str>,
+    about: Option<Arc<str>>,
     /// The agent itself, where it comes along.
     pub(crate) agent: Option<Arc<Agent>>,
 }
 
+impl AgentRef {
+    /// An agent that is known from elsewhere, and what is told about it to those that may hand the conversation to it.
+    #[must_use]
+    pub fn named(name: &str, about: Option<&str>) -> AgentRef {
+        AgentRef { name: name.into(), about: about.map(Into::into), agent: None }
+    }
+}
+
 impl From<Agent> for AgentRef {
     fn from(agent: Agent) -> AgentRef {
-        AgentRef { name: agent.name.clone(), agent: Some(Arc::new(agent)) }
+        AgentRef { name: agent.name.clone(), about: agent.handoff_description.clone(), agent: Some(Arc::new(agent)) }
     }
 }
 
@@ -38,7 +47,7 @@ impl From<&Agent> for AgentRef {
 /// An agent of this name, which is known from elsewhere: so agents can hand to one another in a circle.
 impl From<&str> for AgentRef {
     fn from(name: &str) -> AgentRef {
-        AgentRef { name: name.into(), agent: None }
+        AgentRef::named(name, None)
     }
 }
 
@@ -145,7 +154,7 @@ impl ToolEntry {
     /// A handoff to an agent, by value or by name. Like any tool it can ask a person first.
     pub fn handoff(to: impl Into<AgentRef>) -> ToolEntry {
         let to = to.into();
-        let about = to.agent.as_ref().and_then(|agent| agent.handoff_description.clone()).unwrap_or_default();
+        let about = to.about.clone().unwrap_or_default();
         let description = format!("Hands the conversation to the agent {}. {about}", to.name);
         let spec = ToolSpec {
             name: format!("transfer_to_{}", in_a_name(&to.name)).into(),

@@ -37,6 +37,8 @@ export interface ServerOptions {
   says?: "model" | "template";
   /** Pages of these origins may use the server. */
   origins?: string[];
+  /** Files of a workspace; with them the agent has the tools to change them. */
+  files?: Record<string, string>;
   /** Listen here, not where the system likes. */
   port?: number;
 }
@@ -64,6 +66,7 @@ export function binary(): string {
 export async function startServer(options: ServerOptions): Promise<Server> {
   const folder = await mkdtemp(join(tmpdir(), "countersign-e2e-"));
   await writeFile(join(folder, "script.json"), script(options.turns));
+  for (const [name, text] of Object.entries(options.files ?? {})) await writeFile(join(folder, name), text);
 
   let child: ChildProcess | undefined;
   let url = "";
@@ -160,7 +163,8 @@ function config(
   port: string,
   { timeout = 300, token, questionTimeout, says, origins = [], ...more }: ServerOptions,
 ): string {
-  const { approval = "", people = {} } = more;
+  const { approval = "", people = {}, files } = more;
+  const onFolder = files ? ', "edit_file", "apply_patch", "shell"' : "";
   return `
 locale = "en"
 [server]
@@ -174,7 +178,8 @@ script = "script.json"
 [agents.trader]
 model = "demo"
 instructions = "You trade for the user."
-tools = ["execute_trade", "lookup", "price", "chart", "ask_user_question", "write_todos", "share_thought"]
+tools = ["execute_trade", "lookup", "price", "chart", "ask_user_question", "write_todos", "share_thought"${onFolder}]
+${files ? '[workspace]\npath = "."' : ""}
 [tools.execute_trade]
 description = "Place an order."
 command = ["/bin/cat"]

@@ -96,13 +96,17 @@ pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Cata
             let decided = Decided { by: by.subject, request_id, ..Decided::of(asked, decisions) };
             Ok(draft.decided(decided, user_edit_content, catalog))
         }
-        (Kind::Interrupt, Reply::Resume(value)) => {
+        (Kind::Interrupt | Kind::Input, Reply::Resume(value)) => {
             check_resume(asked, &value)?;
             Ok(draft.resumed(Resumed { n, value, by: by.subject, request_id }, catalog))
         }
         (Kind::Interrupt, _) => Err(Refusal::new(
             Code::ResumeRequired,
             "a node of a graph waits under this key: send \"resume\" with its answer, not decisions or answers",
+        )),
+        (Kind::Input, _) => Err(Refusal::new(
+            Code::ResumeRequired,
+            "a call asks something under this key: send \"resume\" with the answer, not decisions or answers",
         )),
         (Kind::Question, Reply::Resume(_)) => Err(Refusal::new(
             Code::AnswersRequired,

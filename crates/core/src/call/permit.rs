@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::args::Args;
-use crate::locale::Locale;
+use crate::{journal::input::CallInput, locale::Locale};
 
 /// The right to start one attempt of one call with exactly these arguments.
 ///
@@ -20,6 +20,7 @@ pub struct Permit {
     tool: Arc<str>,
     args: Args,
     locale: Locale,
+    input: Option<CallInput>,
 }
 
 impl Permit {
@@ -33,8 +34,9 @@ impl Permit {
         tool: Arc<str>,
         args: Args,
         locale: Locale,
+        input: Option<CallInput>,
     ) -> Permit {
-        Permit { session_id, call, attempt, tool_use_id, agent, tool, args, locale }
+        Permit { session_id, call, attempt, tool_use_id, agent, tool, args, locale, input }
     }
 
     /// The session the call belongs to.
@@ -71,6 +73,11 @@ impl Permit {
     #[must_use]
     pub fn args(&self) -> &Args {
         &self.args
+    }
+    /// What earlier attempts of the call have asked people, and what they were told (SPEC S13).
+    #[must_use]
+    pub fn input(&self) -> Option<&CallInput> {
+        self.input.as_ref()
     }
     /// The session's language, for what the tool itself has to say.
     #[must_use]

@@ -29,6 +29,8 @@ pub enum Kind {
     Question,
     /// A node of a graph that waits for an answer (SPEC G3).
     Interrupt,
+    /// A call that asks something before it can end (SPEC S13).
+    Input,
 }
 
 impl Kind {

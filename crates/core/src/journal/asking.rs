@@ -24,6 +24,7 @@ impl Draft {
             let content = call.display.stream.display_as_content;
             self.interrupt(Kind::InDoubt, action.into_iter().collect(), None, content);
         }
+        self.ask_inputs();
         if self.state.loop_node().is_none_or(|node| node == graph::APPROVAL) {
             self.ask_in(0, catalog);
         }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{agents::CallResult, record::Schema, window::Budget};
+use crate::call::args::Args;
 
 /// What the core needs to know of agents and tools; given by the runtime with each input.
 pub trait Catalog {
@@ -17,6 +18,11 @@ pub trait Catalog {
     }
     /// A tool of an agent.
     fn tool(&self, agent: &str, tool: &str) -> Option<ToolFacts>;
+    /// Whether a tool takes these arguments, as far as its schema says.
+    fn accepts(&self, agent: &str, tool: &str, args: &Args) -> bool {
+        let _ = (agent, tool, args);
+        true
+    }
     /// The last word of an agent's run, if it ends with these results of one answer, all there are (SPEC S24).
     fn final_output(&self, _agent: &str, _results: &[CallResult<'_>]) -> Option<String> {
         None

@@ -132,6 +132,7 @@ impl Checkpoints {
             Record::CallStarted { .. } | Record::CallLost { .. } => {
                 matches!(self.last, Some("start" | "lost")) && next.at == state.updated_at
             }
+            Record::CallOutdated { .. } => self.last == Some("tool_changed") && next.at == state.updated_at,
             Record::HandedOff(_) => true,
             Record::CallFinished(_) if self.last == Some("handoff") => true,
             Record::CallFinished(_) => self.last == Some("result") && next.at == state.updated_at,
@@ -164,7 +165,7 @@ pub fn is_whole(state: &State) -> bool {
     if run.is_some_and(|run| run.tasks.values().any(asks_nothing)) {
         return false;
     }
-    let waits = active && !runs && calls().any(|phase| matches!(phase, Phase::Waiting(_)))
+    let waits = active && !runs && calls().any(|phase| matches!(phase, Phase::Waiting(_) | Phase::Asking))
         || run.is_some_and(|run| run.waits());
     state.pos > 0
         && state.shown.is_empty()
@@ -172,9 +173,11 @@ pub fn is_whole(state: &State) -> bool {
             Phase::Proposed | Phase::Settled(..) | Phase::Lost => false,
             // Asked about once the calls that need nobody have run.
             Phase::Gated => runs || state.loop_node().is_some_and(|node| node != graph::APPROVAL),
+            Phase::Asking => true,
             Phase::Waiting(n) => state.waiting(*n).is_some(),
             Phase::Permitted | Phase::Started(_) | Phase::Delegated | Phase::Finished => true,
         })
+        && state.calls.iter().all(|call| call.phase != Phase::Asking || call.is_asked())
         && state.nested.iter().all(|nested| !nested.answered)
         && (state.status == Status::AwaitingInput) == waits
         && !(state.status.is_active() && state.answered)
@@ -196,6 +199,8 @@ fn name(record: &Record) -> &'static str {
         Record::HandedOff(_) => "handoff",
         Record::CallFinished(_) => "result",
         Record::CallLost { .. } => "lost",
+        Record::InputRequired(_) => "input",
+        Record::CallOutdated { .. } => "tool_changed",
         Record::Status { .. } => "status",
         Record::Withdrawn { .. } | Record::TurnEnded(_) => "end",
         Record::Forked(_) => "fork",

@@ -106,8 +106,9 @@ impl Transition {
     pub fn commit(self) -> Committed {
         let mut permits = Vec::with_capacity(self.started.len());
         for call in &self.started {
-            if let Some(Call { call, id, agent, name, args: Some(args), phase: Phase::Started(attempt), .. }) =
-                self.state.calls.iter().find(|c| c.call == *call)
+            if let Some(Call {
+                call, id, agent, name, args: Some(args), phase: Phase::Started(attempt), input, ..
+            }) = self.state.calls.iter().find(|c| c.call == *call)
             {
                 permits.push(Permit::new(
                     self.state.session_id.clone(),
@@ -118,6 +119,7 @@ impl Transition {
                     name.clone(),
                     args.clone(),
                     self.state.locale,
+                    input.clone(),
                 ));
             }
         }
@@ -187,7 +189,7 @@ impl Draft {
             (true, Some(OnPending::Reject)) if self.state.open.iter().any(|open| open.asked.at.is_some()) => {
                 return Err(Refusal::new(
                     Code::ApprovalPending,
-                    "a node of the agent's graph waits for an answer, which a message cannot give: answer it, or send the \
+                    "something waits for an answer, which a message cannot give: answer it, or send the \
                      message with \"on_pending\": \"queue\"",
                 )
                 .with_details(serde_json::json!({ "pending": self.state.pending_keys() })));
@@ -450,7 +452,7 @@ impl Draft {
             let (status, text) = match &call.phase {
                 Phase::Finished => continue,
                 Phase::Settled(status, text) => (*status, text.clone()),
-                Phase::Started(_) | Phase::Delegated | Phase::Lost => {
+                Phase::Started(_) | Phase::Asking | Phase::Delegated | Phase::Lost => {
                     (CallStatus::Error, self.state.locale.text(Text::CancelledRunning).to_owned())
                 }
                 Phase::Proposed | Phase::Gated | Phase::Waiting(_) | Phase::Permitted => {
@@ -548,7 +550,11 @@ impl Draft {
 
     fn calls_wait(&self) -> bool {
         self.state.status.is_active()
-            && self.state.calls.iter().any(|c| matches!(c.phase, Phase::Gated | Phase::Waiting(_) | Phase::Lost))
+            && self
+                .state
+                .calls
+                .iter()
+                .any(|c| matches!(c.phase, Phase::Gated | Phase::Waiting(_) | Phase::Asking | Phase::Lost))
             && !self.state.calls.iter().any(Call::goes_on)
             && self.state.asking().next().is_none()
     }

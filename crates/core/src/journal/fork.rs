@@ -221,7 +221,10 @@ impl State {
                 // A person has said that it may run again, to the original.
                 Phase::Permitted if call.attempts > 0 => call.phase = Phase::Lost,
                 // Only the original knows how it ended.
-                Phase::Started(_) => call.phase = Phase::Lost,
+                Phase::Started(_) | Phase::Asking => {
+                    call.forget_attempt();
+                    call.phase = Phase::Lost;
+                }
                 Phase::Permitted if call.ask.is_none() && !call.by_rule => {}
                 Phase::Waiting(_) | Phase::Gated | Phase::Permitted => call.ask_anew(),
                 Phase::Proposed | Phase::Delegated | Phase::Lost | Phase::Settled(..) | Phase::Finished => {}
@@ -238,7 +241,7 @@ impl State {
 
 impl Call {
     /// Asked about from the first level on, as if nobody had said anything.
-    fn ask_anew(&mut self) {
+    pub(super) fn ask_anew(&mut self) {
         self.phase = Phase::Gated;
         self.ask.get_or_insert_with(Ask::default);
         self.deadline = Deadline::Fresh;

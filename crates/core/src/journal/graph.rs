@@ -198,7 +198,7 @@ pub fn drawing(state: Option<&State>) -> Drawing {
             let calls = state.calls.iter().filter(|call| is(&call.phase)).count();
             u32::try_from(calls).unwrap_or(u32::MAX)
         };
-        let waiting = calls(|phase| matches!(phase, Phase::Waiting(_)));
+        let waiting = calls(|phase| matches!(phase, Phase::Waiting(_) | Phase::Asking));
         match at {
             Node::End => drawing.stand(at.name(), 0, 0),
             Node::Compression | Node::Agent => drawing.stand(at.name(), 1, 0),

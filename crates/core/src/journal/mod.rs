@@ -8,6 +8,8 @@ pub mod checkpoint;
 pub mod draft;
 pub mod fork;
 pub mod graph;
+pub mod input;
+pub mod outdated;
 mod parts;
 pub mod record;
 pub mod run;

@@ -4,7 +4,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::record::{Action, CallStatus, Interrupted, Kind, Millis, is_zero};
+use super::{
+    input::CallInput,
+    outdated::Shown,
+    record::{Action, CallStatus, Interrupted, Kind, Millis, is_zero},
+};
 use crate::call::{
     args::Args,
     display::Display,
@@ -28,6 +32,8 @@ pub enum Phase {
     Started(u32),
     /// A crash left its outcome unknown.
     Lost,
+    /// It has asked something and waits for the answers.
+    Asking,
     /// Another agent works for it.
     Delegated,
     /// Will not run (any more): its result is known but not yet recorded.
@@ -106,6 +112,12 @@ pub struct Call {
     /// What a reviewer is shown of what it would do (SPEC S12).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preview: Option<Preview>,
+    /// What those who were last asked about it have seen of its tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shown: Option<Shown>,
+    /// What it has asked, and was told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<CallInput>,
 }
 
 impl Call {

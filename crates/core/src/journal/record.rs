@@ -13,6 +13,7 @@ pub use super::{
     agents::{AgentBegan, HandedOff},
     asked::{Action, Interrupted, Kind, Schema},
     fork::{Forked, Judged},
+    input::InputRequired,
     window::{Compressed, MakeRoom},
 };
 use crate::{
@@ -111,8 +112,16 @@ pub enum Record {
     AgentBegan(AgentBegan),
     /// Another agent answers from now on.
     HandedOff(HandedOff),
+    /// An attempt of a call has ended with questions in place of a result (SPEC S13).
+    InputRequired(Arc<InputRequired>),
     /// A call has its result.
     CallFinished(CallFinished),
+    /// A call that was allowed does not begin: its tool has another description or schema than those who allowed it have
+    /// seen, and it is asked about again (SPEC S13).
+    CallOutdated {
+        /// The call's number.
+        call: u32,
+    },
     /// A crash left the outcome of a started call unknown (SPEC R4).
     CallLost {
         /// The call's number.
@@ -290,9 +299,27 @@ pub struct Usage {
     pub input_tokens: u64,
     /// Tokens written.
     pub output_tokens: u64,
+    /// How many of the tokens read came from the provider's cache.
+    #[serde(default, skip_serializing_if = "zero")]
+    pub cached_input_tokens: u64,
+    /// How many of the tokens written were reasoning, where the provider says so.
+    #[serde(default, skip_serializing_if = "zero")]
+    pub reasoning_tokens: u64,
+}
+
+fn zero(n: &u64) -> bool {
+    *n == 0
 }
 
 impl Usage {
+    /// Counts more tokens.
+    pub(super) fn add(&mut self, more: &Usage) {
+        self.input_tokens += more.input_tokens;
+        self.output_tokens += more.output_tokens;
+        self.cached_input_tokens += more.cached_input_tokens;
+        self.reasoning_tokens += more.reasoning_tokens;
+    }
+
     pub(super) fn is_zero(&self) -> bool {
         *self == Usage::default()
     }

@@ -136,6 +136,10 @@ impl State {
 
     /// The task that asked has its answer.
     pub(super) fn answer(&mut self, asked: &Interrupted, value: &Raw) {
+        if asked.kind == Kind::Input {
+            self.input_answered(asked.n, value);
+            return;
+        }
         let Some(at) = &asked.at else { return };
         self.run(|run| {
             run.said(at, |task| {

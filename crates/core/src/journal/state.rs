@@ -235,7 +235,12 @@ impl State {
                 }
             }
             Record::Group { .. } => {}
-            Record::CallLost { call } => self.set_phase(*call, |_| Phase::Lost),
+            Record::CallOutdated { call } => self.call_outdated(*call),
+            Record::InputRequired(required) => self.input_required(required),
+            Record::CallLost { call } => self.set_phase(*call, |call| {
+                call.forget_attempt();
+                Phase::Lost
+            }),
             Record::Status { awaiting, .. } => {
                 self.held = false;
                 self.status = if *awaiting { Status::AwaitingInput } else { Status::Running };
@@ -294,8 +299,7 @@ impl State {
                 if let Some(model) = &compressed.model {
                     *self.answers.entry(model.clone()).or_default() += 1;
                 }
-                self.usage.input_tokens += compressed.usage.input_tokens;
-                self.usage.output_tokens += compressed.usage.output_tokens;
+                self.usage.add(&compressed.usage);
             }
             Record::Forked(forked) => self.forked(forked, entry.at),
         }
@@ -325,8 +329,7 @@ impl State {
 
     fn model_responded(&mut self, answer: &ModelResponded) {
         *self.answers.entry(answer.model.clone()).or_default() += 1;
-        self.usage.input_tokens += answer.usage.input_tokens;
-        self.usage.output_tokens += answer.usage.output_tokens;
+        self.usage.add(&answer.usage);
         self.turn_calls += 1;
         let run = answer.run;
         let agent = self.agent_of(run).clone();
@@ -363,6 +366,8 @@ impl State {
                     ends: false,
                     result: None,
                     preview: None,
+                    shown: None,
+                    input: None,
                 });
             }
         }
@@ -408,8 +413,14 @@ impl State {
     fn interrupted(&mut self, asked: &Arc<Interrupted>, at: Millis) {
         self.interruptions = asked.n;
         self.task_asked(asked);
+        self.tools_shown(asked);
+        if asked.kind == Kind::Input {
+            self.input_asked(asked);
+        }
         for action in &asked.actions {
-            self.set_phase(action.call, |_| Phase::Waiting(asked.n));
+            if asked.kind != Kind::Input {
+                self.set_phase(action.call, |_| Phase::Waiting(asked.n));
+            }
             if let Some(role) = action.role() {
                 self.reviewers.insert(role.to_owned());
             }

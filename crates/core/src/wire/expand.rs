@@ -333,6 +333,8 @@ impl Out<'_> {
             | Record::States(_)
             | Record::MakeRoom(_)
             | Record::Compressed(_)
+            | Record::CallOutdated { .. }
+            | Record::InputRequired(_)
             | Record::CallLost { .. } => {}
         }
     }
@@ -496,11 +498,13 @@ fn approval_request(session_id: &str, asked: &Interrupted) -> ApprovalRequest {
         expires_at: asked.expires_at.map(rfc3339),
         assignee: None,
         approved_by: Vec::new(),
-        interrupt: asked.at.as_ref().filter(|_| asked.kind == Kind::Interrupt).map(|at| GraphQuestion {
-            node: at.node.clone(),
-            name: at.question.clone(),
-            payload: at.payload.clone(),
-            schema: at.schema.clone(),
+        interrupt: asked.at.as_ref().filter(|_| matches!(asked.kind, Kind::Interrupt | Kind::Input)).map(|at| {
+            GraphQuestion {
+                node: at.node.clone(),
+                name: at.question.clone(),
+                payload: at.payload.clone(),
+                schema: at.schema.clone(),
+            }
         }),
         step: asked
             .at

@@ -113,7 +113,7 @@ impl AgentState {
         // What was decided since the loop left the approval node comes to the next nodes when it has been there again.
         let decided = matches!(self.state.loop_node(), Some(nodes::AGENT | nodes::APPROVAL));
         match call.phase {
-            Phase::Proposed | Phase::Gated | Phase::Waiting(_) => Stands::NeedsApproval,
+            Phase::Proposed | Phase::Gated | Phase::Waiting(_) | Phase::Asking => Stands::NeedsApproval,
             Phase::Permitted if !decided && !self.state.may_begin(call) => Stands::NeedsApproval,
             Phase::Permitted => Stands::MayRun,
             Phase::Started(_) | Phase::Delegated => Stands::Runs,

@@ -1,18 +1,31 @@
 //! What a server may ask of us, and tell us, while a connection to it is up.
 
-use std::sync::Weak;
+use std::sync::{
+    Weak,
+    atomic::{AtomicU64, Ordering},
+};
 
 use rmcp::{
     ClientHandler, RoleClient,
-    model::{ClientCapabilities, ClientConfig, Implementation},
-    service::NotificationContext,
+    model::{
+        ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationCapability, ErrorData,
+        FormElicitationCapability, Implementation, UrlElicitationCapability,
+    },
+    service::{InboundStreamOrigin, NotificationContext, RequestContext},
 };
+use tokio::sync::oneshot;
 
-use super::link::Link;
+use super::{
+    asks,
+    link::Link,
+    running::{Calls, Elicited},
+};
 
 /// Our side of one connection. Sampling, roots and logging are not offered: the protocol gives them up.
 pub(super) struct Handler {
     pub(super) link: Weak<Link>,
+    pub(super) calls: Calls,
+    pub(super) asked: AtomicU64,
 }
 
 impl ClientHandler for Handler {
@@ -20,7 +33,49 @@ impl ClientHandler for Handler {
         let mut us = Implementation::default();
         us.name = "countersign".to_owned();
         us.version = env!("CARGO_PKG_VERSION").to_owned();
-        ClientConfig::new(ClientCapabilities::default(), us)
+        let mut capabilities = ClientCapabilities::default();
+        let asks = ElicitationCapability::new()
+            .with_form(FormElicitationCapability::default())
+            .with_url(UrlElicitationCapability::default());
+        capabilities.elicitation = Some(asks);
+        ClientConfig::new(capabilities, us)
+    }
+
+    /// Until 2025-11-25 a server asks in the middle of a call, and waits.
+    async fn create_elicitation(
+        &self,
+        request: ElicitRequestParams,
+        context: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        let Some(link) = self.link.upgrade() else { return Ok(asks::cancelled()) };
+        let server = &link.settings.name;
+        let name = format!("q{}", self.asked.fetch_add(1, Ordering::SeqCst) + 1);
+        let Some(question) = asks::question(server, &name, &request) else {
+            tracing::warn!(server = &**server, "the MCP server asks something that cannot be shown");
+            return Ok(asks::cancelled());
+        };
+        let call = match context.extensions.get::<InboundStreamOrigin>() {
+            Some(InboundStreamOrigin::OutboundRequest(id)) => self.calls.of(Some(id)),
+            Some(InboundStreamOrigin::Unassociated) | None => self.calls.of(None),
+        };
+        let (reply, answer) = oneshot::channel();
+        let Some(call) = call.filter(|call| !call.is_closed()) else {
+            tracing::warn!(
+                server = &**server,
+                "the MCP server asks something, and it is not clear in which of its calls"
+            );
+            return Ok(asks::cancelled());
+        };
+        // The lifetime of what is asked is the call's.
+        drop(link);
+        if call.send(Elicited { question, reply }).is_err() {
+            return Ok(asks::cancelled());
+        }
+        drop(call);
+        tokio::select! {
+            answer = answer => Ok(answer.unwrap_or_else(|_| asks::cancelled())),
+            () = context.ct.cancelled() => Ok(asks::cancelled()),
+        }
     }
 
     async fn on_tool_list_changed(&self, context: NotificationContext<RoleClient>) {

@@ -8,25 +8,20 @@ use std::{
     time::{Duration, Instant},
 };
 
-use countersign_core::{call::permit::Permit, locale::Text};
 use rmcp::{
     ClientServiceExt as _, Peer, RoleClient,
-    model::{
-        CallToolRequestParams, CallToolResponse, JsonObject, PaginatedRequestParams, ProtocolVersion,
-        ServerNotification, SubscriptionFilter,
-    },
-    service::{ClientLifecycleMode, RunningService, ServiceError},
+    model::{PaginatedRequestParams, ProtocolVersion, ServerNotification, SubscriptionFilter},
+    service::{ClientLifecycleMode, RunningService},
 };
 use tokio::{sync::Mutex, task::JoinHandle, time::timeout};
 
 use super::{
     handler::Handler,
     listed::ListedTool,
-    result,
+    running::{Calls, Parked},
     settings::{McpServer, Reach},
     transport::{self, Process},
 };
-use crate::tool::ToolError;
 
 /// How long a server is left alone after it could not be reached for the first time; each further time doubles it.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -45,6 +40,8 @@ pub(super) struct Link {
     version: AtomicU64,
     /// One list is read at a time, so that the newest is the last.
     listing: Mutex<()>,
+    /// Calls whose questions wait for people.
+    pub(super) parked: Parked,
 }
 
 /// Where the connection stands.
@@ -65,6 +62,19 @@ pub(super) struct Connection {
     service: RunningService<RoleClient, Handler>,
     process: Option<Process>,
     listening: Option<JoinHandle<()>>,
+    /// The calls that run over it.
+    pub(super) calls: Calls,
+}
+
+impl Connection {
+    pub(super) fn peer(&self) -> Peer<RoleClient> {
+        self.service.peer().clone()
+    }
+
+    /// Whether the server asks by results, and takes answers with the next request.
+    pub(super) fn has_rounds(&self) -> bool {
+        self.service.peer_info().is_some_and(|info| !info.protocol_version.has_initialize())
+    }
 }
 
 impl Drop for Connection {
@@ -83,6 +93,7 @@ impl Link {
             listed: RwLock::new(Arc::from([])),
             version: AtomicU64::new(0),
             listing: Mutex::default(),
+            parked: Parked::default(),
         }
     }
 
@@ -107,7 +118,7 @@ impl Link {
         // Whoever needs it too waits here for the one who is making it.
         let mut stage = self.stage.lock().await;
         let failed = match &*stage {
-            Stage::Up(connection) if !connection.service.is_closed() => return Ok(connection.clone()),
+            Stage::Up(connection) if !connection.service.peer().is_transport_closed() => return Ok(connection.clone()),
             Stage::Down { until, why, .. } if Instant::now() < *until => return Err(why.clone()),
             Stage::Down { failures, .. } => *failures,
             Stage::Up(_) => {
@@ -141,7 +152,8 @@ impl Link {
                 preferred_versions: vec![ProtocolVersion::V_2026_07_28],
                 legacy_version: Some(ProtocolVersion::V_2025_11_25),
             };
-            let handler = Handler { link: Arc::downgrade(self) };
+            let calls = Calls::default();
+            let handler = Handler { link: Arc::downgrade(self), calls: calls.clone(), asked: AtomicU64::new(0) };
             let (service, process) = match &self.settings.reach {
                 Reach::Stdio(program) => {
                     let (process, pipes) = Process::start(program, &self.settings.name)?;
@@ -154,7 +166,7 @@ impl Link {
             let service = service.map_err(|error| error.to_string())?;
             self.list(&service).await?;
             let listening = self.listen(&service);
-            Ok(Connection { service, process, listening })
+            Ok(Connection { service, process, listening, calls })
         });
         connected.await.unwrap_or_else(|_| Err(format!("it did not answer within {} seconds", limit.as_secs())))
     }
@@ -182,7 +194,7 @@ impl Link {
             );
             tools.truncate(TOOLS);
         }
-        let tools: Arc<[ListedTool]> = tools.into_iter().map(|tool| ListedTool::of(tool, &self.settings)).collect();
+        let tools: Arc<[ListedTool]> = tools.iter().map(|tool| ListedTool::of(tool, &self.settings)).collect();
         let first = self.version() == 0;
         if first || tools != self.listed() {
             *self.listed.write().unwrap_or_else(PoisonError::into_inner) = tools;
@@ -249,41 +261,17 @@ impl Link {
         unknown
     }
 
-    /// Makes one attempt of a call. It is sent once, whatever happens.
-    pub(super) async fn call(self: &Arc<Link>, tool: &str, permit: &Permit) -> Result<String, ToolError> {
-        let locale = permit.locale();
-        let server = format!("{:?}", &*self.settings.name);
-        let say = |text: Text, values: &[(&str, &str)]| {
-            let values = [&[("server", server.as_str())], values].concat();
-            ToolError::new(locale.fill(text, &values))
-        };
-        let connection = self.connection().await.map_err(|why| say(Text::McpDown, &[("error", &why)]))?;
-        let arguments: JsonObject = serde_json::from_str(permit.args().text())
-            .map_err(|error| say(Text::FunctionArgs, &[("error", &error.to_string())]))?;
-        let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
-        let limit = self.settings.call_limit;
-        let answer = match timeout(limit, connection.service.peer().call_tool_once(params)).await {
-            Ok(answer) => answer,
-            // What was sent is cancelled by dropping it.
-            Err(_) => return Err(say(Text::McpTooLong, &[("seconds", &limit.as_secs().to_string())])),
-        };
-        match answer {
-            Ok(CallToolResponse::Complete(result)) => result::text(&result).map_err(ToolError::new),
-            Ok(_) => Err(say(Text::McpRefused, &[("error", "it wants something that is not offered")])),
-            Err(ServiceError::McpError(error)) => {
-                let error = self.settings.redact(&format!("{} ({})", error.message, error.code.0));
-                Err(say(Text::McpRefused, &[("error", &error)]))
-            }
-            Err(ServiceError::TransportClosed | ServiceError::Cancelled { .. }) => Err(say(Text::McpLost, &[])),
-            Err(error) => {
-                let error = self.settings.redact(&error.to_string());
-                Err(say(Text::McpRefused, &[("error", &error)]))
-            }
+    /// Takes a connection out of use that has failed. Calls that run over it may end.
+    pub(super) async fn forget(&self, failed: &Arc<Connection>) {
+        let mut stage = self.stage.lock().await;
+        if matches!(&*stage, Stage::Up(connection) if Arc::ptr_eq(connection, failed)) {
+            *stage = Stage::Idle;
         }
     }
 
     /// Ends the connection and the program. Calls that run end with it.
     pub(super) async fn close(&self) {
+        self.parked.forget_all();
         let mut stage = self.stage.lock().await;
         let Stage::Up(connection) = std::mem::replace(&mut *stage, Stage::Idle) else { return };
         // Its task has the program's standard input, which is closed with it.

@@ -39,7 +39,7 @@ pub(super) fn in_names(c: char) -> bool {
 
 impl ListedTool {
     /// A tool as the server lists it.
-    pub(super) fn of(tool: ServerTool, settings: &McpServer) -> ListedTool {
+    pub(super) fn of(tool: &ServerTool, settings: &McpServer) -> ListedTool {
         let name: Arc<str> = tool.name.as_ref().into();
         let prefix = settings.prefix.as_deref().unwrap_or_default();
         let as_name: String =
@@ -108,5 +108,8 @@ impl Tool for RemoteTool {
     fn run(&self, permit: Permit) -> BoxFuture<'static, Result<String, ToolError>> {
         let (link, name) = (self.link.clone(), self.name.clone());
         Box::pin(async move { link.call(&name, &permit).await })
+    }
+    fn has_parked(&self, session_id: &str, call: u32) -> bool {
+        self.link.parked.has(session_id, call)
     }
 }

@@ -21,11 +21,14 @@
 //! ```
 
 mod approval;
+mod asks;
+mod calling;
 mod handler;
 mod link;
 mod listed;
 mod picked;
 mod result;
+mod running;
 mod settings;
 mod transport;
 
@@ -121,6 +124,9 @@ impl ToolSource for Mcp {
     }
     fn prepare(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.link.prepare())
+    }
+    fn forget(&self, session_id: &str) {
+        self.link.parked.forget(session_id);
     }
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.link.close())

@@ -138,6 +138,10 @@ impl ToolSource for McpTool {
         Box::pin(self.link.prepare())
     }
 
+    fn forget(&self, session_id: &str) {
+        self.link.parked.forget(session_id);
+    }
+
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.link.close())
     }

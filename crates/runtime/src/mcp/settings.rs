@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc, time::Duration};
 
+use countersign_core::limits;
 use reqwest::{
     Url,
     header::{HeaderMap, HeaderName, HeaderValue},
@@ -26,6 +27,7 @@ pub struct McpServer {
     pub(super) idempotent: Vec<String>,
     pub(super) connect_limit: Duration,
     pub(super) call_limit: Duration,
+    pub(super) answer_seconds: u32,
 }
 
 /// How a server is reached.
@@ -66,6 +68,7 @@ impl McpServer {
             idempotent: Vec::new(),
             connect_limit: seconds(CONNECT_SECONDS),
             call_limit: seconds(CALL_SECONDS),
+            answer_seconds: limits::APPROVAL_TIMEOUT_SECONDS,
         }
     }
 
@@ -163,6 +166,14 @@ impl McpServer {
     #[must_use]
     pub fn call_limit(mut self, limit: Duration) -> McpServer {
         self.call_limit = limit;
+        self
+    }
+
+    /// Seconds in which people answer what the server asks in the middle of a call; then the answer is `cancel`. 0 waits for
+    /// ever.
+    #[must_use]
+    pub fn answer_seconds(mut self, seconds: u32) -> McpServer {
+        self.answer_seconds = seconds;
         self
     }
 

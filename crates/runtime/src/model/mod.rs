@@ -3,6 +3,8 @@
 pub mod anthropic;
 mod blocks;
 mod call;
+#[cfg(feature = "genai")]
+pub mod genai;
 pub mod hosted_mcp;
 mod http;
 mod key;
@@ -22,6 +24,12 @@ use serde_json::value::RawValue;
 
 use self::hosted_mcp::HostedMcp;
 pub use self::{http::ModelConfigError, key::ApiKey};
+
+/// Providers with OpenAI's chat completions that are known by name: [`openai_chat`] reaches them, with their address.
+pub const COMPATIBLE_PROVIDERS: [&str; 10] =
+    ["cohere", "deepseek", "fireworks", "groq", "mistral", "moonshot", "openrouter", "together", "xai", "zai"];
+/// Providers that are reached through the genai crate, in a build with the feature `genai`.
+pub const GENAI_PROVIDERS: [&str; 2] = ["gemini", "ollama"];
 
 /// Something that answers a conversation, streaming.
 ///

@@ -180,11 +180,15 @@ impl Inner {
             let step = async {
                 let state = self.load(live, &mut guard).await?;
                 if state.turns != turn || !state.status.is_active() {
+                    let over = turn != 0 || !state.status.is_active();
                     // What was begun for an ended turn is stopped by dropping it.
                     running.shutdown().await;
                     (turn, asking) = (state.turns, Asking::default());
                     hot = None;
                     at_work.clear();
+                    if over {
+                        self.agents.forget(&live.session_id);
+                    }
                 }
                 if !recovered {
                     // Nothing of this session runs anywhere now, so what was started has an unknown outcome.
@@ -212,6 +216,14 @@ impl Inner {
                     let calls = std::mem::take(&mut effects.delegate);
                     let make = |state: &State| Ok(Draft::new(state, now()).delegate(&calls, &self.agents));
                     self.transact(live, &mut guard, Durability::Synced, make).await?;
+                    effects = graph::next(&*guard.state()?);
+                }
+                if let Some(transition) = self.without_answers(&*guard.state()?, &effects.start) {
+                    self.transact(live, &mut guard, Durability::Synced, |_| Ok(transition)).await?;
+                    effects = graph::next(&*guard.state()?);
+                }
+                if let Some(transition) = Draft::new(&*guard.state()?, now()).outdated(&effects.start, &self.agents) {
+                    self.transact(live, &mut guard, Durability::Synced, |_| Ok(transition)).await?;
                     effects = graph::next(&*guard.state()?);
                 }
                 let state = guard.state()?;
@@ -305,6 +317,12 @@ impl Inner {
         match done {
             Done::Call { call, attempt, outcome } => {
                 failpoint::hit("call.after_effect");
+                let outcome = match outcome {
+                    Err(ToolError { asks: Some(asks), .. }) => {
+                        return self.call_asks(live, turn, call, attempt, *asks).await;
+                    }
+                    outcome => outcome,
+                };
                 let outcome = outcome.map_err(|error| error.message);
                 failpoint::hit("finish.before_commit");
                 self.must_store(live, turn, |state, _| {

@@ -385,6 +385,10 @@ impl Inner {
                 Err(stop) => outcome = Err(ToolError::new(self.stopped(stop).1)),
             }
         }
+        if matches!(&outcome, Err(ToolError { asks: Some(_), .. })) {
+            // It has not ended.
+            return outcome;
+        }
         let told = outcome.clone().map_err(|error| error.message);
         self.tell(|hooks| hooks.tool_end(&call, &told)).await;
         outcome

@@ -2,14 +2,39 @@
 
 use std::{sync::Arc, time::Duration};
 
+use countersign_core::journal::{
+    draft::{Draft, Transition},
+    input::InputRequired,
+    state::{Call, State},
+};
 use tokio::time::timeout;
 
-use super::{Inner, live::LiveRef};
+use super::{Inner, live::LiveRef, now};
+use crate::tool::Asks;
 
 /// How long a start waits for them. What takes longer is waited for by the sessions that need it.
 const AT_START: Duration = Duration::from_secs(10);
 
 impl Inner {
+    /// Stores that a call has ended its attempt with questions to a person.
+    pub(super) async fn call_asks(&self, live: &LiveRef, turn: u32, call: u32, attempt: u32, asks: Asks) {
+        let Asks { questions, state, live: waits, timeout } = asks;
+        let required = InputRequired { call, attempt, questions, state, live: waits, timeout };
+        self.must_store(live, turn, |state, _| Draft::new(state, now()).input_required(required.clone(), &self.agents))
+            .await;
+    }
+
+    /// Of these calls, those that have their answers but nobody who waits for them: it was another process that did.
+    pub(super) fn without_answers(&self, state: &State, calls: &[u32]) -> Option<Transition> {
+        let parked = |call: &Call| {
+            let tool = self.agents.get(&call.agent).and_then(|agent| agent.tool(&call.name));
+            tool.is_some_and(|tool| tool.entry.tool.has_parked(&state.session_id, call.call))
+        };
+        let lost = state.calls.iter().filter(|call| calls.contains(&call.call) && call.is_live() && !parked(call));
+        let lost: Vec<u32> = lost.map(|call| call.call).collect();
+        if lost.is_empty() { None } else { Draft::new(state, now()).input_lost(&lost, &self.agents) }
+    }
+
     /// Reaches what all agents' tools come from.
     pub(super) async fn reach_all_tools(&self) {
         let names = self.agents.names.iter().map(|name| &**name);

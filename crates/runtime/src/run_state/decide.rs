@@ -217,7 +217,7 @@ impl RunState {
         if item.session_id != self.state.session_id {
             return Err(DecisionError::Unknown { call_id, tool });
         }
-        let open = self.state.open.iter().filter(|open| open.asked.kind != Kind::Interrupt);
+        let open = self.state.open.iter().filter(|open| !matches!(open.asked.kind, Kind::Interrupt | Kind::Input));
         let mut actions = open.flat_map(|open| &open.asked.actions);
         let same = |action: &&Action| {
             action.call == item.call && action.tool_use_id == item.call_id && action.agent == item.agent

@@ -4,7 +4,7 @@ use countersign_core::journal::{
     record::{Interrupted, Kind, Record},
     run::{GraphRun, Round, Step, TaskPhase, TasksDone, Then},
     running::shown,
-    state::{State, Status},
+    state::{Phase, State, Status},
 };
 
 /// `None`: it is not a record of a graph's run.
@@ -37,10 +37,13 @@ pub(super) fn fits(state: &State, record: &Record) -> Option<bool> {
         Record::StepDone { task: number, step, .. } => task(*number).is_some_and(|task| {
             task.phase == TaskPhase::Ready && task.steps.get(step).is_none_or(|known| *known == Step::Started)
         }),
-        Record::Resumed(resumed) => state.waiting(resumed.n).is_some_and(|open| open.asked.kind == Kind::Interrupt),
+        Record::Resumed(resumed) => {
+            state.waiting(resumed.n).is_some_and(|open| matches!(open.asked.kind, Kind::Interrupt | Kind::Input))
+        }
         Record::RunRetried(_) => run.is_some_and(|run| !run.agent_loop && !run.tasks.is_empty()),
         Record::StateEdited(_) => run.is_some_and(|run| !run.agent_loop) && state.status != Status::Running,
         Record::States(_) => run.is_some(),
+        Record::Interrupted(asked) if asked.kind == Kind::Input => call_asks(state, asked),
         Record::Interrupted(asked) if asked.at.is_some() => asks(state, asked),
         _ => return None,
     })
@@ -65,6 +68,26 @@ fn tasks_done(run: &GraphRun, done: &TasksDone) -> bool {
             Then::Round(next) => over && round(next, run.made),
             Then::End => over,
         }
+}
+
+/// Whether what is shown is what a call has asked.
+fn call_asks(state: &State, asked: &Interrupted) -> bool {
+    let (Some(at), [action]) = (&asked.at, &*asked.actions) else { return false };
+    let call = state.calls.iter().find(|call| call.call == action.call && call.phase == Phase::Asking);
+    asked.n == state.interruptions + 1
+        && call.is_some_and(|call| {
+            let mut questions = call.input.iter().flat_map(|input| &input.questions);
+            call.args.as_ref() == Some(&action.args)
+                && call.name == action.name
+                && call.id == action.tool_use_id
+                && questions.any(|asked| {
+                    let question = &asked.question;
+                    asked.n.is_none()
+                        && (&question.name, &question.from) == (&at.question, &at.node)
+                        && (&question.payload, &question.schema) == (&at.payload, &at.schema)
+                        && question.default == at.default
+                })
+        })
 }
 
 /// Whether what is shown is what is asked.

@@ -74,7 +74,12 @@ impl Interruption {
     pub(crate) fn all(state: &State, agents: Option<&Agents>) -> Vec<Interruption> {
         let of = |open: &Open| -> Vec<Interruption> {
             let one = |action: &Action| Interruption::of(state, open, action, agents);
-            open.asked.actions.iter().filter(|_| open.asked.kind != Kind::Interrupt).map(one).collect()
+            open.asked
+                .actions
+                .iter()
+                .filter(|_| !matches!(open.asked.kind, Kind::Interrupt | Kind::Input))
+                .map(one)
+                .collect()
         };
         let mut all: Vec<Interruption> = state.open.iter().flat_map(of).collect();
         all.sort_by_key(|item| item.call);

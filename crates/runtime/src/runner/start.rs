@@ -220,7 +220,7 @@ impl Session {
             }
         }
         let mut sets = Vec::new();
-        for open in state.open.iter().filter(|open| open.asked.kind != Kind::Interrupt) {
+        for open in state.open.iter().filter(|open| !matches!(open.asked.kind, Kind::Interrupt | Kind::Input)) {
             let decided = |call: u32| {
                 let own = staged.iter().find(|staged| staged.call == call).map(|staged| staged.decision.clone());
                 own.or_else(|| standing(state, &staged, call))

@@ -5,6 +5,7 @@ pub mod command;
 pub mod condition;
 pub mod context;
 pub mod function;
+mod on_approval;
 pub(crate) mod process;
 pub mod source;
 
@@ -18,10 +19,11 @@ use countersign_core::{
         permit::Permit,
         preview::Preview,
     },
-    journal::draft::ToolKind,
+    journal::{draft::ToolKind, input::InputQuestion},
 };
 use futures::future::BoxFuture;
 
+pub use self::on_approval::{Decision, ON_APPROVAL, OnApproval, on_approval};
 use crate::{
     agent::Agent,
     model::ToolSpec,
@@ -49,6 +51,12 @@ pub trait Tool: Send + Sync {
     fn guardrails(&self) -> Option<&ToolGuardrails> {
         None
     }
+    /// Whether what an attempt has begun, that ended with questions ([`Asks::live`]), still waits here for the answers. A
+    /// call of which it does not is lost, and in doubt unless it is idempotent (SPEC R4).
+    fn has_parked(&self, session_id: &str, call: u32) -> bool {
+        let _ = (session_id, call);
+        false
+    }
 }
 
 /// A failed call, in words for the model.
@@ -57,18 +65,42 @@ pub trait Tool: Send + Sync {
 pub struct ToolError {
     /// What failed and, if known, what would be right.
     pub message: String,
+    /// Not failed: it asks something first.
+    pub(crate) asks: Option<Box<Asks>>,
+}
+
+/// Questions to a person, without whose answers a call cannot end (SPEC S13). The attempt ends with them; when they are
+/// answered, the call is begun again, and its permit has the answers ([`Permit::input`]).
+#[derive(Clone, Debug)]
+pub struct Asks {
+    /// The questions; at least one.
+    pub questions: Vec<InputQuestion>,
+    /// What is wanted back with the answers. It is kept in the journal.
+    pub state: Option<Arc<str>>,
+    /// What was begun goes on in this process, and waits for the answers: [`Tool::has_parked`] says so.
+    pub live: bool,
+    /// Seconds in which the questions are answered, 0 for ever. Then their own default is the answer.
+    pub timeout: u32,
 }
 
 impl ToolError {
     /// An error with this message.
     pub fn new(message: impl Into<String>) -> ToolError {
-        ToolError { message: message.into() }
+        ToolError { message: message.into(), asks: None }
+    }
+}
+
+impl ToolError {
+    /// No error: the call asks a person something before it can end.
+    #[must_use]
+    pub fn asks(asks: Asks) -> ToolError {
+        ToolError { message: "it asks something, which nobody has answered".to_owned(), asks: Some(Box::new(asks)) }
     }
 }
 
 impl From<String> for ToolError {
     fn from(message: String) -> ToolError {
-        ToolError { message }
+        ToolError { message, asks: None }
     }
 }
 
@@ -191,38 +223,6 @@ pub trait Previewer: Send + Sync {
     fn preview<'a>(&'a self, call: &'a CallFacts<'a>) -> BoxFuture<'a, Result<Preview, String>>;
 }
 
-/// Decides in a program what a person would be asked about (SPEC S12).
-///
-/// It is asked once for a call, when the policy wants a person and no standing rule has decided; never about what a
-/// person has written or decided. What it says is recorded before anything happens, under the name [`ON_APPROVAL`].
-pub trait OnApproval: Send + Sync {
-    /// The decision. An error or a panic means that a person is asked.
-    fn decide<'a>(&'a self, call: &'a CallFacts<'a>) -> BoxFuture<'a, Result<Decision, String>>;
-}
-
-/// What a program decides about a call; see [`OnApproval`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Decision {
-    /// It runs.
-    Approve,
-    /// It does not run, and the model is told this; without a text, that it was rejected.
-    Reject(Option<String>),
-    /// A person is asked.
-    Ask,
-}
-
-/// The name under which the audit has what [`OnApproval`] decided, where a standing rule's id would be.
-pub const ON_APPROVAL: &str = "on_approval";
-
-impl<F> OnApproval for F
-where
-    F: for<'a> Fn(&'a CallFacts<'a>) -> BoxFuture<'a, Result<Decision, String>> + Send + Sync,
-{
-    fn decide<'a>(&'a self, call: &'a CallFacts<'a>) -> BoxFuture<'a, Result<Decision, String>> {
-        self(call)
-    }
-}
-
 /// A tool with all that the runtime knows of it.
 #[derive(Clone)]
 pub struct ToolEntry {
@@ -273,6 +273,9 @@ impl Tool for Guarded {
     }
     fn guardrails(&self) -> Option<&ToolGuardrails> {
         Some(&self.guardrails)
+    }
+    fn has_parked(&self, session_id: &str, call: u32) -> bool {
+        self.tool.has_parked(session_id, call)
     }
 }
 

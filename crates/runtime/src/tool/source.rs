@@ -23,6 +23,10 @@ pub trait ToolSource: Send + Sync {
     /// Reaches it, if it is not reached: returns when [`ToolSource::tools`] are known, or when it cannot be reached now.
     /// It takes bounded time, and none if it has failed a moment ago.
     fn prepare(&self) -> BoxFuture<'_, ()>;
+    /// A turn of a session is over: what waits for answers of its people is ended.
+    fn forget(&self, session_id: &str) {
+        let _ = session_id;
+    }
     /// Ends what it has begun: its process, its connection. It begins again when it is next prepared.
     fn close(&self) -> BoxFuture<'_, ()>;
 }

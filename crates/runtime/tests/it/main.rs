@@ -5,8 +5,12 @@
 mod answers;
 mod client;
 mod compression;
+mod computer;
+#[cfg(feature = "computer")]
+mod computer_chromium;
 mod conversations;
 mod crashes;
+mod files;
 mod forks;
 mod graph_edges;
 mod graph_state;
@@ -15,9 +19,18 @@ mod groups;
 mod history;
 mod langgraph;
 mod library;
+#[cfg(feature = "mcp")]
+mod mcp;
+#[cfg(feature = "mcp")]
+mod mcp_fake;
+#[cfg(feature = "mcp")]
+mod mcp_npm;
 mod models_aimock;
+mod models_aimock_apis;
 mod models_anthropic;
 mod models_fake;
+#[cfg(feature = "genai")]
+mod models_genai;
 mod models_hosted_mcp;
 mod models_openai;
 mod models_openai_errors;
@@ -27,6 +40,7 @@ mod policy;
 mod run_state;
 mod run_state_people;
 mod runs;
+mod shell;
 mod store_conformance;
 mod store_differential;
 mod store_lists;
@@ -37,6 +51,7 @@ mod store_support;
 mod streams;
 mod support;
 mod team;
+mod tool_changes;
 
 /// The random sessions of the core's own tests.
 #[allow(dead_code, reason = "the core's tests use all of it")]

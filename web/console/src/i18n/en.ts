@@ -129,6 +129,10 @@ export const en = {
   "card.announceResolved": "{tool}: {result}",
   "card.late": "Your reply came too late.",
 
+  "preview.diff": "What it would change",
+  "preview.text": "What it would do",
+  "preview.failed": "What it would do cannot be shown",
+  "preview.leftOut": "{n} more lines are left out.",
   "shown.agentSays": "The agent says, unchecked",
   "shown.size": "{n} bytes",
   "shown.hashArgs": "SHA-256 of the arguments",

@@ -131,6 +131,10 @@ export const vi: Catalogue = {
   "card.announceResolved": "{tool}: {result}",
   "card.late": "Phản hồi của bạn đến quá muộn.",
 
+  "preview.diff": "Những gì sẽ thay đổi",
+  "preview.text": "Những gì sẽ được thực hiện",
+  "preview.failed": "Không thể cho xem trước",
+  "preview.leftOut": "Còn {n} dòng không được hiện.",
   "shown.agentSays": "Agent nói, chưa được kiểm chứng",
   "shown.size": "{n} byte",
   "shown.hashArgs": "SHA-256 của các tham số",

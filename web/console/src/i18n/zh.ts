@@ -130,6 +130,10 @@ export const zh: Catalogue = {
   "card.announceResolved": "{tool}：{result}",
   "card.late": "您的答复来晚了。",
 
+  "preview.diff": "将要作出的更改",
+  "preview.text": "将要执行的内容",
+  "preview.failed": "无法预览",
+  "preview.leftOut": "还有 {n} 行未显示。",
   "shown.agentSays": "智能体的说法，未经核实",
   "shown.size": "{n} 字节",
   "shown.hashArgs": "参数的 SHA-256",

@@ -70,7 +70,7 @@ struct Costs(countersign::model::scripted::Scripted);
 
 impl Model for Costs {
     fn call(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
-        let usage = ModelEvent::Usage(Usage { input_tokens: 10, output_tokens: 5 });
+        let usage = ModelEvent::Usage(Usage { input_tokens: 10, output_tokens: 5, ..Usage::default() });
         futures::stream::once(async { Ok(usage) }).chain(self.0.call(request)).boxed()
     }
     fn name(&self) -> &str {
@@ -88,7 +88,7 @@ async fn g82_tokens_are_counted_over_pauses_and_never_twice() {
     let agent = costs(&Ran::default());
     let mut result = run(&agent, "go").await.expect("paused");
     for n in 1..=3_u64 {
-        assert_eq!(result.usage, Usage { input_tokens: 10 * n, output_tokens: 5 * n });
+        assert_eq!(result.usage, Usage { input_tokens: 10 * n, output_tokens: 5 * n, ..Usage::default() });
         let mut state = RunState::from_json(&result.state.to_json()).expect("read");
         for item in &result.interruptions {
             state.approve(item).expect("approved");

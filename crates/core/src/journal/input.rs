@@ -1,0 +1,293 @@
+//! Calls that ask a person in the middle: what an MCP server calls elicitation (SPEC S13).
+//!
+//! An attempt of a call may end with questions in place of a result. They are interruptions of their own kind, answered
+//! like those of a graph; with the last answer the call may begin again, and its next attempt is given the answers.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    asked::{Action, Interrupted, Kind, Schema},
+    draft::{Catalog, Draft, Transition},
+    record::{Millis, Record},
+    run::{At, Raw},
+    state::{Call, Phase, State},
+};
+use crate::{
+    call::{
+        args::Digest,
+        gate::{Ask, DecisionType},
+    },
+    limits,
+};
+
+/// Most questions that one attempt of a call asks.
+pub const QUESTIONS: usize = 16;
+/// Most answers that a call keeps for the case that it is asked the same again.
+const KEPT: usize = 64;
+
+/// One question of a call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct InputQuestion {
+    /// Its name in the call, by which the tool knows it again.
+    pub name: Arc<str>,
+    /// Who asks: for a tool of an MCP server, the server.
+    pub from: Arc<str>,
+    /// What is shown: JSON.
+    pub payload: Raw,
+    /// The JSON Schema that the answer must fit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<Arc<Schema>>,
+    /// The answer when nobody gives one in time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<Raw>,
+}
+
+impl InputQuestion {
+    /// What tells it from other questions, whatever its name: the digest of what is shown and of its schema.
+    #[must_use]
+    pub fn digest(&self) -> Arc<str> {
+        let schema = self.schema.as_ref().map_or("", |schema| schema.0.get());
+        let text = format!("{}\u{0}{}\u{0}{schema}", self.from, self.payload.get());
+        Digest::of(text.as_bytes()).to_string().into()
+    }
+}
+
+/// An attempt of a call has ended with questions.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct InputRequired {
+    /// The call's number.
+    pub call: u32,
+    /// The attempt.
+    pub attempt: u32,
+    /// The questions; at least one.
+    pub questions: Vec<InputQuestion>,
+    /// What the tool wants back with the answers, unread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<Arc<str>>,
+    /// What was begun goes on in the process that began it, and waits there for the answers. In another process its
+    /// outcome is unknown.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub live: bool,
+    /// Seconds in which the questions are answered; 0: they wait for ever.
+    pub timeout: u32,
+}
+
+/// What a call has asked, and was told.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CallInput {
+    /// What the tool wants back with the answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<Arc<str>>,
+    /// What was begun waits for the answers in the process that began it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub live: bool,
+    /// Seconds to answer.
+    #[serde(default)]
+    pub timeout: u32,
+    /// The questions of the latest attempt.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub questions: Vec<AskedQuestion>,
+    /// Answers to questions of earlier attempts, by the questions' digests.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub answered: Vec<(Arc<str>, Raw)>,
+    /// Those of them that were given before the call was lost and run again: to the same question each of them is the
+    /// answer once more, so that nobody is asked twice.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replay: Vec<(Arc<str>, Raw)>,
+}
+
+/// A question of a call, as far as it has got.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AskedQuestion {
+    /// The question.
+    pub question: InputQuestion,
+    /// The number of the interruption in which it waits, or has waited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub n: Option<u32>,
+    /// Its answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Raw>,
+}
+
+impl CallInput {
+    /// The answer to a question of the latest attempt, by its name.
+    #[must_use]
+    pub fn answer(&self, name: &str) -> Option<&Raw> {
+        self.questions.iter().find(|asked| *asked.question.name == *name)?.answer.as_ref()
+    }
+
+    /// The answer to a question of an attempt that was lost, if it is asked again.
+    #[must_use]
+    pub fn replayed(&self, question: &InputQuestion) -> Option<&Raw> {
+        let digest = question.digest();
+        let latest = self.questions.iter().filter(|asked| self.live && asked.question.digest() == digest);
+        let latest = latest.filter_map(|asked| asked.answer.as_ref()).next();
+        latest.or_else(|| self.replay.iter().rev().find(|(of, _)| *of == digest).map(|(_, answer)| answer))
+    }
+
+    /// The questions of the latest attempt are over; their answers are kept.
+    fn over(&mut self) {
+        for asked in std::mem::take(&mut self.questions) {
+            if let Some(answer) = asked.answer {
+                self.answered.push((asked.question.digest(), answer));
+            }
+        }
+        let too_many = self.answered.len().saturating_sub(KEPT);
+        self.answered.drain(..too_many);
+        self.state = None;
+        self.live = false;
+    }
+
+    /// The answer to a question that is asked again after the call was lost; it counts once.
+    fn take_replayed(&mut self, question: &InputQuestion) -> Option<Raw> {
+        let digest = question.digest();
+        let at = self.replay.iter().rposition(|(of, _)| *of == digest)?;
+        Some(self.replay.remove(at).1)
+    }
+}
+
+impl Call {
+    /// Whether it was begun in a process that still had it when it asked its questions.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        self.input.as_ref().is_some_and(|input| input.live)
+    }
+
+    /// Whether all that it has asked is being asked of people.
+    pub(super) fn is_asked(&self) -> bool {
+        self.input
+            .as_ref()
+            .is_some_and(|input| input.questions.iter().all(|asked| asked.n.is_some() || asked.answer.is_some()))
+    }
+
+    /// Nothing of what it was doing goes on. What people have said is said again if it is run again.
+    pub(super) fn forget_attempt(&mut self) {
+        if let Some(input) = &mut self.input {
+            input.over();
+            let answered = std::mem::take(&mut input.answered);
+            input.replay.extend(answered);
+            let too_many = input.replay.len().saturating_sub(KEPT);
+            input.replay.drain(..too_many);
+        }
+    }
+}
+
+impl State {
+    pub(super) fn input_required(&mut self, required: &InputRequired) {
+        let InputRequired { call, attempt, questions, state, live, timeout } = required;
+        let begun = |c: &&mut Call| c.call == *call && c.phase == Phase::Started(*attempt);
+        let Some(call) = self.calls.iter_mut().find(begun) else { return };
+        let input = call.input.get_or_insert_default();
+        input.over();
+        input.state.clone_from(state);
+        (input.live, input.timeout) = (*live, *timeout);
+        for question in questions {
+            let answer = input.take_replayed(question);
+            input.questions.push(AskedQuestion { question: question.clone(), n: None, answer });
+        }
+        let answered = input.questions.iter().all(|asked| asked.answer.is_some());
+        call.phase = if answered { Phase::Permitted } else { Phase::Asking };
+    }
+
+    /// A question of a call waits for a person.
+    pub(super) fn input_asked(&mut self, asked: &Interrupted) {
+        let (Some(at), Some(action)) = (&asked.at, asked.actions.first()) else { return };
+        let Some(call) = self.calls.iter_mut().find(|call| call.call == action.call) else { return };
+        let questions = call.input.iter_mut().flat_map(|input| &mut input.questions);
+        for question in questions.filter(|one| one.question.name == at.question && one.n.is_none()) {
+            question.n = Some(asked.n);
+        }
+    }
+
+    /// A question of a call has its answer; with the last one the call may begin again.
+    pub(super) fn input_answered(&mut self, n: u32, answer: &Raw) {
+        for call in &mut self.calls {
+            let Some(input) = &mut call.input else { continue };
+            let Some(asked) = input.questions.iter_mut().find(|asked| asked.n == Some(n)) else { continue };
+            asked.answer = Some(answer.clone());
+            if call.phase == Phase::Asking && input.questions.iter().all(|asked| asked.answer.is_some()) {
+                call.phase = Phase::Permitted;
+            }
+        }
+    }
+}
+
+impl Draft {
+    /// An attempt of a call has ended with questions. `None` if that attempt is not the running one.
+    #[must_use]
+    pub fn input_required(mut self, mut required: InputRequired, catalog: &dyn Catalog) -> Option<Transition> {
+        let InputRequired { call, attempt, .. } = required;
+        self.state.calls.iter().find(|c| c.call == call && c.phase == Phase::Started(attempt))?;
+        required.questions.truncate(QUESTIONS);
+        required.timeout = required.timeout.min(limits::APPROVAL_TIMEOUT_SECONDS_MAX);
+        self.push(Record::InputRequired(Arc::new(required)));
+        Some(self.settle(catalog))
+    }
+
+    /// Calls that have their answers, but whose attempt was lost with the process that it waited in: their outcome is
+    /// unknown (SPEC R4). One that is idempotent begins again. `None` if there is nothing to say about `calls`.
+    #[must_use]
+    pub fn input_lost(mut self, calls: &[u32], catalog: &dyn Catalog) -> Option<Transition> {
+        let idempotent =
+            |call: &Call| call.idempotent && catalog.tool(&call.agent, &call.name).is_some_and(|tool| tool.idempotent);
+        let lost: Vec<u32> = self
+            .state
+            .calls
+            .iter()
+            .filter(|call| calls.contains(&call.call) && call.phase == Phase::Permitted && call.is_live())
+            .filter(|call| !idempotent(call))
+            .map(|call| call.call)
+            .collect();
+        if lost.is_empty() {
+            return None;
+        }
+        for call in lost {
+            self.push(Record::CallLost { call });
+        }
+        Some(self.settle(catalog))
+    }
+
+    /// Asks what calls have asked, each question by itself.
+    pub(super) fn ask_inputs(&mut self) {
+        let asking = self.state.calls.iter().filter(|call| call.phase == Phase::Asking);
+        for call in asking.cloned().collect::<Vec<_>>() {
+            let (Some(input), Some(args)) = (&call.input, &call.args) else { continue };
+            for InputQuestion { name, from, payload, schema, default } in input
+                .questions
+                .iter()
+                .filter(|asked| asked.n.is_none() && asked.answer.is_none())
+                .map(|asked| asked.question.clone())
+            {
+                let ask = Ask { timeout: input.timeout, allowed: vec![DecisionType::Respond], ..Ask::default() };
+                let expires_at = (ask.timeout > 0).then(|| self.now + Millis::from(ask.timeout) * 1000);
+                let action = Action {
+                    call: call.call,
+                    tool_use_id: call.id.clone(),
+                    agent: call.agent.clone(),
+                    name: call.name.clone(),
+                    args: args.clone(),
+                    ask,
+                    level: 0,
+                    instead: None,
+                    description: None,
+                    schema: None,
+                    agent_says: None,
+                    path: self.state.path(&call),
+                    preview: None,
+                };
+                let at = At { task: 0, node: from, question: name, payload, schema, default };
+                let (n, content) = (self.state.interruptions + 1, call.display.stream.display_as_content);
+                self.push(Record::Interrupted(Arc::new(Interrupted {
+                    n,
+                    kind: Kind::Input,
+                    actions: vec![action],
+                    expires_at,
+                    content,
+                    at: Some(Arc::new(at)),
+                })));
+            }
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Tools that change while a call of them waits: what was approved is not what would run (SPEC S13, R1).
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    asked::{Action, Interrupted, Kind, Schema},
+    draft::{Catalog, Draft, Transition},
+    record::Record,
+    state::{Call, Phase, State},
+};
+use crate::{call::args::Digest, locale::Text};
+
+/// The tool of a call as those who decide have seen it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shown {
+    /// The tool.
+    pub tool: Arc<str>,
+    /// The digest of its description and its schema; empty if not all levels have seen the same.
+    pub digest: Arc<str>,
+}
+
+impl Shown {
+    fn of(action: &Action) -> Shown {
+        let digest = digest(action.description.as_deref(), action.schema.as_deref());
+        Shown { tool: action.name.clone(), digest }
+    }
+}
+
+fn digest(description: Option<&str>, schema: Option<&Schema>) -> Arc<str> {
+    // A JSON text cannot begin with what ends a description here.
+    let text = format!("{}\u{0}{}", description.unwrap_or_default(), schema.map_or("", |schema| schema.0.get()));
+    Digest::of(text.as_bytes()).to_string().into()
+}
+
+impl Call {
+    /// Notes what those who are asked see of the tool.
+    fn is_shown(&mut self, action: &Action) {
+        let mut shown = Shown::of(action);
+        if action.level > 0 && self.shown.as_ref().is_some_and(|before| *before != shown) {
+            // Another level has seen something else: whatever it is today, somebody has not seen it.
+            shown.digest = Arc::from("");
+        }
+        self.shown = Some(shown);
+    }
+
+    /// Whether its tool is another one today than those who allowed the call have seen. One that is gone, or does not take
+    /// the arguments any more, is not asked about again: the call fails when it begins.
+    fn is_outdated(&self, catalog: &dyn Catalog) -> bool {
+        let Some(shown) = self.shown.as_ref().filter(|shown| shown.tool == self.name) else { return false };
+        let Some(today) = catalog.tool(&self.agent, &self.name) else { return false };
+        let same = shown.digest == digest(today.description.as_deref(), today.schema.as_deref());
+        !same && self.args.as_ref().is_some_and(|args| catalog.accepts(&self.agent, &self.name, args))
+    }
+}
+
+impl State {
+    /// Notes what an interruption shows of the tools of its calls.
+    pub(super) fn tools_shown(&mut self, asked: &Interrupted) {
+        if !matches!(asked.kind, Kind::Approval | Kind::InDoubt) {
+            return;
+        }
+        for action in &asked.actions {
+            if let Some(call) = self.calls.iter_mut().find(|call| call.call == action.call) {
+                call.is_shown(action);
+            }
+        }
+    }
+
+    /// The call is asked about again, with its tool as it is now.
+    pub(super) fn call_outdated(&mut self, call: u32) {
+        let text = self.locale.text(Text::ToolChanged);
+        let Some(call) = self.calls.iter_mut().find(|c| c.call == call && c.phase == Phase::Permitted) else { return };
+        call.shown = None;
+        if call.attempts > 0 {
+            call.phase = Phase::Lost;
+        } else {
+            call.ask_anew();
+        }
+        if let Some(ask) = &mut call.ask {
+            ask.reason = Some(match ask.reason.take() {
+                Some(reason) if reason.contains(text) => reason,
+                Some(reason) => format!("{reason}; {text}"),
+                None => text.to_owned(),
+            });
+        }
+    }
+}
+
+impl Draft {
+    /// Asks again about those of `calls` that were allowed with another description or schema of their tool before their
+    /// eyes than it has today; none of them begins. `None` if there are none.
+    #[must_use]
+    pub fn outdated(mut self, calls: &[u32], catalog: &dyn Catalog) -> Option<Transition> {
+        let permitted = |call: &&Call| calls.contains(&call.call) && call.phase == Phase::Permitted;
+        let outdated: Vec<u32> = self
+            .state
+            .calls
+            .iter()
+            .filter(permitted)
+            .filter(|call| call.is_outdated(catalog))
+            .map(|call| call.call)
+            .collect();
+        if outdated.is_empty() {
+            return None;
+        }
+        for call in outdated {
+            self.push(Record::CallOutdated { call });
+        }
+        Some(self.settle(catalog))
+    }
+}

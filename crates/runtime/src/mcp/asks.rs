@@ -1,0 +1,135 @@
+//! What a server asks people in the middle of a call: forms and addresses, of both revisions of the protocol (SPEC S13).
+
+use std::sync::Arc;
+
+use countersign_core::journal::{input::InputQuestion, record::Schema, run::Raw};
+use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction};
+use serde_json::{Value, json, value::to_raw_value};
+
+/// Longest message of a question, in characters.
+const MESSAGE_CHARS: usize = 8000;
+/// Longest address, in characters.
+const URL_CHARS: usize = 4000;
+
+/// The question as people see it: who asks, what, and the schema of the answer.
+///
+/// An answer is `{"action": "accept", "content": …}`, where the content fits what the server has asked for, or
+/// `{"action": "decline"}`, or `{"action": "cancel"}`, which is what is said when nobody answers in time.
+pub(super) fn question(server: &str, name: &str, params: &ElicitRequestParams) -> Option<InputQuestion> {
+    let cut = |text: &str, most: usize| text.chars().take(most).collect::<String>();
+    let (payload, content) = match params {
+        ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } => {
+            let schema = serde_json::to_value(requested_schema).ok()?;
+            (json!({ "from": server, "mode": "form", "message": cut(message, MESSAGE_CHARS) }), Some(schema))
+        }
+        ElicitRequestParams::UrlElicitationParams { message, url, .. } => {
+            if url.chars().count() > URL_CHARS {
+                return None;
+            }
+            // It is shown whole and with its host, and opened by nobody but a person.
+            let host = reqwest::Url::parse(url).ok()?.host_str()?.to_owned();
+            let message = cut(message, MESSAGE_CHARS);
+            (json!({ "from": server, "mode": "url", "message": message, "url": url, "host": host }), None)
+        }
+        _ => return None,
+    };
+    let schema = to_raw_value(&answer_schema(content)).ok()?;
+    Some(InputQuestion {
+        name: name.into(),
+        from: server.into(),
+        payload: raw(&payload)?,
+        schema: Some(Arc::new(Schema(schema))),
+        default: raw(&json!({ "action": "cancel" })),
+    })
+}
+
+fn raw(value: &Value) -> Option<Raw> {
+    serde_json::from_value(value.clone()).ok()
+}
+
+fn answer_schema(content: Option<Value>) -> Value {
+    let accept = match content {
+        Some(content) => json!({
+            "type": "object",
+            "required": ["action", "content"],
+            "properties": { "action": { "const": "accept" }, "content": content },
+            "additionalProperties": false,
+        }),
+        None => json!({
+            "type": "object",
+            "required": ["action"],
+            "properties": { "action": { "const": "accept" } },
+            "additionalProperties": false,
+        }),
+    };
+    let other = json!({
+        "type": "object",
+        "required": ["action"],
+        "properties": { "action": { "enum": ["decline", "cancel"] } },
+        "additionalProperties": false,
+    });
+    json!({ "type": "object", "required": ["action"], "oneOf": [accept, other] })
+}
+
+/// An answer as the protocol has it. What does not fit (it was checked) cancels.
+pub(super) fn result(answer: &Raw) -> ElicitResult {
+    let value: Value = serde_json::from_str(answer.get()).unwrap_or_default();
+    match value["action"].as_str() {
+        Some("accept") => {
+            let accepted = ElicitResult::new(ElicitationAction::Accept);
+            match value.get("content") {
+                Some(content) => accepted.with_content(content.clone()),
+                None => accepted,
+            }
+        }
+        Some("decline") => ElicitResult::new(ElicitationAction::Decline),
+        _ => cancelled(),
+    }
+}
+
+pub(super) fn cancelled() -> ElicitResult {
+    ElicitResult::new(ElicitationAction::Cancel)
+}
+
+#[cfg(test)]
+mod tests {
+    use countersign_core::call::schema::ArgsSchema;
+
+    use super::*;
+
+    fn of(params: Value) -> Option<InputQuestion> {
+        question("shop", "q", &serde_json::from_value(params).unwrap())
+    }
+
+    #[test]
+    fn s13_a_form_is_answered_by_what_fits_it_or_declined() {
+        let schema = json!({ "type": "object", "required": ["size"], "properties": { "size": { "type": "integer" } } });
+        let asked = of(json!({ "mode": "form", "message": "Which?", "requestedSchema": schema })).unwrap();
+        assert!(asked.payload.get().contains("\"from\":\"shop\""));
+        let schema = serde_json::from_str(asked.schema.unwrap().0.get()).unwrap();
+        let schema = ArgsSchema::of_any(&schema).unwrap();
+        for (answer, right) in [
+            (json!({ "action": "accept", "content": { "size": 4 } }), true),
+            (json!({ "action": "decline" }), true),
+            (json!({ "action": "cancel" }), true),
+            (json!({ "action": "accept", "content": { "size": "large" } }), false),
+            (json!({ "action": "accept" }), false),
+            (json!({ "size": 4 }), false),
+            (json!("yes"), false),
+        ] {
+            assert_eq!(schema.check_value(&answer).is_empty(), right, "{answer}");
+        }
+    }
+
+    #[test]
+    fn s13_an_address_is_shown_whole_with_its_host() {
+        let asked =
+            of(json!({ "mode": "url", "message": "Log in", "url": "https://a.example/x?y=1", "elicitationId": "1" }));
+        let payload: Value = serde_json::from_str(asked.unwrap().payload.get()).unwrap();
+        assert_eq!(
+            (payload["host"].as_str(), payload["url"].as_str()),
+            (Some("a.example"), Some("https://a.example/x?y=1"))
+        );
+        assert!(of(json!({ "mode": "url", "message": "x", "url": "not a url", "elicitationId": "1" })).is_none());
+    }
+}

@@ -1,0 +1,164 @@
+//! A call that runs at a server: its answer, and what is asked in the middle of it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use countersign_core::journal::input::InputQuestion;
+use futures::future::BoxFuture;
+use rmcp::{
+    Peer, RoleClient,
+    model::{
+        CallToolRequest, CallToolRequestParams, CallToolResponse, CancelledNotificationParam, ClientRequest,
+        ElicitResult, RequestId, ServerResult,
+    },
+    service::{PeerRequestOptions, ServiceError},
+};
+use tokio::sync::{mpsc, oneshot};
+
+use super::link::Connection;
+
+/// A question in the middle of a call, which the server waits to be answered.
+pub(super) struct Elicited {
+    pub(super) question: InputQuestion,
+    pub(super) reply: oneshot::Sender<ElicitResult>,
+}
+
+/// The calls that run over one connection, for questions to find theirs.
+#[derive(Clone, Default)]
+pub(super) struct Calls(Arc<Mutex<Vec<Entry>>>);
+
+struct Entry {
+    serial: u64,
+    /// Known once it was sent.
+    id: Option<RequestId>,
+    questions: mpsc::UnboundedSender<Elicited>,
+}
+
+impl Calls {
+    fn entries(&self) -> std::sync::MutexGuard<'_, Vec<Entry>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where a question goes that came in answer to a request, or over a connection that does not tell: only where there
+    /// is no doubt, since it would be shown to somebody else otherwise.
+    pub(super) fn of(&self, request: Option<&RequestId>) -> Option<mpsc::UnboundedSender<Elicited>> {
+        let entries = self.entries();
+        let named = entries.iter().find(|entry| request.is_some() && entry.id.as_ref() == request);
+        let mut possible = entries.iter().filter(|entry| request.is_none() || entry.id.is_none());
+        let only = match (possible.next(), possible.next()) {
+            (Some(only), None) => Some(only),
+            _ => None,
+        };
+        named.or(only).map(|entry| entry.questions.clone())
+    }
+}
+
+/// A call that was sent. Dropping it cancels it.
+pub(super) struct Running {
+    /// The connection that it runs over lives at least as long.
+    pub(super) connection: Arc<Connection>,
+    pub(super) answer: BoxFuture<'static, Result<CallToolResponse, ServiceError>>,
+    pub(super) questions: mpsc::UnboundedReceiver<Elicited>,
+    _entry: Registered,
+}
+
+struct Registered {
+    calls: Calls,
+    serial: u64,
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        self.calls.entries().retain(|entry| entry.serial != self.serial);
+    }
+}
+
+/// Tells the server that nobody waits any more.
+struct CancelOnDrop(Option<(Peer<RoleClient>, RequestId)>);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        if let (Some((peer, id)), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
+            runtime.spawn(async move {
+                let gone = CancelledNotificationParam::new(Some(id), Some("nobody waits for it any more".to_owned()));
+                let _ = peer.notify_cancelled(gone).await;
+            });
+        }
+    }
+}
+
+impl Running {
+    /// Sends a call, once.
+    pub(super) fn start(connection: Arc<Connection>, serial: u64, params: CallToolRequestParams) -> Running {
+        let (send, questions) = mpsc::unbounded_channel();
+        let calls = connection.calls.clone();
+        calls.entries().push(Entry { serial, id: None, questions: send });
+        let entry = Registered { calls: calls.clone(), serial };
+        let peer = connection.peer();
+        let answer = Box::pin(async move {
+            let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+            let handle = peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await?;
+            if let Some(entry) = calls.entries().iter_mut().find(|entry| entry.serial == serial) {
+                entry.id = Some(handle.id.clone());
+            }
+            let mut cancel = CancelOnDrop(Some((peer, handle.id.clone())));
+            let answer = handle.await_response().await;
+            cancel.0 = None;
+            match answer? {
+                ServerResult::CallToolResult(result) => Ok(CallToolResponse::Complete(result)),
+                ServerResult::InputRequiredResult(result) => Ok(CallToolResponse::InputRequired(result)),
+                ServerResult::CreateTaskResult(result) => Ok(CallToolResponse::Task(result)),
+                _ => Err(ServiceError::UnexpectedResponse),
+            }
+        });
+        Running { connection, answer, questions, _entry: entry }
+    }
+}
+
+/// Calls whose questions wait for people.
+#[derive(Default)]
+pub(super) struct Parked(Mutex<Vec<Waiting>>);
+
+/// One of them.
+pub(super) struct Waiting {
+    pub(super) session_id: Arc<str>,
+    pub(super) call: u32,
+    pub(super) running: Running,
+    pub(super) reply: oneshot::Sender<ElicitResult>,
+    /// The question's name.
+    pub(super) name: Arc<str>,
+}
+
+/// Most calls that wait at one server; the oldest are cancelled.
+const PARKED: usize = 1024;
+
+impl Parked {
+    fn all(&self) -> std::sync::MutexGuard<'_, Vec<Waiting>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn put(&self, waiting: Waiting) {
+        let mut all = self.all();
+        if all.len() >= PARKED {
+            all.remove(0);
+        }
+        all.push(waiting);
+    }
+
+    pub(super) fn take(&self, session_id: &str, call: u32) -> Option<Waiting> {
+        let mut all = self.all();
+        let at = all.iter().position(|waiting| *waiting.session_id == *session_id && waiting.call == call)?;
+        Some(all.remove(at))
+    }
+
+    pub(super) fn has(&self, session_id: &str, call: u32) -> bool {
+        self.all().iter().any(|waiting| *waiting.session_id == *session_id && waiting.call == call)
+    }
+
+    pub(super) fn forget(&self, session_id: &str) {
+        self.all().retain(|waiting| *waiting.session_id != *session_id);
+    }
+
+    pub(super) fn forget_all(&self) {
+        self.all().clear();
+    }
+}

@@ -1,0 +1,322 @@
+//! An MCP server on a loopback port, hand-written, that does what a test says: of both revisions of the protocol.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use axum::{
+    body::{Body, Bytes},
+    extract::State,
+    http::{HeaderMap, Method, StatusCode, header::CONTENT_TYPE},
+    response::Response,
+};
+use futures::{StreamExt as _, channel::mpsc, channel::oneshot};
+use serde_json::{Value, json};
+use tokio::{net::TcpListener, sync::Notify, task::JoinHandle};
+
+/// Which revision of the protocol it speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Era {
+    /// 2025-11-25: `initialize`, and questions in the middle of a call.
+    Sessions,
+    /// 2026-07-28: `server/discover`, and questions as results.
+    Rounds,
+}
+
+/// One way to answer a call of a tool.
+pub type Tool = Arc<dyn Fn(Call) -> futures::future::BoxFuture<'static, Value> + Send + Sync>;
+
+/// A call as the server gets it.
+#[derive(Clone)]
+pub struct Call {
+    pub params: Value,
+    out: mpsc::UnboundedSender<Value>,
+    shared: Arc<Shared>,
+}
+
+impl Call {
+    pub fn argument(&self, name: &str) -> Value {
+        self.params["arguments"][name].clone()
+    }
+
+    /// Asks the user in the middle of the call, and waits for the answer (2025-11-25).
+    pub async fn elicit(&self, params: Value) -> Value {
+        let id = format!("ask-{}", self.shared.asked.fetch_add(1, Ordering::SeqCst));
+        let (tell, told) = oneshot::channel();
+        self.shared.waiting.lock().unwrap().insert(id.clone(), tell);
+        let ask = json!({ "jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": params });
+        self.out.unbounded_send(ask).unwrap();
+        told.await.unwrap_or(Value::Null)
+    }
+}
+
+pub fn text(text: impl std::fmt::Display) -> Value {
+    json!({ "content": [{ "type": "text", "text": text.to_string() }] })
+}
+
+pub struct Shared {
+    era: Era,
+    pub tools: Mutex<Vec<Value>>,
+    run: Mutex<HashMap<String, Tool>>,
+    /// The parameters of the calls it got.
+    pub calls: Mutex<Vec<Value>>,
+    /// The headers of the requests it got.
+    pub headers: Mutex<Vec<HeaderMap>>,
+    listeners: Mutex<Vec<(Value, mpsc::UnboundedSender<Value>)>>,
+    waiting: Mutex<HashMap<String, oneshot::Sender<Value>>>,
+    asked: AtomicU32,
+    pub connected: AtomicU32,
+    pub listed: AtomicU32,
+    broken: AtomicBool,
+    something: Notify,
+}
+
+impl Shared {
+    /// Whether somebody listens for changes.
+    pub fn is_heard(&self) -> bool {
+        !self.listeners.lock().unwrap().is_empty()
+    }
+}
+
+pub struct McpFake {
+    pub url: String,
+    pub shared: Arc<Shared>,
+    serving: Option<JoinHandle<()>>,
+}
+
+/// A tool's listing.
+pub fn listing(name: &str, description: &str) -> Value {
+    let schema = json!({ "type": "object", "properties": { "n": { "type": "number" } } });
+    json!({ "name": name, "description": description, "inputSchema": schema })
+}
+
+impl McpFake {
+    pub async fn start(era: Era) -> McpFake {
+        let shared = Arc::new(Shared {
+            era,
+            tools: Mutex::default(),
+            run: Mutex::default(),
+            calls: Mutex::default(),
+            headers: Mutex::default(),
+            listeners: Mutex::default(),
+            waiting: Mutex::default(),
+            asked: AtomicU32::new(0),
+            connected: AtomicU32::new(0),
+            listed: AtomicU32::new(0),
+            broken: AtomicBool::new(false),
+            something: Notify::new(),
+        });
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+        let app = axum::Router::new().fallback(handle).with_state(shared.clone());
+        let serving = Some(tokio::spawn(async move { axum::serve(listener, app).await.unwrap() }));
+        McpFake { url, shared, serving }
+    }
+
+    /// Gives it a tool, or another one in the place of it.
+    pub fn tool<F, Fut>(&self, listing: Value, run: F)
+    where
+        F: Fn(Call) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Value> + Send + 'static,
+    {
+        let name = listing["name"].as_str().unwrap().to_owned();
+        let mut tools = self.shared.tools.lock().unwrap();
+        tools.retain(|tool| tool["name"] != name);
+        tools.push(listing);
+        self.shared.run.lock().unwrap().insert(name, Arc::new(move |call| Box::pin(run(call))));
+    }
+
+    /// A tool that says what it was called with.
+    pub fn echo(&self, listing: Value) {
+        self.tool(listing, |call| async move { text(format!("{}", call.params["arguments"])) });
+    }
+
+    /// Takes a tool away.
+    pub fn without(&self, name: &str) {
+        self.shared.tools.lock().unwrap().retain(|tool| tool["name"] != name);
+    }
+
+    /// Says that its tools have changed.
+    pub fn tell_change(&self) {
+        for (id, listener) in self.shared.listeners.lock().unwrap().iter() {
+            let meta = json!({ "io.modelcontextprotocol/subscriptionId": id });
+            let params = if id.is_null() { json!({}) } else { json!({ "_meta": meta }) };
+            let told = json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": params });
+            let _ = listener.unbounded_send(told);
+        }
+    }
+
+    pub fn calls(&self) -> Vec<Value> {
+        self.shared.calls.lock().unwrap().clone()
+    }
+
+    /// Answers nothing but errors from now on, or does again what it should.
+    pub fn breaks(&self, broken: bool) {
+        self.shared.broken.store(broken, Ordering::SeqCst);
+    }
+
+    /// Cuts all connections; nobody listens any more.
+    pub fn stop(&mut self) {
+        if let Some(serving) = self.serving.take() {
+            serving.abort();
+        }
+        self.shared.listeners.lock().unwrap().clear();
+    }
+
+    /// Waits until something is so.
+    pub async fn until(&self, so: impl Fn(&Shared) -> bool) {
+        tokio::time::timeout(Duration::from_secs(20), async {
+            loop {
+                let something = self.shared.something.notified();
+                if so(&self.shared) {
+                    return;
+                }
+                tokio::select! { () = something => {} () = tokio::time::sleep(Duration::from_millis(10)) => {} }
+            }
+        })
+        .await
+        .expect("it never came to be so");
+    }
+}
+
+impl Drop for McpFake {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn json_response(status: StatusCode, body: Value) -> Response {
+    let mut response = Response::new(Body::from(body.to_string()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, "application/json".parse().unwrap());
+    response.headers_mut().insert("mcp-session-id", "fake-session".parse().unwrap());
+    response
+}
+
+fn stream(messages: mpsc::UnboundedReceiver<Value>) -> Response {
+    let parts = messages.map(|message| Ok::<_, std::io::Error>(format!("event: message\ndata: {message}\n\n")));
+    let mut response = Response::new(Body::from_stream(parts));
+    response.headers_mut().insert(CONTENT_TYPE, "text/event-stream".parse().unwrap());
+    response
+}
+
+fn empty(status: StatusCode) -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = status;
+    response
+}
+
+async fn handle(State(shared): State<Arc<Shared>>, method: Method, headers: HeaderMap, body: Bytes) -> Response {
+    shared.headers.lock().unwrap().push(headers);
+    if shared.broken.load(Ordering::SeqCst) {
+        return empty(StatusCode::INTERNAL_SERVER_ERROR);
+    }
+    if method == Method::GET {
+        if shared.era == Era::Rounds {
+            return empty(StatusCode::METHOD_NOT_ALLOWED);
+        }
+        let (send, receive) = mpsc::unbounded();
+        shared.listeners.lock().unwrap().push((Value::Null, send));
+        shared.something.notify_waiters();
+        return stream(receive);
+    }
+    if method == Method::DELETE {
+        return empty(StatusCode::OK);
+    }
+    let message: Value = serde_json::from_slice(&body).unwrap();
+    let id = message["id"].clone();
+    let answer = |result: Value| {
+        let mut result = result;
+        if shared.era == Era::Rounds && result.get("resultType").is_none() {
+            result["resultType"] = "complete".into();
+        }
+        json!({ "jsonrpc": "2.0", "id": id, "result": result })
+    };
+    let response = match message["method"].as_str() {
+        Some("server/discover") if shared.era == Era::Rounds => {
+            shared.connected.fetch_add(1, Ordering::SeqCst);
+            let info = json!({ "name": "fake", "version": "1" });
+            json_response(
+                StatusCode::OK,
+                answer(json!({
+                    "supportedVersions": ["2026-07-28"],
+                    "capabilities": { "tools": { "listChanged": true } },
+                    "ttlMs": 0, "cacheScope": "private",
+                    "_meta": { "io.modelcontextprotocol/serverInfo": info },
+                })),
+            )
+        }
+        Some("initialize") if shared.era == Era::Sessions => {
+            shared.connected.fetch_add(1, Ordering::SeqCst);
+            json_response(
+                StatusCode::OK,
+                answer(json!({
+                    "protocolVersion": "2025-11-25",
+                    "capabilities": { "tools": { "listChanged": true } },
+                    "serverInfo": { "name": "fake", "version": "1" },
+                })),
+            )
+        }
+        Some("tools/list") => {
+            let tools = shared.tools.lock().unwrap().clone();
+            shared.listed.fetch_add(1, Ordering::SeqCst);
+            let mut list = json!({ "tools": tools });
+            if shared.era == Era::Rounds {
+                list["ttlMs"] = 0.into();
+                list["cacheScope"] = "private".into();
+            }
+            json_response(StatusCode::OK, answer(list))
+        }
+        Some("subscriptions/listen") => {
+            let (send, receive) = mpsc::unbounded();
+            let acknowledged = json!({
+                "jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged",
+                "params": { "notifications": { "toolsListChanged": true },
+                    "_meta": { "io.modelcontextprotocol/subscriptionId": id } },
+            });
+            send.unbounded_send(acknowledged).unwrap();
+            shared.listeners.lock().unwrap().push((id.clone(), send));
+            stream(receive)
+        }
+        Some("tools/call") => {
+            let params = message["params"].clone();
+            shared.calls.lock().unwrap().push(params.clone());
+            let run = shared.run.lock().unwrap().get(params["name"].as_str().unwrap()).cloned();
+            let (out, receive) = mpsc::unbounded();
+            let (call, done) = (Call { params, out: out.clone(), shared: shared.clone() }, shared.clone());
+            let rounds = shared.era == Era::Rounds;
+            tokio::spawn(async move {
+                let Some(run) = run else { return };
+                let mut result = run(call).await;
+                if rounds && result.get("resultType").is_none() {
+                    result["resultType"] = "complete".into();
+                }
+                let answer = match result.get("error") {
+                    Some(error) => json!({ "jsonrpc": "2.0", "id": id, "error": error }),
+                    None => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
+                };
+                let _ = out.unbounded_send(answer);
+                done.something.notify_waiters();
+            });
+            stream(receive)
+        }
+        Some(_) if id.is_null() => empty(StatusCode::ACCEPTED),
+        Some(method) => {
+            let error = json!({ "code": -32601, "message": format!("method not found: {method}") });
+            json_response(StatusCode::OK, json!({ "jsonrpc": "2.0", "id": id, "error": error }))
+        }
+        None => {
+            if let Some(tell) = shared.waiting.lock().unwrap().remove(id.as_str().unwrap_or_default()) {
+                let _ = tell.send(message["result"].clone());
+            }
+            empty(StatusCode::ACCEPTED)
+        }
+    };
+    shared.something.notify_waiters();
+    response
+}

@@ -1,0 +1,131 @@
+//! Real MCP servers from npm. They are run by `cargo xtask test`, which installs them in `tests/third-party`; without them
+//! these tests are ignored, and said so.
+
+use std::{path::PathBuf, process::Stdio, sync::Arc, time::Duration};
+
+use countersign::{
+    core::{approval::decision::Decision, journal::state::Status},
+    mcp::{Mcp, McpServer, RequireApproval},
+    model::ApiKey,
+    store::memory::MemoryStore,
+};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt as _, BufReader},
+    process::{Child, Command},
+};
+
+use crate::{
+    mcp::over,
+    support::{decide, send},
+};
+
+fn script(package: &str) -> String {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/third-party");
+    let script = root.join(format!("node_modules/@modelcontextprotocol/{package}/dist/index.js"));
+    assert!(script.is_file(), "{package} is not installed: run `cargo xtask test`, or `npm ci` in tests/third-party");
+    script.to_str().unwrap().to_owned()
+}
+
+/// The server over streamable HTTP, for as long as it lives.
+async fn everything_over_http() -> (Child, String) {
+    // A port that was free a moment ago.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut process = Command::new("node")
+        .args([&script("server-everything"), "streamableHttp"])
+        .env("PORT", port.to_string())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .expect("node must be installed to run this test");
+    let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
+    loop {
+        let line = lines.next_line().await.unwrap().expect("it ended before it listened");
+        if line.contains("listening on port") {
+            break;
+        }
+    }
+    tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+    (process, format!("http://127.0.0.1:{port}/mcp"))
+}
+
+fn call(name: &str, args: Value) -> String {
+    json!({ "turns": [{ "tool_calls": [{ "name": name, "args": args }] }, { "text": "{{ last_tool_result }}" }] })
+        .to_string()
+}
+
+async fn run(server: &Arc<Mcp>, name: &str, args: Value) -> String {
+    let runtime = over(Arc::new(MemoryStore::new()), &call(name, args), &[server]);
+    let outcome = send(&runtime, "s", "go").await.unwrap();
+    assert_eq!(outcome.status, Status::Completed, "{:?}", outcome.error);
+    outcome.text
+}
+
+async fn everything(server: McpServer) {
+    let server =
+        server.require_approval(RequireApproval::Never).connect_limit(Duration::from_secs(60)).build().unwrap();
+    let tools = server.connect().await.unwrap();
+    assert!(tools.iter().any(|tool| tool.name == "echo"), "{tools:?}");
+    assert_eq!(run(&server, "echo", json!({ "message": "xin chào" })).await, "Echo: xin chào");
+    assert!(run(&server, "get-sum", json!({ "a": 2, "b": 40 })).await.contains("42"));
+    let image = run(&server, "get-tiny-image", json!({})).await;
+    assert!(image.contains("[image: image/png, ") && image.len() < 2000, "{image}");
+    let structured = run(&server, "get-structured-content", json!({ "location": "Chicago" })).await;
+    assert!(serde_json::from_str::<Value>(&structured).unwrap()["temperature"].is_number(), "{structured}");
+    let resource = run(&server, "get-resource-reference", json!({ "resourceType": "Text", "resourceId": 1 })).await;
+    assert!(resource.contains("[resource "), "{resource}");
+    let wrong = run(&server, "get-sum", json!({ "a": "two", "b": 40 })).await;
+    assert!(wrong.contains("/a"), "refused before it reaches the server: {wrong}");
+}
+
+#[tokio::test]
+#[ignore = "needs the packages of tests/third-party: cargo xtask test"]
+async fn s13_npm_everything_over_stdio() {
+    everything(McpServer::stdio("everything", ["node", &script("server-everything"), "stdio"])).await;
+}
+
+#[tokio::test]
+#[ignore = "needs the packages of tests/third-party: cargo xtask test"]
+async fn s13_npm_everything_over_streamable_http() {
+    let (_process, url) = everything_over_http().await;
+    everything(McpServer::http("everything", url)).await;
+}
+
+#[tokio::test]
+#[ignore = "needs the packages of tests/third-party: cargo xtask test"]
+async fn x_npm_the_server_sees_a_clean_environment() {
+    let server = McpServer::stdio("everything", ["node", &script("server-everything"), "stdio"]);
+    let server = server.env("MINE", ApiKey::new("own")).require_approval(RequireApproval::Never).build().unwrap();
+    let env: Value = serde_json::from_str(&run(&server, "get-env", json!({})).await).unwrap();
+    assert_eq!(env["MINE"], "own");
+    assert!(env.get("CARGO_MANIFEST_DIR").is_none(), "{env}");
+}
+
+/// The Python SDK's `test_mcp_require_approval_pauses_and_resumes`, with a server that really writes.
+#[tokio::test]
+#[ignore = "needs the packages of tests/third-party: cargo xtask test"]
+async fn m148_npm_filesystem_writes_only_what_was_approved() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    let file = root.join("note.txt");
+    let server = McpServer::stdio("files", ["node", &script("server-filesystem"), root.to_str().unwrap()])
+        .require_approval(RequireApproval::lists(["write_file"], ["read_text_file", "list_directory"]))
+        .build()
+        .unwrap();
+    server.connect().await.unwrap();
+    assert_eq!(server.unknown_names(), Vec::<String>::new());
+    let write = call("write_file", json!({ "path": file, "content": "approved" }));
+    for (decision, written) in [(Decision::reject(None), false), (Decision::approve(), true)] {
+        let runtime = over(Arc::new(MemoryStore::new()), &write, &[&server]);
+        let outcome = send(&runtime, "s", "write").await.unwrap();
+        assert_eq!((outcome.status, file.exists()), (Status::AwaitingInput, false));
+        decide(&runtime, "s_1", vec![decision]).await.unwrap();
+        assert_eq!(file.exists(), written);
+    }
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "approved");
+    assert!(run(&server, "read_text_file", json!({ "path": file })).await.contains("approved"));
+    let outside = run(&server, "read_text_file", json!({ "path": "/etc/hostname" })).await;
+    assert!(outside.to_lowercase().contains("denied"), "the server's own refusal reaches the model: {outside}");
+}

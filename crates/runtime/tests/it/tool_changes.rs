@@ -1,0 +1,137 @@
+//! Tools that change while a call of them waits: what was approved is what runs, or it is asked again (SPEC S13, R1).
+
+use std::sync::Arc;
+
+use countersign::{
+    agent::Agent,
+    core::{
+        approval::{decision::Decision, principal::Principal},
+        journal::state::Status,
+    },
+    model::scripted::Scripted,
+    run::{Outcome, Runtime},
+    store::{
+        Store,
+        sqlite::{SqliteOptions, SqliteStore},
+    },
+    tool::{Approval, ToolEntry},
+};
+use serde_json::{Value, json};
+
+use crate::support::{Ledger, decide, entry, send};
+
+const SCRIPT: &str = r#"{"turns":[{"tool_calls":[{"name":"pay","args":{"n":1}},{"name":"tell","args":{"n":2}}]},
+    {"text":"{{ last_tool_result }}"}]}"#;
+
+fn runtime(store: &Arc<dyn Store>, ledger: &Ledger, change: impl Fn(&mut ToolEntry), approval: Approval) -> Runtime {
+    let model = Scripted::from_json(SCRIPT).expect("script");
+    let mut pay = entry("pay", approval, ledger);
+    change(&mut pay);
+    let agent =
+        Agent::new("clerk", ("demo", Arc::new(model))).tool(pay).tool(entry("tell", Approval::always(), ledger));
+    Runtime::builder(store.clone()).agent(agent).build().expect("runtime")
+}
+
+fn store(folder: &tempfile::TempDir) -> Arc<dyn Store> {
+    Arc::new(SqliteStore::open(folder.path().join("t.db"), &SqliteOptions::default()).expect("sqlite"))
+}
+
+fn ran(ledger: &Ledger) -> Vec<String> {
+    ledger.lock().expect("ledger").iter().map(|(tool, ..)| tool.clone()).collect()
+}
+
+fn reason(outcome: &Outcome) -> String {
+    let request = serde_json::to_value(&outcome.interruptions[0]).expect("json");
+    request["review_configs"][0]["reason"].as_str().unwrap_or_default().to_owned()
+}
+
+fn described(text: &str) -> impl Fn(&mut ToolEntry) {
+    move |tool| tool.spec.description = text.into()
+}
+
+fn with_schema(schema: Value) -> impl Fn(&mut ToolEntry) {
+    move |tool| tool.spec.parameters = Arc::new(schema.clone())
+}
+
+async fn asks_again(change: impl Fn(&mut ToolEntry), shown: &str) {
+    let (folder, ledger) = (tempfile::tempdir().expect("folder"), Ledger::default());
+    let open = store(&folder);
+    let before = runtime(&open, &ledger, |_| {}, Approval::always());
+    send(&before, "s", "go").await.expect("paused");
+    before.shutdown(std::time::Duration::ZERO).await;
+
+    let after = runtime(&open, &ledger, &change, Approval::always());
+    let outcome = decide(&after, "s_1", vec![Decision::approve()]).await.expect("decided");
+    assert_eq!((outcome.status, &*outcome.pending), (Status::AwaitingInput, &["s_2".to_owned()][..]));
+    assert_eq!(ran(&ledger), ["tell"], "the other call of the request is as it was shown, and runs");
+    let told = serde_json::to_string(&outcome.interruptions).expect("json");
+    assert!(told.contains(shown), "what is shown is what is there today: {told}");
+    assert!(reason(&outcome).contains("has changed since"), "{}", reason(&outcome));
+
+    // Who approves it now has seen it as it is.
+    let outcome = decide(&after, "s_2", vec![Decision::approve()]).await.expect("decided");
+    assert_eq!((outcome.status, ran(&ledger)), (Status::Completed, vec!["tell".to_owned(), "pay".to_owned()]));
+}
+
+#[tokio::test]
+async fn s13_r1_a_tool_with_another_description_than_was_shown_is_asked_about_again() {
+    asks_again(described("Pays, and tells the press."), "tells the press").await;
+}
+
+#[tokio::test]
+async fn s13_r1_a_tool_with_another_schema_than_was_shown_is_asked_about_again() {
+    let schema = json!({ "type": "object", "properties": { "n": { "type": "number", "description": "thousands" } } });
+    asks_again(with_schema(schema), "thousands").await;
+}
+
+#[tokio::test]
+async fn s13_a_tool_that_does_not_take_the_arguments_any_more_fails_and_is_not_asked_about() {
+    let (folder, ledger) = (tempfile::tempdir().expect("folder"), Ledger::default());
+    let open = store(&folder);
+    send(&runtime(&open, &ledger, |_| {}, Approval::always()), "s", "go").await.expect("paused");
+    let schema = json!({ "type": "object", "properties": { "n": { "type": "string" } } });
+    let after = runtime(&open, &ledger, with_schema(schema), Approval::always());
+    let outcome = decide(&after, "s_1", vec![Decision::approve()]).await.expect("decided");
+    assert_eq!((outcome.status, ran(&ledger)), (Status::Completed, vec!["tell".to_owned()]));
+}
+
+#[tokio::test]
+async fn s13_a_tool_that_is_gone_can_be_rejected_and_approving_it_runs_nothing() {
+    for (decision, says) in [(Decision::approve(), "there is no tool"), (Decision::reject(None), "rejected")] {
+        let (folder, ledger) = (tempfile::tempdir().expect("folder"), Ledger::default());
+        let open = store(&folder);
+        send(&runtime(&open, &ledger, |_| {}, Approval::always()), "s", "go").await.expect("paused");
+        let gone = runtime(&open, &ledger, |tool| tool.spec.name = "other".into(), Approval::always());
+        let view = gone.state(&Principal::trusted(), "s").await.expect("it is shown");
+        assert!(format!("{view:?}").contains("pay"));
+        let decisions = vec![decision, Decision::reject(None)];
+        let outcome = decide(&gone, "s_1", decisions).await.expect("decided");
+        assert_eq!((outcome.status, ran(&ledger).len()), (Status::Completed, 0), "{says}");
+    }
+}
+
+/// Each level approves what it has seen; what one of them has not seen goes back to the first.
+#[tokio::test]
+async fn s13_p1_a_tool_that_changes_between_two_levels_goes_back_to_the_first() {
+    let (folder, ledger) = (tempfile::tempdir().expect("folder"), Ledger::default());
+    let open = store(&folder);
+    let two = || Approval::always().levels(["admin", "legal"]);
+    let of = |name: &str| Principal::person(name, vec![name.to_owned()]);
+    let approve = |key: &str| countersign::run::NewDecision {
+        approval_key: key.into(),
+        decisions: vec![Decision::approve()],
+        ..Default::default()
+    };
+    let before = runtime(&open, &ledger, |_| {}, two());
+    before.run(&of("user"), countersign::run::NewMessage::text("s", "go")).await.expect("paused");
+    before.decide_and_run(&of("admin"), approve("s_1")).await.expect("the first level");
+    let after = runtime(&open, &ledger, described("Pays twice."), two());
+    after.decide_and_run(&of("user"), approve("s_2")).await.expect("the other call");
+    let outcome = after.decide_and_run(&of("legal"), approve("s_3")).await.expect("the second level");
+    assert_eq!((outcome.status, ran(&ledger)), (Status::AwaitingInput, vec!["tell".to_owned()]));
+    let outcome = after.decide_and_run(&of("legal"), approve("s_4")).await;
+    assert!(outcome.is_err(), "the first level decides first");
+    after.decide_and_run(&of("admin"), approve("s_4")).await.expect("the first level again");
+    let outcome = after.decide_and_run(&of("legal"), approve("s_5")).await.expect("the second level again");
+    assert_eq!((outcome.status, ran(&ledger).len()), (Status::Completed, 2));
+}
