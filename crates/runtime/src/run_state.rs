@@ -15,6 +15,7 @@
 mod decide;
 mod file;
 mod graph;
+mod signed;
 
 use std::sync::Arc;
 
@@ -129,6 +130,12 @@ pub enum RunStateError {
     /// Somebody else has claimed it, and goes on with it.
     #[error("the state in {0} was taken already; it is in {0}.claimed")]
     Claimed(String),
+    /// It is not signed with this key, or was changed since.
+    #[error("this run state was not signed with this key, or was changed since")]
+    Forged,
+    /// The key to sign with is too short.
+    #[error("a key to sign run states with has at least 32 bytes")]
+    Key,
     /// Its file could not be read or written.
     #[error("{path}: {error}")]
     File {
@@ -359,6 +366,13 @@ impl RunState {
         Ok(self)
     }
 
+    /// Another agent answers from now on; what waits stays with the agents that asked for it (SPEC S19).
+    pub fn set_current_agent(&mut self, agent: impl Into<Arc<str>>) {
+        let set = Draft::new(&self.state, self.state.updated_at).set_agent(agent.into());
+        self.entries.extend(set.entries().iter().cloned());
+        self.state = set.state().clone();
+    }
+
     /// What waits for a person, in the order of the calls (SPEC S3).
     #[must_use]
     pub fn interruptions(&self) -> Vec<Interruption> {
@@ -487,6 +501,8 @@ fn follows(state: &State, entry: &Entry) -> Result<(), &'static str> {
                 && call.target == Some(Target::Agent(began.agent.clone()))
                 && call.args.as_ref().is_some_and(|args| agents::input(args) == began.input)
         }
+        // The application itself has said who answers.
+        Record::HandedOff(handed) if handed.call == 0 => true,
         Record::HandedOff(handed) => {
             let call = call(handed.call)?;
             call.phase == Phase::Permitted && call.handoff() == Some(&handed.agent)
