@@ -18,6 +18,8 @@ mod library;
 #[cfg(feature = "mcp")]
 mod mcp;
 #[cfg(feature = "mcp")]
+mod mcp_asks;
+#[cfg(feature = "mcp")]
 mod mcp_fake;
 #[cfg(feature = "mcp")]
 mod mcp_npm;
