@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use countersign::tool::{AppContext, CallFacts, Condition as _, condition::CelCondition};
+use countersign::tool::{CallFacts, Condition as _, condition::CelCondition};
 use countersign_core::call::{args::Args, schema::ArgsSchema};
 use futures::FutureExt as _;
 
@@ -29,7 +29,6 @@ pub fn condition(bytes: &[u8]) {
             let call = CallFacts {
                 context: &countersign::tool::AppContext::default(),
                 session_id: "s",
-                context: &AppContext::default(),
                 subject: Some("ann"),
                 tenant: Some("north"),
                 roles: &[],

@@ -47,7 +47,8 @@ impl Link {
     /// Makes one attempt of a call. It is sent once, whatever happens.
     pub(super) async fn call(self: &Arc<Link>, tool: &str, permit: &Permit) -> Result<String, ToolError> {
         let input = permit.input();
-        if let Some(waiting) = self.parked.take(permit.session_id(), permit.call()) {
+        let parked = |input| self.parked.take(permit.session_id(), permit.call(), input);
+        if let Some(waiting) = input.and_then(parked) {
             let Waiting { running, reply, name, .. } = waiting;
             let answer = input.and_then(|input| input.answer(&name)).map_or_else(asks::cancelled, asks::result);
             // One that does not wait any more has its result, or comes to its end.

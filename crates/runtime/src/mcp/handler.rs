@@ -1,9 +1,6 @@
 //! What a server may ask of us, and tell us, while a connection to it is up.
 
-use std::sync::{
-    Weak,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::Weak;
 
 use rmcp::{
     ClientHandler, RoleClient,
@@ -25,7 +22,6 @@ use super::{
 pub(super) struct Handler {
     pub(super) link: Weak<Link>,
     pub(super) calls: Calls,
-    pub(super) asked: AtomicU64,
 }
 
 impl ClientHandler for Handler {
@@ -49,7 +45,7 @@ impl ClientHandler for Handler {
     ) -> Result<ElicitResult, ErrorData> {
         let Some(link) = self.link.upgrade() else { return Ok(asks::cancelled()) };
         let server = &link.settings.name;
-        let name = format!("q{}", self.asked.fetch_add(1, Ordering::SeqCst) + 1);
+        let name = uuid::Uuid::now_v7().to_string();
         let Some(question) = asks::question(server, &name, &request) else {
             tracing::warn!(server = &**server, "the MCP server asks something that cannot be shown");
             return Ok(asks::cancelled());

@@ -153,7 +153,7 @@ impl Link {
                 legacy_version: Some(ProtocolVersion::V_2025_11_25),
             };
             let calls = Calls::default();
-            let handler = Handler { link: Arc::downgrade(self), calls: calls.clone(), asked: AtomicU64::new(0) };
+            let handler = Handler { link: Arc::downgrade(self), calls: calls.clone() };
             let (service, process) = match &self.settings.reach {
                 Reach::Stdio(program) => {
                     let (process, pipes) = Process::start(program, &self.settings.name)?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use countersign_core::call::permit::Permit;
+use countersign_core::{call::permit::Permit, journal::input::CallInput};
 use futures::future::BoxFuture;
 use rmcp::model::Tool as ServerTool;
 use serde_json::Value;
@@ -109,7 +109,7 @@ impl Tool for RemoteTool {
         let (link, name) = (self.link.clone(), self.name.clone());
         Box::pin(async move { link.call(&name, &permit).await })
     }
-    fn has_parked(&self, session_id: &str, call: u32) -> bool {
-        self.link.parked.has(session_id, call)
+    fn has_parked(&self, session_id: &str, call: u32, input: &CallInput) -> bool {
+        self.link.parked.has(session_id, call, input)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use countersign_core::journal::input::InputQuestion;
+use countersign_core::journal::input::{CallInput, InputQuestion};
 use futures::future::BoxFuture;
 use rmcp::{
     Peer, RoleClient,
@@ -128,6 +128,14 @@ pub(super) struct Waiting {
     pub(super) name: Arc<str>,
 }
 
+impl Waiting {
+    fn is_of(&self, session_id: &str, call: u32, input: &CallInput) -> bool {
+        *self.session_id == *session_id
+            && self.call == call
+            && input.questions.iter().any(|asked| asked.question.name == self.name)
+    }
+}
+
 /// Most calls that wait at one server; the oldest are cancelled.
 const PARKED: usize = 1024;
 
@@ -144,14 +152,15 @@ impl Parked {
         all.push(waiting);
     }
 
-    pub(super) fn take(&self, session_id: &str, call: u32) -> Option<Waiting> {
+    /// The call whose latest question this is: names of questions are never the same.
+    pub(super) fn take(&self, session_id: &str, call: u32, input: &CallInput) -> Option<Waiting> {
         let mut all = self.all();
-        let at = all.iter().position(|waiting| *waiting.session_id == *session_id && waiting.call == call)?;
+        let at = all.iter().position(|waiting| waiting.is_of(session_id, call, input))?;
         Some(all.remove(at))
     }
 
-    pub(super) fn has(&self, session_id: &str, call: u32) -> bool {
-        self.all().iter().any(|waiting| *waiting.session_id == *session_id && waiting.call == call)
+    pub(super) fn has(&self, session_id: &str, call: u32, input: &CallInput) -> bool {
+        self.all().iter().any(|waiting| waiting.is_of(session_id, call, input))
     }
 
     pub(super) fn forget(&self, session_id: &str) {

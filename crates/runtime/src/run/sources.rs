@@ -28,7 +28,8 @@ impl Inner {
     pub(super) fn without_answers(&self, state: &State, calls: &[u32]) -> Option<Transition> {
         let parked = |call: &Call| {
             let tool = self.agents.get(&call.agent).and_then(|agent| agent.tool(&call.name));
-            tool.is_some_and(|tool| tool.entry.tool.has_parked(&state.session_id, call.call))
+            let (session_id, input) = (&state.session_id, call.input.as_ref());
+            tool.zip(input).is_some_and(|(tool, input)| tool.entry.tool.has_parked(session_id, call.call, input))
         };
         let lost = state.calls.iter().filter(|call| calls.contains(&call.call) && call.is_live() && !parked(call));
         let lost: Vec<u32> = lost.map(|call| call.call).collect();

@@ -19,7 +19,10 @@ use countersign_core::{
         permit::Permit,
         preview::Preview,
     },
-    journal::{draft::ToolKind, input::InputQuestion},
+    journal::{
+        draft::ToolKind,
+        input::{CallInput, InputQuestion},
+    },
 };
 use futures::future::BoxFuture;
 
@@ -53,8 +56,8 @@ pub trait Tool: Send + Sync {
     }
     /// Whether what an attempt has begun, that ended with questions ([`Asks::live`]), still waits here for the answers. A
     /// call of which it does not is lost, and in doubt unless it is idempotent (SPEC R4).
-    fn has_parked(&self, session_id: &str, call: u32) -> bool {
-        let _ = (session_id, call);
+    fn has_parked(&self, session_id: &str, call: u32, input: &CallInput) -> bool {
+        let _ = (session_id, call, input);
         false
     }
 }
@@ -274,8 +277,8 @@ impl Tool for Guarded {
     fn guardrails(&self) -> Option<&ToolGuardrails> {
         Some(&self.guardrails)
     }
-    fn has_parked(&self, session_id: &str, call: u32) -> bool {
-        self.tool.has_parked(session_id, call)
+    fn has_parked(&self, session_id: &str, call: u32, input: &CallInput) -> bool {
+        self.tool.has_parked(session_id, call, input)
     }
 }
 

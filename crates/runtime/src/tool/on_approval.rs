@@ -8,8 +8,9 @@ use super::{CallFacts, condition::ProposedCall};
 
 /// Decides in a program what a person would be asked about (SPEC S12).
 ///
-/// It is asked once for a call, when the policy wants a person and no standing rule has decided; never about what a
-/// person has written or decided. What it says is recorded before anything happens, under the name [`ON_APPROVAL`].
+/// It is asked once for a call, when a person would be and no standing rule has decided; never about what a person has
+/// written or decided. It speaks for the tool: what the tool's own approval asks it can approve, but where a rule of the
+/// policy asks, only a person can, and a rejection is all that it may add. What it says is recorded before anything happens, under the name [`ON_APPROVAL`].
 pub trait OnApproval: Send + Sync {
     /// The decision. An error or a panic means that a person is asked.
     fn decide<'a>(&'a self, call: &'a CallFacts<'a>) -> BoxFuture<'a, Result<Decision, String>>;

@@ -22,6 +22,8 @@ mod library;
 #[cfg(feature = "mcp")]
 mod mcp;
 #[cfg(feature = "mcp")]
+mod mcp_asks;
+#[cfg(feature = "mcp")]
 mod mcp_fake;
 #[cfg(feature = "mcp")]
 mod mcp_npm;

@@ -71,6 +71,8 @@ pub struct Shared {
     waiting: Mutex<HashMap<String, oneshot::Sender<Value>>>,
     asked: AtomicU32,
     pub connected: AtomicU32,
+    /// The notifications it got.
+    pub notified: Mutex<Vec<Value>>,
     pub listed: AtomicU32,
     broken: AtomicBool,
     something: Notify,
@@ -107,6 +109,7 @@ impl McpFake {
             waiting: Mutex::default(),
             asked: AtomicU32::new(0),
             connected: AtomicU32::new(0),
+            notified: Mutex::default(),
             listed: AtomicU32::new(0),
             broken: AtomicBool::new(false),
             something: Notify::new(),
@@ -305,7 +308,10 @@ async fn handle(State(shared): State<Arc<Shared>>, method: Method, headers: Head
             });
             stream(receive)
         }
-        Some(_) if id.is_null() => empty(StatusCode::ACCEPTED),
+        Some(_) if id.is_null() => {
+            shared.notified.lock().unwrap().push(message.clone());
+            empty(StatusCode::ACCEPTED)
+        }
         Some(method) => {
             let error = json!({ "code": -32601, "message": format!("method not found: {method}") });
             json_response(StatusCode::OK, json!({ "jsonrpc": "2.0", "id": id, "error": error }))

@@ -13,10 +13,11 @@ use countersign::{
     agent::Agent,
     core::{
         approval::{decision::Decision, principal::Principal, rule::Always},
-        call::preview::PreviewKind,
+        call::{gate::Ask, preview::PreviewKind},
         journal::state::Status,
     },
     model::scripted::Scripted,
+    policy::{Glob, Policy, PolicyRule, Then},
     run::Runtime,
     store::{Store, memory::MemoryStore},
     tool::{
@@ -225,4 +226,24 @@ async fn s12_a_standing_rule_comes_before_a_program_and_each_call_is_asked_about
     let outcome = send(&runtime, "s1", "again").await.expect("run");
     assert_eq!(outcome.status, Status::Completed);
     assert_eq!(seen.lock().expect("seen").iter().filter(|line| *line == "echo ask").count(), 1);
+}
+
+#[tokio::test]
+async fn p1_a_program_cannot_approve_what_the_policy_asks_about() {
+    let folder = tempfile::tempdir().expect("folder");
+    for (says, status) in [(Said::Approve, Status::AwaitingInput), (Said::Reject(None), Status::Completed)] {
+        let (decides, asked) = program(Ok(says));
+        let tool = shell(folder.path()).entry().on_approval(decides);
+        let args = json!({ "commands": ["touch ran"] });
+        let script = json!({ "turns": [{ "tool_calls": [{ "name": "shell", "args": args }] }, { "text": "done" }] });
+        let model = Scripted::from_json(&script.to_string()).expect("script");
+        let agent = Agent::new("coder", ("demo", Arc::new(model))).tool(tool);
+        let rule =
+            PolicyRule { tools: vec![Glob::new("sh*")], then: Then::Ask(Ask::default()), ..PolicyRule::default() };
+        let policy = Policy { rules: vec![rule] };
+        let runtime = Runtime::builder(memory()).agent(agent).policy(policy).build().expect("runtime");
+        let outcome = send(&runtime, "s1", "go").await.expect("run");
+        assert_eq!((outcome.status, asked.load(Ordering::SeqCst)), (status, 1));
+        assert!(!folder.path().join("ran").exists());
+    }
 }

@@ -7,7 +7,7 @@ use similar::TextDiff;
 use super::workspace::{Change, There};
 
 /// How long may be looked for a short diff; then a longer one will do, which is as true.
-const TIME: Duration = Duration::from_millis(300);
+const TIME: Duration = Duration::from_millis(100);
 /// Lines that are shown around a change.
 const AROUND: usize = 3;
 
