@@ -172,7 +172,7 @@ async fn s10_edited_arguments_run_and_the_model_is_told_what_ran() {
     let over = run(&agent, RunState::from_json(&text).expect("read")).await.expect("over");
     assert_eq!(ran(&done), [r#"a {"n":2}"#]);
     let result = &told(&over)[2];
-    assert!(result.starts_with("c1: A reviewer changed this call") && result.contains(r#"{"n":2}"#), "{result}");
+    assert!(result.starts_with("c1: [A reviewer changed this call") && result.contains(r#"{"n":2}"#), "{result}");
 }
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]

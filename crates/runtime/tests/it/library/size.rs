@@ -54,7 +54,6 @@ async fn s17_a_state_is_at_most_1_3_times_its_history() {
         .expect("paused");
     assert_eq!((paused.interruptions.len(), ran(&done).len()), (1, 100));
     let (state, history) = (paused.state.to_json(), history(&paused));
-    std::fs::write("/tmp/lib/state.json", &state).expect("w");
     println!("{} bytes of state, {history} of history", state.len());
     assert!(
         state.len() * 10 <= history * 13,

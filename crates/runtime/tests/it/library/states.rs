@@ -131,7 +131,7 @@ async fn j123_a_call_whose_tool_is_gone_is_shown_and_can_be_rejected() {
 #[tokio::test]
 async fn j123_a_run_whose_agent_is_gone_is_read_and_what_waits_can_be_rejected() {
     let paused = run(&agent(&Ran::default()), "go").await.expect("paused");
-    let other = Agent::new("Other", script(&[])).tool(tool("x", &Ran::default()));
+    let other = Agent::new("Other", ("another", script(&[]))).tool(tool("x", &Ran::default()));
     let mut again = run(&other, read(&paused.state)).await.expect("paused");
     assert_eq!(item(&again, "c1").unresolvable.as_deref(), Some("there is no agent \"Helper\" any more"));
     for item in &again.interruptions {
