@@ -336,7 +336,7 @@ export type ContentBlock =
 
 export type ToolResultStatus = "success" | "error" | "rejected";
 
-export type ApprovalKind = "approval" | "in_doubt" | "question" | "interrupt";
+export type ApprovalKind = "approval" | "in_doubt" | "question" | "interrupt" | "input";
 
 export interface ApprovalRequestBlock {
   type: "approval_request";
