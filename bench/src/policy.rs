@@ -71,7 +71,6 @@ async fn verdicts(judge: &Judge, args: &Args) -> Result<f64> {
     let begin = Instant::now();
     for _ in 0..CALLS {
         let facts = CallFacts {
-            context: &countersign::tool::AppContext::default(),
             session_id: "s",
             subject: Some("ann"),
             tenant: None,

@@ -14,6 +14,7 @@ mod remote;
 mod rules;
 mod serve;
 mod sessions;
+mod traces;
 
 use std::process::ExitCode;
 

@@ -130,6 +130,7 @@ fn elsewhere(running: &Config, read: &Config) -> Vec<&'static str> {
         ("[guardrails]", running.guardrails != read.guardrails),
         ("[workspace]", running.workspace != read.workspace),
         ("[mcp]", running.mcp != read.mcp),
+        ("[tracing]", running.tracing != read.tracing),
     ];
     let named: Vec<&str> = parts.into_iter().filter(|(_, other)| *other).map(|(name, _)| name).collect();
     let same = Config {

@@ -1,6 +1,6 @@
 //! `countersign serve --config FILE`
 
-use std::{io::IsTerminal as _, net::SocketAddr, path::PathBuf, sync::Arc};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
 use clap::Args;
 use countersign::{
@@ -35,7 +35,7 @@ use crate::{
     check::{TLS_EXPECTED, expects_tls, lines},
     models,
     reload::{Seen, Watched},
-    say,
+    say, traces,
 };
 
 /// Arguments of `serve`.
@@ -51,26 +51,16 @@ pub(crate) struct Serve {
 
 /// Serves until a signal ends it.
 pub(crate) fn run(serve: &Serve) -> Outcome {
-    log();
     // How the file is before it is read, so that no change is missed.
     let seen = Seen::now(&serve.config);
     let config = Config::load(&serve.config).map_err(|errors| lines(&errors))?;
+    let traces = traces::log(&config)?;
     config.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(|error| format!("the server cannot start: {error}"))?;
-    runtime.block_on(serve_until_told(config, serve, seen))
-}
-
-fn log() {
-    use tracing_subscriber::EnvFilter;
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_writer(std::io::stderr)
-        .init();
+    runtime.block_on(traces.send_while(serve_until_told(config, serve, seen)))
 }
 
 async fn serve_until_told(config: Config, serve: &Serve, seen: Seen) -> Outcome {
@@ -119,7 +109,8 @@ async fn assemble(config: &Config) -> Result<Runtime, String> {
         .collect::<Result<_, String>>()?;
     let mut builder = Runtime::builder(store(config.store.clone(), keys(&config.store_keys)?).await?)
         .locale(config.locale)
-        .policy(config.policy()?);
+        .policy(config.policy()?)
+        .trace_content(config.tracing.content);
     for declared in &config.agents {
         let model = models.iter().find(|(name, _)| *name == declared.model).map(|(_, model)| model.clone());
         let model = model.ok_or_else(|| format!("there is no model {:?}", declared.model))?;

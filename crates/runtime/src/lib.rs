@@ -69,6 +69,8 @@ pub mod graph;
 #[cfg(feature = "mcp")]
 pub mod mcp;
 pub mod model;
+#[cfg(feature = "otlp")]
+pub mod otlp;
 pub mod policy;
 pub mod run;
 pub mod run_state;

@@ -39,6 +39,8 @@ export interface ServerOptions {
   origins?: string[];
   /** Files of a workspace; with them the agent has the tools to change them. */
   files?: Record<string, string>;
+  /** What another agent says, which the agent can ask by its tool `ask_helper`. It may trade too. */
+  helper?: Turn[];
   /** Listen here, not where the system likes. */
   port?: number;
 }
@@ -67,6 +69,8 @@ export async function startServer(options: ServerOptions): Promise<Server> {
   const folder = await mkdtemp(join(tmpdir(), "countersign-e2e-"));
   await writeFile(join(folder, "script.json"), script(options.turns));
   for (const [name, text] of Object.entries(options.files ?? {})) await writeFile(join(folder, name), text);
+
+  if (options.helper) await writeFile(join(folder, "helper.json"), script(options.helper));
 
   let child: ChildProcess | undefined;
   let url = "";
@@ -140,6 +144,18 @@ export function listening(child: ChildProcess): Promise<[string, string, string]
   });
 }
 
+const HELPER = `
+[models.helper]
+provider = "scripted"
+script = "helper.json"
+[agents.helper]
+model = "helper"
+tools = ["execute_trade"]
+[tools.ask_helper]
+agent = "helper"
+description = "Knows how to trade."
+`;
+
 function script(turns: Turn[]): string {
   const entries = turns.map(({ calls, ...rest }) => {
     const fields = Object.entries(rest).map(([key, value]) => `${JSON.stringify(key)}: ${JSON.stringify(value)}`);
@@ -163,8 +179,8 @@ function config(
   port: string,
   { timeout = 300, token, questionTimeout, says, origins = [], ...more }: ServerOptions,
 ): string {
-  const { approval = "", people = {}, files } = more;
-  const onFolder = files ? ', "edit_file", "apply_patch", "shell"' : "";
+  const { approval = "", people = {}, files, helper } = more;
+  const onFolder = (files ? ', "edit_file", "apply_patch", "shell"' : "") + (helper ? ', "ask_helper"' : "");
   return `
 locale = "en"
 [server]
@@ -180,6 +196,7 @@ model = "demo"
 instructions = "You trade for the user."
 tools = ["execute_trade", "lookup", "price", "chart", "ask_user_question", "write_todos", "share_thought"${onFolder}]
 ${files ? '[workspace]\npath = "."' : ""}
+${helper ? HELPER : ""}
 [tools.execute_trade]
 description = "Place an order."
 command = ["/bin/cat"]

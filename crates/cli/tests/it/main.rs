@@ -26,6 +26,7 @@ mod policy;
 mod policy_always;
 mod policy_test;
 mod policy_time;
+mod providers;
 mod questions;
 mod questions_bad;
 mod questions_waiting;

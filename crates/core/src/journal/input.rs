@@ -12,6 +12,7 @@ use super::{
     draft::{Catalog, Draft, Transition},
     record::{Millis, Record},
     run::{At, Raw},
+    running::shown,
     state::{Call, Phase, State},
 };
 use crate::{
@@ -267,7 +268,8 @@ impl Draft {
                     tool_use_id: call.id.clone(),
                     agent: call.agent.clone(),
                     name: call.name.clone(),
-                    args: args.clone(),
+                    // What a reviewer is shown, with its warnings, is the question: its words are somebody else's.
+                    args: shown(&payload).unwrap_or_else(|_| args.clone()),
                     ask,
                     level: 0,
                     instead: None,

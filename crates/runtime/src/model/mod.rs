@@ -45,6 +45,10 @@ pub trait Model: Send + Sync {
     fn name(&self) -> &str {
         "default"
     }
+    /// What the provider is called in spans: one of the names that OpenTelemetry has for them, if there is one.
+    fn provider(&self) -> &str {
+        "custom"
+    }
 }
 
 /// One model for several agents.
@@ -54,6 +58,9 @@ impl<M: Model + ?Sized> Model for Arc<M> {
     }
     fn name(&self) -> &str {
         (**self).name()
+    }
+    fn provider(&self) -> &str {
+        (**self).provider()
     }
 }
 

@@ -77,7 +77,7 @@ fn call_asks(state: &State, asked: &Interrupted) -> bool {
     asked.n == state.interruptions + 1
         && call.is_some_and(|call| {
             let mut questions = call.input.iter().flat_map(|input| &input.questions);
-            call.args.as_ref() == Some(&action.args)
+            shown(&at.payload).ok().or_else(|| call.args.clone()).as_ref() == Some(&action.args)
                 && call.name == action.name
                 && call.id == action.tool_use_id
                 && questions.any(|asked| {

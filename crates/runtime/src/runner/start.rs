@@ -86,6 +86,7 @@ impl Session {
             limits: config.limits.clone(),
             max_turns,
             watch: Some(watch.clone()),
+            trace_content: config.trace_content.unwrap_or_default(),
         };
         let durable = config.store.is_some();
         let store = config.store.unwrap_or_else(|| Arc::new(MemoryStore::new()));

@@ -43,6 +43,8 @@ mod run_state;
 mod run_state_people;
 mod runs;
 mod shell;
+#[cfg(feature = "otlp")]
+mod spans;
 mod store_conformance;
 mod store_differential;
 mod store_lists;

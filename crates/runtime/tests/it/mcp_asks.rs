@@ -198,12 +198,12 @@ async fn s13_each_session_is_asked_what_its_own_call_asks() {
     };
     let runtimes: Vec<Runtime> = (1..=4).map(one).collect();
     for (n, runtime) in (1..).zip(&runtimes) {
-        let outcome = send(runtime, "s", "go").await.unwrap();
+        let outcome = send(runtime, &format!("s{n}"), "go").await.unwrap();
         let told = serde_json::to_string(&outcome.interruptions).unwrap();
         assert!(told.contains(&format!("for call {n}")), "{told}");
     }
     for (n, runtime) in [1, 2, 3, 4].into_iter().zip(&runtimes).rev() {
-        let outcome = answer(runtime, "s_1", &accept(n)).await.unwrap();
+        let outcome = answer(runtime, &format!("s{n}_1"), &accept(n)).await.unwrap();
         assert!(outcome.text.starts_with(&format!("{n} told")) && outcome.text.contains(&format!(":{n}}}")));
     }
 }

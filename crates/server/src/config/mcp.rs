@@ -44,6 +44,8 @@ pub struct ConfigMcp {
     pub timeout: u32,
     /// Seconds that it may take to be reached.
     pub connect_timeout: u32,
+    /// Seconds in which people answer what it asks in the middle of a call; 0: for ever.
+    pub answer_timeout: u32,
 }
 
 /// How an MCP server is reached.
@@ -152,6 +154,9 @@ pub(super) fn read(name: &str, section: &Section<'_>) -> Option<ConfigMcp> {
         prefix: prefix.map(|prefix| prefix.value),
         timeout: seconds("timeout").unwrap_or(CALL_SECONDS),
         connect_timeout: seconds("connect_timeout").unwrap_or(CONNECT_SECONDS),
+        answer_timeout: section
+            .whole("answer_timeout", 0..=limits::APPROVAL_TIMEOUT_SECONDS_MAX, " seconds")
+            .map_or(limits::APPROVAL_TIMEOUT_SECONDS, |limit| limit.value),
     };
     section.finish();
     // What is wrong with `require_approval` was said.
@@ -278,7 +283,8 @@ impl ConfigMcp {
             .without(self.without.iter().map(String::as_str))
             .idempotent(self.idempotent.iter().map(String::as_str))
             .call_limit(Duration::from_secs(self.timeout.into()))
-            .connect_limit(Duration::from_secs(self.connect_timeout.into()));
+            .connect_limit(Duration::from_secs(self.connect_timeout.into()))
+            .answer_seconds(self.answer_timeout);
         if let Some(tools) = &self.tools {
             server = server.only(tools.iter().map(String::as_str));
         }

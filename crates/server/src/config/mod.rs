@@ -18,6 +18,7 @@ mod server;
 mod store;
 mod team;
 mod tools;
+mod tracing;
 
 use std::{
     fs,
@@ -43,6 +44,7 @@ pub use self::{
     store::{ConfigKey, ConfigStore},
     team::{ConfigAgentTool, ConfigGuardrail, ConfigToolUse},
     tools::{ConfigBuiltin, ConfigTool},
+    tracing::ConfigTracing,
 };
 use self::{
     approval::RoleAt,
@@ -93,6 +95,8 @@ pub struct Config {
     pub tokens: Vec<ConfigToken>,
     /// Which JWTs are taken.
     pub jwt: Option<JwtOptions>,
+    /// Where spans go to.
+    pub tracing: ConfigTracing,
     /// What may be a mistake.
     pub warnings: Vec<ConfigError>,
 }
@@ -274,6 +278,7 @@ fn read(document: &Document<'_>) -> Option<Config> {
     document.open.set(root.has("auth").is_none());
     let server = server::server(&root, root.has("auth").is_some());
     let (store, store_keys) = store::store(&root);
+    let tracing = tracing::read(&root);
 
     let model_sections = root.named("models");
     let model_names: Vec<&str> = model_sections.iter().map(|(name, _)| name.as_str()).collect();
@@ -371,6 +376,7 @@ fn read(document: &Document<'_>) -> Option<Config> {
         rules,
         tokens,
         jwt,
+        tracing,
         warnings: Vec::new(),
     })
 }

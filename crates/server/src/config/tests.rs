@@ -5,6 +5,7 @@ mod mcp;
 mod mistakes;
 mod models;
 mod policy;
+mod tracing;
 
 use std::{fs, path::PathBuf, time::Instant};
 

@@ -161,7 +161,7 @@ function TurnEnd({ view }: { view: SessionView }) {
 }
 
 /** It waits for an answer, not for a decision. */
-const isAnswered = ({ kind }: ApprovalView) => kind === "question" || kind === "interrupt";
+const isAnswered = ({ kind }: ApprovalView) => kind === "question" || kind === "interrupt" || kind === "input";
 
 function firstWords(view: SessionView): string {
   const block = view.messages.find((m) => m.role === "user")?.blocks.find((b) => b.type === "text");

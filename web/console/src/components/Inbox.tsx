@@ -96,7 +96,7 @@ function InboxRow({ row, onClose }: { row: ApprovalView; onClose: () => void }) 
         </span>
         <span className="inbox-side">
           {row.expiresAt && <Countdown expiresAt={row.expiresAt} compact />}
-          <span className="inbox-go">{t(row.kind === "question" || row.kind === "interrupt" ? "inbox.answer" : "inbox.review")}</span>
+          <span className="inbox-go">{t(row.kind === "question" || row.kind === "interrupt" || row.kind === "input" ? "inbox.answer" : "inbox.review")}</span>
         </span>
       </button>
     </li>

@@ -115,6 +115,7 @@ export const en = {
   "card.inDoubtText":
     "The server stopped while this call was running. Nobody knows whether it took effect. Please check before you decide.",
   "card.agent": "Agent",
+  "card.path": "Asked through",
   "card.tool": "Tool",
   "card.reason": "Why you are asked",
   "card.role": "Reviewer",

@@ -117,6 +117,7 @@ export const vi: Catalogue = {
   "card.inDoubtText":
     "Máy chủ đã dừng khi lệnh này đang chạy. Không ai biết nó đã có tác dụng hay chưa. Hãy kiểm tra trước khi quyết định.",
   "card.agent": "Agent",
+  "card.path": "Được gọi qua",
   "card.tool": "Công cụ",
   "card.reason": "Vì sao bạn được hỏi",
   "card.role": "Người duyệt",

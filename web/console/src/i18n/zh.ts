@@ -116,6 +116,7 @@ export const zh: Catalogue = {
   "card.titleQuestions": "智能体有 {n} 个问题要问",
   "card.inDoubtText": "此调用执行期间服务器中断，无法得知它是否已生效。请核实后再决定。",
   "card.agent": "智能体",
+  "card.path": "调用路径",
   "card.tool": "工具",
   "card.reason": "询问原因",
   "card.role": "审批人",

@@ -336,7 +336,7 @@ export type ContentBlock =
 
 export type ToolResultStatus = "success" | "error" | "rejected";
 
-export type ApprovalKind = "approval" | "in_doubt" | "question" | "interrupt";
+export type ApprovalKind = "approval" | "in_doubt" | "question" | "interrupt" | "input";
 
 export interface ApprovalRequestBlock {
   type: "approval_request";
@@ -390,8 +390,18 @@ export interface Action {
   display?: Display;
   /** What the model says the call is for, in one line. Nobody has checked it: show it apart from the facts. */
   agent_says?: string;
+  /** The calls of other agents that led to it, from the session's own agent down; absent for that one's own calls. */
+  path?: PathStep[];
   /** What the call would do, as it was when it was made. */
   preview?: Preview;
+}
+
+/** One step from a session's own agent down to a nested call: the agent that made a call of another agent. */
+export interface PathStep {
+  agent: string;
+  /** The tool, which is another agent. */
+  tool: string;
+  tool_use_id: string;
 }
 
 /** What a call would do, as text for a fixed-width font. What a screen would not show is written `\u{HEX}`. */

@@ -12,7 +12,7 @@ fn s13_servers_are_declared_and_agents_have_their_tools() {
         "{MINIMAL}mcp = [\"files\", \"wiki\"]\ntools = [\"remove\"]\n{SERVER}\
          env = {{ ROOT = \"/srv\", KEY = {{ env = \"BOB_TOKEN\" }} }}\n\
          require_approval = {{ always = [\"delete\"], never = [\"read\"] }}\nprefix = \"f_\"\n\
-         tools = [\"read\", \"delete\"]\nwithout = [\"format\"]\nidempotent = [\"read\"]\ntimeout = 5\nconnect_timeout = 7\n\
+         tools = [\"read\", \"delete\"]\nwithout = [\"format\"]\nidempotent = [\"read\"]\ntimeout = 5\nconnect_timeout = 7\nanswer_timeout = 0\n\
          [mcp.wiki]\nurl = \"http://127.0.0.1:1/mcp\"\nbearer_env = \"BOB_TOKEN\"\nheaders = {{ X-Team = \"north\" }}\n\
          [tools.remove]\nmcp = \"files/delete\"\ndescription = \"Removes.\"\nidempotent = true\napproval = false\n\
          hints = {{ read_only = false }}\n[[policy.rules]]\ntool = \"f_read\"\nrequire = true\n"
@@ -21,6 +21,7 @@ fn s13_servers_are_declared_and_agents_have_their_tools() {
     assert_eq!((config.agents[0].mcp.len(), config.mcp.len(), config.mcp_tools.len()), (2, 2, 1));
     let files = &config.mcp[0];
     assert_eq!(files.require_approval, json!({ "always": ["delete"], "never": ["read"] }));
+    assert_eq!(files.answer_timeout, 0);
     assert_eq!((files.timeout, files.connect_timeout, files.prefix.as_deref()), (5, 7, Some("f_")));
     assert!(!format!("{config:?}").contains("bob's secret"), "secrets are in no text of it");
     let servers = mcp_servers(&config).expect("servers");

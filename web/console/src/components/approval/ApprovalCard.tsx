@@ -23,7 +23,7 @@ export function ApprovalCard({ approval }: { approval: ApprovalView }) {
   const wasWaiting = useRef(!resolved);
   const submission = useSubmit(approval);
   const question = approval.kind === "question";
-  const interrupt = approval.kind === "interrupt";
+  const interrupt = approval.kind === "interrupt" || approval.kind === "input";
 
   // A resolved card is replaced: the focus must not fall out of the page with its buttons.
   // The decisions themselves follow a moment after the news that it is resolved.

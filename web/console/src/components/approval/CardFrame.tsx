@@ -31,7 +31,7 @@ export function CardFrame({ approval, submission, problems, onKeyDown, children 
   useEffect(() => void errorBox.current?.scrollIntoView({ block: "nearest" }), [error]);
 
   const totalSeconds = approval.timeoutSeconds ?? shortestTimeout(approval);
-  const interrupt = approval.kind === "interrupt";
+  const interrupt = approval.kind === "interrupt" || approval.kind === "input";
   /** It is answered, not decided. */
   const question = approval.kind === "question" || interrupt;
   return (

@@ -83,7 +83,7 @@ interface Summary {
 
 export function summarize(approval: ApprovalView, t: Translate): Summary {
   if (approval.kind === "question") return summarizeQuestion(approval, t);
-  if (approval.kind === "interrupt" && !approval.escalatedTo) return summarizeInterrupt(approval, t);
+  if ((approval.kind === "interrupt" || approval.kind === "input") && !approval.escalatedTo) return summarizeInterrupt(approval, t);
   if (approval.escalatedTo) {
     const role = approval.escalatedTo.map((name) => roleName(name, t)).join(", ");
     return { text: t("people.escalated", { role }), tone: "neutral", icon: "clock" };

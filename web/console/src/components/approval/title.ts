@@ -11,7 +11,7 @@ export function cardTitle(approval: ApprovalView, t: Translate): string {
     const n = questionsOf(approval.actions[0]?.args)?.length ?? 1;
     return n > 1 ? t("card.titleQuestions", { n }) : t("card.titleQuestion");
   }
-  if (approval.kind === "interrupt") return t("card.titleInterrupt", { name: subjectOf(approval) });
+  if (approval.kind === "interrupt" || approval.kind === "input") return t("card.titleInterrupt", { name: subjectOf(approval) });
   return approval.actions.length > 1 ? t("card.titleMany", { n: approval.actions.length }) : t("card.title");
 }
 

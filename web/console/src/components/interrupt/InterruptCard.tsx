@@ -38,7 +38,7 @@ export function InterruptCard({ approval, submission }: Props) {
       <div className="action interrupt">
         <div className="facts-line">
           <span className="tool-chip">
-            <Icon name="graph" />
+            <Icon name={approval.kind === "input" ? "tool" : "graph"} />
             <span className="visually-hidden">{t("interrupt.node")}: </span>
             <code>
               <Visible text={node} />
