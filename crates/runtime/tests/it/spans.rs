@@ -108,7 +108,8 @@ async fn j121_a_run_that_goes_on_in_another_process_stays_in_its_trace() {
     let ledger = Ledger::default();
     let make = |says: Vec<_>| Agent::new("Payer", ("m", teller(says))).tool(gated("pay", &ledger));
     let first = Process::begin().await;
-    let paused = runner(false).run(&make(vec![vec![call("c1", "pay", r#"{"n":4711}"#)]]), "pay 4711").await.expect("run");
+    let paused =
+        runner(false).run(&make(vec![vec![call("c1", "pay", r#"{"n":4711}"#)]]), "pay 4711").await.expect("run");
     let before = first.spans().await;
     let saved = paused.state.to_json();
     drop(first);
@@ -145,7 +146,8 @@ async fn j121_a_run_that_goes_on_in_another_process_stays_in_its_trace() {
     assert_eq!(decided.1["gen_ai.tool.call.id"], "c1");
 
     // Nothing that a person, a model or a tool wrote is in them.
-    let all = serde_json::to_string(&before.iter().chain(&after).map(|span| &span.0).collect::<Vec<_>>()).expect("text");
+    let all =
+        serde_json::to_string(&before.iter().chain(&after).map(|span| &span.0).collect::<Vec<_>>()).expect("text");
     let attributes = before.iter().chain(&after).flat_map(Span::attributes);
     assert!(attributes.into_iter().all(|(_, value)| !value.contains(SECRET)), "{all}");
 
