@@ -269,10 +269,12 @@ fn written(function: &ItemFn, options: &Options, context: bool, arguments: &[Arg
     let read_only = options.read_only.then(|| quote!(.hints(#here::read_only())));
     let time_limit = options.time_limit.as_ref().map(|limit| quote!(.time_limit(#limit)));
     let about = format!("The arguments of the tool `{tool_name}`.");
-    let title = (!docs.is_empty()).then(|| quote!(#(#docs)*)).unwrap_or_else(|| {
+    let title = if docs.is_empty() {
         let text = format!("The tool `{tool_name}`.");
         quote!(#[doc = #text])
-    });
+    } else {
+        quote!(#(#docs)*)
+    };
     let unused = arguments.is_empty().then(|| quote!(let _ = &__args;));
     quote! {
         #[doc = #about]

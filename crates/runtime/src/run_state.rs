@@ -17,33 +17,29 @@
 mod compact;
 mod decide;
 mod file;
+mod follows;
 mod graph;
 mod signed;
 
 use std::sync::Arc;
 
 use countersign_core::{
-    approval::{question::Questions, rule::Rule},
-    call::{
-        args::Args,
-        gate::{DecisionType, Target},
-    },
     journal::{
-        agents,
-        checkpoint::is_whole,
         draft::Draft,
-        fork::is_open_to_edits,
-        record::{Action, CallStatus, Compressed, Decided, Entry, Forked, Interrupted, Kind, Record},
-        state::{Call, Open, Phase, State},
+        record::{Compressed, Entry, Record},
+        state::State,
     },
     wire::{client::check_session_id, cursor::Cursor, event::Request, expand::request},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use self::compact::Compact;
 pub use self::decide::DecisionError;
 pub(crate) use self::decide::Staged;
+use self::{
+    compact::Compact,
+    follows::{cuts_between_turns, follows},
+};
 use crate::{
     runner::{guardrail::GuardrailResult, interruption::Interruption},
     store::{Append, Durability, Store, StoreError},
@@ -484,237 +480,4 @@ impl RunState {
 
 fn damaged(pos: u64, what: impl Into<String>) -> RunStateError {
     RunStateError::Damaged { pos, what: what.into() }
-}
-
-/// Whether a compression covers whole turns, and says rightly how many are left: no call loses its result by it.
-fn cuts_between_turns(state: &State, compressed: &Compressed, turns: &[u64]) -> Result<(), &'static str> {
-    let kept = turns.iter().filter(|begin| **begin > compressed.through).count();
-    let whole = compressed.through == state.window.from || turns.contains(&(compressed.through + 1));
-    if whole && kept > 0 && kept == compressed.kept as usize && compressed.calls <= state.call_count {
-        Ok(())
-    } else {
-        Err("it does not cover whole turns")
-    }
-}
-
-/// Whether a record can come next in this state. It says no to what no transition of the core makes.
-fn follows(state: &State, entry: &Entry) -> Result<(), &'static str> {
-    if entry.cursor != state.cursor {
-        return Err("its cursor is not where the entries before it end");
-    }
-    if entry.at < state.updated_at {
-        return Err("it is older than the entry before it");
-    }
-    let created = matches!(entry.record, Record::SessionCreated(_));
-    if created != (state.pos == 0) {
-        return Err("a session is made by its first entry, and only there");
-    }
-    let call =
-        |number: u32| state.calls.iter().find(|call| call.call == number).ok_or("it names a call that is not open");
-    if let Some(fits) = graph::fits(state, &entry.record) {
-        return if fits { Ok(()) } else { Err("the entries before it do not lead to it") };
-    }
-    let fits = match &entry.record {
-        Record::SessionCreated(_) | Record::UserMessage(_) => true,
-        Record::MessageQueued(_) | Record::BlockShown(_) | Record::Group { .. } | Record::Status { .. } => {
-            state.status.is_active()
-        }
-        Record::ModelResponded(answer) if answer.run != 0 => {
-            answer.shown == 0 && state.asking().any(|nested| nested.call == answer.run)
-        }
-        Record::ModelResponded(answer) => state.status.is_active() && answer.shown as usize <= state.shown.len(),
-        Record::CallsGated(gates) => {
-            gates.len() == state.calls.iter().filter(|call| call.phase == Phase::Proposed).count()
-        }
-        Record::AgentBegan(began) => {
-            let call = call(began.call)?;
-            call.phase == Phase::Permitted
-                && call.target == Some(Target::Agent(began.agent.clone()))
-                && call.args.as_ref().is_some_and(|args| agents::input(args) == began.input)
-        }
-        // The application itself has said who answers.
-        Record::HandedOff(handed) if handed.call == 0 => true,
-        Record::HandedOff(handed) => {
-            let call = call(handed.call)?;
-            call.phase == Phase::Permitted && call.handoff() == Some(&handed.agent)
-        }
-        Record::Interrupted(asked) => {
-            asked.n == state.interruptions + 1
-                && !asked.actions.is_empty()
-                && asked
-                    .actions
-                    .iter()
-                    .all(|action| call(action.call).is_ok_and(|call| asks_about(asked, action, call)))
-        }
-        Record::Decided(decided) => {
-            let open = state.waiting(decided.n).ok_or("it decides what does not wait")?;
-            let asked = &open.asked;
-            let (actions, question) = (&asked.actions, asked.kind == Kind::Question);
-            question == decided.question
-                && actions.len() == decided.decisions.len()
-                && (decided.asks.is_empty() || decided.asks.len() == actions.len())
-                && (decided.previews.is_empty() || decided.previews.len() == actions.len())
-                && actions.iter().zip(&decided.asks).all(|(action, ask)| {
-                    // Nothing that was asked before is asked for no more.
-                    ask.as_ref().is_none_or(|ask| ask.asks_for_all_of(&action.ask))
-                })
-                && (decided.rules.is_empty() || decided.rules == Rule::made_by(asked, decided))
-                && (!decided.last || !approves_all(decided) || approvals(open, decided) >= open.quorum() as usize)
-                && actions.iter().zip(&decided.decisions).all(|(action, decision)| {
-                    // A new message rejects whatever waits, and a rejection lets nothing run.
-                    decision.kind == DecisionType::Reject || (!question && action.allowed().contains(&decision.kind))
-                })
-        }
-        Record::Answered(answered) => {
-            let asked = &state.waiting(answered.n).ok_or("it answers what does not wait")?.asked;
-            let given: Vec<&str> = answered.answers.0.iter().map(|(question, _)| question.as_str()).collect();
-            let questions = asked.actions.first().and_then(|action| Questions::recorded(&action.args));
-            asked.kind == Kind::Question
-                && questions
-                    .is_some_and(|asked| asked.questions.iter().map(|question| question.question.as_str()).eq(given))
-        }
-        Record::TimedOut { n, .. } => {
-            let open = state.waiting(*n).ok_or("it times out what does not wait")?;
-            open.asked.expires_at.is_some_and(|due| entry.at >= due)
-        }
-        Record::Noted(noted) => state.waiting(noted.n).is_some(),
-        Record::RuleRevoked(_) => true,
-        Record::Withdrawn { n, .. } => state.waiting(*n).is_some(),
-        Record::CallStarted { call: number, attempt } => {
-            let call = call(*number)?;
-            *attempt == call.attempts + 1
-                && call.args.is_some()
-                && matches!(call.phase, Phase::Permitted | Phase::Started(_))
-        }
-        Record::CallFinished(finished) => {
-            let call = call(finished.call)?;
-            let ended = match &call.phase {
-                Phase::Finished => false,
-                Phase::Started(_) => true,
-                Phase::Delegated => {
-                    finished.status == CallStatus::Error
-                        || state.calls_of(call.call).all(|inner| inner.phase == Phase::Finished)
-                }
-                // It was handed on just before.
-                Phase::Permitted if call.handoff() == Some(state.agent_of(call.run)) => true,
-                Phase::Settled(status, _) => finished.status == *status,
-                // What never began can only be given up, when its turn ends.
-                Phase::Proposed | Phase::Gated | Phase::Waiting(_) | Phase::Asking | Phase::Permitted | Phase::Lost => {
-                    finished.status == CallStatus::Error
-                }
-            };
-            ended && finished.id == call.id && finished.run == call.run
-        }
-        Record::Forked(forked) => forks(state, forked),
-        Record::CallOutdated { call: number } => {
-            let call = call(*number)?;
-            call.phase == Phase::Permitted && call.shown.is_some()
-        }
-        Record::InputRequired(required) => {
-            call(required.call)?.phase == Phase::Started(required.attempt) && !required.questions.is_empty()
-        }
-        Record::CallLost { call: number } => {
-            let call = call(*number)?;
-            matches!(call.phase, Phase::Started(_)) || call.phase == Phase::Permitted && call.is_live()
-        }
-        Record::RunStarted(_)
-        | Record::FrameBegan(_)
-        | Record::TasksDone(_)
-        | Record::TaskFailed(_)
-        | Record::TaskWaits { .. }
-        | Record::StepStarted { .. }
-        | Record::StepDone { .. }
-        | Record::Resumed(_)
-        | Record::RunRetried(_)
-        | Record::StateEdited(_)
-        | Record::States(_) => false,
-        Record::MakeRoom(_) => asks_next(state) && state.window.due.is_none(),
-        Record::Compressed(compressed) => {
-            // Whether it ends where a turn begins is checked where the whole journal is at hand.
-            asks_next(state)
-                && state.window.due.is_some()
-                && compressed.through >= state.window.from
-                && compressed.through < state.pos
-        }
-        Record::TurnEnded(_) => {
-            state.status.is_active() && state.calls.iter().all(|call| call.phase == Phase::Finished)
-        }
-    };
-    if fits { Ok(()) } else { Err("the entries before it do not lead to it") }
-}
-
-/// Whether it is the model's turn.
-fn asks_next(state: &State) -> bool {
-    state.status.is_active()
-        && !state.answered
-        && state.open.is_empty()
-        && state.calls.iter().all(|call| call.phase == Phase::Finished)
-}
-
-/// Whether a session that stands here can be made a fork like this.
-fn forks(state: &State, forked: &Forked) -> bool {
-    let open: Vec<u32> = state.open.iter().map(|open| open.asked.n).collect();
-    is_whole(state)
-        && forked.at == state.pos
-        && forked.withdrawn == open
-        && forked.active == state.status.is_active()
-        && forked.judged.iter().all(|judged| {
-            let call = state.calls.iter().find(|call| call.call == judged.call && call.id == judged.tool_use_id);
-            call.is_some_and(|call| is_open_to_edits(call, state))
-        })
-}
-
-fn approves_all(decided: &Decided) -> bool {
-    decided.decisions.iter().all(|decision| decision.kind == DecisionType::Approve)
-}
-
-/// How many people have approved with this one.
-fn approvals(open: &Open, decided: &Decided) -> usize {
-    open.votes.len() + usize::from(!open.votes.contains(&decided.by))
-}
-
-/// Whether what is shown of a call is the call: its name and arguments are those that would run.
-fn asks_about(asked: &Interrupted, action: &Action, call: &Call) -> bool {
-    let waits = match asked.kind {
-        Kind::Approval => call.phase == Phase::Gated && !call.question,
-        Kind::Question => call.phase == Phase::Gated && call.question,
-        Kind::InDoubt => call.phase == Phase::Lost,
-        Kind::Interrupt | Kind::Input => false,
-    };
-    let shown = match (asked.kind, &call.args) {
-        (Kind::Question, Some(args)) => asks_what_the_model_asked(&action.args, args),
-        (_, args) => Some(&action.args) == args.as_ref(),
-    };
-    let asks = asked.kind == Kind::InDoubt || call.ask.as_ref() == Some(&action.ask);
-    waits
-        && asks
-        && action.level == call.level
-        && action.instead == call.instead
-        && action.tool_use_id == call.id
-        && action.agent == call.agent
-        && action.name == call.name
-        && action.preview == call.preview
-        && shown
-}
-
-/// Whether recorded questions are those of a call, with at most one option of free text added to each. What the
-/// server calls that option, and how many it takes, may change; what was asked stays readable.
-fn asks_what_the_model_asked(recorded: &Args, written: &Args) -> bool {
-    let (Some(recorded), Some(written)) = (Questions::recorded(recorded), Questions::recorded(written)) else {
-        return false;
-    };
-    recorded.questions.len() == written.questions.len()
-        && recorded.questions.into_iter().zip(written.questions).all(|(mut shown, mut asked)| {
-            if asked.options.iter().all(|option| option.input != Some(true)) {
-                if shown.options.len() == asked.options.len() + 1 {
-                    let added = shown.options.pop();
-                    return added.is_some_and(|option| option.input == Some(true)) && shown == asked;
-                }
-                // Or one that the model offers takes the free text.
-                let free = shown.options.iter().position(|option| option.input == Some(true));
-                let Some(option) = free.and_then(|at| asked.options.get_mut(at)) else { return false };
-                option.input = Some(true);
-            }
-            shown == asked
-        })
 }

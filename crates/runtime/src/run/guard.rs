@@ -91,7 +91,7 @@ pub(crate) struct Stop {
 /// See [`Stop`].
 #[derive(Clone, Debug)]
 pub(crate) enum Why {
-    Guardrail(GuardrailResult),
+    Guardrail(Box<GuardrailResult>),
     Budget { what: &'static str, spent: f64, limit: f64 },
     Output(Vec<String>),
     Instructions,
@@ -111,7 +111,7 @@ impl Stop {
             GuardrailKind::ToolOutput => ("tool_output_guardrail", "tool output"),
         };
         let message = format!("the {place} guardrail {:?} stopped the run", result.guardrail);
-        Stop { code, message, why: Why::Guardrail(result) }
+        Stop { code, message, why: Why::Guardrail(Box::new(result)) }
     }
 }
 

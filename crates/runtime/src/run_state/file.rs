@@ -69,7 +69,7 @@ impl RunState {
 
 /// Whether somebody has claimed what stood there, or is about to have.
 fn is_claimed(path: &Path, claimed: &Path) -> bool {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
     let begin = format!("{}.", path.file_name().unwrap_or_default().to_string_lossy());
     let name = |entry: fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
     let names = fs::read_dir(folder).into_iter().flatten().flatten().map(name);

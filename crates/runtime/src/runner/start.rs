@@ -175,7 +175,7 @@ impl Session {
         }
         let staged = std::mem::take(&mut state.staged);
         let inputs = std::mem::take(&mut state.inputs);
-        let sets = self.sets(state.state(), staged)?;
+        let sets = self.sets(state.state(), &staged)?;
         self.moves = state.state().status == Status::Running || !sets.is_empty() || !inputs.is_empty();
         if follow {
             self.follow = Some(self.runtime.subscribe(&self.principal, &self.session_id, None).await?);
@@ -209,7 +209,7 @@ impl Session {
     }
 
     /// The decisions by interruption. Those of one that cannot be decided in part yet are kept.
-    fn sets(&mut self, state: &State, staged: Vec<Staged>) -> Result<Vec<(u32, Vec<Decision>)>, RunError> {
+    fn sets(&mut self, state: &State, staged: &[Staged]) -> Result<Vec<(u32, Vec<Decision>)>, RunError> {
         let agents = &self.runtime.inner.agents;
         let items = Interruption::all(state, Some(agents));
         let runs = |kind| matches!(kind, DecisionType::Approve | DecisionType::Edit);
@@ -224,7 +224,7 @@ impl Session {
         for open in state.open.iter().filter(|open| !matches!(open.asked.kind, Kind::Interrupt | Kind::Input)) {
             let decided = |call: u32| {
                 let own = staged.iter().find(|staged| staged.call == call).map(|staged| staged.decision.clone());
-                own.or_else(|| standing(state, &staged, call))
+                own.or_else(|| standing(state, staged, call))
             };
             let actions = &open.asked.actions;
             if actions.iter().all(|action| decided(action.call).is_none()) {
@@ -364,7 +364,7 @@ impl Session {
         let stopped = self.watch.seen().stopped.take();
         match (reason, stopped.map(|stop| stop.why)) {
             (EndReason::MaxTurns, _) => RunError::MaxTurns { limit, state },
-            (_, Some(Why::Guardrail(result))) => RunError::Guardrail { result: Box::new(result), state },
+            (_, Some(Why::Guardrail(result))) => RunError::Guardrail { result, state },
             (_, Some(Why::Budget { what, spent, limit })) => RunError::Budget { what, spent, limit, state },
             (_, Some(Why::Output(errors))) => RunError::InvalidOutput { errors, state },
             (EndReason::Error { code, message }, _) if code == "model_error" => RunError::Model { message, state },
