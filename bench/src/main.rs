@@ -1,7 +1,7 @@
 //! Benchmarks, each a ratio against something measured in the same run.
 //!
-//! `cargo run --release -p countersign-bench [--] [cycle|sealed|memory|many|growth|history|compressed|graphs|paused]…` runs the named ones,
-//! or all. What each number means is in `bench/README.md`.
+//! `cargo run --release -p countersign-bench [--] [cycle|sealed|memory|many|growth|history|compressed|graphs|paused|policy|server|library]…`
+//! runs the named ones, or all. What each number means is in `bench/README.md`.
 
 mod bare;
 mod compressed;
@@ -9,6 +9,7 @@ mod cycle;
 mod graphs;
 mod growth;
 mod history;
+mod library;
 mod paused;
 mod policy;
 mod server;
@@ -81,6 +82,9 @@ fn run() -> Result<bool> {
     }
     if want("policy") {
         verdicts.extend(policy::verdict()?);
+    }
+    if want("library") {
+        verdicts.extend(library::all()?);
     }
     if want("server") {
         verdicts.push(server::permission()?);

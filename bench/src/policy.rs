@@ -12,7 +12,7 @@ use countersign::{
     },
     model::ToolSpec,
     policy::{Glob, Judge, Policy, PolicyRule, Then},
-    tool::{Approval, CallFacts, ToolEntry, condition::CelCondition, function::tool},
+    tool::{AppContext, Approval, CallFacts, ToolEntry, condition::CelCondition, function::tool},
 };
 
 use crate::{Result, Verdict, cycle::median};
@@ -67,6 +67,7 @@ fn worst() -> Result<Policy> {
 /// Microseconds for the verdict on one call.
 async fn verdicts(judge: &Judge, args: &Args) -> Result<f64> {
     let roles = vec!["user".to_owned()];
+    let context = AppContext::default();
     let begin = Instant::now();
     for _ in 0..CALLS {
         let facts = CallFacts {
@@ -78,6 +79,7 @@ async fn verdicts(judge: &Judge, args: &Args) -> Result<f64> {
             tool: "tool_20",
             tool_use_id: "call_1",
             args,
+            context: &context,
         };
         let said = judge.verdict(&facts, Locale::En).await.ok_or("there is no such tool")?;
         if matches!(said, Said::Deny(_)) {

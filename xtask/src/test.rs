@@ -107,11 +107,24 @@ pub(crate) fn run(places: &Places) -> Outcome {
         })
         .map_err(|error| error + &failures.told())
     });
-    steps.step_after(&[(rust, RUST), (others, OTHERS)], "test against MCP servers from npm", || {
-        let mut test = cargo(&places.root);
-        test.args(["test", "-p", "countersign", "--features", "mcp", "--test", "it", "--", "--ignored", "mcp_npm"]);
-        process::run(&mut test)
-    });
+    let needs = [(rust, RUST), (others, OTHERS), (has_browser, BROWSER)];
+    steps.step_after(
+        &needs,
+        "test what only a feature brings: models, MCP servers from npm, an agent's browser",
+        || {
+            let mut test = cargo(&places.root);
+            // One build with all of them.
+            test.args(["test", "-p", "countersign", "--features", "computer,genai,mcp", "--lib", "--test", "it", "--"]);
+            test.args(["--include-ignored", "models", "mcp_npm", "computer"]);
+            if let Some(browser) = &browser {
+                test.env("CHROMIUM", browser);
+            }
+            process::run(&mut test)?;
+            let mut config = cargo(&places.root);
+            config.args(["test", "-p", "countersign-server", "--features", "genai", "--lib", "config::"]);
+            process::run(&mut config)
+        },
+    );
     steps.step_after(&[(console, CONSOLE)], "check the console's types", || npm_script(&["run", "check"]));
     steps.step_after(&[(packages, PACKAGES)], "test the console's parts", || npm_script(&["test"]));
     let needs = [(rust, RUST), (console, CONSOLE), (has_browser, BROWSER)];

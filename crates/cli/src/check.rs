@@ -5,7 +5,7 @@ use std::{net::IpAddr, path::PathBuf};
 use clap::Args;
 use countersign::core::approval::question;
 use countersign_server::config::{
-    Config, ConfigAgent, ConfigCompression, ConfigError, ConfigProvider, ConfigRequire, ConfigStore, ConfigStrategy,
+    Config, ConfigAgent, ConfigCompression, ConfigError, ConfigRequire, ConfigStore, ConfigStrategy,
 };
 use serde_json::{Value, json};
 
@@ -138,10 +138,6 @@ fn found_json(config: &Config) -> Result<Value, String> {
         let compression = agent.compression.as_ref().map(compression);
         json!({ "name": agent.name, "model": agent.model, "tools": agent.tools, "mcp": agent.mcp, "compression": compression })
     };
-    let provider = |provider: &ConfigProvider| match provider {
-        ConfigProvider::Scripted { .. } => "scripted",
-        ConfigProvider::OpenAiChat { .. } => "openai-chat",
-    };
     Ok(json!({
         "ok": true,
         "listen": config.server.listen,
@@ -149,7 +145,7 @@ fn found_json(config: &Config) -> Result<Value, String> {
         "store_keys": config.store_keys.iter().map(|key| &key.id).collect::<Vec<_>>(),
         "agents": config.agents.iter().map(agent).collect::<Vec<_>>(),
         "models": config.models.iter()
-            .map(|model| json!({ "name": model.name, "provider": provider(&model.provider) }))
+            .map(|model| json!({ "name": model.name, "provider": model.provider.name() }))
             .collect::<Vec<_>>(),
         "tools": config.tools.iter().map(|tool| &tool.name)
             .chain(config.mcp_tools.iter().map(|tool| &tool.name)).collect::<Vec<_>>(),

@@ -6,6 +6,7 @@ mod completions;
 mod demo;
 mod graph;
 mod mcp;
+mod models;
 mod policy;
 mod rekey;
 mod reload;
@@ -13,6 +14,7 @@ mod remote;
 mod rules;
 mod serve;
 mod sessions;
+mod traces;
 
 use std::process::ExitCode;
 

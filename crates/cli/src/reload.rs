@@ -121,8 +121,16 @@ fn elsewhere(running: &Config, read: &Config) -> Vec<&'static str> {
         ("[models]", running.models != read.models),
         ("[agents]", running.agents != read.agents),
         ("[policy]", rules(running) != rules(read)),
-        ("[tools]", tools(running) != tools(read)),
+        (
+            "[tools]",
+            tools(running) != tools(read)
+                || running.folder_tools != read.folder_tools
+                || running.agent_tools != read.agent_tools,
+        ),
+        ("[guardrails]", running.guardrails != read.guardrails),
+        ("[workspace]", running.workspace != read.workspace),
         ("[mcp]", running.mcp != read.mcp),
+        ("[tracing]", running.tracing != read.tracing),
     ];
     let named: Vec<&str> = parts.into_iter().filter(|(_, other)| *other).map(|(name, _)| name).collect();
     let same = Config {

@@ -1,16 +1,12 @@
 //! `countersign serve --config FILE`
 
-use std::{io::IsTerminal as _, net::SocketAddr, path::PathBuf, sync::Arc};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
 use clap::Args;
 use countersign::{
     agent::Agent,
     compression::Compression,
-    model::{
-        ApiKey, Model,
-        openai_chat::{OpenAiChat, OpenAiChatConfig},
-        scripted::Scripted,
-    },
+    model::Model,
     run::Runtime,
     store::{
         Store,
@@ -18,12 +14,14 @@ use countersign::{
         seal::{Key, Keys},
         sqlite::{SqliteOptions, SqliteStore},
     },
+    team::AgentRef,
+    tool::ToolEntry,
 };
 use countersign_server::{
     Options, Server,
     config::{
-        Config, ConfigCompression, ConfigKey, ConfigModel, ConfigProvider, ConfigStore, ConfigStrategy, mcp_servers,
-        sources, tool_entries,
+        Config, ConfigCompression, ConfigKey, ConfigStore, ConfigStrategy, guardrails, mcp_servers, sources,
+        tool_entries,
     },
 };
 use tokio::{
@@ -35,8 +33,9 @@ use zeroize::Zeroizing;
 use crate::{
     Outcome,
     check::{TLS_EXPECTED, expects_tls, lines},
+    models,
     reload::{Seen, Watched},
-    say,
+    say, traces,
 };
 
 /// Arguments of `serve`.
@@ -52,26 +51,16 @@ pub(crate) struct Serve {
 
 /// Serves until a signal ends it.
 pub(crate) fn run(serve: &Serve) -> Outcome {
-    log();
     // How the file is before it is read, so that no change is missed.
     let seen = Seen::now(&serve.config);
     let config = Config::load(&serve.config).map_err(|errors| lines(&errors))?;
+    let traces = traces::log(&config)?;
     config.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(|error| format!("the server cannot start: {error}"))?;
-    runtime.block_on(serve_until_told(config, serve, seen))
-}
-
-fn log() {
-    use tracing_subscriber::EnvFilter;
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_writer(std::io::stderr)
-        .init();
+    runtime.block_on(traces.send_while(serve_until_told(config, serve, seen)))
 }
 
 async fn serve_until_told(config: Config, serve: &Serve, seen: Seen) -> Outcome {
@@ -111,27 +100,46 @@ async fn serve_until_told(config: Config, serve: &Serve, seen: Seen) -> Outcome 
 
 /// The runtime that a configuration declares.
 async fn assemble(config: &Config) -> Result<Runtime, String> {
-    let tools = tool_entries(config)?;
+    let (tools, guardrails) = (tool_entries(config)?, guardrails(config)?);
     let servers = mcp_servers(config)?;
     let models: Vec<(&str, Arc<dyn Model>)> = config
         .models
         .iter()
-        .map(|declared| Ok((declared.name.as_str(), model(declared)?)))
+        .map(|declared| Ok((declared.name.as_str(), models::model(declared)?)))
         .collect::<Result<_, String>>()?;
     let mut builder = Runtime::builder(store(config.store.clone(), keys(&config.store_keys)?).await?)
         .locale(config.locale)
-        .policy(config.policy()?);
+        .policy(config.policy()?)
+        .trace_content(config.tracing.content);
     for declared in &config.agents {
         let model = models.iter().find(|(name, _)| *name == declared.model).map(|(_, model)| model.clone());
         let model = model.ok_or_else(|| format!("there is no model {:?}", declared.model))?;
         let mut agent = Agent::new(declared.name.as_str(), (declared.model.as_str(), model))
             .instructions(declared.instructions.as_str())
             .max_turns(declared.max_turns);
+        for to in &declared.handoffs {
+            let about = config.agents.iter().find(|agent| agent.name == *to);
+            let about = about.and_then(|agent| agent.handoff_description.as_deref());
+            agent = agent.tool(ToolEntry::handoff(AgentRef::named(to, about)));
+        }
+        agent = agent.tool_use(declared.tool_use.rule());
+        if let Some(schema) = &declared.output_schema {
+            agent = agent.output_schema("answer", schema.clone()).map_err(|error| error.to_string())?;
+        }
+        for name in &declared.input_guardrails {
+            agent = guardrails.get(name).ok_or_else(|| format!("there is no guardrail {name:?}"))?.on_input(agent);
+        }
+        for name in &declared.output_guardrails {
+            agent = guardrails.get(name).ok_or_else(|| format!("there is no guardrail {name:?}"))?.on_output(agent);
+        }
         if let Some(description) = &declared.description {
             agent = agent.description(description.as_str());
         }
         if let Some(declared) = &declared.compression {
             agent = agent.compression(compression(declared, &models)?);
+        }
+        for model in config.models.iter().filter(|model| model.name == declared.model) {
+            agent = models::servers(model)?.into_iter().fold(agent, Agent::hosted_mcp);
         }
         for name in declared.tools.iter().filter(|name| !config.mcp_tools.iter().any(|tool| tool.name == **name)) {
             agent = agent.tool(tools.get(name).ok_or_else(|| format!("there is no tool {name:?}"))?.clone());
@@ -156,21 +164,6 @@ fn compression(declared: &ConfigCompression, models: &[(&str, Arc<dyn Model>)]) 
         }
     };
     Ok(compression.keep(declared.keep))
-}
-
-fn model(declared: &ConfigModel) -> Result<Arc<dyn Model>, String> {
-    let name = &declared.name;
-    Ok(match &declared.provider {
-        ConfigProvider::Scripted { path, script } => Arc::new(
-            Scripted::from_json(script).map_err(|error| format!("model {name:?}: {}: {error}", path.display()))?,
-        ),
-        ConfigProvider::OpenAiChat { model, base_url, api_key_env } => {
-            let mut config = OpenAiChatConfig::new(model.as_str());
-            config.base_url.clone_from(base_url);
-            config.api_key = api_key_env.as_deref().map(|env| secret(env).map(|key| ApiKey::new(&key))).transpose()?;
-            Arc::new(OpenAiChat::new(config).map_err(|error| format!("model {name:?}: {error}"))?)
-        }
-    })
 }
 
 async fn store(declared: ConfigStore, keys: Option<Keys>) -> Result<Arc<dyn Store>, String> {
@@ -200,7 +193,7 @@ pub(crate) fn keys(declared: &[ConfigKey]) -> Result<Option<Keys>, String> {
     Keys::new(keys.remove(0), keys).map(Some).map_err(|error| error.to_string())
 }
 
-fn secret(env: &str) -> Result<String, String> {
+pub(crate) fn secret(env: &str) -> Result<String, String> {
     // A file read into a variable often ends with a newline, which is not part of a key.
     let secret = std::env::var(env).map_err(|_| format!("the environment variable {env} is not set"))?;
     Ok(secret.trim().to_owned())

@@ -144,10 +144,16 @@ impl Agent {
     ///
     /// # Errors
     /// The schema of the type is none that can be checked.
-    pub fn output_type<T: schemars::JsonSchema>(mut self) -> Result<Agent, AgentError> {
+    pub fn output_type<T: schemars::JsonSchema>(self) -> Result<Agent, AgentError> {
         let name = T::schema_name().into_owned();
-        let schema = schemars::schema_for!(T).to_value();
-        let output = Output::new(&name, schema)
+        self.output_schema(&name, schemars::schema_for!(T).to_value())
+    }
+    /// Its answers are JSON that fits a schema, known to the model under this name: see [`Agent::output_type`].
+    ///
+    /// # Errors
+    /// The schema is none that can be checked.
+    pub fn output_schema(mut self, name: &str, schema: serde_json::Value) -> Result<Agent, AgentError> {
+        let output = Output::new(name, schema)
             .map_err(|error| AgentError(format!("agent {:?}, output type {name}: {error}", self.name)))?;
         self.output = Some(Arc::new(output));
         Ok(self)

@@ -15,18 +15,24 @@
 //! # fn confirm(question: String) -> bool {
 //! #     assert_eq!(
 //! #         question,
-//! #         r#"Agent Weather agent would like to use the tool get_weather with {"location":"San Francisco"}. Do you approve?"#
+//! #         r#"Agent Data agent would like to use the tool get_weather with {"location":"San Francisco"}. Do you approve?"#
 //! #     );
 //! #     true
 //! # }
-//! # const SCRIPT: &str = r#"{"turns": [{"tool_calls": [{"name": "get_weather", "args": {"location": "Oakland"}},
+//! # const SCRIPT: &str = r#"{"turns": [{"tool_calls": [{"name": "transfer_to_Data_agent", "args": {}}]},
+//! #     {"tool_calls": [{"name": "get_weather", "args": {"location": "Oakland"}},
 //! #     {"name": "get_weather", "args": {"location": "San Francisco"}}]}, {"text": "{{ last_tool_result }}"}]}"#;
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let model = countersign::model::scripted::Scripted::from_json(SCRIPT)?;
 //! # let folder = tempfile::tempdir()?;
 //! # std::env::set_current_dir(&folder)?;
-//! let agent = Agent::new("Weather agent", model).instructions("You are a weather agent").tool(get_weather);
+//! # let model = std::sync::Arc::new(model);
+//! let data_agent = Agent::new("Data agent", model.clone())
+//!     .instructions("You are a data agent")
+//!     .handoff_description("You know everything about the weather")
+//!     .tool(get_weather);
+//! let agent = Agent::new("Basic test agent", model).instructions("You are a basic agent").handoff(data_agent);
 //!
 //! let mut result = run(&agent, "What is the weather in Oakland and San Francisco?").await?;
 //! while result.is_paused() {
@@ -63,6 +69,8 @@ pub mod graph;
 #[cfg(feature = "mcp")]
 pub mod mcp;
 pub mod model;
+#[cfg(feature = "otlp")]
+pub mod otlp;
 pub mod policy;
 pub mod run;
 pub mod run_state;

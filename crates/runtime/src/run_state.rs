@@ -2,9 +2,11 @@
 //! (SPEC S17, S20, S21).
 //!
 //! ```json
-//! {"schema": "countersign.run_state", "version": 5, "session_id": "…", "entries": [{"t": …, "c": […], "r": {…}}, …]}
+//! {"schema": "countersign.run_state", "version": 5, "session_id": "…", "decisions": […], "entries": [1767225600000, {…}, 12, {…}, "g2", …],
+//!  "count": …, "end": […]}
 //! ```
-//! Entry `i` of the list stands at position `i + 1`. Everything else about the session is a fold of them.
+//! Everything about the session is a fold of its entries. What follows from the entries before is left out, so the text is hardly
+//! larger than the conversation; versions up to 4 had each entry whole: `{"t": …, "c": […], "r": {…}}`.
 //!
 //! - The text holds all that the session holds: messages, arguments, results and the application's own
 //!   context, as they are. Keys and tokens are never in a journal, so they are never here.
@@ -12,9 +14,11 @@
 //!   into it, so keep it where only the application can write.
 //! - An approved call runs once in each store it is restored into. Restoring one state twice is two sessions.
 
+mod compact;
 mod decide;
 mod file;
 mod graph;
+mod signed;
 
 use std::sync::Arc;
 
@@ -32,11 +36,12 @@ use countersign_core::{
         record::{Action, CallStatus, Compressed, Decided, Entry, Forked, Interrupted, Kind, Record},
         state::{Call, Open, Phase, State},
     },
-    wire::{client::check_session_id, event::Request, expand::request},
+    wire::{client::check_session_id, cursor::Cursor, event::Request, expand::request},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use self::compact::Compact;
 pub use self::decide::DecisionError;
 pub(crate) use self::decide::Staged;
 use crate::{
@@ -51,6 +56,8 @@ const SCHEMA: &str = "countersign.run_state";
 /// several people said and decided, standing rules, and tenants, version 4 forks, runs of graphs, and compressions, version 5
 /// decisions that do not count yet, and what belongs to a run of the library.
 const VERSION: u64 = 5;
+/// The first version that leaves out what follows from the entries before.
+const COMPACT: u64 = 5;
 /// How many entries are read from a store at once.
 const READ_PAGE: usize = 512;
 
@@ -129,6 +136,12 @@ pub enum RunStateError {
     /// Somebody else has claimed it, and goes on with it.
     #[error("the state in {0} was taken already; it is in {0}.claimed")]
     Claimed(String),
+    /// It is not signed with this key, or was changed since.
+    #[error("this run state was not signed with this key, or was changed since")]
+    Forged,
+    /// The key to sign with is too short.
+    #[error("a key to sign run states with has at least 32 bytes")]
+    Key,
     /// Its file could not be read or written.
     #[error("{path}: {error}")]
     File {
@@ -160,7 +173,13 @@ struct Written<'a> {
     max_turns: Option<u32>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     guardrails: &'a [GuardrailResult],
-    entries: &'a [Arc<Entry>],
+    /// Where the first entry stands, if not at the beginning of everything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    begin: Option<&'a Cursor>,
+    entries: Compact<'a>,
+    /// How many there are, and where the last one has led to: what is cut off or left out is found by it.
+    count: usize,
+    end: &'a Cursor,
 }
 
 /// What every version has.
@@ -190,6 +209,12 @@ struct Body<'a> {
     max_turns: Option<u32>,
     #[serde(default)]
     guardrails: Vec<GuardrailResult>,
+    #[serde(default)]
+    begin: Option<Cursor>,
+    #[serde(default)]
+    count: Option<usize>,
+    #[serde(default)]
+    end: Option<Cursor>,
     session_id: Arc<str>,
     #[serde(borrow)]
     entries: Vec<&'a RawValue>,
@@ -256,7 +281,10 @@ impl RunState {
             inputs: &self.inputs,
             max_turns: self.max_turns,
             guardrails: &self.guardrails,
-            entries: &self.entries,
+            begin: self.entries.first().map(|entry| &entry.cursor).filter(|cursor| **cursor != Cursor::default()),
+            entries: Compact(&self.entries),
+            count: self.entries.len(),
+            end: &self.state.cursor,
         };
         // Entries are strings, numbers and JSON texts; none of them can fail to be written.
         serde_json::to_string(&written).unwrap_or_default()
@@ -278,12 +306,21 @@ impl RunState {
             found => return Err(RunStateError::Newer { found, known: VERSION }),
         }
         let body: Body<'_> = serde_json::from_str(text).map_err(|error| damaged(0, error.to_string()))?;
-        let mut entries = Vec::with_capacity(body.entries.len());
-        for (pos, raw) in (1..).zip(body.entries) {
-            let entry: Entry = serde_json::from_str(raw.get()).map_err(|error| damaged(pos, error.to_string()))?;
-            entries.push(Arc::new(Entry { pos, ..entry }));
-        }
+        let entries = if head.version < COMPACT {
+            let mut entries = Vec::with_capacity(body.entries.len());
+            for (pos, raw) in (1..).zip(body.entries) {
+                let entry: Entry = serde_json::from_str(raw.get()).map_err(|error| damaged(pos, error.to_string()))?;
+                entries.push(Arc::new(Entry { pos, ..entry }));
+            }
+            entries
+        } else {
+            compact::read(body.begin.unwrap_or_default(), &body.entries)?
+        };
+        let count = entries.len();
         let state = RunState::of(body.session_id, entries)?;
+        if head.version >= COMPACT && (body.count != Some(count) || body.end.as_ref() != Some(&state.state.cursor)) {
+            return Err(damaged(state.state.pos, "it is not the last one, or some are missing"));
+        }
         if let Some(staged) = body.decisions.iter().find(|staged| !state.waits(staged.call)) {
             return Err(damaged(0, format!("it decides the call {}, which does not wait", staged.call)));
         }
@@ -359,6 +396,13 @@ impl RunState {
         Ok(self)
     }
 
+    /// Another agent answers from now on; what waits stays with the agents that asked for it (SPEC S19).
+    pub fn set_current_agent(&mut self, agent: impl Into<Arc<str>>) {
+        let set = Draft::new(&self.state, self.state.updated_at).set_agent(agent.into());
+        self.entries.extend(set.entries().iter().cloned());
+        self.state = set.state().clone();
+    }
+
     /// What waits for a person, in the order of the calls (SPEC S3).
     #[must_use]
     pub fn interruptions(&self) -> Vec<Interruption> {
@@ -369,8 +413,9 @@ impl RunState {
         self.state.open.iter().flat_map(|open| &open.asked.actions).any(|action| action.call == call)
     }
 
-    /// The entries, in order.
-    pub(crate) fn entries(&self) -> &[Arc<Entry>] {
+    /// The session's journal, in order.
+    #[must_use]
+    pub fn entries(&self) -> &[Arc<Entry>] {
         &self.entries
     }
 
@@ -487,6 +532,8 @@ fn follows(state: &State, entry: &Entry) -> Result<(), &'static str> {
                 && call.target == Some(Target::Agent(began.agent.clone()))
                 && call.args.as_ref().is_some_and(|args| agents::input(args) == began.input)
         }
+        // The application itself has said who answers.
+        Record::HandedOff(handed) if handed.call == 0 => true,
         Record::HandedOff(handed) => {
             let call = call(handed.call)?;
             call.phase == Phase::Permitted && call.handoff() == Some(&handed.agent)

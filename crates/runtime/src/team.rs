@@ -1,6 +1,6 @@
 //! Agents that work with other agents: handoffs, and agents as tools (SPEC S4, S5, S17, S25).
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use countersign_core::{
     call::{gate::Target, permit::Permit},
@@ -19,13 +19,22 @@ use crate::{
 #[derive(Clone)]
 pub struct AgentRef {
     name: Arc<str>,
+    about: Option<Arc<str>>,
     /// The agent itself, where it comes along.
     pub(crate) agent: Option<Arc<Agent>>,
 }
 
+impl AgentRef {
+    /// An agent that is known from elsewhere, and what is told about it to those that may hand the conversation to it.
+    #[must_use]
+    pub fn named(name: &str, about: Option<&str>) -> AgentRef {
+        AgentRef { name: name.into(), about: about.map(Into::into), agent: None }
+    }
+}
+
 impl From<Agent> for AgentRef {
     fn from(agent: Agent) -> AgentRef {
-        AgentRef { name: agent.name.clone(), agent: Some(Arc::new(agent)) }
+        AgentRef { name: agent.name.clone(), about: agent.handoff_description.clone(), agent: Some(Arc::new(agent)) }
     }
 }
 
@@ -38,7 +47,7 @@ impl From<&Agent> for AgentRef {
 /// An agent of this name, which is known from elsewhere: so agents can hand to one another in a circle.
 impl From<&str> for AgentRef {
     fn from(name: &str) -> AgentRef {
-        AgentRef { name: name.into(), agent: None }
+        AgentRef::named(name, None)
     }
 }
 
@@ -90,7 +99,7 @@ impl Agent {
     /// of one that is known from elsewhere.
     ///
     /// ```
-    /// # use std::sync::Arc;
+    /// # use std::{collections::HashSet, sync::Arc};
     /// # use countersign::{agent::Agent, model::scripted::Scripted};
     /// # let model = Arc::new(Scripted::from_json(r#"{"turns":[{"text":"Hello"}]}"#)?);
     /// let refunds = Agent::new("Refunds", model.clone()).handoff("Support");
@@ -145,7 +154,7 @@ impl ToolEntry {
     /// A handoff to an agent, by value or by name. Like any tool it can ask a person first.
     pub fn handoff(to: impl Into<AgentRef>) -> ToolEntry {
         let to = to.into();
-        let about = to.agent.as_ref().and_then(|agent| agent.handoff_description.clone()).unwrap_or_default();
+        let about = to.about.clone().unwrap_or_default();
         let description = format!("Hands the conversation to the agent {}. {about}", to.name);
         let spec = ToolSpec {
             name: format!("transfer_to_{}", in_a_name(&to.name)).into(),
@@ -190,55 +199,64 @@ impl Tool for NotAFunction {
 
 /// The agents with all that they bring along, each under a name of its own.
 ///
-/// Agents are found breadth first, in the order in which they are named. One that has the name of another one and is not
-/// the same is called `NAME#2`, `NAME#3` … in that order, so whoever builds the same agents gets the same names (SPEC S17).
+/// One that has the name of another one and is not the same is called `NAME#2`, `NAME#3` … The order is that of what is in
+/// them, and only where nothing tells them apart that in which they are named; so whoever builds the same agents gets the same
+/// names, also when they are listed in another order (SPEC S17). Those that were given by themselves keep their names.
 ///
 /// # Errors
 /// A tool names an agent that is not there; an agent with a graph of its own works for another one.
 pub(crate) fn all(agents: Vec<Agent>) -> Result<Vec<Agent>, AgentError> {
+    let given = agents.len();
     let mut found: Vec<Agent> = agents;
+    // For each agent, which of its tools is for which agent: breadth first.
+    let mut edges: Vec<Vec<(usize, usize)>> = Vec::new();
     let mut at = 0;
     while at < found.len() {
-        let mut agent = found[at].clone();
-        let mut tools = std::mem::take(&mut agent.tools);
-        for tool in &mut tools {
-            let Some(other) = tool.agent.clone() else { continue };
-            let same = |known: &&Agent| known.is_the_same(&other);
-            let name = match found.iter().find(same) {
-                Some(known) => known.name.clone(),
-                None => {
-                    let name = free_name(&other.name, &found);
-                    found.push(Agent {
-                        name: name.clone(),
-                        called: Some(other.called.clone().unwrap_or_else(|| other.name.clone())),
-                        ..(*other).clone()
-                    });
-                    name
-                }
-            };
-            if *name != *other.name
-                && let Some(Target::Handoff(_)) = tool.target
-            {
+        let mut of_agent = Vec::new();
+        for (tool, entry) in found[at].tools.clone().iter().enumerate() {
+            let Some(other) = &entry.agent else { continue };
+            let known = found.iter().position(|known| known.is_the_same(other));
+            let to = known.unwrap_or_else(|| {
+                found.push((**other).clone());
+                found.len() - 1
+            });
+            of_agent.push((tool, to));
+        }
+        edges.push(of_agent);
+        at += 1;
+    }
+    let mut brought: Vec<usize> = (given..found.len()).collect();
+    brought.sort_by_cached_key(|at| found[*at].signature());
+    let mut taken: HashSet<Arc<str>> = found[..given].iter().map(|agent| agent.name.clone()).collect();
+    // A name that somebody has by themselves is nobody's number.
+    let literal: HashSet<Arc<str>> = found.iter().map(|agent| agent.name.clone()).collect();
+    for at in brought {
+        let name = found[at].name.clone();
+        if taken.insert(name.clone()) {
+            continue;
+        }
+        let numbered = (2..).map(|n| Arc::<str>::from(format!("{name}#{n}")));
+        let mut free = numbered.filter(|name| !taken.contains(name) && !literal.contains(name));
+        if let Some(free) = free.next() {
+            taken.insert(free.clone());
+            found[at].called = Some(std::mem::replace(&mut found[at].name, free));
+        }
+    }
+    for (agent, of_agent) in edges.into_iter().enumerate() {
+        for (tool, to) in of_agent {
+            let (name, renamed) = (found[to].name.clone(), found[to].called.is_some());
+            let entry = &mut found[agent].tools[tool];
+            if renamed && matches!(entry.target, Some(Target::Handoff(_))) {
                 // Two handoffs of one agent may be to agents of one name.
-                tool.spec.name = format!("transfer_to_{}", in_a_name(&name)).into();
+                entry.spec.name = format!("transfer_to_{}", in_a_name(&name)).into();
             }
-            if let Some(named) = tool.agent_name() {
+            if let Some(named) = entry.agent_name() {
                 *named = name;
             }
         }
-        found[at].tools = tools;
-        at += 1;
     }
     check(&found)?;
     Ok(found)
-}
-
-fn free_name(name: &Arc<str>, taken: &[Agent]) -> Arc<str> {
-    let is_free = |name: &str| taken.iter().all(|agent| *agent.name != *name);
-    if is_free(name) {
-        return name.clone();
-    }
-    (2..).map(|n| format!("{name}#{n}")).find(|name| is_free(name)).map_or_else(|| name.clone(), Into::into)
 }
 
 fn check(agents: &[Agent]) -> Result<(), AgentError> {
@@ -267,6 +285,14 @@ impl Agent {
     /// The name it was given, before it was told apart from another one.
     fn own_name(&self) -> &Arc<str> {
         self.called.as_ref().unwrap_or(&self.name)
+    }
+
+    /// What tells agents of one name apart, in an order that does not depend on where they are named.
+    fn signature(&self) -> String {
+        let tools =
+            self.tools.iter().map(|tool| (&tool.spec.name, &tool.spec.description, tool.spec.parameters.to_string()));
+        let texts = (self.instructions.text(), &self.description, &self.handoff_description, &self.model_name);
+        format!("{:?}", (&self.name, texts, self.max_turns, tools.collect::<Vec<_>>()))
     }
 
     /// Whether another one is this one again: nothing that can be seen of them differs.

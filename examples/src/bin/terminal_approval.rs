@@ -1,4 +1,4 @@
-//! An agent that asks in the terminal before it looks up the weather in San Francisco. What waits is written to a file and read
+//! Two agents, of which one hands over to the other, and a person who is asked before the weather in San Francisco is looked up. What waits is written to a file and read
 //! back, as another process would do it.
 //!
 //! The answers come from a script. With `COUNTERSIGN_MODEL=NAME` they come from a server with OpenAI's chat completions: the one at
@@ -24,8 +24,12 @@ async fn get_weather(location: String) -> String {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let agent =
-        Agent::new("Weather agent", model()?).instructions("You answer questions about the weather.").tool(get_weather);
+    let model = model()?;
+    let data_agent = Agent::new("Data agent", model.clone())
+        .instructions("You are a data agent")
+        .handoff_description("You know everything about the weather")
+        .tool(get_weather);
+    let agent = Agent::new("Basic test agent", model).instructions("You are a basic agent").handoff(data_agent);
 
     let mut result = run(&agent, "What is the weather in Oakland and San Francisco?").await?;
     while result.is_paused() {
@@ -66,6 +70,7 @@ fn model() -> Result<Arc<dyn Model>, Box<dyn Error>> {
 }
 
 const SCRIPT: &str = r#"{"turns": [
+    {"tool_calls": [{"name": "transfer_to_Data_agent", "args": {}}]},
     {"text": "I will look it up.", "tool_calls": [
         {"name": "get_weather", "args": {"location": "Oakland"}},
         {"name": "get_weather", "args": {"location": "San Francisco"}}]},

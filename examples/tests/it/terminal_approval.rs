@@ -7,7 +7,7 @@ use std::{
 };
 
 /// What is printed before an answer is read: what would run, to the letter.
-const ASKED: &str = r#"Agent Weather agent would like to use the tool get_weather with {"location":"San Francisco"}. Do you approve? (y/n)"#;
+const ASKED: &str = r#"Agent Data agent would like to use the tool get_weather with {"location":"San Francisco"}. Do you approve? (y/n)"#;
 
 /// Runs the example in a folder, with this on its standard input.
 fn terminal_approval(folder: &Path, input: &str) -> Output {

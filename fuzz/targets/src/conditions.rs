@@ -27,6 +27,7 @@ pub fn condition(bytes: &[u8]) {
         Ok(condition) => {
             assert_eq!(condition.describe(), Some(source));
             let call = CallFacts {
+                context: &countersign::tool::AppContext::default(),
                 session_id: "s",
                 subject: Some("ann"),
                 tenant: Some("north"),

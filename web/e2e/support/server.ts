@@ -37,6 +37,10 @@ export interface ServerOptions {
   says?: "model" | "template";
   /** Pages of these origins may use the server. */
   origins?: string[];
+  /** Files of a workspace; with them the agent has the tools to change them. */
+  files?: Record<string, string>;
+  /** What another agent says, which the agent can ask by its tool `ask_helper`. It may trade too. */
+  helper?: Turn[];
   /** Listen here, not where the system likes. */
   port?: number;
 }
@@ -64,6 +68,9 @@ export function binary(): string {
 export async function startServer(options: ServerOptions): Promise<Server> {
   const folder = await mkdtemp(join(tmpdir(), "countersign-e2e-"));
   await writeFile(join(folder, "script.json"), script(options.turns));
+  for (const [name, text] of Object.entries(options.files ?? {})) await writeFile(join(folder, name), text);
+
+  if (options.helper) await writeFile(join(folder, "helper.json"), script(options.helper));
 
   let child: ChildProcess | undefined;
   let url = "";
@@ -137,6 +144,18 @@ export function listening(child: ChildProcess): Promise<[string, string, string]
   });
 }
 
+const HELPER = `
+[models.helper]
+provider = "scripted"
+script = "helper.json"
+[agents.helper]
+model = "helper"
+tools = ["execute_trade"]
+[tools.ask_helper]
+agent = "helper"
+description = "Knows how to trade."
+`;
+
 function script(turns: Turn[]): string {
   const entries = turns.map(({ calls, ...rest }) => {
     const fields = Object.entries(rest).map(([key, value]) => `${JSON.stringify(key)}: ${JSON.stringify(value)}`);
@@ -160,7 +179,8 @@ function config(
   port: string,
   { timeout = 300, token, questionTimeout, says, origins = [], ...more }: ServerOptions,
 ): string {
-  const { approval = "", people = {} } = more;
+  const { approval = "", people = {}, files, helper } = more;
+  const onFolder = (files ? ', "edit_file", "apply_patch", "shell"' : "") + (helper ? ', "ask_helper"' : "");
   return `
 locale = "en"
 [server]
@@ -174,7 +194,9 @@ script = "script.json"
 [agents.trader]
 model = "demo"
 instructions = "You trade for the user."
-tools = ["execute_trade", "lookup", "price", "chart", "ask_user_question", "write_todos", "share_thought"]
+tools = ["execute_trade", "lookup", "price", "chart", "ask_user_question", "write_todos", "share_thought"${onFolder}]
+${files ? '[workspace]\npath = "."' : ""}
+${helper ? HELPER : ""}
 [tools.execute_trade]
 description = "Place an order."
 command = ["/bin/cat"]

@@ -35,7 +35,7 @@ pub struct AgentBegan {
 /// See [`Record::HandedOff`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct HandedOff {
-    /// The call that did it.
+    /// The call that did it; 0 where the application did.
     pub call: u32,
     /// The agent that answers from now on in the run that the call was made in.
     pub agent: Arc<str>,
@@ -141,6 +141,9 @@ impl State {
     }
 
     pub(super) fn handed_off(&mut self, handed: &HandedOff) {
+        if handed.call == 0 {
+            self.agent = handed.agent.clone();
+        }
         let Some(run) = self.calls.iter().find(|call| call.call == handed.call).map(|call| call.run) else { return };
         match self.nested.iter_mut().find(|nested| nested.call == run) {
             Some(nested) => nested.agent = handed.agent.clone(),
@@ -185,6 +188,13 @@ impl Draft {
     pub fn agent_failed(mut self, run: u32, message: &str, catalog: &dyn Catalog) -> Transition {
         self.end_agent(run, CallStatus::Error, message);
         self.settle(catalog)
+    }
+
+    /// Another agent answers in the session from now on, since the application says so (SPEC S19). What waits stays with
+    /// those who asked for it.
+    pub fn set_agent(mut self, agent: Arc<str>) -> Transition {
+        self.push(Record::HandedOff(HandedOff { call: 0, agent }));
+        self.finish()
     }
 
     /// The agents that permitted calls are for begin to work.

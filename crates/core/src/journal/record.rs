@@ -299,9 +299,27 @@ pub struct Usage {
     pub input_tokens: u64,
     /// Tokens written.
     pub output_tokens: u64,
+    /// How many of the tokens read came from the provider's cache.
+    #[serde(default, skip_serializing_if = "zero")]
+    pub cached_input_tokens: u64,
+    /// How many of the tokens written were reasoning, where the provider says so.
+    #[serde(default, skip_serializing_if = "zero")]
+    pub reasoning_tokens: u64,
+}
+
+fn zero(n: &u64) -> bool {
+    *n == 0
 }
 
 impl Usage {
+    /// Counts more tokens.
+    pub(super) fn add(&mut self, more: &Usage) {
+        self.input_tokens += more.input_tokens;
+        self.output_tokens += more.output_tokens;
+        self.cached_input_tokens += more.cached_input_tokens;
+        self.reasoning_tokens += more.reasoning_tokens;
+    }
+
     pub(super) fn is_zero(&self) -> bool {
         *self == Usage::default()
     }

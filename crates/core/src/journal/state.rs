@@ -299,8 +299,7 @@ impl State {
                 if let Some(model) = &compressed.model {
                     *self.answers.entry(model.clone()).or_default() += 1;
                 }
-                self.usage.input_tokens += compressed.usage.input_tokens;
-                self.usage.output_tokens += compressed.usage.output_tokens;
+                self.usage.add(&compressed.usage);
             }
             Record::Forked(forked) => self.forked(forked, entry.at),
         }
@@ -330,8 +329,7 @@ impl State {
 
     fn model_responded(&mut self, answer: &ModelResponded) {
         *self.answers.entry(answer.model.clone()).or_default() += 1;
-        self.usage.input_tokens += answer.usage.input_tokens;
-        self.usage.output_tokens += answer.usage.output_tokens;
+        self.usage.add(&answer.usage);
         self.turn_calls += 1;
         let run = answer.run;
         let agent = self.agent_of(run).clone();

@@ -111,7 +111,7 @@ impl Session {
         let summary = summary.map(|text| Summary {
             text: text.to_owned(),
             model: "m".into(),
-            usage: Usage { input_tokens: 40, output_tokens: 2 },
+            usage: Usage { input_tokens: 40, output_tokens: 2, ..Usage::default() },
         });
         let compressed = self.conversation().cut(room.keep).compressed(&room, summary);
         let transition = self.draft().compressed(compressed).expect("room is wanted");
@@ -178,7 +178,11 @@ fn g5_a_summary_takes_the_place_of_whole_turns_and_the_rest_is_unchanged() {
             break;
         }
     }
-    assert_eq!(session.state.usage, Usage { input_tokens: 40, output_tokens: 2 }, "SPEC S22: its tokens count");
+    assert_eq!(
+        session.state.usage,
+        Usage { input_tokens: 40, output_tokens: 2, ..Usage::default() },
+        "SPEC S22: its tokens count"
+    );
     assert_eq!(
         (session.state.answers["m"], session.state.turn_calls),
         (5, 0),
@@ -244,7 +248,7 @@ fn g5_while_something_waits_nothing_is_compressed() {
     let mut session = Session::new(Locale::En, budget(1000, 1));
     session.turn(1);
     session.say("question 2");
-    let large = Usage { input_tokens: 5000, output_tokens: 10 };
+    let large = Usage { input_tokens: 5000, output_tokens: 10, ..Usage::default() };
     session.answer("May I?", &[("a", Verdict::Ask(Ask::default())), ("b", Verdict::Allow)], large);
     assert_eq!(session.state.window.tokens, 5010, "what the provider says counts");
     assert_eq!(graph::position(&session.state), Node::Tools);
@@ -335,7 +339,11 @@ fn g5_the_count_is_the_providers_where_it_gives_one() {
     let overhead = |overhead| Budgeted(Some(Budget { tokens: estimated, keep: 1, overhead }));
     assert!(session.draft().make_room(&overhead(0)).is_none());
     assert!(session.draft().make_room(&overhead(1)).is_some());
-    session.answer("answer", &[("c", Verdict::Allow)], Usage { input_tokens: 100, output_tokens: 5 });
+    session.answer(
+        "answer",
+        &[("c", Verdict::Allow)],
+        Usage { input_tokens: 100, output_tokens: 5, ..Usage::default() },
+    );
     session.run("found");
     assert_eq!(session.state.window.tokens, 105 + tokens::of("found") + tokens::MESSAGE);
     session.catalog = Budgeted(Some(Budget { tokens: 111, keep: 1, overhead: 1000 }));

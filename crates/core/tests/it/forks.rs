@@ -83,7 +83,9 @@ proptest! {
             prop_assert!(state.open.iter().all(|open| open.asked.n > past.interruptions && open.votes.is_empty()));
             for call in &state.calls {
                 prop_assert!(!matches!(call.phase, Phase::Started(_)));
-                prop_assert!(call.approved_by.is_empty() || call.phase == Phase::Finished || call.attempts > 0);
+                // An agent that has begun goes on; what it calls is asked about anew.
+                let begun = call.attempts > 0 || call.phase == Phase::Delegated;
+                prop_assert!(call.approved_by.is_empty() || call.phase == Phase::Finished || begun);
                 if call.phase == Phase::Permitted {
                     prop_assert!(call.attempts == 0 && call.ask.is_none() && !call.by_rule, "{call:?}");
                 }

@@ -14,6 +14,7 @@ use countersign_core::{
         display::{Display, StreamRule},
         gate::{Ask, DecisionType, Gate, Target, Verdict},
         permit::Permit,
+        preview::Preview,
     },
     compression::Summary,
     conversation::Conversation,
@@ -542,7 +543,7 @@ impl World {
         let room = self.state.window.due.expect("room is wanted");
         let cut = self.conversation().cut(room.keep);
         let text = ["they said hi", "", &"too long ".repeat(2000)].get(how % 4).map(|text| (*text).to_owned());
-        let usage = Usage { input_tokens: 7, output_tokens: 3 };
+        let usage = Usage { input_tokens: 7, output_tokens: 3, ..Usage::default() };
         let summary = text.map(|text| Summary { text, model: "m".into(), usage });
         let compressed: Compressed = cut.compressed(&room, summary);
         let transition = self.draft().compressed(compressed).expect("room is wanted");
@@ -575,7 +576,8 @@ impl World {
             let call = ToolUse::new(format!("t{i}"), name, input(name, i));
             blocks.push(Block::ToolUse(ToolUse { display: display(name, i), ..call }));
             let rule = (verdict == Verdict::Allow && i == 2).then(|| Arc::from("r_1.0"));
-            gates.push(Gate { idempotent: name == "safe", rule, target: target(name), ..Gate::of(verdict) });
+            let preview = matches!(verdict, Verdict::Ask(_)).then(|| Preview::diff(&format!("+{i}\u{202e}")));
+            gates.push(Gate { idempotent: name == "safe", rule, preview, target: target(name), ..Gate::of(verdict) });
         }
         self.pending_answer = calls
             .iter()

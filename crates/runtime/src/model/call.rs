@@ -6,7 +6,7 @@
 
 use std::{collections::VecDeque, mem, sync::Arc, time::Duration};
 
-use countersign_core::{conversation::Message, limits};
+use countersign_core::{conversation::Message, journal::record::Usage, limits};
 use futures::{
     StreamExt as _, TryStreamExt as _,
     stream::{self, BoxStream},
@@ -15,6 +15,7 @@ use reqwest::{
     Client, Response,
     header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue},
 };
+use serde::Deserialize;
 use tokio::time::timeout;
 
 use super::{
@@ -336,6 +337,25 @@ impl Size {
         }
         Ok(())
     }
+}
+
+/// What OpenAI's APIs say of the tokens they count.
+#[derive(Default, Deserialize)]
+pub(super) struct Details {
+    cached_tokens: Option<u64>,
+    reasoning_tokens: Option<u64>,
+}
+
+/// Tokens read and written, with the details of each; `None` if neither is told.
+pub(super) fn usage(told: (Option<u64>, Option<u64>), details: (Option<Details>, Option<Details>)) -> Option<Usage> {
+    let (input_tokens, output_tokens) = told;
+    let of = |details: Option<Details>| details.unwrap_or_default();
+    (input_tokens.is_some() || output_tokens.is_some()).then(|| Usage {
+        input_tokens: input_tokens.unwrap_or(0),
+        output_tokens: output_tokens.unwrap_or(0),
+        cached_input_tokens: of(details.0).cached_tokens.unwrap_or(0),
+        reasoning_tokens: of(details.1).reasoning_tokens.unwrap_or(0),
+    })
 }
 
 /// What is wrong with something the provider sent, without the text that stands where something else should: it may

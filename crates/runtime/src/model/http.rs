@@ -111,10 +111,15 @@ pub(super) fn is_transient(status: u16) -> bool {
 
 /// The error of an answer whose status is no success: its status, the provider's message, when to come back.
 pub(super) async fn status_error(mut response: Response, key: Option<&ApiKey>) -> ModelError {
-    let status = response.status();
-    let retry_after = retry_after(response.headers(), SystemTime::now());
+    let (status, headers) = (response.status(), response.headers().clone());
     let body = read_body(&mut response, ERROR_BODY_BYTES).await;
-    let said = provider_message(&String::from_utf8_lossy(&body), key);
+    refused(status, &headers, &String::from_utf8_lossy(&body), key)
+}
+
+/// The same, from its parts.
+pub(super) fn refused(status: StatusCode, headers: &HeaderMap, body: &str, key: Option<&ApiKey>) -> ModelError {
+    let retry_after = retry_after(headers, SystemTime::now());
+    let said = provider_message(body, key);
     let mut message = format!("the provider answered {}", name(status));
     if status.is_redirection() {
         message.push_str(" (redirects are not followed: `base_url` must be the final address)");

@@ -3,6 +3,8 @@
 pub mod anthropic;
 mod blocks;
 mod call;
+#[cfg(feature = "genai")]
+pub mod genai;
 pub mod hosted_mcp;
 mod http;
 mod key;
@@ -23,6 +25,12 @@ use serde_json::value::RawValue;
 use self::hosted_mcp::HostedMcp;
 pub use self::{http::ModelConfigError, key::ApiKey};
 
+/// Providers with OpenAI's chat completions that are known by name: [`openai_chat`] reaches them, with their address.
+pub const COMPATIBLE_PROVIDERS: [&str; 10] =
+    ["cohere", "deepseek", "fireworks", "groq", "mistral", "moonshot", "openrouter", "together", "xai", "zai"];
+/// Providers that are reached through the genai crate, in a build with the feature `genai`.
+pub const GENAI_PROVIDERS: [&str; 2] = ["gemini", "ollama"];
+
 /// Something that answers a conversation, streaming.
 ///
 /// A model is asked again from the start when its stream fails with a transient error or ends without
@@ -37,6 +45,10 @@ pub trait Model: Send + Sync {
     fn name(&self) -> &str {
         "default"
     }
+    /// What the provider is called in spans: one of the names that OpenTelemetry has for them, if there is one.
+    fn provider(&self) -> &str {
+        "custom"
+    }
 }
 
 /// One model for several agents.
@@ -46,6 +58,9 @@ impl<M: Model + ?Sized> Model for Arc<M> {
     }
     fn name(&self) -> &str {
         (**self).name()
+    }
+    fn provider(&self) -> &str {
+        (**self).provider()
     }
 }
 

@@ -93,3 +93,36 @@ fn cut(text: &str, at: &mut usize, bytes: usize) -> Option<String> {
     *at = end;
     Some(part)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn m1_an_answer_is_cut_again_only_as_it_was() {
+        let call = |id: &str| Block::ToolUse(ToolUse::new(id, "t", "{}"));
+        let blocks = vec![Block::Text("a đ".into()), call("1"), Block::Thinking("hm".into()), Block::Text("b".into())];
+        let answer = Answer { model: "m".into(), blocks, opaque: None };
+        let mut cutter = Cutter::new(&answer);
+        assert_eq!((cutter.text(2), cutter.text(3)), (Some("a ".to_owned()), Some("đb".to_owned())));
+        assert_eq!(cutter.thinking(2).as_deref(), Some("hm"));
+        assert!(!cutter.is_done());
+        assert_eq!(cutter.call().map(|call| &*call.id), Some("1"));
+        assert!(cutter.is_done() && cutter.call().is_none());
+        let mut cutter = Cutter::new(&answer);
+        assert_eq!((cutter.text(3), cutter.text(9), cutter.text(usize::MAX)), (None, None, None));
+    }
+
+    #[test]
+    fn m1_names_and_arguments_that_no_api_takes_go_back_in_a_form_that_all_take() {
+        let call = |name: &str, input: &str| ToolUse::new("1", name, input);
+        for (input, sent) in
+            [(r#" {"a": 1.10}"#, r#" {"a": 1.10}"#), ("", "{}"), ("[1]", "{}"), ("{", "{}"), ("{}}", "{}")]
+        {
+            assert_eq!(arguments(&call("t", input)), sent);
+        }
+        assert_eq!(name(&call("mcp.x y", "{}"), &[]), "mcp_x_y");
+        assert_eq!(name(&call("", "{}"), &[]), "_");
+        assert_eq!(name(&call(&"n".repeat(90), "{}"), &[]).len(), NAME_CHARS);
+    }
+}

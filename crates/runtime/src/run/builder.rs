@@ -71,6 +71,12 @@ impl RuntimeBuilder {
         self.retry = retry;
         self
     }
+    /// Whether arguments, results and answers stand in spans; by itself nothing does that a person or a model wrote.
+    #[must_use]
+    pub fn trace_content(mut self, yes: bool) -> RuntimeBuilder {
+        self.settings.trace_content = yes;
+        self
+    }
     /// What a run of the library adds.
     pub(crate) fn settings(mut self, settings: Settings) -> RuntimeBuilder {
         self.settings = settings;

@@ -22,13 +22,14 @@ use countersign_core::{
 };
 use futures::FutureExt as _;
 use tokio::task::JoinSet;
+use tracing::Instrument as _;
 
 use super::{
     Inner, Outcome, failpoint,
     gate::Weighed,
     graph::{AtWork, Ended, Hot},
     live::{Live, LiveRef, LiveState},
-    now,
+    now, spans,
     stream::Asked,
 };
 use crate::{
@@ -168,6 +169,7 @@ impl Inner {
         let mut running: JoinSet<Done> = JoinSet::new();
         let (mut turn, mut asking, mut recovered) = (0, Asking::default(), false);
         let (mut hot, mut at_work): (Option<Hot>, AtWork) = (None, AtWork::default());
+        let mut part = spans::Part::default();
         loop {
             let mut guard = live.lock().await;
             if *closing.borrow() {
@@ -179,6 +181,7 @@ impl Inner {
             }
             let step = async {
                 let state = self.load(live, &mut guard).await?;
+                guard.part = part.at(&state);
                 if state.turns != turn || !state.status.is_active() {
                     let over = turn != 0 || !state.status.is_active();
                     // What was begun for an ended turn is stopped by dropping it.
@@ -200,7 +203,8 @@ impl Inner {
                     }
                     recovered = true;
                     for permit in permits {
-                        running.spawn(self.clone().run_call(permit));
+                        let span = part.call(&self, &state, &permit);
+                        running.spawn(self.clone().run_call(permit).instrument(span));
                     }
                     // The session may be from a time when its agent had another budget.
                     let wants = guard.state()?.wants_room(&self.agents).is_some();
@@ -234,7 +238,8 @@ impl Inner {
                     let make = |state: &State| Ok(Draft::new(state, now()).start(&start));
                     let permits = self.transact(live, &mut guard, Durability::Synced, make).await?;
                     for permit in permits {
-                        running.spawn(self.clone().run_call(permit));
+                        let span = part.call(&self, &state, &permit);
+                        running.spawn(self.clone().run_call(permit).instrument(span));
                     }
                 }
                 if effects.compress && asking.insert(0) {
@@ -242,7 +247,8 @@ impl Inner {
                 }
                 let runs = effects.call_model.then_some(0).into_iter().chain(effects.ask);
                 for run in runs.filter(|run| asking.insert(*run)) {
-                    running.spawn(self.clone().ask(live.clone(), state.clone(), run));
+                    let span = part.chat(&self, &state, run);
+                    running.spawn(self.clone().ask(live.clone(), state.clone(), run).instrument(span));
                 }
                 if draining {
                     Ok(None)
@@ -487,9 +493,11 @@ impl Inner {
 
     /// Asks a run's model for its next answer.
     async fn ask(self: Arc<Self>, live: LiveRef, state: Arc<State>, run: u32) -> Done {
-        let asked = std::panic::AssertUnwindSafe(self.ask_model(live, state, run)).catch_unwind().await;
+        let asked = std::panic::AssertUnwindSafe(self.clone().ask_model(live, state, run)).catch_unwind().await;
         let failed = |_| Asked::Failed(ModelError::permanent("the model's adapter failed"));
-        Done::Model(run, asked.unwrap_or_else(failed))
+        let asked = asked.unwrap_or_else(failed);
+        self.trace_asked(&asked);
+        Done::Model(run, asked)
     }
 
     /// Runs one attempt of one call. The permit was given for exactly this.
@@ -512,6 +520,7 @@ impl Inner {
         };
         let outcome = std::panic::AssertUnwindSafe(run).catch_unwind().await;
         let outcome = outcome.unwrap_or_else(|_| Err(ToolError::new(locale.text(Text::ToolFailed))));
+        self.trace_called(&outcome);
         Done::Call { call, attempt, outcome }
     }
 }

@@ -67,7 +67,7 @@ impl Inner {
         let context = self.app_context(&state.session_id).await;
         let facts = facts(state, agent, tool.name(&call.name), &call.id, &args, &context);
         let verdict = self.verdict(&tool, &facts, locale).await;
-        let (mut verdict, mut rule) = self.standing(state, &tool, &facts, verdict).await;
+        let (mut verdict, mut rule, rules_read) = self.standing(state, &tool, &facts, verdict).await;
         verdict = self.before_asking(&tool, &facts, verdict).await;
         let mut said = None;
         if let (Verdict::Ask(ask), Some(decides)) = (&mut verdict, &tool.entry.on_approval) {
@@ -77,9 +77,15 @@ impl Inner {
             };
             let text = |text: &Option<String>| match text.as_deref().map(str::trim).filter(|text| !text.is_empty()) {
                 Some(text) => text.to_owned(),
-                None => locale.text(Text::Rejected).to_owned(),
+                None => {
+                    let default = locale.text(Text::Rejected);
+                    self.rejection(facts.tool, facts.tool_use_id, default).unwrap_or_else(|| default.to_owned())
+                }
             };
             match &decided {
+                // It speaks for the tool. A rule of the policy that asks, asks a person; so does a standing rule that
+                // nobody can read.
+                Decision::Approve if !rules_read || self.policy_asks(&tool, &facts, locale) => {}
                 Decision::Approve => (verdict, rule) = (Verdict::Allow, Some(ON_APPROVAL.into())),
                 Decision::Reject(why) => (verdict, rule) = (Verdict::Deny(text(why)), Some(ON_APPROVAL.into())),
                 Decision::Ask => {}
@@ -257,19 +263,27 @@ impl Inner {
         tool.limited(policy::verdict(policy, policy_version, &rules, &tool.entry, facts, locale).await)
     }
 
+    /// Whether a rule of the policy itself asks about a call, whatever its tool says.
+    fn policy_asks(&self, tool: &ReadyTool, facts: &CallFacts<'_>, locale: Locale) -> bool {
+        let policy = &self.agents.policy;
+        let rules = tool.rules(policy, facts.agent, facts.tool);
+        matches!(policy.verdict(&rules, facts, locale), Some(Verdict::Ask(_)))
+    }
+
     /// What standing rules make of a verdict: one that rejects always does, one that approves stands in the place of
-    /// the person who would be asked (SPEC S7). When they cannot be read, a person is asked.
+    /// the person who would be asked (SPEC S7). When they cannot be read, a person is asked; the last part says whether
+    /// they were.
     async fn standing(
         &self,
         state: &State,
         tool: &ReadyTool,
         call: &CallFacts<'_>,
         verdict: Verdict,
-    ) -> (Verdict, Option<Arc<str>>) {
+    ) -> (Verdict, Option<Arc<str>>, bool) {
         let ask = match &verdict {
             Verdict::Allow => None,
             Verdict::Ask(ask) => Some(ask),
-            Verdict::Question(_) | Verdict::Refuse(_) | Verdict::Deny(_) => return (verdict, None),
+            Verdict::Question(_) | Verdict::Refuse(_) | Verdict::Deny(_) => return (verdict, None, true),
         };
         let mut everywhere = Vec::new();
         // A rule that was made for the tool under another of its names is about the same tool (SPEC S14).
@@ -283,7 +297,7 @@ impl Inner {
                         Verdict::Allow => Verdict::Ask(Ask::default()),
                         verdict => verdict,
                     };
-                    return (asked, None);
+                    return (asked, None, false);
                 }
             }
         }
@@ -303,11 +317,11 @@ impl Inner {
                 let default = state.locale.text(Text::Rejected);
                 self.rejection(call.tool, call.tool_use_id, default).unwrap_or_else(|| default.to_owned())
             });
-            return (Verdict::Deny(text), id((session, rule)));
+            return (Verdict::Deny(text), id((session, rule)), true);
         }
         match found(true) {
-            Some(rule) if ask.is_some() => (Verdict::Allow, id(rule)),
-            _ => (verdict, None),
+            Some(rule) if ask.is_some() => (Verdict::Allow, id(rule), true),
+            _ => (verdict, None, true),
         }
     }
 }

@@ -49,6 +49,8 @@ pub(crate) struct Settings {
     pub(crate) max_turns: Option<u32>,
     /// What is found out while the run goes on; none on a server, which has many.
     pub(crate) watch: Option<Arc<Watch>>,
+    /// Whether arguments, results and answers stand in spans.
+    pub(crate) trace_content: bool,
 }
 
 impl Settings {

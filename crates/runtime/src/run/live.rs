@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     ops::Deref,
     sync::{
-        Arc, PoisonError,
+        Arc, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -27,7 +27,7 @@ use countersign_core::{
 use tokio::sync::{Mutex, MutexGuard, Notify, broadcast};
 
 use super::{
-    Inner, now, store_refusal,
+    Inner, now, spans, store_refusal,
     subscription::{Frame, Subscription},
     view::READ_PAGE,
 };
@@ -64,6 +64,8 @@ pub(super) struct LiveState {
     writing: Option<Block>,
     /// The latest answer, if it was given while this was in memory.
     answer: Option<Arc<Entry>>,
+    /// The span of what goes on, if anything does.
+    pub(super) part: Weak<tracing::Span>,
     /// Deleted: whoever still holds this must not see what comes next under its id.
     gone: bool,
     /// The state came from the store while the model had to answer: whoever was told of a block before the
@@ -207,6 +209,7 @@ impl Inner {
             }
             return Err(store_refusal(error));
         }
+        spans::told(&guard.part, &state, transition.entries());
         let committed = transition.commit();
         let answers = |entry: &&Arc<Entry>| matches!(&entry.record, Record::ModelResponded(answer) if answer.run == 0);
         if let Some(answer) = committed.entries.iter().rev().find(answers) {

@@ -22,6 +22,7 @@ mod past;
 mod recover;
 mod rules;
 mod sources;
+pub mod spans;
 mod stream;
 pub mod subscription;
 mod transcript;

@@ -181,6 +181,9 @@ impl RunState {
         if let Some(edited) = &decision.edited_action {
             fits(action, &edited.args)?;
         }
+        if let Some(before) = self.contradicts(action, &decision) {
+            return Err(DecisionError::Duplicate { call_id: item.call_id.to_string(), before });
+        }
         let decision = decision.for_digest(waits);
         let call = action.call;
         match self.staged.iter().find(|staged| staged.call == call) {
@@ -193,6 +196,19 @@ impl RunState {
                 Ok(())
             }
         }
+    }
+
+    /// What was decided for the rest of the run about the same tool of the same agent, if this says the opposite.
+    fn contradicts(&self, action: &Action, decision: &Decision) -> Option<&'static str> {
+        decision.always.as_ref()?;
+        let actions = || self.state.open.iter().flat_map(|open| &open.asked.actions);
+        let other = self.staged.iter().filter(|staged| staged.call != action.call).find(|staged| {
+            staged.decision.always.is_some()
+                && staged.decision.kind != decision.kind
+                && actions()
+                    .any(|other| other.call == staged.call && other.agent == action.agent && other.name == action.name)
+        })?;
+        Some(if other.decision.kind == DecisionType::Approve { "always approve" } else { "always reject" })
     }
 
     /// The action that an item is of, as it waits now.

@@ -44,7 +44,7 @@ impl RunState {
         // A name of its own first: two that claim one file one after the other must not take each other's.
         let own = beside(path, &format!("{}.claimed", uuid::Uuid::now_v7()));
         match fs::rename(path, &own) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && claimed.exists() => {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && is_claimed(path, &claimed) => {
                 return Err(RunStateError::Claimed(path.display().to_string()));
             }
             Err(error) => return Err(failed(path, &error)),
@@ -65,6 +65,16 @@ impl RunState {
             }
         }
     }
+}
+
+/// Whether somebody has claimed what stood there, or is about to have.
+fn is_claimed(path: &Path, claimed: &Path) -> bool {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let begin = format!("{}.", path.file_name().unwrap_or_default().to_string_lossy());
+    let name = |entry: fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
+    let names = fs::read_dir(folder).into_iter().flatten().flatten().map(name);
+    // In this order: what is not seen any more under its first name has its last one.
+    names.into_iter().any(|name| name.starts_with(&begin) && name.ends_with(".claimed")) || claimed.exists()
 }
 
 fn beside(path: &Path, end: &str) -> PathBuf {

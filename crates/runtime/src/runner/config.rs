@@ -114,6 +114,7 @@ pub struct RunConfig {
     pub(crate) pre_approval: Option<bool>,
     pub(crate) hooks: Vec<Arc<dyn RunHooks>>,
     pub(crate) parallel_calls: Option<usize>,
+    pub(crate) trace_content: Option<bool>,
     pub(crate) limits: Limits,
     pub(crate) store: Option<Arc<dyn Store>>,
     pub(crate) session_id: Option<String>,
@@ -190,6 +191,13 @@ impl RunConfig {
         self.parallel_calls = Some(calls.max(1));
         self
     }
+    /// Whether arguments, results and answers stand in the spans of the run ([`crate::run::spans`]). By itself nothing does
+    /// that a person or a model wrote. It is no part of the run's state.
+    #[must_use]
+    pub fn trace_content(mut self, yes: bool) -> RunConfig {
+        self.trace_content = Some(yes);
+        self
+    }
     /// No model is asked once the run, with all its pauses, has used this many tokens (SPEC S22).
     #[must_use]
     pub fn max_tokens(mut self, tokens: u64) -> RunConfig {
@@ -263,6 +271,7 @@ impl RunConfig {
             pre_approval: self.pre_approval.or(base.pre_approval),
             hooks: base.hooks.into_iter().chain(self.hooks).collect(),
             parallel_calls: self.parallel_calls.or(base.parallel_calls),
+            trace_content: self.trace_content.or(base.trace_content),
             limits: Limits {
                 tokens: self.limits.tokens.or(base.limits.tokens),
                 money: self.limits.money.or(base.limits.money),

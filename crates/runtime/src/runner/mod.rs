@@ -7,6 +7,7 @@ pub mod config;
 pub mod context;
 mod error;
 pub mod guardrail;
+pub mod guardrail_command;
 pub mod hooks;
 pub mod interruption;
 mod result;

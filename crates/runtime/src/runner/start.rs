@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use countersign_core::{
-    approval::{decision::Decision, key::approval_key, principal::Principal},
+    approval::{decision::Decision, key::approval_key, principal::Principal, rule::Always},
     call::gate::DecisionType,
     journal::{
         draft::OnPending,
@@ -86,6 +86,7 @@ impl Session {
             limits: config.limits.clone(),
             max_turns,
             watch: Some(watch.clone()),
+            trace_content: config.trace_content.unwrap_or_default(),
         };
         let durable = config.store.is_some();
         let store = config.store.unwrap_or_else(|| Arc::new(MemoryStore::new()));
@@ -221,8 +222,10 @@ impl Session {
         }
         let mut sets = Vec::new();
         for open in state.open.iter().filter(|open| !matches!(open.asked.kind, Kind::Interrupt | Kind::Input)) {
-            let decided =
-                |call: u32| staged.iter().find(|staged| staged.call == call).map(|staged| staged.decision.clone());
+            let decided = |call: u32| {
+                let own = staged.iter().find(|staged| staged.call == call).map(|staged| staged.decision.clone());
+                own.or_else(|| standing(state, &staged, call))
+            };
             let actions = &open.asked.actions;
             if actions.iter().all(|action| decided(action.call).is_none()) {
                 continue;
@@ -231,6 +234,9 @@ impl Session {
                 .iter()
                 .filter(|action| decided(action.call).is_none())
                 .all(|action| action.allowed().contains(&DecisionType::Defer));
+            if staged.iter().all(|staged| actions.iter().all(|action| action.call != staged.call)) && !defers {
+                continue;
+            }
             if !defers || open.quorum() > 1 && actions.iter().any(|action| decided(action.call).is_none()) {
                 self.kept.extend(staged.iter().filter(|s| actions.iter().any(|a| a.call == s.call)).cloned());
                 continue;
@@ -368,6 +374,21 @@ impl Session {
             }
         }
     }
+}
+
+/// What is decided about a call by what was decided for the rest of the run about another one that waits (SPEC S7).
+fn standing(state: &State, staged: &[Staged], call: u32) -> Option<Decision> {
+    let find =
+        |number: u32| state.open.iter().flat_map(|open| &open.asked.actions).find(|action| action.call == number);
+    let action = find(call)?;
+    staged.iter().filter(|staged| staged.decision.always == Some(Always::Session)).find_map(|staged| {
+        let other = find(staged.call)?;
+        let same = other.agent == action.agent && other.name == action.name;
+        let approves = staged.decision.kind == DecisionType::Approve;
+        // As for later calls: it stands in one person's place.
+        let stands = !approves || (action.ask.is_one_person() && action.role() == other.role());
+        (same && stands).then(|| Decision { always: None, args_digest: None, ..staged.decision.clone() })
+    })
 }
 
 /// What each model was used for.

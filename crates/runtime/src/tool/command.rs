@@ -118,6 +118,13 @@ impl CommandTool {
     }
 }
 
+impl CommandTool {
+    /// Starts the program with this text on its standard input, for something that is no tool call.
+    pub(crate) async fn answer(&self, input: &str, locale: Locale) -> Result<String, ToolError> {
+        self.inner.run(input, &[], locale).await
+    }
+}
+
 impl Tool for CommandTool {
     fn run(&self, permit: Permit) -> BoxFuture<'static, Result<String, ToolError>> {
         let inner = self.inner.clone();

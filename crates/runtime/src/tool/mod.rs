@@ -5,6 +5,7 @@ pub mod command;
 pub mod condition;
 pub mod context;
 pub mod function;
+mod on_approval;
 pub(crate) mod process;
 pub mod source;
 
@@ -25,6 +26,7 @@ use countersign_core::{
 };
 use futures::future::BoxFuture;
 
+pub use self::on_approval::{Decision, ON_APPROVAL, OnApproval, on_approval};
 use crate::{
     agent::Agent,
     model::ToolSpec,
@@ -222,38 +224,6 @@ impl Approval {
 pub trait Previewer: Send + Sync {
     /// What the call would do as things are. An error is shown in the preview's place: the person is asked all the same.
     fn preview<'a>(&'a self, call: &'a CallFacts<'a>) -> BoxFuture<'a, Result<Preview, String>>;
-}
-
-/// Decides in a program what a person would be asked about (SPEC S12).
-///
-/// It is asked once for a call, when the policy wants a person and no standing rule has decided; never about what a
-/// person has written or decided. What it says is recorded before anything happens, under the name [`ON_APPROVAL`].
-pub trait OnApproval: Send + Sync {
-    /// The decision. An error or a panic means that a person is asked.
-    fn decide<'a>(&'a self, call: &'a CallFacts<'a>) -> BoxFuture<'a, Result<Decision, String>>;
-}
-
-/// What a program decides about a call; see [`OnApproval`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Decision {
-    /// It runs.
-    Approve,
-    /// It does not run, and the model is told this; without a text, that it was rejected.
-    Reject(Option<String>),
-    /// A person is asked.
-    Ask,
-}
-
-/// The name under which the audit has what [`OnApproval`] decided, where a standing rule's id would be.
-pub const ON_APPROVAL: &str = "on_approval";
-
-impl<F> OnApproval for F
-where
-    F: for<'a> Fn(&'a CallFacts<'a>) -> BoxFuture<'a, Result<Decision, String>> + Send + Sync,
-{
-    fn decide<'a>(&'a self, call: &'a CallFacts<'a>) -> BoxFuture<'a, Result<Decision, String>> {
-        self(call)
-    }
 }
 
 /// A tool with all that the runtime knows of it.

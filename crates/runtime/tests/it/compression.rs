@@ -84,7 +84,7 @@ impl Model for Witness {
             match (me.reply)(n) {
                 Reply::Text(text) => Ok(vec![
                     Ok(ModelEvent::Text(text.to_owned())),
-                    Ok(ModelEvent::Usage(Usage { input_tokens: 0, output_tokens: 3 })),
+                    Ok(ModelEvent::Usage(Usage { input_tokens: 0, output_tokens: 3, ..Usage::default() })),
                     Ok(ModelEvent::Stop),
                 ]),
                 Reply::Fail(error) => Err(error),

@@ -5,8 +5,12 @@
 mod answers;
 mod client;
 mod compression;
+mod computer;
+#[cfg(feature = "computer")]
+mod computer_chromium;
 mod conversations;
 mod crashes;
+mod files;
 mod forks;
 mod graph_edges;
 mod graph_state;
@@ -24,8 +28,11 @@ mod mcp_fake;
 #[cfg(feature = "mcp")]
 mod mcp_npm;
 mod models_aimock;
+mod models_aimock_apis;
 mod models_anthropic;
 mod models_fake;
+#[cfg(feature = "genai")]
+mod models_genai;
 mod models_hosted_mcp;
 mod models_openai;
 mod models_openai_errors;
@@ -35,6 +42,9 @@ mod policy;
 mod run_state;
 mod run_state_people;
 mod runs;
+mod shell;
+#[cfg(feature = "otlp")]
+mod spans;
 mod store_conformance;
 mod store_differential;
 mod store_lists;

@@ -21,16 +21,16 @@ use tokio::{
 
 use crate::models_fake::{KEY, request, tell, tool, user};
 
-struct Aimock {
-    base_url: String,
-    key: &'static str,
+pub(crate) struct Aimock {
+    pub(crate) base_url: String,
+    pub(crate) key: &'static str,
     _process: Child,
     _fixtures: tempfile::TempDir,
 }
 
 impl Aimock {
     /// Starts the server on a free loopback port with these fixtures; it cuts texts into 7 characters.
-    async fn start(fixtures: serde_json::Value, arguments: &[&str]) -> Aimock {
+    pub(crate) async fn start(fixtures: serde_json::Value, arguments: &[&str]) -> Aimock {
         let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/third-party");
         let script = root.join("node_modules/@copilotkit/aimock/dist/cli.js");
         assert!(

@@ -38,11 +38,15 @@ fn start() -> Value {
 }
 
 fn block(at: u64, block: Value) -> Value {
-    json!({"type": "content_block_start", "index": at, "content_block": block})
+    let mut event = json!({"type": "content_block_start", "index": at});
+    event["content_block"] = block;
+    event
 }
 
 fn delta(at: u64, delta: Value) -> Value {
-    json!({"type": "content_block_delta", "index": at, "delta": delta})
+    let mut event = json!({"type": "content_block_delta", "index": at});
+    event["delta"] = delta;
+    event
 }
 
 fn stop(at: u64) -> Value {
@@ -119,7 +123,7 @@ async fn m1_anthropic_a_stream_becomes_blocks_in_order() {
         "text I pay now.",
         &format!("call toolu_1 pay {EXACT}"),
         "call toolu_2 look {}",
-        "usage 330 42",
+        "usage 330 42, 300 cached",
     ];
     assert_eq!(told[..5], want);
     assert!(told[5].starts_with("opaque ") && told[6] == "stop", "{told:?}");
@@ -182,7 +186,7 @@ async fn m1_anthropic_the_request_is_in_the_apis_shape() {
     for strict in [true, false] {
         let mut asked = request(user("hi"), "Be brief.", vec![tool("pay")]);
         asked.output = Some(OutputSchema { name: "answer".into(), schema: schema.clone().into(), strict });
-        assert_eq!(tell(model(&fake).call(asked).collect().await), ["usage 330 42", "stop"]);
+        assert_eq!(tell(model(&fake).call(asked).collect().await), ["usage 330 42, 300 cached", "stop"]);
     }
     let seen = fake.seen.lock().unwrap();
     let want = json!({

@@ -198,7 +198,7 @@ pub(crate) async fn events(model: &impl Model) -> Vec<Result<ModelEvent, ModelEr
 }
 
 /// The events of one call in words, parts of one block joined: `text …`, `thinking …`, `call ID NAME ARGS`,
-/// `usage IN OUT`, `opaque JSON`, `stop`, `transient …` or `permanent …`.
+/// `usage IN OUT, N cached, N reasoning`, `opaque JSON`, `stop`, `transient …` or `permanent …`.
 pub(crate) async fn told(model: &impl Model) -> Vec<String> {
     tell(events(model).await)
 }
@@ -219,7 +219,15 @@ pub(crate) fn tell(events: Vec<Result<ModelEvent, ModelError>>) -> Vec<String> {
                 assert_eq!(open, "call", "arguments come only while their call is open");
                 ("call", text)
             }
-            Ok(ModelEvent::Usage(usage)) => ("usage", format!("{} {}", usage.input_tokens, usage.output_tokens)),
+            Ok(ModelEvent::Usage(usage)) => {
+                let mut text = format!("{} {}", usage.input_tokens, usage.output_tokens);
+                for (n, what) in [(usage.cached_input_tokens, "cached"), (usage.reasoning_tokens, "reasoning")] {
+                    if n > 0 {
+                        text.push_str(&format!(", {n} {what}"));
+                    }
+                }
+                ("usage", text)
+            }
             Ok(ModelEvent::Opaque(raw)) => ("opaque", raw.get().to_owned()),
             Ok(ModelEvent::Stop) => ("stop", String::new()),
             Err(error) if error.transient => ("transient", error.message),

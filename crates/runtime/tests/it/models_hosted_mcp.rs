@@ -1,8 +1,13 @@
 //! MCP servers that the provider calls: what it asks about goes through our gate (SPEC S13, group M of the OpenAI
 //! Agents SDKs).
 
+use std::sync::{Arc, Mutex};
+
 use countersign::{
+    agent::Agent,
     core::{
+        approval::{decision::Decision, principal::Principal},
+        call::gate::DecisionType,
         conversation::Message,
         journal::record::{Block, ToolUse},
     },
@@ -11,12 +16,15 @@ use countersign::{
         hosted_mcp::{HostedApproval, HostedMcp},
         openai_chat::{OpenAiChat, OpenAiChatConfig},
     },
+    policy::{Glob, Policy, PolicyRule, Then},
+    run::{NewDecision, NewMessage, Outcome, Runtime},
+    store::memory::MemoryStore,
 };
-use futures::StreamExt as _;
+use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
 use crate::{
-    models_fake::{Fake, kept, request, tell, told, typed, user},
+    models_fake::{Fake, kept, request, sse, tell, told, typed, user},
     models_responses::{answered, completed, done, model, result, sent},
 };
 
@@ -42,7 +50,10 @@ fn asking() -> Vec<Block> {
 async fn s13_what_the_provider_asks_to_approve_is_a_call_of_ours() {
     let fake = Fake::streaming(typed(&[done(0, listed()), done(1, asked("mcpr_1", "send", ARGS)), completed()])).await;
     let told = told(&model(&fake)).await;
-    assert_eq!(told[..2], [format!("call mcpr_1 mcp__bank__send {ARGS}"), "usage 5 7".to_owned()]);
+    assert_eq!(
+        told[..2],
+        [format!("call mcpr_1 mcp__bank__send {ARGS}"), "usage 5 7, 2 cached, 3 reasoning".to_owned()]
+    );
 }
 
 #[tokio::test]
@@ -162,4 +173,83 @@ async fn s13_other_providers_say_that_they_cannot() {
         "{told:?}"
     );
     assert!(fake.seen.lock().unwrap().is_empty(), "nothing was sent");
+}
+
+/// A provider that asks to approve these calls in its first answer, and says `ok` in all others.
+async fn provider(asks: &[(&str, &str)]) -> Fake {
+    let items =
+        asks.iter().enumerate().map(|(i, (name, args))| done(i as u64, asked(&format!("mcpr_{i}"), name, args)));
+    let first = typed(&items.chain([completed()]).collect::<Vec<_>>());
+    let text = json!({"type": "message", "id": "msg_1", "content": [{"type": "output_text", "text": "ok"}]});
+    let later = typed(&[done(0, text), completed()]);
+    let first = Arc::new(Mutex::new(Some(first)));
+    Fake::start(move || {
+        let text = first.lock().unwrap().take().unwrap_or_else(|| later.clone());
+        sse(stream::iter([text.into_bytes()]), None)
+    })
+    .await
+}
+
+fn runtime(fake: &Fake, policy: Policy) -> Runtime {
+    let agent = Agent::new("a", ("m", Arc::new(model(fake)))).hosted_mcp(bank());
+    Runtime::builder(Arc::new(MemoryStore::new())).agent(agent).policy(policy).build().expect("runtime")
+}
+
+async fn ask(runtime: &Runtime) -> Outcome {
+    runtime.run(&Principal::trusted(), NewMessage::text("s", "go")).await.expect("run")
+}
+
+/// The approval responses of the newest request.
+fn responses(fake: &Fake) -> Vec<Value> {
+    let seen = fake.seen.lock().unwrap();
+    let input = seen.last().unwrap().body["input"].as_array().unwrap().clone();
+    input.into_iter().filter(|item| item["type"] == "mcp_approval_response").collect()
+}
+
+#[tokio::test]
+async fn s13_a_person_decides_about_what_the_provider_asks_and_can_only_approve_reject_or_defer() {
+    let fake = provider(&[("send", ARGS), ("wipe", "{}")]).await;
+    let runtime = runtime(&fake, Policy::default());
+    let waiting = ask(&runtime).await;
+    let request = &waiting.interruptions[0];
+    let actions = request.actions();
+    let shown: Vec<(&str, &str)> = actions.iter().map(|action| (&*action.name, action.args.text())).collect();
+    assert_eq!(shown, [("mcp__bank__send", r#"{"amount":1.10}"#), ("mcp__bank__wipe", "{}")]);
+    let request = serde_json::to_value(request).unwrap();
+    let allowed = json!([DecisionType::Approve, DecisionType::Reject, DecisionType::Defer]);
+    assert_eq!(request["review_configs"][0]["allowed_decisions"], allowed);
+    assert_eq!(fake.seen.lock().unwrap().len(), 1, "nothing went back yet");
+    let decisions = vec![Decision::approve(), Decision::reject(Some("Not that.".to_owned()))];
+    let approval_key = waiting.interruptions[0].approval_key().to_owned();
+    let new = NewDecision { approval_key, decisions, ..NewDecision::default() };
+    let ended = runtime.decide_and_run(&Principal::trusted(), new).await.expect("decided");
+    assert_eq!(ended.text, "ok");
+    let want = [
+        json!({"type": "mcp_approval_response", "approval_request_id": "mcpr_0", "approve": true}),
+        json!({"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": false, "reason": "Not that."}),
+    ];
+    assert_eq!(responses(&fake), want);
+}
+
+#[tokio::test]
+async fn s13_the_policy_sees_each_tool_of_a_server_by_its_name() {
+    let rule = |tool: &str, then| PolicyRule { tools: vec![Glob::new(tool)], then, ..PolicyRule::default() };
+    let deny = Then::Deny(Some("never".to_owned()));
+    let rules = vec![rule("mcp__bank__wi*", deny), rule("mcp__bank__*", Then::Allow)];
+    let fake = provider(&[("wipe", "{}")]).await;
+    let ended = ask(&runtime(&fake, Policy { rules })).await;
+    assert_eq!(ended.interruptions.len(), 0);
+    let want =
+        json!({"type": "mcp_approval_response", "approval_request_id": "mcpr_0", "approve": false, "reason": "never"});
+    assert_eq!(responses(&fake), [want]);
+}
+
+#[tokio::test]
+async fn s13_servers_that_nobody_declared_get_no_approval() {
+    let fake = provider(&[("send", ARGS)]).await;
+    let agent = Agent::new("a", ("m", Arc::new(model(&fake))));
+    let runtime = Runtime::builder(Arc::new(MemoryStore::new())).agent(agent).build().expect("runtime");
+    assert_eq!(ask(&runtime).await.interruptions.len(), 0);
+    let responses = responses(&fake);
+    assert_eq!((responses.len(), &responses[0]["approve"]), (1, &json!(false)));
 }

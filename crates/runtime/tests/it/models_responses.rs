@@ -24,11 +24,15 @@ pub(crate) fn model(fake: &Fake) -> OpenAi {
 }
 
 pub(crate) fn added(at: u64, item: Value) -> Value {
-    json!({"type": "response.output_item.added", "output_index": at, "item": item})
+    let mut event = json!({"type": "response.output_item.added", "output_index": at});
+    event["item"] = item;
+    event
 }
 
 pub(crate) fn done(at: u64, item: Value) -> Value {
-    json!({"type": "response.output_item.done", "output_index": at, "item": item})
+    let mut event = json!({"type": "response.output_item.done", "output_index": at});
+    event["item"] = item;
+    event
 }
 
 fn text_delta(at: u64, part: u64, text: &str) -> Value {
@@ -133,7 +137,7 @@ async fn m1_responses_a_stream_becomes_blocks_in_order() {
         "text I pay now. đ",
         r#"call call_1 pay {"n": 9007199254740993, "p":1.10}"#,
         "call call_2 look {}",
-        "usage 5 7",
+        "usage 5 7, 2 cached, 3 reasoning",
     ];
     assert_eq!(told[..5], want);
     assert!(told[5].starts_with("opaque ") && told[6] == "stop", "{told:?}");
@@ -227,7 +231,10 @@ async fn m1_responses_the_request_is_in_the_apis_shape() {
     let schema = json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": false});
     let mut asked = request(user("hi"), "Be brief.", vec![tool("pay")]);
     asked.output = Some(OutputSchema { name: "answer".into(), schema: schema.clone().into(), strict: true });
-    assert_eq!(tell(OpenAi::new(config).unwrap().call(asked).collect().await), ["usage 5 7", "stop"]);
+    assert_eq!(
+        tell(OpenAi::new(config).unwrap().call(asked).collect().await),
+        ["usage 5 7, 2 cached, 3 reasoning", "stop"]
+    );
     let want = json!({
         "model": "gpt-test", "instructions": "Be brief.", "store": false, "stream": true,
         "include": ["reasoning.encrypted_content"], "reasoning": {"effort": "low", "summary": "auto"},

@@ -129,7 +129,7 @@ impl Driven {
             model: "m".into(),
             shown: 0,
             blocks: calls.iter().enumerate().map(block).collect(),
-            usage: Usage { input_tokens: 3, output_tokens: 1 },
+            usage: Usage { input_tokens: 3, output_tokens: 1, ..Usage::default() },
             opaque: None,
             run: 0,
         };

@@ -7,6 +7,7 @@ use countersign::{
     core::{
         approval::{decision::Decision, principal::Principal},
         call::permit::Permit,
+        journal::record::{CallStatus, Record},
         refusal::Refusal,
     },
     model::{ToolSpec, scripted::Scripted},
@@ -75,4 +76,32 @@ pub async fn send(runtime: &Runtime, session: &str, text: &str) -> Result<Outcom
 pub async fn decide(runtime: &Runtime, key: &str, decisions: Vec<Decision>) -> Result<Outcome, Refusal> {
     let decision = NewDecision { approval_key: key.to_owned(), decisions, ..NewDecision::default() };
     runtime.decide_and_run(&Principal::trusted(), decision).await
+}
+
+/// A runtime with the store it is over.
+pub struct Stored {
+    pub runtime: Runtime,
+    pub store: Arc<dyn Store>,
+}
+
+impl std::ops::Deref for Stored {
+    type Target = Runtime;
+
+    fn deref(&self) -> &Runtime {
+        &self.runtime
+    }
+}
+
+/// The results of all calls of a session, in the order of the calls: whether each succeeded, and its text.
+pub async fn results(stored: &Stored, session: &str) -> Vec<(bool, String)> {
+    let entries = stored.store.read(session, 0, usize::MAX).await.expect("entries");
+    let mut found: Vec<_> = entries
+        .iter()
+        .filter_map(|entry| match &entry.record {
+            Record::CallFinished(done) => Some((done.call, (done.status == CallStatus::Success, done.output.clone()))),
+            _ => None,
+        })
+        .collect();
+    found.sort();
+    found.into_iter().map(|(_, result)| result).collect()
 }

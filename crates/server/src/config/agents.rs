@@ -1,18 +1,20 @@
 //! `[agents.*]`.
 
+use countersign::tool::builtin::WORKSPACE_NAMES;
 use countersign_core::limits;
 
 use super::{
     compression::{self, ConfigCompression},
     reader::{At, Section},
     server::unknown,
+    team::{self, ConfigToolUse},
 };
 
 /// Most model calls of one turn that can be configured.
 pub const MAX_TURNS_MAX: u32 = 1000;
 
 /// An agent as it is declared (SPEC C).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ConfigAgent {
     /// Its name.
     pub name: String,
@@ -26,6 +28,18 @@ pub struct ConfigAgent {
     pub tools: Vec<String>,
     /// The MCP servers whose tools it has, all of them declared.
     pub mcp: Vec<String>,
+    /// The agents it may hand the conversation to, all of them declared (SPEC S25).
+    pub handoffs: Vec<String>,
+    /// What is told about it to those that may hand the conversation to it.
+    pub handoff_description: Option<String>,
+    /// When a tool's result is its last word (SPEC S24).
+    pub tool_use: ConfigToolUse,
+    /// What its answers must be, as a JSON Schema (SPEC S23).
+    pub output_schema: Option<serde_json::Value>,
+    /// The guardrails that look at what the user says, all of them declared.
+    pub input_guardrails: Vec<String>,
+    /// The guardrails that look at its last answer, all of them declared.
+    pub output_guardrails: Vec<String>,
     /// Most model calls in one turn (SPEC S24).
     pub max_turns: u32,
     /// When its conversation is made shorter (SPEC G5).
@@ -33,28 +47,19 @@ pub struct ConfigAgent {
 }
 
 /// Tools that are part of the product, but not of this version.
-const LATER_TOOLS: [&str; 12] = [
-    "apply_patch",
-    "computer",
-    "computer_use_preview",
-    "edit_file",
-    "list_files",
-    "read_file",
-    "read_todos",
-    "shell",
-    "task",
-    "web_fetch",
-    "web_search",
-    "write_file",
-];
+const LATER_TOOLS: [&str; 6] = ["computer", "computer_use_preview", "read_todos", "task", "web_fetch", "web_search"];
 
-pub(super) fn read(
-    name: &str,
-    section: &Section<'_>,
-    models: &[&str],
-    tools: &[&str],
-    servers: &[&str],
-) -> Option<ConfigAgent> {
+/// The names that an agent can refer to.
+pub(super) struct Names<'a> {
+    pub(super) models: &'a [&'a str],
+    pub(super) tools: &'a [&'a str],
+    pub(super) servers: &'a [&'a str],
+    pub(super) agents: &'a [&'a str],
+    pub(super) guardrails: &'a [&'a str],
+}
+
+pub(super) fn read(name: &str, section: &Section<'_>, names: &Names<'_>) -> Option<ConfigAgent> {
+    let Names { models, tools, servers, agents, guardrails } = *names;
     name_error(section, "agent", name, limits::NAME_BYTES);
     let model = section.required("model");
     let description = section.string("description").map(|text| text.value);
@@ -62,12 +67,13 @@ pub(super) fn read(
     let used = section.strings("tools").unwrap_or_default();
     let used_servers = section.strings("mcp").unwrap_or_default();
     let max_turns = section.whole("max_turns", 1..=MAX_TURNS_MAX, "").map_or(limits::MAX_TURNS, |n| n.value);
-    if let Some(at) = section.has("handoffs") {
-        section.strings("handoffs");
-        section.bad(at, "handoffs", "is not supported yet in this version");
-    }
+    let handoffs = team::handoffs(section, agents);
+    let handoff_description = section.string("handoff_description").map(|text| text.value);
+    let output_schema = team::output_schema(section);
+    let input_guardrails = team::guardrails(section, "input_guardrails", guardrails);
+    let output_guardrails = team::guardrails(section, "output_guardrails", guardrails);
+    let said_tool_use = section.has("tool_use").is_some();
     let compression = section.table("compression").map(|below| compression::read(&below, models));
-    section.finish();
     if let Some(model) = &model
         && !models.contains(&model.value.as_str())
     {
@@ -81,6 +87,11 @@ pub(super) fn read(
             } else {
                 own.push(tool.value);
             }
+        } else if WORKSPACE_NAMES.contains(&&*tool.value) {
+            let At { value, at } = tool;
+            let place = section.place();
+            let what = format!("the tool {value:?}{place} needs a folder; set \"path\" in [workspace]");
+            section.document.error(at, what);
         } else if LATER_TOOLS.contains(&tool.value.as_str()) {
             let At { value, at } = tool;
             section
@@ -100,6 +111,14 @@ pub(super) fn read(
             mcp.push(server.value);
         }
     }
+    for handoff in &handoffs {
+        let tool = format!("transfer_to_{handoff}");
+        if let (true, Some(at)) = (own.contains(&tool), section.has("tools")) {
+            section.bad(at, "tools", format!("has {tool:?}, which is what hands the conversation to {handoff:?}"));
+        }
+    }
+    let tool_use = if said_tool_use { team::tool_use(section, &own) } else { ConfigToolUse::default() };
+    section.finish();
     let model = model?.value;
     // What is wrong with it was reported.
     let compression = compression.flatten();
@@ -110,6 +129,12 @@ pub(super) fn read(
         model,
         tools: own,
         mcp,
+        handoffs,
+        handoff_description,
+        tool_use,
+        output_schema,
+        input_guardrails,
+        output_guardrails,
         max_turns,
         compression,
     })

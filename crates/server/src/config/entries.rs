@@ -1,15 +1,25 @@
 //! The declared tools as the runtime takes them.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use countersign::{
     mcp::Mcp,
-    model::ToolSpec,
-    tool::{Approval, Require, ToolEntry, builtin, command::CommandTool, condition::CelCondition, source::ToolSource},
+    model::{ApiKey, ToolSpec, hosted_mcp::HostedMcp},
+    runner::guardrail_command::CommandGuardrail,
+    tool::{
+        Approval, Require, ToolEntry,
+        builtin::{self, Shell, Workspace},
+        command::CommandTool,
+        condition::CelCondition,
+        source::ToolSource,
+    },
 };
 use countersign_core::call::schema::ArgsSchema;
 
-use super::{Config, ConfigAgent, ConfigApproval, ConfigBuiltin, ConfigRequire, ConfigTool};
+use super::{
+    Config, ConfigAgent, ConfigApproval, ConfigBuiltin, ConfigFolderTool, ConfigGuardrail, ConfigHostedMcp,
+    ConfigRequire, ConfigTool,
+};
 
 /// All tools of a configuration by name.
 ///
@@ -17,8 +27,24 @@ use super::{Config, ConfigAgent, ConfigApproval, ConfigBuiltin, ConfigRequire, C
 /// A condition, schema or command that cannot be used; not after [`Config::load`], which has checked them.
 pub fn tool_entries(config: &Config) -> Result<BTreeMap<String, ToolEntry>, String> {
     let mut entries = BTreeMap::new();
+    let guardrails = guardrails(config)?;
+    let named = |name: &String| guardrails.get(name).ok_or_else(|| format!("there is no guardrail {name:?}"));
     for tool in &config.tools {
-        entries.insert(tool.name.clone(), entry(tool)?);
+        let mut entry = entry(tool)?;
+        for name in &tool.input_guardrails {
+            entry = named(name)?.on_tool_input(entry);
+        }
+        for name in &tool.output_guardrails {
+            entry = named(name)?.on_tool_output(entry);
+        }
+        entries.insert(tool.name.clone(), entry);
+    }
+    for tool in &config.agent_tools {
+        let mut entry = ToolEntry::agent(tool.agent.as_str(), &tool.name, &tool.description)
+            .needs_approval(approval(&tool.approval)?)
+            .stream(tool.stream);
+        entry.content_message.clone_from(&tool.content_message);
+        entries.insert(tool.name.clone(), entry);
     }
     for name in builtin::NAMES {
         let changes = config.builtins.iter().find(|changes| changes.name == name);
@@ -30,7 +56,36 @@ pub fn tool_entries(config: &Config) -> Result<BTreeMap<String, ToolEntry>, Stri
             entries.insert(name.to_owned(), entry);
         }
     }
+    let mut folders = Folders::default();
+    for tool in &config.folder_tools {
+        let entry = on_folder(tool, &folders.open(&tool.workspace)?)
+            .map_err(|error| format!("tool {:?}: {error}", tool.name))?;
+        entries.insert(tool.name.clone(), entry);
+    }
+    if let Some(path) = &config.workspace {
+        let workspace = folders.open(path)?;
+        for name in builtin::WORKSPACE_NAMES {
+            if let (false, Some(tool)) = (entries.contains_key(name), builtin::on(&workspace, name)) {
+                entries.insert(name.to_owned(), tool);
+            }
+        }
+    }
     Ok(entries)
+}
+
+/// The guardrails of a configuration by name.
+///
+/// # Errors
+/// A command that cannot be used; not after [`Config::load`], which has checked them.
+pub fn guardrails(config: &Config) -> Result<BTreeMap<String, CommandGuardrail>, String> {
+    let guardrail = |declared: &ConfigGuardrail| {
+        let command = CommandTool::new(&declared.command)?
+            .cwd(&declared.cwd)
+            .time_limit(declared.time_limit)
+            .pass_env(&declared.env);
+        Ok((declared.name.clone(), CommandGuardrail::new(&declared.name, command)))
+    };
+    config.guardrails.iter().map(guardrail).collect()
 }
 
 /// The MCP servers of a configuration by name. None is reached yet.
@@ -61,6 +116,71 @@ pub fn sources(
         sources.push(server(name)?.clone());
     }
     Ok(sources)
+}
+
+/// The folders that are open: tools on the same folder share it, so that their changes follow each other.
+#[derive(Default)]
+struct Folders<'c>(BTreeMap<&'c Path, Workspace>);
+
+impl<'c> Folders<'c> {
+    fn open(&mut self, path: &'c Path) -> Result<Workspace, String> {
+        if let Some(open) = self.0.get(path) {
+            return Ok(open.clone());
+        }
+        let open = Workspace::open(path)?;
+        self.0.insert(path, open.clone());
+        Ok(open)
+    }
+}
+
+fn on_folder(tool: &ConfigFolderTool, workspace: &Workspace) -> Result<ToolEntry, String> {
+    let ConfigFolderTool { name, builtin, description, approval: asks, content_message, stream, .. } = tool;
+    let mut entry = if builtin == builtin::SHELL {
+        let mut shell = Shell::new(workspace).pass_env(tool.env.iter().map(String::as_str));
+        if let Some(seconds) = tool.time_limit {
+            shell = shell.time_limit(seconds);
+        }
+        if let Some(bytes) = tool.output_limit {
+            shell = shell.output_limit(usize::try_from(bytes).unwrap_or(usize::MAX));
+        }
+        shell.entry()
+    } else {
+        builtin::on(workspace, builtin).ok_or_else(|| format!("there is no built-in tool {builtin:?}"))?
+    };
+    entry.spec.name = name.as_str().into();
+    if let Some(asks) = asks {
+        entry.approval = approval(asks)?;
+    }
+    let changes = ConfigBuiltin {
+        name: name.clone(),
+        description: description.clone(),
+        timeout: None,
+        content_message: content_message.clone(),
+        stream: *stream,
+    };
+    Ok(changed(entry, &changes))
+}
+
+/// An MCP server that a model's provider calls, with the token it is shown.
+///
+/// # Errors
+/// Something in it cannot be used; not after [`Config::load`], which has checked it.
+pub fn hosted_mcp(declared: &ConfigHostedMcp, authorization: Option<ApiKey>) -> Result<HostedMcp, String> {
+    let ConfigHostedMcp { label, server_url, description, allowed_tools, require_approval, .. } = declared;
+    let in_server = |error: String| format!("hosted MCP server {label:?}: {error}");
+    let server = HostedMcp::new(label, server_url).and_then(|server| server.require_approval(require_approval.clone()));
+    let mut server = server.map_err(|error| in_server(error.to_string()))?;
+    if let Some(text) = description {
+        server = server.description(text.as_str());
+    }
+    if let Some(names) = allowed_tools {
+        server = server.allowed_tools(names.iter().map(String::as_str));
+    }
+    if let Some(token) = authorization {
+        server = server.authorization(token);
+    }
+    let approval = approval(&declared.approval).map_err(in_server)?;
+    Ok(server.decided_by(|entry| entry.needs_approval(approval)))
 }
 
 fn changed(mut tool: ToolEntry, changes: &ConfigBuiltin) -> ToolEntry {

@@ -9,13 +9,16 @@ mod auth;
 mod compression;
 mod entries;
 mod error;
+mod folder;
 mod mcp;
 mod models;
 mod policy;
 mod reader;
 mod server;
 mod store;
+mod team;
 mod tools;
+mod tracing;
 
 use std::{
     fs,
@@ -31,14 +34,17 @@ pub use self::{
     approval::{ConfigApproval, ConfigRequire},
     auth::ConfigToken,
     compression::{BUDGET_MAX, ConfigCompression, ConfigStrategy, KEEP_MAX},
-    entries::{mcp_servers, sources, tool_entries},
+    entries::{guardrails, hosted_mcp, mcp_servers, sources, tool_entries},
     error::{ConfigError, nearest},
+    folder::ConfigFolderTool,
     mcp::{ConfigMcp, ConfigMcpTool, ConfigReach},
-    models::{ConfigModel, ConfigProvider, check_script},
+    models::{ConfigEndpoint, ConfigHostedMcp, ConfigModel, ConfigProvider, check_script},
     policy::{ConfigRule, ConfigThen, HINTS},
     server::{ConfigServer, LISTEN},
     store::{ConfigKey, ConfigStore},
+    team::{ConfigAgentTool, ConfigGuardrail, ConfigToolUse},
     tools::{ConfigBuiltin, ConfigTool},
+    tracing::ConfigTracing,
 };
 use self::{
     approval::RoleAt,
@@ -73,14 +79,24 @@ pub struct Config {
     pub mcp: Vec<ConfigMcp>,
     /// The declared tools that are an MCP server's.
     pub mcp_tools: Vec<ConfigMcpTool>,
+    /// The agents that are tools of others.
+    pub agent_tools: Vec<ConfigAgentTool>,
+    /// The programs that look at what goes in and out.
+    pub guardrails: Vec<ConfigGuardrail>,
     /// What is changed of built-in tools.
     pub builtins: Vec<ConfigBuiltin>,
+    /// The folder of built-in tools that do not name their own, absolute.
+    pub workspace: Option<PathBuf>,
+    /// The declared built-in tools on folders.
+    pub folder_tools: Vec<ConfigFolderTool>,
     /// When a person is needed, beside what the tools say: the first rule that matches counts.
     pub rules: Vec<ConfigRule>,
     /// Who may connect; without any, nor rules for JWTs, anybody on this machine.
     pub tokens: Vec<ConfigToken>,
     /// Which JWTs are taken.
     pub jwt: Option<JwtOptions>,
+    /// Where spans go to.
+    pub tracing: ConfigTracing,
     /// What may be a mistake.
     pub warnings: Vec<ConfigError>,
 }
@@ -124,8 +140,22 @@ impl Config {
             DeTable::parse(&text).is_ok_and(|table| table.get_ref().iter().any(|(name, _)| name.get_ref() != "policy"));
         if whole {
             let other = Config::parse(&text, &file, &directory, &|name| std::env::var(name).ok())?;
-            let Config { agents, tools, mcp, mcp_tools, builtins, rules, warnings, .. } = other;
-            return Ok(Config { agents, tools, mcp, mcp_tools, builtins, rules, warnings, ..self });
+            let Config { agents, tools, mcp, mcp_tools, agent_tools, guardrails, .. } = other;
+            let Config { builtins, workspace, folder_tools, rules, warnings, .. } = other;
+            return Ok(Config {
+                agents,
+                tools,
+                mcp,
+                mcp_tools,
+                agent_tools,
+                guardrails,
+                builtins,
+                workspace,
+                folder_tools,
+                rules,
+                warnings,
+                ..self
+            });
         }
         let document = Document::new(&text, &file, &directory, &|_| None);
         document.open.set(self.is_open());
@@ -153,7 +183,11 @@ impl Config {
 
     fn tool_names(&self) -> Vec<&str> {
         let of_mcp = self.mcp_tools.iter().map(|tool| &*tool.name);
-        self.tools.iter().map(|tool| &*tool.name).chain(of_mcp).chain(builtin::NAMES).collect()
+        let of_agents = self.agent_tools.iter().map(|tool| &*tool.name);
+        let declared = self.tools.iter().map(|tool| &*tool.name).chain(of_mcp).chain(of_agents);
+        let on_folders = self.folder_tools.iter().map(|tool| &*tool.name);
+        let own = self.workspace.iter().flat_map(|_| builtin::WORKSPACE_NAMES);
+        declared.chain(on_folders).chain(builtin::NAMES).chain(own).collect()
     }
 
     /// The policy of the rules, compiled.
@@ -244,15 +278,23 @@ fn read(document: &Document<'_>) -> Option<Config> {
     document.open.set(root.has("auth").is_none());
     let server = server::server(&root, root.has("auth").is_some());
     let (store, store_keys) = store::store(&root);
+    let tracing = tracing::read(&root);
 
     let model_sections = root.named("models");
     let model_names: Vec<&str> = model_sections.iter().map(|(name, _)| name.as_str()).collect();
-    let models = model_sections.iter().filter_map(|(name, section)| models::read(name, section)).collect();
+    let (mut models, mut roles) = (Vec::new(), Vec::new());
+    for (name, section) in &model_sections {
+        let (model, named) = models::read(name, section);
+        models.extend(model);
+        roles.extend(named);
+    }
 
     let tool_sections = root.named("tools");
     let mut tool_names: Vec<&str> = tool_sections.iter().map(|(name, _)| name.as_str()).collect();
     // Built-in tools need no declaration, but may have one.
-    for name in builtin::NAMES {
+    let workspace = folder::workspace(&root);
+    let on_folders = root.has("workspace").iter().flat_map(|_| builtin::WORKSPACE_NAMES).collect::<Vec<_>>();
+    for name in builtin::NAMES.into_iter().chain(on_folders) {
         if !tool_names.contains(&name) {
             tool_names.push(name);
         }
@@ -261,8 +303,14 @@ fn read(document: &Document<'_>) -> Option<Config> {
     let mcp_names: Vec<&str> = mcp_sections.iter().map(|(name, _)| name.as_str()).collect();
     let mcp: Vec<ConfigMcp> = mcp_sections.iter().filter_map(|(name, section)| mcp::read(name, section)).collect();
 
-    let (mut tools, mut mcp_tools) = (Vec::new(), Vec::new());
-    let (mut builtins, mut roles) = (Vec::new(), Vec::new());
+    let agent_sections = root.named("agents");
+    let agent_names: Vec<&str> = agent_sections.iter().map(|(name, _)| name.as_str()).collect();
+    let guardrail_sections = root.named("guardrails");
+    let guardrail_names: Vec<&str> = guardrail_sections.iter().map(|(name, _)| name.as_str()).collect();
+    let guardrails = guardrail_sections.iter().filter_map(|(name, section)| team::guardrail(name, section)).collect();
+
+    let (mut tools, mut mcp_tools, mut agent_tools) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut builtins, mut folder_tools) = (Vec::new(), Vec::new());
     for (name, section) in &tool_sections {
         if builtin::NAMES.contains(&name.as_str()) {
             builtins.push(tools::builtin(name, section));
@@ -274,20 +322,37 @@ fn read(document: &Document<'_>) -> Option<Config> {
             roles.extend(named);
             continue;
         }
-        let (tool, named) = tools::read(name, section);
+        if team::is_agent(section) {
+            let (tool, named) = team::tool(name, section, &agent_names);
+            agent_tools.extend(tool);
+            roles.extend(named);
+            continue;
+        }
+        if folder::is_one(name, section) {
+            let (tool, named) = folder::read(name, section, workspace.as_ref());
+            folder_tools.extend(tool);
+            roles.extend(named);
+            continue;
+        }
+        let (tool, named) = tools::read(name, section, &guardrail_names);
         tools.extend(tool);
         roles.extend(named);
     }
 
     let mut agents = Vec::new();
-    let agent_sections = root.named("agents");
-    let agent_names: Vec<&str> = agent_sections.iter().map(|(name, _)| name.as_str()).collect();
     let (rules, named) =
         policy::read(&root, &policy::Names { tools: &tool_names, agents: &agent_names, all: mcp_names.is_empty() });
     roles.extend(named);
     warn_of_roles(document, roles, &tokens, jwt.is_some());
     for (name, section) in &agent_sections {
-        agents.extend(agents::read(name, section, &model_names, &tool_names, &mcp_names));
+        let names = agents::Names {
+            models: &model_names,
+            tools: &tool_names,
+            servers: &mcp_names,
+            agents: &agent_names,
+            guardrails: &guardrail_names,
+        };
+        agents.extend(agents::read(name, section, &names));
     }
     if agent_sections.is_empty() {
         document.error(0, "there is no agent; declare one with [agents.NAME]");
@@ -303,10 +368,15 @@ fn read(document: &Document<'_>) -> Option<Config> {
         tools,
         mcp,
         mcp_tools,
+        agent_tools,
+        guardrails,
         builtins,
+        workspace,
+        folder_tools,
         rules,
         tokens,
         jwt,
+        tracing,
         warnings: Vec::new(),
     })
 }

@@ -1,17 +1,28 @@
 //! `[models.*]`.
 
+mod hosted_mcp;
+
 use std::{fs, path::PathBuf};
 
 use axum::http::Uri;
-use countersign::model::scripted::Scripted;
+use countersign::model::{
+    COMPATIBLE_PROVIDERS, GENAI_PROVIDERS,
+    anthropic::{THINKING_BUDGET_MIN, Thinking},
+    scripted::Scripted,
+};
+use toml::de::DeValue;
 
+pub use self::hosted_mcp::ConfigHostedMcp;
 use super::{
+    approval::RoleAt,
     reader::Section,
     server::{secret, unknown},
 };
 
 /// Largest script, in bytes.
 const SCRIPT_BYTES: u64 = 16 * 1024 * 1024;
+/// Most tokens of an answer, and of its thinking, that can be configured.
+const TOKENS_MAX: u32 = 10_000_000;
 
 /// A model as it is declared (SPEC M1).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +31,8 @@ pub struct ConfigModel {
     pub name: String,
     /// Where its answers come from.
     pub provider: ConfigProvider,
+    /// The MCP servers that its provider calls (SPEC S13).
+    pub hosted_mcp: Vec<ConfigHostedMcp>,
 }
 
 /// Where a model's answers come from.
@@ -41,46 +54,180 @@ pub enum ConfigProvider {
         /// The environment variable that has the key; it was set and not empty when the file was loaded.
         api_key_env: Option<String>,
     },
+    /// From a server with OpenAI's Responses API.
+    OpenAi {
+        /// The model's name, the address to which `/responses` is added, and the key.
+        at: ConfigEndpoint,
+        /// How much it is to reason, in the provider's words.
+        reasoning_effort: Option<String>,
+        /// Whether summaries of its reasoning are asked for.
+        reasoning_summary: bool,
+        /// Whether its reasoning is asked for in encrypted form; `None`: by the model's name.
+        encrypted_reasoning: Option<bool>,
+        /// Most tokens of an answer.
+        max_output_tokens: Option<u32>,
+    },
+    /// From a server with Anthropic's Messages API.
+    Anthropic {
+        /// The model's name, the address to which `/messages` is added, and the key.
+        at: ConfigEndpoint,
+        /// Most tokens of an answer, more than those for thinking.
+        max_tokens: Option<u32>,
+        /// How much it is to think.
+        thinking: Option<Thinking>,
+    },
+    /// From one of the providers with OpenAI's chat completions that are known by name.
+    Compatible {
+        /// Which, one of [`COMPATIBLE_PROVIDERS`].
+        provider: String,
+        /// The model's name, the address to which `/chat/completions` is added, and the key.
+        at: ConfigEndpoint,
+    },
+    /// From one of the providers that are reached through the genai crate.
+    Genai {
+        /// Which, one of [`GENAI_PROVIDERS`].
+        provider: String,
+        /// The model's name, the address, and the key.
+        at: ConfigEndpoint,
+    },
 }
 
-const PROVIDERS: [&str; 2] = ["scripted", "openai-chat"];
-const LATER_PROVIDERS: [&str; 2] = ["openai", "anthropic"];
+impl ConfigProvider {
+    /// Its name in the file.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            ConfigProvider::Scripted { .. } => "scripted",
+            ConfigProvider::OpenAiChat { .. } => "openai-chat",
+            ConfigProvider::OpenAi { .. } => "openai",
+            ConfigProvider::Anthropic { .. } => "anthropic",
+            ConfigProvider::Compatible { provider, .. } | ConfigProvider::Genai { provider, .. } => provider,
+        }
+    }
+}
 
-pub(super) fn read(name: &str, section: &Section<'_>) -> Option<ConfigModel> {
+/// Which model, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigEndpoint {
+    /// The model's name there.
+    pub model: String,
+    /// The address, without a slash at its end.
+    pub base_url: String,
+    /// The environment variable that has the key; it was set and not empty when the file was loaded.
+    pub api_key_env: Option<String>,
+}
+
+const PROVIDERS: [&str; 4] = ["scripted", "openai-chat", "openai", "anthropic"];
+/// Stand for all of [`COMPATIBLE_PROVIDERS`] and [`GENAI_PROVIDERS`] below.
+const COMPATIBLE: &str = "compatible";
+const GENAI: &str = "genai";
+/// Which keys mean something to which providers.
+const KEYS: [(&str, &[&str]); 11] = [
+    ("script", &["scripted"]),
+    ("model", &["openai-chat", "openai", "anthropic", COMPATIBLE, GENAI]),
+    ("base_url", &["openai-chat", "openai", "anthropic", COMPATIBLE, GENAI]),
+    ("api_key_env", &["openai-chat", "openai", "anthropic", COMPATIBLE, GENAI]),
+    ("reasoning_effort", &["openai"]),
+    ("reasoning_summary", &["openai"]),
+    ("encrypted_reasoning", &["openai"]),
+    ("max_output_tokens", &["openai"]),
+    ("hosted_mcp", &["openai"]),
+    ("max_tokens", &["anthropic"]),
+    ("thinking", &["anthropic"]),
+];
+
+/// Reads one model. The second part is each role that approvals of its calls need, with its place in the file.
+pub(super) fn read(name: &str, section: &Section<'_>) -> (Option<ConfigModel>, Vec<RoleAt>) {
     let provider = section.required("provider");
-    let keys = [section.has("script"), section.has("model"), section.has("base_url"), section.has("api_key_env")];
-    let found = match provider.as_ref().map(|p| p.value.as_str()) {
-        Some("scripted") => {
-            others_key(section, "scripted", &[("model", keys[1]), ("base_url", keys[2]), ("api_key_env", keys[3])]);
-            scripted(section)
-        }
-        Some("openai-chat") => {
-            others_key(section, "openai-chat", &[("script", keys[0])]);
-            openai_chat(section)
-        }
-        _ => None,
+    let said = provider.as_ref().map(|p| p.value.as_str());
+    let with_genai = said.is_some_and(|said| GENAI_PROVIDERS.contains(&said));
+    let kind = match said {
+        Some(_) if with_genai => Some(GENAI),
+        Some(said) if COMPATIBLE_PROVIDERS.contains(&said) => Some(COMPATIBLE),
+        said => said.filter(|said| PROVIDERS.contains(said)),
     };
-    if let Some(provider) = provider {
-        if LATER_PROVIDERS.contains(&provider.value.as_str()) {
+    for (key, of) in KEYS {
+        if let Some(at) = section.has(key)
+            && let (Some(kind), Some(said)) = (kind, said)
+            && !of.contains(&kind)
+        {
+            section.bad(at, key, format!("means nothing to the provider {said:?}"));
+        }
+    }
+    let (mut hosted, mut roles) = (Vec::new(), Vec::new());
+    let found = match kind {
+        Some("scripted") => scripted(section),
+        Some("openai-chat") => endpoint(section).map(|at| {
+            let ConfigEndpoint { model, base_url, api_key_env } = at;
+            ConfigProvider::OpenAiChat { model, base_url, api_key_env }
+        }),
+        Some("openai") => {
+            (hosted, roles) = hosted_mcp::read(section);
+            openai(section)
+        }
+        Some("anthropic") => anthropic(section),
+        Some(kind) => endpoint(section).map(|at| {
+            let provider = said.unwrap_or_default().to_owned();
+            if kind == GENAI {
+                ConfigProvider::Genai { provider, at }
+            } else {
+                ConfigProvider::Compatible { provider, at }
+            }
+        }),
+        None => None,
+    };
+    if let Some(provider) = &provider {
+        if kind.is_none() {
+            unknown(
+                section,
+                "provider",
+                provider,
+                PROVIDERS.into_iter().chain(COMPATIBLE_PROVIDERS).chain(GENAI_PROVIDERS),
+            );
+        } else if with_genai && !cfg!(feature = "genai") {
             let what = format!(
-                "is {:?}, which is not supported yet in this version; use \"openai-chat\" or \"scripted\"",
+                "is {:?}, which this build does not have (it was built without the feature \"genai\"); use \
+                 \"openai-chat\" if the provider has an address for OpenAI's chat completions",
                 provider.value
             );
             section.bad(provider.at, "provider", what);
-        } else if !PROVIDERS.contains(&provider.value.as_str()) {
-            unknown(section, "provider", &provider, PROVIDERS);
         }
     }
     section.finish();
-    found.map(|provider| ConfigModel { name: name.to_owned(), provider })
+    (found.map(|provider| ConfigModel { name: name.to_owned(), provider, hosted_mcp: hosted }), roles)
 }
 
-fn others_key(section: &Section<'_>, provider: &str, keys: &[(&str, Option<usize>)]) {
-    for (key, at) in keys {
-        if let Some(at) = at {
-            section.bad(*at, key, format!("means nothing to the provider {provider:?}"));
+fn openai(section: &Section<'_>) -> Option<ConfigProvider> {
+    let reasoning_effort = section.string("reasoning_effort").map(|text| text.value);
+    let reasoning_summary = section.boolean("reasoning_summary").unwrap_or(false);
+    let encrypted_reasoning = section.boolean("encrypted_reasoning");
+    let max_output_tokens = section.whole("max_output_tokens", 1..=TOKENS_MAX, " tokens").map(|at| at.value);
+    let at = endpoint(section)?;
+    Some(ConfigProvider::OpenAi { at, reasoning_effort, reasoning_summary, encrypted_reasoning, max_output_tokens })
+}
+
+fn anthropic(section: &Section<'_>) -> Option<ConfigProvider> {
+    let thinking = section.value("thinking").and_then(|value| match value.value {
+        DeValue::String(text) if text == "adaptive" => Some(Thinking::Adaptive),
+        DeValue::Integer(_) => {
+            let tokens = section.whole("thinking", THINKING_BUDGET_MIN..=TOKENS_MAX, " tokens")?;
+            Some(Thinking::Budget(tokens.value))
         }
+        _ => {
+            section.wrong_type("thinking", &value, "a whole number of tokens or \"adaptive\"");
+            None
+        }
+    });
+    let max_tokens = section.whole("max_tokens", 1..=TOKENS_MAX, " tokens");
+    if let (Some(most), Some(Thinking::Budget(budget))) = (&max_tokens, thinking)
+        && most.value <= budget
+    {
+        let what =
+            format!("is {}; it must be more than \"thinking\" ({budget}), which counts as part of it", most.value);
+        section.bad(most.at, "max_tokens", what);
     }
+    let at = endpoint(section)?;
+    Some(ConfigProvider::Anthropic { at, max_tokens: max_tokens.map(|at| at.value), thinking })
 }
 
 fn scripted(section: &Section<'_>) -> Option<ConfigProvider> {
@@ -109,7 +256,7 @@ pub fn check_script(script: &str) -> Result<(), String> {
     Scripted::from_json(script).map(drop).map_err(|error| error.to_string())
 }
 
-fn openai_chat(section: &Section<'_>) -> Option<ConfigProvider> {
+fn endpoint(section: &Section<'_>) -> Option<ConfigEndpoint> {
     let model = section.required("model");
     // Providers are reached only where the configuration says.
     let base_url = section.required("base_url").and_then(|url| {
@@ -134,10 +281,10 @@ fn openai_chat(section: &Section<'_>) -> Option<ConfigProvider> {
         !model.value.is_empty()
     });
     let (model, base_url) = (model?.value, base_url?);
-    Some(ConfigProvider::OpenAiChat { model, base_url, api_key_env: api_key_env.map(|variable| variable.value) })
+    Some(ConfigEndpoint { model, base_url, api_key_env: api_key_env.map(|variable| variable.value) })
 }
 
-fn as_base_url(text: &str) -> Option<String> {
+pub(super) fn as_base_url(text: &str) -> Option<String> {
     let uri: Uri = text.parse().ok()?;
     let right = matches!(uri.scheme_str(), Some("http" | "https"))
         && uri.authority().is_some_and(|authority| !authority.as_str().contains('@'))

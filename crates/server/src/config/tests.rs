@@ -3,7 +3,9 @@
 mod compression;
 mod mcp;
 mod mistakes;
+mod models;
 mod policy;
+mod tracing;
 
 use std::{fs, path::PathBuf, time::Instant};
 
@@ -90,7 +92,7 @@ fn c_a_minimal_file_is_enough() {
         path: folder.path().join("demo.json"),
         script: r#"{"turns":[{"text":"Hello"}]}"#.to_owned(),
     };
-    assert_eq!(config.models, [ConfigModel { name: "demo".to_owned(), provider }]);
+    assert_eq!(config.models, [ConfigModel { name: "demo".to_owned(), provider, hosted_mcp: Vec::new() }]);
     let agent = ConfigAgent {
         name: "trader".to_owned(),
         description: None,
@@ -98,6 +100,12 @@ fn c_a_minimal_file_is_enough() {
         model: "demo".to_owned(),
         tools: Vec::new(),
         mcp: Vec::new(),
+        handoffs: Vec::new(),
+        handoff_description: None,
+        tool_use: ConfigToolUse::RunAgain,
+        output_schema: None,
+        input_guardrails: Vec::new(),
+        output_guardrails: Vec::new(),
         max_turns: 20,
         compression: None,
     };
@@ -267,18 +275,17 @@ token_env = "ALICE_TOKEN"
 "#;
 
 #[test]
-fn c_the_whole_example_is_read_and_what_cannot_run_yet_is_an_error() {
-    assert_eq!(
-        lines(SPEC_EXAMPLE),
-        [r#"countersign.toml:13: "handoffs" in [agents.trader] is not supported yet in this version"#,]
-    );
-    let now = SPEC_EXAMPLE.replace("handoffs = [\"analyst\"]\n", "");
-    let config = parse(&now).expect("what is left runs");
+fn c_the_whole_example_is_read() {
+    let wrong = lines(SPEC_EXAMPLE);
+    assert_eq!(wrong, [r#"countersign.toml:13: unknown agent "analyst" in [agents.trader]"#]);
+    let now = format!("{SPEC_EXAMPLE}[agents.analyst]\nmodel = \"demo\"\n");
+    let config = parse(&now).expect("all of it runs");
+    assert_eq!(config.agents[0].handoffs, ["analyst"]);
     let warnings: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
     assert_eq!(config.agents[0].tools, ["execute_trade", "ask_user_question", "write_todos"]);
     let warnings: Vec<_> =
         warnings.iter().filter(|warning| !warning.contains("\"npx\"") && !warning.contains("npx")).collect();
-    assert_eq!(warnings, [r#"countersign.toml:20: nobody in [[auth.tokens]] has the role "admin""#]);
+    assert_eq!(warnings, [r#"countersign.toml:21: nobody in [[auth.tokens]] has the role "admin""#]);
 }
 
 /// SPEC Q4–Q6: built-in tools need no declaration, and some of what they do can be changed.
@@ -298,6 +305,28 @@ fn q5_built_in_tools_are_there_and_can_be_changed() {
     assert_eq!((todos.stream.stream_tool_use, todos.content_message.is_some()), (false, false));
     let plain = tool_entries(&parse(MINIMAL).expect("config")).expect("entries");
     assert_eq!(plain["ask_user_question"].approval.ask.timeout, 600);
+}
+
+/// SPEC S12, M2: they need a folder, and can be declared several times.
+#[test]
+fn s12_built_in_tools_on_a_folder_are_there_where_there_is_one() {
+    let folder = folder();
+    fs::create_dir(folder.path().join("notes")).expect("notes");
+    let text = format!(
+        "{MINIMAL}tools = [\"read_file\", \"write_file\", \"note\", \"sh\"]\n[workspace]\npath = \".\"\n\
+         [tools.write_file]\napproval = {{ timeout = 60 }}\n\
+         [tools.note]\nbuiltin = \"write_file\"\nworkspace = \"notes\"\napproval = false\ndescription = \"Note.\"\n\
+         [tools.sh]\nbuiltin = \"shell\"\ntime_limit = 5\noutput_limit = 100\nenv = [\"PATH\"]\n"
+    );
+    let config = Config::parse(&text, "countersign.toml", folder.path(), &|_| Some(String::new())).expect("config");
+    let entries = tool_entries(&config).expect("entries");
+    let asks = |name: &str| !matches!(entries[name].approval.require, Require::Never);
+    assert_eq!((asks("read_file"), asks("write_file"), asks("note"), asks("sh")), (false, true, false, true));
+    assert_eq!(entries["write_file"].approval.ask.timeout, 60);
+    assert_eq!((&*entries["note"].spec.name, &*entries["note"].spec.description), ("note", "Note."));
+    assert!(entries["apply_patch"].preview.is_some() && entries.contains_key("list_files"));
+    // Without a folder there are none.
+    assert!(!tool_entries(&parse(MINIMAL).expect("config")).expect("entries").contains_key("read_file"));
 }
 
 #[test]

@@ -21,12 +21,13 @@ use super::{
     agents::name_error,
     approval::{self, ConfigApproval},
     reader::{At, Section},
+    team,
 };
 
 /// Longest name of a tool: model providers take no longer ones.
 pub(super) const TOOL_NAME_BYTES: usize = 64;
 /// The ways to declare a tool, of which each has one.
-const KINDS: [&str; 4] = ["command", "http", "agent", "mcp"];
+pub(super) const KINDS: [&str; 4] = ["command", "http", "agent", "mcp"];
 
 /// A command tool as it is declared (SPEC M2, C).
 #[derive(Clone, Debug, PartialEq)]
@@ -57,6 +58,10 @@ pub struct ConfigTool {
     pub hints: Hints,
     /// What of its calls a client sees, and where it stands (SPEC Q5).
     pub stream: StreamRule,
+    /// The guardrails that look at its arguments before it runs, all of them declared.
+    pub input_guardrails: Vec<String>,
+    /// The guardrails that look at its results, all of them declared.
+    pub output_guardrails: Vec<String>,
 }
 
 /// What `[tools.NAME]` changes of a built-in tool (SPEC Q5, Q6). What is `None` stays as it is.
@@ -113,7 +118,11 @@ pub(super) fn is_of_mcp(section: &Section<'_>) -> bool {
 }
 
 /// Reads one tool. The second part is each role its approval needs, with its place in the file.
-pub(super) fn read(name: &str, section: &Section<'_>) -> (Option<ConfigTool>, Vec<(String, usize)>) {
+pub(super) fn read(
+    name: &str,
+    section: &Section<'_>,
+    guardrails: &[&str],
+) -> (Option<ConfigTool>, Vec<(String, usize)>) {
     name_error(section, "tool", name, TOOL_NAME_BYTES);
     let kinds: Vec<(&str, usize)> = KINDS.into_iter().filter_map(|kind| Some((kind, section.has(kind)?))).collect();
     match kinds.as_slice() {
@@ -126,7 +135,7 @@ pub(super) fn read(name: &str, section: &Section<'_>) -> (Option<ConfigTool>, Ve
     let command = command(section);
     let cwd = cwd(section);
     let env = env(section);
-    let time_limit = section.whole("time_limit", 1..=TIME_LIMIT_SECONDS_MAX, " seconds");
+    let time_limit = time_limit(section);
     let most = u32::try_from(limits::RESULT_BYTES).unwrap_or(u32::MAX);
     let output_limit = section.whole("output_limit", 1..=most, " bytes");
     let (approval, roles) = approval::read(section);
@@ -136,7 +145,7 @@ pub(super) fn read(name: &str, section: &Section<'_>) -> (Option<ConfigTool>, Ve
         command: command.unwrap_or_default(),
         cwd,
         env,
-        time_limit: time_limit.map_or(TIME_LIMIT_SECONDS, |limit| limit.value),
+        time_limit,
         output_limit: output_limit.map_or(most, |limit| limit.value),
         parameters: parameters(section),
         idempotent: section.boolean("idempotent").unwrap_or(false),
@@ -144,6 +153,8 @@ pub(super) fn read(name: &str, section: &Section<'_>) -> (Option<ConfigTool>, Ve
         approval,
         hints: hints(section),
         stream: stream(section),
+        input_guardrails: team::guardrails(section, "input_guardrails", guardrails),
+        output_guardrails: team::guardrails(section, "output_guardrails", guardrails),
     };
     section.finish();
     let runs = matches!(kinds.as_slice(), [("command", _)]) && !tool.command.is_empty();
@@ -154,12 +165,20 @@ pub(super) fn read(name: &str, section: &Section<'_>) -> (Option<ConfigTool>, Ve
 fn other_kind(section: &Section<'_>, kind: &str, at: usize) {
     let known = match kind {
         "http" => section.table("http").is_some(),
-        "agent" => section.string("agent").is_some(),
         _ => return,
     };
     if known {
-        section.bad(at, kind, "is not supported yet in this version; a tool is a \"command\", or \"mcp\"");
+        section.bad(
+            at,
+            kind,
+            "is not supported yet in this version; a tool is a \"command\", an \"agent\", or \"mcp\"",
+        );
     }
+}
+
+pub(super) fn time_limit(section: &Section<'_>) -> u32 {
+    let seconds = section.whole("time_limit", 1..=TIME_LIMIT_SECONDS_MAX, " seconds");
+    seconds.map_or(TIME_LIMIT_SECONDS, |limit| limit.value)
 }
 
 pub(super) fn command(section: &Section<'_>) -> Option<Vec<String>> {

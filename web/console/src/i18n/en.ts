@@ -115,6 +115,7 @@ export const en = {
   "card.inDoubtText":
     "The server stopped while this call was running. Nobody knows whether it took effect. Please check before you decide.",
   "card.agent": "Agent",
+  "card.path": "Asked through",
   "card.tool": "Tool",
   "card.reason": "Why you are asked",
   "card.role": "Reviewer",
@@ -129,6 +130,10 @@ export const en = {
   "card.announceResolved": "{tool}: {result}",
   "card.late": "Your reply came too late.",
 
+  "preview.diff": "What it would change",
+  "preview.text": "What it would do",
+  "preview.failed": "What it would do cannot be shown",
+  "preview.leftOut": "{n} more lines are left out.",
   "shown.agentSays": "The agent says, unchecked",
   "shown.size": "{n} bytes",
   "shown.hashArgs": "SHA-256 of the arguments",

@@ -117,6 +117,7 @@ export const vi: Catalogue = {
   "card.inDoubtText":
     "Máy chủ đã dừng khi lệnh này đang chạy. Không ai biết nó đã có tác dụng hay chưa. Hãy kiểm tra trước khi quyết định.",
   "card.agent": "Agent",
+  "card.path": "Được gọi qua",
   "card.tool": "Công cụ",
   "card.reason": "Vì sao bạn được hỏi",
   "card.role": "Người duyệt",
@@ -131,6 +132,10 @@ export const vi: Catalogue = {
   "card.announceResolved": "{tool}: {result}",
   "card.late": "Phản hồi của bạn đến quá muộn.",
 
+  "preview.diff": "Những gì sẽ thay đổi",
+  "preview.text": "Những gì sẽ được thực hiện",
+  "preview.failed": "Không thể cho xem trước",
+  "preview.leftOut": "Còn {n} dòng không được hiện.",
   "shown.agentSays": "Agent nói, chưa được kiểm chứng",
   "shown.size": "{n} byte",
   "shown.hashArgs": "SHA-256 của các tham số",

@@ -116,6 +116,7 @@ export const zh: Catalogue = {
   "card.titleQuestions": "智能体有 {n} 个问题要问",
   "card.inDoubtText": "此调用执行期间服务器中断，无法得知它是否已生效。请核实后再决定。",
   "card.agent": "智能体",
+  "card.path": "调用路径",
   "card.tool": "工具",
   "card.reason": "询问原因",
   "card.role": "审批人",
@@ -130,6 +131,10 @@ export const zh: Catalogue = {
   "card.announceResolved": "{tool}：{result}",
   "card.late": "您的答复来晚了。",
 
+  "preview.diff": "将要作出的更改",
+  "preview.text": "将要执行的内容",
+  "preview.failed": "无法预览",
+  "preview.leftOut": "还有 {n} 行未显示。",
   "shown.agentSays": "智能体的说法，未经核实",
   "shown.size": "{n} 字节",
   "shown.hashArgs": "参数的 SHA-256",

@@ -390,6 +390,27 @@ export interface Action {
   display?: Display;
   /** What the model says the call is for, in one line. Nobody has checked it: show it apart from the facts. */
   agent_says?: string;
+  /** The calls of other agents that led to it, from the session's own agent down; absent for that one's own calls. */
+  path?: PathStep[];
+  /** What the call would do, as it was when it was made. */
+  preview?: Preview;
+}
+
+/** One step from a session's own agent down to a nested call: the agent that made a call of another agent. */
+export interface PathStep {
+  agent: string;
+  /** The tool, which is another agent. */
+  tool: string;
+  tool_use_id: string;
+}
+
+/** What a call would do, as text for a fixed-width font. What a screen would not show is written `\u{HEX}`. */
+export interface Preview {
+  /** A unified diff of files, a text such as command lines, or why there is none. */
+  kind: "diff" | "text" | "failed";
+  text: string;
+  /** How many lines at the end there was no room for. */
+  left_out: number;
 }
 
 /** Arguments as text for a fixed-width font that reads back to them in one way only. */

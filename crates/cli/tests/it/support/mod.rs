@@ -71,6 +71,8 @@ pub(crate) struct Setup {
     model: String,
     tools: Vec<&'static str>,
     max_turns: u32,
+    /// Extra lines of the agent.
+    agent: String,
     locale: &'static str,
     listen: &'static str,
     server: String,
@@ -96,6 +98,7 @@ impl Setup {
             model: "provider = \"scripted\"\nscript = \"script.json\"".to_owned(),
             tools: vec!["execute_trade", "note"],
             max_turns: 20,
+            agent: String::new(),
             locale: "en",
             listen: "127.0.0.1:0",
             server: String::new(),
@@ -163,6 +166,11 @@ impl Setup {
     }
 
     /// Whole sections at the end.
+    pub(crate) fn agent(mut self, lines: &str) -> Setup {
+        lines.clone_into(&mut self.agent);
+        self
+    }
+
     pub(crate) fn sections(mut self, text: &str) -> Setup {
         self.more.push_str(text);
         self
@@ -236,7 +244,7 @@ impl Setup {
             Store::Memory => "memory:",
             Store::Sqlite => "sqlite:test.db",
         };
-        let Setup { trade, more, model, tools, max_turns, locale, server, listen, .. } = self;
+        let Setup { trade, more, model, tools, max_turns, agent, locale, server, listen, .. } = self;
         format!(
             r#"locale = "{locale}"
 [server]
@@ -250,6 +258,7 @@ url = "{store}"
 model = "script"
 tools = {tools:?}
 max_turns = {max_turns}
+{agent}
 [tools.execute_trade]
 description = "Place an order."
 command = ["sh", "-c", "tee -a calls.log; echo >> calls.log"]

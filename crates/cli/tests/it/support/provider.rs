@@ -9,7 +9,7 @@ use tokio::{
 };
 
 /// Speaks OpenAI's chat completions. The n-th request gets the n-th answer: `{"text"?, "tool_calls"? [{"id",
-/// "name", "args"}]}`.
+/// "name", "args"}]}`, or `{"events"}` of another API, each with its `type`.
 pub(crate) struct Provider {
     pub(crate) base_url: String,
     seen: Arc<Mutex<Vec<Value>>>,
@@ -29,6 +29,11 @@ impl Provider {
             }
         });
         Provider { base_url, seen }
+    }
+
+    /// The n-th request, from 0.
+    pub(crate) fn request(&self, n: usize) -> Value {
+        self.seen.lock().unwrap()[n].clone()
     }
 
     /// The conversation that the n-th request came with, from 0.
@@ -83,6 +88,12 @@ async fn serve(stream: TcpStream, answers: &[Value], seen: &Mutex<Vec<Value>>) {
 }
 
 fn events(answer: &Value) -> String {
+    if let Some(events) = answer["events"].as_array() {
+        return events
+            .iter()
+            .map(|event| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap()))
+            .collect();
+    }
     let mut deltas = Vec::new();
     if let Some(text) = answer["text"].as_str() {
         deltas.push(json!({ "content": text }));

@@ -236,7 +236,12 @@ impl Assembler {
         let [new, written, read, output] = self.tokens;
         let input = [new, written, read].into_iter().flatten().fold(0, u64::saturating_add);
         let told = self.tokens.iter().any(Option::is_some);
-        told.then(|| Usage { input_tokens: input, output_tokens: output.unwrap_or(0) })
+        told.then(|| Usage {
+            input_tokens: input,
+            output_tokens: output.unwrap_or(0),
+            cached_input_tokens: read.unwrap_or(0),
+            ..Usage::default()
+        })
     }
 
     /// What is kept of the content; nothing if its blocks say it all.
@@ -314,3 +319,6 @@ fn read(raw: &RawValue) -> Result<Begun, ModelError> {
 fn malformed(error: &serde_json::Error) -> ModelError {
     call::malformed("event of a message", error)
 }
+
+#[cfg(test)]
+mod tests;

@@ -129,6 +129,10 @@ impl Model for Anthropic {
         &self.http.protocol().model
     }
 
+    fn provider(&self) -> &str {
+        "anthropic"
+    }
+
     fn call(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
         self.http.call(request)
     }

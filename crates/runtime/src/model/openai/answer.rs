@@ -10,7 +10,7 @@ use super::items::{Asked, BY, Item, Opaque, Part, Said};
 use crate::model::{
     ModelError, ModelEvent,
     blocks::{Blocks, Kind},
-    call::{self, BLOCK_BYTES, ReadError, Reader},
+    call::{self, BLOCK_BYTES, Details, ReadError, Reader, usage},
     hosted_mcp,
     http::ErrorObject,
     sse::SseEvent,
@@ -460,8 +460,12 @@ fn read_usage(raw: &RawValue) -> Option<Usage> {
     struct Fields {
         input_tokens: Option<u64>,
         output_tokens: Option<u64>,
+        input_tokens_details: Option<Details>,
+        output_tokens_details: Option<Details>,
     }
-    let Fields { input_tokens, output_tokens } = serde_json::from_str(raw.get()).ok()?;
-    (input_tokens.is_some() || output_tokens.is_some())
-        .then(|| Usage { input_tokens: input_tokens.unwrap_or(0), output_tokens: output_tokens.unwrap_or(0) })
+    let fields: Fields = serde_json::from_str(raw.get()).ok()?;
+    usage((fields.input_tokens, fields.output_tokens), (fields.input_tokens_details, fields.output_tokens_details))
 }
+
+#[cfg(test)]
+mod tests;

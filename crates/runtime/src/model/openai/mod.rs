@@ -124,6 +124,10 @@ impl Model for OpenAi {
         &self.http.protocol().model
     }
 
+    fn provider(&self) -> &str {
+        "openai"
+    }
+
     fn call(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
         self.http.call(request)
     }

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use super::super::{
     ModelError, ModelEvent,
-    call::{self, BLOCK_BYTES, ReadError, Reader, Size},
+    call::{self, BLOCK_BYTES, Details, ReadError, Reader, Size, usage},
     http::ErrorObject,
     sse::SseEvent,
     text::{Piece, Pieces},
@@ -442,11 +442,14 @@ fn read_usage(raw: &RawValue) -> Option<Usage> {
     struct Fields {
         prompt_tokens: Option<u64>,
         completion_tokens: Option<u64>,
+        prompt_tokens_details: Option<Details>,
+        completion_tokens_details: Option<Details>,
     }
     let fields: Fields = serde_json::from_str(raw.get()).ok()?;
-    let (input_tokens, output_tokens) = (fields.prompt_tokens, fields.completion_tokens);
-    (input_tokens.is_some() || output_tokens.is_some())
-        .then(|| Usage { input_tokens: input_tokens.unwrap_or(0), output_tokens: output_tokens.unwrap_or(0) })
+    usage(
+        (fields.prompt_tokens, fields.completion_tokens),
+        (fields.prompt_tokens_details, fields.completion_tokens_details),
+    )
 }
 
 #[cfg(test)]

@@ -99,6 +99,10 @@ impl Model for OpenAiChat {
         &self.http.protocol().model
     }
 
+    fn provider(&self) -> &str {
+        "openai"
+    }
+
     fn call(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
         self.http.call(request)
     }

@@ -25,7 +25,7 @@ const FILES: usize = 200;
 #[derive(Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Patch {
-    /// The patch, from *** Begin Patch to *** End Patch.
+    #[schemars(description = FORMAT)]
     patch: Option<String>,
     /// In place of a patch: what becomes of each file.
     operations: Option<Vec<OperationArgs>>,
@@ -33,7 +33,8 @@ struct Patch {
     operation: Option<OperationArgs>,
 }
 
-const WHAT: &str = "Change files of the workspace with a patch; all of it is applied or nothing. The format:\n\
+/// What the model is told about a patch. Reviewers read the tool's own description, which is short.
+const FORMAT: &str = "The patch, in this format:\n\
 *** Begin Patch\n\
 *** Add File: path/new.txt\n\
 +a line of the new file\n\
@@ -45,7 +46,9 @@ a line that stays, about three before and after the change\n\
 +a line that comes\n\
 *** Delete File: path/gone.txt\n\
 *** End Patch\n\
-Move to and the text behind @@ may be left out. Paths are relative to the workspace.";
+\"Move to\" and the text behind @@ may be left out. Paths are relative to the workspace.";
+
+const WHAT: &str = "Change files of the workspace with a patch; all of it is applied or nothing.";
 
 /// Applies a patch in the V4A format, all of it or nothing. A person is asked, and is shown how the files change.
 ///
@@ -58,8 +61,7 @@ pub fn apply_patch(workspace: &Workspace) -> ToolEntry {
     tool(APPLY_PATCH, WHAT, move |patch: Patch| {
         let workspace = workspace.clone();
         blocking(move |going| {
-            let (changes, said) = patch.changes(&workspace)?;
-            workspace.commit(changes, going)?;
+            let said = workspace.change(going, || patch.changes(&workspace))?;
             Ok(said.join("\n"))
         })
     })

@@ -7,7 +7,7 @@ use similar::TextDiff;
 use super::workspace::{Change, There};
 
 /// How long may be looked for a short diff; then a longer one will do, which is as true.
-const TIME: Duration = Duration::from_millis(300);
+const TIME: Duration = Duration::from_millis(100);
 /// Lines that are shown around a change.
 const AROUND: usize = 3;
 
@@ -32,7 +32,9 @@ fn file(out: &mut String, change: &Change) {
         There::Nothing => "",
         There::Text(found) => &found.text,
         There::Other(stamp, why) => {
-            let _ = writeln!(out, "--- {from} ({} bytes)\n+++ {to}\n# {why}; all of it is replaced", stamp.bytes());
+            let (bytes, lines) = (stamp.bytes(), after.lines().count());
+            let _ = writeln!(out, "--- {from}\n+++ {to}\n# {why}; all of its {bytes} bytes are replaced");
+            let _ = writeln!(out, "@@ -0,0 +1,{lines} @@");
             after.lines().for_each(|line| {
                 let _ = writeln!(out, "+{line}");
             });

@@ -84,15 +84,16 @@ pub fn write_file(workspace: &Workspace) -> ToolEntry {
     tool(WRITE_FILE, what, move |write: Write| {
         let workspace = workspace.clone();
         blocking(move |going| {
-            let bytes = write.content.len();
-            let change = write.change(&workspace)?;
-            let said = match &change.before {
-                There::Nothing => "created",
-                There::Text(_) | There::Other(..) => "replaced",
-            };
-            let said = format!("{said} {} ({bytes} bytes)", change.place);
-            workspace.commit(vec![change], going)?;
-            Ok(said)
+            workspace.change(going, || {
+                let bytes = write.content.len();
+                let change = write.change(&workspace)?;
+                let said = match &change.before {
+                    There::Nothing => "created",
+                    There::Text(_) | There::Other(..) => "replaced",
+                };
+                let said = format!("{said} {} ({bytes} bytes)", change.place);
+                Ok((vec![change], said))
+            })
         })
     })
     // The same text again is the same file.
@@ -112,11 +113,12 @@ pub fn edit_file(workspace: &Workspace) -> ToolEntry {
     tool(EDIT_FILE, what, move |edit: Edit| {
         let workspace = workspace.clone();
         blocking(move |going| {
-            let (change, places) = edit.change(&workspace)?;
-            let said =
-                format!("replaced {places} {} in {}", if places == 1 { "place" } else { "places" }, change.place);
-            workspace.commit(vec![change], going)?;
-            Ok(said)
+            workspace.change(going, || {
+                let (change, places) = edit.change(&workspace)?;
+                let times = if places == 1 { "place" } else { "places" };
+                let said = format!("replaced {places} {times} in {}", change.place);
+                Ok((vec![change], said))
+            })
         })
     })
     .hints(WRITES)

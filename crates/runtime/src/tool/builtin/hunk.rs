@@ -28,7 +28,8 @@ impl Hunk {
     /// Reads hunks from their lines.
     ///
     /// # Errors
-    /// A line that begins with none of ` `, `+`, `-`, `@@`; no line that changes anything.
+    /// A line that begins with none of ` `, `+`, `-`, `@@`; no line that changes anything. A hunk may do nothing but say
+    /// what is there.
     pub(super) fn read(lines: &[&str]) -> Result<Vec<Hunk>, String> {
         let mut hunks: Vec<Hunk> = Vec::new();
         let mut hunk = Hunk::default();
@@ -61,8 +62,8 @@ impl Hunk {
         if !hunk.lines.is_empty() {
             hunks.push(hunk);
         }
-        if hunks.is_empty() || hunks.iter().any(|hunk| hunk.lines.iter().all(|line| matches!(line, Line::Keep(_)))) {
-            return Err("a hunk has no line with \"+\" or \"-\"".to_owned());
+        if hunks.iter().all(|hunk| hunk.lines.iter().all(|line| matches!(line, Line::Keep(_)))) {
+            return Err("no line begins with \"+\" or \"-\", so nothing would change".to_owned());
         }
         Ok(hunks)
     }
@@ -182,5 +183,44 @@ mod tests {
         assert_eq!(patched("  a  \n  b\n", " a\n-b\n+c").as_deref(), Ok("  a  \nc\n"));
         assert_eq!(patched("a\n\nb\n", " a\n\n-b").as_deref(), Ok("a\n\n"));
         assert_eq!(patched("a\n", "-a").as_deref(), Ok(""));
+    }
+
+    proptest::proptest! {
+        /// Whatever becomes of the lines of a file, a patch that says so makes it so.
+        #[test]
+        fn s12_a_patch_of_any_change_makes_that_change(fate in proptest::collection::vec(0..6_u8, 1..40), ends in proptest::bool::ANY) {
+            let (mut before, mut after, mut patch) = (Vec::new(), Vec::new(), Vec::new());
+            for (i, fate) in fate.iter().enumerate() {
+                let line = format!("line {i}");
+                before.push(line.clone());
+                match fate {
+                    0 => patch.push(format!("-{line}")),
+                    1 => {
+                        patch.extend([format!("-{line}"), format!("+changed {i}")]);
+                        after.push(format!("changed {i}"));
+                    }
+                    2 => {
+                        patch.extend([format!(" {line}"), format!("+new {i}")]);
+                        after.extend([line, format!("new {i}")]);
+                    }
+                    // A new hunk begins with a line that stays.
+                    3 => {
+                        patch.extend(["@@".to_owned(), format!(" {line}")]);
+                        after.push(line);
+                    }
+                    _ => {
+                        patch.push(format!(" {line}"));
+                        after.push(line);
+                    }
+                }
+            }
+            let end = if ends { "\n" } else { "" };
+            let whole = |lines: &[String]| if lines.is_empty() { String::new() } else { lines.join("\n") + end };
+            let patch: Vec<&str> = patch.iter().map(String::as_str).collect();
+            if let Ok(hunks) = Hunk::read(&patch) {
+                let made = apply(&whole(&before), &hunks).map_err(|error| error.message);
+                proptest::prop_assert_eq!(made, Ok(whole(&after)));
+            }
+        }
     }
 }

@@ -1,6 +1,8 @@
-//! The built-in tools: those that talk to the user (SPEC Q), and those that work on a folder (SPEC S12, M2).
+//! The built-in tools: those that talk to the user (SPEC Q), and those that work on a folder (SPEC S12, M2),
+//! and one that uses a computer (SPEC S14).
 
 mod apply;
+mod computer;
 mod diff;
 mod files;
 mod hunk;
@@ -11,8 +13,14 @@ mod shell;
 mod talk;
 mod workspace;
 
+#[cfg(feature = "computer")]
+pub use self::computer::{Chromium, ChromiumComputer};
 pub use self::{
     apply::{APPLY_PATCH, apply_patch},
+    computer::{
+        Button, COMPUTER, COMPUTER_USE_PREVIEW, Computer, ComputerAction, Environment, Point, Screenshot, computer,
+        computer_use_preview, each_action,
+    },
     files::{EDIT_FILE, READ_FILE, WRITE_FILE, edit_file, read_file, write_file},
     list::{LIST_FILES, list_files},
     shell::{SHELL, Shell, shell},

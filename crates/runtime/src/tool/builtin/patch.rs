@@ -178,12 +178,26 @@ mod tests {
             ("*** Begin Patch\n*** End Patch", "the patch names no file"),
             ("*** Begin Patch\nhello\n*** End Patch", "line 2: \"hello\" begins no file"),
             ("*** Begin Patch\n*** Add File: a\nx\n*** End Patch", "line 2: a: every line of a new file begins"),
-            ("*** Begin Patch\n\n*** Update File: a\n*** End Patch", "line 3: a: a hunk has no line"),
+            ("*** Begin Patch\n\n*** Update File: a\n*** End Patch", "line 3: a: no line begins with"),
             ("*** Begin Patch\n*** Delete File: a\n-x\n*** End Patch", "line 2: behind a file that is deleted"),
             ("*** Begin Patch\n*** Rename File: a\n*** End Patch", "line 2: \"*** Rename File: a\" begins no file"),
         ] {
             let error = read(patch).expect_err("error");
             assert!(error.starts_with(told), "{error}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn r9_any_text_gives_an_answer(text in ".{0,200}", lines in proptest::collection::vec("(\\*\\*\\* (Add|Update|Delete) File: a|\\*\\*\\* End of File|\\*\\*\\* Move to: b|@@.{0,3}|[ +-].{0,3}|\r|)", 0..20)) {
+            let patch = format!("{BEGIN}\n{}\n{END}", lines.join("\n"));
+            for operation in read(&patch).into_iter().flatten() {
+                if let Operation::Update { hunks, .. } = operation {
+                    let _ = super::super::hunk::apply(&text, &hunks);
+                    let _ = super::super::hunk::apply(&text.replace(' ', "\r\n"), &hunks);
+                }
+            }
+            let _ = read(&text);
         }
     }
 }

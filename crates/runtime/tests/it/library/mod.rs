@@ -2,10 +2,26 @@
 //! (`docs/openai-agents.md` has the table). A test's name begins with the group and the number.
 
 mod basics;
+mod claims;
+mod guardrails;
+mod identity;
+mod partial;
+mod policy;
+mod size;
+mod states;
+mod sticky;
+mod streams;
+mod turns;
 
 use std::sync::{Arc, Mutex};
 
-use countersign::{Agent, Interruption, RunResult, ToolEntry, model::scripted::Scripted, run, tool::function};
+use countersign::{
+    Agent, Interruption, RunResult, ToolEntry,
+    core::{conversation::Message, journal::record::Block},
+    model::scripted::Scripted,
+    run,
+    tool::function,
+};
 use serde_json::Value;
 
 /// What ran: the tool and its arguments.
@@ -36,6 +52,51 @@ pub fn gated(name: &str, ran: &Ran) -> ToolEntry {
 
 pub fn ran(ran: &Ran) -> Vec<String> {
     ran.lock().expect("ran").clone()
+}
+
+/// Calls of one answer, as a script has them: name, id and arguments.
+pub fn calls(calls: &[(&str, &str, &str)]) -> String {
+    let one = |(name, id, args): &(&str, &str, &str)| format!(r#"{{"name":"{name}","id":"{id}","args":{args}}}"#);
+    format!(r#"{{"tool_calls":[{}]}}"#, calls.iter().map(one).collect::<Vec<_>>().join(","))
+}
+
+/// A script of these answers, then one that is a text.
+pub fn script(answers: &[String]) -> Scripted {
+    let last = r#"{"text":"done"}"#.to_owned();
+    let all: Vec<String> = answers.iter().cloned().chain([last]).collect();
+    model(&format!(r#"{{"turns":[{}]}}"#, all.join(",")))
+}
+
+/// The conversation in short: what was said, which calls were made, and which results they have, in order.
+pub fn told(result: &RunResult) -> Vec<String> {
+    let mut told = Vec::new();
+    for message in result.history() {
+        match message {
+            Message::User(text) => told.push(format!("user: {text}")),
+            Message::Assistant(answer) => {
+                for block in answer.blocks {
+                    match block {
+                        Block::Text(text) => told.push(format!("says: {text}")),
+                        Block::ToolUse(call) => told.push(format!("{} {}", call.name, call.id)),
+                        Block::Thinking(_) => {}
+                    }
+                }
+            }
+            Message::ToolResult(result) => told.push(format!("{}: {}", result.id, result.text)),
+        }
+    }
+    told
+}
+
+/// The item of this call.
+pub fn item(result: &RunResult, call_id: &str) -> Interruption {
+    let found = result.interruptions.iter().find(|item| &*item.call_id == call_id);
+    found.unwrap_or_else(|| panic!("{call_id} waits: {:?}", ids(result))).clone()
+}
+
+/// The ids of the calls that wait.
+pub fn ids(result: &RunResult) -> Vec<String> {
+    result.interruptions.iter().map(|item| item.call_id.to_string()).collect()
 }
 
 /// Decides about all that waits, and goes on.

@@ -98,20 +98,25 @@ async fn s4_agents_hand_to_one_another_in_a_circle() {
 }
 
 #[tokio::test]
-async fn h90_agents_of_one_name_keep_their_identity_over_a_restore() {
+async fn h90_h91_agents_of_one_name_keep_their_identity_over_a_restore_and_in_another_order() {
     for (kind, store, _guard) in stores() {
         let ledger = Ledger::default();
         // Two different agents are called Worker, and one is really called `Worker#2`.
-        let graph = |root: &std::sync::Arc<super::Teller>, w1: &_, w2: &_, literal: &_| {
-            agent("Root", root)
-                .handoff(agent("Worker#2", literal))
-                .handoff(agent("Worker", w1).instructions("first").tool(gated("pay", &ledger)))
-                .handoff(agent("Worker", w2).instructions("second").tool(gated("pay", &ledger)))
+        let graph = |root: &std::sync::Arc<super::Teller>, w1: &_, w2: &_, literal: &_, other_way: bool| {
+            let mut agents = vec![
+                agent("Worker#2", literal),
+                agent("Worker", w1).instructions("first").tool(gated("pay", &ledger)),
+                agent("Worker", w2).instructions("second").tool(gated("pay", &ledger)),
+            ];
+            if other_way {
+                agents.reverse();
+            }
+            agents.into_iter().fold(agent("Root", root), countersign::agent::Agent::handoff)
         };
         let (w1, literal) = (teller([]), teller([]));
         let root = teller([vec![call("h", "transfer_to_Worker_3", "{}")]]);
         let w2 = teller([vec![call("c1", "pay", "{}")]]);
-        let runtime = runtime_of(&store, graph(&root, &w1, &w2, &literal));
+        let runtime = runtime_of(&store, graph(&root, &w1, &w2, &literal, false));
         let paused = send(&runtime, "s", "go").await.expect("run");
         assert_eq!(waiting(&paused)[0].0, "Worker#3", "{kind}");
 
@@ -119,7 +124,7 @@ async fn h90_agents_of_one_name_keep_their_identity_over_a_restore() {
         let elsewhere: std::sync::Arc<dyn countersign::store::Store> = std::sync::Arc::new(MemoryStore::new());
         RunState::from_json(&text).expect("state").restore(&*elsewhere).await.expect("restored");
         let (r2, v1, v2, l2) = (teller([]), teller([]), teller([]), teller([]));
-        let runtime = runtime_of(&elsewhere, graph(&r2, &v1, &v2, &l2));
+        let runtime = runtime_of(&elsewhere, graph(&r2, &v1, &v2, &l2, true));
         let done = decide_all(&runtime, &paused.pending[0], Decision::approve()).await;
         assert_eq!((done.status, done.text.as_str()), (Status::Completed, "done"), "{kind}");
         assert_eq!(ran(&ledger).len(), 1, "{kind}");
@@ -129,7 +134,7 @@ async fn h90_agents_of_one_name_keep_their_identity_over_a_restore() {
 }
 
 #[tokio::test]
-async fn h89_an_approval_for_one_agents_tool_never_serves_another_of_its_name() {
+async fn h88_h89_an_approval_for_one_agents_tool_never_serves_another_of_its_name() {
     use countersign::core::approval::rule::Always;
     for (kind, store, _guard) in stores() {
         let ledger = Ledger::default();

@@ -31,6 +31,7 @@ pub type Heard = Arc<Mutex<Vec<Vec<String>>>>;
 /// A model that says what it is told to, and keeps what it was asked. Past the end it says `done`.
 pub struct Teller {
     says: Mutex<VecDeque<Vec<Say>>>,
+    rule: Option<fn(&[String]) -> Vec<Say>>,
     pub heard: Heard,
 }
 
@@ -52,7 +53,12 @@ pub fn call(id: &'static str, tool: &'static str, args: &str) -> Say {
 }
 
 pub fn teller(says: impl IntoIterator<Item = Vec<Say>>) -> Arc<Teller> {
-    Arc::new(Teller { says: Mutex::new(says.into_iter().collect()), heard: Heard::default() })
+    Arc::new(Teller { says: Mutex::new(says.into_iter().collect()), rule: None, heard: Heard::default() })
+}
+
+/// A model whose answer follows from what it is asked.
+pub fn rule(rule: fn(&[String]) -> Vec<Say>) -> Arc<Teller> {
+    Arc::new(Teller { says: Mutex::default(), rule: Some(rule), heard: Heard::default() })
 }
 
 fn line(message: &Message) -> String {
@@ -71,11 +77,15 @@ fn line(message: &Message) -> String {
 
 impl Model for Teller {
     fn call(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
-        let says = self.says.lock().expect("says").pop_front().unwrap_or_else(|| text("done"));
+        let rule = self.rule;
+        let next = if rule.is_some() { None } else { self.says.lock().expect("says").pop_front() };
+        let says = next.unwrap_or_else(|| text("done"));
         let heard = self.heard.clone();
         futures::stream::once(async move {
             let messages = request.conversation.messages().await.expect("messages");
-            heard.lock().expect("heard").push(messages.iter().map(line).collect());
+            let lines: Vec<String> = messages.iter().map(line).collect();
+            let says = rule.map_or(says, |rule| rule(&lines));
+            heard.lock().expect("heard").push(lines);
             let mut events = Vec::new();
             for say in says {
                 match say {

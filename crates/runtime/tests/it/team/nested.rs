@@ -14,13 +14,13 @@ use countersign::{
     tool::Approval,
 };
 
-use super::{Say, agent, call, decide_all, free, gated, ran, runtime_of, teller, text, waiting};
+use super::{Say, agent, call, decide_all, free, gated, ran, rule, runtime_of, teller, text, waiting};
 use crate::support::{Ledger, send, stores};
 
 const DO: &str = r#"{"input":"do it"}"#;
 
 #[tokio::test]
-async fn i95_a_nested_agent_asks_on_the_outer_session_and_goes_on_where_it_stopped_in_another_process() {
+async fn i95_i107_a_nested_agent_asks_on_the_outer_session_and_goes_on_where_it_stopped_in_another_process() {
     for (kind, store, _guard) in stores() {
         let ledger = Ledger::default();
         let outer = teller([vec![call("o1", "mailer", DO)], text("all sent")]);
@@ -58,7 +58,7 @@ async fn i95_a_nested_agent_asks_on_the_outer_session_and_goes_on_where_it_stopp
 }
 
 #[tokio::test]
-async fn i96_agents_in_agents_in_agents_ask_again_and_again() {
+async fn i96_i105_agents_in_agents_in_agents_ask_again_and_again() {
     for (kind, store, _guard) in stores() {
         let ledger = Ledger::default();
         let one = teller([vec![call("a", "second", DO)], text("top")]);
@@ -83,7 +83,7 @@ async fn i96_agents_in_agents_in_agents_ask_again_and_again() {
 }
 
 #[tokio::test]
-async fn i97_two_nested_agents_wait_and_go_on_apart() {
+async fn i97_i98_i111_two_nested_agents_wait_and_go_on_apart() {
     for (kind, store, _guard) in stores() {
         let ledger = Ledger::default();
         let outer = teller([vec![call("x", "left", DO), call("y", "right", DO)], text("both")]);
@@ -152,7 +152,7 @@ async fn s5_an_edit_changes_what_an_agent_is_asked_and_never_whom() {
 }
 
 #[tokio::test]
-async fn i103_an_approval_of_the_parents_call_does_not_serve_the_nested_one() {
+async fn i103_i106_an_approval_of_the_parents_call_does_not_serve_the_nested_one() {
     for (kind, store, _guard) in stores() {
         let ledger = Ledger::default();
         // The same tool, the same call id, the same arguments, in parent and child.
@@ -213,7 +213,7 @@ async fn s4_a_nested_agent_hands_over_in_its_own_conversation() {
 }
 
 #[tokio::test]
-async fn s22_nested_agents_share_the_turns_budget_of_model_calls() {
+async fn g85_nested_agents_share_the_turns_budget_of_model_calls() {
     for (kind, store, _guard) in stores() {
         let ledger = Ledger::default();
         let looks = || vec![call("c", "look", "{}")];
@@ -275,7 +275,7 @@ async fn s4_agents_that_call_one_another_for_ever_stop_at_a_depth() {
 }
 
 #[tokio::test]
-async fn s4_a_cancelled_turn_takes_its_nested_agents_with_it() {
+async fn i101_a_cancelled_turn_takes_its_nested_agents_with_it() {
     for (kind, store, _guard) in stores() {
         let ledger = Ledger::default();
         let outer = teller([vec![call("o", "child", DO)], text("after")]);
@@ -340,5 +340,89 @@ impl countersign::model::Model for Stuck {
     {
         self.0.notify_one();
         Box::pin(futures::stream::pending())
+    }
+}
+
+#[tokio::test]
+async fn i109_what_an_agent_was_asked_cannot_be_changed_in_a_saved_state() {
+    let (store, ledger): (Arc<dyn Store>, _) = (Arc::new(MemoryStore::new()), Ledger::default());
+    let outer = teller([vec![call("o", "child", DO)]]);
+    let inner = teller([vec![call("i", "pay", "{}")]]);
+    let child = agent("Child", &inner).tool(gated("pay", &ledger));
+    let runtime = runtime_of(&store, agent("Root", &outer).tool(child.as_tool("child", "")));
+    send(&runtime, "s", "go").await.expect("run");
+    let text = RunState::save(&*store, "s").await.expect("saved").to_json();
+    RunState::from_json(&text).expect("as it was");
+    for (from, to) in [
+        (r#""input":"do it"}"#, r#""input":"do worse"}"#),
+        (r#""agent_began":{"call":1,"agent":"Child""#, r#""agent_began":{"call":1,"agent":"Root""#),
+    ] {
+        assert_eq!(text.matches(from).count(), 1, "{text}");
+        let error = RunState::from_json(&text.replace(from, to)).expect_err("changed").to_string();
+        assert!(error.contains("damaged at entry") && error.contains("do not lead to it"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn i108_the_outer_calls_guardrails_run_once_however_often_the_inner_agent_asks() {
+    for (kind, store, _guard) in stores() {
+        let ledger = Ledger::default();
+        let outer = teller([vec![call("o", "child", DO)], text("end")]);
+        let inner = teller([vec![call("i", "pay", "{}")], vec![call("j", "pay", "{}")], text("paid")]);
+        let looked = Arc::new(std::sync::atomic::AtomicU32::new(0));
+        let counts = looked.clone();
+        let child = agent("Child", &inner).tool(gated("pay", &ledger)).input_guardrail("once", move |_, text| {
+            counts.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            async move {
+                assert_eq!(text, "do it");
+                countersign::runner::guardrail::GuardrailOutput::pass()
+            }
+        });
+        let runtime = runtime_of(&store, agent("Root", &outer).tool(child.as_tool("child", "")));
+        let mut outcome = send(&runtime, "s", "go").await.expect("run");
+        while !outcome.pending.is_empty() {
+            outcome = decide_all(&runtime, &outcome.pending[0], Decision::approve()).await;
+        }
+        assert_eq!((outcome.text.as_str(), ran(&ledger).len()), ("end", 2), "{kind}");
+        assert_eq!(looked.load(std::sync::atomic::Ordering::SeqCst), 1, "{kind}");
+    }
+}
+
+#[tokio::test]
+async fn i112_a_nested_pause_outlives_whoever_waited_for_it() {
+    for (kind, store, _guard) in stores() {
+        let ledger = Ledger::default();
+        // What they say follows from what they are asked, however often that is.
+        let outer = rule(|said| if said.len() == 1 { vec![call("o", "child", DO)] } else { text("end") });
+        let inner = rule(|said| if said.len() == 1 { vec![call("i", "pay", "{}")] } else { text("paid") });
+        let child = agent("Child", &inner).tool(gated("pay", &ledger));
+        let runtime = runtime_of(&store, agent("Root", &outer).tool(child.as_tool("child", "")));
+        let by = Principal::trusted();
+        // Given up after one look at it, after two, …, until it comes to its pause before that.
+        let mut looks = 0;
+        loop {
+            looks += 1 + looks / 4;
+            let session = format!("s{looks}");
+            let mut run = Box::pin(runtime.run(&by, NewMessage::text(&session, "go")));
+            let mut over = false;
+            for _ in 0..looks {
+                over = over || futures::poll!(&mut run).is_ready();
+                tokio::task::yield_now().await;
+            }
+            drop(run);
+            if runtime.session(&by, &session).await.is_err() {
+                continue; // Not even the message was stored.
+            }
+            runtime.start().await.expect("started");
+            let paused = runtime.wait(&by, &session).await.expect("outcome");
+            assert_eq!(paused.status, Status::AwaitingInput, "{kind} {looks}");
+            let before = ran(&ledger).len();
+            let done = decide_all(&runtime, &paused.pending[0], Decision::approve()).await;
+            assert_eq!((done.text.as_str(), ran(&ledger).len()), ("end", before + 1), "{kind} {looks}");
+            if over {
+                break;
+            }
+            assert!(looks < 10_000, "{kind}: it comes to its pause");
+        }
     }
 }

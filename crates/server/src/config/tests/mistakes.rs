@@ -43,7 +43,28 @@ fn c_each_mistake_is_told_with_its_line() {
         ("zzz = 1", r#"6: unknown key "zzz" in [agents.trader]"#),
         ("instructions = 5", r#"6: "instructions" in [agents.trader] must be a string, not a whole number"#),
         ("max_turns = \"5\"", r#"6: "max_turns" in [agents.trader] must be a whole number, not a string"#),
-        ("tools = [\"shell\"]", r#"6: the tool "shell" in [agents.trader] is not available in this version"#),
+        ("tools = [\"computer\"]", r#"6: the tool "computer" in [agents.trader] is not available in this version"#),
+        ("tools = [\"shell\"]", r#"6: the tool "shell" in [agents.trader] needs a folder; set "path" in [workspace]"#),
+        ("[workspace]", r#"6: missing "path" in [workspace]"#),
+        ("[workspace]\npath = \"nowhere\"", r#"7: "path" in [workspace] names nowhere, which is not a folder"#),
+        ("[workspace]\npath = \".\"\nfolder = 1", r#"8: unknown key "folder" in [workspace]"#),
+        ("[tools.shell]", r#"6: missing "workspace" in [tools.shell]: the folder it works on"#),
+        (
+            "[tools.sh]\nbuiltin = \"shel\"\nworkspace = \".\"",
+            r#"7: unknown built-in tool "shel" in [tools.sh]; did you mean "shell"?"#,
+        ),
+        (
+            "[tools.sh]\nbuiltin = \"shell\"\nworkspace = \"none\"",
+            r#"8: "workspace" in [tools.sh] names none, which is not a folder"#,
+        ),
+        (
+            "[tools.rd]\nbuiltin = \"read_file\"\nworkspace = \".\"\ntime_limit = 5",
+            r#"9: "time_limit" in [tools.rd] can only be set of a "command" and of the built-in tool "shell""#,
+        ),
+        (
+            "[tools.sh]\nbuiltin = \"shell\"\nworkspace = \".\"\ncommand = [\"x\"]",
+            r#"9: "command" in [tools.sh] cannot stand beside "builtin": a tool is one or the other"#,
+        ),
         ("[agents.b]\nmodel = 1", r#"7: "model" in [agents.b] must be a string, not a whole number"#),
         ("[agents.b]", r#"6: missing "model" in [agents.b]"#),
         (
@@ -101,14 +122,6 @@ fn c_each_mistake_is_told_with_its_line() {
         (
             "[store]\nurl = \"memory:\"\n[[store.keys]]\nid = \"k\"\nkey_env = \"STORE_KEY\"",
             r#"8: "keys" in [store] mean nothing to a store in memory, which has no file"#,
-        ),
-        (
-            "[models.m]\nprovider = \"openai\"",
-            r#"7: "provider" in [models.m] is "openai", which is not supported yet in this version; use "openai-chat" or "scripted""#,
-        ),
-        (
-            "[models.m]\nprovider = \"anthropic\"\nmodel = \"c\"",
-            r#"7: "provider" in [models.m] is "anthropic", which is not supported yet in this version; use "openai-chat" or "scripted""#,
         ),
         ("[store]\nurl = \"sqlite:/\"", r#"7: "url" in [store] names /, which is a folder"#),
         (
@@ -230,11 +243,11 @@ fn c_each_mistake_is_told_with_its_line() {
         ("[tools.t]\ndescription = \"x\"", r#"6: missing "command" in [tools.t]: what the tool runs"#),
         (
             "[tools.t]\nhttp = { url = \"http://x\" }",
-            r#"7: "http" in [tools.t] is not supported yet in this version; a tool is a "command", or "mcp""#,
+            r#"7: "http" in [tools.t] is not supported yet in this version; a tool is a "command", an "agent", or "mcp""#,
         ),
         (
             "[tools.t]\nagent = \"trader\"",
-            r#"7: "agent" in [tools.t] is not supported yet in this version; a tool is a "command", or "mcp""#,
+            r#"7: "agent" in [tools.t] is not supported yet in this version; a tool is a "command", an "agent", or "mcp""#,
         ),
         ("[tools.t]\nmcp = \"files/read\"", r#"7: unknown MCP server "files" in [tools.t]"#),
         ("[tools.t]\nmcp = \"files\"", r#"7: "mcp" in [tools.t] is "files"; it must be "server/tool""#),

@@ -38,6 +38,17 @@ export function ActionFacts({ action, config, showTitle, showRole }: Props) {
             {t("card.agent")}: <strong>{visibleText(action.agent)}</strong>
           </span>
         )}
+        {action.path && action.path.length > 0 && (
+          <span className="fact" data-path>
+            {t("card.path")}:{" "}
+            {action.path.map((step) => (
+              <span key={step.tool_use_id}>
+                <strong>{visibleText(step.agent)}</strong> → <code>{visibleText(step.tool)}</code> →{" "}
+              </span>
+            ))}
+            <strong>{visibleText(action.agent ?? "")}</strong>
+          </span>
+        )}
         {showRole && (
           <span className="fact">
             {t("card.role")}: <strong>{roleName(config.role, t)}</strong>

@@ -13,6 +13,7 @@ import { ActionFacts } from "./ActionFacts.js";
 import { AlwaysPanel } from "./AlwaysPanel.js";
 import { ArgEditor } from "./ArgEditor.js";
 import { AgentSays } from "./AgentSays.js";
+import { PreviewText } from "./Preview.js";
 import { ShownArgs } from "./ShownArgs.js";
 
 interface Props {
@@ -118,6 +119,7 @@ export function ActionPanel({
           onChange={(next) => onDraft({ ...draft, choice: "edit", edit: next })}
         />
       )}
+      {panel !== "edit" && <PreviewText action={action} />}
       <AgentSays action={action} />
       {(panel === "reject" || alwaysDraft?.choice === "reject") && (
         <div className="field">

@@ -10,6 +10,7 @@ import { Visible } from "../Visible.js";
 import { AgentSays } from "./AgentSays.js";
 import { Changes } from "./Changes.js";
 import { Updates } from "./Discussion.js";
+import { PreviewText } from "./Preview.js";
 import { ShownArgs } from "./ShownArgs.js";
 import { toolNames } from "./title.js";
 
@@ -53,7 +54,10 @@ export function ResolvedLine({ approval }: { approval: ApprovalView }) {
                 {decision?.type === "edit" ? (
                   <Changes before={action.args} after={decision.edited_action.args} />
                 ) : (
-                  <ShownArgs action={action} />
+                  <>
+                    <ShownArgs action={action} />
+                    <PreviewText action={action} />
+                  </>
                 )}
                 <AgentSays action={action} />
                 {decision?.type === "reject" && decision.message && approval.actions.length > 1 && (

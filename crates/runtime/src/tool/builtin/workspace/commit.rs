@@ -58,13 +58,29 @@ impl There {
 }
 
 impl Workspace {
+    /// Makes up changes and makes them, with nothing else that does so on this workspace in between: what one call of an
+    /// answer has changed, the next one changes further.
+    ///
+    /// # Errors
+    /// What `make` says, and see [`Workspace::commit`].
+    pub(in super::super) fn change<T>(
+        &self,
+        going: &Going,
+        make: impl FnOnce() -> Result<(Vec<Change>, T), ToolError>,
+    ) -> Result<T, ToolError> {
+        let _one_at_a_time = self.root.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let (changes, said) = make()?;
+        self.commit(changes, going)?;
+        Ok(said)
+    }
+
     /// Makes all changes, or none: everything is checked and written beside the files before the first of them changes.
     /// Each file changes at once; who reads it sees the text before or the text after.
     ///
     /// # Errors
     /// Something is not as it was, or cannot be written. Then all files are as they were; should putting one back fail
     /// too, the error says which.
-    pub(in super::super) fn commit(&self, changes: Vec<Change>, going: &Going) -> Result<(), ToolError> {
+    pub(super) fn commit(&self, changes: Vec<Change>, going: &Going) -> Result<(), ToolError> {
         for change in &changes {
             if let Some(text) = change.after.as_ref().filter(|text| text.len() > FILE_BYTES) {
                 let (place, bytes) = (&change.place, text.len());
@@ -73,7 +89,6 @@ impl Workspace {
                 )));
             }
         }
-        let _one_at_a_time = self.root.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut commit = Commit { steps: Vec::with_capacity(changes.len()), made: Vec::new() };
         for change in changes {
             let step = commit.prepare(self, change)?;

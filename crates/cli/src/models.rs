@@ -1,0 +1,90 @@
+//! The models that a configuration declares.
+
+use std::sync::Arc;
+
+use countersign::model::{
+    ApiKey, Model, ModelConfigError,
+    anthropic::{Anthropic, AnthropicConfig},
+    hosted_mcp::HostedMcp,
+    openai::{OpenAi, OpenAiConfig},
+    openai_chat::{OpenAiChat, OpenAiChatConfig},
+    scripted::Scripted,
+};
+use countersign_server::config::{ConfigEndpoint, ConfigHostedMcp, ConfigModel, ConfigProvider, hosted_mcp};
+
+use crate::serve::secret;
+
+/// A model, ready to be asked. Nothing is sent yet.
+pub(crate) fn model(declared: &ConfigModel) -> Result<Arc<dyn Model>, String> {
+    let name = &declared.name;
+    let wrong = |error: ModelConfigError| format!("model {name:?}: {error}");
+    Ok(match &declared.provider {
+        ConfigProvider::Scripted { path, script } => Arc::new(
+            Scripted::from_json(script).map_err(|error| format!("model {name:?}: {}: {error}", path.display()))?,
+        ),
+        ConfigProvider::OpenAiChat { model, base_url, api_key_env }
+        | ConfigProvider::Compatible { at: ConfigEndpoint { model, base_url, api_key_env }, .. } => {
+            let mut config = OpenAiChatConfig::new(model.as_str());
+            config.base_url.clone_from(base_url);
+            config.api_key = key(api_key_env.as_deref())?;
+            Arc::new(OpenAiChat::new(config).map_err(wrong)?)
+        }
+        ConfigProvider::OpenAi {
+            at: ConfigEndpoint { model, base_url, api_key_env },
+            reasoning_effort,
+            reasoning_summary,
+            encrypted_reasoning,
+            max_output_tokens,
+        } => {
+            let config = OpenAiConfig {
+                base_url: base_url.clone(),
+                api_key: key(api_key_env.as_deref())?,
+                reasoning_effort: reasoning_effort.clone(),
+                reasoning_summary: *reasoning_summary,
+                encrypted_reasoning: *encrypted_reasoning,
+                max_output_tokens: *max_output_tokens,
+                ..OpenAiConfig::new(model.as_str())
+            };
+            Arc::new(OpenAi::new(config).map_err(wrong)?)
+        }
+        ConfigProvider::Anthropic { at: ConfigEndpoint { model, base_url, api_key_env }, max_tokens, thinking } => {
+            let config = AnthropicConfig {
+                base_url: base_url.clone(),
+                api_key: key(api_key_env.as_deref())?,
+                max_tokens: *max_tokens,
+                thinking: *thinking,
+                ..AnthropicConfig::new(model.as_str())
+            };
+            Arc::new(Anthropic::new(config).map_err(wrong)?)
+        }
+        ConfigProvider::Genai { provider, at } => genai(name, provider, at)?,
+    })
+}
+
+#[cfg(feature = "genai")]
+fn genai(name: &str, provider: &str, at: &ConfigEndpoint) -> Result<Arc<dyn Model>, String> {
+    use countersign::model::genai::{Genai, GenaiConfig};
+    let ConfigEndpoint { model, base_url, api_key_env } = at;
+    let mut config = GenaiConfig::new(provider, model.as_str(), base_url.as_str());
+    config.api_key = key(api_key_env.as_deref())?;
+    Ok(Arc::new(Genai::new(config).map_err(|error| format!("model {name:?}: {error}"))?))
+}
+
+/// What the configuration has refused already.
+#[cfg(not(feature = "genai"))]
+fn genai(name: &str, provider: &str, _: &ConfigEndpoint) -> Result<Arc<dyn Model>, String> {
+    Err(format!("model {name:?}: this build does not have the provider {provider:?}"))
+}
+
+/// The MCP servers that a model's provider calls.
+pub(crate) fn servers(declared: &ConfigModel) -> Result<Vec<HostedMcp>, String> {
+    let server = |server: &ConfigHostedMcp| {
+        let token = key(server.authorization_env.as_deref())?;
+        hosted_mcp(server, token).map_err(|error| format!("model {:?}: {error}", declared.name))
+    };
+    declared.hosted_mcp.iter().map(server).collect()
+}
+
+fn key(env: Option<&str>) -> Result<Option<ApiKey>, String> {
+    env.map(|env| secret(env).map(|key| ApiKey::new(&key))).transpose()
+}

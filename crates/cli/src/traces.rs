@@ -1,0 +1,57 @@
+//! The server's log, and the spans of its runs.
+
+use std::io::IsTerminal as _;
+
+use countersign_server::config::Config;
+use tracing_subscriber::{EnvFilter, Layer as _, layer::SubscriberExt as _, util::SubscriberInitExt as _};
+
+/// What sends spans, if any are to be sent.
+pub(crate) struct Traces {
+    #[cfg(feature = "otlp")]
+    otlp: Option<(countersign::otlp::Traces, countersign::otlp::Sending)>,
+}
+
+/// Begins the log, and the spans that the configuration wants.
+pub(crate) fn log(config: &Config) -> Result<Traces, String> {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let log = tracing_subscriber::fmt::layer()
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(std::io::stderr)
+        .with_filter(filter);
+    let subscriber = tracing_subscriber::registry().with(log);
+    #[cfg(feature = "otlp")]
+    let (subscriber, traces) = {
+        let otlp = config.tracing.otlp_endpoint.as_deref().map(countersign::otlp::traces).transpose();
+        let otlp = otlp.map_err(|error| format!("\"otlp_endpoint\" in [tracing] {error}"))?;
+        (subscriber.with(otlp.as_ref().map(|(traces, _)| traces.layer())), Traces { otlp })
+    };
+    #[cfg(not(feature = "otlp"))]
+    // A configuration with an endpoint was refused.
+    let traces = {
+        let _ = &config.tracing;
+        Traces {}
+    };
+    subscriber.init();
+    Ok(traces)
+}
+
+impl Traces {
+    /// Sends spans while something goes on, and those that are left afterwards.
+    #[cfg(feature = "otlp")]
+    pub(crate) async fn send_while<T>(self, going_on: impl Future<Output = T>) -> T {
+        /// How long a collector is waited for at the end.
+        const LAST: std::time::Duration = std::time::Duration::from_secs(2);
+        let Some((traces, sending)) = self.otlp else { return going_on.await };
+        tokio::spawn(sending.run());
+        let ended = going_on.await;
+        if tokio::time::timeout(LAST, traces.flush()).await.is_err() {
+            tracing::warn!("the last spans could not be sent in time");
+        }
+        ended
+    }
+
+    #[cfg(not(feature = "otlp"))]
+    pub(crate) async fn send_while<T>(self, going_on: impl Future<Output = T>) -> T {
+        going_on.await
+    }
+}

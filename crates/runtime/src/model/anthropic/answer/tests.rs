@@ -1,0 +1,73 @@
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+
+/// Events as a provider that makes mistakes sends them: any of them, in any order, with any places.
+fn event() -> impl Strategy<Value = Value> {
+    let block = prop_oneof![
+        Just(json!({"type": "text", "text": "a"})),
+        Just(json!({"type": "thinking", "thinking": "", "signature": ""})),
+        Just(json!({"type": "redacted_thinking", "data": "x"})),
+        Just(json!({"type": "tool_use", "id": "t", "name": "n", "input": {"a": 1}})),
+    ];
+    prop_oneof![
+        3 => (block, 0..4_u64).prop_map(|(block, at)| json!({"type": "content_block_start", "index": at, "content_block": block})),
+        6 => (0..4_u64, "[a-z{}\" đ🙂]{0,8}").prop_map(|(at, text)| {
+            json!({"type": "content_block_delta", "index": at, "delta": {"text": text, "thinking": text, "partial_json": text, "signature": text}})
+        }),
+        2 => (0..4_u64).prop_map(|at| json!({"type": "content_block_stop", "index": at})),
+        1 => Just(json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 1}})),
+        1 => Just(json!({"type": "message_stop"})),
+    ]
+}
+
+proptest! {
+    /// Whatever the events are: nothing panics, one block is open at a time, and what is kept fits the blocks.
+    #[test]
+    fn m1_any_events_give_blocks_to_which_what_is_kept_fits(events in prop::collection::vec(event(), 0..16)) {
+        let mut answer = Assembler::new("m");
+        let mut ready = VecDeque::new();
+        for event in events {
+            let event = SseEvent { event: String::new(), data: event.to_string() };
+            if answer.take(&event, &mut ready).unwrap_or(true) {
+                break;
+            }
+        }
+        if answer.is_finished() {
+            let _ = answer.finish(&mut ready);
+        }
+        let (mut text, mut thinking, mut calls, mut in_call) = (0, 0, 0, false);
+        for event in &ready {
+            match event {
+                ModelEvent::Text(more) => text += more.len(),
+                ModelEvent::Thinking(more) => thinking += more.len(),
+                ModelEvent::ToolUse { .. } => calls += 1,
+                ModelEvent::Input(_) => prop_assert!(in_call, "arguments come only while their call is open"),
+                _ => {}
+            }
+            in_call = matches!(event, ModelEvent::ToolUse { .. } | ModelEvent::Input(_));
+        }
+        for event in &ready {
+            let ModelEvent::Opaque(raw) = event else { continue };
+            let mut kept = (0, 0, 0);
+            for content in &serde_json::from_str::<Opaque>(raw.get()).unwrap().content {
+                match content {
+                    Content::Text(bytes) => kept.0 += bytes,
+                    Content::Thinking(bytes, _) => kept.1 += bytes,
+                    Content::Call => kept.2 += 1,
+                    Content::Raw(_) => {}
+                }
+            }
+            prop_assert_eq!(kept, (text, thinking, calls));
+        }
+    }
+
+    #[test]
+    fn m1_any_bytes_are_an_error_and_nothing_worse(data in "\\PC{0,60}") {
+        let mut ready = VecDeque::new();
+        let _ = Assembler::new("m").take_whole(&data, &mut ready);
+        let event = SseEvent { event: "error".into(), data };
+        let _ = Assembler::new("m").take(&event, &mut ready);
+    }
+}

@@ -1,0 +1,96 @@
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+
+/// Events as a provider that makes mistakes sends them: any of them, in any order, with any places.
+fn event() -> impl Strategy<Value = Value> {
+    let kind = prop_oneof![
+        Just("message"),
+        Just("reasoning"),
+        Just("function_call"),
+        Just("mcp_approval_request"),
+        Just("mcp_call")
+    ];
+    let item = (kind, 0..3_u32, "[a-z{}\" đ🙂]{0,8}").prop_map(|(kind, id, text)| {
+        json!({
+            "type": kind, "id": format!("i{id}"), "call_id": format!("c{id}"), "name": "t", "server_label": "s",
+            "arguments": text, "summary": [{"type": "summary_text", "text": text}], "encrypted_content": "E",
+            "content": [{"type": "output_text", "text": text}, {"type": "refusal", "refusal": text}],
+        })
+    });
+    let delta = prop_oneof![
+        Just("response.output_text.delta"),
+        Just("response.refusal.delta"),
+        Just("response.reasoning_summary_text.delta"),
+        Just("response.function_call_arguments.delta"),
+    ];
+    prop_oneof![
+        4 => (item.clone(), 0..4_u64, any::<bool>()).prop_map(|(item, at, done)| {
+            let kind = if done { "response.output_item.done" } else { "response.output_item.added" };
+            json!({"type": kind, "output_index": at, "item": item})
+        }),
+        6 => (delta, 0..4_u64, 0..2_u64, "[a-z{}\" đ🙂]{0,8}").prop_map(|(kind, at, part, text)| {
+            json!({"type": kind, "output_index": at, "content_index": part, "summary_index": part, "delta": text})
+        }),
+        1 => prop::collection::vec(item, 0..4).prop_map(|output| {
+            json!({"type": "response.completed", "response": {"status": "completed", "output": output}})
+        }),
+        1 => Just(json!({"type": "response.incomplete", "response": {"status": "incomplete"}})),
+    ]
+}
+
+/// What came out: the blocks as the runner would have them, joined where neighbours are of one kind.
+fn blocks(events: &VecDeque<ModelEvent>) -> (String, usize) {
+    let (mut text, mut calls, mut in_call) = (String::new(), 0, false);
+    for event in events {
+        match event {
+            ModelEvent::Text(more) => text.push_str(more),
+            ModelEvent::ToolUse { .. } => calls += 1,
+            ModelEvent::Input(_) => assert!(in_call, "arguments come only while their call is open"),
+            _ => {}
+        }
+        in_call = matches!(event, ModelEvent::ToolUse { .. } | ModelEvent::Input(_));
+    }
+    (text, calls)
+}
+
+proptest! {
+    /// Whatever the events are: nothing panics, one block is open at a time, and what is kept fits the blocks.
+    #[test]
+    fn m1_any_events_give_blocks_to_which_what_is_kept_fits(events in prop::collection::vec(event(), 0..14)) {
+        let mut answer = Assembler::new("m", HashMap::new());
+        let mut ready = VecDeque::new();
+        for event in events {
+            let event = SseEvent { event: String::new(), data: event.to_string() };
+            if answer.take(&event, &mut ready).unwrap_or(true) {
+                break;
+            }
+        }
+        if answer.is_finished() {
+            let _ = answer.finish(&mut ready);
+        }
+        let (text, calls) = blocks(&ready);
+        for event in &ready {
+            let ModelEvent::Opaque(raw) = event else { continue };
+            let kept: Opaque = serde_json::from_str(raw.get()).unwrap();
+            let (mut bytes, mut kept_calls) = (0, 0);
+            for item in &kept.items {
+                match item {
+                    Item::Message(said) => bytes += said.parts.iter().map(|(_, bytes)| bytes).sum::<usize>(),
+                    Item::Call { .. } | Item::Approval { .. } => kept_calls += 1,
+                    Item::Raw(_) => {}
+                }
+            }
+            prop_assert_eq!((bytes, kept_calls), (text.len(), calls));
+        }
+    }
+
+    #[test]
+    fn m1_any_bytes_are_an_error_and_nothing_worse(data in "\\PC{0,60}") {
+        let mut ready = VecDeque::new();
+        let _ = Assembler::new("m", HashMap::new()).take_whole(&data, &mut ready);
+        let event = SseEvent { event: "error".into(), data };
+        let _ = Assembler::new("m", HashMap::new()).take(&event, &mut ready);
+    }
+}

@@ -1,0 +1,207 @@
+//! Sends the spans of runs to an OpenTelemetry collector: OTLP over HTTP, in its JSON form.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use tracing_subscriber::layer::SubscriberExt as _;
+//!
+//! let (traces, sending) = countersign::otlp::traces("http://127.0.0.1:4318/v1/traces")?;
+//! let subscriber = tracing_subscriber::registry().with(traces.layer());
+//! tracing::subscriber::set_global_default(subscriber)?;
+//! tokio::spawn(sending.run());
+//! // Runs …
+//! traces.flush().await;
+//! # Ok(())
+//! # }
+//! ```
+//! A collector that does not answer holds nothing up: spans wait in memory, at most [`WAITING`] of them, and those beyond
+//! are dropped and counted in the log.
+
+mod collect;
+mod json;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use reqwest::{Client, Url, header::CONTENT_TYPE, redirect::Policy};
+use tokio::sync::{mpsc, oneshot};
+use tracing::{Subscriber, level_filters::LevelFilter};
+use tracing_subscriber::{Layer, filter::Targets, registry::LookupSpan};
+
+use self::collect::Collector;
+use crate::run::spans::TARGET;
+
+/// Most spans that wait to be sent.
+pub const WAITING: usize = 4096;
+/// Most spans in one request.
+const AT_ONCE: usize = 512;
+/// How long a request may take.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// The waits before a request is tried again.
+const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(1)];
+
+/// An address that spans cannot be sent to. Its text says what would be right.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct OtlpError(pub String);
+
+/// A span that has ended.
+pub(crate) struct Finished {
+    trace_id: String,
+    span_id: String,
+    parent_id: Option<String>,
+    /// An earlier span of the same trace.
+    link: Option<String>,
+    name: String,
+    client: bool,
+    /// Nanoseconds since 1970, like all times here.
+    start: u128,
+    end: u128,
+    attributes: Vec<(&'static str, serde_json::Value)>,
+    events: Vec<Happened>,
+}
+
+/// An event within a span.
+pub(crate) struct Happened {
+    name: String,
+    at: u128,
+    attributes: Vec<(&'static str, serde_json::Value)>,
+}
+
+enum Message {
+    Span(Box<Finished>),
+    Flush(oneshot::Sender<()>),
+}
+
+/// Where finished spans go to. Cloning is cheap.
+#[derive(Clone)]
+pub struct Traces {
+    sender: mpsc::Sender<Message>,
+    dropped: Arc<AtomicU64>,
+}
+
+/// What sends them.
+pub struct Sending {
+    receiver: mpsc::Receiver<Message>,
+    dropped: Arc<AtomicU64>,
+    client: Client,
+    url: Url,
+}
+
+/// Where spans go to, and what sends them to a collector: `endpoint` is the whole address, mostly
+/// `http://HOST:4318/v1/traces`.
+///
+/// # Errors
+/// It is not an address of HTTP, or has a user or a password in it.
+pub fn traces(endpoint: &str) -> Result<(Traces, Sending), OtlpError> {
+    let url = address(endpoint)?;
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        // Fails only if somebody else was faster, which is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    }
+    let mut builder = Client::builder().timeout(TIMEOUT).redirect(Policy::none());
+    if url.scheme() == "http" {
+        // No certificates are needed, and a machine without any can still reach a local collector.
+        builder = builder.tls_certs_only([]).no_proxy();
+    }
+    let client = builder.build().map_err(|error| OtlpError(format!("the HTTP client cannot be made: {error}")))?;
+    let (sender, receiver) = mpsc::channel(WAITING);
+    let dropped = Arc::new(AtomicU64::new(0));
+    Ok((Traces { sender, dropped: dropped.clone() }, Sending { receiver, dropped, client, url }))
+}
+
+/// Whether spans can be sent to an address.
+///
+/// # Errors
+/// It is not an address of HTTP, or has a user or a password in it.
+pub fn check(endpoint: &str) -> Result<(), OtlpError> {
+    address(endpoint).map(drop)
+}
+
+fn address(endpoint: &str) -> Result<Url, OtlpError> {
+    // The value itself is not repeated: it may hold a secret.
+    let wrong = |why: &str| OtlpError(format!("{why}; it looks like http://127.0.0.1:4318/v1/traces"));
+    let url = Url::parse(endpoint).map_err(|error| wrong(&format!("is not a URL: {error}")))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(wrong("must begin with http:// or https://"));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(wrong("must not contain a user or a password"));
+    }
+    Ok(url)
+}
+
+impl Traces {
+    /// What gives spans to it, as a part of the program's subscriber. It looks at no other spans than those of runs.
+    pub fn layer<S: Subscriber + for<'a> LookupSpan<'a>>(&self) -> impl Layer<S> + use<S> {
+        Collector::new(self.clone()).with_filter(Targets::new().with_target(TARGET, LevelFilter::DEBUG))
+    }
+
+    /// Waits until all spans that have ended so far were sent, or given up.
+    pub async fn flush(&self) {
+        let (done, told) = oneshot::channel();
+        if self.sender.send(Message::Flush(done)).await.is_ok() {
+            // Nobody sends any more: then there is nothing to wait for.
+            let _ = told.await;
+        }
+    }
+
+    fn give(&self, span: Finished) {
+        if self.sender.try_send(Message::Span(Box::new(span))).is_err() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Sending {
+    /// Sends spans as they end, until all that give any are gone.
+    pub async fn run(mut self) {
+        let mut messages = Vec::new();
+        while self.receiver.recv_many(&mut messages, AT_ONCE).await > 0 {
+            let (mut spans, mut waits) = (Vec::new(), Vec::new());
+            for message in messages.drain(..) {
+                match message {
+                    Message::Span(span) => spans.push(*span),
+                    Message::Flush(done) => waits.push(done),
+                }
+            }
+            let dropped = self.dropped.swap(0, Ordering::Relaxed);
+            if dropped > 0 {
+                tracing::warn!(dropped, "spans ended faster than they could be sent");
+            }
+            if !spans.is_empty() {
+                self.send(&spans).await;
+            }
+            for done in waits {
+                // Whoever waited may be gone.
+                let _ = done.send(());
+            }
+        }
+    }
+
+    async fn send(&self, spans: &[Finished]) {
+        let body = json::request(spans).to_string();
+        let mut pauses = PAUSES.into_iter();
+        loop {
+            let request =
+                self.client.post(self.url.clone()).header(CONTENT_TYPE, "application/json").body(body.clone());
+            let (why, again) = match request.send().await {
+                Ok(answer) if answer.status().is_success() => return,
+                // The states that the protocol calls temporary.
+                Ok(answer) => (answer.status().to_string(), matches!(answer.status().as_u16(), 429 | 502..=504)),
+                Err(error) => (error.without_url().to_string(), true),
+            };
+            match pauses.next().filter(|_| again) {
+                Some(pause) => tokio::time::sleep(pause).await,
+                None => {
+                    tracing::warn!(spans = spans.len(), why, "spans could not be sent");
+                    return;
+                }
+            }
+        }
+    }
+}

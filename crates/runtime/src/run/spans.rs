@@ -1,0 +1,306 @@
+//! Spans of what a session does, by the conventions of OpenTelemetry for generative AI: agents, model calls, calls of
+//! tools, and what people were asked and decided.
+//!
+//! They are spans of the `tracing` crate under the target [`TARGET`], so any subscriber can have them. What makes them one
+//! trace is on record: the trace is the turn, and its id and that of its first span follow from the session's id and the
+//! turn's number. A turn that waits has a span for each part, from when it goes on until it waits again; the later ones
+//! lie under the first one and link to it, in whatever process and however much later they are made.
+//!
+//! No argument, result or answer is in a span unless [`Settings::trace_content`](super::guard::Settings) says so.
+
+use std::{
+    fmt::Write as _,
+    sync::{Arc, Weak},
+};
+
+use countersign_core::{
+    call::permit::Permit,
+    journal::{
+        record::{Block, EndReason, Entry, ModelResponded, Record},
+        state::State,
+    },
+};
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+use tracing::{Level, Span, field::Empty};
+
+use super::{Inner, stream::Asked};
+use crate::tool::ToolError;
+
+/// The target of all spans and of the events in them.
+pub const TARGET: &str = "countersign::spans";
+
+/// The 16 bytes that the trace of a turn is known by, in hexadecimal digits.
+#[must_use]
+pub fn trace_id(session_id: &str, turn: u32) -> String {
+    id("trace", session_id, turn, 16)
+}
+
+/// The 8 bytes that the first span of a turn is known by, in hexadecimal digits.
+#[must_use]
+pub fn first_span_id(session_id: &str, turn: u32) -> String {
+    id("turn", session_id, turn, 8)
+}
+
+fn id(what: &str, session_id: &str, turn: u32, bytes: usize) -> String {
+    let mut hash = Sha256::new();
+    for part in ["countersign", what, session_id] {
+        hash.update(part);
+        hash.update([0]);
+    }
+    hash.update(turn.to_be_bytes());
+    hash.finalize().iter().take(bytes).fold(String::new(), |mut text, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// The part of a turn that one driver does.
+#[derive(Default)]
+pub(super) struct Part {
+    turn: u32,
+    /// Whoever stores something meanwhile tells of it here, see [`told`].
+    span: Option<Arc<Span>>,
+    /// The agents that work for calls: the call, its span, and that of the agent.
+    runs: Vec<(u32, Span, Span)>,
+}
+
+impl Part {
+    /// What is begun from now on belongs to the turn that the session is in.
+    pub(super) fn at(&mut self, state: &State) -> Weak<Span> {
+        if state.turns != self.turn || !state.status.is_active() {
+            *self = Part { turn: state.turns, ..Part::default() };
+        }
+        if self.span.is_none() && state.status.is_active() {
+            self.span = Some(Arc::new(part(state)));
+        }
+        self.runs.retain(|(run, ..)| state.nested(*run).is_some());
+        self.span.as_ref().map(Arc::downgrade).unwrap_or_default()
+    }
+
+    /// The span of a run, which lies under that of the call it works for.
+    fn run(&mut self, state: &State, run: u32) -> Span {
+        let Some(part) = self.span.as_deref().filter(|span| !span.is_disabled()) else { return Span::none() };
+        if let Some((.., agent)) = self.runs.iter().find(|(known, ..)| *known == run) {
+            return agent.clone();
+        }
+        let Some(call) = state.calls.iter().find(|call| call.call == run) else { return part.clone() };
+        let above = self.run(state, call.run);
+        let tool = tool_span(&above, &state.session_id, &call.name, &call.id, "agent");
+        let agent = state.agent_of(run);
+        let span = tracing::debug_span!(
+            target: TARGET,
+            parent: &tool,
+            "invoke_agent",
+            "otel.name" = format_args!("invoke_agent {agent}"),
+            "gen_ai.operation.name" = "invoke_agent",
+            "gen_ai.agent.name" = &**agent,
+            "gen_ai.conversation.id" = &*state.session_id,
+        );
+        self.runs.push((run, tool, span.clone()));
+        span
+    }
+
+    /// Asking the model of a run.
+    pub(super) fn chat(&mut self, inner: &Inner, state: &State, run: u32) -> Span {
+        let above = self.run(state, run);
+        let name = state.agent_of(run);
+        let Some(ready) = inner.agents.get(name).filter(|_| !above.is_disabled()) else { return Span::none() };
+        let model = match ready.agent.model.name() {
+            "default" => &*ready.agent.model_name,
+            named => named,
+        };
+        tracing::debug_span!(
+            target: TARGET,
+            parent: &above,
+            "chat",
+            "otel.name" = format_args!("chat {model}"),
+            "otel.kind" = "client",
+            "gen_ai.operation.name" = "chat",
+            "gen_ai.provider.name" = ready.agent.model.provider(),
+            "gen_ai.request.model" = model,
+            "gen_ai.agent.name" = &**name,
+            "gen_ai.conversation.id" = &*state.session_id,
+            "gen_ai.usage.input_tokens" = Empty,
+            "gen_ai.usage.output_tokens" = Empty,
+            "gen_ai.output.messages" = Empty,
+            "error.type" = Empty,
+        )
+    }
+
+    /// One attempt of a call.
+    pub(super) fn call(&mut self, inner: &Inner, state: &State, permit: &Permit) -> Span {
+        let run = state.calls.iter().find(|call| call.call == permit.call()).map_or(0, |call| call.run);
+        let above = self.run(state, run);
+        if above.is_disabled() {
+            return Span::none();
+        }
+        let span = tool_span(&above, permit.session_id(), permit.tool(), permit.tool_use_id(), "function");
+        if permit.attempt() > 1 {
+            span.record("countersign.attempt", permit.attempt());
+        }
+        if inner.settings.trace_content {
+            span.record("gen_ai.tool.call.arguments", permit.args().text());
+        }
+        span
+    }
+}
+
+/// The span of a part. The first one has an id that the later ones know.
+fn part(state: &State) -> Span {
+    let span = tracing::debug_span!(
+        target: TARGET,
+        parent: None,
+        "invoke_agent",
+        "otel.name" = format_args!("invoke_agent {}", state.agent),
+        "gen_ai.operation.name" = "invoke_agent",
+        "gen_ai.agent.name" = &*state.agent,
+        "gen_ai.conversation.id" = &*state.session_id,
+        "countersign.turn" = state.turns,
+        "countersign.trace_id" = Empty,
+        "countersign.span_id" = Empty,
+        "countersign.first_span_id" = Empty,
+        "error.type" = Empty,
+    );
+    if !span.is_disabled() {
+        let own = if state.turn_calls == 0 { "countersign.span_id" } else { "countersign.first_span_id" };
+        span.record("countersign.trace_id", trace_id(&state.session_id, state.turns));
+        span.record(own, first_span_id(&state.session_id, state.turns));
+    }
+    span
+}
+
+fn tool_span(above: &Span, session_id: &str, tool: &str, id: &str, kind: &str) -> Span {
+    tracing::debug_span!(
+        target: TARGET,
+        parent: above,
+        "execute_tool",
+        "otel.name" = format_args!("execute_tool {tool}"),
+        "gen_ai.operation.name" = "execute_tool",
+        "gen_ai.tool.name" = tool,
+        "gen_ai.tool.type" = kind,
+        "gen_ai.tool.call.id" = id,
+        "gen_ai.conversation.id" = session_id,
+        "countersign.attempt" = Empty,
+        "gen_ai.tool.call.arguments" = Empty,
+        "gen_ai.tool.call.result" = Empty,
+        "error.type" = Empty,
+    )
+}
+
+impl Inner {
+    /// Adds to the present span how asking a model ended.
+    pub(super) fn trace_asked(&self, asked: &Asked) {
+        let span = Span::current();
+        match asked {
+            _ if span.is_disabled() => {}
+            Asked::Answered(answer) => {
+                span.record("gen_ai.usage.input_tokens", answer.usage.input_tokens);
+                span.record("gen_ai.usage.output_tokens", answer.usage.output_tokens);
+                if self.settings.trace_content {
+                    span.record("gen_ai.output.messages", &*output(answer));
+                }
+            }
+            Asked::Failed(_) => ended(&span, "model_error"),
+            Asked::Stopped(stop) => ended(&span, stop.code),
+            Asked::Stale => ended(&span, "cancelled"),
+        }
+    }
+
+    /// Adds to the present span how a call ended.
+    pub(super) fn trace_called(&self, outcome: &Result<String, ToolError>) {
+        let span = Span::current();
+        match outcome {
+            _ if span.is_disabled() => {}
+            Ok(result) if self.settings.trace_content => {
+                span.record("gen_ai.tool.call.result", &**result);
+            }
+            Ok(_) => {}
+            Err(_) => ended(&span, "tool_error"),
+        }
+    }
+}
+
+fn ended(span: &Span, error: &str) {
+    span.record("error.type", error);
+}
+
+/// An answer as the conventions write messages. What of it was on record before is not repeated.
+fn output(answer: &ModelResponded) -> String {
+    let parts = answer.blocks.iter().map(|block| match block {
+        Block::Text(text) => json!({ "type": "text", "content": text }),
+        Block::Thinking(text) => json!({ "type": "reasoning", "content": text }),
+        Block::ToolUse(call) => {
+            json!({ "type": "tool_call", "id": &*call.id, "name": &*call.name, "arguments": &*call.input })
+        }
+    });
+    json!([{ "role": "assistant", "parts": parts.collect::<Vec<_>>() }]).to_string()
+}
+
+/// Tells of what people were asked and decided, as events in the span of the part; of what is decided while nothing goes
+/// on, in a short span of its own under the turn's first one.
+pub(super) fn told(part: &Weak<Span>, before: &State, entries: &[Arc<Entry>]) {
+    if !tracing::enabled!(target: TARGET, Level::DEBUG) {
+        return;
+    }
+    let part = part.upgrade();
+    let mut own: Option<Span> = None;
+    let mut span = || match &part {
+        Some(part) => (**part).clone(),
+        None => own.get_or_insert_with(|| decided_span(before)).clone(),
+    };
+    for entry in entries {
+        match &entry.record {
+            Record::Interrupted(asked) => {
+                for action in &asked.actions {
+                    event(&span(), "requested", asked.n, Some((&action.name, &action.tool_use_id)), "");
+                }
+            }
+            Record::Decided(decided) => {
+                let open = before.waiting(decided.n);
+                for (i, decision) in decided.decisions.iter().enumerate() {
+                    let action = open.and_then(|open| open.asked.actions.get(i));
+                    let call = action.map(|action| (&*action.name, &*action.tool_use_id));
+                    let kind = json!(decision.kind);
+                    event(&span(), "decided", decided.n, call, kind.as_str().unwrap_or_default());
+                }
+            }
+            Record::Answered(answered) => event(&span(), "decided", answered.n, None, "answer"),
+            Record::TimedOut { n, .. } => event(&span(), "timed_out", *n, None, ""),
+            Record::Withdrawn { n, .. } => event(&span(), "withdrawn", *n, None, ""),
+            Record::TurnEnded(ended) => {
+                if let (EndReason::Error { code, .. }, Some(part)) = (&ended.reason, &part) {
+                    part.record("error.type", &**code);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn decided_span(state: &State) -> Span {
+    tracing::debug_span!(
+        target: TARGET,
+        parent: None,
+        "decide",
+        "gen_ai.conversation.id" = &*state.session_id,
+        "countersign.trace_id" = trace_id(&state.session_id, state.turns),
+        "countersign.first_span_id" = first_span_id(&state.session_id, state.turns),
+    )
+}
+
+/// `call` is the tool and the call's id in the model's words.
+fn event(span: &Span, what: &str, n: u32, call: Option<(&str, &str)>, decision: &str) {
+    let (tool, id) = call.unwrap_or_default();
+    tracing::event!(
+        target: TARGET,
+        parent: span,
+        Level::DEBUG,
+        "otel.name" = format_args!("approval.{what}"),
+        "countersign.approval.number" = n,
+        "countersign.approval.decision" = (!decision.is_empty()).then_some(decision),
+        "gen_ai.tool.name" = (!tool.is_empty()).then_some(tool),
+        "gen_ai.tool.call.id" = (!id.is_empty()).then_some(id),
+    );
+}

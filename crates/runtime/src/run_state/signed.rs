@@ -1,0 +1,67 @@
+//! States that whoever keeps them cannot change: HMAC-SHA-256 over the text.
+//!
+//! ```json
+//! {"schema": "countersign.run_state.signed", "hmac": "…", "state": {…}}
+//! ```
+//! The signature is over the bytes of `state` as they stand there; laid out otherwise it is another text.
+
+use ring::hmac;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::{RunState, RunStateError};
+
+const SCHEMA: &str = "countersign.run_state.signed";
+/// Shortest key, in bytes: as long as what it makes.
+const KEY_BYTES: usize = 32;
+
+#[derive(Serialize, Deserialize)]
+struct Signed<'a> {
+    schema: &'a str,
+    hmac: &'a str,
+    #[serde(borrow)]
+    state: &'a RawValue,
+}
+
+impl RunState {
+    /// The state as text that cannot be changed without the key. It can still be read, and kept to be given back later:
+    /// against that, claim it in a store.
+    ///
+    /// # Errors
+    /// [`RunStateError::Key`]: the key has less than 32 bytes.
+    pub fn to_json_signed(&self, key: &[u8]) -> Result<String, RunStateError> {
+        let key = key_of(key)?;
+        let text = self.to_json();
+        let hmac = hex(hmac::sign(&key, text.as_bytes()).as_ref());
+        Ok(format!(r#"{{"schema":"{SCHEMA}","hmac":"{hmac}","state":{text}}}"#))
+    }
+
+    /// Reads what [`RunState::to_json_signed`] wrote with the same key.
+    ///
+    /// # Errors
+    /// [`RunStateError::Forged`], [`RunStateError::Key`], and those of [`RunState::from_json`].
+    pub fn from_json_signed(text: &str, key: &[u8]) -> Result<RunState, RunStateError> {
+        let key = key_of(key)?;
+        let signed: Signed<'_> = serde_json::from_str(text).map_err(|_| RunStateError::Forged)?;
+        let tag = unhex(signed.hmac).ok_or(RunStateError::Forged)?;
+        hmac::verify(&key, signed.state.get().as_bytes(), &tag).map_err(|_| RunStateError::Forged)?;
+        RunState::from_json(signed.state.get())
+    }
+}
+
+fn key_of(key: &[u8]) -> Result<hmac::Key, RunStateError> {
+    if key.len() < KEY_BYTES {
+        return Err(RunStateError::Key);
+    }
+    Ok(hmac::Key::new(hmac::HMAC_SHA256, key))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digits: Option<Vec<u32>> = text.chars().map(|digit| digit.to_digit(16)).collect();
+    let pairs = digits.filter(|digits| digits.len() % 2 == 0)?;
+    pairs.chunks(2).map(|pair| u8::try_from(pair[0] * 16 + pair[1]).ok()).collect()
+}

@@ -1,0 +1,358 @@
+//! A headless Chromium as a computer.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use futures::future::BoxFuture;
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader},
+    process::{Child, Command},
+    sync::{Mutex, MutexGuard},
+    time::timeout,
+};
+
+use super::{
+    super::super::{ToolError, command::PASSED_ENV},
+    Button, Computer, Environment, Point, Screenshot,
+    devtools::DevTools,
+    keys,
+};
+
+/// How long the browser may take to start.
+const START: Duration = Duration::from_secs(60);
+/// Width and height of the page, unless it is said otherwise.
+const SCREEN: (u32, u32) = (1024, 768);
+/// Largest width and height.
+const SCREEN_MOST: u32 = 4096;
+/// How large pictures are drawn, until one is small enough.
+const SCALES: [f64; 5] = [1.0, 0.75, 0.5, 0.35, 0.25];
+
+/// How a Chromium is started; see [`ChromiumComputer`].
+#[derive(Clone, Debug)]
+pub struct Chromium {
+    program: PathBuf,
+    screen: (u32, u32),
+    sandbox: bool,
+    start_page: String,
+}
+
+impl Chromium {
+    /// The browser of this path, such as `/usr/bin/chromium`. It is not looked for anywhere.
+    pub fn new(program: impl Into<PathBuf>) -> Chromium {
+        Chromium { program: program.into(), screen: SCREEN, sandbox: true, start_page: "about:blank".to_owned() }
+    }
+
+    /// Width and height of the page in pixels, at most 4096 each; 1024 x 768 by default.
+    #[must_use]
+    pub fn screen(mut self, width: u32, height: u32) -> Chromium {
+        self.screen = (width.clamp(1, SCREEN_MOST), height.clamp(1, SCREEN_MOST));
+        self
+    }
+
+    /// The page it begins with.
+    #[must_use]
+    pub fn start_page(mut self, url: impl Into<String>) -> Chromium {
+        self.start_page = url.into();
+        self
+    }
+
+    /// Without the browser's own sandbox, which does not work for `root` and in some containers. A page that breaks out of
+    /// the browser then is the user whom this program runs as: only where something else confines it.
+    #[must_use]
+    pub fn without_sandbox(mut self) -> Chromium {
+        self.sandbox = false;
+        self
+    }
+
+    /// Starts it, with a profile of its own that is removed at the end.
+    ///
+    /// # Errors
+    /// It cannot be started, or does not answer; with the end of what it wrote to standard error.
+    pub async fn start(self) -> Result<ChromiumComputer, ToolError> {
+        let profile = Profile::new().map_err(|error| ToolError::new(format!("the browser's profile: {error}")))?;
+        let (width, height) = self.screen;
+        let mut command = Command::new(&self.program);
+        command.env_clear().process_group(0).kill_on_drop(true);
+        for name in PASSED_ENV {
+            if let Some(value) = std::env::var_os(name) {
+                command.env(name, value);
+            }
+        }
+        command
+            .env("HOME", &profile.0)
+            .args(["--headless=new", "--remote-debugging-port=0", "--no-first-run", "--no-default-browser-check"])
+            .args(["--disable-gpu", "--disable-dev-shm-usage", "--disable-extensions", "--disable-sync"])
+            .args(["--disable-background-networking", "--disable-component-update", "--mute-audio"])
+            .args(["--hide-scrollbars", "--password-store=basic"])
+            .arg(format!("--user-data-dir={}", profile.0.display()))
+            .arg(format!("--window-size={width},{height}"))
+            .arg("about:blank")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        if !self.sandbox {
+            command.arg("--no-sandbox");
+        }
+        let program = self.program.display();
+        let failed = |error: String| ToolError::new(format!("{program}: {error}"));
+        let child = command.spawn().map_err(|error| failed(error.to_string()))?;
+        let mut browser = Browser { child, _profile: profile };
+        let stderr = browser.child.stderr.take().ok_or_else(|| failed("no standard error".to_owned()))?;
+        let mut lines = BufReader::new(stderr).lines();
+        let mut told = Vec::new();
+        let address = timeout(START, async {
+            while let Ok(Some(line)) = lines.next_line().await {
+                if let Some(address) = line.strip_prefix("DevTools listening on ") {
+                    return Some(address.trim().to_owned());
+                }
+                told.push(line);
+            }
+            None
+        });
+        let address = address.await.ok().flatten();
+        let Some(address) = address else {
+            let last = told[told.len().saturating_sub(5)..].join("; ");
+            return Err(failed(format!("it does not start: {last}")));
+        };
+        // Nobody reads what else it writes, and it must not stop for that.
+        let mut rest = lines.into_inner();
+        tokio::spawn(async move {
+            let mut buffer = [0; 4096];
+            while matches!(rest.read(&mut buffer).await, Ok(1..)) {}
+        });
+        let mut tools = DevTools::connect(&address).await.map_err(&failed)?;
+        let target = tools.ask("Target.createTarget", json!({ "url": "about:blank" })).await.map_err(&failed)?;
+        let attach = json!({ "targetId": target["targetId"], "flatten": true });
+        let attached = tools.ask("Target.attachToTarget", attach).await.map_err(&failed)?;
+        let session = attached["sessionId"].as_str().ok_or_else(|| failed("no page".to_owned()))?;
+        tools.attached(session.to_owned());
+        tools.ask("Page.enable", json!({})).await.map_err(&failed)?;
+        let metrics = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
+        tools.ask("Emulation.setDeviceMetricsOverride", metrics).await.map_err(&failed)?;
+        let computer = ChromiumComputer { tools: Mutex::new(tools), screen: self.screen, _browser: browser };
+        if self.start_page != "about:blank" {
+            computer.go_to(&self.start_page).await?;
+        }
+        Ok(computer)
+    }
+}
+
+/// A headless Chromium that is driven over the DevTools protocol (SPEC S14). It ends with this value.
+///
+/// It reaches what the machine reaches, and any program of this machine can reach its debugging port on loopback while it
+/// runs: start it where that is no matter, and ask a person about what it does.
+pub struct ChromiumComputer {
+    tools: Mutex<DevTools>,
+    screen: (u32, u32),
+    _browser: Browser,
+}
+
+impl ChromiumComputer {
+    /// Goes to a page, and waits until it is loaded.
+    ///
+    /// # Errors
+    /// It cannot be reached, or takes too long.
+    pub async fn go_to(&self, url: &str) -> Result<(), ToolError> {
+        self.tools.lock().await.go_to(url).await.map_err(ToolError::new)
+    }
+
+    async fn tools(&self) -> MutexGuard<'_, DevTools> {
+        self.tools.lock().await
+    }
+}
+
+async fn mouse(tools: &mut DevTools, kind: &str, at: Point, more: Value) -> Result<(), ToolError> {
+    let mut params = json!({ "type": kind, "x": at.x, "y": at.y });
+    if let (Some(params), Value::Object(more)) = (params.as_object_mut(), more) {
+        params.extend(more);
+    }
+    tools.ask("Input.dispatchMouseEvent", params).await.map(drop).map_err(ToolError::new)
+}
+
+async fn press(tools: &mut DevTools, at: Point, button: &str, count: u32) -> Result<(), ToolError> {
+    for kind in ["mousePressed", "mouseReleased"] {
+        mouse(tools, kind, at, json!({ "button": button, "clickCount": count })).await?;
+    }
+    Ok(())
+}
+
+async fn dispatch(tools: &mut DevTools, down: bool, key: &keys::Key, modifiers: u32) -> Result<(), ToolError> {
+    let mut params = json!({
+        "type": if down { "keyDown" } else { "keyUp" },
+        "key": key.key,
+        "code": key.code,
+        "windowsVirtualKeyCode": key.number,
+        "modifiers": modifiers,
+    });
+    // A key that is pressed with Control or Alt types nothing.
+    if let Some(text) = key.text.as_ref().filter(|_| down && modifiers & 7 == 0) {
+        params["text"] = json!(text);
+    }
+    tools.ask("Input.dispatchKeyEvent", params).await.map(drop).map_err(ToolError::new)
+}
+
+impl Computer for ChromiumComputer {
+    fn environment(&self) -> Environment {
+        Environment::Browser
+    }
+
+    fn dimensions(&self) -> (u32, u32) {
+        self.screen
+    }
+
+    fn screenshot(&self, most_bytes: usize) -> BoxFuture<'_, Result<Screenshot, ToolError>> {
+        Box::pin(async move {
+            let mut tools = self.tools().await;
+            let (width, height) = self.screen;
+            for scale in SCALES {
+                let clip = json!({ "x": 0, "y": 0, "width": width, "height": height, "scale": scale });
+                let asked = json!({ "format": "png", "clip": clip });
+                let taken = tools.ask("Page.captureScreenshot", asked).await.map_err(ToolError::new)?;
+                let png = STANDARD.decode(taken["data"].as_str().unwrap_or_default());
+                let png = png.map_err(|error| ToolError::new(format!("the picture cannot be read: {error}")))?;
+                if png.len() <= most_bytes {
+                    return Ok(Screenshot { png, scale });
+                }
+            }
+            Err(ToolError::new(format!("the picture of the screen has more than {most_bytes} bytes, however small")))
+        })
+    }
+
+    fn click(&self, at: Point, button: Button) -> BoxFuture<'_, Result<(), ToolError>> {
+        Box::pin(async move {
+            let mut tools = self.tools().await;
+            let button = match button {
+                Button::Left => "left",
+                Button::Right => "right",
+                Button::Wheel => "middle",
+                Button::Back => "back",
+                Button::Forward => "forward",
+            };
+            mouse(&mut tools, "mouseMoved", at, Value::Null).await?;
+            press(&mut tools, at, button, 1).await
+        })
+    }
+
+    fn double_click(&self, at: Point) -> BoxFuture<'_, Result<(), ToolError>> {
+        Box::pin(async move {
+            let mut tools = self.tools().await;
+            mouse(&mut tools, "mouseMoved", at, Value::Null).await?;
+            press(&mut tools, at, "left", 1).await?;
+            press(&mut tools, at, "left", 2).await
+        })
+    }
+
+    fn move_to(&self, at: Point) -> BoxFuture<'_, Result<(), ToolError>> {
+        Box::pin(async move { mouse(&mut *self.tools().await, "mouseMoved", at, Value::Null).await })
+    }
+
+    fn drag<'a>(&'a self, path: &'a [Point]) -> BoxFuture<'a, Result<(), ToolError>> {
+        Box::pin(async move {
+            let (Some(first), Some(last)) = (path.first(), path.last()) else { return Ok(()) };
+            let mut tools = self.tools().await;
+            mouse(&mut tools, "mouseMoved", *first, Value::Null).await?;
+            mouse(&mut tools, "mousePressed", *first, json!({ "button": "left", "clickCount": 1 })).await?;
+            for point in path {
+                mouse(&mut tools, "mouseMoved", *point, json!({ "button": "left", "buttons": 1 })).await?;
+            }
+            mouse(&mut tools, "mouseReleased", *last, json!({ "button": "left", "clickCount": 1 })).await
+        })
+    }
+
+    fn scroll(&self, at: Point, right: i32, down: i32) -> BoxFuture<'_, Result<(), ToolError>> {
+        Box::pin(async move {
+            let by = json!({ "deltaX": right, "deltaY": down });
+            mouse(&mut *self.tools().await, "mouseWheel", at, by).await
+        })
+    }
+
+    fn type_text<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<(), ToolError>> {
+        Box::pin(async move {
+            let mut tools = self.tools().await;
+            for (i, line) in text.split('\n').enumerate() {
+                if let Some(enter) = keys::key("ENTER").filter(|_| i > 0) {
+                    dispatch(&mut tools, true, &enter, 0).await?;
+                    dispatch(&mut tools, false, &enter, 0).await?;
+                }
+                let line = line.strip_suffix('\r').unwrap_or(line);
+                if !line.is_empty() {
+                    tools.ask("Input.insertText", json!({ "text": line })).await.map_err(ToolError::new)?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn keypress<'a>(&'a self, names: &'a [String]) -> BoxFuture<'a, Result<(), ToolError>> {
+        Box::pin(async move {
+            let mut pressed = Vec::new();
+            for name in names {
+                let key = keys::key(name).ok_or_else(|| ToolError::new(format!("there is no key {name:?}")))?;
+                pressed.push(key);
+            }
+            let mut tools = self.tools().await;
+            let mut modifiers = 0;
+            for key in &pressed {
+                modifiers |= key.modifier;
+                dispatch(&mut tools, true, key, modifiers).await?;
+            }
+            for key in pressed.iter().rev() {
+                modifiers &= !key.modifier;
+                dispatch(&mut tools, false, key, modifiers).await?;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// The process, which ends with all it started.
+struct Browser {
+    child: Child,
+    _profile: Profile,
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        // The number is the group's as long as its leader was not waited for, which nobody has done.
+        let leader = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        if let Some(leader) = leader {
+            let _ = kill_process_group(leader, Signal::KILL);
+        }
+    }
+}
+
+/// A folder of our own, which only this user can read, removed at the end.
+struct Profile(PathBuf);
+
+impl Profile {
+    fn new() -> std::io::Result<Profile> {
+        use std::os::unix::fs::DirBuilderExt as _;
+        let path = std::env::temp_dir().join(format!("countersign-browser-{}", uuid::Uuid::now_v7()));
+        std::fs::DirBuilder::new().mode(0o700).create(&path)?;
+        Ok(Profile(path))
+    }
+}
+
+impl Drop for Profile {
+    fn drop(&mut self) {
+        remove(&self.0);
+    }
+}
+
+/// Processes that were just killed may still write for a moment.
+fn remove(folder: &Path) {
+    for _ in 0..50 {
+        match std::fs::remove_dir_all(folder) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            _ => return,
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! SPEC S14: a real headless Chromium, on a page that is served from loopback. `cargo xtask test` runs these with the
+//! browser it has found, in `CHROMIUM`; where that is not set they fail.
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use axum::{Router, extract::RawQuery, response::Html, routing::get};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use countersign::{
+    agent::Agent,
+    core::{approval::decision::Decision, journal::state::Status},
+    model::scripted::Scripted,
+    run::Runtime,
+    store::{Store, memory::MemoryStore},
+    tool::builtin::{self, Button, Chromium, ChromiumComputer, Computer as _, Point},
+};
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use crate::support::{Stored, decide, results, send};
+
+/// What is typed into the field is sent to the server by the button; the second button opens a dialog.
+const PAGE: &str = r#"<!doctype html><body style="margin:0;height:3000px">
+<input id="field" style="position:absolute;left:20px;top:20px;width:300px;height:40px">
+<button style="position:absolute;left:20px;top:100px;width:120px;height:40px"
+  onclick="fetch('/said?' + encodeURIComponent(document.getElementById('field').value))">say</button>
+<button style="position:absolute;left:20px;top:160px;width:120px;height:40px"
+  onclick="alert('stop'); fetch('/said?after')">alert</button>
+<script>
+addEventListener('scroll', () => fetch('/said?scrolled'), { once: true });
+document.getElementById('field').addEventListener('keydown', e => { if (e.key === 'Enter') fetch('/said?enter'); });
+</script>"#;
+
+async fn page() -> (SocketAddr, mpsc::UnboundedReceiver<String>) {
+    let (said, hears) = mpsc::unbounded_channel();
+    let said = move |RawQuery(query): RawQuery| {
+        let said = said.clone();
+        async move {
+            let _ = said.send(query.unwrap_or_default());
+            "ok"
+        }
+    };
+    let app = Router::new().route("/", get(|| async { Html(PAGE) })).route("/said", get(said));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("listen");
+    let address = listener.local_addr().expect("address");
+    tokio::spawn(async move { axum::serve(listener, app).await.expect("serve") });
+    (address, hears)
+}
+
+async fn browser(address: SocketAddr) -> ChromiumComputer {
+    let program = std::env::var_os("CHROMIUM").expect("CHROMIUM must name a Chromium; `cargo xtask test` sets it");
+    // It does not work for root, as whom these tests may run.
+    let chromium = Chromium::new(program).screen(640, 480).without_sandbox();
+    chromium.start_page(format!("http://{address}/")).start().await.expect("a browser")
+}
+
+async fn hears(said: &mut mpsc::UnboundedReceiver<String>) -> String {
+    tokio::time::timeout(Duration::from_secs(60), said.recv()).await.expect("in time").expect("said")
+}
+
+/// The width and height of a PNG.
+fn size_of(png: &[u8]) -> (u32, u32) {
+    assert_eq!(&png[..8], b"\x89PNG\r\n\x1a\n");
+    let number = |at: usize| u32::from_be_bytes(png[at..at + 4].try_into().expect("four bytes"));
+    (number(16), number(20))
+}
+
+#[tokio::test]
+async fn s14_a_chromium_types_clicks_scrolls_and_is_seen() {
+    let (address, mut said) = page().await;
+    let computer = browser(address).await;
+    let (field, say, alert) = (Point { x: 100, y: 40 }, Point { x: 60, y: 120 }, Point { x: 60, y: 180 });
+    let before = computer.screenshot(1 << 20).await.expect("picture");
+    assert_eq!((size_of(&before.png), before.scale), ((640, 480), 1.0));
+
+    computer.click(field, Button::Left).await.expect("click");
+    computer.type_text("héllo").await.expect("type");
+    computer.click(say, Button::Left).await.expect("click");
+    assert_eq!(hears(&mut said).await, "h%C3%A9llo");
+    let after = computer.screenshot(1 << 20).await.expect("picture");
+    assert_ne!(before.png, after.png);
+
+    // Everything is chosen and written over.
+    computer.double_click(field).await.expect("double click");
+    computer.keypress(&["CTRL".to_owned(), "A".to_owned()]).await.expect("keys");
+    computer.type_text("two\n").await.expect("type");
+    assert_eq!(hears(&mut said).await, "enter");
+    computer.click(say, Button::Left).await.expect("click");
+    assert_eq!(hears(&mut said).await, "two");
+    computer.keypress(&["NOSUCH".to_owned()]).await.expect_err("no key");
+
+    // A dialog stops nothing.
+    computer.click(alert, Button::Left).await.expect("click");
+    computer.screenshot(1 << 20).await.expect("picture");
+    assert_eq!(hears(&mut said).await, "after");
+
+    computer.move_to(Point { x: 300, y: 300 }).await.expect("move");
+    computer.drag(&[Point { x: 300, y: 300 }, Point { x: 310, y: 320 }]).await.expect("drag");
+    computer.scroll(Point { x: 300, y: 300 }, 0, 200).await.expect("scroll");
+    assert_eq!(hears(&mut said).await, "scrolled");
+
+    // A picture that has too many bytes is drawn smaller.
+    let whole = computer.screenshot(1 << 20).await.expect("picture").png.len();
+    let small = computer.screenshot(whole - 1).await.expect("picture");
+    assert!(small.scale < 1.0 && size_of(&small.png).0 < 640 && small.png.len() < whole);
+    computer.go_to("http://127.0.0.1:1/").await.expect_err("nothing is there");
+}
+
+#[tokio::test]
+async fn s14_an_agent_uses_a_chromium_once_a_person_has_approved() {
+    let (address, mut said) = page().await;
+    let computer = Arc::new(browser(address).await);
+    let actions = json!([
+        { "type": "click", "x": 100, "y": 40 }, { "type": "type", "text": "agent" }, { "type": "click", "x": 60, "y": 120 },
+    ]);
+    let script = json!({ "turns": [
+        { "tool_calls": [{ "name": "computer", "args": { "actions": actions } }] }, { "text": "done" },
+    ] });
+    let model = Scripted::from_json(&script.to_string()).expect("script");
+    let agent = Agent::new("user", ("demo", Arc::new(model))).tool(builtin::computer(computer));
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let runtime = Runtime::builder(store.clone()).agent(agent).build().expect("runtime");
+    let world = Stored { runtime, store };
+    let outcome = send(&world, "s1", "go").await.expect("run");
+    assert_eq!(outcome.status, Status::AwaitingInput);
+    assert!(said.try_recv().is_err());
+    let outcome = decide(&world, &outcome.pending[0], vec![Decision::approve()]).await.expect("decide");
+    assert_eq!(outcome.status, Status::Completed);
+    assert_eq!(hears(&mut said).await, "agent");
+    let (success, picture) = results(&world, "s1").await.remove(0);
+    let picture = picture.strip_prefix("data:image/png;base64,").expect("a picture");
+    assert!(success);
+    assert_eq!(size_of(&STANDARD.decode(picture).expect("base64")), (640, 480));
+}
+
+#[tokio::test]
+async fn s14_a_chromium_that_does_not_start_says_why() {
+    let error = Chromium::new("/no/such/chromium").start().await.err().expect("error").message;
+    assert!(error.starts_with("/no/such/chromium: "), "{error}");
+    let error = Chromium::new("/bin/false").start().await.err().expect("error").message;
+    assert!(error.contains("it does not start"), "{error}");
+}
