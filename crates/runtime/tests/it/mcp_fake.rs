@@ -193,7 +193,8 @@ impl Drop for McpFake {
     }
 }
 
-fn json_response(status: StatusCode, body: Value) -> Response {
+fn json_response(status: StatusCode, body: impl Into<Value>) -> Response {
+    let body: Value = body.into();
     let mut response = Response::new(Body::from(body.to_string()));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, "application/json".parse().unwrap());

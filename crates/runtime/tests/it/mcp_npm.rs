@@ -55,7 +55,8 @@ async fn everything_over_http() -> (Child, String) {
     (process, format!("http://127.0.0.1:{port}/mcp"))
 }
 
-fn call(name: &str, args: Value) -> String {
+fn call(name: &str, args: impl Into<Value>) -> String {
+    let args: Value = args.into();
     json!({ "turns": [{ "tool_calls": [{ "name": name, "args": args }] }, { "text": "{{ last_tool_result }}" }] })
         .to_string()
 }

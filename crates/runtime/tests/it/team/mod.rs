@@ -33,9 +33,12 @@ pub type Heard = Arc<Mutex<Vec<Vec<String>>>>;
 /// A model that says what it is told to, and keeps what it was asked. Past the end it says `done`.
 pub struct Teller {
     says: Mutex<VecDeque<Vec<Say>>>,
-    rule: Option<fn(&[String]) -> Vec<Say>>,
+    rule: Option<Rule>,
     pub heard: Heard,
 }
+
+/// What a model says to what it is asked.
+type Rule = fn(&[String]) -> Vec<Say>;
 
 /// A part of an answer.
 #[derive(Clone)]
@@ -59,7 +62,7 @@ pub fn teller(says: impl IntoIterator<Item = Vec<Say>>) -> Arc<Teller> {
 }
 
 /// A model whose answer follows from what it is asked.
-pub fn rule(rule: fn(&[String]) -> Vec<Say>) -> Arc<Teller> {
+pub fn rule(rule: Rule) -> Arc<Teller> {
     Arc::new(Teller { says: Mutex::default(), rule: Some(rule), heard: Heard::default() })
 }
 
