@@ -26,7 +26,7 @@ use std::sync::Arc;
 use countersign_core::{
     journal::{
         draft::Draft,
-        record::{Compressed, Entry, Record},
+        record::{Entry, Record},
         state::State,
     },
     wire::{client::check_session_id, cursor::Cursor, event::Request, expand::request},
