@@ -160,8 +160,19 @@ fn show(wanted: &State) -> Outcome {
         let names: Vec<&str> = names.collect();
         let names = if names.is_empty() { "questions".to_owned() } else { names.join(", ") };
         say(&format!("  waits under {}: {names}", text(&waits["approval_key"])))?;
+        waits["actions"].as_array().into_iter().flatten().try_for_each(|action| preview(&action["preview"]))?;
     }
     Ok(())
+}
+
+/// What a call would do. The server has written out what a terminal would not show, or would take as a command.
+fn preview(preview: &Value) -> Outcome {
+    let Some(told) = preview["text"].as_str() else { return Ok(()) };
+    told.split('\n').try_for_each(|line| say(&format!("    {line}")))?;
+    match preview["left_out"].as_u64() {
+        Some(lines @ 1..) => say(&format!("    ({lines} more lines)")),
+        _ => Ok(()),
+    }
 }
 
 fn make(wanted: &Fork) -> Outcome {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     on_both_stores,
-    support::{Server, Setup, Store},
+    support::{Server, Setup, Store, run},
 };
 
 const WORKSPACE: &str = "\n[workspace]\npath = \".\"\n";
@@ -78,6 +78,22 @@ on_both_stores! {
         server.until_status("s", "completed").await;
         assert!(server.path("yes").exists() && !server.path("no").exists());
     }
+}
+
+/// What a terminal would take as a command, or not show, is written out.
+#[tokio::test]
+async fn s12_a_terminal_shows_what_a_waiting_call_would_do() {
+    let write = json!({ "path": "a.txt", "content": "\u{1b}[2Jnew\u{202e}\n" });
+    let script = json!({ "turns": [{ "tool_calls": [call("write_file", &write)] }, { "text": "done" }] });
+    let setup = Setup::new(Store::Memory, &script).built_in(&["write_file"]).sections(WORKSPACE);
+    let server = setup.file("a.txt", "old\n").start().await;
+    server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+    waits(&server).await;
+    let url = format!("http://{}", server.address);
+    let told = run(&server.path(""), &["sessions", "state", "s", "--url", &url], "", &[]);
+    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    let diff = "    --- a/a.txt\n    +++ b/a.txt\n    @@ -1 +1 @@\n    -old\n    +\\u{1B}[2Jnew\\u{202E}\n";
+    assert!(told.stdout.contains(&format!("waits under s_1: write_file\n{diff}")), "{}", told.stdout);
 }
 
 /// The first value under this key, anywhere.

@@ -49,7 +49,7 @@ async fn m1_reasoning_of_openai_survives_the_wait_and_goes_back_before_the_call_
     let input = provider.request(1)["input"].clone();
     assert_eq!((&input[1], &input[2]), (&reasoning, &call));
     assert_eq!(input[3]["type"], "function_call_output");
-    assert_eq!(server.calls(), [r#"{"symbol":"VNM","quantity":1,"price":1.10}"#]);
+    assert_eq!(server.calls(), [r#"{"price":1.10,"quantity":1,"symbol":"VNM"}"#]);
 }
 
 #[tokio::test]

@@ -4,9 +4,13 @@
 use std::{path::PathBuf, process::Stdio, sync::Arc, time::Duration};
 
 use countersign::{
-    core::{approval::decision::Decision, journal::state::Status},
+    core::{
+        approval::{decision::Decision, principal::Principal},
+        journal::state::Status,
+    },
     mcp::{Mcp, McpServer, RequireApproval},
     model::ApiKey,
+    run::NewDecision,
     store::memory::MemoryStore,
 };
 use serde_json::{Value, json};
@@ -128,4 +132,24 @@ async fn m148_npm_filesystem_writes_only_what_was_approved() {
     assert!(run(&server, "read_text_file", json!({ "path": file })).await.contains("approved"));
     let outside = run(&server, "read_text_file", json!({ "path": "/etc/hostname" })).await;
     assert!(outside.to_lowercase().contains("denied"), "the server's own refusal reaches the model: {outside}");
+}
+
+/// A real server asks in the middle of a call, over both ways to it.
+#[tokio::test]
+#[ignore = "needs the packages of tests/third-party: cargo xtask test"]
+async fn s13_npm_what_everything_asks_is_answered_by_a_person() {
+    let (_process, url) = everything_over_http().await;
+    let stdio = McpServer::stdio("everything", ["node", &script("server-everything"), "stdio"]);
+    for server in [stdio, McpServer::http("everything", url)] {
+        let server = server.require_approval(RequireApproval::Never).build().unwrap();
+        let script = call("trigger-elicitation-request", json!({}));
+        let runtime = over(Arc::new(MemoryStore::new()), &script, &[&server]);
+        let outcome = send(&runtime, "s", "go").await.unwrap();
+        assert_eq!(outcome.status, Status::AwaitingInput, "{}", outcome.text);
+        let answer = json!({ "action": "accept", "content": { "name": "Ada Lovelace" } });
+        let resume = Some(serde_json::from_value(answer).unwrap());
+        let new = NewDecision { approval_key: "s_1".into(), resume, ..NewDecision::default() };
+        let outcome = runtime.decide_and_run(&Principal::trusted(), new).await.unwrap();
+        assert!(outcome.text.contains("Ada Lovelace"), "{}", outcome.text);
+    }
 }

@@ -229,6 +229,13 @@ async fn m1_a_server_that_answers_all_at_once_is_understood() {
 }
 
 #[tokio::test]
+async fn m1_cached_and_reasoning_tokens_are_told_where_the_server_tells_them() {
+    let usage = r#"{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":4,"prompt_tokens_details":{"cached_tokens":2},"completion_tokens_details":{"reasoning_tokens":1}}}"#;
+    let fake = Fake::streaming(format!("data: {usage}\n\n{}", end("stop"))).await;
+    assert_eq!(told(&fake.model()).await, ["usage 3 4, 2 cached, 1 reasoning", "stop"]);
+}
+
+#[tokio::test]
 async fn m1_text_is_given_out_as_it_arrives() {
     let (sender, receiver) = tokio::sync::mpsc::unbounded_channel::<Vec<u8>>();
     let receiver = std::sync::Mutex::new(Some(receiver));
@@ -315,6 +322,21 @@ async fn m1_the_whole_conversation_is_sent_in_the_apis_shape() {
             "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}}],
     });
     assert_eq!(fake.seen.lock().unwrap()[0].body, want);
+}
+
+#[tokio::test]
+async fn m1_the_form_of_the_answer_is_sent_with_its_schema() {
+    let fake = Fake::streaming(end("stop")).await;
+    let schema = json!({"type": "object", "properties": {"a": {"type": "string"}}});
+    for strict in [true, false] {
+        let mut asked = request(user("hi"), "", Vec::new());
+        let output = countersign::model::OutputSchema { name: "answer".into(), schema: schema.clone().into(), strict };
+        asked.output = Some(output);
+        assert_eq!(tell(fake.model().call(asked).collect().await), ["stop"]);
+        let want =
+            json!({"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, "strict": strict}});
+        assert_eq!(fake.seen.lock().unwrap().last().unwrap().body["response_format"], want);
+    }
 }
 
 #[tokio::test]

@@ -3,6 +3,8 @@
 mod handoffs;
 mod last_words;
 mod nested;
+mod rest;
+mod table;
 
 use std::{
     collections::VecDeque,
