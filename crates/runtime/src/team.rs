@@ -261,6 +261,10 @@ pub(crate) fn all(agents: Vec<Agent>) -> Result<Vec<Agent>, AgentError> {
 
 fn check(agents: &[Agent]) -> Result<(), AgentError> {
     for agent in agents {
+        if agent.tool_use.may_end() && (agent.output.is_some() || !agent.output_guardrails.is_empty()) {
+            let what = "has output guardrails or an output type, which look at its model's last answer; so no tool's result can be its last word";
+            return Err(AgentError::new(format!("the agent {:?} {what}", agent.name)));
+        }
         for tool in &agent.tools {
             let Some(Target::Agent(name) | Target::Handoff(name)) = &tool.target else { continue };
             let at = || format!("agent {:?}, tool {:?}", agent.name, tool.spec.name);

@@ -108,6 +108,18 @@ on_both_stores! {
         server.until_status("t", "failed").await;
     }
 
+    async fn s11_a_guardrail_of_a_tool_can_end_the_turn(store) {
+        let script = json!({ "turns": [{ "tool_calls": [trade(2), call("note", &json!({}))] }, { "text": "never said" }] });
+        let trips = "command = [\"sh\", \"-c\", \"echo '{\\\"trip\\\": true}'\"]";
+        let setup = Setup::new(store, &script).sections(&format!("\n[guardrails.no]\n{trips}\n"));
+        let server = setup.trade("input_guardrails = [\"no\"]").start().await;
+        server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+        server.until_status("s", "failed").await;
+        let history = server.history("s").await.to_string();
+        assert!(!history.contains("never said"), "{history}");
+        assert!(server.calls().iter().all(|call| !call.contains("VNM")), "the tool did not run");
+    }
+
     async fn s24_a_tools_result_is_the_last_word_where_the_file_says_so(store) {
         let script = json!({ "turns": [{ "tool_calls": [trade(5)] }, { "text": "never said" }] });
         let server = Setup::new(store, &script).agent("tool_use = [\"execute_trade\"]").start().await;
@@ -138,8 +150,13 @@ output_schema = { type = 7 }
 [agents.b]
 model = "m"
 tool_use = ["nothing"]
+output_guardrails = ["g"]
+[agents.c]
+model = "m"
+tool_use = "stop_on_first_tool"
+output_schema = {}
 [tools.t]
-agent = "c"
+agent = "d"
 parameters = { type = "object" }
 [guardrails.g]
 comand = ["cat"]
@@ -154,10 +171,11 @@ comand = ["cat"]
     said(8, "unknown agent \"analist\"");
     said(8, "has \"b\" twice");
     said(9, "\"run_again\", \"stop_on_first_tool\"");
+    said(18, "cannot stand beside \"output_schema\"");
     said(10, "unknown guardrail \"none\"");
     said(11, "is no valid JSON Schema");
     said(14, "unknown tool of this agent \"nothing\"");
-    said(16, "unknown agent \"c\"");
-    said(17, "cannot be set");
-    said(19, "\"comand\"");
+    said(21, "unknown agent \"d\"");
+    said(22, "cannot be set");
+    said(24, "\"comand\"");
 }

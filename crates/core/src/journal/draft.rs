@@ -13,7 +13,7 @@ use super::{
     parts::next_role,
     record::{
         Answered, Block, CallFinished, CallStatus, Decided, EndReason, Entry, Millis, ModelResponded, Note, Noted,
-        Record, RuleRevoked, SessionCreated, TurnEnded, UserMessage,
+        Record, RuleRevoked, SessionCreated, UserMessage,
     },
     state::{Call, Phase, State, Status},
 };
@@ -322,24 +322,6 @@ impl Draft {
         self.finish()
     }
 
-    /// Cancels the turn (SPEC W1). `partial` is the block the model was writing.
-    ///
-    /// # Errors
-    /// `nothing_to_cancel`.
-    pub fn cancel(
-        mut self,
-        by: Option<&Arc<str>>,
-        request_id: Option<Arc<str>>,
-        partial: Option<Block>,
-        catalog: &dyn Catalog,
-    ) -> Result<Transition, Refusal> {
-        if !self.state.status.is_active() {
-            return Err(Refusal::new(Code::NothingToCancel, "no turn is active in this session"));
-        }
-        self.end(EndReason::Cancelled, by, partial, request_id);
-        Ok(self.settle(catalog))
-    }
-
     /// A block of the coming answer is finished and shown before the answer is complete.
     pub fn block_shown(mut self, block: Block) -> Transition {
         self.push(Record::BlockShown(block));
@@ -366,12 +348,6 @@ impl Draft {
         } else if run != 0 {
             self.agent_answered(run, &text);
         }
-        self.settle(catalog)
-    }
-
-    /// The turn failed for good.
-    pub fn fail(mut self, code: &str, message: String, partial: Option<Block>, catalog: &dyn Catalog) -> Transition {
-        self.end(EndReason::Error { code: code.to_owned(), message }, None, partial, None);
         self.settle(catalog)
     }
 
@@ -431,37 +407,6 @@ impl Draft {
             }
         }
         Some(self.settle(catalog))
-    }
-
-    /// Withdraws what waits, gives every unfinished call its result, then ends the turn.
-    pub(super) fn end(
-        &mut self,
-        reason: EndReason,
-        by: Option<&Arc<str>>,
-        partial: Option<Block>,
-        request_id: Option<Arc<str>>,
-    ) {
-        for n in self.state.open.iter().map(|open| open.asked.n).collect::<Vec<_>>() {
-            let by = by.cloned();
-            self.push(Record::Withdrawn { n, by });
-        }
-        let mut calls = self.state.calls.clone();
-        // Inner calls have their results before those that they worked for.
-        calls.sort_by_key(|call| std::cmp::Reverse(self.state.depth(call)));
-        for call in calls {
-            let (status, text) = match &call.phase {
-                Phase::Finished => continue,
-                Phase::Settled(status, text) => (*status, text.clone()),
-                Phase::Started(_) | Phase::Asking | Phase::Delegated | Phase::Lost => {
-                    (CallStatus::Error, self.state.locale.text(Text::CancelledRunning).to_owned())
-                }
-                Phase::Proposed | Phase::Gated | Phase::Waiting(_) | Phase::Permitted => {
-                    (CallStatus::Error, self.state.locale.text(Text::Cancelled).to_owned())
-                }
-            };
-            self.push(finished(&call, status, &text, None, self.state.locale));
-        }
-        self.push(Record::TurnEnded(TurnEnded { reason, partial, message: None, output: None, request_id }));
     }
 
     /// Ends the draft with what follows by itself.
@@ -529,10 +474,6 @@ impl Draft {
             }
         }
         self.finish()
-    }
-
-    pub(super) fn end_turn(&mut self, reason: EndReason, message: Option<String>, output: Option<String>) {
-        self.push(Record::TurnEnded(TurnEnded { reason, partial: None, message, output, request_id: None }));
     }
 
     /// Whether nothing can happen until a person decides.

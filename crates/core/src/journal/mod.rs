@@ -6,6 +6,7 @@ mod asking;
 mod catalog;
 pub mod checkpoint;
 pub mod draft;
+mod ending;
 pub mod fork;
 pub mod graph;
 pub mod input;

@@ -106,6 +106,9 @@ pub struct State {
     /// A fork that stands until somebody lets it go on.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub held: bool,
+    /// It is known that the application gave no data of its own, so nobody needs to look for it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub no_context: bool,
     /// The last turn's last word, where that was a tool's result (SPEC S24).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Arc<str>>,
@@ -159,6 +162,7 @@ impl State {
             window: Window::new(),
             forked_from: None,
             held: false,
+            no_context: false,
             output: None,
             nested: Vec::new(),
         }
@@ -189,6 +193,7 @@ impl State {
                 self.locale = created.locale;
                 self.subject = created.subject.clone();
                 self.tenant = created.tenant.clone();
+                self.no_context = created.context.is_none();
             }
             Record::UserMessage(message) => self.user_message(message),
             Record::MessageQueued(message) => self.queued.push_back(message.clone()),

@@ -115,6 +115,8 @@ impl AgentState {
         match call.phase {
             Phase::Proposed | Phase::Gated | Phase::Waiting(_) | Phase::Asking => Stands::NeedsApproval,
             Phase::Permitted if !decided && !self.state.may_begin(call) => Stands::NeedsApproval,
+            // It is carried out with the last of the others.
+            Phase::Permitted if call.handoff().is_some() => Stands::Runs,
             Phase::Permitted => Stands::MayRun,
             Phase::Started(_) | Phase::Delegated => Stands::Runs,
             Phase::Lost => Stands::InDoubt,

@@ -28,6 +28,7 @@ use super::{
     Inner, Outcome, failpoint,
     gate::Weighed,
     graph::{AtWork, Ended, Hot},
+    guard::Stop,
     live::{Live, LiveRef, LiveState},
     now, spans,
     stream::Asked,
@@ -35,7 +36,7 @@ use super::{
 use crate::{
     model::ModelError,
     store::Durability,
-    tool::{ON_APPROVAL, ToolError},
+    tool::{AppContext, ON_APPROVAL, ToolError},
 };
 
 /// What has come to an end.
@@ -48,6 +49,8 @@ pub(super) enum Done {
         call: u32,
         attempt: u32,
         outcome: Result<String, ToolError>,
+        /// A guardrail of the call stops the turn.
+        stop: Option<Stop>,
     },
     Compressed(Option<Compressed>),
 }
@@ -203,8 +206,8 @@ impl Inner {
                     }
                     recovered = true;
                     for permit in permits {
-                        let span = part.call(&self, &state, &permit);
-                        running.spawn(self.clone().run_call(permit).instrument(span));
+                        let (span, context) = (part.call(&self, &state, &permit), self.app_context(&state).await);
+                        running.spawn(self.clone().run_call(permit, context).instrument(span));
                     }
                     // The session may be from a time when its agent had another budget.
                     let wants = guard.state()?.wants_room(&self.agents).is_some();
@@ -238,8 +241,8 @@ impl Inner {
                     let make = |state: &State| Ok(Draft::new(state, now()).start(&start));
                     let permits = self.transact(live, &mut guard, Durability::Synced, make).await?;
                     for permit in permits {
-                        let span = part.call(&self, &state, &permit);
-                        running.spawn(self.clone().run_call(permit).instrument(span));
+                        let (span, context) = (part.call(&self, &state, &permit), self.app_context(&state).await);
+                        running.spawn(self.clone().run_call(permit, context).instrument(span));
                     }
                 }
                 if effects.compress && asking.insert(0) {
@@ -321,7 +324,15 @@ impl Inner {
     /// Records an outcome, however long the store takes to accept it.
     async fn done(&self, live: &LiveRef, turn: u32, done: Done) {
         match done {
-            Done::Call { call, attempt, outcome } => {
+            Done::Call { call, attempt, stop: Some(stop), .. } => {
+                failpoint::hit("call.after_effect");
+                let (code, message) = self.stopped(stop);
+                self.must_store(live, turn, |state, _| {
+                    Draft::new(state, now()).call_stopped(call, attempt, &message, code, &self.agents)
+                })
+                .await;
+            }
+            Done::Call { call, attempt, outcome, stop: None } => {
                 failpoint::hit("call.after_effect");
                 let outcome = match outcome {
                     Err(ToolError { asks: Some(asks), .. }) => {
@@ -501,7 +512,7 @@ impl Inner {
     }
 
     /// Runs one attempt of one call. The permit was given for exactly this.
-    async fn run_call(self: Arc<Self>, permit: Permit) -> Done {
+    async fn run_call(self: Arc<Self>, permit: Permit, context: AppContext) -> Done {
         let (call, attempt, locale) = (permit.call(), permit.attempt(), permit.locale());
         failpoint::hit("call.before_effect");
         let run = async {
@@ -509,18 +520,18 @@ impl Inner {
             match agent.and_then(|agent| agent.tool(permit.tool())) {
                 // The tool may have changed while the call waited for a person.
                 Some(tool) if !tool.schema.check(permit.args()).is_empty() => {
-                    Err(ToolError::new(locale.text(Text::ArgsOutdated)))
+                    (Err(ToolError::new(locale.text(Text::ArgsOutdated))), None)
                 }
-                Some(tool) => self.run_guarded(&tool, permit).await,
+                Some(tool) => self.run_guarded(&tool, permit, context).await,
                 None => {
                     let tool = format!("{:?}", permit.tool());
-                    Err(ToolError::new(locale.fill(Text::ToolGone, &[("tool", &tool)])))
+                    (Err(ToolError::new(locale.fill(Text::ToolGone, &[("tool", &tool)]))), None)
                 }
             }
         };
-        let outcome = std::panic::AssertUnwindSafe(run).catch_unwind().await;
-        let outcome = outcome.unwrap_or_else(|_| Err(ToolError::new(locale.text(Text::ToolFailed))));
+        let ran = std::panic::AssertUnwindSafe(run).catch_unwind().await;
+        let (outcome, stop) = ran.unwrap_or_else(|_| (Err(ToolError::new(locale.text(Text::ToolFailed))), None));
         self.trace_called(&outcome);
-        Done::Call { call, attempt, outcome }
+        Done::Call { call, attempt, outcome, stop }
     }
 }

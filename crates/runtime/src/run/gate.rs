@@ -64,7 +64,7 @@ impl Inner {
             Err(gate) => return Weighed { gate: *gate, said: None },
         };
         let locale = state.locale;
-        let context = self.app_context(&state.session_id).await;
+        let context = self.app_context(state).await;
         let facts = facts(state, agent, tool.name(&call.name), &call.id, &args, &context);
         let verdict = self.verdict(&tool, &facts, locale).await;
         let (mut verdict, mut rule, rules_read) = self.standing(state, &tool, &facts, verdict).await;
@@ -178,7 +178,7 @@ impl Inner {
         args: &Args,
     ) -> Option<Verdict> {
         let ready = self.agents.get(agent)?.tool(tool)?;
-        let context = self.app_context(&state.session_id).await;
+        let context = self.app_context(state).await;
         let facts = facts(state, agent, ready.name(tool), tool_use_id, args, &context);
         Some(self.verdict(&ready, &facts, state.locale).await)
     }
@@ -205,7 +205,7 @@ impl Inner {
         if !ready.schema.check(&edited.args).is_empty() {
             return None;
         }
-        let context = self.app_context(&state.session_id).await;
+        let context = self.app_context(state).await;
         let facts = facts(state, agent, &ready.entry.spec.name, tool_use_id, &edited.args, &context);
         preview(&ready.entry, &facts, state.locale).await
     }

@@ -117,10 +117,14 @@ impl Stop {
 
 impl Inner {
     /// The application's own data in a session.
-    pub(super) async fn app_context(&self, session_id: &str) -> AppContext {
+    pub(super) async fn app_context(&self, state: &State) -> AppContext {
         if let Some(context) = &self.settings.context {
             return context.clone();
         }
+        if state.no_context {
+            return AppContext::default();
+        }
+        let session_id = &*state.session_id;
         let first = match self.store.read(session_id, 0, 1).await {
             Ok(page) => page.into_iter().next(),
             Err(error) => {
@@ -135,7 +139,7 @@ impl Inner {
     }
 
     async fn run_context(&self, state: &State, run: u32) -> RunContext {
-        RunContext::of(state, run, self.app_context(&state.session_id).await)
+        RunContext::of(state, run, self.app_context(state).await)
     }
 
     /// What the model is told about its task, unless something speaks against asking it at all.
@@ -360,19 +364,25 @@ impl Inner {
         }
     }
 
-    /// Runs a permitted call between its guardrails and hooks.
-    pub(super) async fn run_guarded(&self, tool: &ReadyTool, permit: Permit) -> Result<String, ToolError> {
-        let context = self.app_context(permit.session_id()).await;
+    /// Runs a permitted call between its guardrails and hooks. What comes beside its outcome stops the turn.
+    pub(super) async fn run_guarded(
+        &self,
+        tool: &ReadyTool,
+        permit: Permit,
+        context: AppContext,
+    ) -> (Result<String, ToolError>, Option<Stop>) {
+        let tripped = |stop: Stop| (Err(ToolError::new(stop.message.clone())), Some(stop));
+        let mut stops = None;
         let guardrails = tool.entry.tool.guardrails();
         if guardrails.is_none() && self.settings.hooks.is_empty() {
-            return context.within(async { tool.entry.tool.run(permit).await }).await;
+            return (context.within(async { tool.entry.tool.run(permit).await }).await, None);
         }
         let call = proposed(&permit, context.clone());
         if let Some(guardrails) = guardrails {
             match self.check_call(&guardrails.input, GuardrailKind::ToolInput, &call, None).await {
                 Ok(None) => {}
-                Ok(Some(text)) => return Err(ToolError::new(text)),
-                Err(stop) => return Err(ToolError::new(self.stopped(stop).1)),
+                Ok(Some(text)) => return (Err(ToolError::new(text)), None),
+                Err(stop) => return tripped(stop),
             }
         }
         self.tell(|hooks| hooks.tool_start(&call)).await;
@@ -384,16 +394,16 @@ impl Inner {
             match self.check_call(&guardrails.output, GuardrailKind::ToolOutput, &call, Some(output)).await {
                 Ok(None) => {}
                 Ok(Some(text)) => outcome = Ok(text),
-                Err(stop) => outcome = Err(ToolError::new(self.stopped(stop).1)),
+                Err(stop) => (outcome, stops) = tripped(stop),
             }
         }
         if matches!(&outcome, Err(ToolError { asks: Some(_), .. })) {
             // It has not ended.
-            return outcome;
+            return (outcome, None);
         }
         let told = outcome.clone().map_err(|error| error.message);
         self.tell(|hooks| hooks.tool_end(&call, &told)).await;
-        outcome
+        (outcome, stops)
     }
 
     /// Why the run is to stop after a call, if a guardrail of a tool said so.

@@ -118,6 +118,13 @@ pub(super) fn read(name: &str, section: &Section<'_>, names: &Names<'_>) -> Opti
         }
     }
     let tool_use = if said_tool_use { team::tool_use(section, &own) } else { ConfigToolUse::default() };
+    if let (true, Some(at)) = (tool_use != ConfigToolUse::RunAgain, section.has("tool_use"))
+        && (output_schema.is_some() || !output_guardrails.is_empty())
+    {
+        let what =
+            "cannot stand beside \"output_schema\" or \"output_guardrails\", which look at the model's last answer";
+        section.bad(at, "tool_use", what);
+    }
     section.finish();
     let model = model?.value;
     // What is wrong with it was reported.

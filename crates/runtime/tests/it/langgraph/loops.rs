@@ -278,7 +278,7 @@ proptest! {
             let _refused = world.apply(op);
             let state = &world.state;
             // Before the first answer, while calls run, and between turns no route is looked at.
-            let running = state.calls.iter().any(|call| matches!(call.phase, Phase::Started(_)));
+            let running = state.calls.iter().any(|call| matches!(call.phase, Phase::Started(_) | Phase::Delegated));
             if !state.status.is_active() || state.held || running || state.calls.is_empty() {
                 continue;
             }

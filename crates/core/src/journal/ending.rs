@@ -1,0 +1,92 @@
+//! How turns end.
+
+use std::sync::Arc;
+
+use super::{
+    draft::{Catalog, Draft, Transition, finished},
+    record::{Block, CallStatus, EndReason, Record, TurnEnded},
+    state::Phase,
+};
+use crate::{
+    locale::Text,
+    refusal::{Code, Refusal},
+};
+
+impl Draft {
+    /// Cancels the turn (SPEC W1). `partial` is the block the model was writing.
+    ///
+    /// # Errors
+    /// `nothing_to_cancel`.
+    pub fn cancel(
+        mut self,
+        by: Option<&Arc<str>>,
+        request_id: Option<Arc<str>>,
+        partial: Option<Block>,
+        catalog: &dyn Catalog,
+    ) -> Result<Transition, Refusal> {
+        if !self.state.status.is_active() {
+            return Err(Refusal::new(Code::NothingToCancel, "no turn is active in this session"));
+        }
+        self.end(EndReason::Cancelled, by, partial, request_id);
+        Ok(self.settle(catalog))
+    }
+
+    /// The turn failed for good.
+    pub fn fail(mut self, code: &str, message: String, partial: Option<Block>, catalog: &dyn Catalog) -> Transition {
+        self.end(EndReason::Error { code: code.to_owned(), message }, None, partial, None);
+        self.settle(catalog)
+    }
+
+    /// An attempt came to an end that ends its turn too, whatever the turn would make of the result. `None` if that attempt is
+    /// not the running one.
+    #[must_use]
+    pub fn call_stopped(
+        mut self,
+        call: u32,
+        attempt: u32,
+        message: &str,
+        code: &str,
+        catalog: &dyn Catalog,
+    ) -> Option<Transition> {
+        let found = self.state.calls.iter().find(|c| c.call == call && c.phase == Phase::Started(attempt))?;
+        let record = finished(found, CallStatus::Error, message, None, self.state.locale);
+        self.push(record);
+        self.end(EndReason::Error { code: code.to_owned(), message: message.to_owned() }, None, None, None);
+        Some(self.settle(catalog))
+    }
+
+    /// Withdraws what waits, gives every unfinished call its result, then ends the turn.
+    pub(super) fn end(
+        &mut self,
+        reason: EndReason,
+        by: Option<&Arc<str>>,
+        partial: Option<Block>,
+        request_id: Option<Arc<str>>,
+    ) {
+        for n in self.state.open.iter().map(|open| open.asked.n).collect::<Vec<_>>() {
+            let by = by.cloned();
+            self.push(Record::Withdrawn { n, by });
+        }
+        let mut calls = self.state.calls.clone();
+        // Inner calls have their results before those that they worked for.
+        calls.sort_by_key(|call| std::cmp::Reverse(self.state.depth(call)));
+        for call in calls {
+            let (status, text) = match &call.phase {
+                Phase::Finished => continue,
+                Phase::Settled(status, text) => (*status, text.clone()),
+                Phase::Started(_) | Phase::Asking | Phase::Delegated | Phase::Lost => {
+                    (CallStatus::Error, self.state.locale.text(Text::CancelledRunning).to_owned())
+                }
+                Phase::Proposed | Phase::Gated | Phase::Waiting(_) | Phase::Permitted => {
+                    (CallStatus::Error, self.state.locale.text(Text::Cancelled).to_owned())
+                }
+            };
+            self.push(finished(&call, status, &text, None, self.state.locale));
+        }
+        self.push(Record::TurnEnded(TurnEnded { reason, partial, message: None, output: None, request_id }));
+    }
+
+    pub(super) fn end_turn(&mut self, reason: EndReason, message: Option<String>, output: Option<String>) {
+        self.push(Record::TurnEnded(TurnEnded { reason, partial: None, message, output, request_id: None }));
+    }
+}
