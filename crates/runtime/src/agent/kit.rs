@@ -277,7 +277,6 @@ fn spec_for_model(tool: &ToolEntry) -> ToolSpec {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use super::*;
 
