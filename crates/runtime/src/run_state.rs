@@ -21,7 +21,7 @@ mod follows;
 mod graph;
 mod signed;
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use countersign_core::{
     journal::{
@@ -191,10 +191,9 @@ struct Head {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Body<'a> {
-    #[serde(rename = "schema")]
-    _schema: String,
-    #[serde(rename = "version")]
-    _version: u64,
+    #[serde(borrow)]
+    schema: Cow<'a, str>,
+    version: u64,
     #[serde(default)]
     stamp: Option<String>,
     #[serde(default)]
@@ -291,18 +290,15 @@ impl RunState {
     /// # Errors
     /// [`RunStateError::NotARunState`], [`RunStateError::Newer`], [`RunStateError::Damaged`].
     pub fn from_json(text: &str) -> Result<RunState, RunStateError> {
-        let head: Head = serde_json::from_str(text).map_err(|error| RunStateError::NotARunState(error.to_string()))?;
-        if head.schema != SCHEMA {
-            let what = format!("its schema is {:?}, not {SCHEMA:?}", head.schema);
-            return Err(RunStateError::NotARunState(what));
-        }
-        match head.version {
-            1..=VERSION => {}
-            0 => return Err(damaged(0, "there is no version 0")),
-            found => return Err(RunStateError::Newer { found, known: VERSION }),
-        }
-        let body: Body<'_> = serde_json::from_str(text).map_err(|error| damaged(0, error.to_string()))?;
-        let entries = if head.version < COMPACT {
+        let read = serde_json::from_str::<Body<'_>>(text);
+        let body = match read {
+            Ok(body) if body.schema == SCHEMA && (1..=VERSION).contains(&body.version) => body,
+            other => {
+                what_it_is(text)?;
+                other.map_err(|error| damaged(0, error.to_string()))?
+            }
+        };
+        let entries = if body.version < COMPACT {
             let mut entries = Vec::with_capacity(body.entries.len());
             for (pos, raw) in (1..).zip(body.entries) {
                 let entry: Entry = serde_json::from_str(raw.get()).map_err(|error| damaged(pos, error.to_string()))?;
@@ -314,7 +310,7 @@ impl RunState {
         };
         let count = entries.len();
         let state = RunState::of(body.session_id, entries)?;
-        if head.version >= COMPACT && (body.count != Some(count) || body.end.as_ref() != Some(&state.state.cursor)) {
+        if body.version >= COMPACT && (body.count != Some(count) || body.end.as_ref() != Some(&state.state.cursor)) {
             return Err(damaged(state.state.pos, "it is not the last one, or some are missing"));
         }
         if let Some(staged) = body.decisions.iter().find(|staged| !state.waits(staged.call)) {
@@ -475,6 +471,20 @@ impl RunState {
             }
         }
         Ok(RunState::of_session(entries, Arc::new(state)))
+    }
+}
+
+/// Whether it is a run state that this program knows. What is known is read without looking at it twice.
+fn what_it_is(text: &str) -> Result<(), RunStateError> {
+    let head: Head = serde_json::from_str(text).map_err(|error| RunStateError::NotARunState(error.to_string()))?;
+    if head.schema != SCHEMA {
+        let what = format!("its schema is {:?}, not {SCHEMA:?}", head.schema);
+        return Err(RunStateError::NotARunState(what));
+    }
+    match head.version {
+        1..=VERSION => Ok(()),
+        0 => Err(damaged(0, "there is no version 0")),
+        found => Err(RunStateError::Newer { found, known: VERSION }),
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::{
     borrow::Cow,
-    collections::{HashMap, hash_map::Entry},
-    sync::{Arc, PoisonError, RwLock},
+    collections::{BTreeMap, HashMap, hash_map::Entry},
+    sync::{Arc, Mutex, PoisonError, RwLock},
 };
 
 use countersign_core::{
@@ -32,7 +32,7 @@ const SOURCE_TOOLS: usize = 512;
 /// A tool whose schema is compiled.
 pub(crate) struct ReadyTool {
     pub(crate) entry: ToolEntry,
-    pub(crate) schema: ArgsSchema,
+    pub(crate) schema: Arc<ArgsSchema>,
     /// Which rules of the policy may match its calls, in order.
     rules: Vec<usize>,
     pub(crate) text: Arc<Schema>,
@@ -214,14 +214,40 @@ impl Kits {
     }
 }
 
+/// Most schemas that are kept compiled.
+const KEPT: usize = 256;
+/// Longest schema that is kept compiled, in bytes.
+const KEPT_BYTES: usize = 16 * 1024;
+
+/// A schema, compiled. A program that builds the same agents for each of its runs compiles theirs once: it takes longer than
+/// a turn does.
+fn compiled(text: &str, schema: &serde_json::Value) -> Result<Arc<ArgsSchema>, String> {
+    static COMPILED: Mutex<BTreeMap<String, Arc<ArgsSchema>>> = Mutex::new(BTreeMap::new());
+    if text.len() > KEPT_BYTES {
+        return ArgsSchema::compile(schema).map(Arc::new);
+    }
+    let kept = || COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = kept().get(text) {
+        return Ok(known.clone());
+    }
+    let made = Arc::new(ArgsSchema::compile(schema)?);
+    let mut all = kept();
+    if all.len() >= KEPT {
+        // What is in use is soon there again.
+        all.clear();
+    }
+    all.insert(text.to_owned(), made.clone());
+    Ok(made)
+}
+
 /// Checks and compiles one tool.
 fn ready(agent: &str, entry: &ToolEntry, policy: &Policy) -> Result<ReadyTool, String> {
     let spec = &entry.spec;
     if spec.parameters.pointer(&format!("/properties/{MESSAGE_ARGUMENT}")).is_some() {
         return Err(format!("{MESSAGE_ARGUMENT:?} cannot be an argument of a tool, it is reserved"));
     }
-    let schema = ArgsSchema::compile(&spec.parameters).map_err(|e| format!("its schema is not valid: {e}"))?;
     let text = serde_json::value::to_raw_value(&*spec.parameters).map_err(|e| e.to_string())?;
+    let schema = compiled(text.get(), &spec.parameters).map_err(|e| format!("its schema is not valid: {e}"))?;
     let rules = policy.rules_for(agent, entry);
     Ok(ReadyTool { entry: entry.clone(), schema, rules, text: Arc::new(Schema(text)), hosted: false })
 }
@@ -248,4 +274,26 @@ fn spec_for_model(tool: &ToolEntry) -> ToolSpec {
         spec.parameters = Arc::new(parameters);
     }
     spec
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_schema_is_compiled_once_and_one_of_another_text_is_another() {
+        let of = |schema: serde_json::Value| compiled(&schema.to_string(), &schema);
+        let one = || serde_json::json!({ "type": "object", "required": ["kept"] });
+        let first = of(one()).unwrap();
+        assert!(Arc::ptr_eq(&first, &of(one()).unwrap()));
+        let other = of(serde_json::json!({ "type": "object", "required": ["other"] })).unwrap();
+        assert!(!first.check_value(&serde_json::json!({})).is_empty());
+        assert!(first.check_value(&serde_json::json!({ "kept": 1 })).is_empty());
+        assert!(!other.check_value(&serde_json::json!({ "kept": 1 })).is_empty());
+        assert!(of(serde_json::json!({ "type": "array" })).is_err());
+        for n in 0..=KEPT {
+            of(serde_json::json!({ "type": "object", "title": n.to_string() })).unwrap();
+        }
+        assert!(of(one()).unwrap().check_value(&serde_json::json!({})).len() == 1);
+    }
 }
