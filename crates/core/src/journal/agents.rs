@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     draft::{Catalog, Draft, Transition, finished},
+    graph,
     parts::{Call, Phase},
     record::{Block, CallStatus, EndReason, Record},
     state::State,
@@ -108,6 +109,18 @@ impl State {
         })
     }
 
+    /// Whether a run waits for its model's answer. Another answer, of a process that was given up half way, is not wanted.
+    #[must_use]
+    pub fn wants_answer(&self, run: u32) -> bool {
+        if run != 0 {
+            return self.asking().any(|nested| nested.call == run);
+        }
+        self.status.is_active()
+            && !self.answered
+            && self.calls_of(0).all(|call| call.phase == Phase::Finished)
+            && self.loop_node().is_none_or(|node| node == graph::AGENT)
+    }
+
     /// How a call was reached from the session's own agent; empty if that one made it.
     #[must_use]
     pub fn path(&self, call: &Call) -> Vec<PathStep> {
@@ -186,6 +199,9 @@ pub fn input(args: &Args) -> String {
 impl Draft {
     /// The model of an agent that works for another one's call failed for good: its caller is told.
     pub fn agent_failed(mut self, run: u32, message: &str, catalog: &dyn Catalog) -> Transition {
+        if !self.state.wants_answer(run) {
+            return self.finish();
+        }
         self.end_agent(run, CallStatus::Error, message);
         self.settle(catalog)
     }

@@ -334,11 +334,11 @@ impl Draft {
         self.finish()
     }
 
-    /// The model has answered; `gates` are the verdicts on its calls, in order. The answer to a run that is over changes
-    /// nothing.
+    /// The model has answered; `gates` are the verdicts on its calls, in order. An answer that is not wanted (any more)
+    /// changes nothing: calls of an earlier one may wait.
     pub fn model_responded(mut self, answer: ModelResponded, gates: Vec<Gate>, catalog: &dyn Catalog) -> Transition {
         let run = answer.run;
-        if run != 0 && self.state.nested(run).is_none() {
+        if !self.state.wants_answer(run) {
             return self.finish();
         }
         let text = if run == 0 { String::new() } else { text_of(&answer.blocks) };

@@ -361,7 +361,11 @@ impl Inner {
             }
             Done::Model(_, Asked::Failed(error)) => {
                 let ModelError { message, .. } = error;
-                self.fail(live, turn, "model_error", message).await;
+                self.must_store(live, turn, |state, partial| {
+                    let draft = state.wants_answer(0).then(|| Draft::new(state, now()))?;
+                    Some(draft.fail("model_error", message.clone(), partial, &self.agents))
+                })
+                .await;
             }
             Done::Model(_, Asked::Stale) | Done::Compressed(None) | Done::Task(_) => {}
             Done::Compressed(Some(compressed)) => {

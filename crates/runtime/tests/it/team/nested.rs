@@ -418,7 +418,7 @@ async fn i112_a_nested_pause_outlives_whoever_waited_for_it() {
             assert_eq!(paused.status, Status::AwaitingInput, "{kind} {looks}");
             let before = ran(&ledger).len();
             let done = decide_all(&runtime, &paused.pending[0], Decision::approve()).await;
-            assert_eq!((done.text.as_str(), ran(&ledger).len()), ("end", before + 1), "{kind} {looks}");
+            assert_eq!((done.text.as_str(), ran(&ledger).len()), ("end", before + 1), "{kind} {looks} {done:?}");
             if over {
                 break;
             }
