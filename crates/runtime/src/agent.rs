@@ -170,20 +170,6 @@ impl Agent {
         self.hosted.push(server);
         self
     }
-    /// Whether another one has the same guardrails and output type.
-    pub(crate) fn guarded_like(&self, other: &Agent) -> bool {
-        let same = |mine: &[Guardrail], theirs: &[Guardrail]| {
-            mine.len() == theirs.len() && mine.iter().zip(theirs).all(|(mine, theirs)| mine.is(theirs))
-        };
-        let output = match (&self.output, &other.output) {
-            (Some(mine), Some(theirs)) => Arc::ptr_eq(mine, theirs),
-            (None, None) => true,
-            _ => false,
-        };
-        output
-            && same(&self.input_guardrails, &other.input_guardrails)
-            && same(&self.output_guardrails, &other.output_guardrails)
-    }
     /// Most model calls in one turn, at least 1 (SPEC S24).
     #[must_use]
     pub fn max_turns(mut self, calls: u32) -> Agent {

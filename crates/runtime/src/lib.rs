@@ -75,6 +75,7 @@ pub mod policy;
 pub mod run;
 pub mod run_state;
 pub mod runner;
+mod same;
 pub mod store;
 pub mod team;
 pub mod tool;

@@ -287,37 +287,7 @@ fn check(agents: &[Agent]) -> Result<(), AgentError> {
 
 impl Agent {
     /// The name it was given, before it was told apart from another one.
-    fn own_name(&self) -> &Arc<str> {
+    pub(crate) fn own_name(&self) -> &Arc<str> {
         self.called.as_ref().unwrap_or(&self.name)
-    }
-
-    /// What tells agents of one name apart, in an order that does not depend on where they are named.
-    fn signature(&self) -> String {
-        let tools =
-            self.tools.iter().map(|tool| (&tool.spec.name, &tool.spec.description, tool.spec.parameters.to_string()));
-        let texts = (self.instructions.text(), &self.description, &self.handoff_description, &self.model_name);
-        format!("{:?}", (&self.name, texts, self.max_turns, tools.collect::<Vec<_>>()))
-    }
-
-    /// Whether another one is this one again: nothing that can be seen of them differs.
-    fn is_the_same(&self, other: &Agent) -> bool {
-        self.own_name() == other.own_name()
-            && self.instructions == other.instructions
-            && self.description == other.description
-            && self.handoff_description == other.handoff_description
-            && self.model_name == other.model_name
-            && Arc::ptr_eq(&self.model, &other.model)
-            && self.max_turns == other.max_turns
-            && self.guarded_like(other)
-            && self.tools.len() == other.tools.len()
-            && self.tools.iter().zip(&other.tools).all(|(a, b)| {
-                let for_one = |tool: &ToolEntry| tool.target.is_some();
-                let same = match (&a.agent, &b.agent) {
-                    (Some(a), Some(b)) => Arc::ptr_eq(a, b) || a.is_the_same(b),
-                    (None, None) => Arc::ptr_eq(&a.tool, &b.tool) || (for_one(a) && a.target == b.target),
-                    _ => false,
-                };
-                same && a.spec.description == b.spec.description
-            })
     }
 }

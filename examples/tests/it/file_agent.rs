@@ -3,8 +3,11 @@
 use std::{fs, path::Path};
 
 use countersign::{
-    run_state::RunState,
-    store::sqlite::{SqliteOptions, SqliteStore},
+    core::journal::record::{CallStatus, Record},
+    store::{
+        Store as _,
+        sqlite::{SqliteOptions, SqliteStore},
+    },
 };
 use serde_json::Value;
 
@@ -22,13 +25,13 @@ fn file(folder: &Path, name: &str) -> Option<String> {
 fn told(db: &Path, call_id: &str) -> Option<String> {
     let store = SqliteStore::open(db, &SqliteOptions::default()).expect("the store");
     let runtime = tokio::runtime::Runtime::new().expect("tokio");
-    let saved = runtime.block_on(RunState::save(&store, "files-1")).expect("the session").to_json();
-    let saved: Value = serde_json::from_str(&saved).expect("JSON");
-    let finished = |entry: &Value| {
-        let call = entry.pointer("/r/call_finished")?;
-        (call["id"] == call_id && call["status"] == "rejected").then(|| call["output"].as_str().map(str::to_owned))?
-    };
-    saved["entries"].as_array().expect("entries").iter().find_map(finished)
+    let entries = runtime.block_on(store.read("files-1", 0, 10_000)).expect("the session");
+    entries.iter().find_map(|entry| match &entry.record {
+        Record::CallFinished(call) if *call.id == *call_id && call.status == CallStatus::Rejected => {
+            Some(call.output.clone())
+        }
+        _ => None,
+    })
 }
 
 /// What is shown is source 001's payload over these calls.

@@ -158,6 +158,8 @@ impl State {
             self.agent = handed.agent.clone();
         }
         let Some(run) = self.calls.iter().find(|call| call.call == handed.call).map(|call| call.run) else { return };
+        // They are no last word of the agent that answers now.
+        self.calls.iter_mut().filter(|call| call.run == run).for_each(|call| call.result = None);
         match self.nested.iter_mut().find(|nested| nested.call == run) {
             Some(nested) => nested.agent = handed.agent.clone(),
             None => self.agent = handed.agent.clone(),
@@ -273,8 +275,9 @@ impl Draft {
                 self.hand_off(calls.iter().filter(hands_off));
                 return true;
             }
-            if !calls.is_empty()
-                && let Some(output) = catalog.final_output(self.state.agent_of(run), &results(&calls))
+            let results = results(&calls);
+            if !results.is_empty()
+                && let Some(output) = catalog.final_output(self.state.agent_of(run), &results)
             {
                 match run {
                     0 => self.end_turn(EndReason::EndTurn, None, Some(output)),

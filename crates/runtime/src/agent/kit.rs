@@ -46,6 +46,12 @@ impl ReadyTool {
         if self.hosted { called } else { &self.entry.spec.name }
     }
 
+    /// All names that standing rules may have for a call of it.
+    pub(crate) fn names<'a>(&'a self, called: &'a str) -> impl Iterator<Item = &'a str> {
+        let own = (!self.hosted).then(|| self.entry.names()).into_iter().flatten();
+        own.chain(self.hosted.then_some(called))
+    }
+
     /// The rules of the policy that may match a call of it under this name, in order.
     pub(crate) fn rules(&self, policy: &Policy, agent: &str, name: &str) -> Cow<'_, [usize]> {
         if !self.hosted {

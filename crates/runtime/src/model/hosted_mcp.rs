@@ -162,6 +162,18 @@ impl HostedMcp {
         &self.label
     }
 
+    /// Whether another one is this one again.
+    pub(crate) fn is_the_same(&self, other: &HostedMcp) -> bool {
+        let HostedMcp { label, server_url, description, authorization, allowed_tools, require, entry } = self;
+        *authorization == other.authorization
+            && *label == other.label
+            && *server_url == other.server_url
+            && *description == other.description
+            && *allowed_tools == other.allowed_tools
+            && *require == other.require
+            && entry.is_the_same(&other.entry)
+    }
+
     /// What stands for all its tools.
     pub(crate) fn entry(&self) -> &ToolEntry {
         &self.entry

@@ -30,7 +30,7 @@ use super::{
     graph::{AtWork, Ended, Hot},
     guard::Stop,
     live::{Live, LiveRef, LiveState},
-    now, spans,
+    now, spans, store_refusal,
     stream::Asked,
 };
 use crate::{
@@ -199,6 +199,7 @@ impl Inner {
                 if !recovered {
                     // Nothing of this session runs anywhere now, so what was started has an unknown outcome.
                     let mut permits = Vec::new();
+                    let context = self.app_context(&state).await.map_err(store_refusal)?;
                     if state.has_begun_work()
                         && let Some(transition) = Draft::new(&state, now()).recover(&self.agents)
                     {
@@ -206,8 +207,8 @@ impl Inner {
                     }
                     recovered = true;
                     for permit in permits {
-                        let (span, context) = (part.call(&self, &state, &permit), self.app_context(&state).await);
-                        running.spawn(self.clone().run_call(permit, context).instrument(span));
+                        let span = part.call(&self, &state, &permit);
+                        running.spawn(self.clone().run_call(permit, context.clone()).instrument(span));
                     }
                     // The session may be from a time when its agent had another budget.
                     let wants = guard.state()?.wants_room(&self.agents).is_some();
@@ -237,12 +238,14 @@ impl Inner {
                 let room = self.settings.parallel_calls().saturating_sub(running.len());
                 let start: Vec<u32> = effects.start.into_iter().take(room).collect();
                 if !start.is_empty() {
+                    // Read before anything is started: a start that is on record is never left without its call.
+                    let context = self.app_context(&state).await.map_err(store_refusal)?;
                     failpoint::hit("start.before_commit");
                     let make = |state: &State| Ok(Draft::new(state, now()).start(&start));
                     let permits = self.transact(live, &mut guard, Durability::Synced, make).await?;
                     for permit in permits {
-                        let (span, context) = (part.call(&self, &state, &permit), self.app_context(&state).await);
-                        running.spawn(self.clone().run_call(permit, context).instrument(span));
+                        let span = part.call(&self, &state, &permit);
+                        running.spawn(self.clone().run_call(permit, context.clone()).instrument(span));
                     }
                 }
                 if effects.compress && asking.insert(0) {

@@ -30,7 +30,7 @@ use super::{Inner, now};
 use crate::{
     agent::{Agents, Ready, ReadyTool},
     policy,
-    store::RuleOwner,
+    store::{RuleOwner, StoreError},
     tool::{AppContext, CallFacts, Decision, ON_APPROVAL, OnApproval, ToolEntry},
 };
 
@@ -64,7 +64,10 @@ impl Inner {
             Err(gate) => return Weighed { gate: *gate, said: None },
         };
         let locale = state.locale;
-        let context = self.app_context(state).await;
+        let context = match self.app_context(state).await {
+            Ok(context) => context,
+            Err(error) => return Weighed { gate: Gate::of(unread(&tool.entry, &error, locale)), said: None },
+        };
         let facts = facts(state, agent, tool.name(&call.name), &call.id, &args, &context);
         let verdict = self.verdict(&tool, &facts, locale).await;
         let (mut verdict, mut rule, rules_read) = self.standing(state, &tool, &facts, verdict).await;
@@ -97,6 +100,8 @@ impl Inner {
             (Verdict::Ask(_), _) => preview(&tool.entry, &facts, locale).await,
             _ => None,
         };
+        // What the model got wrong, and what a guardrail keeps from people, is no last word.
+        let refused = matches!(verdict, Verdict::Refuse(_));
         let ends = self.agents.get(agent).is_some_and(|ready| ready.agent.tool_use.may_end());
         let gate = Gate {
             verdict,
@@ -105,7 +110,7 @@ impl Inner {
             preview,
             target: tool.entry.target.clone(),
             // What hands the conversation on does not end it.
-            ends: ends && !matches!(tool.entry.target, Some(Target::Handoff(_))),
+            ends: ends && !matches!(tool.entry.target, Some(Target::Handoff(_))) && !refused,
         };
         Weighed { gate, said }
     }
@@ -178,7 +183,10 @@ impl Inner {
         args: &Args,
     ) -> Option<Verdict> {
         let ready = self.agents.get(agent)?.tool(tool)?;
-        let context = self.app_context(state).await;
+        let context = match self.app_context(state).await {
+            Ok(context) => context,
+            Err(error) => return Some(unread(&ready.entry, &error, state.locale)),
+        };
         let facts = facts(state, agent, ready.name(tool), tool_use_id, args, &context);
         Some(self.verdict(&ready, &facts, state.locale).await)
     }
@@ -205,7 +213,7 @@ impl Inner {
         if !ready.schema.check(&edited.args).is_empty() {
             return None;
         }
-        let context = self.app_context(state).await;
+        let context = self.app_context(state).await.ok()?;
         let facts = facts(state, agent, &ready.entry.spec.name, tool_use_id, &edited.args, &context);
         preview(&ready.entry, &facts, state.locale).await
     }
@@ -287,7 +295,7 @@ impl Inner {
         };
         let mut everywhere = Vec::new();
         // A rule that was made for the tool under another of its names is about the same tool (SPEC S14).
-        for name in tool.entry.names() {
+        for name in tool.names(call.tool) {
             let of = RuleOwner { subject: state.subject.clone(), tenant: state.tenant.clone() };
             match self.store.standing(of, call.agent, name).await {
                 Ok(rows) => everywhere.extend(rows),
@@ -307,7 +315,7 @@ impl Inner {
         let now = now();
         let applies = |rule: &Rule| {
             let (agent, digest, subject) = (call.agent, call.args.digest(), call.subject);
-            tool.entry.names().any(|tool| rule.applies(&RuleFacts { agent, tool, digest, subject, now }, ask))
+            tool.names(call.tool).any(|tool| rule.applies(&RuleFacts { agent, tool, digest, subject, now }, ask))
         };
         let found =
             |approve: bool| rules.iter().rev().find(|(_, rule)| rule.approve == approve && applies(rule)).copied();
@@ -377,6 +385,12 @@ fn facts<'a>(
         args,
         context,
     }
+}
+
+/// The verdict on a call of which not all is known that a rule may look at: a person is asked (SPEC P2).
+fn unread(tool: &ToolEntry, error: &StoreError, locale: Locale) -> Verdict {
+    let reason = locale.fill(Text::ConditionFailed, &[("error", &error.to_string())]);
+    Verdict::Ask(Ask { reason: Some(reason), ..tool.approval.ask.clone() })
 }
 
 fn refuse(message: String) -> Gate {

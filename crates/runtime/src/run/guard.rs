@@ -21,7 +21,7 @@ use countersign_core::{
 use futures::{FutureExt as _, future::BoxFuture};
 use serde_json::Value;
 
-use super::{Inner, live::LiveRef};
+use super::{Inner, driver::Patience, live::LiveRef, store_refusal, view::READ_PAGE};
 use crate::{
     agent::{Ready, ReadyTool},
     model::OutputSchema,
@@ -31,6 +31,7 @@ use crate::{
         guardrail::{Guardrail, GuardrailKind, GuardrailResult, ToolGuardrail, ToolGuardrailOutput},
         hooks::RunHooks,
     },
+    store::StoreError,
     tool::{AppContext, CallFacts, ToolError, condition::ProposedCall},
 };
 
@@ -117,29 +118,32 @@ impl Stop {
 
 impl Inner {
     /// The application's own data in a session.
-    pub(super) async fn app_context(&self, state: &State) -> AppContext {
+    ///
+    /// # Errors
+    /// It cannot be read. Nothing is decided then as if there were none.
+    pub(super) async fn app_context(&self, state: &State) -> Result<AppContext, StoreError> {
         if let Some(context) = &self.settings.context {
-            return context.clone();
+            return Ok(context.clone());
         }
         if state.no_context {
-            return AppContext::default();
+            return Ok(AppContext::default());
         }
-        let session_id = &*state.session_id;
-        let first = match self.store.read(session_id, 0, 1).await {
-            Ok(page) => page.into_iter().next(),
-            Err(error) => {
-                tracing::error!(session = session_id, %error, "the context of a session could not be read");
-                None
-            }
-        };
-        match first.as_deref().map(|entry| &entry.record) {
+        let first = self.store.read(&state.session_id, 0, 1).await?.into_iter().next();
+        Ok(match first.as_deref().map(|entry| &entry.record) {
             Some(Record::SessionCreated(created)) => created.context.clone().map(AppContext::of).unwrap_or_default(),
             _ => AppContext::default(),
-        }
+        })
     }
 
+    /// What instructions, guardrails and hooks may look at, however long the store takes to give it.
     async fn run_context(&self, state: &State, run: u32) -> RunContext {
-        RunContext::of(state, run, self.app_context(state).await)
+        let mut patience = Patience::default();
+        loop {
+            match self.app_context(state).await {
+                Ok(context) => return RunContext::of(state, run, context),
+                Err(error) => patience.wait(&store_refusal(error)).await,
+            }
+        }
     }
 
     /// What the model is told about its task, unless something speaks against asking it at all.
@@ -157,9 +161,9 @@ impl Inner {
                 self.tell(|hooks| hooks.agent_start(&context)).await;
             }
         }
-        let calls = state.nested(run).map_or(state.turn_calls, |nested| nested.turn_calls);
-        if calls == 0 && !agent.input_guardrails.is_empty() {
-            let input = self.input_of(state, run).await;
+        if !agent.input_guardrails.is_empty()
+            && let Some(input) = self.input_of(state, run).await
+        {
             self.check_text(&agent.input_guardrails, GuardrailKind::Input, state, run, &input).await?;
         }
         let instructions = agent.instructions.make(|| self.run_context(state, run)).await.map_err(|error| Stop {
@@ -257,25 +261,32 @@ impl Inner {
         Ok(())
     }
 
-    /// What the run was asked: what the user said last, or what the call says that it works for.
-    async fn input_of(&self, state: &State, run: u32) -> String {
-        if let Some(args) = state.calls.iter().find(|call| call.call == run).and_then(|call| call.args.as_ref()) {
-            return agents::input(args);
+    /// What the run's model has not heard yet: what people said since its latest answer, or what the call asks that it works
+    /// for. It is looked at each time that the model is asked, so nothing that is said later passes by.
+    async fn input_of(&self, state: &State, run: u32) -> Option<String> {
+        if let Some(nested) = state.nested(run) {
+            let call = state.calls.iter().find(|call| call.call == run && nested.turn_calls == 0)?;
+            return call.args.as_ref().map(agents::input);
         }
-        let mut end = state.pos;
-        while end > 0 {
-            let from = end.saturating_sub(16);
-            let page = self.store.read(&state.session_id, from, 16).await.unwrap_or_default();
-            let said = page.iter().filter(|entry| entry.pos <= end).rev().find_map(|entry| match &entry.record {
-                Record::UserMessage(message) => Some(message.text.join("\n\n")),
-                _ => None,
-            });
-            if let Some(said) = said {
-                return said;
+        let (mut said, mut after) = (Vec::new(), state.answer_pos);
+        let mut patience = Patience::default();
+        while after < state.pos {
+            let page = match self.store.read(&state.session_id, after, READ_PAGE).await {
+                Ok(page) => page,
+                Err(error) => {
+                    patience.wait(&store_refusal(error)).await;
+                    continue;
+                }
+            };
+            let Some(last) = page.last() else { break };
+            after = last.pos;
+            for entry in page.iter().filter(|entry| entry.pos <= state.pos) {
+                if let Record::UserMessage(message) = &entry.record {
+                    said.extend(message.text.iter().cloned());
+                }
             }
-            end = from;
         }
-        String::new()
+        (!said.is_empty()).then(|| said.join("\n\n"))
     }
 
     async fn check_text(

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use countersign::{
     agent::Agent,
     core::{
-        approval::{decision::Decision, principal::Principal},
+        approval::{decision::Decision, principal::Principal, rule::Always},
         call::gate::DecisionType,
         conversation::Message,
         journal::record::{Block, ToolUse},
@@ -252,4 +252,37 @@ async fn s13_servers_that_nobody_declared_get_no_approval() {
     assert_eq!(ask(&runtime).await.interruptions.len(), 0);
     let responses = responses(&fake);
     assert_eq!((responses.len(), &responses[0]["approve"]), (1, &json!(false)));
+}
+
+/// A server that asks to call these in turn, one in each turn, with an answer after each.
+async fn asks_in_turn(calls: &'static [&'static str]) -> Fake {
+    let count = Arc::new(Mutex::new(0));
+    Fake::start(move || {
+        let mut count = count.lock().unwrap();
+        let text = json!({"type": "message", "id": "msg_1", "content": [{"type": "output_text", "text": "ok"}]});
+        let item = match calls.get(*count / 2) {
+            Some(name) if *count % 2 == 0 => asked(&format!("mcpr_{count}"), name, "{}"),
+            _ => text,
+        };
+        *count += 1;
+        sse(stream::iter([typed(&[done(0, item), completed()]).into_bytes()]), None)
+    })
+    .await
+}
+
+#[tokio::test]
+async fn d41_a_standing_decision_is_for_one_tool_of_one_server() {
+    let fake = asks_in_turn(&["wipe", "wipe", "send"]).await;
+    let runtime = runtime(&fake, Policy::default());
+    let waiting = ask(&runtime).await;
+    let approval_key = waiting.interruptions[0].approval_key().to_owned();
+    let decisions = vec![Decision::reject(Some("never".to_owned())).always(Always::Session)];
+    let new = NewDecision { approval_key, decisions, ..NewDecision::default() };
+    runtime.decide_and_run(&Principal::trusted(), new).await.expect("decided");
+    // The same tool is rejected without asking, and another one of the server is asked about.
+    let second = ask(&runtime).await;
+    assert_eq!((second.interruptions.len(), second.text.as_str()), (0, "ok"));
+    assert_eq!(responses(&fake).last().map(|said| said["approve"].clone()), Some(json!(false)));
+    let third = ask(&runtime).await;
+    assert_eq!(&*third.interruptions[0].actions()[0].name, "mcp__bank__send");
 }

@@ -166,3 +166,30 @@ async fn s25_what_does_not_fit_together_is_said_when_it_is_built() {
     let taken = build(agent("A", &model).handoff("A").tool(free("transfer_to_A", &ledger)));
     assert!(taken.contains("there are two tools of that name"), "{taken}");
 }
+
+#[tokio::test]
+async fn s17_agents_that_differ_only_in_who_is_asked_are_two_agents() {
+    for (kind, store, _guard) in stores() {
+        let ledger = Ledger::default();
+        let root = teller([vec![call("c", "careful", r#"{"input":"x"}"#)], text("end")]);
+        let worker = teller([vec![call("d", "delete", "{}")], text("deleted")]);
+        let delete = free("delete", &ledger);
+        let quick = agent("Worker", &worker).tool(delete.clone());
+        let careful = agent("Worker", &worker).tool(delete.needs_approval(Approval::always()));
+        let graph = agent("Root", &root).tool(quick.as_tool("quick", "")).tool(careful.as_tool("careful", ""));
+        let paused = send(&runtime_of(&store, graph), "s", "go").await.expect("run");
+        assert_eq!(waiting(&paused).len(), 1, "{kind}: {paused:?}");
+        assert!(ran(&ledger).is_empty(), "{kind}: nothing ran unasked");
+    }
+}
+
+#[tokio::test]
+async fn s17_one_agent_that_is_given_twice_is_one_agent() {
+    let model = teller([]);
+    let ledger = Ledger::default();
+    let worker = agent("Worker", &model).tool(gated("pay", &ledger));
+    let root = agent("Root", &model).tool(worker.as_tool("one", "")).tool(worker.as_tool("two", "")).handoff(&worker);
+    let runtime = runtime_of(&(std::sync::Arc::new(MemoryStore::new()) as _), root);
+    let names: Vec<String> = runtime.agents().iter().map(|agent| agent.name.to_string()).collect();
+    assert_eq!(names, ["Root", "Worker"]);
+}

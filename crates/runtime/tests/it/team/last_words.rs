@@ -99,3 +99,17 @@ async fn s24_a_nested_agents_last_word_is_its_callers_result() {
         assert_eq!(inner.heard.lock().expect("heard").len(), 1, "{kind}");
     }
 }
+
+#[tokio::test]
+async fn s24_a_result_is_no_last_word_of_the_agent_that_the_conversation_was_handed_to() {
+    for (kind, store, _guard) in stores() {
+        let ledger = Ledger::default();
+        let first = teller([vec![call("c", "look", "{}"), call("h", "transfer_to_B", "{}")]]);
+        let second = teller([text("B speaks")]);
+        let everything = ToolUse::Custom(std::sync::Arc::new(|results| Some(format!("{} results", results.len()))));
+        let b = agent("B", &second).tool_use(everything);
+        let a = agent("A", &first).tool(free("look", &ledger)).tool_use(ToolUse::StopOnFirst).handoff(b);
+        let done = send(&runtime_of(&store, a), "s", "go").await.expect("run");
+        assert_eq!(done.text, "B speaks", "{kind}");
+    }
+}

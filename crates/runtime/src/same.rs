@@ -1,0 +1,166 @@
+//! Whether two agents of one name are one agent, given twice, or two (SPEC S17).
+//!
+//! They are one only if nothing about them differs, down to the rules of their tools: what cannot be compared is the same only
+//! where it is shared. Whatever is added to an agent or a tool has to be looked at here, or this does not compile.
+
+use std::sync::Arc;
+
+use crate::{
+    agent::Agent,
+    compression::{Compression, Strategy},
+    model::ToolSpec,
+    team::ToolUse,
+    tool::{Approval, Require, ToolEntry},
+};
+
+fn shared<T: ?Sized>(mine: &Option<Arc<T>>, theirs: &Option<Arc<T>>) -> bool {
+    match (mine, theirs) {
+        (Some(mine), Some(theirs)) => Arc::ptr_eq(mine, theirs),
+        (None, None) => true,
+        _ => false,
+    }
+}
+
+fn all<T>(mine: &[T], theirs: &[T], same: impl Fn(&T, &T) -> bool) -> bool {
+    mine.len() == theirs.len() && mine.iter().zip(theirs).all(|(mine, theirs)| same(mine, theirs))
+}
+
+impl Agent {
+    /// Whether another one is this one again.
+    pub(crate) fn is_the_same(&self, other: &Agent) -> bool {
+        let Agent {
+            name: _,
+            description,
+            instructions,
+            model_name,
+            model,
+            tools,
+            sources,
+            hosted,
+            max_turns,
+            graph,
+            compression,
+            input_guardrails,
+            output_guardrails,
+            output,
+            handoff_description,
+            tool_use,
+            called: _,
+        } = self;
+        let graphs = match (graph, &other.graph) {
+            (Some(mine), Some(theirs)) => Arc::ptr_eq(mine.any(), theirs.any()),
+            (None, None) => true,
+            _ => false,
+        };
+        let compressions = match (compression, &other.compression) {
+            (Some(mine), Some(theirs)) => mine.is_the_same(theirs),
+            (None, None) => true,
+            _ => false,
+        };
+        self.own_name() == other.own_name()
+            && *description == other.description
+            && *instructions == other.instructions
+            && *model_name == other.model_name
+            && Arc::ptr_eq(model, &other.model)
+            && all(tools, &other.tools, ToolEntry::is_the_same)
+            && all(sources, &other.sources, Arc::ptr_eq)
+            && all(hosted, &other.hosted, |mine, theirs| mine.is_the_same(theirs))
+            && *max_turns == other.max_turns
+            && graphs
+            && compressions
+            && all(input_guardrails, &other.input_guardrails, |mine, theirs| mine.is(theirs))
+            && all(output_guardrails, &other.output_guardrails, |mine, theirs| mine.is(theirs))
+            && shared(output, &other.output)
+            && *handoff_description == other.handoff_description
+            && tool_use.is_the_same(&other.tool_use)
+    }
+
+    /// What tells agents of one name apart, in an order that does not depend on where they are named.
+    pub(crate) fn signature(&self) -> String {
+        let tool = |tool: &ToolEntry| {
+            let require = match &tool.approval.require {
+                Require::Never => "never",
+                Require::Always => "always",
+                Require::When(condition) => condition.describe().unwrap_or("when"),
+            };
+            let spec = (&tool.spec.name, &tool.spec.description, tool.spec.parameters.to_string());
+            format!("{:?}", (spec, require, &tool.approval.ask, tool.idempotent, tool.on_approval.is_some()))
+        };
+        let tools: Vec<String> = self.tools.iter().map(tool).collect();
+        let sources: Vec<&str> = self.sources.iter().map(|source| source.name()).collect();
+        let texts = (self.instructions.text(), &self.description, &self.handoff_description, &self.model_name);
+        format!("{:?}", (&self.name, texts, self.max_turns, tools, sources, &self.hosted))
+    }
+}
+
+impl ToolEntry {
+    /// Whether another one is this one again: what is run, shown and asked is the same.
+    pub(crate) fn is_the_same(&self, other: &ToolEntry) -> bool {
+        let ToolEntry {
+            spec: ToolSpec { name, description, parameters },
+            approval: Approval { require, ask },
+            idempotent,
+            tool,
+            kind,
+            stream,
+            content_message,
+            hints,
+            preview,
+            on_approval,
+            aliases,
+            target,
+            agent,
+        } = self;
+        let requires = match (require, &other.approval.require) {
+            (Require::Never, Require::Never) | (Require::Always, Require::Always) => true,
+            (Require::When(mine), Require::When(theirs)) => Arc::ptr_eq(mine, theirs),
+            _ => false,
+        };
+        let agents = match (agent, &other.agent) {
+            (Some(mine), Some(theirs)) => Arc::ptr_eq(mine, theirs) || mine.is_the_same(theirs),
+            (None, None) => *target == other.target,
+            _ => false,
+        };
+        *name == other.spec.name
+            && *description == other.spec.description
+            && *parameters == other.spec.parameters
+            && requires
+            && *ask == other.approval.ask
+            && *idempotent == other.idempotent
+            // Of a call for an agent the agent is all there is.
+            && (target.is_some() || Arc::ptr_eq(tool, &other.tool))
+            && *kind == other.kind
+            && *stream == other.stream
+            && *content_message == other.content_message
+            && *hints == other.hints
+            && shared(preview, &other.preview)
+            && shared(on_approval, &other.on_approval)
+            && *aliases == other.aliases
+            && agents
+    }
+}
+
+impl ToolUse {
+    fn is_the_same(&self, other: &ToolUse) -> bool {
+        match (self, other) {
+            (ToolUse::RunAgain, ToolUse::RunAgain) | (ToolUse::StopOnFirst, ToolUse::StopOnFirst) => true,
+            (ToolUse::StopAt(mine), ToolUse::StopAt(theirs)) => mine == theirs,
+            (ToolUse::Custom(mine), ToolUse::Custom(theirs)) => Arc::ptr_eq(mine, theirs),
+            _ => false,
+        }
+    }
+}
+
+impl Compression {
+    fn is_the_same(&self, other: &Compression) -> bool {
+        let Compression { budget, keep, strategy } = self;
+        let strategies = match (strategy, &other.strategy) {
+            (Strategy::Trim, Strategy::Trim) | (Strategy::Summary(None), Strategy::Summary(None)) => true,
+            (Strategy::Summary(Some((name, model))), Strategy::Summary(Some((other_name, other_model)))) => {
+                name == other_name && Arc::ptr_eq(model, other_model)
+            }
+            _ => false,
+        };
+        *budget == other.budget && *keep == other.keep && strategies
+    }
+}
