@@ -2,6 +2,7 @@
 
 pub mod decision;
 pub mod key;
+pub mod note;
 pub mod principal;
 pub mod question;
 pub mod resolve;

@@ -21,7 +21,7 @@ use crate::{
     },
     journal::{
         draft::{Catalog, Draft, ToolKind, Transition},
-        record::{Action, Answered, Decided, Interrupted, Kind, Millis, Note, Noted},
+        record::{Action, Answered, Decided, Interrupted, Kind, Millis},
         run::{Raw, Resumed},
         state::{Open, State},
     },
@@ -156,7 +156,7 @@ fn check_reviewer(state: &State, open: &Open, by: &Principal) -> Result<(), Refu
 }
 
 /// A decision that comes after the deadline has lost, also if nobody has recorded the time-out yet (SPEC W7).
-fn check_time(asked: &Interrupted, now: Millis) -> Result<(), Refusal> {
+pub(super) fn check_time(asked: &Interrupted, now: Millis) -> Result<(), Refusal> {
     if asked.expires_at.is_some_and(|due| now >= due) {
         return Err(Refusal::new(Code::ApprovalAlreadyResolved, "the time to decide is over")
             .with_details(json!({ "resolution": "timeout", "by": null, "at": asked.expires_at.map(rfc3339) })));
@@ -257,100 +257,6 @@ fn edited_asks(
         }
     }
     Ok(asks)
-}
-
-/// Something to say about an interruption that goes on waiting.
-#[derive(Clone, Debug)]
-pub struct NoteInput {
-    /// The interruption's number.
-    pub n: u32,
-    /// What.
-    pub note: NewNote,
-    /// Who says it.
-    pub by: Principal,
-    /// The client's `request_id`.
-    pub request_id: Option<Arc<str>>,
-}
-
-/// See [`NoteInput`].
-#[derive(Clone, Debug)]
-pub enum NewNote {
-    /// A comment for the other people.
-    Comment(Arc<str>),
-    /// It is somebody else's to decide.
-    Reassign {
-        /// Holders of this role, which must be one of the policy's `reassign`, or the role that is asked already.
-        role: Option<String>,
-        /// Only this person, who must hold the role too.
-        subject: Option<Arc<str>>,
-        /// Why.
-        text: Option<Arc<str>>,
-    },
-}
-
-/// Comments on what waits, or hands it to somebody else.
-///
-/// # Errors
-/// `approval_not_found`, `approval_already_resolved` (the deadline has passed), `forbidden`, `invalid_message`.
-pub fn note(state: &State, now: Millis, input: NoteInput) -> Result<Transition, Refusal> {
-    let NoteInput { n, note, by, request_id } = input;
-    let Some(open) = state.waiting(n) else {
-        return Err(not_found(&approval_key(&state.session_id, n)));
-    };
-    check_time(&open.asked, now)?;
-    let invalid = |message: String| Err(Refusal::new(Code::InvalidMessage, message));
-    let note = match note {
-        NewNote::Comment(text) => {
-            if open.comments >= limits::COMMENTS {
-                return invalid(format!("it has {} comments already", limits::COMMENTS));
-            }
-            Note::Comment { text: comment(text)? }
-        }
-        NewNote::Reassign { role, subject, text } => {
-            let asked = open.asked.actions.first().and_then(Action::role);
-            if !by.may_decide(state, asked) {
-                return Err(Refusal::new(Code::Forbidden, "only who may decide it may hand it to somebody else"));
-            }
-            if open.asked.kind == Kind::Question {
-                return invalid("questions are the user's own and cannot be handed to somebody else".to_owned());
-            }
-            let role = role.filter(|role| Some(role.as_str()) != asked);
-            if role.is_none() && is_user(asked) {
-                return invalid("the session's owner decides it; name a \"role\" to hand it to".to_owned());
-            }
-            if let Some(role) = &role {
-                let allowed =
-                    |action: &Action| action.ask.reassign.contains(role) || action.ask.role(action.level) == Some(role);
-                if !open.asked.actions.iter().all(allowed) {
-                    let known =
-                        open.asked.actions.first().map(|action| action.ask.reassign.join(", ")).unwrap_or_default();
-                    let known = if known.is_empty() { "to no role".to_owned() } else { format!("to {known} only") };
-                    return Err(Refusal::new(
-                        Code::Forbidden,
-                        format!("the policy lets it be handed {known} (\"reassign\"), not to {role:?}"),
-                    ));
-                }
-            }
-            if subject.as_ref().is_some_and(|name| name.is_empty() || name.len() > limits::NAME_BYTES) {
-                return invalid(format!("subject must have 1 to {} bytes", limits::NAME_BYTES));
-            }
-            let text = text.map(comment).transpose()?;
-            Note::Reassigned { role, subject, text }
-        }
-    };
-    Ok(Draft::new(state, now).noted(Noted { n, note, by: by.subject, request_id }))
-}
-
-/// A text for the other people, if it is one.
-fn comment(text: Arc<str>) -> Result<Arc<str>, Refusal> {
-    let what = if text.trim().is_empty() {
-        "is empty".to_owned()
-    } else if text.len() > limits::COMMENT_BYTES {
-        format!("has more than {} bytes", limits::COMMENT_BYTES)
-    } else {
-        return Ok(text);
-    };
-    Err(Refusal::new(Code::InvalidMessage, format!("text {what}")))
 }
 
 fn check_answers(asked: &Interrupted, answers: &Value) -> Result<Answers, Refusal> {

@@ -310,7 +310,7 @@ impl Draft {
         Some(self.finish())
     }
 
-    /// Takes a note that [`crate::approval::resolve::note`] has checked.
+    /// Takes a note that [`crate::approval::note::note`] has checked.
     pub(crate) fn noted(mut self, noted: Noted) -> Transition {
         self.push(Record::Noted(noted));
         self.finish()

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use countersign_core::{
     approval::{
         decision::Decision,
+        note::{self, NewNote, NoteInput},
         principal::Principal,
-        resolve::{self, NewNote, NoteInput},
     },
     call::gate::Ask,
     journal::record::Entry,
@@ -43,7 +43,7 @@ fn w2_what_was_handed_on_is_the_new_roles_in_the_history_too() {
     for (role, subject) in [(Some("legal".to_owned()), None), (None, Some("eve".into()))] {
         let note = NewNote::Reassign { role, subject, text: None };
         let input = NoteInput { n: 1, note, by: by(), request_id: None };
-        let transition = resolve::note(&world.state, world.now, input).expect("handed on");
+        let transition = note::note(&world.state, world.now, input).expect("handed on");
         world.commit(transition);
     }
     let handed = [vec![role("legal"), role("legal")], vec![None]];

@@ -3,8 +3,8 @@
 use countersign_core::{
     approval::{
         decision::Decision,
+        note::{self, NewNote, NoteInput},
         principal::Principal,
-        resolve::{self, NewNote, NoteInput},
     },
     call::gate::{Ask, Verdict},
     journal::{draft::Draft, state::Phase},
@@ -139,7 +139,7 @@ fn p1_what_waits_can_be_handed_on_where_the_policy_says_so_and_never_to_fewer_ri
     let hand = |world: &mut World, by: Principal, role: Option<&str>, subject: Option<&str>| {
         let (role, subject) = (role.map(str::to_owned), subject.map(Into::into));
         let note = NewNote::Reassign { role, subject, text: None };
-        let transition = resolve::note(&world.state, world.now, NoteInput { n: 1, note, by, request_id: None })?;
+        let transition = note::note(&world.state, world.now, NoteInput { n: 1, note, by, request_id: None })?;
         world.commit(transition);
         Ok::<(), Refusal>(())
     };

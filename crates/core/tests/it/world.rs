@@ -5,8 +5,9 @@ use std::{collections::HashMap, sync::Arc};
 use countersign_core::{
     approval::{
         decision::{Decision, EditedAction},
+        note::{self, NewNote, NoteInput},
         principal::Principal,
-        resolve::{self, DecideInput, NewNote, NoteInput, Reply},
+        resolve::{self, DecideInput, Reply},
         rule::Always,
     },
     call::{
@@ -460,7 +461,7 @@ impl World {
                     _ => NewNote::Reassign { role: Some("admin".into()), subject: None, text: None },
                 };
                 let input = NoteInput { n: open.asked.n, note, by: person(*by), request_id: None };
-                let transition = resolve::note(&self.state, self.now, input)?;
+                let transition = note::note(&self.state, self.now, input)?;
                 self.commit(transition);
             }
             Op::Revoke(i) if !self.state.sticky.is_empty() => {

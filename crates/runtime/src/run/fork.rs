@@ -219,8 +219,18 @@ fn replaced(then: &Then) -> (Option<Arc<str>>, Option<u64>) {
 /// The call that an edit is about, if it can be changed.
 fn editable<'a>(state: &'a State, edit: &EditedCall, i: usize) -> Result<&'a Call, Refusal> {
     let open: Vec<&Call> = state.calls.iter().filter(|call| is_open_to_edits(call, state)).collect();
-    if let Some(call) = open.iter().find(|call| *call.id == *edit.tool_use_id) {
-        return Ok(call);
+    let mut named = open.iter().filter(|call| *call.id == *edit.tool_use_id);
+    match (named.next(), named.next()) {
+        (Some(call), None) => return Ok(call),
+        (Some(one), Some(other)) => {
+            // Agents that work for one another may use the same ids.
+            let (id, one, other) = (&edit.tool_use_id, &*one.agent, &*other.agent);
+            let what = format!(
+                "{id:?} is a call of the agent {one:?} and one of {other:?} at this checkpoint; decide them in the new session"
+            );
+            return Err(invalid(i, &what));
+        }
+        (None, _) => {}
     }
     let why = match state.calls.iter().find(|call| *call.id == *edit.tool_use_id) {
         None => "is no call of the latest answer at this checkpoint",

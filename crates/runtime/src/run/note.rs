@@ -5,8 +5,9 @@ use std::sync::Arc;
 use countersign_core::{
     approval::{
         key::parse_approval_key,
+        note::{self, NoteInput},
         principal::Principal,
-        resolve::{self, NoteInput},
+        resolve,
     },
     journal::state::State,
     refusal::Refusal,
@@ -15,7 +16,7 @@ use countersign_core::{
 
 use super::{Runtime, Stored, live::LiveRef, now, own_request_id};
 use crate::store::Durability;
-pub use countersign_core::approval::resolve::NewNote;
+pub use countersign_core::approval::note::NewNote;
 
 impl Runtime {
     /// Comments on what waits under a key, or hands it to somebody else. Any person who may see it may comment; who may
@@ -65,7 +66,7 @@ impl Runtime {
         }
         let at = now();
         let followed = self.inner.follow_if(follow, live, &mut guard).await?;
-        let make = |state: &State| resolve::note(state, at, input);
+        let make = |state: &State| note::note(state, at, input);
         self.inner.transact(live, &mut guard, Durability::Synced, make).await?;
         Ok(followed)
     }

@@ -7,8 +7,8 @@ use countersign::{
     core::{
         approval::{
             decision::Decision,
+            note::NewNote,
             principal::{Principal, PrincipalKind},
-            resolve::NewNote,
             rule::Always,
         },
         call::gate::{Ask, DecisionType},

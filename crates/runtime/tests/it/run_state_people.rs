@@ -5,7 +5,7 @@ use std::sync::Arc;
 use countersign::{
     agent::Agent,
     core::{
-        approval::{decision::Decision, principal::Principal, resolve::NewNote, rule::Always},
+        approval::{decision::Decision, note::NewNote, principal::Principal, rule::Always},
         call::{display::ContentMessage, gate::Ask},
         journal::state::Status,
         refusal::Code,

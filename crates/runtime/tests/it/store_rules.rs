@@ -4,8 +4,8 @@ use countersign::{
     core::{
         approval::{
             decision::Decision,
+            note::{self, NewNote, NoteInput},
             principal::Principal,
-            resolve::{self, NewNote, NoteInput},
             rule::{Always, RuleId},
         },
         call::gate::{Ask, Verdict},
@@ -181,7 +181,7 @@ async fn p1_what_is_handed_on_is_in_the_inbox_of_the_other_role(store: Tested) {
     assert_eq!((keys(&store, of("admin")).await, keys(&store, of("legal")).await), (vec!["s_1".into()], vec![]));
     let note = NewNote::Reassign { role: Some("legal".into()), subject: None, text: None };
     let input = NoteInput { n: 1, note, by: Principal::trusted(), request_id: None };
-    let handed = resolve::note(&driven.state, 200, input).expect("handed on");
+    let handed = note::note(&driven.state, 200, input).expect("handed on");
     driven.store(&*store, handed).await.expect("stored");
     assert_eq!((keys(&store, of("admin")).await, keys(&store, of("legal")).await), (vec![], vec!["s_1".into()]));
     let legal = Visible { subject: Some("leo".into()), roles: vec!["legal".into()], ..Visible::default() };
