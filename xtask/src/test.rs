@@ -110,18 +110,28 @@ pub(crate) fn run(places: &Places) -> Outcome {
     let needs = [(rust, RUST), (others, OTHERS), (has_browser, BROWSER)];
     steps.step_after(
         &needs,
-        "test what only a feature brings: models, MCP servers from npm, an agent's browser",
+        "test what only a feature brings: models, MCP servers from npm, an agent's browser, spans",
         || {
             let mut test = cargo(&places.root);
             // One build with all of them.
-            test.args(["test", "-p", "countersign", "--features", "computer,genai,mcp", "--lib", "--test", "it", "--"]);
-            test.args(["--include-ignored", "models", "mcp_npm", "computer"]);
+            test.args([
+                "test",
+                "-p",
+                "countersign",
+                "--features",
+                "computer,genai,mcp,otlp",
+                "--lib",
+                "--test",
+                "it",
+                "--",
+            ]);
+            test.args(["--include-ignored", "models", "mcp_npm", "computer", "spans", "otlp"]);
             if let Some(browser) = &browser {
                 test.env("CHROMIUM", browser);
             }
             process::run(&mut test)?;
             let mut config = cargo(&places.root);
-            config.args(["test", "-p", "countersign-server", "--features", "genai", "--lib", "config::"]);
+            config.args(["test", "-p", "countersign-server", "--features", "genai,otlp", "--lib", "config::"]);
             process::run(&mut config)
         },
     );
