@@ -54,6 +54,7 @@ mod store_sqlite;
 mod store_support;
 mod streams;
 mod support;
+mod table;
 mod team;
 mod tool_changes;
 
