@@ -107,7 +107,15 @@ impl Transition {
         let mut permits = Vec::with_capacity(self.started.len());
         for call in &self.started {
             if let Some(Call {
-                call, id, agent, name, args: Some(args), phase: Phase::Started(attempt), input, ..
+                call,
+                id,
+                agent,
+                name,
+                args: Some(args),
+                phase: Phase::Started(attempt),
+                input,
+                preview,
+                ..
             }) = self.state.calls.iter().find(|c| c.call == *call)
             {
                 permits.push(Permit::new(
@@ -120,6 +128,7 @@ impl Transition {
                     args.clone(),
                     self.state.locale,
                     input.clone(),
+                    preview.clone(),
                 ));
             }
         }
