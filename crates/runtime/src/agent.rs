@@ -376,6 +376,7 @@ impl Catalog for Agents {
         Some(ToolFacts {
             description: (!description.is_empty()).then(|| description.clone()),
             schema: Some(tool.text.clone()),
+            source: tool.entry.source.clone(),
             idempotent: tool.entry.idempotent,
             kind: tool.entry.kind,
             for_agent: tool.entry.target.is_some(),

@@ -84,6 +84,12 @@ async fn s13_r1_a_tool_with_another_schema_than_was_shown_is_asked_about_again()
     asks_again(with_schema(schema), "thousands").await;
 }
 
+/// Two servers may describe their tools in the same words: what was approved for one does not run at the other.
+#[tokio::test]
+async fn s13_r1_a_tool_of_the_same_words_from_another_source_is_asked_about_again() {
+    asks_again(|tool| tool.source = Some("mcp \"other\" \"pay\"".into()), "pay").await;
+}
+
 #[tokio::test]
 async fn s13_a_tool_that_does_not_take_the_arguments_any_more_fails_and_is_not_asked_about() {
     let (folder, ledger) = (tempfile::tempdir().expect("folder"), Ledger::default());
