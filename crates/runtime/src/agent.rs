@@ -323,6 +323,13 @@ impl Agents {
         }
     }
 
+    /// What a call has left waiting is over.
+    pub(crate) fn forget_call(&self, session_id: &str, call: u32) {
+        for source in self.by_name.values().flat_map(|ready| ready.kits.sources()) {
+            source.forget_call(session_id, call);
+        }
+    }
+
     /// Ends what the sources of all agents' tools have begun.
     pub(crate) async fn close(&self) {
         let sources = self.by_name.values().flat_map(|ready| ready.kits.sources());

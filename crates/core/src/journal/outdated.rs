@@ -78,6 +78,8 @@ impl State {
         let text = self.locale.text(Text::ToolChanged);
         let Some(call) = self.calls.iter_mut().find(|c| c.call == call && c.phase == Phase::Permitted) else { return };
         call.shown = None;
+        // What it has begun is not what would go on: it is begun anew, if it is.
+        call.forget_attempt();
         if call.attempts > 0 {
             call.phase = Phase::Lost;
         } else {
