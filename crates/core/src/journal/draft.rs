@@ -408,7 +408,9 @@ impl Draft {
         }
         for call in lost {
             // Declared idempotent both when asked and now: today's word alone does not upgrade an old call.
-            if call.idempotent && catalog.tool(&call.agent, &call.name).is_some_and(|tool| tool.idempotent) {
+            let harmless = call.idempotent && catalog.tool(&call.agent, &call.name).is_some_and(|tool| tool.idempotent);
+            // Another tool than the one that was allowed does not begin by itself.
+            if harmless && !call.is_outdated(catalog) {
                 self.started.push(call.call);
                 self.push(Record::CallStarted { call: call.call, attempt: call.attempts + 1 });
             } else {

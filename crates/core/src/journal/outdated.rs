@@ -51,7 +51,7 @@ impl Call {
 
     /// Whether its tool is another one today than those who allowed the call have seen. One that is gone, or does not take
     /// the arguments any more, is not asked about again: the call fails when it begins.
-    fn is_outdated(&self, catalog: &dyn Catalog) -> bool {
+    pub(super) fn is_outdated(&self, catalog: &dyn Catalog) -> bool {
         let Some(shown) = self.shown.as_ref().filter(|shown| shown.tool == self.name) else { return false };
         let Some(today) = catalog.tool(&self.agent, &self.name) else { return false };
         let same =
