@@ -309,6 +309,13 @@ impl Agents {
         }
     }
 
+    /// What a call has left waiting is over.
+    pub(crate) fn forget_call(&self, session_id: &str, call: u32) {
+        for source in self.by_name.values().flat_map(|ready| ready.kits.sources()) {
+            source.forget_call(session_id, call);
+        }
+    }
+
     /// Ends what the sources of all agents' tools have begun.
     pub(crate) async fn close(&self) {
         let sources = self.by_name.values().flat_map(|ready| ready.kits.sources());
@@ -362,6 +369,7 @@ impl Catalog for Agents {
         Some(ToolFacts {
             description: (!description.is_empty()).then(|| description.clone()),
             schema: Some(tool.text.clone()),
+            source: tool.entry.source.clone(),
             idempotent: tool.entry.idempotent,
             kind: tool.entry.kind,
             for_agent: tool.entry.target.is_some(),

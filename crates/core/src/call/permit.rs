@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::args::Args;
+use super::{args::Args, preview::Preview};
 use crate::{journal::input::CallInput, locale::Locale};
 
 /// The right to start one attempt of one call with exactly these arguments.
@@ -21,6 +21,7 @@ pub struct Permit {
     args: Args,
     locale: Locale,
     input: Option<CallInput>,
+    preview: Option<Preview>,
 }
 
 impl Permit {
@@ -35,8 +36,9 @@ impl Permit {
         args: Args,
         locale: Locale,
         input: Option<CallInput>,
+        preview: Option<Preview>,
     ) -> Permit {
-        Permit { session_id, call, attempt, tool_use_id, agent, tool, args, locale, input }
+        Permit { session_id, call, attempt, tool_use_id, agent, tool, args, locale, input, preview }
     }
 
     /// The session the call belongs to.
@@ -78,6 +80,11 @@ impl Permit {
     #[must_use]
     pub fn input(&self) -> Option<&CallInput> {
         self.input.as_ref()
+    }
+    /// What a reviewer was shown of what the call would do, if a person was asked and the tool says so (SPEC S12).
+    #[must_use]
+    pub fn preview(&self) -> Option<&Preview> {
+        self.preview.as_ref()
     }
     /// The session's language, for what the tool itself has to say.
     #[must_use]

@@ -18,6 +18,10 @@ pub struct Preview {
     /// How many lines at the end are left out.
     #[serde(default, skip_serializing_if = "is_none_left")]
     pub left_out: u32,
+    /// What it was made against, in the tool's own words, for the tool to compare when the call runs: a digest of the
+    /// file. It is not shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<Arc<str>>,
 }
 
 fn is_none_left(lines: &u32) -> bool {
@@ -67,17 +71,25 @@ impl Preview {
         Preview::of(PreviewKind::Failed, why)
     }
 
+    /// Says what it was made against.
+    #[must_use]
+    pub fn against(mut self, base: &str) -> Preview {
+        self.base = Some(base.into());
+        self
+    }
+
     /// As much of the text as there is room for, in whole lines if there is one.
     fn of(kind: PreviewKind, text: &str) -> Preview {
         let text = text.strip_suffix('\n').unwrap_or(text);
         let most = limits::PREVIEW_BYTES;
         if text.len() <= most {
-            return Preview { kind, text: text.into(), left_out: 0 };
+            return Preview { kind, text: text.into(), left_out: 0, base: None };
         }
         let kept = &text[..text.floor_char_boundary(most)];
         let kept = kept.rfind('\n').map_or(kept, |end| &kept[..end]);
         let left_out = text[kept.len()..].trim_start_matches('\n').split('\n').count();
-        Preview { kind, text: kept.into(), left_out: u32::try_from(left_out).unwrap_or(u32::MAX) }
+        let left_out = u32::try_from(left_out).unwrap_or(u32::MAX);
+        Preview { kind, text: kept.into(), left_out, base: None }
     }
 
     /// The form that reviewers see.
@@ -108,7 +120,8 @@ mod tests {
         assert!(preview.text.len() <= limits::PREVIEW_BYTES);
         let kept = preview.text.split('\n').count();
         assert_eq!(kept + preview.left_out as usize, long.lines().count());
-        assert_eq!(Preview::diff("+a\n"), Preview { kind: PreviewKind::Diff, text: "+a".into(), left_out: 0 });
+        let short = Preview { kind: PreviewKind::Diff, text: "+a".into(), left_out: 0, base: None };
+        assert_eq!(Preview::diff("+a\n"), short);
         let wide = Preview::text(&"é".repeat(limits::PREVIEW_BYTES));
         assert_eq!((wide.text.len(), wide.left_out), (limits::PREVIEW_BYTES, 1));
     }

@@ -87,6 +87,10 @@ pub struct Action {
     /// The JSON Schema an edit must fit: the tool's, when it was asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Arc<Schema>>,
+    /// Where the tool comes from, if it comes from elsewhere: another tool of the same words is another one. It is not
+    /// shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<Arc<str>>,
     /// What the model says the call is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_says: Option<Arc<str>>,

@@ -96,6 +96,7 @@ impl Draft {
             instead: call.instead.clone(),
             description: facts.description,
             schema: facts.schema,
+            source: facts.source,
             agent_says: call.display.agent_says().cloned(),
             path: self.state.path(call),
             preview: call.preview.clone(),

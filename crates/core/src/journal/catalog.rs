@@ -40,6 +40,8 @@ pub struct ToolFacts {
     pub description: Option<Arc<str>>,
     /// The schema of its arguments.
     pub schema: Option<Arc<Schema>>,
+    /// Where it comes from, if it comes from elsewhere: an MCP server, and its name there.
+    pub source: Option<Arc<str>>,
     /// Declared idempotent.
     pub idempotent: bool,
     /// What a call of it means to the session.

@@ -107,7 +107,15 @@ impl Transition {
         let mut permits = Vec::with_capacity(self.started.len());
         for call in &self.started {
             if let Some(Call {
-                call, id, agent, name, args: Some(args), phase: Phase::Started(attempt), input, ..
+                call,
+                id,
+                agent,
+                name,
+                args: Some(args),
+                phase: Phase::Started(attempt),
+                input,
+                preview,
+                ..
             }) = self.state.calls.iter().find(|c| c.call == *call)
             {
                 permits.push(Permit::new(
@@ -120,6 +128,7 @@ impl Transition {
                     args.clone(),
                     self.state.locale,
                     input.clone(),
+                    preview.clone(),
                 ));
             }
         }
@@ -399,7 +408,9 @@ impl Draft {
         }
         for call in lost {
             // Declared idempotent both when asked and now: today's word alone does not upgrade an old call.
-            if call.idempotent && catalog.tool(&call.agent, &call.name).is_some_and(|tool| tool.idempotent) {
+            let harmless = call.idempotent && catalog.tool(&call.agent, &call.name).is_some_and(|tool| tool.idempotent);
+            // Another tool than the one that was allowed does not begin by itself.
+            if harmless && !call.is_outdated(catalog) {
                 self.started.push(call.call);
                 self.push(Record::CallStarted { call: call.call, attempt: call.attempts + 1 });
             } else {

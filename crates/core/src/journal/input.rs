@@ -275,6 +275,7 @@ impl Draft {
                     instead: None,
                     description: None,
                     schema: None,
+                    source: None,
                     agent_says: None,
                     path: self.state.path(&call),
                     preview: None,

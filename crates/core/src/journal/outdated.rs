@@ -17,20 +17,24 @@ use crate::{call::args::Digest, locale::Text};
 pub struct Shown {
     /// The tool.
     pub tool: Arc<str>,
-    /// The digest of its description and its schema; empty if not all levels have seen the same.
+    /// The digest of its description, its schema and where it comes from; empty if not all levels have seen the same.
     pub digest: Arc<str>,
 }
 
 impl Shown {
     fn of(action: &Action) -> Shown {
-        let digest = digest(action.description.as_deref(), action.schema.as_deref());
+        let digest = digest(action.description.as_deref(), action.schema.as_deref(), action.source.as_deref());
         Shown { tool: action.name.clone(), digest }
     }
 }
 
-fn digest(description: Option<&str>, schema: Option<&Schema>) -> Arc<str> {
-    // A JSON text cannot begin with what ends a description here.
-    let text = format!("{}\u{0}{}", description.unwrap_or_default(), schema.map_or("", |schema| schema.0.get()));
+fn digest(description: Option<&str>, schema: Option<&Schema>, source: Option<&str>) -> Arc<str> {
+    // A JSON text cannot begin with what ends a description here, nor have it within.
+    let mut text = format!("{}\u{0}{}", description.unwrap_or_default(), schema.map_or("", |schema| schema.0.get()));
+    if let Some(source) = source {
+        text.push('\0');
+        text.push_str(source);
+    }
     Digest::of(text.as_bytes()).to_string().into()
 }
 
@@ -47,10 +51,11 @@ impl Call {
 
     /// Whether its tool is another one today than those who allowed the call have seen. One that is gone, or does not take
     /// the arguments any more, is not asked about again: the call fails when it begins.
-    fn is_outdated(&self, catalog: &dyn Catalog) -> bool {
+    pub(super) fn is_outdated(&self, catalog: &dyn Catalog) -> bool {
         let Some(shown) = self.shown.as_ref().filter(|shown| shown.tool == self.name) else { return false };
         let Some(today) = catalog.tool(&self.agent, &self.name) else { return false };
-        let same = shown.digest == digest(today.description.as_deref(), today.schema.as_deref());
+        let same =
+            shown.digest == digest(today.description.as_deref(), today.schema.as_deref(), today.source.as_deref());
         !same && self.args.as_ref().is_some_and(|args| catalog.accepts(&self.agent, &self.name, args))
     }
 }
@@ -73,6 +78,8 @@ impl State {
         let text = self.locale.text(Text::ToolChanged);
         let Some(call) = self.calls.iter_mut().find(|c| c.call == call && c.phase == Phase::Permitted) else { return };
         call.shown = None;
+        // What it has begun is not what would go on: it is begun anew, if it is.
+        call.forget_attempt();
         if call.attempts > 0 {
             call.phase = Phase::Lost;
         } else {
@@ -90,7 +97,7 @@ impl State {
 
 impl Draft {
     /// Asks again about those of `calls` that were allowed with another description or schema of their tool before their
-    /// eyes than it has today; none of them begins. `None` if there are none.
+    /// eyes than it has today, or another tool of the same words; none of them begins. `None` if there are none.
     #[must_use]
     pub fn outdated(mut self, calls: &[u32], catalog: &dyn Catalog) -> Option<Transition> {
         let permitted = |call: &&Call| calls.contains(&call.call) && call.phase == Phase::Permitted;

@@ -392,6 +392,7 @@ impl Draft {
             instead: None,
             description: None,
             schema: None,
+            source: None,
             agent_says: None,
             path: Vec::new(),
             preview: None,

@@ -62,6 +62,7 @@ impl Catalog for Tools {
             kind,
             description: Some("moves money".into()),
             schema: Some(Arc::new(Schema(raw))),
+            source: None,
             idempotent: tool == "safe",
             for_agent: target(tool).is_some(),
         })

@@ -91,7 +91,9 @@ impl ListedTool {
         };
         let settings = &link.settings;
         let approval = Approval { require: settings.require.of(&self.name), ask: Default::default() };
-        ToolEntry::new(spec, Arc::new(RemoteTool { link: link.clone(), name: self.name.clone() }))
+        let tool = RemoteTool { link: link.clone(), name: self.name.clone() };
+        let source = Some(format!("mcp {:?} {:?}", &*settings.name, &*self.name).into());
+        ToolEntry { source, ..ToolEntry::new(spec, Arc::new(tool)) }
             .needs_approval(approval)
             .hints(self.hints)
             .idempotent(settings.idempotent.iter().any(|name| **name == *self.name))

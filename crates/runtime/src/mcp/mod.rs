@@ -128,6 +128,9 @@ impl ToolSource for Mcp {
     fn forget(&self, session_id: &str) {
         self.link.parked.forget(session_id);
     }
+    fn forget_call(&self, session_id: &str, call: u32) {
+        self.link.parked.forget_call(session_id, call);
+    }
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.link.close())
     }

@@ -167,6 +167,10 @@ impl Parked {
         self.all().retain(|waiting| *waiting.session_id != *session_id);
     }
 
+    pub(super) fn forget_call(&self, session_id: &str, call: u32) {
+        self.all().retain(|waiting| *waiting.session_id != *session_id || waiting.call != call);
+    }
+
     pub(super) fn forget_all(&self) {
         self.all().clear();
     }

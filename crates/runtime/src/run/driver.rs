@@ -30,7 +30,9 @@ use super::{
     graph::{AtWork, Ended, Hot},
     guard::Stop,
     live::{Live, LiveRef, LiveState},
-    now, spans, store_refusal,
+    now,
+    sources::outdated_of,
+    spans, store_refusal,
     stream::Asked,
 };
 use crate::{
@@ -231,7 +233,11 @@ impl Inner {
                     effects = graph::next(&*guard.state()?);
                 }
                 if let Some(transition) = Draft::new(&*guard.state()?, now()).outdated(&effects.start, &self.agents) {
+                    let outdated: Vec<u32> = outdated_of(&transition).collect();
                     self.transact(live, &mut guard, Durability::Synced, |_| Ok(transition)).await?;
+                    for call in outdated {
+                        self.agents.forget_call(&live.session_id, call);
+                    }
                     effects = graph::next(&*guard.state()?);
                 }
                 let state = guard.state()?;

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use countersign_core::journal::{
     draft::{Draft, Transition},
     input::InputRequired,
+    record::Record,
     state::{Call, State},
 };
 use tokio::time::timeout;
@@ -14,6 +15,14 @@ use crate::tool::Asks;
 
 /// How long a start waits for them. What takes longer is waited for by the sessions that need it.
 const AT_START: Duration = Duration::from_secs(10);
+
+/// The calls that a transition asks about again, since their tools have changed.
+pub(super) fn outdated_of(transition: &Transition) -> impl Iterator<Item = u32> {
+    transition.entries().iter().filter_map(|entry| match entry.record {
+        Record::CallOutdated { call } => Some(call),
+        _ => None,
+    })
+}
 
 impl Inner {
     /// Stores that a call has ended its attempt with questions to a person.

@@ -5,7 +5,7 @@ pub mod written;
 use std::{future::Future, panic::AssertUnwindSafe, sync::Arc};
 
 use countersign_core::{
-    call::{args::Args, permit::Permit},
+    call::{args::Args, permit::Permit, preview::Preview},
     locale::{Locale, Text},
 };
 use futures::{FutureExt as _, future::BoxFuture};
@@ -31,6 +31,8 @@ pub struct ToolContext {
     pub idempotency_key: String,
     /// The session's language, for what the function has to say.
     pub locale: Locale,
+    /// What a reviewer was shown of what the call would do, if a person was asked and the tool says so (SPEC S12).
+    pub preview: Option<Preview>,
     /// The application's own data.
     pub context: AppContext,
 }
@@ -54,6 +56,7 @@ impl From<&Permit> for ToolContext {
             attempt: permit.attempt(),
             idempotency_key: permit.idempotency_key(),
             locale: permit.locale(),
+            preview: permit.preview().cloned(),
             context: AppContext::current(),
         }
     }
@@ -196,6 +199,7 @@ mod tests {
             attempt: 1,
             idempotency_key: "s1/c1".to_owned(),
             locale: Locale::En,
+            preview: None,
             context: AppContext::default(),
         }
     }

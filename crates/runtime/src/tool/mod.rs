@@ -251,6 +251,9 @@ pub struct ToolEntry {
     pub on_approval: Option<Arc<dyn OnApproval>>,
     /// Other names that its calls are found under, unless another tool has them.
     pub aliases: &'static [&'static str],
+    /// Where it comes from, if it comes from elsewhere, such as an MCP server and its name there. What was approved as the
+    /// tool of one source is asked about again before it runs as that of another (SPEC S13, R1).
+    pub source: Option<Arc<str>>,
     /// The other agent that its calls are for, if they are (SPEC S25).
     pub target: Option<Target>,
     /// That agent, where it comes along.
@@ -316,6 +319,7 @@ impl ToolEntry {
             preview: None,
             on_approval: None,
             aliases: &[],
+            source: None,
         }
     }
 

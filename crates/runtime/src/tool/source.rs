@@ -27,6 +27,10 @@ pub trait ToolSource: Send + Sync {
     fn forget(&self, session_id: &str) {
         let _ = session_id;
     }
+    /// A call will not be given its answers: what waits for them is ended.
+    fn forget_call(&self, session_id: &str, call: u32) {
+        let _ = (session_id, call);
+    }
     /// Ends what it has begun: its process, its connection. It begins again when it is next prepared.
     fn close(&self) -> BoxFuture<'_, ()>;
 }

@@ -255,3 +255,44 @@ async fn s12_calls_of_one_answer_about_the_same_file_all_count() {
     }
     assert!(told.iter().all(|(success, _)| *success), "{told:?}");
 }
+
+/// What is approved is a change of the file that was shown, not of whatever is there later.
+#[tokio::test]
+async fn s12_a_write_over_a_file_that_is_not_what_was_shown_is_refused() {
+    for (before, meanwhile, written) in [
+        (None, Some("theirs\n"), false),
+        (Some("old\n"), Some("theirs\n"), false),
+        (Some("old\n"), None, false),
+        (Some("old\n"), Some("old\n"), true),
+        (Some("old\n"), Some("mine\n"), true),
+        (None, None, true),
+    ] {
+        let folder = tempfile::tempdir().expect("folder");
+        let file = folder.path().join("a");
+        let store = memory();
+        let calls = [("write_file", json!({ "path": "a", "content": "mine\n" }))];
+        if let Some(text) = before {
+            fs::write(&file, text).expect("before");
+        }
+        let first = runtime(store.clone(), folder.path(), &calls);
+        let outcome = send(&first, "s1", "go").await.expect("run");
+        // What was shown is in the journal: a restart forgets none of it.
+        first.shutdown(std::time::Duration::from_secs(5)).await;
+        match meanwhile {
+            Some(text) => fs::write(&file, text).expect("meanwhile"),
+            None => drop(fs::remove_file(&file)),
+        }
+        let second = runtime(store, folder.path(), &calls);
+        let outcome = decide(&second, &outcome.pending[0], vec![Decision::approve()]).await.expect("decide");
+        assert_eq!(outcome.status, Status::Completed);
+        let told = &results(&second, "s1").await[0];
+        assert_eq!(told.0, written, "{before:?} {meanwhile:?}: {told:?}");
+        let after = fs::read_to_string(&file).ok();
+        if written {
+            assert_eq!(after.as_deref(), Some("mine\n"));
+        } else {
+            assert!(told.1.contains("may not be as it was when the change was shown; nothing was written"), "{told:?}");
+            assert_eq!(after.as_deref(), meanwhile);
+        }
+    }
+}

@@ -295,3 +295,25 @@ async fn s17_s13_a_session_whose_call_asks_survives_save_and_load() {
     let outcome = answer(&over(second, &calls(&["order"]), &[&shared]), "s_1", &accept(9)).await.unwrap();
     assert!(outcome.text.contains(r#""size":9"#), "{}", outcome.text);
 }
+
+/// What waits for the answer is the tool as it was; what a person lets run again is the one that is there now.
+#[tokio::test]
+async fn s13_r4_a_call_whose_tool_changes_while_it_asks_is_begun_anew_or_not_at_all() {
+    let fake = shop(Era::Sessions).await;
+    let asks = McpServer::http("shop", &*fake.url).require_approval(RequireApproval::Always).build().unwrap();
+    let runtime = with(&asks);
+    send(&runtime, "s", "go").await.unwrap();
+    let outcome = decide(&runtime, "s_1", vec![Decision::approve()]).await.unwrap();
+    assert_eq!((kind(&outcome), fake.calls().len()), (Kind::Input, 1));
+    fake.tool(listing("order", "Orders twice."), |_| async move { text("twice") });
+    fake.tell_change();
+    fake.until(|_| asks.tools_now().iter().any(|tool| tool.description == "Orders twice.")).await;
+    let outcome = answer(&runtime, "s_2", &accept(4)).await.unwrap();
+    assert_eq!((outcome.status, kind(&outcome)), (Status::AwaitingInput, Kind::InDoubt));
+    // The server is told that nobody waits for the first any more.
+    fake.until(|shared| shared.notified.lock().unwrap().iter().any(|told| told["method"] == "notifications/cancelled"))
+        .await;
+    let outcome = decide(&runtime, "s_3", vec![Decision::approve()]).await.unwrap();
+    assert_eq!((outcome.status, fake.calls().len()), (Status::Completed, 2));
+    assert!(outcome.text.contains("twice"), "{}", outcome.text);
+}

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use countersign::core::call::permit::Permit;
 use countersign::{
     agent::Agent,
     core::{
@@ -14,8 +15,9 @@ use countersign::{
         Store,
         sqlite::{SqliteOptions, SqliteStore},
     },
-    tool::{Approval, ToolEntry},
+    tool::{Approval, Tool, ToolEntry, ToolError},
 };
+use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
 use crate::support::{Ledger, decide, entry, send};
@@ -84,6 +86,12 @@ async fn s13_r1_a_tool_with_another_schema_than_was_shown_is_asked_about_again()
     asks_again(with_schema(schema), "thousands").await;
 }
 
+/// Two servers may describe their tools in the same words: what was approved for one does not run at the other.
+#[tokio::test]
+async fn s13_r1_a_tool_of_the_same_words_from_another_source_is_asked_about_again() {
+    asks_again(|tool| tool.source = Some("mcp \"other\" \"pay\"".into()), "pay").await;
+}
+
 #[tokio::test]
 async fn s13_a_tool_that_does_not_take_the_arguments_any_more_fails_and_is_not_asked_about() {
     let (folder, ledger) = (tempfile::tempdir().expect("folder"), Ledger::default());
@@ -134,4 +142,51 @@ async fn s13_p1_a_tool_that_changes_between_two_levels_goes_back_to_the_first() 
     after.decide_and_run(&of("admin"), approve("s_4")).await.expect("the first level again");
     let outcome = after.decide_and_run(&of("legal"), approve("s_5")).await.expect("the second level again");
     assert_eq!((outcome.status, ran(&ledger).len()), (Status::Completed, 2));
+}
+
+/// Says that it has begun, and never ends.
+struct Endless(Arc<tokio::sync::Notify>);
+
+impl Tool for Endless {
+    fn run(&self, _: Permit) -> BoxFuture<'static, Result<String, ToolError>> {
+        self.0.notify_one();
+        Box::pin(std::future::pending())
+    }
+}
+
+/// A process that comes after a crash begins what was begun, if that is harmless and still the same tool.
+#[tokio::test]
+async fn s13_r4_an_idempotent_call_whose_tool_has_changed_is_not_begun_again_after_a_crash() {
+    for changed in [false, true] {
+        let (folder, ledger) = (tempfile::tempdir().expect("folder"), Ledger::default());
+        let (open, begun) = (store(&folder), Arc::new(tokio::sync::Notify::new()));
+        let endless = |tool: &mut ToolEntry| {
+            (tool.idempotent, tool.tool) = (true, Arc::new(Endless(begun.clone())));
+        };
+        let before = runtime(&open, &ledger, endless, Approval::always());
+        send(&before, "s", "go").await.expect("paused");
+        let decided = vec![Decision::approve(), Decision::reject(None)];
+        tokio::select! {
+            () = begun.notified() => {}
+            outcome = decide(&before, "s_1", decided) => panic!("{outcome:?}"),
+        }
+        before.shutdown(std::time::Duration::ZERO).await;
+        drop(before);
+
+        let after = |tool: &mut ToolEntry| {
+            tool.idempotent = true;
+            if changed {
+                tool.spec.description = "Pays twice.".into();
+            }
+        };
+        let after = runtime(&open, &ledger, after, Approval::always());
+        after.start().await.expect("start");
+        let outcome = after.wait(&Principal::trusted(), "s").await.expect("wait");
+        if changed {
+            assert_eq!((outcome.status, ran(&ledger).len()), (Status::AwaitingInput, 0));
+            assert!(serde_json::to_string(&outcome.interruptions).expect("json").contains("Pays twice."));
+        } else {
+            assert_eq!((outcome.status, ran(&ledger)), (Status::Completed, vec!["pay".to_owned()]));
+        }
+    }
 }

@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
-use countersign_core::call::preview::Preview;
+use countersign_core::call::{args::Digest, preview::Preview};
 use futures::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{
-    super::{Approval, CallFacts, Hints, Previewer, ToolEntry, ToolError, function::tool},
+    super::{
+        Approval, CallFacts, Hints, Previewer, ToolEntry, ToolError,
+        function::{FunctionTool, ToolContext, tool},
+    },
     diff,
     place::Place,
     workspace::{Change, There, Workspace, blocking},
@@ -75,18 +78,20 @@ pub fn read_file(workspace: &Workspace) -> ToolEntry {
 
 /// Writes a whole file. A person is asked, and is shown how the file changes.
 ///
-/// The file changes at once and keeps its mode. What is no regular file is not written over.
+/// The file changes at once and keeps its mode. What is no regular file is not written over, nor is a file that is
+/// neither as it was when the person was shown the change, nor as the change leaves it.
 #[must_use]
 pub fn write_file(workspace: &Workspace) -> ToolEntry {
     let shown = Shows { workspace: workspace.clone(), change: Write::change };
     let workspace = workspace.clone();
     let what = "Write a file of the workspace: a new one, or all of one that is there. To change a part, edit it.";
-    tool(WRITE_FILE, what, move |write: Write| {
+    FunctionTool::with_context(WRITE_FILE, what, move |context: ToolContext, write: Write| {
         let workspace = workspace.clone();
         blocking(move |going| {
             workspace.change(going, || {
                 let bytes = write.content.len();
                 let change = write.change(&workspace)?;
+                is_as_shown(&change, context.preview.as_ref(), context.attempt)?;
                 let said = match &change.before {
                     There::Nothing => "created",
                     There::Text(_) | There::Other(..) => "replaced",
@@ -96,7 +101,8 @@ pub fn write_file(workspace: &Workspace) -> ToolEntry {
             })
         })
     })
-    // The same text again is the same file.
+    .entry()
+    // A second attempt finds the file as it was shown, or as the first has left it; else it writes nothing.
     .idempotent(true)
     .hints(WRITES)
     .needs_approval(Approval::always())
@@ -177,9 +183,48 @@ impl<T: DeserializeOwned + Send + 'static> Previewer for Shows<T> {
             let args: T = serde_json::from_str(call.args.text()).map_err(|error| error.to_string())?;
             let (workspace, change) = (self.workspace.clone(), self.change);
             let change = blocking(move |_| change(args, &workspace)).await.map_err(|error| error.message)?;
-            Ok(Preview::diff(&diff::of(&[change])))
+            Ok(preview(change))
         })
     }
+}
+
+/// What a reviewer is shown of a change.
+fn preview(change: Change) -> Preview {
+    let base = base(&change.before);
+    Preview::diff(&diff::of(&[change])).against(&base)
+}
+
+/// Which file a change was made up against, in a few letters.
+fn base(before: &There) -> String {
+    match before {
+        There::Nothing => "nothing".to_owned(),
+        There::Text(found) => Digest::of(found.text.as_bytes()).to_string(),
+        There::Other(stamp, _) => format!("{stamp:?}"),
+    }
+}
+
+/// Refuses to write over what nobody has seen. What was not shown to anybody is written as it was allowed, but only the
+/// first time: a later attempt cannot know whether the file is what the first one has left, and others have changed.
+fn is_as_shown(change: &Change, shown: Option<&Preview>, attempt: u32) -> Result<(), ToolError> {
+    if matches!(&change.before, There::Text(found) if change.after.as_ref() == Some(&found.text)) {
+        return Ok(());
+    }
+    let place = &change.place;
+    let (as_it_was, since) = match shown {
+        None => (attempt <= 1 || matches!(change.before, There::Nothing), "before the call was interrupted"),
+        Some(Preview { base: Some(shown), .. }) => (**shown == *base(&change.before), "when the change was shown"),
+        // It was recorded before it said what it was made against: the diff does.
+        Some(shown) => {
+            let now = Preview { base: None, ..preview(change.clone()) };
+            (now == *shown, "when the change was shown")
+        }
+    };
+    if as_it_was {
+        return Ok(());
+    }
+    Err(ToolError::new(format!(
+        "{place} may not be as it was {since}; nothing was written. Read it, and write it again if that is still right"
+    )))
 }
 
 /// Lines of a text, as they are, and where to go on.
