@@ -110,6 +110,7 @@ impl ToolEntry {
             aliases,
             target,
             agent,
+            source,
         } = self;
         let requires = match (require, &other.approval.require) {
             (Require::Never, Require::Never) | (Require::Always, Require::Always) => true,
@@ -136,6 +137,7 @@ impl ToolEntry {
             && shared(preview, &other.preview)
             && shared(on_approval, &other.on_approval)
             && *aliases == other.aliases
+            && *source == other.source
             && agents
     }
 }
