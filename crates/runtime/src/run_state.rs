@@ -35,7 +35,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 pub use self::decide::DecisionError;
-pub(crate) use self::decide::Staged;
+pub(crate) use self::decide::{Staged, StagedAnswer};
 use self::{
     compact::Compact,
     follows::{cuts_between_turns, follows},
@@ -83,6 +83,7 @@ pub struct RunState {
     entries: Vec<Arc<Entry>>,
     state: Arc<State>,
     pub(crate) staged: Vec<Staged>,
+    pub(crate) answers: Vec<StagedAnswer>,
     /// What the user says next, once the run goes on.
     pub(crate) inputs: Vec<String>,
     /// The application's own version.
@@ -164,6 +165,8 @@ struct Written<'a> {
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     decisions: &'a [Staged],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    answers: &'a [StagedAnswer],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
     inputs: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
     max_turns: Option<u32>,
@@ -198,6 +201,8 @@ struct Body<'a> {
     stamp: Option<String>,
     #[serde(default)]
     decisions: Vec<Staged>,
+    #[serde(default)]
+    answers: Vec<StagedAnswer>,
     #[serde(default)]
     inputs: Vec<String>,
     #[serde(default)]
@@ -273,6 +278,7 @@ impl RunState {
             stamp: self.stamp.as_deref(),
             session_id,
             decisions: &self.staged,
+            answers: &self.answers,
             inputs: &self.inputs,
             max_turns: self.max_turns,
             guardrails: &self.guardrails,
@@ -316,8 +322,12 @@ impl RunState {
         if let Some(staged) = body.decisions.iter().find(|staged| !state.waits(staged.call)) {
             return Err(damaged(0, format!("it decides the call {}, which does not wait", staged.call)));
         }
+        if let Some(staged) = body.answers.iter().find(|staged| state.state.waiting(staged.n).is_none()) {
+            return Err(damaged(0, format!("it answers the request {}, which does not wait", staged.n)));
+        }
         Ok(RunState {
             staged: body.decisions,
+            answers: body.answers,
             inputs: body.inputs,
             stamp: body.stamp,
             max_turns: body.max_turns,
@@ -376,9 +386,12 @@ impl RunState {
             && let Record::SessionCreated(created) = &mut Arc::make_mut(first).record
         {
             created.context = Some(json);
+            // Whoever goes on with it looks for the data.
+            Arc::make_mut(&mut self.state).no_context = false;
         }
         if strategy == ContextStrategy::Replace {
             self.staged.clear();
+            self.answers.clear();
             for rule in self.state.sticky.iter().filter_map(|rule| rule.id).collect::<Vec<_>>() {
                 let revoked = Draft::new(&self.state, self.state.updated_at).revoke(rule, None);
                 self.entries.extend(revoked.entries().iter().cloned());
@@ -417,6 +430,7 @@ impl RunState {
             entries,
             state,
             staged: Vec::new(),
+            answers: Vec::new(),
             inputs: Vec::new(),
             stamp: None,
             max_turns: None,

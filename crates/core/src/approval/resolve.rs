@@ -264,6 +264,27 @@ fn check_answers(asked: &Interrupted, answers: &Value) -> Result<Answers, Refusa
     questions.ok_or_else(|| Refusal::new(Code::Internal, "the questions that wait cannot be read"))?.check(answers)
 }
 
+/// Checks an answer to what waits for one, before anybody stores it: to questions, a JSON object question text → answer; to a
+/// node of a graph or a call that asks something, a value of its schema.
+///
+/// # Errors
+/// `invalid_answers`, `invalid_resume`, `invalid_message` (too long), `decisions_required` (it waits for decisions).
+pub fn check_answer(asked: &Interrupted, value: &Raw) -> Result<(), Refusal> {
+    match asked.kind {
+        Kind::Question => {
+            let read = serde_json::from_str(value.get());
+            let answers: Value =
+                read.map_err(|error| Refusal::new(Code::InvalidAnswers, format!("answers: {error}")))?;
+            check_answers(asked, &answers).map(|_| ())
+        }
+        Kind::Interrupt | Kind::Input => check_resume(asked, value),
+        Kind::Approval | Kind::InDoubt => Err(Refusal::new(
+            Code::DecisionsRequired,
+            "an action waits here, not a question: decide about it",
+        )),
+    }
+}
+
 /// An answer to a node of a graph: it must fit the schema that the node gave (SPEC G3).
 fn check_resume(asked: &Interrupted, value: &Raw) -> Result<(), Refusal> {
     if value.get().len() > limits::UPDATE_BYTES {

@@ -45,6 +45,7 @@ impl PartialEq for Raw {
         self.get() == other.get()
     }
 }
+impl Eq for Raw {}
 
 /// Reads a value that is there, whatever it is: `null` is not the same as nothing.
 ///

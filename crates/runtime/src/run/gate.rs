@@ -20,6 +20,7 @@ use countersign_core::{
         record::{Action, ToolUse},
         state::{Call, State},
     },
+    limits::{APPROVAL_TIMEOUT_SECONDS, QUESTION_TIMEOUT_SECONDS},
     locale::{Locale, Text},
     refusal::{Code, Refusal},
 };
@@ -49,7 +50,13 @@ impl Inner {
     ) -> Vec<Weighed> {
         let mut gates = Vec::with_capacity(calls.len());
         for (i, call) in calls.iter().enumerate() {
-            gates.push(self.gate(state, agent, call, before.get(i)).await);
+            let mut weighed = self.gate(state, agent, call, before.get(i)).await;
+            match &mut weighed.gate.verdict {
+                Verdict::Ask(ask) => ask.timeout = self.settings.patience(ask.timeout, APPROVAL_TIMEOUT_SECONDS),
+                Verdict::Question(ask) => ask.timeout = self.settings.patience(ask.timeout, QUESTION_TIMEOUT_SECONDS),
+                Verdict::Allow | Verdict::Refuse(_) | Verdict::Deny(_) => {}
+            }
+            gates.push(weighed);
             if calls.len() > 1 {
                 // Conditions may take their time, and others have things to do too.
                 tokio::task::yield_now().await;

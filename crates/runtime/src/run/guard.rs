@@ -52,12 +52,20 @@ pub(crate) struct Settings {
     pub(crate) watch: Option<Arc<Watch>>,
     /// Whether arguments, results and answers stand in spans.
     pub(crate) trace_content: bool,
+    /// Whether nobody watches deadlines between the parts of a run: what has no deadline of its own then waits for ever.
+    pub(crate) patient: bool,
 }
 
 impl Settings {
     /// How many calls of a session run at the same time.
     pub(super) fn parallel_calls(&self) -> usize {
         self.parallel_calls.unwrap_or(limits::PARALLEL_CALLS).max(1)
+    }
+
+    /// How long a person has who is asked for so many seconds: for ever, if nothing else than the default was said and nobody
+    /// watches.
+    pub(super) fn patience(&self, timeout: u32, default: u32) -> u32 {
+        if self.patient && timeout == default { 0 } else { timeout }
     }
 }
 

@@ -21,6 +21,7 @@ mod note;
 mod past;
 mod recover;
 mod rules;
+pub(crate) mod settle;
 mod sources;
 pub mod spans;
 mod stream;
@@ -261,11 +262,6 @@ impl Runtime {
         follow: bool,
     ) -> Result<Option<Subscription>, Refusal> {
         Ok(self.take_message(by, message, follow).await?.1.follow)
-    }
-
-    /// Takes a decision; nothing runs yet.
-    pub(crate) async fn settle(&self, by: &Principal, decision: NewDecision) -> Result<(), Refusal> {
-        self.take_decision(by, decision, false).await.map(|_| ())
     }
 
     /// Runs a session here until nothing follows by itself.

@@ -3,9 +3,12 @@
 //! They are kept in the state, also in its text, and are applied together. What was not decided comes back.
 
 use countersign_core::{
-    approval::{decision::Decision, rule::Always},
+    approval::{decision::Decision, key::approval_key, resolve::check_answer, rule::Always},
     call::{args::Args, gate::DecisionType, schema::ArgsSchema},
-    journal::record::{Action, Kind, Record},
+    journal::{
+        record::{Action, Interrupted, Kind, Record},
+        run::Raw,
+    },
 };
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +22,15 @@ pub(crate) struct Staged {
     pub(crate) call: u32,
     /// What was decided, with the digest of what was shown.
     pub(crate) decision: Decision,
+}
+
+/// An answer that waits until the run goes on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct StagedAnswer {
+    /// The number of the interruption that asks.
+    pub(crate) n: u32,
+    /// The answer.
+    pub(crate) value: Raw,
 }
 
 /// Why a decision was not taken. The state is then as it was.
@@ -74,6 +86,20 @@ pub enum DecisionError {
         tool: String,
         /// What is wrong, each with its place.
         errors: Vec<String>,
+    },
+    /// It waits for an answer, not for a decision: [`RunState::answer`].
+    #[error("the call {call_id:?} asks something: answer it, there is nothing to decide")]
+    NeedsAnswer {
+        /// The call.
+        call_id: String,
+    },
+    /// The answer is none to what is asked.
+    #[error("the answer to the call {call_id:?} is not right: {error}")]
+    InvalidAnswer {
+        /// The call.
+        call_id: String,
+        /// What is wrong with it.
+        error: String,
     },
     /// The tool or the agent of the call is gone: it can be rejected, but not run.
     #[error("the call {call_id:?} cannot run: {why}")]
@@ -148,11 +174,60 @@ impl RunState {
         self.decide(item, Decision::reject(message).always(Always::Session))
     }
 
-    /// Takes a decision back that does not count yet. `false`: there was none.
+    /// Answers what a call, or a node of a graph, asks: to questions ([`Kind::Question`]) an object, question text → answer; to
+    /// what has an [`Interruption::payload`], a value that fits [`Interruption::schema`] (SPEC Q3, S13, G3). It counts when the
+    /// run goes on.
+    ///
+    /// # Errors
+    /// [`DecisionError`]; the same answer twice is none.
+    pub fn answer(&mut self, item: &Interruption, value: &impl Serialize) -> Result<(), DecisionError> {
+        let call_id = || item.call_id.to_string();
+        let wrong = |error: String| DecisionError::InvalidAnswer { call_id: call_id(), error };
+        let value = Raw::of(value).map_err(|error| wrong(error.to_string()))?;
+        let asked = self.asking(item)?;
+        check_answer(asked, &value).map_err(|refusal| match refusal.details {
+            Some(details) => wrong(format!("{}: {details}", refusal.message)),
+            None => wrong(refusal.message),
+        })?;
+        let n = asked.n;
+        if let Some(staged) = self.staged.iter().find(|staged| staged.call == item.call && item.kind == Kind::Question)
+        {
+            return Err(DecisionError::Duplicate { call_id: call_id(), before: staged.decision.kind.name() });
+        }
+        match self.answers.iter().find(|staged| staged.n == n) {
+            Some(before) if before.value == value => Ok(()),
+            Some(_) => Err(DecisionError::Duplicate { call_id: call_id(), before: "answer" }),
+            None => {
+                self.answers.push(StagedAnswer { n, value });
+                Ok(())
+            }
+        }
+    }
+
+    /// What asks, as it waits now.
+    fn asking(&self, item: &Interruption) -> Result<&Interrupted, DecisionError> {
+        let session_id = &self.state.session_id;
+        let open = self.state.open.iter().find(|open| approval_key(session_id, open.asked.n) == item.approval_key);
+        let waits = open.and_then(|open| Some((open, open.asked.actions.iter().find(|a| a.call == item.call)?)));
+        let Some((open, action)) = waits else {
+            return Err(DecisionError::Unknown { call_id: item.call_id.to_string(), tool: item.tool.to_string() });
+        };
+        let digest = action.args.digest().to_string();
+        if digest != item.digest {
+            return Err(DecisionError::Stale { call_id: item.call_id.to_string(), digest });
+        }
+        Ok(&open.asked)
+    }
+
+    /// Takes a decision or an answer back that does not count yet. `false`: there was none.
     pub fn retract(&mut self, item: &Interruption) -> bool {
-        let before = self.staged.len();
-        self.staged.retain(|staged| staged.call != item.call);
-        self.staged.len() < before
+        let before = self.staged.len() + self.answers.len();
+        if !matches!(item.kind, Kind::Interrupt | Kind::Input) {
+            self.staged.retain(|staged| staged.call != item.call);
+        }
+        let session_id = &self.state.session_id;
+        self.answers.retain(|staged| approval_key(session_id, staged.n) != item.approval_key);
+        self.staged.len() + self.answers.len() < before
     }
 
     /// What was decided about a call and does not count yet.
@@ -166,6 +241,14 @@ impl RunState {
     /// # Errors
     /// [`DecisionError`]
     pub fn decide(&mut self, item: &Interruption, decision: Decision) -> Result<(), DecisionError> {
+        if matches!(item.kind, Kind::Interrupt | Kind::Input) {
+            return Err(DecisionError::NeedsAnswer { call_id: item.call_id.to_string() });
+        }
+        let answered =
+            self.answers.iter().any(|staged| approval_key(&self.state.session_id, staged.n) == item.approval_key);
+        if answered {
+            return Err(DecisionError::Duplicate { call_id: item.call_id.to_string(), before: "answer" });
+        }
         let action = self.waiting(item)?;
         let waits = action.args.digest();
         if waits.to_string() != item.digest || action.args.text() != item.arguments || action.name != item.tool {

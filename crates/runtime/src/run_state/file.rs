@@ -9,7 +9,8 @@ use std::{
 use super::{RunState, RunStateError};
 
 impl RunState {
-    /// Writes the state to a file, whole or not at all, and durably. What was there before is replaced.
+    /// Writes the state to a file, whole or not at all, and durably. What was there before is replaced. Only the file's owner can
+    /// read it, where there are such rights: it holds all that the session holds.
     ///
     /// # Errors
     /// [`RunStateError::File`]
@@ -17,7 +18,11 @@ impl RunState {
         let path = path.as_ref();
         let written = || -> io::Result<()> {
             let new = beside(path, &format!("{}.new", uuid::Uuid::now_v7()));
-            let mut file = File::options().write(true).create_new(true).open(&new)?;
+            let mut options = File::options();
+            options.write(true).create_new(true);
+            #[cfg(unix)]
+            std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+            let mut file = options.open(&new)?;
             let stored = file
                 .write_all(self.to_json().as_bytes())
                 .and_then(|()| file.sync_all())
@@ -26,7 +31,8 @@ impl RunState {
                 // The error that matters is the one there is.
                 let _ = fs::remove_file(&new);
             }
-            stored
+            // The new name is durable once its folder is.
+            stored.and_then(|()| sync(folder(path)))
         };
         written().map_err(|error| failed(path, &error))
     }
@@ -69,12 +75,28 @@ impl RunState {
 
 /// Whether somebody has claimed what stood there, or is about to have.
 fn is_claimed(path: &Path, claimed: &Path) -> bool {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+    let folder = folder(path);
     let begin = format!("{}.", path.file_name().unwrap_or_default().to_string_lossy());
     let name = |entry: fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
     let names = fs::read_dir(folder).into_iter().flatten().flatten().map(name);
     // In this order: what is not seen any more under its first name has its last one.
     names.into_iter().any(|name| name.starts_with(&begin) && name.ends_with(".claimed")) || claimed.exists()
+}
+
+/// The folder that a file stands in.
+fn folder(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."))
+}
+
+#[cfg(unix)]
+fn sync(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+/// Elsewhere a folder cannot be opened like a file.
+#[cfg(not(unix))]
+fn sync(_: &Path) -> io::Result<()> {
+    Ok(())
 }
 
 fn beside(path: &Path, end: &str) -> PathBuf {

@@ -73,6 +73,17 @@ pub enum RunError {
         /// Where the run stands: its turn is over.
         state: Box<RunState>,
     },
+    /// A decision or an answer came after its deadline (SPEC W7). Nothing has run. It is taken back in `state`: a run that goes on
+    /// with that has the time-out.
+    #[error("the time to decide about the call {call_id:?} was over at {expired_at}")]
+    TooLate {
+        /// The call.
+        call_id: String,
+        /// When it was over (RFC 3339).
+        expired_at: String,
+        /// Where the run stands.
+        state: Box<RunState>,
+    },
     /// A decision does not fit what waits. Nothing has run.
     #[error(transparent)]
     Decision(#[from] DecisionError),
@@ -81,6 +92,8 @@ pub enum RunError {
     Claimed {
         /// The session.
         session_id: String,
+        /// The state as it was given.
+        state: Box<RunState>,
     },
     /// The state could not be read or restored.
     #[error(transparent)]
@@ -94,7 +107,7 @@ pub enum RunError {
 }
 
 impl RunError {
-    /// Where the run stands, if it can go on.
+    /// Where the run stands, if it can go on; the state that was given, if the run has gone on elsewhere.
     #[must_use]
     pub fn state(&self) -> Option<&RunState> {
         match self {
@@ -104,6 +117,8 @@ impl RunError {
             | RunError::Budget { state, .. }
             | RunError::InvalidOutput { state, .. }
             | RunError::Failed { state, .. }
+            | RunError::TooLate { state, .. }
+            | RunError::Claimed { state, .. }
             | RunError::Cancelled { state } => Some(state),
             _ => None,
         }

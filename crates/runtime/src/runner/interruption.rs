@@ -7,7 +7,8 @@ use countersign_core::{
     call::{gate::DecisionType, preview::Preview},
     journal::{
         agents::PathStep,
-        record::{Action, Kind},
+        record::{Action, Kind, Schema},
+        run::Raw,
         state::{Open, State},
     },
 };
@@ -15,7 +16,8 @@ use serde::Serialize;
 
 use crate::agent::Agents;
 
-/// A call that waits for a person. It is a copy: changing it changes nothing of what waits.
+/// A call that waits for a person: for a decision, or, if it asks something, for an answer
+/// ([`RunState::answer`](crate::run_state::RunState::answer)). It is a copy: changing it changes nothing of what waits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Interruption {
@@ -49,8 +51,14 @@ pub struct Interruption {
     /// What the tool says it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<Arc<str>>,
-    /// What may be decided.
+    /// What may be decided. What asks something is answered: `kind` says so.
     pub allowed: Vec<DecisionType>,
+    /// What is asked, in the words of who asks: of a tool that asks something in the middle of a call, or a node of a graph.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub payload: Option<Raw>,
+    /// The JSON Schema that the answer to it must fit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schema: Option<Arc<Schema>>,
     /// What it would do, as its tool says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preview: Option<Preview>,
@@ -74,19 +82,22 @@ impl Interruption {
     pub(crate) fn all(state: &State, agents: Option<&Agents>) -> Vec<Interruption> {
         let of = |open: &Open| -> Vec<Interruption> {
             let one = |action: &Action| Interruption::of(state, open, action, agents);
-            open.asked
-                .actions
-                .iter()
-                .filter(|_| !matches!(open.asked.kind, Kind::Interrupt | Kind::Input))
-                .map(one)
-                .collect()
+            open.asked.actions.iter().map(one).collect()
         };
         let mut all: Vec<Interruption> = state.open.iter().flat_map(of).collect();
         all.sort_by_key(|item| item.call);
         all
     }
 
+    /// Whether it is the same that waits: one call can ask several things.
+    pub(crate) fn is(&self, other: &Interruption) -> bool {
+        self.call == other.call && (self.kind, &self.approval_key) == (other.kind, &other.approval_key)
+    }
+
     fn of(state: &State, open: &Open, action: &Action, agents: Option<&Agents>) -> Interruption {
+        // What a node of a graph asks is no agent's.
+        let agents = agents.filter(|_| open.asked.at.is_none());
+        let question = open.asked.at.as_ref().filter(|_| matches!(open.asked.kind, Kind::Interrupt | Kind::Input));
         let unresolvable = agents.and_then(|agents| match agents.get(&action.agent) {
             None => Some(format!("there is no agent {:?} any more", &*action.agent)),
             Some(agent) if agent.tool(&action.name).is_none() => {
@@ -109,6 +120,8 @@ impl Interruption {
             policy: action.ask.policy.clone(),
             description: action.description.clone(),
             allowed: action.ask.allowed.clone(),
+            payload: question.map(|at| at.payload.clone()),
+            schema: question.and_then(|at| at.schema.clone()),
             preview: action.preview.clone(),
             expires_at: open.asked.expires_at.map(rfc3339),
             unresolvable,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use countersign_core::{
     conversation::{Conversation, Message},
-    journal::record::Usage,
+    journal::{record::Usage, state::Status},
 };
 use serde::de::DeserializeOwned;
 
@@ -34,10 +34,10 @@ pub struct RunResult {
 }
 
 impl RunResult {
-    /// Whether it waits for a person.
+    /// Whether it waits for a person: for a decision, or for an answer.
     #[must_use]
     pub fn is_paused(&self) -> bool {
-        !self.interruptions.is_empty()
+        self.state.state().status == Status::AwaitingInput
     }
 
     /// The answer as a value of a type of your own: JSON, unless it is a text.

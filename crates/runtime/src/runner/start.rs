@@ -3,12 +3,17 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use countersign_core::{
-    approval::{decision::Decision, key::approval_key, principal::Principal, rule::Always},
+    approval::{
+        decision::Decision,
+        key::{approval_key, parse_approval_key},
+        principal::Principal,
+        resolve::rfc3339,
+        rule::Always,
+    },
     call::gate::DecisionType,
     journal::{
-        draft::OnPending,
         record::{EndReason, Entry, Kind, Record, Usage},
-        state::{Open, State, Status},
+        state::{Call, Open, Phase, State, Status},
     },
     locale::Text,
 };
@@ -25,10 +30,12 @@ use crate::{
     run::{
         NewDecision, NewMessage, NewSession, Runtime,
         guard::{Settings, Watch, Why},
+        now,
+        settle::{Unsettled, overdue},
         subscription::Subscription,
     },
-    run_state::{DecisionError, RunState, RunStateError, Staged},
-    store::{Store, StoreError, memory::MemoryStore},
+    run_state::{DecisionError, RunState, RunStateError, Staged, StagedAnswer},
+    store::{Store, memory::MemoryStore},
 };
 
 /// How many entries are read from a store at once.
@@ -87,6 +94,7 @@ impl Session {
             max_turns,
             watch: Some(watch.clone()),
             trace_content: config.trace_content.unwrap_or_default(),
+            patient: config.store.is_none(),
         };
         let durable = config.store.is_some();
         let store = config.store.unwrap_or_else(|| Arc::new(MemoryStore::new()));
@@ -153,17 +161,15 @@ impl Session {
         Ok(())
     }
 
-    /// Puts the state where it goes on, and decides on it what was decided.
+    /// Puts the state where it goes on, and decides on it what was decided: all of it, or nothing.
     async fn resume(&mut self, mut state: RunState, follow: bool) -> Result<(), RunError> {
         self.from = state.state().pos;
         match self.store.head(&self.session_id).await.map_err(RunStateError::from)? {
             // Another one has gone on from it.
-            Some(head) if head.pos != state.state().pos => {
-                return Err(RunError::Claimed { session_id: self.session_id.to_string() });
-            }
+            Some(head) if head.pos != state.state().pos => return Err(self.claimed(state)),
             Some(_) => {}
             None => match state.restore(&*self.store).await {
-                Err(RunStateError::Exists(session_id)) => return Err(RunError::Claimed { session_id }),
+                Err(RunStateError::Exists(_)) => return Err(self.claimed(state)),
                 restored => restored?,
             },
         }
@@ -173,43 +179,49 @@ impl Session {
         {
             return Err(RunError::MaxTurns { limit, state: Box::new(state) });
         }
-        let staged = std::mem::take(&mut state.staged);
-        let inputs = std::mem::take(&mut state.inputs);
-        let sets = self.sets(state.state(), &staged)?;
-        self.moves = state.state().status == Status::Running || !sets.is_empty() || !inputs.is_empty();
+        // Nobody has watched the deadlines while the state was kept.
+        let at = now();
+        let late = overdue(state.state(), at);
+        in_time(&state, &late)?;
+        let sets = self.sets(state.state(), &state.staged, &late)?;
+        let answers = answers(&state, &self.session_id);
+        self.moves = state.state().status == Status::Running
+            || !(late.is_empty() && sets.is_empty() && answers.is_empty() && state.inputs.is_empty());
         if follow {
             self.follow = Some(self.runtime.subscribe(&self.principal, &self.session_id, None).await?);
         }
-        for (n, decisions) in sets {
+        let decided = sets.into_iter().map(|(n, decisions)| {
             let approval_key = approval_key(&self.session_id, n);
-            let decided = NewDecision { approval_key, decisions, ..NewDecision::default() };
-            match self.runtime.settle(&self.principal, decided).await {
-                // Somebody else was first, in this store.
-                Err(refusal) if is_conflict(&refusal) => {
-                    return Err(RunError::Claimed { session_id: self.session_id.to_string() });
-                }
-                settled => settled?,
-            }
+            NewDecision { approval_key, decisions, ..NewDecision::default() }
+        });
+        let replies = decided.chain(answers).collect();
+        let stands = (state.state().pos, at);
+        match self.runtime.settle(&self.principal, &self.session_id, stands, replies, state.inputs.clone()).await {
+            Err(Unsettled::Moved) => return Err(self.claimed(state)),
+            Err(Unsettled::Refused(refusal)) => return Err(refusal.into()),
+            Ok(()) => {}
         }
+        state.staged.clear();
+        state.answers.clear();
+        state.inputs.clear();
         if !self.runtime.inner.settings.hooks.is_empty() {
             let open: Vec<Interruption> = Interruption::all(state.state(), None);
             let now = self.runtime.loaded(&self.session_id).await?;
             let waits = Interruption::all(&now, None);
-            for item in open.iter().filter(|item| waits.iter().all(|other| other.call != item.call)) {
+            for item in open.iter().filter(|item| waits.iter().all(|other| !other.is(item))) {
                 self.runtime.inner.tell(|hooks| hooks.approval_resolved(item)).await;
             }
-        }
-        for input in inputs {
-            let message =
-                NewMessage { on_pending: Some(OnPending::Queue), ..NewMessage::text(&*self.session_id, input) };
-            self.runtime.take(&self.principal, message, false).await?;
         }
         self.before = Some(state);
         Ok(())
     }
 
+    fn claimed(&self, state: RunState) -> RunError {
+        RunError::Claimed { session_id: self.session_id.to_string(), state: Box::new(state) }
+    }
+
     /// The decisions by interruption. Those of one that cannot be decided in part yet are kept.
-    fn sets(&mut self, state: &State, staged: &[Staged]) -> Result<Vec<(u32, Vec<Decision>)>, RunError> {
+    fn sets(&mut self, state: &State, staged: &[Staged], late: &[u32]) -> Result<Vec<(u32, Vec<Decision>)>, RunError> {
         let agents = &self.runtime.inner.agents;
         let items = Interruption::all(state, Some(agents));
         let runs = |kind| matches!(kind, DecisionType::Approve | DecisionType::Edit);
@@ -221,7 +233,9 @@ impl Session {
             }
         }
         let mut sets = Vec::new();
-        for open in state.open.iter().filter(|open| !matches!(open.asked.kind, Kind::Interrupt | Kind::Input)) {
+        let decides =
+            |open: &&Open| !matches!(open.asked.kind, Kind::Interrupt | Kind::Input) && !late.contains(&open.asked.n);
+        for open in state.open.iter().filter(decides) {
             let decided = |call: u32| {
                 let own = staged.iter().find(|staged| staged.call == call).map(|staged| staged.decision.clone());
                 own.or_else(|| standing(state, staged, call))
@@ -314,11 +328,8 @@ impl Session {
         let agents = &self.runtime.inner.agents;
         let interruptions = Interruption::all(&state, Some(agents));
         if !self.runtime.inner.settings.hooks.is_empty() {
-            let known: Vec<u32> = match &self.before {
-                Some(before) => before.interruptions().iter().map(|item| item.call).collect(),
-                None => Vec::new(),
-            };
-            for item in interruptions.iter().filter(|item| !known.contains(&item.call)) {
+            let known = self.before.as_ref().map(RunState::interruptions).unwrap_or_default();
+            for item in interruptions.iter().filter(|item| known.iter().all(|other| !other.is(item))) {
                 self.runtime.inner.tell(|hooks| hooks.approval_requested(item)).await;
             }
         }
@@ -353,12 +364,7 @@ impl Session {
         if reason == EndReason::Cancelled {
             return RunError::Cancelled { state: Box::new(self.saved(RunState::of_session(entries, state.clone()))) };
         }
-        entries.pop();
-        let mut open = State::new(self.session_id.clone());
-        if let Some(first) = entries.first() {
-            open.cursor.groups = first.cursor.groups;
-        }
-        entries.iter().for_each(|entry| open.apply(entry));
+        let open = before_end(&self.session_id, &mut entries);
         let limit = open.turn_calls;
         let state = Box::new(self.saved(RunState::of_session(entries, Arc::new(open))));
         let stopped = self.watch.seen().stopped.take();
@@ -391,6 +397,41 @@ fn standing(state: &State, staged: &[Staged], call: u32) -> Option<Decision> {
     })
 }
 
+/// Cuts off how the turn ended: its last record, and what was withdrawn and given up with it. What had its result keeps it.
+/// The state is the one from before.
+fn before_end(session_id: &Arc<str>, entries: &mut Vec<Arc<Entry>>) -> State {
+    let Some(end) = entries.pop() else { return State::new(session_id.clone()) };
+    let with_it = |entry: &Arc<Entry>| {
+        entry.at == end.at && matches!(entry.record, Record::Withdrawn { .. } | Record::CallFinished(_))
+    };
+    let mut cut = entries.iter().rposition(|entry| !with_it(entry)).map_or(0, |last| last + 1);
+    let mut state = State::new(session_id.clone());
+    if let Some(first) = entries.first() {
+        state.cursor.groups = first.cursor.groups;
+    }
+    entries.iter().take(cut).for_each(|entry| state.apply(entry));
+    let mut after = state.clone();
+    for (i, entry) in entries.iter().enumerate().skip(cut) {
+        // What had come to its end before keeps its result; what was given up has one that says so.
+        let ran = match &entry.record {
+            // With this the end begins.
+            Record::Withdrawn { .. } => break,
+            Record::CallFinished(done) => {
+                let settled = |call: &Call| call.call == done.call && matches!(call.phase, Phase::Settled(..));
+                let given_up = [Text::Cancelled, Text::CancelledRunning].map(|text| after.locale.text(text));
+                after.calls.iter().any(settled) || !given_up.contains(&&*done.output)
+            }
+            _ => false,
+        };
+        after.apply(entry);
+        if ran {
+            (cut, state) = (i + 1, after.clone());
+        }
+    }
+    entries.truncate(cut);
+    state
+}
+
 /// What each model was used for.
 fn spent(entries: &[Arc<Entry>]) -> BTreeMap<Arc<str>, Usage> {
     let mut spent: BTreeMap<Arc<str>, Usage> = BTreeMap::new();
@@ -413,11 +454,38 @@ fn spent(entries: &[Arc<Entry>]) -> BTreeMap<Arc<str>, Usage> {
     spent
 }
 
-fn is_conflict(refusal: &countersign_core::refusal::Refusal) -> bool {
-    use countersign_core::refusal::Code;
-    match refusal.code {
-        Code::ApprovalNotFound | Code::ApprovalAlreadyResolved => true,
-        Code::StoreUnavailable => refusal.message.contains(&StoreError::Conflict.to_string()),
-        _ => false,
+/// Takes back what was said about something whose deadline has come, and says so.
+fn in_time(state: &RunState, late: &[u32]) -> Result<(), RunError> {
+    let item = state.state().open.iter().filter(|open| late.contains(&open.asked.n)).find_map(|open| {
+        let said = |call: u32| state.staged.iter().any(|staged| staged.call == call);
+        let answered = state.answers.iter().any(|staged| staged.n == open.asked.n);
+        let decides = !matches!(open.asked.kind, Kind::Interrupt | Kind::Input);
+        let action = open.asked.actions.iter().find(|action| answered || decides && said(action.call))?;
+        Some((action.tool_use_id.to_string(), open.asked.expires_at.map(rfc3339).unwrap_or_default()))
+    });
+    let Some((call_id, expired_at)) = item else { return Ok(()) };
+    let mut state = state.clone();
+    for item in state
+        .interruptions()
+        .iter()
+        .filter(|item| parse_approval_key(&item.approval_key).is_some_and(|(_, n)| late.contains(&n)))
+    {
+        state.retract(item);
     }
+    Err(RunError::TooLate { call_id, expired_at, state: Box::new(state) })
+}
+
+/// What was answered, as replies to what asks.
+fn answers(state: &RunState, session_id: &str) -> Vec<NewDecision> {
+    let reply = |staged: &StagedAnswer| {
+        let approval_key = approval_key(session_id, staged.n);
+        let kind = state.state().waiting(staged.n).map(|open| open.asked.kind);
+        match (kind, serde_json::from_str(staged.value.get())) {
+            (Some(Kind::Question), Ok(answers)) => {
+                NewDecision { approval_key, answers: Some(answers), ..NewDecision::default() }
+            }
+            _ => NewDecision { approval_key, resume: Some(staged.value.clone()), ..NewDecision::default() },
+        }
+    };
+    state.answers.iter().map(reply).collect()
 }

@@ -90,6 +90,20 @@ async fn s17_a_state_is_written_whole_and_taken_once() {
     assert_eq!(names, ["result.json.claimed"]);
 }
 
+#[cfg(unix)]
+#[tokio::test]
+async fn s17_only_its_owner_can_read_a_state_in_a_file() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("result.json");
+    let (_, paused) = paused(&Ran::default()).await;
+    // Also where there was a file that others could read.
+    std::fs::write(&file, "{}").expect("written");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).expect("rights");
+    paused.state.write(&file).expect("written");
+    assert_eq!(std::fs::metadata(&file).expect("there").permissions().mode() & 0o777, 0o600);
+}
+
 #[tokio::test]
 async fn s21_a_file_that_is_no_state_is_left_where_it_is() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -3,6 +3,7 @@
 
 mod basics;
 mod claims;
+mod deadlines;
 mod guardrails;
 mod identity;
 mod partial;

@@ -1,0 +1,152 @@
+//! What was said to all that waits, taken together: all of it or nothing.
+
+use std::sync::Arc;
+
+use countersign_core::{
+    approval::{
+        key::parse_approval_key,
+        principal::Principal,
+        resolve::{self, DecideInput, Reply},
+    },
+    journal::{
+        draft::{Draft, MessageInput, OnPending, Transition},
+        record::Millis,
+        state::{Phase, State},
+    },
+    refusal::{Code, Refusal},
+};
+
+use super::{NewDecision, Runtime, owned, store_refusal, visible};
+use crate::store::Durability;
+
+/// Why nothing was taken. Nothing is stored then.
+pub(crate) enum Unsettled {
+    /// The session stands elsewhere: somebody has gone on with it.
+    Moved,
+    /// One of the replies or messages does not fit.
+    Refused(Refusal),
+}
+
+impl From<Refusal> for Unsettled {
+    fn from(refusal: Refusal) -> Unsettled {
+        Unsettled::Refused(refusal)
+    }
+}
+
+impl Runtime {
+    /// Times out what is overdue at `at`, takes all replies to what waits, then what the user says next: in one transition, over
+    /// the session as it stands at `pos`. Nothing runs yet.
+    pub(crate) async fn settle(
+        &self,
+        by: &Principal,
+        session_id: &Arc<str>,
+        (pos, at): (u64, Millis),
+        replies: Vec<NewDecision>,
+        messages: Vec<String>,
+    ) -> Result<(), Unsettled> {
+        let live = self.inner.live(session_id);
+        let mut guard = live.lock().await;
+        let state = self.inner.load(&live, &mut guard).await?;
+        if state.pos != pos {
+            return Err(Unsettled::Moved);
+        }
+        visible(by, &state)?;
+        let mut all = Together { state, made: None };
+        if all.state.calls.iter().any(|call| call.phase == Phase::Gated) {
+            // A state from before its turn ended: nobody has been asked yet.
+            let settled = Draft::new(&all.state, at).settled(&self.inner.agents);
+            all.add(settled);
+        }
+        for n in overdue(&all.state, at) {
+            if let Some(timed_out) = Draft::new(&all.state, at).time_out(n, &self.inner.agents) {
+                all.add(timed_out);
+            }
+        }
+        for reply in replies {
+            by.check_may_decide()?;
+            let input = self.read(by, &all.state, reply).await?;
+            all.add(resolve::decide(&all.state, at, input, &self.inner.agents)?);
+        }
+        for text in messages {
+            owned(by, &all.state)?;
+            if let Some(run) = all.state.run.as_ref().filter(|run| !run.agent_loop) {
+                let what = format!("the session runs the graph {:?}, which takes answers, not messages", run.graph);
+                return Err(Refusal::new(Code::InvalidMessage, what).into());
+            }
+            let input = MessageInput {
+                text: vec![text.into()],
+                by: by.subject.clone(),
+                roles: by.roles.clone(),
+                on_pending: Some(OnPending::Queue),
+                ..MessageInput::default()
+            };
+            all.add(Draft::new(&all.state, at).message(input, &self.inner.agents)?);
+        }
+        let Some(made) = all.made else { return Ok(()) };
+        let stored = self.inner.transact(&live, &mut guard, Durability::Synced, |_| Ok(made)).await;
+        let Err(refusal) = stored else {
+            live.wake();
+            return Ok(());
+        };
+        // Whether somebody else was first is what the store says, not the words of an error.
+        match self.inner.store.head(session_id).await.map_err(store_refusal)? {
+            Some(head) if head.pos == pos => Err(refusal.into()),
+            _ => Err(Unsettled::Moved),
+        }
+    }
+
+    /// A reply with what this runtime's rules say about the calls that were changed.
+    async fn read(&self, by: &Principal, state: &State, reply: NewDecision) -> Result<DecideInput, Refusal> {
+        let not_found = || resolve::not_found(&reply.approval_key);
+        let (_, n) = parse_approval_key(&reply.approval_key).ok_or_else(not_found)?;
+        let open = state.waiting(n).ok_or_else(not_found)?;
+        let (mut verdicts, mut previews) = (Vec::new(), Vec::new());
+        for (i, (action, decision)) in open.asked.actions.iter().zip(&reply.decisions).enumerate() {
+            let Some(edited) = &decision.edited_action else {
+                verdicts.push(None);
+                continue;
+            };
+            verdicts.push(self.inner.edited_verdict(state, action, edited).await);
+            if let Some(preview) = self.inner.edited_preview(state, action, edited).await {
+                previews.resize(open.asked.actions.len(), None);
+                previews[i] = Some(preview);
+            }
+        }
+        let said = match (reply.resume, reply.answers) {
+            (Some(value), _) => Reply::Resume(value),
+            (None, Some(answers)) => Reply::Answers(answers),
+            (None, None) => Reply::Decisions(reply.decisions),
+        };
+        Ok(DecideInput {
+            n,
+            reply: said,
+            verdicts,
+            previews,
+            user_edit_content: None,
+            by: by.clone(),
+            request_id: None,
+        })
+    }
+}
+
+/// The interruptions whose deadline has come at `at`.
+pub(crate) fn overdue(state: &State, at: Millis) -> Vec<u32> {
+    let due = state.open.iter().filter(|open| open.asked.expires_at.is_some_and(|due| at >= due));
+    due.map(|open| open.asked.n).collect()
+}
+
+/// Transitions that follow each other, as one.
+struct Together {
+    state: Arc<State>,
+    made: Option<Transition>,
+}
+
+impl Together {
+    fn add(&mut self, next: Transition) {
+        self.state = next.state().clone();
+        self.made = Some(match self.made.take() {
+            Some(made) => made.then(next),
+            None => next,
+        });
+    }
+}
