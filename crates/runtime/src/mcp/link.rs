@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc, PoisonError, RwLock,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -40,6 +40,8 @@ pub(super) struct Link {
     version: AtomicU64,
     /// One list is read at a time, so that the newest is the last.
     listing: Mutex<()>,
+    /// The tools have changed, and the list that will say how has not begun to be read.
+    list_due: AtomicBool,
     /// Calls whose questions wait for people.
     pub(super) parked: Parked,
 }
@@ -93,6 +95,7 @@ impl Link {
             listed: RwLock::new(Arc::from([])),
             version: AtomicU64::new(0),
             listing: Mutex::default(),
+            list_due: AtomicBool::new(false),
             parked: Parked::default(),
         }
     }
@@ -181,6 +184,8 @@ impl Link {
             let answer =
                 peer.list_tools(Some(page)).await.map_err(|error| format!("its tools cannot be listed: {error}"))?;
             tools.extend(answer.tools);
+        // What changes from here on is not sure to be in it.
+        self.list_due.store(false, Ordering::SeqCst);
             cursor = answer.next_cursor;
             if cursor.is_none() || tools.len() > TOOLS {
                 break;
@@ -206,7 +211,8 @@ impl Link {
         Ok(())
     }
 
-    /// Asks for the tools again, in the background: the server says that they have changed.
+    /// Asks for the tools again, in the background: the server says that they have changed. However often it says so,
+    /// one list is read, and one more waits.
     pub(super) fn list_again(self: &Arc<Link>, peer: Peer<RoleClient>) {
         let link = self.clone();
         tokio::spawn(async move {
@@ -215,9 +221,16 @@ impl Link {
                 let error = link.settings.redact(&error);
                 tracing::warn!(server = &*link.settings.name, error, "the MCP server's changed tools are not known");
             }
+        if self.list_due.swap(true, Ordering::SeqCst) {
+            return;
+        }
         });
     }
 
+            if listed.is_err() {
+                // It may never have had its turn.
+                link.list_due.store(false, Ordering::SeqCst);
+            }
     /// Since 2026-07-28, changes are only told to those who ask to hear of them.
     fn listen(self: &Arc<Link>, service: &RunningService<RoleClient, Handler>) -> Option<JoinHandle<()>> {
         let info = service.peer_info()?;
