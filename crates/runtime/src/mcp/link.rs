@@ -159,7 +159,14 @@ impl Link {
             let handler = Handler { link: Arc::downgrade(self), calls: calls.clone() };
             let (service, process) = match &self.settings.reach {
                 Reach::Stdio(program) => {
-                    let (process, pipes) = Process::start(program, &self.settings.name)?;
+                    let link = Arc::downgrade(self);
+                    // Its standard error is for who operates it: it is in the log, at the level of details.
+                    let told = move |line: &str| {
+                        if let Some(link) = link.upgrade() {
+                            tracing::debug!(server = &*link.settings.name, "{}", link.settings.redact(line));
+                        }
+                    };
+                    let (process, pipes) = Process::start(program, told)?;
                     (handler.serve_with_lifecycle(pipes, lifecycle).await, Some(process))
                 }
                 Reach::Http(address) => {
@@ -177,6 +184,8 @@ impl Link {
     /// Asks for the tools, and keeps them.
     async fn list(&self, peer: &Peer<RoleClient>) -> Result<(), String> {
         let _one_at_a_time = self.listing.lock().await;
+        // What changes from here on is not sure to be in it.
+        self.list_due.store(false, Ordering::SeqCst);
         let (mut tools, mut cursor) = (Vec::new(), None);
         for _ in 0..PAGES {
             let mut page = PaginatedRequestParams::default();
@@ -184,8 +193,6 @@ impl Link {
             let answer =
                 peer.list_tools(Some(page)).await.map_err(|error| format!("its tools cannot be listed: {error}"))?;
             tools.extend(answer.tools);
-        // What changes from here on is not sure to be in it.
-        self.list_due.store(false, Ordering::SeqCst);
             cursor = answer.next_cursor;
             if cursor.is_none() || tools.len() > TOOLS {
                 break;
@@ -214,23 +221,23 @@ impl Link {
     /// Asks for the tools again, in the background: the server says that they have changed. However often it says so,
     /// one list is read, and one more waits.
     pub(super) fn list_again(self: &Arc<Link>, peer: Peer<RoleClient>) {
-        let link = self.clone();
-        tokio::spawn(async move {
-            let listed = timeout(link.settings.connect_limit, link.list(&peer)).await;
-            if let Err(error) = listed.unwrap_or_else(|_| Err("its tools were not listed in time".to_owned())) {
-                let error = link.settings.redact(&error);
-                tracing::warn!(server = &*link.settings.name, error, "the MCP server's changed tools are not known");
-            }
         if self.list_due.swap(true, Ordering::SeqCst) {
             return;
         }
-        });
-    }
-
+        let link = self.clone();
+        tokio::spawn(async move {
+            let listed = timeout(link.settings.connect_limit, link.list(&peer)).await;
             if listed.is_err() {
                 // It may never have had its turn.
                 link.list_due.store(false, Ordering::SeqCst);
             }
+            if let Err(error) = listed.unwrap_or_else(|_| Err("its tools were not listed in time".to_owned())) {
+                let error = link.settings.redact(&error);
+                tracing::warn!(server = &*link.settings.name, error, "the MCP server's changed tools are not known");
+            }
+        });
+    }
+
     /// Since 2026-07-28, changes are only told to those who ask to hear of them.
     fn listen(self: &Arc<Link>, service: &RunningService<RoleClient, Handler>) -> Option<JoinHandle<()>> {
         let info = service.peer_info()?;
