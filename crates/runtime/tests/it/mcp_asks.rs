@@ -360,7 +360,12 @@ async fn s13_r9_a_call_that_asks_again_and_again_comes_to_an_end() {
                 });
             }
             let mut asked = 1;
-            while call.elicit(form()).await["action"] == "accept" {
+            let again = |n: u32| {
+                let mut form = form();
+                form["message"] = format!("Which size, {n}?").into();
+                form
+            };
+            while call.elicit(again(asked)).await["action"] == "accept" {
                 asked += 1;
             }
             text(format!("asked {asked}"))
