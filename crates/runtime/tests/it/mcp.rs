@@ -430,3 +430,24 @@ async fn s13_r9_many_changes_of_a_servers_tools_are_looked_at_together() {
     }
     assert!(before < 100, "{before} lists for 201 changes");
 }
+
+/// What a person has allowed is not spent on a server that this process has not reached yet.
+#[tokio::test]
+async fn s13_r1_an_approved_call_waits_for_its_server_that_was_never_reached_since_a_restart() {
+    let fake = files(Era::Sessions).await;
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let server = || McpServer::http("files", &*fake.url).build().unwrap();
+    let before = over(store.clone(), &calls(&["delete"]), &[&server()]);
+    send(&before, "s", "go").await.unwrap();
+    before.shutdown(Duration::ZERO).await;
+    drop(before);
+
+    fake.breaks(true);
+    let late = server();
+    late.connect().await.unwrap_err();
+    // It is left alone for a moment now.
+    fake.breaks(false);
+    let after = over(store, &calls(&["delete"]), &[&late]);
+    let outcome = decide(&after, "s_1", vec![Decision::approve()]).await.unwrap();
+    assert_eq!((outcome.status, &*outcome.text, fake.calls().len()), (Status::Completed, r#"{"n":1}"#, 1));
+}
