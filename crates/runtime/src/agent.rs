@@ -334,6 +334,11 @@ impl Ready {
         self.kits.now().specs.clone()
     }
 
+    /// Whether some of its tools come from what was never reached in this process.
+    pub(crate) fn has_unreached(&self) -> bool {
+        self.kits.sources().iter().any(|source| source.version() == 0)
+    }
+
     /// Reaches the sources of its tools that are not reached.
     pub(crate) async fn prepare(&self) {
         self.kits.prepare().await;

@@ -278,10 +278,9 @@ pub fn check_answer(asked: &Interrupted, value: &Raw) -> Result<(), Refusal> {
             check_answers(asked, &answers).map(|_| ())
         }
         Kind::Interrupt | Kind::Input => check_resume(asked, value),
-        Kind::Approval | Kind::InDoubt => Err(Refusal::new(
-            Code::DecisionsRequired,
-            "an action waits here, not a question: decide about it",
-        )),
+        Kind::Approval | Kind::InDoubt => {
+            Err(Refusal::new(Code::DecisionsRequired, "an action waits here, not a question: decide about it"))
+        }
     }
 }
 

@@ -24,7 +24,7 @@ use super::{
     asks,
     link::Link,
     result,
-    running::{Elicited, Running, Waiting},
+    running::{ASKS_OF_A_CALL, Elicited, Running, Waiting},
 };
 use crate::tool::{Asks, ToolError};
 
@@ -107,6 +107,10 @@ impl Link {
                         replayed.push(digest);
                         continue;
                     }
+                    if permit.attempt() > ASKS_OF_A_CALL {
+                        let _ = reply.send(asks::cancelled());
+                        continue;
+                    }
                     let (session_id, call) = (permit.session_id().into(), permit.call());
                     self.parked.put(Waiting { session_id, call, running, reply, name: question.name.clone() });
                     return Step::Ended(Err(self.asks(vec![question], None, true)));
@@ -168,6 +172,9 @@ impl Link {
             params.input_responses = (!ready.is_empty()).then_some(ready);
             return Step::Again(params);
         }
+        if permit.attempt() > ASKS_OF_A_CALL {
+            return refused("it asks without end");
+        }
         if !ready.is_empty() {
             return refused("it asks people, and for something that is not offered, at once");
         }
@@ -191,7 +198,7 @@ impl Link {
             let answer = answer.and_then(|answer| serde_json::from_str::<Value>(answer.get()).ok());
             answer.is_none_or(|answer| answer["action"] == "accept")
         };
-        if questions.is_empty() || !questions.iter().all(accepted) {
+        if questions.is_empty() || permit.attempt() > ASKS_OF_A_CALL || !questions.iter().all(accepted) {
             return None;
         }
         Some(self.asks(questions, None, false))

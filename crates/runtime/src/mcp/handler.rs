@@ -64,7 +64,8 @@ impl ClientHandler for Handler {
         };
         // The lifetime of what is asked is the call's.
         drop(link);
-        if call.send(Elicited { question, reply }).is_err() {
+        if call.try_send(Elicited { question, reply }).is_err() {
+            // It has ended, or asks too much at once.
             return Ok(asks::cancelled());
         }
         drop(call);

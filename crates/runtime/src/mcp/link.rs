@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc, PoisonError, RwLock,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -40,6 +40,8 @@ pub(super) struct Link {
     version: AtomicU64,
     /// One list is read at a time, so that the newest is the last.
     listing: Mutex<()>,
+    /// The tools have changed, and the list that will say how has not begun to be read.
+    list_due: AtomicBool,
     /// Calls whose questions wait for people.
     pub(super) parked: Parked,
 }
@@ -93,6 +95,7 @@ impl Link {
             listed: RwLock::new(Arc::from([])),
             version: AtomicU64::new(0),
             listing: Mutex::default(),
+            list_due: AtomicBool::new(false),
             parked: Parked::default(),
         }
     }
@@ -156,7 +159,14 @@ impl Link {
             let handler = Handler { link: Arc::downgrade(self), calls: calls.clone() };
             let (service, process) = match &self.settings.reach {
                 Reach::Stdio(program) => {
-                    let (process, pipes) = Process::start(program, &self.settings.name)?;
+                    let link = Arc::downgrade(self);
+                    // Its standard error is for who operates it: it is in the log, at the level of details.
+                    let told = move |line: &str| {
+                        if let Some(link) = link.upgrade() {
+                            tracing::debug!(server = &*link.settings.name, "{}", link.settings.redact(line));
+                        }
+                    };
+                    let (process, pipes) = Process::start(program, told)?;
                     (handler.serve_with_lifecycle(pipes, lifecycle).await, Some(process))
                 }
                 Reach::Http(address) => {
@@ -174,6 +184,8 @@ impl Link {
     /// Asks for the tools, and keeps them.
     async fn list(&self, peer: &Peer<RoleClient>) -> Result<(), String> {
         let _one_at_a_time = self.listing.lock().await;
+        // What changes from here on is not sure to be in it.
+        self.list_due.store(false, Ordering::SeqCst);
         let (mut tools, mut cursor) = (Vec::new(), None);
         for _ in 0..PAGES {
             let mut page = PaginatedRequestParams::default();
@@ -206,11 +218,19 @@ impl Link {
         Ok(())
     }
 
-    /// Asks for the tools again, in the background: the server says that they have changed.
+    /// Asks for the tools again, in the background: the server says that they have changed. However often it says so,
+    /// one list is read, and one more waits.
     pub(super) fn list_again(self: &Arc<Link>, peer: Peer<RoleClient>) {
+        if self.list_due.swap(true, Ordering::SeqCst) {
+            return;
+        }
         let link = self.clone();
         tokio::spawn(async move {
             let listed = timeout(link.settings.connect_limit, link.list(&peer)).await;
+            if listed.is_err() {
+                // It may never have had its turn.
+                link.list_due.store(false, Ordering::SeqCst);
+            }
             if let Err(error) = listed.unwrap_or_else(|_| Err("its tools were not listed in time".to_owned())) {
                 let error = link.settings.redact(&error);
                 tracing::warn!(server = &*link.settings.name, error, "the MCP server's changed tools are not known");

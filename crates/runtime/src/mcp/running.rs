@@ -16,6 +16,12 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::link::Connection;
 
+/// Most questions of one call that wait for the first of them to be answered. What a server asks beyond is cancelled.
+pub(super) const QUESTIONS_WAITING: usize = 16;
+/// Most times that one call asks people, one after the other; each is an attempt of it. What it asks beyond is cancelled,
+/// or ends it.
+pub(super) const ASKS_OF_A_CALL: u32 = 64;
+
 /// A question in the middle of a call, which the server waits to be answered.
 pub(super) struct Elicited {
     pub(super) question: InputQuestion,
@@ -30,7 +36,7 @@ struct Entry {
     serial: u64,
     /// Known once it was sent.
     id: Option<RequestId>,
-    questions: mpsc::UnboundedSender<Elicited>,
+    questions: mpsc::Sender<Elicited>,
 }
 
 impl Calls {
@@ -40,7 +46,7 @@ impl Calls {
 
     /// Where a question goes that came in answer to a request, or over a connection that does not tell: only where there
     /// is no doubt, since it would be shown to somebody else otherwise.
-    pub(super) fn of(&self, request: Option<&RequestId>) -> Option<mpsc::UnboundedSender<Elicited>> {
+    pub(super) fn of(&self, request: Option<&RequestId>) -> Option<mpsc::Sender<Elicited>> {
         let entries = self.entries();
         let named = entries.iter().find(|entry| request.is_some() && entry.id.as_ref() == request);
         let mut possible = entries.iter().filter(|entry| request.is_none() || entry.id.is_none());
@@ -57,7 +63,7 @@ pub(super) struct Running {
     /// The connection that it runs over lives at least as long.
     pub(super) connection: Arc<Connection>,
     pub(super) answer: BoxFuture<'static, Result<CallToolResponse, ServiceError>>,
-    pub(super) questions: mpsc::UnboundedReceiver<Elicited>,
+    pub(super) questions: mpsc::Receiver<Elicited>,
     _entry: Registered,
 }
 
@@ -89,7 +95,7 @@ impl Drop for CancelOnDrop {
 impl Running {
     /// Sends a call, once.
     pub(super) fn start(connection: Arc<Connection>, serial: u64, params: CallToolRequestParams) -> Running {
-        let (send, questions) = mpsc::unbounded_channel();
+        let (send, questions) = mpsc::channel(QUESTIONS_WAITING);
         let calls = connection.calls.clone();
         calls.entries().push(Entry { serial, id: None, questions: send });
         let entry = Registered { calls: calls.clone(), serial };

@@ -11,8 +11,8 @@ use rmcp::{
     },
 };
 use tokio::{
-    io::AsyncReadExt as _,
-    process::{ChildStderr, ChildStdin, ChildStdout, Command},
+    io::{AsyncRead, AsyncReadExt as _},
+    process::{ChildStdin, ChildStdout, Command},
     task::JoinHandle,
     time::timeout,
 };
@@ -22,6 +22,8 @@ use crate::tool::{command::PASSED_ENV, process::Group};
 
 /// Longest message of a server, in bytes. The largest result that is kept is far smaller.
 const MESSAGE_BYTES: usize = 8 * 1024 * 1024;
+/// Longest line of a program's standard error that is logged as one, in bytes.
+const LINE_BYTES: usize = 64 * 1024;
 /// How long a program may take to end by itself once its standard input is closed.
 const ENDING: Duration = Duration::from_secs(1);
 /// How long a connection may take to open, before the server has said a word.
@@ -37,8 +39,11 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts the program.
-    pub(super) fn start(program: &Program, server: &str) -> Result<(Process, Pipes), String> {
+    /// Starts the program; `told` gets what it writes to its standard error, line by line.
+    pub(super) fn start(
+        program: &Program,
+        told: impl FnMut(&str) + Send + 'static,
+    ) -> Result<(Process, Pipes), String> {
         let name = program.command.first().map(String::as_str).unwrap_or_default();
         if let Some(cwd) = program.cwd.as_deref().filter(|cwd| !cwd.is_dir()) {
             return Err(format!("its folder {} is not there", cwd.display()));
@@ -65,7 +70,7 @@ impl Process {
         let child = &mut group.child;
         match (child.stdout.take(), child.stdin.take(), child.stderr.take()) {
             (Some(output), Some(input), Some(errors)) => {
-                let log = tokio::spawn(log(errors, server.to_owned()));
+                let log = tokio::spawn(lines(errors, told));
                 let pipes = AsyncRwTransport::new(output, input).with_max_line_length(MESSAGE_BYTES);
                 Ok((Process { group, log }, pipes))
             }
@@ -86,11 +91,20 @@ impl Drop for Process {
     }
 }
 
-/// A server's standard error is for who operates it: it is in the log, at the level of details.
-async fn log(mut errors: ChildStderr, server: String) {
-    let mut buffer = vec![0; 4096];
-    while let Ok(read @ 1..) = errors.read(&mut buffer).await {
-        tracing::debug!(server, "{}", String::from_utf8_lossy(&buffer[..read]).trim_end());
+/// Reads lines to the end. One that is too long is told in parts.
+async fn lines(mut from: impl AsyncRead + Unpin, mut told: impl FnMut(&str)) {
+    let (mut buffer, mut line) = (vec![0; 4096], Vec::new());
+    while let Ok(read @ 1..) = from.read(&mut buffer).await {
+        for part in buffer[..read].split_inclusive(|byte| *byte == b'\n') {
+            line.extend_from_slice(part);
+            if part.ends_with(b"\n") || line.len() > LINE_BYTES {
+                told(String::from_utf8_lossy(&line).trim_end());
+                line.clear();
+            }
+        }
+    }
+    if !line.is_empty() {
+        told(String::from_utf8_lossy(&line).trim_end());
     }
 }
 
@@ -128,4 +142,27 @@ pub(super) fn http(address: &Address) -> Result<StreamableHttpClientTransport<Cl
 fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']).trim_end_matches('.');
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt as _;
+
+    use super::*;
+    use crate::{mcp::McpServer, model::ApiKey};
+
+    #[tokio::test]
+    async fn x_what_a_program_logs_is_without_its_secrets_however_it_is_written() {
+        let server = McpServer::stdio("shop", ["shop"]).env("TOKEN", ApiKey::new("hunter2hunter2"));
+        let (mut write, read) = tokio::io::duplex(8);
+        let writing = tokio::spawn(async move {
+            for part in ["token hunter2", "hunter2 is bad\nnext ", "line\n", "end"] {
+                write.write_all(part.as_bytes()).await.expect("written");
+            }
+        });
+        let mut told = Vec::new();
+        lines(read, |line| told.push(server.redact(line))).await;
+        writing.await.expect("written");
+        assert_eq!(told, ["token [API key] is bad", "next line", "end"]);
+    }
 }

@@ -31,7 +31,7 @@ use super::{
     guard::Stop,
     live::{Live, LiveRef, LiveState},
     now,
-    sources::outdated_of,
+    sources::{Held, outdated_of},
     spans, store_refusal,
     stream::Asked,
 };
@@ -43,6 +43,8 @@ use crate::{
 
 /// What has come to an end.
 pub(super) enum Done {
+    /// What tools come from was tried again.
+    Reached,
     /// A model, asked for a run of an agent: 0 is the session's own.
     Model(u32, Asked),
     /// A node of a graph.
@@ -71,7 +73,7 @@ impl Asking {
         match done {
             Done::Model(run, _) => self.0.remove(run),
             Done::Compressed(_) => self.0.remove(&0),
-            Done::Task(_) | Done::Call { .. } => false,
+            Done::Task(_) | Done::Call { .. } | Done::Reached => false,
         };
     }
 }
@@ -167,7 +169,6 @@ impl Inner {
 
     async fn drive(self: Arc<Self>, live: &LiveRef) {
         let mut claim = Claim { inner: &self, live, held: true };
-        self.reach_tools(live).await;
         let mut closing = self.closing.subscribe();
         let mut patience = Patience::default();
         // Tasks of their own: one that waits for the session's lock must go on while the driver waits for it too.
@@ -175,7 +176,17 @@ impl Inner {
         let (mut turn, mut asking, mut recovered) = (0, Asking::default(), false);
         let (mut hot, mut at_work): (Option<Hot>, AtWork) = (None, AtWork::default());
         let mut part = spans::Part::default();
+        let (mut reached, mut held) = (false, Held::default());
         loop {
+            if !reached && !*closing.borrow() {
+                match self.reach_tools(live).await {
+                    Err(error) if error.code != Code::SessionNotFound => {
+                        patience.wait(&error).await;
+                        continue;
+                    }
+                    _ => reached = true,
+                }
+            }
             let mut guard = live.lock().await;
             if *closing.borrow() {
                 drop(guard);
@@ -241,6 +252,7 @@ impl Inner {
                     effects = graph::next(&*guard.state()?);
                 }
                 let state = guard.state()?;
+                self.hold_back(live, &state, &mut effects.start, &mut held, &mut running);
                 let room = self.settings.parallel_calls().saturating_sub(running.len());
                 let start: Vec<u32> = effects.start.into_iter().take(room).collect();
                 if !start.is_empty() {
@@ -376,7 +388,7 @@ impl Inner {
                 })
                 .await;
             }
-            Done::Model(_, Asked::Stale) | Done::Compressed(None) | Done::Task(_) => {}
+            Done::Model(_, Asked::Stale) | Done::Compressed(None) | Done::Task(_) | Done::Reached => {}
             Done::Compressed(Some(compressed)) => {
                 failpoint::hit("compress.before_commit");
                 self.must_store(live, turn, |state, _| Draft::new(state, now()).compressed(compressed.clone())).await;

@@ -27,7 +27,7 @@ use countersign_core::{
 use futures::FutureExt as _;
 use serde_json::{Value, json};
 
-use super::{Inner, now};
+use super::{Inner, guard::Checked, now};
 use crate::{
     agent::{Agents, Ready, ReadyTool},
     policy,
@@ -40,7 +40,7 @@ const ERRORS_TOLD: usize = 5;
 
 impl Inner {
     /// The verdicts on the calls of an answer, in order. Every way to fail means that nothing runs unasked. What a
-    /// program has decided `before` about them is not asked for again.
+    /// program has decided `before` about them, and what guardrails have said, is not asked for again.
     pub(super) async fn gates(
         &self,
         state: &State,
@@ -68,17 +68,23 @@ impl Inner {
     async fn gate(&self, state: &State, agent: &str, call: &ToolUse, before: Option<&Weighed>) -> Weighed {
         let (tool, args) = match self.readable(state, agent, call) {
             Ok(readable) => readable,
-            Err(gate) => return Weighed { gate: *gate, said: None },
+            Err(gate) => return Weighed { gate: *gate, said: None, checked: None },
         };
         let locale = state.locale;
         let context = match self.app_context(state).await {
             Ok(context) => context,
-            Err(error) => return Weighed { gate: Gate::of(unread(&tool.entry, &error, locale)), said: None },
+            Err(error) => return Weighed { gate: Gate::of(unread(&tool.entry, &error, locale)), said: None, checked: None },
         };
         let facts = facts(state, agent, tool.name(&call.name), &call.id, &args, &context);
         let verdict = self.verdict(&tool, &facts, locale).await;
         let (mut verdict, mut rule, rules_read) = self.standing(state, &tool, &facts, verdict).await;
-        verdict = self.before_asking(&tool, &facts, verdict).await;
+        let checked = match before.and_then(|before| before.checked.clone()) {
+            Some(checked) => Some(checked),
+            None => self.before_asking(&tool, &facts, &verdict).await,
+        };
+        if let (Verdict::Ask(_), Some(Checked(Some(why)))) = (&verdict, &checked) {
+            verdict = Verdict::Refuse(why.clone());
+        }
         let mut said = None;
         if let (Verdict::Ask(ask), Some(decides)) = (&mut verdict, &tool.entry.on_approval) {
             let decided = match before {
@@ -119,7 +125,7 @@ impl Inner {
             // What hands the conversation on does not end it.
             ends: ends && !matches!(tool.entry.target, Some(Target::Handoff(_))) && !refused,
         };
-        Weighed { gate, said }
+        Weighed { gate, said, checked }
     }
 
     /// The tool and the arguments of a call that can be judged; else what becomes of it.
@@ -341,11 +347,13 @@ impl Inner {
     }
 }
 
-/// A verdict, with what a program has said in a person's place, if it was asked.
+/// A verdict, with what a program has said in a person's place, and guardrails before that, if they were asked.
 #[derive(Clone, Debug)]
 pub(super) struct Weighed {
     pub(super) gate: Gate,
     said: Option<Decision>,
+    /// What guardrails have said of it before a person is asked, if they were to.
+    checked: Option<Checked>,
 }
 
 /// What a program says of a call. If it fails, a person is asked, and told so (SPEC S26).

@@ -124,6 +124,10 @@ impl Stop {
     }
 }
 
+/// What input guardrails have said of a call before a person is asked: why it is refused, if it is.
+#[derive(Clone, Debug)]
+pub(super) struct Checked(pub(super) Option<String>);
+
 impl Inner {
     /// The application's own data in a session.
     ///
@@ -368,19 +372,20 @@ impl Inner {
         Ok(None)
     }
 
-    /// A verdict that asks a person, after the tool's input guardrails, where the run wants them to be asked first.
-    pub(super) async fn before_asking(&self, tool: &ReadyTool, call: &CallFacts<'_>, verdict: Verdict) -> Verdict {
-        let Some(guardrails) = tool.entry.tool.guardrails().filter(|_| self.settings.pre_approval) else {
-            return verdict;
-        };
+    /// What the tool's input guardrails say of a call that a person would be asked about, where the run wants them to be
+    /// asked first: why it is refused, if it is. `None` if they are not asked.
+    pub(super) async fn before_asking(
+        &self,
+        tool: &ReadyTool,
+        call: &CallFacts<'_>,
+        verdict: &Verdict,
+    ) -> Option<Checked> {
+        let guardrails = tool.entry.tool.guardrails().filter(|_| self.settings.pre_approval)?;
         if !matches!(verdict, Verdict::Ask(_)) {
-            return verdict;
+            return None;
         }
-        match self.check_call(&guardrails.input, GuardrailKind::ToolInput, &ProposedCall::from(call), None).await {
-            Ok(None) => verdict,
-            Ok(Some(text)) => Verdict::Refuse(text),
-            Err(stop) => Verdict::Refuse(self.stopped(stop).1),
-        }
+        let said = self.check_call(&guardrails.input, GuardrailKind::ToolInput, &ProposedCall::from(call), None).await;
+        Some(Checked(said.unwrap_or_else(|stop| Some(self.stopped(stop).1))))
     }
 
     /// Runs a permitted call between its guardrails and hooks. What comes beside its outcome stops the turn.

@@ -1,6 +1,9 @@
 //! Tools that come from elsewhere are reached before a session needs them (SPEC S13).
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use countersign_core::{
     journal::{
@@ -10,14 +13,23 @@ use countersign_core::{
         state::{Call, State},
     },
     limits,
+    refusal::Refusal,
 };
-use tokio::time::timeout;
+use tokio::{
+    task::{AbortHandle, JoinSet},
+    time::{sleep, timeout},
+};
 
-use super::{Inner, live::LiveRef, now};
+use super::{Inner, driver::Done, live::LiveRef, now};
 use crate::tool::Asks;
 
 /// How long a start waits for them. What takes longer is waited for by the sessions that need it.
 const AT_START: Duration = Duration::from_secs(10);
+
+/// How long calls wait for what their tools come from, if it was never reached in this process.
+const HELD_BACK: Duration = Duration::from_secs(30);
+/// The pause until it is tried again.
+const REACH_AGAIN: Duration = Duration::from_millis(250);
 
 /// The calls that a transition asks about again, since their tools have changed.
 pub(super) fn outdated_of(transition: &Transition) -> impl Iterator<Item = u32> {
@@ -59,17 +71,70 @@ impl Inner {
 
     /// Reaches what the tools of a session's agents come from, if it is not reached: what its calls are checked against
     /// must be known before they go on.
-    pub(super) async fn reach_tools(&self, live: &LiveRef) {
+    ///
+    /// # Errors
+    /// The session cannot be loaded.
+    pub(super) async fn reach_tools(&self, live: &LiveRef) -> Result<(), Refusal> {
         if !self.agents.have_sources() {
-            return;
+            return Ok(());
         }
         let mut guard = live.lock().await;
-        let Ok(state) = self.load(live, &mut guard).await else { return };
+        let state = self.load(live, &mut guard).await?;
         drop(guard);
         let mut names: Vec<Arc<str>> = state.calls.iter().map(|call| call.agent.clone()).collect();
         names.push(state.agent.clone());
         names.sort();
         names.dedup();
         self.agents.prepare(names.iter().map(|name| &**name)).await;
+        Ok(())
     }
+
+    /// Of these calls, those whose tool may come from what was never reached in this process.
+    fn unreached(&self, state: &State, calls: &[u32]) -> Vec<u32> {
+        let unreached = |call: &&Call| {
+            let agent = self.agents.get(&call.agent);
+            agent.is_some_and(|agent| agent.tool(&call.name).is_none() && agent.has_unreached())
+        };
+        let calls = state.calls.iter().filter(|call| calls.contains(&call.call));
+        calls.filter(unreached).map(|call| call.call).collect()
+    }
+
+    /// Takes out of `start` what cannot begin since its tool is not known yet: beginning it would only spend what a person
+    /// has allowed. What it comes from is tried again, and for so long; then it counts as dead, and the call fails.
+    pub(super) fn hold_back(
+        self: &Arc<Self>,
+        live: &LiveRef,
+        state: &State,
+        start: &mut Vec<u32>,
+        held: &mut Held,
+        running: &mut JoinSet<Done>,
+    ) {
+        let unreached = self.unreached(state, start);
+        if unreached.is_empty() {
+            held.since = None;
+            return;
+        }
+        if held.since.get_or_insert_with(Instant::now).elapsed() >= HELD_BACK {
+            return;
+        }
+        start.retain(|call| !unreached.contains(call));
+        if held.reaching.as_ref().is_none_or(AbortHandle::is_finished) {
+            tracing::warn!(session = &*live.session_id, "calls wait: what their tools come from does not answer");
+            let (inner, live) = (self.clone(), live.clone());
+            held.reaching = Some(running.spawn(async move {
+                sleep(REACH_AGAIN).await;
+                // What fails is tried again with the next step.
+                let _ = inner.reach_tools(&live).await;
+                Done::Reached
+            }));
+        }
+    }
+}
+
+/// Calls that a driver holds back, since their tools are not known yet.
+#[derive(Default)]
+pub(super) struct Held {
+    since: Option<Instant>,
+    /// What tries again.
+    reaching: Option<AbortHandle>,
 }

@@ -409,3 +409,45 @@ async fn m148_a_call_that_waits_runs_after_a_restart_in_another_runtime() {
     let outcome = decide(&after, "s_1", vec![Decision::approve()]).await.unwrap();
     assert_eq!((outcome.status, &*outcome.text, fake.calls().len()), (Status::Completed, r#"{"n":1}"#, 1));
 }
+
+/// A server that says without end that its tools have changed costs one list at a time.
+#[tokio::test]
+async fn s13_r9_many_changes_of_a_servers_tools_are_looked_at_together() {
+    let fake = files(Era::Sessions).await;
+    let server = McpServer::http("files", &*fake.url).build().unwrap();
+    server.connect().await.unwrap();
+    fake.until(|shared| shared.is_heard()).await;
+    for _ in 0..200 {
+        fake.tell_change();
+    }
+    fake.echo(listing("late", "Comes last."));
+    fake.tell_change();
+    fake.until(|_| server.tools_now().len() == 3).await;
+    let mut before = 0;
+    while before != fake.shared.listed.load(Ordering::SeqCst) {
+        before = fake.shared.listed.load(Ordering::SeqCst);
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    assert!(before < 100, "{before} lists for 201 changes");
+}
+
+/// What a person has allowed is not spent on a server that this process has not reached yet.
+#[tokio::test]
+async fn s13_r1_an_approved_call_waits_for_its_server_that_was_never_reached_since_a_restart() {
+    let fake = files(Era::Sessions).await;
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let server = || McpServer::http("files", &*fake.url).build().unwrap();
+    let before = over(store.clone(), &calls(&["delete"]), &[&server()]);
+    send(&before, "s", "go").await.unwrap();
+    before.shutdown(Duration::ZERO).await;
+    drop(before);
+
+    fake.breaks(true);
+    let late = server();
+    late.connect().await.unwrap_err();
+    // It is left alone for a moment now.
+    fake.breaks(false);
+    let after = over(store, &calls(&["delete"]), &[&late]);
+    let outcome = decide(&after, "s_1", vec![Decision::approve()]).await.unwrap();
+    assert_eq!((outcome.status, &*outcome.text, fake.calls().len()), (Status::Completed, r#"{"n":1}"#, 1));
+}

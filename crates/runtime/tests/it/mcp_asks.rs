@@ -1,6 +1,12 @@
 //! What a server asks people in the middle of a call, in both revisions of the protocol (SPEC S13).
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
 
 use countersign::{
     core::{
@@ -316,4 +322,64 @@ async fn s13_r4_a_call_whose_tool_changes_while_it_asks_is_begun_anew_or_not_at_
     let outcome = decide(&runtime, "s_3", vec![Decision::approve()]).await.unwrap();
     assert_eq!((outcome.status, fake.calls().len()), (Status::Completed, 2));
     assert!(outcome.text.contains("twice"), "{}", outcome.text);
+}
+
+/// A server that asks very much at once is not listened to without end.
+#[tokio::test]
+async fn s13_r9_what_a_call_asks_beyond_a_bound_at_once_is_cancelled() {
+    let (fake, cancelled) = (McpFake::start(Era::Sessions).await, Arc::new(AtomicU32::new(0)));
+    let counts = cancelled.clone();
+    fake.tool(listing("order", "Orders."), move |call: Call| {
+        let counts = counts.clone();
+        async move {
+            let asks = (0..40).map(|_| async {
+                if call.elicit(form()).await["action"] == "cancel" {
+                    counts.fetch_add(1, Ordering::SeqCst);
+                }
+            });
+            futures::future::join_all(asks).await;
+            text("done")
+        }
+    });
+    let runtime = with(&server(&fake).build().unwrap());
+    let outcome = send(&runtime, "s", "go").await.unwrap();
+    assert_eq!((outcome.status, outcome.pending.len()), (Status::AwaitingInput, 1));
+    fake.until(|_| cancelled.load(Ordering::SeqCst) >= 20).await;
+}
+
+/// Nor is one that asks again and again.
+#[tokio::test]
+async fn s13_r9_a_call_that_asks_again_and_again_comes_to_an_end() {
+    for era in [Era::Sessions, Era::Rounds] {
+        let fake = McpFake::start(era).await;
+        fake.tool(listing("order", "Orders."), move |call: Call| async move {
+            if era == Era::Rounds {
+                return json!({
+                    "resultType": "input_required", "requestState": "sealed",
+                    "inputRequests": { "size": { "method": "elicitation/create", "params": form() } },
+                });
+            }
+            let mut asked = 1;
+            let again = |n: u32| {
+                let mut form = form();
+                form["message"] = format!("Which size, {n}?").into();
+                form
+            };
+            while call.elicit(again(asked)).await["action"] == "accept" {
+                asked += 1;
+            }
+            text(format!("asked {asked}"))
+        });
+        let runtime = with(&server(&fake).build().unwrap());
+        let mut outcome = send(&runtime, "s", "go").await.unwrap();
+        let mut answers = 0;
+        while outcome.status == Status::AwaitingInput {
+            answers += 1;
+            assert!(answers <= 64, "{era:?}");
+            outcome = answer(&runtime, &outcome.pending[0], &accept(answers)).await.unwrap();
+        }
+        assert_eq!((answers, outcome.status), (64, Status::Completed), "{era:?}");
+        let told = if era == Era::Rounds { "asks without end" } else { "asked 65" };
+        assert!(outcome.text.contains(told), "{}", outcome.text);
+    }
 }

@@ -91,6 +91,24 @@ async fn c32_a_standing_decision_counts_more_than_asking_first() {
     assert_eq!((ids(&over).len(), ran(&done).len(), asked.load(Ordering::SeqCst)), (0, 0, 1));
 }
 
+/// A standing decision about another call of the answer does not make the guardrail be asked twice.
+#[tokio::test]
+async fn c30_a_guardrail_is_asked_once_before_a_person_whatever_else_the_answer_has() {
+    let done = Ran::default();
+    let answers = [calls(&[("b", "c1", "{}")]), calls(&[("a", "c2", "{}"), ("b", "c3", "{}")])];
+    let asked = Arc::new(AtomicU32::new(0));
+    let counts = asked.clone();
+    let entry = gated("a", &done).input_guardrail("check", move |_| {
+        counts.fetch_add(1, Ordering::SeqCst);
+        async { ToolGuardrailOutput::Allow }
+    });
+    let agent = Agent::new("Helper", script(&answers)).tool(entry).tool(gated("b", &done));
+    let mut paused = asked_first().run(&agent, "go").await.expect("paused");
+    paused.state.always_approve(&paused.interruptions[0]).expect("approved");
+    let over = asked_first().run(&agent, paused.state).await.expect("paused again");
+    assert_eq!((ids(&over).len(), asked.load(Ordering::SeqCst), over.guardrails.len()), (1, 1, 1));
+}
+
 #[tokio::test]
 async fn s11_a_tool_guardrail_that_trips_stops_the_run_and_nothing_runs() {
     let done = Ran::default();
