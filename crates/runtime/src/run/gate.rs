@@ -73,7 +73,9 @@ impl Inner {
         let locale = state.locale;
         let context = match self.app_context(state).await {
             Ok(context) => context,
-            Err(error) => return Weighed { gate: Gate::of(unread(&tool.entry, &error, locale)), said: None, checked: None },
+            Err(error) => {
+                return Weighed { gate: Gate::of(unread(&tool.entry, &error, locale)), said: None, checked: None };
+            }
         };
         let facts = facts(state, agent, tool.name(&call.name), &call.id, &args, &context);
         let verdict = self.verdict(&tool, &facts, locale).await;

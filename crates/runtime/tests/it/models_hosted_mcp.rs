@@ -261,7 +261,7 @@ async fn asks_in_turn(calls: &'static [&'static str]) -> Fake {
         let mut count = count.lock().unwrap();
         let text = json!({"type": "message", "id": "msg_1", "content": [{"type": "output_text", "text": "ok"}]});
         let item = match calls.get(*count / 2) {
-            Some(name) if *count % 2 == 0 => asked(&format!("mcpr_{count}"), name, "{}"),
+            Some(name) if count.is_multiple_of(2) => asked(&format!("mcpr_{count}"), name, "{}"),
             _ => text,
         };
         *count += 1;
