@@ -29,7 +29,7 @@ async fn a1_a_run_goes_on_after_approval_without_asking_the_model_again() {
 }
 
 #[tokio::test]
-async fn a2_what_waits_is_told_with_agent_tool_and_arguments() {
+async fn s2_a2_what_waits_is_told_with_agent_tool_and_arguments() {
     let done = Ran::default();
     let paused = run(&helper(&done), "go").await.expect("paused");
     let [item] = &*paused.interruptions else { panic!("{:?}", paused.interruptions) };

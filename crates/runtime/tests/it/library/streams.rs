@@ -14,7 +14,7 @@ fn agent(done: &Ran) -> Agent {
 }
 
 #[tokio::test]
-async fn l139_a_stream_ends_at_a_pause_and_goes_on_as_a_stream() {
+async fn s15_l139_a_stream_ends_at_a_pause_and_goes_on_as_a_stream() {
     let done = Ran::default();
     let agent = agent(&done);
     let mut stream = run_streamed(&agent, "go").await.expect("begins");
@@ -53,7 +53,7 @@ async fn l138_a_streamed_rejection_is_told_in_the_runners_words() {
 }
 
 #[tokio::test]
-async fn k131_a_store_remembers_a_session_and_nothing_twice() {
+async fn s16_k131_a_store_remembers_a_session_and_nothing_twice() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let runner = Runner::new(RunConfig::new().store(store).session("s"));
     let done = Ran::default();
