@@ -3,7 +3,7 @@
 use axum::{
     Json,
     extract::State,
-    http::{HeaderMap, HeaderValue, StatusCode, header},
+    http::HeaderMap,
     response::{IntoResponse as _, Response},
 };
 use countersign::{
@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use super::{
     extract::{Body, Caller, Segment, request_id},
-    sessions::session_of,
+    sessions::{created, session_of},
     to_the_end,
 };
 use crate::{problem::Problem, server::App};
@@ -51,15 +51,7 @@ pub(super) async fn start(
     let BegunRun { session, made } = to_the_end(async move { runtime.start_run(&by, &graph, new).await })
         .await
         .inspect_err(|problem| app.metrics.refused(problem.code()))?;
-    if !made {
-        return Ok(Json(session).into_response());
-    }
-    let location = HeaderValue::from_str(&format!("/v1/sessions/{}", session.session_id));
-    let mut response = (StatusCode::CREATED, Json(session)).into_response();
-    if let Ok(location) = location {
-        response.headers_mut().insert(header::LOCATION, location);
-    }
-    Ok(response)
+    Ok(if made { created(session) } else { Json(session).into_response() })
 }
 
 /// The body of `POST /v1/sessions/{session_id}/state`.

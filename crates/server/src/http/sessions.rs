@@ -71,12 +71,17 @@ pub(super) async fn create(
     if known {
         return Ok(Json(view).into_response());
     }
-    let location = HeaderValue::from_str(&format!("/v1/sessions/{}", view.session_id));
-    let mut response = (StatusCode::CREATED, Json(view)).into_response();
+    Ok(created(view))
+}
+
+/// 201 with a session that was made, and where it is.
+pub(super) fn created(session: SessionView) -> Response {
+    let location = HeaderValue::from_str(&format!("/v1/sessions/{}", session.session_id));
+    let mut response = (StatusCode::CREATED, Json(session)).into_response();
     if let Ok(location) = location {
         response.headers_mut().insert(header::LOCATION, location);
     }
-    Ok(response)
+    response
 }
 
 /// The id of the session that this key of this caller made.
