@@ -16,6 +16,7 @@ pub mod journal;
 pub mod limits;
 pub mod locale;
 pub mod refusal;
+mod shared;
 pub mod todo;
 pub mod tokens;
 pub mod wire;

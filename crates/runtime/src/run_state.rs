@@ -193,7 +193,7 @@ struct Head {
 /// What every version so far has, and what version 5 may have.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Body<'a> {
+struct Body<'a, E> {
     #[serde(borrow)]
     schema: Cow<'a, str>,
     version: u64,
@@ -216,8 +216,7 @@ struct Body<'a> {
     #[serde(default)]
     end: Option<Cursor>,
     session_id: Arc<str>,
-    #[serde(borrow)]
-    entries: Vec<&'a RawValue>,
+    entries: E,
 }
 
 impl RunState {
@@ -239,7 +238,7 @@ impl RunState {
         if entries.is_empty() {
             return Err(RunStateError::NoSession(session_id.to_owned()));
         }
-        RunState::of(session_id.into(), entries)
+        RunState::of(session_id.into(), entries, None)
     }
 
     /// Puts the session into a store, whole, and durably. Whatever it waits for waits there; what was running
@@ -296,26 +295,37 @@ impl RunState {
     /// # Errors
     /// [`RunStateError::NotARunState`], [`RunStateError::Newer`], [`RunStateError::Damaged`].
     pub fn from_json(text: &str) -> Result<RunState, RunStateError> {
-        let read = serde_json::from_str::<Body<'_>>(text);
-        let body = match read {
-            Ok(body) if body.schema == SCHEMA && (1..=VERSION).contains(&body.version) => body,
-            other => {
-                what_it_is(text)?;
-                other.map_err(|error| damaged(0, error.to_string()))?
+        match serde_json::from_str::<Body<'_, compact::Entries>>(text) {
+            Ok(mut body) if body.schema == SCHEMA && (COMPACT..=VERSION).contains(&body.version) => {
+                let entries = std::mem::take(&mut body.entries.0);
+                RunState::of_text(body, entries)
             }
-        };
-        let entries = if body.version < COMPACT {
-            let mut entries = Vec::with_capacity(body.entries.len());
-            for (pos, raw) in (1..).zip(body.entries) {
-                let entry: Entry = serde_json::from_str(raw.get()).map_err(|error| damaged(pos, error.to_string()))?;
-                entries.push(Arc::new(Entry { pos, ..entry }));
-            }
-            entries
-        } else {
-            compact::read(body.begin.unwrap_or_default(), &body.entries)?
-        };
+            // An older one, or what is not right has yet to be found.
+            _ => RunState::from_parts(text),
+        }
+    }
+
+    /// The same, entry by entry.
+    fn from_parts(text: &str) -> Result<RunState, RunStateError> {
+        what_it_is(text)?;
+        let mut body: Body<'_, Vec<&RawValue>> =
+            serde_json::from_str(text).map_err(|error| damaged(0, error.to_string()))?;
+        let list = std::mem::take(&mut body.entries);
+        if body.version >= COMPACT {
+            return RunState::of_text(body, compact::read(&list)?);
+        }
+        let mut entries = Vec::with_capacity(list.len());
+        for (pos, raw) in (1..).zip(list) {
+            let entry: Entry = serde_json::from_str(raw.get()).map_err(|error| damaged(pos, error.to_string()))?;
+            entries.push(Arc::new(Entry { pos, ..entry }));
+        }
+        RunState::of_text(body, entries)
+    }
+
+    fn of_text<E>(body: Body<'_, E>, entries: Vec<Arc<Entry>>) -> Result<RunState, RunStateError> {
         let count = entries.len();
-        let state = RunState::of(body.session_id, entries)?;
+        let begin = (body.version >= COMPACT).then(|| body.begin.unwrap_or_default());
+        let state = RunState::of(body.session_id, entries, begin)?;
         if body.version >= COMPACT && (body.count != Some(count) || body.end.as_ref() != Some(&state.state.cursor)) {
             return Err(damaged(state.state.pos, "it is not the last one, or some are missing"));
         }
@@ -457,20 +467,34 @@ impl RunState {
         open.iter().map(|open| request(session_id, &open.asked)).collect()
     }
 
-    /// Folds the entries, each of which must be one that the state before it can lead to.
-    fn of(session_id: Arc<str>, entries: Vec<Arc<Entry>>) -> Result<RunState, RunStateError> {
+    /// Folds the entries, each of which must be one that the state before it can lead to. With `begin`, the place of the first
+    /// one in the event stream, the others have none yet.
+    fn of(
+        session_id: Arc<str>,
+        mut entries: Vec<Arc<Entry>>,
+        begin: Option<Cursor>,
+    ) -> Result<RunState, RunStateError> {
         check_session_id(&session_id).map_err(|refusal| damaged(0, refusal.message))?;
         if entries.is_empty() {
             return Err(damaged(0, "there are no entries"));
         }
         let mut state = State::new(session_id);
+        let follow = begin.is_some();
+        if let Some(begin) = begin
+            && let Some(first) = entries.first_mut()
+        {
+            Arc::make_mut(first).cursor = begin;
+        }
         if let Some(first) = entries.first() {
             // Sessions from before there were groups go on without them.
             state.cursor.groups = first.cursor.groups;
         }
         // The positions of the records that begin a turn.
         let mut turns: Vec<u64> = Vec::new();
-        for (pos, entry) in (1..).zip(&entries) {
+        for (pos, entry) in (1..).zip(&mut entries) {
+            if follow && pos > 1 {
+                Arc::make_mut(entry).cursor = state.cursor.clone();
+            }
             if entry.pos != pos {
                 return Err(damaged(pos, format!("its position is {}", entry.pos)));
             }

@@ -5,9 +5,18 @@
 //! surrogates, over-deep nesting and numbers that a double or a 64-bit integer cannot hold, and keeps
 //! the text of every number. Its canonical form is RFC 8785 but for numbers, which keep their text.
 
-use std::fmt::{self, Write as _};
+use std::{
+    cmp::Ordering,
+    collections::HashSet,
+    fmt::{self, Write as _},
+};
 
 use crate::limits;
+
+/// Room that is made for a canonical text: arguments seldom need more.
+const CANONICAL_BYTES: usize = 128;
+/// Up to how many members of an object are compared one by one.
+const FEW_MEMBERS: usize = 16;
 
 /// A JSON value with numbers kept as they were written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,7 +99,7 @@ impl Json {
     /// The canonical text: RFC 8785 key order and escapes, no white space, numbers as written.
     #[must_use]
     pub fn canonical(&self) -> String {
-        let mut out = String::new();
+        let mut out = String::with_capacity(CANONICAL_BYTES);
         self.write_canonical(&mut out);
         out
     }
@@ -113,45 +122,63 @@ impl Json {
                 out.push(']');
             }
             Json::Object(members) => {
-                let mut sorted: Vec<&(String, Json)> = members.iter().collect();
-                // RFC 8785 §3.2.3: by UTF-16 code units, which is not the order of UTF-8 bytes.
-                sorted.sort_by(|(a, _), (b, _)| {
-                    if a.is_ascii() && b.is_ascii() { a.cmp(b) } else { a.encode_utf16().cmp(b.encode_utf16()) }
-                });
-                out.push('{');
-                for (i, (key, value)) in sorted.into_iter().enumerate() {
-                    if i > 0 {
-                        out.push(',');
-                    }
-                    write_string(key, out);
-                    out.push(':');
-                    value.write_canonical(out);
+                if members.is_sorted_by(|a, b| in_order(a, b).is_lt()) {
+                    return write_members(members, out);
                 }
-                out.push('}');
+                let mut sorted: Vec<&(String, Json)> = members.iter().collect();
+                sorted.sort_by(|a, b| in_order(a, b));
+                write_members(sorted, out);
             }
         }
     }
 }
 
+/// RFC 8785 §3.2.3: by UTF-16 code units, which is not the order of UTF-8 bytes.
+fn in_order((a, _): &(String, Json), (b, _): &(String, Json)) -> Ordering {
+    if a.is_ascii() && b.is_ascii() { a.cmp(b) } else { a.encode_utf16().cmp(b.encode_utf16()) }
+}
+
+fn write_members<'a>(members: impl IntoIterator<Item = &'a (String, Json)>, out: &mut String) {
+    out.push('{');
+    for (i, (key, value)) in members.into_iter().enumerate() {
+        if i > 0 {
+            out.push(',');
+        }
+        write_string(key, out);
+        out.push(':');
+        value.write_canonical(out);
+    }
+    out.push('}');
+}
+
 /// RFC 8785 §3.2.2.2: only what JSON requires is escaped.
 fn write_string(text: &str, out: &mut String) {
     out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\u{8}' => out.push_str("\\b"),
-            '\t' => out.push_str("\\t"),
-            '\n' => out.push_str("\\n"),
-            '\u{c}' => out.push_str("\\f"),
-            '\r' => out.push_str("\\r"),
-            c if c < ' ' => {
-                let _ = write!(out, "\\u{:04x}", u32::from(c));
+    let mut rest = text;
+    while let Some(at) = rest.bytes().position(is_escaped) {
+        let (plain, from) = rest.split_at(at);
+        out.push_str(plain);
+        match from.as_bytes()[0] {
+            b'"' => out.push_str("\\\""),
+            b'\\' => out.push_str("\\\\"),
+            0x8 => out.push_str("\\b"),
+            b'\t' => out.push_str("\\t"),
+            b'\n' => out.push_str("\\n"),
+            0xc => out.push_str("\\f"),
+            b'\r' => out.push_str("\\r"),
+            control => {
+                let _ = write!(out, "\\u{control:04x}");
             }
-            c => out.push(c),
         }
+        rest = &from[1..];
     }
+    out.push_str(rest);
     out.push('"');
+}
+
+/// What cannot stand in a JSON string as it is.
+fn is_escaped(byte: u8) -> bool {
+    byte == b'"' || byte == b'\\' || byte < 0x20
 }
 
 struct Parser<'a> {
@@ -239,7 +266,7 @@ impl Parser<'_> {
     fn object(&mut self) -> Result<Json, JsonError> {
         self.at += 1;
         let mut members: Vec<(String, Json)> = Vec::new();
-        let mut seen = std::collections::HashSet::new();
+        let mut seen = HashSet::new();
         self.space();
         if self.peek() == Some(b'}') {
             self.at += 1;
@@ -252,7 +279,15 @@ impl Parser<'_> {
             }
             let start = self.at;
             let key = self.string()?;
-            if !seen.insert(key.clone()) {
+            // Few are looked through faster than they are hashed.
+            if members.len() == FEW_MEMBERS {
+                seen.extend(members.iter().map(|(key, _)| key.clone()));
+            }
+            let new = match members.len() {
+                0..FEW_MEMBERS => members.iter().all(|(other, _)| *other != key),
+                _ => seen.insert(key.clone()),
+            };
+            if !new {
                 self.at = start;
                 return Err(self.error(format!("duplicate key {key:?}: each key may stand once")));
             }
@@ -281,7 +316,7 @@ impl Parser<'_> {
         let mut out = String::new();
         loop {
             let rest = &self.text[self.at..];
-            let plain = rest.bytes().position(|b| b == b'"' || b == b'\\' || b < 0x20);
+            let plain = rest.bytes().position(is_escaped);
             let Some(plain) = plain else {
                 self.at = self.text.len();
                 return Err(self.error("the string does not end"));

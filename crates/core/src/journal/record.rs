@@ -30,6 +30,7 @@ use crate::{
     },
     journal::run::{FrameBegan, FrameState, Raw, Resumed, RunRetried, RunStarted, StateEdited, TaskFailed, TasksDone},
     locale::Locale,
+    shared,
     todo::Todo,
     wire::cursor::Cursor,
 };
@@ -241,8 +242,10 @@ pub enum Block {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolUse {
     /// The call's id, unique in its answer.
+    #[serde(deserialize_with = "shared::string")]
     pub id: Arc<str>,
     /// The tool.
+    #[serde(deserialize_with = "shared::string")]
     pub name: Arc<str>,
     /// The arguments exactly as the model wrote them; not necessarily JSON.
     pub input: String,
@@ -270,6 +273,7 @@ impl ToolUse {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ModelResponded {
     /// The configured name of the model that answered.
+    #[serde(deserialize_with = "shared::string")]
     pub model: Arc<str>,
     /// How many of the latest `BlockShown` records belong to this answer; a `MessageQueued` may stand between.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -484,8 +488,10 @@ pub struct CallFinished {
     /// The call's number.
     pub call: u32,
     /// The call's id in the model's words.
+    #[serde(deserialize_with = "shared::string")]
     pub id: Arc<str>,
     /// The tool that ran, or would have.
+    #[serde(deserialize_with = "shared::string")]
     pub name: Arc<str>,
     /// How it ended.
     pub status: CallStatus,

@@ -42,7 +42,7 @@ const SNAPSHOT_ENTRIES: u64 = 64;
 pub(super) type Batch = Arc<[Frame]>;
 
 /// A session in memory. Exists while somebody uses it; everything in it can be had from the store again.
-pub(super) struct Live {
+pub(crate) struct Live {
     pub(super) session_id: Arc<str>,
     state: Mutex<LiveState>,
     wake: Notify,
@@ -74,7 +74,7 @@ pub(super) struct LiveState {
 }
 
 /// A use of a live session. The last one to go lets the session be forgotten.
-pub(super) struct LiveRef {
+pub(crate) struct LiveRef {
     inner: Arc<Inner>,
     live: Option<Arc<Live>>,
 }

@@ -55,7 +55,8 @@ use countersign_core::{
     refusal::{Code, Refusal},
     wire::{client::check_session_id, event::Request},
 };
-use live::{Live, LiveRef, LiveState};
+pub(crate) use live::LiveRef;
+use live::{Live, LiveState};
 use serde_json::{Value, json, value::RawValue};
 use subscription::Subscription;
 use tokio::sync::watch;
@@ -262,6 +263,12 @@ impl Runtime {
         follow: bool,
     ) -> Result<Option<Subscription>, Refusal> {
         Ok(self.take_message(by, message, follow).await?.1.follow)
+    }
+
+    /// Keeps a session in memory. One that is forgotten between two steps is read from its store again, and what it was about to
+    /// show is taken for lost in a crash.
+    pub(crate) fn keep(&self, session_id: &Arc<str>) -> LiveRef {
+        self.inner.live(session_id)
     }
 
     /// Runs a session here until nothing follows by itself.

@@ -4,14 +4,18 @@
 //! first since 1970-01-01T00:00:00Z), where there are any; `"sN"`, the first attempt of call N was begun; `"gN"`, nobody
 //! needs to be asked about the N calls of the answer before. Where an entry stands in the event stream follows from the one before.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use countersign_core::{
     call::gate::{Gate, Verdict},
     journal::record::{Entry, Millis, Record},
-    wire::{cursor::Cursor, expand},
+    wire::cursor::Cursor,
 };
-use serde::{Serialize, Serializer, ser::SerializeSeq as _};
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{self, Error as _, MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer},
+    ser::SerializeSeq as _,
+};
 use serde_json::value::RawValue;
 
 use super::{RunStateError, damaged};
@@ -41,31 +45,118 @@ impl Serialize for Compact<'_> {
     }
 }
 
-/// Reads entries, the first of which stands at `cursor`.
-pub(super) fn read(mut cursor: Cursor, list: &[&RawValue]) -> Result<Vec<Arc<Entry>>, RunStateError> {
-    let mut entries: Vec<Arc<Entry>> = Vec::with_capacity(list.len());
-    let mut at: Millis = 0;
-    for raw in list {
-        let pos = entries.last().map_or(1, |entry: &Arc<Entry>| entry.pos + 1);
-        let text = raw.get();
-        let record = match text.as_bytes().first() {
-            Some(b'-' | b'0'..=b'9') => {
-                let passed: Millis = serde_json::from_str(text).map_err(|error| damaged(pos, error.to_string()))?;
-                at = at.checked_add(passed).ok_or_else(|| damaged(pos, "its time is none"))?;
-                continue;
-            }
-            Some(b'"') => short(text).ok_or_else(|| damaged(pos, format!("{text} is no record")))?,
-            _ => serde_json::from_str(text).map_err(|error| damaged(pos, error.to_string()))?,
-        };
-        let entry = Entry { pos, at, cursor, record };
-        cursor = expand::after(&entry);
-        entries.push(Arc::new(entry));
+/// The entries of a text, read in one go. Where they stand in the event stream is left for the fold to say.
+///
+/// It does not say which entry is wrong; [`read`] does.
+pub(super) struct Entries(pub(super) Vec<Arc<Entry>>);
+
+impl<'de> Deserialize<'de> for Entries {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(List).map(Entries)
     }
-    Ok(entries)
+}
+
+/// Reads entries one by one, so that what is wrong has its place.
+pub(super) fn read(list: &[&RawValue]) -> Result<Vec<Arc<Entry>>, RunStateError> {
+    let mut entries = Building::default();
+    for raw in list {
+        let pos = entries.next();
+        let item = serde_json::from_str(raw.get()).map_err(|error| damaged(pos, error.to_string()))?;
+        entries.take(item).map_err(|what| damaged(pos, what))?;
+    }
+    Ok(entries.list)
+}
+
+/// What stands in the list.
+enum Item {
+    Passed(Millis),
+    /// An entry that has its record, and is told its place by the list.
+    Entry(Arc<Entry>),
+}
+
+impl Item {
+    /// The record is put where it stays at once: it is large.
+    fn of(record: Record) -> Item {
+        Item::Entry(Arc::new(Entry { pos: 0, at: 0, cursor: Cursor::default(), record }))
+    }
+}
+
+#[derive(Default)]
+struct Building {
+    list: Vec<Arc<Entry>>,
+    at: Millis,
+}
+
+impl Building {
+    /// The position of the next entry.
+    fn next(&self) -> u64 {
+        self.list.len() as u64 + 1
+    }
+
+    fn take(&mut self, item: Item) -> Result<(), &'static str> {
+        match item {
+            Item::Passed(passed) => self.at = self.at.checked_add(passed).ok_or("its time is none")?,
+            Item::Entry(mut entry) => {
+                let own = Arc::make_mut(&mut entry);
+                (own.pos, own.at) = (self.next(), self.at);
+                self.list.push(entry);
+            }
+        }
+        Ok(())
+    }
+}
+
+struct List;
+
+impl<'de> Visitor<'de> for List {
+    type Value = Vec<Arc<Entry>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of records and times")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        let mut entries = Building::default();
+        while let Some(item) = seq.next_element()? {
+            entries.take(item).map_err(A::Error::custom)?;
+        }
+        Ok(entries.list)
+    }
+}
+
+impl<'de> Deserialize<'de> for Item {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(One)
+    }
+}
+
+struct One;
+
+impl<'de> Visitor<'de> for One {
+    type Value = Item;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a record, a number of milliseconds, \"sN\" or \"gN\"")
+    }
+
+    fn visit_i64<E: de::Error>(self, passed: i64) -> Result<Item, E> {
+        Ok(Item::Passed(passed))
+    }
+
+    fn visit_u64<E: de::Error>(self, passed: u64) -> Result<Item, E> {
+        Millis::try_from(passed).map(Item::Passed).map_err(|_| E::custom("its time is none"))
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Item, E> {
+        short(text).map(Item::of).ok_or_else(|| E::custom(format_args!("{text:?} is no record")))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Item, A::Error> {
+        Record::deserialize(MapAccessDeserializer::new(map)).map(Item::of)
+    }
 }
 
 fn short(text: &str) -> Option<Record> {
-    let text = text.trim_matches('"');
     let number = text.get(1..)?.parse::<u32>().ok()?;
     match text.as_bytes().first()? {
         b's' => Some(Record::CallStarted { call: number, attempt: 1 }),

@@ -28,7 +28,7 @@ use super::{
 use crate::{
     agent::Agent,
     run::{
-        NewDecision, NewMessage, NewSession, Runtime,
+        LiveRef, NewDecision, NewMessage, NewSession, Runtime,
         guard::{Settings, Watch, Why},
         now,
         settle::{Unsettled, overdue},
@@ -44,6 +44,8 @@ const READ_PAGE: usize = 512;
 /// A session that is ready to go on: its input and its decisions are stored, nothing of it runs yet.
 pub(super) struct Session {
     pub(super) runtime: Runtime,
+    /// The session stays in memory from the first step to the last.
+    _live: LiveRef,
     store: Arc<dyn Store>,
     pub(super) session_id: Arc<str>,
     principal: Principal,
@@ -114,8 +116,10 @@ impl Session {
             Some(state) => state.state().session_id.clone(),
             None => config.session_id.unwrap_or_else(|| uuid::Uuid::now_v7().to_string()).into(),
         };
+        let live = runtime.keep(&session_id);
         let mut session = Session {
             runtime,
+            _live: live,
             store,
             session_id,
             principal,

@@ -1,0 +1,24 @@
+//! Strings that are shared, read straight to where they stay.
+
+use std::{fmt, sync::Arc};
+
+use serde::{
+    Deserializer,
+    de::{self, Visitor},
+};
+
+/// Reads a string into its `Arc`. serde's own way there goes through a `String` and a `Box`, which are made and thrown away: for
+/// the names and ids of a journal that is most of the work.
+pub(crate) fn string<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<str>, D::Error> {
+    struct Shared;
+    impl Visitor<'_> for Shared {
+        type Value = Arc<str>;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a string")
+        }
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<Arc<str>, E> {
+            Ok(text.into())
+        }
+    }
+    deserializer.deserialize_str(Shared)
+}
