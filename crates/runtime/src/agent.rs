@@ -2,7 +2,11 @@
 
 mod kit;
 
-use std::{collections::HashMap, future::Future, sync::Arc};
+use std::{
+    collections::HashMap,
+    future::Future,
+    sync::{Arc, OnceLock},
+};
 
 use countersign_core::{
     call::args::Args,
@@ -233,8 +237,8 @@ pub(crate) struct Agents {
     by_name: HashMap<Arc<str>, Ready>,
     pub(crate) names: Vec<Arc<str>>,
     pub(crate) policy: Arc<Policy>,
-    /// The version of the policy with the tools' own approvals.
-    pub(crate) policy_version: Arc<str>,
+    /// The version of the policy with the tools' own approvals, once somebody is asked by it.
+    policy_version: OnceLock<Arc<str>>,
     /// The limit of model calls, instead of each agent's own.
     pub(crate) max_turns: Option<u32>,
 }
@@ -242,8 +246,6 @@ pub(crate) struct Agents {
 /// An agent that is ready to run.
 pub(crate) struct Ready {
     pub(crate) agent: Agent,
-    /// Tokens of its instructions.
-    instructions: u64,
     pub(crate) kits: Kits,
 }
 
@@ -253,12 +255,6 @@ impl Agents {
             return Err(AgentError(format!("a policy has at most {} rules", policy::RULES)));
         }
         let agents = team::all(agents)?;
-        let tools = agents.iter().flat_map(|agent| {
-            let entries = agent.tools.iter().chain(agent.hosted.iter().map(HostedMcp::entry));
-            entries.map(|tool| (&*agent.name, tool))
-        });
-        let sources = agents.iter().flat_map(|agent| agent.sources.iter().map(|source| (&*agent.name, &**source)));
-        let policy_version = policy::version(&policy, tools, sources).into();
         let policy = Arc::new(policy);
         let mut by_name = HashMap::new();
         let mut names = Vec::new();
@@ -271,16 +267,29 @@ impl Agents {
             if let Some(wrong) = agent.graph.as_ref().and_then(|graph| graph.any().wrong_as_loop()) {
                 return Err(AgentError(format!("the graph of the agent {name:?}: {wrong}")));
             }
-            let instructions = tokens::of(agent.instructions.text());
             names.push(name.clone());
-            if by_name.insert(name.clone(), Ready { agent, instructions, kits }).is_some() {
+            if by_name.insert(name.clone(), Ready { agent, kits }).is_some() {
                 return Err(AgentError(format!("there are two agents of the name {name:?}")));
             }
         }
         if names.is_empty() && needed {
             return Err(AgentError("at least one agent, or one graph, is needed".to_owned()));
         }
-        Ok(Agents { by_name, names, policy, policy_version, max_turns: None })
+        Ok(Agents { by_name, names, policy, policy_version: OnceLock::new(), max_turns: None })
+    }
+
+    /// The version of the policy with the tools' own approvals.
+    pub(crate) fn policy_version(&self) -> Arc<str> {
+        let agents = || self.names.iter().filter_map(|name| Some(&self.get(name)?.agent));
+        let version = || {
+            let tools = agents().flat_map(|agent| {
+                let entries = agent.tools.iter().chain(agent.hosted.iter().map(HostedMcp::entry));
+                entries.map(|tool| (&*agent.name, tool))
+            });
+            let sources = agents().flat_map(|agent| agent.sources.iter().map(|source| (&*agent.name, &**source)));
+            policy::version(&self.policy, tools, sources).into()
+        };
+        self.policy_version.get_or_init(version).clone()
     }
 
     /// The agent's loop, if it has nodes of the user's.
@@ -366,7 +375,7 @@ impl Catalog for Agents {
     fn budget(&self, agent: &str) -> Option<Budget> {
         let ready = self.get(agent)?;
         let Compression { budget, keep, .. } = ready.agent.compression.as_ref()?;
-        Some(Budget { tokens: *budget, keep: *keep, overhead: ready.instructions + ready.kits.now().tokens })
+        Some(Budget { tokens: *budget, keep: *keep, overhead: tokens::of(ready.agent.instructions.text()) + ready.kits.now().tokens() })
     }
     fn tool(&self, agent: &str, tool: &str) -> Option<ToolFacts> {
         let tool = self.get(agent)?.tool(tool)?;

@@ -3,7 +3,7 @@
 use std::{
     borrow::Cow,
     collections::{BTreeMap, HashMap, hash_map::Entry},
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    sync::{Arc, Mutex, OnceLock, PoisonError, RwLock},
 };
 
 use countersign_core::{
@@ -15,6 +15,8 @@ use countersign_core::{
     journal::record::Schema,
     tokens,
 };
+
+use serde_json::{Value, json};
 
 use super::{Agent, AgentError};
 use crate::{
@@ -75,14 +77,19 @@ impl ReadyTool {
 /// The tools of one moment.
 pub(crate) struct Kit {
     pub(crate) specs: Arc<[ToolSpec]>,
-    /// Tokens of the specs.
-    pub(crate) tokens: u64,
+    /// Tokens of the specs, once they are asked for.
+    tokens: OnceLock<u64>,
     tools: HashMap<Arc<str>, Arc<ReadyTool>>,
     /// The sources' versions it was made of.
     versions: Vec<u64>,
 }
 
 impl Kit {
+    /// Tokens of the specs.
+    pub(crate) fn tokens(&self) -> u64 {
+        *self.tokens.get_or_init(|| tokens_of(&self.specs))
+    }
+
     /// The tool of this name, or that is also found under it.
     pub(crate) fn tool(&self, name: &str) -> Option<&Arc<ReadyTool>> {
         self.tools.get(name).or_else(|| self.tools.values().find(|tool| tool.entry.aliases.contains(&name)))
@@ -120,7 +127,7 @@ impl Kits {
             }
         }
         let specs: Arc<[ToolSpec]> = own.iter().map(spec_for_model).collect();
-        let kit = Kit { tokens: tokens_of(&specs), specs, tools, versions: Vec::new() };
+        let kit = Kit { tokens: OnceLock::new(), specs, tools, versions: Vec::new() };
         let mut hosted_tools = Vec::new();
         for (i, server) in hosted.iter().enumerate() {
             let bad = |what: String| {
@@ -206,7 +213,7 @@ impl Kits {
                 }
             }
         }
-        Kit { tokens: tokens_of(&specs), specs: specs.into(), tools, versions }
+        Kit { tokens: OnceLock::new(), specs: specs.into(), tools, versions }
     }
 
     /// Reaches the sources that are not reached, all at once.
@@ -225,24 +232,53 @@ const KEPT: usize = 256;
 /// Longest schema that is kept compiled, in bytes.
 const KEPT_BYTES: usize = 16 * 1024;
 
+/// A schema as text, and compiled.
+#[derive(Clone)]
+struct Compiled {
+    text: Arc<Schema>,
+    schema: Arc<ArgsSchema>,
+}
+
+/// The schemas that are kept compiled.
+struct Kept {
+    by_text: BTreeMap<String, Compiled>,
+    /// Those that were compiled last, by where they stand. Each is held, so that nothing else comes to stand there.
+    by_place: BTreeMap<usize, (Arc<Value>, Compiled)>,
+}
+
 /// A schema, compiled. A program that builds the same agents for each of its runs compiles theirs once: it takes longer than
-/// a turn does.
-fn compiled(text: &str, schema: &serde_json::Value) -> Result<Arc<ArgsSchema>, String> {
-    static COMPILED: Mutex<BTreeMap<String, Arc<ArgsSchema>>> = Mutex::new(BTreeMap::new());
-    if text.len() > KEPT_BYTES {
-        return ArgsSchema::compile(schema).map(Arc::new);
-    }
-    let kept = || COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(known) = kept().get(text) {
+/// a turn does. One that is the very same value as before is not even written as text.
+fn compiled(parameters: &Arc<Value>) -> Result<Compiled, String> {
+    static KNOWN: Mutex<Kept> = Mutex::new(Kept { by_text: BTreeMap::new(), by_place: BTreeMap::new() });
+    let kept = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let place = Arc::as_ptr(parameters) as usize;
+    if let Some((_, known)) = kept().by_place.get(&place) {
         return Ok(known.clone());
     }
-    let made = Arc::new(ArgsSchema::compile(schema)?);
-    let mut all = kept();
-    if all.len() >= KEPT {
+    let text = serde_json::value::to_raw_value(&**parameters).map_err(|error| error.to_string())?;
+    let known = kept().by_text.get(text.get()).cloned();
+    let made = match known {
+        Some(known) => known,
+        None => {
+            let schema = ArgsSchema::compile(parameters).map_err(|error| format!("its schema is not valid: {error}"))?;
+            Compiled { text: Arc::new(Schema(text)), schema: Arc::new(schema) }
+        }
+    };
+    let text = made.text.0.get();
+    if text.len() <= KEPT_BYTES {
+        let mut all = kept();
         // What is in use is soon there again.
-        all.clear();
+        if all.by_text.len() >= KEPT {
+            all.by_text.clear();
+        }
+        if all.by_place.len() >= KEPT {
+            all.by_place.clear();
+        }
+        all.by_place.insert(place, (parameters.clone(), made.clone()));
+        if !all.by_text.contains_key(text) {
+            all.by_text.insert(text.to_owned(), made.clone());
+        }
     }
-    all.insert(text.to_owned(), made.clone());
     Ok(made)
 }
 
@@ -252,10 +288,9 @@ fn ready(agent: &str, entry: &ToolEntry, policy: &Policy) -> Result<ReadyTool, S
     if spec.parameters.pointer(&format!("/properties/{MESSAGE_ARGUMENT}")).is_some() {
         return Err(format!("{MESSAGE_ARGUMENT:?} cannot be an argument of a tool, it is reserved"));
     }
-    let text = serde_json::value::to_raw_value(&*spec.parameters).map_err(|e| e.to_string())?;
-    let schema = compiled(text.get(), &spec.parameters).map_err(|e| format!("its schema is not valid: {e}"))?;
+    let Compiled { text, schema } = compiled(&spec.parameters)?;
     let rules = policy.rules_for(agent, entry);
-    Ok(ReadyTool { entry: entry.clone(), schema, rules, text: Arc::new(Schema(text)), hosted: false })
+    Ok(ReadyTool { entry: entry.clone(), schema, rules, text, hosted: false })
 }
 
 fn tokens_of(specs: &[ToolSpec]) -> u64 {
@@ -271,8 +306,8 @@ fn spec_for_model(tool: &ToolEntry) -> ToolSpec {
     if tool.content_message == Some(ContentMessage::Model) {
         let mut parameters = (*spec.parameters).clone();
         if let Some(object) = parameters.as_object_mut() {
-            let properties = object.entry("properties").or_insert_with(|| serde_json::json!({}));
-            properties[MESSAGE_ARGUMENT] = serde_json::json!({
+            let properties = object.entry("properties").or_insert_with(|| json!({}));
+            properties[MESSAGE_ARGUMENT] = json!({
                 "type": "string",
                 "description": "One short line for the user, in the user's language: what this call is for."
             });
@@ -288,18 +323,20 @@ mod tests {
 
     #[test]
     fn a_schema_is_compiled_once_and_one_of_another_text_is_another() {
-        let of = |schema: serde_json::Value| compiled(&schema.to_string(), &schema);
-        let one = || serde_json::json!({ "type": "object", "required": ["kept"] });
+        let of = |schema: Value| compiled(&Arc::new(schema)).map(|compiled| compiled.schema);
+        let one = || json!({ "type": "object", "required": ["kept"] });
         let first = of(one()).unwrap();
         assert!(Arc::ptr_eq(&first, &of(one()).unwrap()));
-        let other = of(serde_json::json!({ "type": "object", "required": ["other"] })).unwrap();
-        assert!(!first.check_value(&serde_json::json!({})).is_empty());
-        assert!(first.check_value(&serde_json::json!({ "kept": 1 })).is_empty());
-        assert!(!other.check_value(&serde_json::json!({ "kept": 1 })).is_empty());
-        assert!(of(serde_json::json!({ "type": "array" })).is_err());
+        let other = of(json!({ "type": "object", "required": ["other"] })).unwrap();
+        assert!(!first.check_value(&json!({})).is_empty());
+        assert!(first.check_value(&json!({ "kept": 1 })).is_empty());
+        assert!(!other.check_value(&json!({ "kept": 1 })).is_empty());
+        assert!(of(json!({ "type": "array" })).is_err());
+        let same = Arc::new(one());
         for n in 0..=KEPT {
-            of(serde_json::json!({ "type": "object", "title": n.to_string() })).unwrap();
+            assert!(of(json!({ "type": "object", "title": n.to_string() })).unwrap().check_value(&json!({})).is_empty());
+            assert_eq!(compiled(&same).unwrap().schema.check_value(&json!({})).len(), 1);
         }
-        assert!(of(one()).unwrap().check_value(&serde_json::json!({})).len() == 1);
+        assert!(of(one()).unwrap().check_value(&json!({})).len() == 1);
     }
 }

@@ -11,10 +11,11 @@ use futures::FutureExt as _;
 use super::{Policy, version};
 use crate::tool::{CallFacts, Require, ToolEntry, source::ToolSource};
 
-/// The verdict on a call of a tool. `rules` are those of the policy that may match it.
+/// The verdict on a call of a tool. `rules` are those of the policy that may match it; its version is only asked for where
+/// a person is asked.
 pub(crate) async fn verdict(
     policy: &Policy,
-    version: &Arc<str>,
+    version: impl FnOnce() -> Arc<str>,
     rules: &[usize],
     tool: &ToolEntry,
     call: &CallFacts<'_>,
@@ -22,7 +23,7 @@ pub(crate) async fn verdict(
 ) -> Verdict {
     let floor = policy.verdict(rules, call, locale).unwrap_or(Verdict::Allow);
     match floor.stricter(own_verdict(tool, call, locale).await) {
-        Verdict::Ask(ask) => Verdict::Ask(Ask { policy: Some(version.clone()), ..ask }),
+        Verdict::Ask(ask) => Verdict::Ask(Ask { policy: Some(version()), ..ask }),
         other => other,
     }
 }
@@ -94,6 +95,6 @@ impl Judge {
     /// What would be said of a call; `None` if the agent has no such tool.
     pub async fn verdict(&self, call: &CallFacts<'_>, locale: Locale) -> Option<Verdict> {
         let (tool, rules) = self.tools.get(&(call.agent.to_owned(), call.tool.to_owned()))?;
-        Some(verdict(&self.policy, &self.version, rules, tool, call, locale).await)
+        Some(verdict(&self.policy, || self.version.clone(), rules, tool, call, locale).await)
     }
 }

@@ -11,8 +11,10 @@ use countersign_core::{
     call::{
         args::Digest,
         gate::{Ask, Verdict},
+        json::Json,
     },
     journal::draft::ToolKind,
+    limits,
     locale::{Locale, Text},
 };
 use serde_json::{Value, json};
@@ -218,5 +220,7 @@ pub(crate) fn version<'a>(
     let text =
         if sources.is_empty() { json!([policy.describe(), tools]) } else { json!([policy.describe(), tools, sources]) };
     let text = text.to_string();
+    // Whatever order a build gives members in.
+    let text = Json::parse(&text, limits::JSON_DEPTH).map_or(text, |json| json.canonical());
     Digest::of(text.as_bytes()).to_string().chars().take(VERSION_DIGITS).collect()
 }

@@ -29,7 +29,7 @@ use serde_json::{Value, json};
 
 use super::{Inner, guard::Checked, now};
 use crate::{
-    agent::{Agents, Ready, ReadyTool},
+    agent::{Ready, ReadyTool},
     policy,
     store::{RuleOwner, StoreError},
     tool::{AppContext, CallFacts, Decision, ON_APPROVAL, OnApproval, ToolEntry},
@@ -281,15 +281,14 @@ impl Inner {
     }
 
     async fn verdict(&self, tool: &ReadyTool, facts: &CallFacts<'_>, locale: Locale) -> Verdict {
-        let Agents { policy, policy_version, .. } = &self.agents;
-        let rules = tool.rules(policy, facts.agent, facts.tool);
-        tool.limited(policy::verdict(policy, policy_version, &rules, &tool.entry, facts, locale).await)
+        let rules = tool.rules(&self.agents.policy, facts.agent, facts.tool);
+        tool.limited(policy::verdict(&self.agents.policy, || self.agents.policy_version(), &rules, &tool.entry, facts, locale).await)
     }
 
     /// Whether a rule of the policy itself asks about a call, whatever its tool says.
     fn policy_asks(&self, tool: &ReadyTool, facts: &CallFacts<'_>, locale: Locale) -> bool {
         let policy = &self.agents.policy;
-        let rules = tool.rules(policy, facts.agent, facts.tool);
+        let rules = tool.rules(&self.agents.policy, facts.agent, facts.tool);
         matches!(policy.verdict(&rules, facts, locale), Some(Verdict::Ask(_)))
     }
 

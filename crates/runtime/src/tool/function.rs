@@ -2,7 +2,13 @@
 
 pub mod written;
 
-use std::{future::Future, panic::AssertUnwindSafe, sync::Arc};
+use std::{
+    any::TypeId,
+    collections::BTreeMap,
+    future::Future,
+    panic::AssertUnwindSafe,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use countersign_core::{
     call::{args::Args, permit::Permit, preview::Preview},
@@ -11,6 +17,7 @@ use countersign_core::{
 use futures::{FutureExt as _, future::BoxFuture};
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
 
 use super::{AppContext, ContextError, Tool, ToolEntry, ToolError};
 use crate::model::ToolSpec;
@@ -60,6 +67,19 @@ impl From<&Permit> for ToolContext {
             context: AppContext::current(),
         }
     }
+}
+
+/// The schema of a type. It is made once, and all tools of that type share it: a program that builds its agents for each
+/// run spends more time on schemas than on anything else.
+fn parameters_of<T: JsonSchema + 'static>() -> Arc<Value> {
+    static MADE: Mutex<BTreeMap<TypeId, Arc<Value>>> = Mutex::new(BTreeMap::new());
+    let made = || MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = made().get(&TypeId::of::<T>()) {
+        return known.clone();
+    }
+    // Not under the lock: a type's schema may be made by code of the application.
+    let schema = Arc::new(schemars::schema_for!(T).to_value());
+    made().entry(TypeId::of::<T>()).or_insert(schema).clone()
 }
 
 type Run = dyn Fn(ToolContext, Args) -> BoxFuture<'static, Result<String, ToolError>> + Send + Sync;
@@ -123,8 +143,8 @@ impl FunctionTool {
                 text(&function(context, args).await?, locale)
             })
         };
-        let parameters = schemars::schema_for!(T).to_value();
-        let spec = ToolSpec { name: name.into(), description: description.into(), parameters: Arc::new(parameters) };
+        let spec =
+            ToolSpec { name: name.into(), description: description.into(), parameters: parameters_of::<T>() };
         FunctionTool { spec, run: Arc::new(run) }
     }
 
