@@ -179,6 +179,7 @@ pub fn is_whole(state: &State) -> bool {
         })
         && state.calls.iter().all(|call| call.phase != Phase::Asking || call.is_asked())
         && state.nested.iter().all(|nested| !nested.answered)
+        && !state.hands_off()
         && (state.status == Status::AwaitingInput) == waits
         && !(state.status.is_active() && state.answered)
 }

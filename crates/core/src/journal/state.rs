@@ -240,7 +240,7 @@ impl State {
                 }
             }
             Record::Group { .. } => {}
-            Record::CallOutdated { call } => self.call_outdated(*call),
+            Record::CallOutdated { call, target } => self.call_outdated(*call, target.as_ref()),
             Record::InputRequired(required) => self.input_required(required),
             Record::CallLost { call } => self.set_phase(*call, |call| {
                 call.forget_attempt();

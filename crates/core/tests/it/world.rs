@@ -64,7 +64,7 @@ impl Catalog for Tools {
             schema: Some(Arc::new(Schema(raw))),
             source: None,
             idempotent: tool == "safe",
-            for_agent: target(tool).is_some(),
+            target: target(tool),
         })
     }
 }
