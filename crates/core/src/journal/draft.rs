@@ -12,8 +12,8 @@ use super::{
     graph,
     parts::next_role,
     record::{
-        Answered, Block, CallFinished, CallStatus, Decided, EndReason, Entry, Millis, ModelResponded, Note, Noted,
-        Record, RuleRevoked, SessionCreated, UserMessage,
+        Answered, Block, CallFinished, CallStatus, Decided, EndReason, Entry, Kind, Millis, ModelResponded, Note,
+        Noted, Record, RuleRevoked, SessionCreated, UserMessage,
     },
     state::{Call, Phase, State, Status},
 };
@@ -291,6 +291,11 @@ impl Draft {
             }
         }
         self.push(Record::TimedOut { n, escalated });
+        for action in asked.actions.iter().filter(|_| asked.kind == Kind::Input) {
+            if self.state.calls.iter().any(|call| call.call == action.call && call.phase != Phase::Asking) {
+                self.withdraw_inputs(action.call);
+            }
+        }
         Some(self.settle(catalog))
     }
 

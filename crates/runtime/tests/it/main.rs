@@ -60,5 +60,5 @@ mod tool_changes;
 
 /// The random sessions of the core's own tests.
 #[allow(dead_code, reason = "the core's tests use all of it")]
-#[path = "../../../core/tests/it/world.rs"]
+#[path = "../../../core/tests/it/world/mod.rs"]
 mod world;
