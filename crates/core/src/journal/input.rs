@@ -11,7 +11,7 @@ use super::{
     asked::{Action, Interrupted, Kind, Schema},
     draft::{Catalog, Draft, Transition},
     record::{Millis, Record},
-    run::{At, Raw},
+    run::{At, Raw, given},
     running::shown,
     state::{Call, Open, Phase, State},
 };
@@ -41,7 +41,7 @@ pub struct InputQuestion {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Arc<Schema>>,
     /// The answer when nobody gives one in time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub default: Option<Raw>,
 }
 
@@ -108,7 +108,7 @@ pub struct AskedQuestion {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub n: Option<u32>,
     /// Its answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub answer: Option<Raw>,
 }
 

@@ -70,6 +70,10 @@ pub(super) fn question(n: u8, what: u8) -> InputQuestion {
         from: "a server".into(),
         payload: Raw::of(&serde_json::json!({ "message": format!("how many {n}?") })).expect("JSON"),
         schema: n.is_multiple_of(2).then(|| Arc::new(Schema(raw))),
-        default: (what > 3).then(|| Raw::of(&1).expect("JSON")),
+        default: match what {
+            4 => Some(Raw::of(&1).expect("JSON")),
+            5 => Some(Raw::of(&()).expect("JSON")),
+            _ => None,
+        },
     }
 }
