@@ -470,6 +470,10 @@ impl Draft {
             self.push(Record::UserMessage(message));
             self.begin_loop(catalog);
         }
+        if self.state.status == Status::AwaitingInput && !self.must_wait() {
+            // With its last result an agent that works for another one goes on, while others wait for people.
+            self.push(Record::Status { pending: Vec::new(), awaiting: false });
+        }
         self.ask_for_room(catalog);
         if self.must_wait() {
             let pending: Vec<u32> = self.state.open.iter().map(|open| open.asked.n).collect();

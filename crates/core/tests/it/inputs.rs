@@ -2,7 +2,7 @@
 
 use countersign_core::journal::{
     record::Record,
-    state::{Phase, State},
+    state::{Phase, State, Status},
 };
 
 use crate::{
@@ -43,4 +43,18 @@ fn s13_null_is_an_answer_like_any_other() {
     world.state = std::sync::Arc::new(serde_json::from_str::<State>(&text).expect("state"));
     world.apply(&Op::Resume(0, 0)).expect("the first takes a number");
     assert_eq!(world.state.calls[0].phase, Phase::Permitted, "it has all its answers");
+}
+
+/// A nested agent whose call was not decided in time goes on, and the session says so, though its own calls wait.
+#[test]
+fn w7_a_session_whose_nested_agent_goes_on_does_not_say_that_it_waits() {
+    let mut world = World::new();
+    // A helper that works, beside a call that others are asked about when nobody has decided after 100 s.
+    for op in [Op::Message(None), Op::Answer(vec![(0, 8), (9, 0)]), Op::Start(1), Op::Answer(vec![(2, 0)])] {
+        world.apply(&op).expect("fits");
+        check(&world);
+    }
+    world.apply(&Op::Later(300)).expect("time passes");
+    check(&world);
+    assert_eq!(world.state.status, Status::Running);
 }
