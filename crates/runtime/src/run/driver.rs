@@ -269,7 +269,8 @@ impl Inner {
                     }
                 }
                 if effects.compress && asking.insert(0) {
-                    running.spawn(self.clone().compress(state.clone()).map(Done::Compressed));
+                    let span = part.compression(&state);
+                    running.spawn(self.clone().compress(state.clone()).map(Done::Compressed).instrument(span));
                 }
                 let runs = effects.call_model.then_some(0).into_iter().chain(effects.ask);
                 for run in runs.filter(|run| asking.insert(*run)) {
@@ -279,7 +280,7 @@ impl Inner {
                 if draining {
                     Ok(None)
                 } else {
-                    self.begin_tasks(live, &mut guard, &mut hot, &mut at_work, &mut running).await
+                    self.begin_tasks(live, &mut guard, &mut hot, &mut at_work, &mut running, &mut part).await
                 }
             };
             let alone = match step.await {

@@ -45,6 +45,8 @@ mod runs;
 mod shell;
 #[cfg(feature = "otlp")]
 mod spans;
+#[cfg(feature = "otlp")]
+mod spans_graphs;
 mod store_conformance;
 mod store_differential;
 mod store_lists;
