@@ -336,8 +336,14 @@ fn rule(past: &Past, id: &str) -> Result<Option<Rule>, StoreError> {
 /// What a standing rule that decided a call at a time would make of another verdict on it: it stood then, whether or
 /// not it stands today.
 fn ruled(rule: &Rule, call: &CallFacts<'_>, at: Millis, before: &Verdict, verdict: Verdict) -> Verdict {
-    let looked_at =
-        RuleFacts { agent: call.agent, tool: call.tool, digest: call.args.digest(), subject: call.subject, now: at };
+    let looked_at = RuleFacts {
+        agent: call.agent,
+        tool: call.tool,
+        digest: call.args.digest(),
+        subject: call.subject,
+        shown: None,
+        now: at,
+    };
     let ask = match &verdict {
         Verdict::Allow => None,
         Verdict::Ask(ask) => Some(ask),

@@ -378,15 +378,6 @@ impl Catalog for Agents {
         Some(Budget { tokens: *budget, keep: *keep, overhead: tokens::of(ready.agent.instructions.text()) + ready.kits.now().tokens() })
     }
     fn tool(&self, agent: &str, tool: &str) -> Option<ToolFacts> {
-        let tool = self.get(agent)?.tool(tool)?;
-        let description = &tool.entry.spec.description;
-        Some(ToolFacts {
-            description: (!description.is_empty()).then(|| description.clone()),
-            schema: Some(tool.text.clone()),
-            source: tool.entry.source.clone(),
-            idempotent: tool.entry.idempotent,
-            kind: tool.entry.kind,
-            for_agent: tool.entry.target.is_some(),
-        })
+        Some(self.get(agent)?.tool(tool)?.facts())
     }
 }

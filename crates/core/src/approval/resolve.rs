@@ -133,7 +133,7 @@ pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Cata
             let shown = asked.actions.iter().map(|action| action.args.digest().to_string()).collect();
             let mut decided =
                 Decided { last, asks, previews, shown, by: by.subject, request_id, ..Decided::of(asked, decisions) };
-            decided.rules = Rule::made_by(asked, &decided);
+            decided.rules = Rule::made_in(state, asked, &decided);
             Ok(draft.decided(decided, user_edit_content, catalog))
         }
     }
@@ -230,7 +230,7 @@ fn edited_asks(
         let other = edited.name != *action.name;
         if other
             && (call.is_some_and(|call| call.target.is_some())
-                || catalog.tool(&action.agent, &edited.name).is_some_and(|tool| tool.for_agent))
+                || catalog.tool(&action.agent, &edited.name).is_some_and(|tool| tool.target.is_some()))
         {
             let what =
                 "a call for another agent can be asked something else, and no other call be made of it or into it";

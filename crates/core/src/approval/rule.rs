@@ -14,7 +14,11 @@ use crate::{
         args::{Args, Digest},
         gate::{Ask, DecisionType, is_user},
     },
-    journal::record::{Action, Decided, Interrupted, Kind, Millis},
+    journal::{
+        outdated::signature_shown,
+        record::{Action, Decided, Interrupted, Kind, Millis},
+        state::State,
+    },
 };
 
 /// How far a standing decision reaches: `true` and `{"scope": "session"}` are the same.
@@ -174,6 +178,10 @@ pub struct Rule {
     /// Whether it is for all sessions of the user, not only for the one it was made in.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub everywhere: bool,
+    /// The signature of the tool that was shown when it was made: one that approves is for that tool, not for another one
+    /// of its name. Absent in rules from before that was noted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shown: Option<Arc<str>>,
 }
 
 impl Rule {
@@ -195,10 +203,12 @@ impl Rule {
             args: matches!(always, Always::Arguments { .. }).then(|| action.args.clone()),
             until: always.until(),
             everywhere: *always != Always::Session,
+            shown: None,
         })
     }
 
-    /// The rules that a decision makes, in the order of its actions. Of those for the same calls the last one counts.
+    /// The rules that a decision makes, in the order of its actions, whatever was shown of their tools. Of those for the same
+    /// calls the last one counts.
     #[must_use]
     pub fn made_by(asked: &Interrupted, decided: &Decided) -> Vec<Rule> {
         if asked.kind != Kind::Approval || !decided.last {
@@ -214,6 +224,20 @@ impl Rule {
         rules
     }
 
+    /// The rules that a decision makes on what waits in `state`, each for the tool as it was shown.
+    #[must_use]
+    pub fn made_in(state: &State, asked: &Interrupted, decided: &Decided) -> Vec<Rule> {
+        let mut rules = Rule::made_by(asked, decided);
+        for rule in &mut rules {
+            let action = rule.id.and_then(|id| asked.actions.get(id.action as usize));
+            rule.shown = action.map(|action| {
+                let call = state.calls.iter().find(|call| call.call == action.call);
+                signature_shown(action, call.and_then(|call| call.target.as_ref()))
+            });
+        }
+        rules
+    }
+
     /// Whether it is for the same calls as an older one of the same session or user, which ends with it.
     #[must_use]
     pub fn replaces(&self, older: &Rule) -> bool {
@@ -224,7 +248,7 @@ impl Rule {
     }
 
     /// Whether it speaks of this call, in the place of the person whom `ask` needs. A rule that rejects does so
-    /// whoever would be asked.
+    /// whoever would be asked, and whatever the tool has become.
     #[must_use]
     pub fn applies(&self, call: &RuleFacts<'_>, ask: Option<&Ask>) -> bool {
         let same = *self.agent == *call.agent
@@ -233,6 +257,9 @@ impl Rule {
             && self.until.is_none_or(|until| call.now < until);
         if !same || !self.approve {
             return same;
+        }
+        if self.shown.is_some() && call.shown.is_some() && self.shown.as_deref() != call.shown {
+            return false;
         }
         ask.is_some_and(|ask| {
             // A rule from before the tool needed more people, or others, does not stand for them.
@@ -259,6 +286,8 @@ pub struct RuleFacts<'a> {
     pub digest: Digest,
     /// The session's subject.
     pub subject: Option<&'a str>,
+    /// The [signature](crate::journal::outdated::signature) of the tool as it is now; `None`: as it was when the rule was made.
+    pub shown: Option<&'a str>,
     /// Now.
     pub now: Millis,
 }
@@ -300,5 +329,22 @@ mod tests {
         for wrong in ["a_1", "a_1.", "a_1.00", "a_1.+1", "a_01.1", "a.1", ""] {
             assert_eq!(RuleId::parse(wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn s7_s13_a_rule_from_before_it_said_what_was_shown_goes_on_as_it_was() {
+        let text = r#"{"id":{"n":1,"action":0},"agent":"a","tool":"pay","approve":true}"#;
+        let old: Rule = serde_json::from_str(text).expect("a rule of a released version");
+        assert_eq!(serde_json::to_string(&old).expect("text"), text, "and is written as it was");
+        let (ask, digest) = (Ask::default(), Args::parse("{}").expect("args").digest());
+        let applies = |rule: &Rule, shown| {
+            let facts = RuleFacts { agent: "a", tool: "pay", digest, subject: None, shown, now: 0 };
+            rule.applies(&facts, Some(&ask))
+        };
+        assert!(applies(&old, Some("other")) && applies(&old, None));
+        let new = Rule { shown: Some("this".into()), ..old };
+        assert!(applies(&new, Some("this")) && applies(&new, None));
+        assert!(!applies(&new, Some("other")));
+        assert!(applies(&Rule { approve: false, ..new }, Some("other")), "what is rejected stays so");
     }
 }

@@ -121,6 +121,12 @@ impl State {
             && self.loop_node().is_none_or(|node| node == graph::AGENT)
     }
 
+    /// Whether a handoff is to be carried out, or asked about again, before anything else.
+    pub(super) fn hands_off(&self) -> bool {
+        let due = |call: &Call| hands_off(call) && self.calls_of(call.run).all(is_settled);
+        self.status.is_active() && !self.held && self.calls.iter().any(due)
+    }
+
     /// How a call was reached from the session's own agent; empty if that one made it.
     #[must_use]
     pub fn path(&self, call: &Call) -> Vec<PathStep> {
@@ -215,26 +221,37 @@ impl Draft {
         self.finish()
     }
 
-    /// The agents that permitted calls are for begin to work.
+    /// The agents that permitted calls are for begin to work. Where some of them cannot, those calls fail, and the others
+    /// begin with the next word.
     pub fn delegate(mut self, calls: &[u32], catalog: &dyn Catalog) -> Transition {
-        for number in calls {
-            let call = self.state.calls.iter().find(|call| call.call == *number && call.phase == Phase::Permitted);
-            if let Some(call) = call.cloned() {
-                self.begin_agent(&call);
+        let begins = |call: &&Call| {
+            calls.contains(&call.call)
+                && call.phase == Phase::Permitted
+                && call.args.is_some()
+                && matches!(call.target, Some(Target::Agent(_)))
+        };
+        let calls: Vec<Call> = self.state.calls.iter().filter(begins).cloned().collect();
+        let mut all_begin = true;
+        for call in &calls {
+            if let Some(why) = self.cannot_delegate(call, catalog) {
+                self.push(finished(call, CallStatus::Error, &why, None, self.state.locale));
+                all_begin = false;
+            }
+        }
+        for call in calls.iter().filter(|_| all_begin) {
+            if let (Some(Target::Agent(agent)), Some(args)) = (&call.target, &call.args) {
+                self.push(Record::AgentBegan(AgentBegan { call: call.call, agent: agent.clone(), input: input(args) }));
             }
         }
         self.settle(catalog)
     }
 
-    fn begin_agent(&mut self, call: &Call) {
-        let (Some(Target::Agent(agent)), Some(args)) = (&call.target, &call.args) else { return };
+    fn cannot_delegate(&self, call: &Call, catalog: &dyn Catalog) -> Option<String> {
         if self.state.depth(call) >= limits::AGENT_DEPTH {
             let depth = limits::AGENT_DEPTH.to_string();
-            let text = self.state.locale.fill(Text::TooDeep, &[("depth", &depth)]);
-            self.push(finished(call, CallStatus::Error, &text, None, self.state.locale));
-        } else {
-            self.push(Record::AgentBegan(AgentBegan { call: call.call, agent: agent.clone(), input: input(args) }));
+            return Some(self.state.locale.fill(Text::TooDeep, &[("depth", &depth)]));
         }
+        call.cannot_begin(catalog, self.state.locale)
     }
 
     /// The agent that works for call `run` has given its last answer.
@@ -266,13 +283,11 @@ impl Draft {
         let runs: Vec<u32> = self.state.nested.iter().rev().map(|nested| nested.call).chain([0]).collect();
         for run in runs {
             let calls: Vec<Call> = self.state.calls_of(run).cloned().collect();
-            let hands_off = |call: &&Call| call.phase == Phase::Permitted && call.handoff().is_some();
-            let settled = |call: &Call| call.phase == Phase::Finished || hands_off(&call);
-            if !calls.iter().all(settled) {
+            if !calls.iter().all(is_settled) {
                 continue;
             }
-            if calls.iter().any(|call| hands_off(&call)) {
-                self.hand_off(calls.iter().filter(hands_off));
+            if calls.iter().any(hands_off) {
+                self.hand_off(calls.iter().filter(|call| hands_off(call)), catalog);
                 return true;
             }
             let results = results(&calls);
@@ -297,9 +312,24 @@ impl Draft {
         false
     }
 
-    /// The first of several wins, as in a conversation of people.
-    fn hand_off<'a>(&mut self, mut calls: impl Iterator<Item = &'a Call>) {
+    /// The first of several wins, as in a conversation of people. None does while one of them is to be asked about again.
+    fn hand_off<'a>(&mut self, calls: impl Iterator<Item = &'a Call> + Clone, catalog: &dyn Catalog) {
         let locale = self.state.locale;
+        let outdated: Vec<u32> = calls.clone().filter(|call| call.is_outdated(catalog)).map(|call| call.call).collect();
+        if !outdated.is_empty() {
+            return outdated.into_iter().for_each(|call| self.outdate(call, catalog));
+        }
+        let mut gone = false;
+        for call in calls.clone() {
+            if let Some(why) = call.cannot_begin(catalog, locale) {
+                self.push(finished(call, CallStatus::Error, &why, None, locale));
+                gone = true;
+            }
+        }
+        if gone {
+            return;
+        }
+        let mut calls = calls;
         if let Some(call) = calls.next()
             && let Some(agent) = call.handoff()
         {
@@ -312,6 +342,15 @@ impl Draft {
             self.push(finished(call, CallStatus::Error, &text, None, locale));
         }
     }
+}
+
+/// Whether a call hands the conversation on as soon as all others of its answer are settled.
+fn hands_off(call: &Call) -> bool {
+    call.phase == Phase::Permitted && call.handoff().is_some()
+}
+
+fn is_settled(call: &Call) -> bool {
+    call.phase == Phase::Finished || hands_off(call)
 }
 
 fn results(calls: &[Call]) -> Vec<CallResult<'_>> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{agents::CallResult, record::Schema, window::Budget};
-use crate::call::args::Args;
+use crate::call::{args::Args, gate::Target};
 
 /// What the core needs to know of agents and tools; given by the runtime with each input.
 pub trait Catalog {
@@ -46,8 +46,8 @@ pub struct ToolFacts {
     pub idempotent: bool,
     /// What a call of it means to the session.
     pub kind: ToolKind,
-    /// Its calls are for another agent.
-    pub for_agent: bool,
+    /// The other agent that its calls are for, if they are for one.
+    pub target: Option<Target>,
 }
 
 /// What a call of a tool means to the session, beside its result (SPEC Q6).

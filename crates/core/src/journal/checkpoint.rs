@@ -177,8 +177,9 @@ pub fn is_whole(state: &State) -> bool {
             Phase::Waiting(n) => state.waiting(*n).is_some(),
             Phase::Permitted | Phase::Started(_) | Phase::Delegated | Phase::Finished => true,
         })
-        && state.calls.iter().all(|call| call.phase != Phase::Asking || call.is_asked())
+        && state.calls.iter().all(|call| call.phase != Phase::Asking || call.is_asked(state))
         && state.nested.iter().all(|nested| !nested.answered)
+        && !state.hands_off()
         && (state.status == Status::AwaitingInput) == waits
         && !(state.status.is_active() && state.answered)
 }

@@ -12,8 +12,8 @@ use super::{
     graph,
     parts::next_role,
     record::{
-        Answered, Block, CallFinished, CallStatus, Decided, EndReason, Entry, Millis, ModelResponded, Note, Noted,
-        Record, RuleRevoked, SessionCreated, UserMessage,
+        Answered, Block, CallFinished, CallStatus, Decided, EndReason, Entry, Kind, Millis, ModelResponded, Note,
+        Noted, Record, RuleRevoked, SessionCreated, UserMessage,
     },
     state::{Call, Phase, State, Status},
 };
@@ -291,6 +291,11 @@ impl Draft {
             }
         }
         self.push(Record::TimedOut { n, escalated });
+        for action in asked.actions.iter().filter(|_| asked.kind == Kind::Input) {
+            if self.state.calls.iter().any(|call| call.call == action.call && call.phase != Phase::Asking) {
+                self.withdraw_inputs(action.call);
+            }
+        }
         Some(self.settle(catalog))
     }
 
@@ -464,6 +469,10 @@ impl Draft {
         {
             self.push(Record::UserMessage(message));
             self.begin_loop(catalog);
+        }
+        if self.state.status == Status::AwaitingInput && !self.must_wait() {
+            // With its last result an agent that works for another one goes on, while others wait for people.
+            self.push(Record::Status { pending: Vec::new(), awaiting: false });
         }
         self.ask_for_room(catalog);
         if self.must_wait() {

@@ -11,9 +11,9 @@ use super::{
     asked::{Action, Interrupted, Kind, Schema},
     draft::{Catalog, Draft, Transition},
     record::{Millis, Record},
-    run::{At, Raw},
+    run::{At, Raw, given},
     running::shown,
-    state::{Call, Phase, State},
+    state::{Call, Open, Phase, State},
 };
 use crate::{
     call::{
@@ -41,7 +41,7 @@ pub struct InputQuestion {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Arc<Schema>>,
     /// The answer when nobody gives one in time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub default: Option<Raw>,
 }
 
@@ -108,7 +108,7 @@ pub struct AskedQuestion {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub n: Option<u32>,
     /// Its answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub answer: Option<Raw>,
 }
 
@@ -156,11 +156,11 @@ impl Call {
         self.input.as_ref().is_some_and(|input| input.live)
     }
 
-    /// Whether all that it has asked is being asked of people.
-    pub(super) fn is_asked(&self) -> bool {
-        self.input
-            .as_ref()
-            .is_some_and(|input| input.questions.iter().all(|asked| asked.n.is_some() || asked.answer.is_some()))
+    /// Whether all that it has asked is answered, or waits for people.
+    pub(super) fn is_asked(&self, state: &State) -> bool {
+        let waits = |asked: &AskedQuestion| asked.n.is_some_and(|n| state.waiting(n).is_some());
+        let asked = |asked: &AskedQuestion| asked.answer.is_some() || waits(asked);
+        self.input.as_ref().is_some_and(|input| input.questions.iter().all(asked))
     }
 
     /// Nothing of what it was doing goes on. What people have said is said again if it is run again.
@@ -248,6 +248,17 @@ impl Draft {
             self.push(Record::CallLost { call });
         }
         Some(self.settle(catalog))
+    }
+
+    /// Nobody has answered a question of a call in time, so that the call ends: what else it asks is asked no more.
+    pub(super) fn withdraw_inputs(&mut self, call: u32) {
+        let of_call = |open: &&Open| {
+            open.asked.kind == Kind::Input && open.asked.actions.first().is_some_and(|action| action.call == call)
+        };
+        let others: Vec<u32> = self.state.open.iter().filter(of_call).map(|open| open.asked.n).collect();
+        for n in others {
+            self.push(Record::Withdrawn { n, by: None });
+        }
     }
 
     /// Asks what calls have asked, each question by itself.

@@ -6,11 +6,14 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     asked::{Action, Interrupted, Kind, Schema},
-    draft::{Catalog, Draft, Transition},
+    draft::{Catalog, Draft, ToolFacts, Transition},
     record::Record,
     state::{Call, Phase, State},
 };
-use crate::{call::args::Digest, locale::Text};
+use crate::{
+    call::{args::Digest, gate::Target},
+    locale::{Locale, Text},
+};
 
 /// The tool of a call as those who decide have seen it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,17 +26,46 @@ pub struct Shown {
 
 impl Shown {
     fn of(action: &Action) -> Shown {
-        let digest = digest(action.description.as_deref(), action.schema.as_deref(), action.source.as_deref());
+        let digest = digest(action.description.as_deref(), action.schema.as_deref(), action.source.as_deref(), None);
         Shown { tool: action.name.clone(), digest }
     }
 }
 
-fn digest(description: Option<&str>, schema: Option<&Schema>, source: Option<&str>) -> Arc<str> {
+/// What tells a tool that people were shown from the tool of today: the digest of its description, its schema, where it
+/// comes from, and which agent it is for. A standing rule that approves is for the tool of one signature (SPEC S7, S13).
+#[must_use]
+pub fn signature(tool: &ToolFacts) -> Arc<str> {
+    let ToolFacts { description, schema, source, target, .. } = tool;
+    digest(description.as_deref(), schema.as_deref(), source.as_deref(), target.as_ref())
+}
+
+/// The [`signature`] of the tool that an action shows, of a call that is for this agent.
+pub(crate) fn signature_shown(action: &Action, target: Option<&Target>) -> Arc<str> {
+    digest(action.description.as_deref(), action.schema.as_deref(), action.source.as_deref(), target)
+}
+
+fn digest(
+    description: Option<&str>,
+    schema: Option<&Schema>,
+    source: Option<&str>,
+    target: Option<&Target>,
+) -> Arc<str> {
     // A JSON text cannot begin with what ends a description here, nor have it within.
     let mut text = format!("{}\u{0}{}", description.unwrap_or_default(), schema.map_or("", |schema| schema.0.get()));
     if let Some(source) = source {
         text.push('\0');
         text.push_str(source);
+    }
+    if let Some(target) = target {
+        // Nor can a source be empty.
+        let (kind, agent) = match target {
+            Target::Agent(agent) => ("agent", agent),
+            Target::Handoff(agent) => ("handoff", agent),
+        };
+        text.push_str("\0\0");
+        text.push_str(kind);
+        text.push('\0');
+        text.push_str(agent);
     }
     Digest::of(text.as_bytes()).to_string().into()
 }
@@ -49,14 +81,25 @@ impl Call {
         self.shown = Some(shown);
     }
 
-    /// Whether its tool is another one today than those who allowed the call have seen. One that is gone, or does not take
-    /// the arguments any more, is not asked about again: the call fails when it begins.
+    /// Whether its tool is another one today than those who allowed the call have seen, or is for another agent. One that
+    /// is gone, or does not take the arguments any more, is not asked about again: the call fails when it begins.
     pub(super) fn is_outdated(&self, catalog: &dyn Catalog) -> bool {
         let Some(shown) = self.shown.as_ref().filter(|shown| shown.tool == self.name) else { return false };
         let Some(today) = catalog.tool(&self.agent, &self.name) else { return false };
-        let same =
-            shown.digest == digest(today.description.as_deref(), today.schema.as_deref(), today.source.as_deref());
+        let ToolFacts { description, schema, source, target, .. } = today;
+        let words = digest(description.as_deref(), schema.as_deref(), source.as_deref(), None);
+        let same = shown.digest == words && self.target == target;
         !same && self.args.as_ref().is_some_and(|args| catalog.accepts(&self.agent, &self.name, args))
+    }
+
+    /// Why a call for another agent cannot begin, if it cannot: its tool is gone, or takes other arguments.
+    pub(super) fn cannot_begin(&self, catalog: &dyn Catalog, locale: Locale) -> Option<String> {
+        if catalog.tool(&self.agent, &self.name).is_none() {
+            let tool = format!("{:?}", &*self.name);
+            return Some(locale.fill(Text::ToolGone, &[("tool", &tool)]));
+        }
+        let accepts = self.args.as_ref().is_some_and(|args| catalog.accepts(&self.agent, &self.name, args));
+        (!accepts).then(|| locale.text(Text::ArgsOutdated).to_owned())
     }
 }
 
@@ -74,10 +117,11 @@ impl State {
     }
 
     /// The call is asked about again, with its tool as it is now.
-    pub(super) fn call_outdated(&mut self, call: u32) {
+    pub(super) fn call_outdated(&mut self, call: u32, target: Option<&Target>) {
         let text = self.locale.text(Text::ToolChanged);
         let Some(call) = self.calls.iter_mut().find(|c| c.call == call && c.phase == Phase::Permitted) else { return };
         call.shown = None;
+        call.target = target.cloned();
         // What it has begun is not what would go on: it is begun anew, if it is.
         call.forget_attempt();
         if call.attempts > 0 {
@@ -113,8 +157,15 @@ impl Draft {
             return None;
         }
         for call in outdated {
-            self.push(Record::CallOutdated { call });
+            self.outdate(call, catalog);
         }
         Some(self.settle(catalog))
+    }
+
+    /// A call that was allowed is asked about again.
+    pub(super) fn outdate(&mut self, call: u32, catalog: &dyn Catalog) {
+        let found = self.state.calls.iter().find(|found| found.call == call);
+        let today = found.and_then(|call| catalog.tool(&call.agent, &call.name));
+        self.push(Record::CallOutdated { call, target: today.and_then(|tool| tool.target) });
     }
 }

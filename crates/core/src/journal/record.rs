@@ -25,7 +25,7 @@ use crate::{
     call::{
         args::{Args, ArgsError},
         display::{Display, MESSAGE_ARGUMENT},
-        gate::{Ask, Gate},
+        gate::{Ask, Gate, Target},
         preview::Preview,
     },
     journal::run::{FrameBegan, FrameState, Raw, Resumed, RunRetried, RunStarted, StateEdited, TaskFailed, TasksDone},
@@ -118,10 +118,13 @@ pub enum Record {
     /// A call has its result.
     CallFinished(CallFinished),
     /// A call that was allowed does not begin: its tool has another description or schema than those who allowed it have
-    /// seen, and it is asked about again (SPEC S13).
+    /// seen, or is for another agent, and it is asked about again (SPEC S13).
     CallOutdated {
         /// The call's number.
         call: u32,
+        /// The other agent that it is for now, if it is for one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        target: Option<Target>,
     },
     /// A crash left the outcome of a started call unknown (SPEC R4).
     CallLost {

@@ -240,7 +240,7 @@ impl State {
                 }
             }
             Record::Group { .. } => {}
-            Record::CallOutdated { call } => self.call_outdated(*call),
+            Record::CallOutdated { call, target } => self.call_outdated(*call, target.as_ref()),
             Record::InputRequired(required) => self.input_required(required),
             Record::CallLost { call } => self.set_phase(*call, |call| {
                 call.forget_attempt();
@@ -567,8 +567,11 @@ impl State {
         }
         let question = asked.kind == Kind::Question;
         let text = self.locale.text(if question { Text::QuestionTimedOut } else { Text::TimedOut });
+        // A call has several questions; one that has ended by another of them has its result.
+        let ended = |call: &Call| asked.kind == Kind::Input && call.phase != Phase::Asking;
         for action in &asked.actions {
             self.set_phase(action.call, |call| match next_role(call, action) {
+                _ if ended(call) => call.phase.clone(),
                 Some(role) => {
                     call.instead = Some(role.to_owned());
                     call.escalated += 1;

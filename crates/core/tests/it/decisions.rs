@@ -32,7 +32,7 @@ use crate::{
 pub fn waiting(calls: &[(&str, Ask)]) -> World {
     let mut world = World::new();
     let input = MessageInput { text: vec!["go".into()], ..MessageInput::default() };
-    let transition = Draft::new(&world.state, world.now).message(input, &Tools).expect("message");
+    let transition = Draft::new(&world.state, world.now).message(input, &Tools::FIRST).expect("message");
     world.commit(transition);
     let blocks = (0..)
         .zip(calls)
@@ -46,7 +46,7 @@ pub fn waiting(calls: &[(&str, Ask)]) -> World {
         run: 0,
     };
     let gates = calls.iter().map(|(_, ask)| Gate::of(Verdict::Ask(ask.clone()))).collect();
-    let transition = Draft::new(&world.state, world.now).model_responded(answer, gates, &Tools);
+    let transition = Draft::new(&world.state, world.now).model_responded(answer, gates, &Tools::FIRST);
     world.commit(transition);
     world
 }
@@ -72,7 +72,7 @@ pub fn decide_under(
         by,
         request_id: None,
     };
-    let transition = resolve::decide(&world.state, world.now, input, &Tools)?;
+    let transition = resolve::decide(&world.state, world.now, input, &Tools::FIRST)?;
     world.commit(transition);
     Ok(())
 }
@@ -270,14 +270,14 @@ fn w4_actions_for_one_role_share_a_request_and_other_roles_get_their_own() {
 #[test]
 fn w7_a_decision_at_the_deadline_has_lost_and_the_time_out_fires_once() {
     let mut world = waiting(&[("pay", plain())]);
-    assert!(Draft::new(&world.state, world.now + 299_999).time_out(1, &Tools).is_none(), "not before its time");
+    assert!(Draft::new(&world.state, world.now + 299_999).time_out(1, &Tools::FIRST).is_none(), "not before its time");
     world.now += 300_000;
     let late = decide(&mut world, 1, vec![Decision::approve()], Principal::trusted()).expect_err("late");
     assert_eq!(late.code, Code::ApprovalAlreadyResolved);
     assert_eq!(late.details.expect("details")["resolution"], "timeout");
-    let transition = Draft::new(&world.state, world.now).time_out(1, &Tools).expect("due");
+    let transition = Draft::new(&world.state, world.now).time_out(1, &Tools::FIRST).expect("due");
     world.commit(transition);
-    assert!(Draft::new(&world.state, world.now).time_out(1, &Tools).is_none());
+    assert!(Draft::new(&world.state, world.now).time_out(1, &Tools::FIRST).is_none());
     assert_eq!(phases(&world), [Phase::Finished]);
     assert!(world.given.is_empty());
 }
@@ -286,7 +286,7 @@ fn w7_a_decision_at_the_deadline_has_lost_and_the_time_out_fires_once() {
 fn w7_a_timeout_of_zero_waits_for_ever() {
     let world = waiting(&[("pay", Ask { timeout: 0, ..plain() })]);
     assert_eq!(world.state.waiting(1).expect("waits").asked.expires_at, None);
-    assert!(Draft::new(&world.state, i64::MAX).time_out(1, &Tools).is_none());
+    assert!(Draft::new(&world.state, i64::MAX).time_out(1, &Tools::FIRST).is_none());
 }
 
 #[test]
@@ -420,13 +420,15 @@ fn s10_only_an_edited_call_that_began_is_told_as_what_ran() {
     decide(&mut ran, 1, edit(), Principal::trusted()).expect("edited");
     let transition = Draft::new(&ran.state, ran.now).start(&[1]);
     ran.commit(transition);
-    let done = Draft::new(&ran.state, ran.now).call_finished(1, 1, Ok("paid".to_owned()), &Tools).expect("running");
+    let done =
+        Draft::new(&ran.state, ran.now).call_finished(1, 1, Ok("paid".to_owned()), &Tools::FIRST).expect("running");
     ran.commit(done);
     assert_eq!(told(&ran), "[A reviewer changed this call. What ran: pay {\"n\":77}]\npaid");
 
     let mut stopped = waiting(&[("pay", plain())]);
     decide(&mut stopped, 1, edit(), Principal::trusted()).expect("edited");
-    let transition = Draft::new(&stopped.state, stopped.now).cancel(None, None, None, &Tools).expect("cancelled");
+    let transition =
+        Draft::new(&stopped.state, stopped.now).cancel(None, None, None, &Tools::FIRST).expect("cancelled");
     stopped.commit(transition);
     assert_eq!(told(&stopped), "Cancelled before it ran");
 }

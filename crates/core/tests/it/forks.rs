@@ -31,7 +31,7 @@ fn random(ops: &[Op]) -> World {
 fn forked(world: &World, pos: u64, edit: u8, run: bool) -> (State, Arc<State>, Vec<Arc<Entry>>) {
     let past = world.state_at(pos);
     let input = World::fork_input(&past, edit, run);
-    let made = Draft::new(&past, world.now).fork(input, &Tools).expect("a checkpoint can be forked");
+    let made = Draft::new(&past, world.now).fork(input, &Tools::FIRST).expect("a checkpoint can be forked");
     let committed = made.commit();
     assert!(committed.permits.is_empty(), "a fork begins nothing");
     (past, committed.state, committed.entries)
@@ -132,7 +132,7 @@ proptest! {
         for pos in world.checkpoints() {
             let (_, state, _) = forked(&world, pos, edit, false);
             let (_, ran, _) = forked(&world, pos, edit, true);
-            match Draft::new(&state, world.now).go_on(&Tools) {
+            match Draft::new(&state, world.now).go_on(&Tools::FIRST) {
                 Some(transition) => {
                     prop_assert_eq!(state.status, Status::Running);
                     prop_assert_eq!(graph::next(transition.state()), graph::next(&ran));

@@ -3,9 +3,10 @@
 use std::{collections::HashMap, sync::Arc};
 
 use countersign_core::{
-    call::gate::{Ask, DecisionType, is_user},
+    call::gate::{Ask, DecisionType, Target, is_user},
     conversation::Message,
     journal::{
+        draft::Catalog as _,
         graph,
         record::{Block, Entry, Interrupted, Kind, Record},
         state::{Phase, State, Status},
@@ -123,6 +124,7 @@ fn a_piece_of_the_history_is_a_piece_of_the_whole(world: &World) {
             for later in &world.journal[cut..] {
                 if matches!(&later.record, Record::Decided(d) if d.n == waiting && d.last)
                     || matches!(&later.record, Record::Answered(a) if a.n == waiting)
+                    || matches!(&later.record, Record::Resumed(r) if r.n == waiting)
                     || matches!(&later.record, Record::Forked(forked) if forked.withdrawn.contains(&waiting))
                     || matches!(&later.record, Record::TimedOut { n, .. } | Record::Withdrawn { n, .. } if *n == waiting)
                 {
@@ -220,6 +222,7 @@ fn what_ran_was_approved_by_everybody_it_needed(world: &World) {
                     }
                 }
             }
+            Record::CallOutdated { call, .. } => drop(approvals.remove(call)),
             // Nothing that was said before counts.
             Record::Forked(_) => {
                 asks.clear();
@@ -250,6 +253,47 @@ fn what_ran_was_approved_by_everybody_it_needed(world: &World) {
     }
 }
 
+/// SPEC S13, S25: what begins after a person was asked about it is what that person has seen: its tool says the same of
+/// itself, and is for the same agent.
+fn what_began_was_what_was_shown(world: &World) {
+    let mut shown: HashMap<u32, (Arc<str>, Option<Arc<str>>)> = HashMap::new();
+    for (entry, tools) in world.journal.iter().zip(&world.seen) {
+        let begins = |call: &u32, target: Option<Target>| {
+            let Some((tool, description)) = shown.get(call) else { return };
+            let today = tools.tool("a", tool).expect("a tool");
+            assert_eq!((description, target), (&today.description, today.target), "call {call}: {tool}");
+        };
+        match &entry.record {
+            Record::CallStarted { call, .. } => begins(call, None),
+            Record::AgentBegan(began) => begins(&began.call, Some(Target::Agent(began.agent.clone()))),
+            Record::HandedOff(handed) => begins(&handed.call, Some(Target::Handoff(handed.agent.clone()))),
+            Record::Interrupted(asked) if matches!(asked.kind, Kind::Approval | Kind::InDoubt) => {
+                shown.extend(asked.actions.iter().map(|one| (one.call, (one.name.clone(), one.description.clone()))));
+            }
+            // Made into a call of another tool: nobody was shown that one, and the policy has judged it as it is.
+            Record::Decided(decided) => {
+                for (call, (tool, _)) in shown.clone() {
+                    let of_call = |asked: &Interrupted| asked.actions.iter().position(|action| action.call == call);
+                    let asked = world.journal.iter().find_map(|entry| match &entry.record {
+                        Record::Interrupted(asked) if asked.n == decided.n => Some(asked),
+                        _ => None,
+                    });
+                    let edited = asked
+                        .and_then(|asked| decided.decisions.get(of_call(asked)?))
+                        .and_then(|decision| decision.edited_action.as_ref());
+                    if edited.is_some_and(|edited| *edited.name != *tool) {
+                        shown.remove(&call);
+                    }
+                }
+            }
+            Record::Forked(forked) => {
+                forked.judged.iter().filter(|one| one.edited.is_some()).for_each(|one| drop(shown.remove(&one.call)));
+            }
+            _ => {}
+        }
+    }
+}
+
 /// SPEC R2, W9: every interruption ends once; a finished turn leaves none and no call without a result.
 fn every_interruption_ends_once_and_every_call_has_one_result(world: &World) {
     let (mut asked, mut ended, mut results): (Vec<u32>, Vec<u32>, Vec<u32>) = Default::default();
@@ -261,6 +305,7 @@ fn every_interruption_ends_once_and_every_call_has_one_result(world: &World) {
             }
             Record::Decided(d) if d.last => ended.push(d.n),
             Record::Answered(a) => ended.push(a.n),
+            Record::Resumed(resumed) => ended.push(resumed.n),
             Record::TimedOut { n, .. } | Record::Withdrawn { n, .. } => ended.push(*n),
             Record::Forked(forked) => ended.extend(&forked.withdrawn),
             Record::CallFinished(call) => results.push(call.call),
@@ -339,6 +384,7 @@ pub fn check(world: &World) {
     the_history_is_well_formed(world);
     nothing_runs_unless_allowed_and_nothing_twice(world);
     what_ran_was_approved_by_everybody_it_needed(world);
+    what_began_was_what_was_shown(world);
     every_interruption_ends_once_and_every_call_has_one_result(world);
     pausing_is_the_absence_of_effects(world);
     the_conversation_is_valid_for_a_provider(world);
@@ -395,6 +441,7 @@ fn the_random_sessions_reach_every_kind_of_record() {
         "block_shown",
         "call_finished",
         "call_lost",
+        "call_outdated",
         "call_started",
         "calls_gated",
         "compressed",
@@ -402,11 +449,13 @@ fn the_random_sessions_reach_every_kind_of_record() {
         "forked",
         "group",
         "handed_off",
+        "input_required",
         "interrupted",
         "make_room",
         "message_queued",
         "model_responded",
         "noted",
+        "resumed",
         "rule_revoked",
         "session_created",
         "status",

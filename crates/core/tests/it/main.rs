@@ -9,6 +9,7 @@ mod decisions;
 mod drawing;
 mod forks;
 mod handed_on;
+mod inputs;
 mod laws;
 mod people;
 mod schema;

@@ -94,7 +94,7 @@ fn p1_a_deadline_escalates_along_its_chain_and_then_rejects() {
     let mut world = waiting(&[("pay", ask.clone()), ("wire", Ask { timeout: 60, ..plain() })]);
     let time_out = |world: &mut World, n| {
         world.now += 60_000;
-        let transition = Draft::new(&world.state, world.now).time_out(n, &Tools).expect("due");
+        let transition = Draft::new(&world.state, world.now).time_out(n, &Tools::FIRST).expect("due");
         world.commit(transition);
     };
     time_out(&mut world, 1);

@@ -12,7 +12,7 @@ use countersign_core::{
         gate::Verdict,
         schema::ArgsSchema,
     },
-    journal::record::Schema,
+    journal::{draft::ToolFacts, record::Schema},
     tokens,
 };
 
@@ -52,6 +52,19 @@ impl ReadyTool {
     pub(crate) fn names<'a>(&'a self, called: &'a str) -> impl Iterator<Item = &'a str> {
         let own = (!self.hosted).then(|| self.entry.names()).into_iter().flatten();
         own.chain(self.hosted.then_some(called))
+    }
+
+    /// What the core needs to know of it.
+    pub(crate) fn facts(&self) -> ToolFacts {
+        let ToolEntry { spec: ToolSpec { description, .. }, source, idempotent, kind, target, .. } = &self.entry;
+        ToolFacts {
+            description: (!description.is_empty()).then(|| description.clone()),
+            schema: Some(self.text.clone()),
+            source: source.clone(),
+            idempotent: *idempotent,
+            kind: *kind,
+            target: target.clone(),
+        }
     }
 
     /// The rules of the policy that may match a call of it under this name, in order.

@@ -17,7 +17,9 @@ use countersign_core::{
 };
 use futures::{FutureExt as _, StreamExt as _, future::BoxFuture};
 
-use super::{Inner, driver::Patience, stream::fraction, transcript::JournalTranscript};
+use tracing::Instrument as _;
+
+use super::{Inner, driver::Patience, spans, stream::fraction, transcript::JournalTranscript};
 use crate::{
     compression::Strategy,
     model::{Model, ModelError, ModelEvent, ModelRequest, Transcript},
@@ -40,7 +42,13 @@ impl Inner {
                     Some((name, model)) => (name, model),
                     None => (&agent.model_name, &agent.model),
                 };
-                match self.summarise(&state, name, model, cut.text(room.budget), &cut).await {
+                let span = self.summary_span(&state, name, &**model);
+                let summary = async {
+                    let summary = self.summarise(&state, name, model, cut.text(room.budget), &cut).await;
+                    self.trace_summarised(&summary);
+                    summary
+                };
+                match summary.instrument(span).await {
                     Ok(summary) => {
                         if !cut.is_shortened_by(&summary.text) {
                             let why = if summary.text.trim().is_empty() { "empty" } else { "no shorter" };
@@ -57,6 +65,7 @@ impl Inner {
             _ => None,
         };
         let compressed = cut.compressed(&room, summary);
+        spans::trace_compressed(&compressed);
         tracing::info!(session, tokens, after = compressed.tokens_after, through = compressed.through, "compressed");
         Some(compressed)
     }

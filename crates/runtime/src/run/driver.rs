@@ -233,22 +233,24 @@ impl Inner {
                 let state = guard.state()?;
                 let draining = self.draining.load(Ordering::SeqCst);
                 let mut effects = if draining { Effects::default() } else { graph::next(&state) };
-                while !effects.delegate.is_empty() {
-                    let calls = std::mem::take(&mut effects.delegate);
-                    let make = |state: &State| Ok(Draft::new(state, now()).delegate(&calls, &self.agents));
-                    self.transact(live, &mut guard, Durability::Synced, make).await?;
-                    effects = graph::next(&*guard.state()?);
-                }
                 if let Some(transition) = self.without_answers(&*guard.state()?, &effects.start) {
                     self.transact(live, &mut guard, Durability::Synced, |_| Ok(transition)).await?;
                     effects = graph::next(&*guard.state()?);
                 }
-                if let Some(transition) = Draft::new(&*guard.state()?, now()).outdated(&effects.start, &self.agents) {
+                let begins = [&*effects.start, &*effects.delegate].concat();
+                if let Some(transition) = Draft::new(&*guard.state()?, now()).outdated(&begins, &self.agents) {
                     let outdated: Vec<u32> = outdated_of(&transition).collect();
                     self.transact(live, &mut guard, Durability::Synced, |_| Ok(transition)).await?;
                     for call in outdated {
                         self.agents.forget_call(&live.session_id, call);
                     }
+                    effects = graph::next(&*guard.state()?);
+                }
+                // What is for other agents begins after that: none of it is for a tool that has changed.
+                while !effects.delegate.is_empty() {
+                    let calls = std::mem::take(&mut effects.delegate);
+                    let make = |state: &State| Ok(Draft::new(state, now()).delegate(&calls, &self.agents));
+                    self.transact(live, &mut guard, Durability::Synced, make).await?;
                     effects = graph::next(&*guard.state()?);
                 }
                 let state = guard.state()?;
@@ -267,7 +269,8 @@ impl Inner {
                     }
                 }
                 if effects.compress && asking.insert(0) {
-                    running.spawn(self.clone().compress(state.clone()).map(Done::Compressed));
+                    let span = part.compression(&state);
+                    running.spawn(self.clone().compress(state.clone()).map(Done::Compressed).instrument(span));
                 }
                 let runs = effects.call_model.then_some(0).into_iter().chain(effects.ask);
                 for run in runs.filter(|run| asking.insert(*run)) {
@@ -277,7 +280,7 @@ impl Inner {
                 if draining {
                     Ok(None)
                 } else {
-                    self.begin_tasks(live, &mut guard, &mut hot, &mut at_work, &mut running).await
+                    self.begin_tasks(live, &mut guard, &mut hot, &mut at_work, &mut running, &mut part).await
                 }
             };
             let alone = match step.await {

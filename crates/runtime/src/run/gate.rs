@@ -17,6 +17,7 @@ use countersign_core::{
     },
     journal::{
         draft::ToolKind,
+        outdated::signature,
         record::{Action, ToolUse},
         state::{Call, State},
     },
@@ -327,9 +328,13 @@ impl Inner {
         let rules: Vec<(&str, &Rule)> =
             here.chain(everywhere.iter().map(|row| (&*row.session_id, &row.rule))).collect();
         let now = now();
+        // What a rule has let through was seen by whoever made it: a tool that has changed since is another one.
+        let today =
+            if rules.iter().any(|(_, rule)| rule.shown.is_some()) { signature(&tool.facts()) } else { "".into() };
         let applies = |rule: &Rule| {
             let (agent, digest, subject) = (call.agent, call.args.digest(), call.subject);
-            tool.names(call.tool).any(|tool| rule.applies(&RuleFacts { agent, tool, digest, subject, now }, ask))
+            let facts = |tool| RuleFacts { agent, tool, digest, subject, shown: Some(&today), now };
+            tool.names(call.tool).any(|tool| rule.applies(&facts(tool), ask))
         };
         let found =
             |approve: bool| rules.iter().rev().find(|(_, rule)| rule.approve == approve && applies(rule)).copied();

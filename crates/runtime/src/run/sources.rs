@@ -34,7 +34,7 @@ const REACH_AGAIN: Duration = Duration::from_millis(250);
 /// The calls that a transition asks about again, since their tools have changed.
 pub(super) fn outdated_of(transition: &Transition) -> impl Iterator<Item = u32> {
     transition.entries().iter().filter_map(|entry| match entry.record {
-        Record::CallOutdated { call } => Some(call),
+        Record::CallOutdated { call, .. } => Some(call),
         _ => None,
     })
 }

@@ -1,5 +1,5 @@
 //! Spans of what a session does, by the conventions of OpenTelemetry for generative AI: agents, model calls, calls of
-//! tools, and what people were asked and decided.
+//! tools, graphs (which are called workflows there) with their nodes, compressions, and what people were asked and decided.
 //!
 //! They are spans of the `tracing` crate under the target [`TARGET`], so any subscriber can have them. What makes them one
 //! trace is on record: the trace is the turn, and its id and that of its first span follow from the session's id and the
@@ -15,8 +15,10 @@ use std::{
 
 use countersign_core::{
     call::permit::Permit,
+    compression::Summary,
     journal::{
-        record::{Block, EndReason, Entry, ModelResponded, Record},
+        record::{Block, Compressed, EndReason, Entry, ModelResponded, Record},
+        run::{GraphRun, Task},
         state::State,
     },
 };
@@ -25,7 +27,10 @@ use sha2::{Digest as _, Sha256};
 use tracing::{Level, Span, field::Empty};
 
 use super::{Inner, stream::Asked};
-use crate::tool::ToolError;
+use crate::{
+    model::{Model, ModelError},
+    tool::ToolError,
+};
 
 /// The target of all spans and of the events in them.
 pub const TARGET: &str = "countersign::spans";
@@ -64,6 +69,8 @@ pub(super) struct Part {
     span: Option<Arc<Span>>,
     /// The agents that work for calls: the call, its span, and that of the agent.
     runs: Vec<(u32, Span, Span)>,
+    /// The graphs that are nodes of others: the frame, the span of the node, and that of the graph.
+    frames: Vec<(u32, Span, Span)>,
 }
 
 impl Part {
@@ -76,6 +83,8 @@ impl Part {
             self.span = Some(Arc::new(part(state)));
         }
         self.runs.retain(|(run, ..)| state.nested(*run).is_some());
+        let goes_on = |frame: &u32| state.run.as_ref().is_some_and(|run| run.frames.contains_key(frame));
+        self.frames.retain(|(frame, ..)| goes_on(frame));
         self.span.as_ref().map(Arc::downgrade).unwrap_or_default()
     }
 
@@ -102,31 +111,60 @@ impl Part {
         span
     }
 
+    /// The span of a frame of the session's run of a graph: that of the part, or of a graph that is a node.
+    fn frame(&mut self, state: &State, run: &GraphRun, frame: u32) -> Span {
+        let Some(part) = self.span.as_deref().filter(|span| !span.is_disabled()) else { return Span::none() };
+        if let Some((.., graph)) = self.frames.iter().find(|(known, ..)| *known == frame) {
+            return graph.clone();
+        }
+        let within = run.frames.get(&frame).filter(|_| frame != 0);
+        let Some((inner, task)) = within.and_then(|inner| Some((inner, run.tasks.get(&inner.task)?))) else {
+            return part.clone();
+        };
+        let above = self.frame(state, run, task.frame);
+        let node = node_span(&above, state, run, task);
+        let graph = &inner.graph;
+        let span = tracing::debug_span!(
+            target: TARGET,
+            parent: &node,
+            "invoke_workflow",
+            "otel.name" = format_args!("invoke_workflow {graph}"),
+            "gen_ai.operation.name" = "invoke_workflow",
+            "gen_ai.workflow.name" = &**graph,
+            "gen_ai.conversation.id" = &*state.session_id,
+        );
+        self.frames.push((frame, node, span.clone()));
+        span
+    }
+
+    /// A node that is begun, or goes on.
+    pub(super) fn node(&mut self, state: &State, run: &GraphRun, task: &Task) -> Span {
+        let above = self.frame(state, run, task.frame);
+        if above.is_disabled() { Span::none() } else { node_span(&above, state, run, task) }
+    }
+
+    /// Making the session's conversation shorter.
+    pub(super) fn compression(&mut self, state: &State) -> Span {
+        let above = self.run(state, 0);
+        let Some(room) = state.window.due.filter(|_| !above.is_disabled()) else { return Span::none() };
+        tracing::debug_span!(
+            target: TARGET,
+            parent: &above,
+            "compress",
+            "otel.name" = format_args!("compress {}", state.agent),
+            "gen_ai.agent.name" = &*state.agent,
+            "gen_ai.conversation.id" = &*state.session_id,
+            "countersign.compression.tokens_before" = room.tokens,
+            "countersign.compression.tokens_after" = Empty,
+        )
+    }
+
     /// Asking the model of a run.
     pub(super) fn chat(&mut self, inner: &Inner, state: &State, run: u32) -> Span {
         let above = self.run(state, run);
         let name = state.agent_of(run);
         let Some(ready) = inner.agents.get(name).filter(|_| !above.is_disabled()) else { return Span::none() };
-        let model = match ready.agent.model.name() {
-            "default" => &*ready.agent.model_name,
-            named => named,
-        };
-        tracing::debug_span!(
-            target: TARGET,
-            parent: &above,
-            "chat",
-            "otel.name" = format_args!("chat {model}"),
-            "otel.kind" = "client",
-            "gen_ai.operation.name" = "chat",
-            "gen_ai.provider.name" = ready.agent.model.provider(),
-            "gen_ai.request.model" = model,
-            "gen_ai.agent.name" = &**name,
-            "gen_ai.conversation.id" = &*state.session_id,
-            "gen_ai.usage.input_tokens" = Empty,
-            "gen_ai.usage.output_tokens" = Empty,
-            "gen_ai.output.messages" = Empty,
-            "error.type" = Empty,
-        )
+        chat_span(&above, state, name, &ready.agent.model_name, &*ready.agent.model)
     }
 
     /// One attempt of a call.
@@ -147,15 +185,60 @@ impl Part {
     }
 }
 
+/// Asking a model, for whatever it is asked.
+fn chat_span(above: &Span, state: &State, agent: &str, named: &str, model: &dyn Model) -> Span {
+    let name = match model.name() {
+        "default" => named,
+        name => name,
+    };
+    tracing::debug_span!(
+        target: TARGET,
+        parent: above,
+        "chat",
+        "otel.name" = format_args!("chat {name}"),
+        "otel.kind" = "client",
+        "gen_ai.operation.name" = "chat",
+        "gen_ai.provider.name" = model.provider(),
+        "gen_ai.request.model" = name,
+        "gen_ai.agent.name" = agent,
+        "gen_ai.conversation.id" = &*state.session_id,
+        "gen_ai.usage.input_tokens" = Empty,
+        "gen_ai.usage.output_tokens" = Empty,
+        "gen_ai.output.messages" = Empty,
+        "error.type" = Empty,
+    )
+}
+
+/// The conventions have no name for a node of a workflow yet.
+fn node_span(above: &Span, state: &State, run: &GraphRun, task: &Task) -> Span {
+    let graph = run.frames.get(&task.frame).map_or(&run.graph, |frame| &frame.graph);
+    tracing::debug_span!(
+        target: TARGET,
+        parent: above,
+        "execute_node",
+        "otel.name" = format_args!("execute_node {}", task.node),
+        "gen_ai.operation.name" = "execute_node",
+        "gen_ai.workflow.name" = &**graph,
+        "gen_ai.conversation.id" = &*state.session_id,
+        "countersign.node.path" = run.path(task),
+        "countersign.node.task" = task.task,
+        "error.type" = Empty,
+    )
+}
+
 /// The span of a part. The first one has an id that the later ones know.
 fn part(state: &State) -> Span {
+    let run = state.run.as_ref().filter(|run| !run.agent_loop && !run.frames.is_empty());
+    let operation = if run.is_some() { "invoke_workflow" } else { "invoke_agent" };
+    let name = run.map_or(&state.agent, |run| &run.graph);
     let span = tracing::debug_span!(
         target: TARGET,
         parent: None,
-        "invoke_agent",
-        "otel.name" = format_args!("invoke_agent {}", state.agent),
-        "gen_ai.operation.name" = "invoke_agent",
-        "gen_ai.agent.name" = &*state.agent,
+        "part",
+        "otel.name" = format_args!("{operation} {name}"),
+        "gen_ai.operation.name" = operation,
+        "gen_ai.agent.name" = Empty,
+        "gen_ai.workflow.name" = Empty,
         "gen_ai.conversation.id" = &*state.session_id,
         "countersign.turn" = state.turns,
         "countersign.trace_id" = Empty,
@@ -164,7 +247,10 @@ fn part(state: &State) -> Span {
         "error.type" = Empty,
     );
     if !span.is_disabled() {
-        let own = if state.turn_calls == 0 { "countersign.span_id" } else { "countersign.first_span_id" };
+        span.record(if run.is_some() { "gen_ai.workflow.name" } else { "gen_ai.agent.name" }, &**name);
+        // Nothing of the turn has happened yet.
+        let first = run.map_or(state.turn_calls == 0, |run| state.pos == run.began);
+        let own = if first { "countersign.span_id" } else { "countersign.first_span_id" };
         span.record("countersign.trace_id", trace_id(&state.session_id, state.turns));
         span.record(own, first_span_id(&state.session_id, state.turns));
     }
@@ -208,6 +294,30 @@ impl Inner {
         }
     }
 
+    /// Asking a model for a summary, in the span of the compression.
+    pub(super) fn summary_span(&self, state: &State, named: &str, model: &dyn Model) -> Span {
+        let above = Span::current();
+        if above.is_disabled() { Span::none() } else { chat_span(&above, state, &state.agent, named, model) }
+    }
+
+    /// Adds to the present span how asking for a summary ended.
+    pub(super) fn trace_summarised(&self, summary: &Result<Summary, ModelError>) {
+        let span = Span::current();
+        match summary {
+            _ if span.is_disabled() => {}
+            Ok(Summary { text, usage, .. }) => {
+                span.record("gen_ai.usage.input_tokens", usage.input_tokens);
+                span.record("gen_ai.usage.output_tokens", usage.output_tokens);
+                if self.settings.trace_content {
+                    let parts = [json!({ "type": "text", "content": text })];
+                    let said = json!([{ "role": "assistant", "parts": parts }]).to_string();
+                    span.record("gen_ai.output.messages", &*said);
+                }
+            }
+            Err(_) => ended(&span, "model_error"),
+        }
+    }
+
     /// Adds to the present span how a call ended.
     pub(super) fn trace_called(&self, outcome: &Result<String, ToolError>) {
         let span = Span::current();
@@ -220,6 +330,16 @@ impl Inner {
             Err(_) => ended(&span, "tool_error"),
         }
     }
+}
+
+/// Adds to the present span how small the conversation has become.
+pub(super) fn trace_compressed(compressed: &Compressed) {
+    Span::current().record("countersign.compression.tokens_after", compressed.tokens_after);
+}
+
+/// Adds to the present span why a node failed.
+pub(super) fn trace_node_failed(code: &str) {
+    ended(&Span::current(), code);
 }
 
 fn ended(span: &Span, error: &str) {

@@ -45,6 +45,8 @@ mod runs;
 mod shell;
 #[cfg(feature = "otlp")]
 mod spans;
+#[cfg(feature = "otlp")]
+mod spans_graphs;
 mod store_conformance;
 mod store_differential;
 mod store_lists;
@@ -60,5 +62,5 @@ mod tool_changes;
 
 /// The random sessions of the core's own tests.
 #[allow(dead_code, reason = "the core's tests use all of it")]
-#[path = "../../../core/tests/it/world.rs"]
+#[path = "../../../core/tests/it/world/mod.rs"]
 mod world;

@@ -24,14 +24,14 @@ use crate::{
 type Received = Arc<Mutex<Vec<Value>>>;
 
 /// A process of its own: what traces runs in it, and what its collector has got.
-struct Process {
+pub struct Process {
     traces: Traces,
     received: Received,
     _default: tracing::subscriber::DefaultGuard,
 }
 
 impl Process {
-    async fn begin() -> Process {
+    pub async fn begin() -> Process {
         let received = Received::default();
         let take = |State(received): State<Received>, Json(body): Json<Value>| async move {
             received.lock().expect("received").push(body);
@@ -47,7 +47,7 @@ impl Process {
     }
 
     /// All spans that have ended.
-    async fn spans(&self) -> Vec<Span> {
+    pub async fn spans(&self) -> Vec<Span> {
         self.traces.flush().await;
         let bodies = self.received.lock().expect("received").clone();
         let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
@@ -56,16 +56,16 @@ impl Process {
     }
 }
 
-struct Span(Value);
+pub struct Span(pub Value);
 
 impl Span {
-    fn text(&self, field: &str) -> &str {
+    pub fn text(&self, field: &str) -> &str {
         self.0[field].as_str().unwrap_or_default()
     }
-    fn id(&self) -> &str {
+    pub fn id(&self) -> &str {
         self.text("spanId")
     }
-    fn attributes(&self) -> HashMap<String, String> {
+    pub fn attributes(&self) -> HashMap<String, String> {
         pairs(&self.0["attributes"])
     }
     fn events(&self) -> Vec<(String, HashMap<String, String>)> {
@@ -84,7 +84,7 @@ fn pairs(attributes: &Value) -> HashMap<String, String> {
     all.iter().map(|one| (one["key"].as_str().expect("key").to_owned(), text(&one["value"]))).collect()
 }
 
-fn named<'a>(spans: &'a [Span], name: &str) -> &'a Span {
+pub fn named<'a>(spans: &'a [Span], name: &str) -> &'a Span {
     let found: Vec<&Span> = spans.iter().filter(|span| span.text("name") == name).collect();
     let all: Vec<&str> = spans.iter().map(|span| span.text("name")).collect();
     assert_eq!(found.len(), 1, "one {name:?} of {all:?}");

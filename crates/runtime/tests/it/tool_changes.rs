@@ -6,7 +6,7 @@ use countersign::core::call::permit::Permit;
 use countersign::{
     agent::Agent,
     core::{
-        approval::{decision::Decision, principal::Principal},
+        approval::{decision::Decision, principal::Principal, rule::Always},
         journal::state::Status,
     },
     model::scripted::Scripted,
@@ -187,6 +187,60 @@ async fn s13_r4_an_idempotent_call_whose_tool_has_changed_is_not_begun_again_aft
             assert!(serde_json::to_string(&outcome.interruptions).expect("json").contains("Pays twice."));
         } else {
             assert_eq!((outcome.status, ran(&ledger)), (Status::Completed, vec!["pay".to_owned()]));
+        }
+    }
+}
+
+const PAYS: &str =
+    r#"{"turns":[{"tool_calls":[{"name":"pay","args":{"n":1}}]},{"text":"{{ last_tool_result }}"}],"at_end":"repeat"}"#;
+
+fn payer(store: &Arc<dyn Store>, ledger: &Ledger, change: impl Fn(&mut ToolEntry)) -> Runtime {
+    let model = Scripted::from_json(PAYS).expect("script");
+    let mut pay = entry("pay", Approval::always(), ledger);
+    change(&mut pay);
+    let agent = Agent::new("clerk", ("demo", Arc::new(model))).tool(pay);
+    Runtime::builder(store.clone()).agent(agent).build().expect("runtime")
+}
+
+/// A standing rule stands for what its maker has seen, in the session as everywhere; one that rejects stands whatever the
+/// tool has become.
+#[tokio::test]
+async fn s7_s13_a_standing_approval_is_for_the_tool_that_was_shown_and_a_standing_rejection_stays() {
+    let later = 4_000_000_000_000;
+    for always in [Always::Session, Always::Arguments { until: None }, Always::Tool { until: later }] {
+        for approve in [true, false] {
+            let (folder, ledger) = (tempfile::tempdir().expect("folder"), Ledger::default());
+            let open = store(&folder);
+            let ann = Principal::person("ann", Vec::new());
+            let say = async |runtime: &Runtime, session: &str| {
+                runtime.run(&ann, countersign::run::NewMessage::text(session, "go")).await.expect("run")
+            };
+            let word = async |runtime: &Runtime, key: &str, decision: Decision| {
+                let (approval_key, decisions) = (key.to_owned(), vec![decision]);
+                let new = countersign::run::NewDecision { approval_key, decisions, ..Default::default() };
+                runtime.decide_and_run(&ann, new).await.expect("decided")
+            };
+            let next = if always == Always::Session { "s" } else { "t" };
+            let before = payer(&open, &ledger, |_| {});
+            say(&before, "s").await;
+            let decision = if approve { Decision::approve() } else { Decision::reject(None) };
+            word(&before, "s_1", decision.always(always.clone())).await;
+            assert_eq!(say(&before, next).await.status, Status::Completed, "{always:?}: the rule speaks");
+            let count = if approve { 2 } else { 0 };
+            assert_eq!(ran(&ledger).len(), count, "{always:?}");
+            before.shutdown(std::time::Duration::ZERO).await;
+
+            let after = payer(&open, &ledger, described("Pays, and tells the press."));
+            let outcome = say(&after, next).await;
+            if !approve {
+                assert_eq!((outcome.status, ran(&ledger).len()), (Status::Completed, 0), "{always:?}");
+                continue;
+            }
+            assert_eq!((outcome.status, ran(&ledger).len()), (Status::AwaitingInput, count), "{always:?}");
+            // A new word is about the tool as it is now.
+            word(&after, &outcome.pending[0], Decision::approve().always(always.clone())).await;
+            assert_eq!(say(&after, next).await.status, Status::Completed, "{always:?}");
+            assert_eq!(ran(&ledger).len(), count + 2, "{always:?}");
         }
     }
 }

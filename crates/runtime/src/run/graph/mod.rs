@@ -25,12 +25,13 @@ use countersign_core::{
     refusal::{Code, Refusal},
 };
 use tokio::task::JoinSet;
+use tracing::Instrument as _;
 
 use super::{
     Inner,
     driver::Done,
     live::{Live, LiveRef, LiveState},
-    now,
+    now, spans,
 };
 use ending::Ending;
 pub(super) use warm::Warm;
@@ -197,6 +198,7 @@ impl Inner {
         hot: &mut Option<Hot>,
         at_work: &mut AtWork,
         running: &mut JoinSet<Done>,
+        part: &mut spans::Part,
     ) -> Result<Option<futures::future::BoxFuture<'static, Done>>, Refusal> {
         loop {
             let state = guard.state()?;
@@ -276,8 +278,12 @@ impl Inner {
                 let begin = move || graph.begin(&node, &of, item.as_ref(), again.clone());
                 let work = async move {
                     let stretch = task::run(begin, parked, memory, &options).await;
+                    if let Stretch::Over(Err(error)) = &stretch {
+                        spans::trace_node_failed(error.code);
+                    }
                     Done::Task(Ended { task: number, stretch })
                 };
+                let work = work.instrument(part.node(&state, &run, task));
                 if single {
                     alone = Some(futures::FutureExt::boxed(work));
                 } else {

@@ -1,0 +1,60 @@
+//! Calls that ask in the middle (SPEC S13).
+
+use countersign_core::journal::{
+    record::Record,
+    state::{Phase, State, Status},
+};
+
+use crate::{
+    laws::check,
+    world::{Op, World},
+};
+
+/// A call that has asked two questions, of which each ends after a minute.
+fn asking() -> World {
+    let mut world = World::new();
+    for op in [Op::Message(None), Op::Answer(vec![(0, 0)]), Op::Start(1), Op::Asks(0, 1, false)] {
+        world.apply(&op).expect("fits");
+    }
+    assert_eq!(world.state.open.len(), 2);
+    world
+}
+
+#[test]
+fn s13_a_call_whose_question_nobody_answers_ends_once_and_asks_nothing_more() {
+    let mut world = asking();
+    world.apply(&Op::Later(60)).expect("time passes");
+    check(&world);
+    let results = world.journal.iter().filter(|entry| matches!(entry.record, Record::CallFinished(_)));
+    assert_eq!((results.count(), world.state.open.len()), (1, 0));
+    // The other question is over at that moment, and not only at the end of its own time.
+    let timed_out = world.journal.iter().filter(|entry| matches!(entry.record, Record::TimedOut { .. }));
+    let withdrawn = world.journal.iter().filter(|entry| matches!(entry.record, Record::Withdrawn { n: 2, .. }));
+    assert_eq!((timed_out.count(), withdrawn.count()), (1, 1));
+}
+
+/// Where nothing else is asked for, `null` is an answer too, also after the state was stored and read.
+#[test]
+fn s13_null_is_an_answer_like_any_other() {
+    let mut world = asking();
+    world.apply(&Op::Resume(1, 3)).expect("the second question takes anything");
+    check(&world);
+    let text = serde_json::to_string(&*world.state).expect("text");
+    world.state = std::sync::Arc::new(serde_json::from_str::<State>(&text).expect("state"));
+    world.apply(&Op::Resume(0, 0)).expect("the first takes a number");
+    assert_eq!(world.state.calls[0].phase, Phase::Permitted, "it has all its answers");
+}
+
+/// A nested agent whose call was not decided in time goes on, and the session says so, though its own calls wait.
+#[test]
+fn w7_a_session_whose_nested_agent_goes_on_does_not_say_that_it_waits() {
+    let mut world = World::new();
+    // A helper that works, beside a call that others are asked about when nobody has decided after 100 s.
+    for op in [Op::Message(None), Op::Answer(vec![(0, 8), (9, 0)]), Op::Start(1), Op::Answer(vec![(2, 0)])] {
+        world.apply(&op).expect("fits");
+        check(&world);
+    }
+    world.apply(&Op::Later(300)).expect("time passes");
+    check(&world);
+    assert_eq!(world.state.status, Status::Running);
+}

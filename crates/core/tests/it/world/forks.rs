@@ -1,0 +1,106 @@
+//! Random sessions that go on as forks of themselves.
+
+use std::sync::Arc;
+
+use countersign_core::{
+    approval::decision::EditedAction,
+    call::args::Args,
+    journal::{
+        checkpoint::Checkpoints,
+        draft::Draft,
+        fork::{self, ForkInput},
+        record::{Judged, Record, UserMessage},
+        state::{Call, State},
+    },
+    refusal::Refusal,
+};
+
+use super::{World, people::edited};
+
+impl World {
+    pub fn checkpoints(&self) -> Vec<u64> {
+        let mut found = Checkpoints::new("s".into());
+        let mut all: Vec<u64> = self.journal.iter().filter_map(|entry| found.take(entry)).map(|at| at.pos).collect();
+        all.extend(found.end().map(|at| at.pos));
+        all
+    }
+
+    /// The state at a position.
+    pub fn state_at(&self, pos: u64) -> State {
+        let mut state = State::new("s".into());
+        self.journal.iter().filter(|entry| entry.pos <= pos).for_each(|entry| state.apply(entry));
+        state
+    }
+
+    /// What makes a fork of a state.
+    pub fn fork_input(state: &State, edit: u8, run: bool) -> ForkInput {
+        let judged = |call: &Call| Judged {
+            preview: None,
+            call: call.call,
+            tool_use_id: call.id.clone(),
+            edited: None,
+            verdict: edited(edit % 6),
+        };
+        let mut judgements: Vec<Judged> =
+            state.calls.iter().filter(|call| fork::must_be_judged(call)).map(judged).collect();
+        let open = state.calls.iter().find(|call| fork::is_open_to_edits(call, state));
+        if let (6.., Some(call)) = (edit, open) {
+            judgements.retain(|one| one.call != call.call);
+            let action = EditedAction { name: "pay".to_owned(), args: Args::parse(r#"{"n":88}"#).expect("args") };
+            let verdict = edited(edit % 4 + 2);
+            judgements.push(Judged { edited: Some(action), verdict, ..judged(call) });
+        }
+        let said =
+            UserMessage { text: vec!["instead".into()], by: None, roles: Vec::new(), agent: None, request_id: None };
+        ForkInput {
+            from: "original".into(),
+            by: Some("ann".into()),
+            run,
+            judged: judgements,
+            message: (edit % 2 == 1 && !state.status.is_active()).then_some(said),
+            ..ForkInput::default()
+        }
+    }
+
+    pub(super) fn fork(&mut self, at: usize, edit: u8, run: bool) -> Result<(), Refusal> {
+        let all = self.checkpoints();
+        let pos = all[at % all.len()];
+        let state = self.state_at(pos);
+        let transition = Draft::new(&state, self.now).fork(World::fork_input(&state, edit, run), &self.tools)?;
+        let kept = usize::try_from(pos).expect("few");
+        self.journal.truncate(kept);
+        self.past.truncate(kept);
+        self.seen.truncate(kept);
+        self.parked.clear();
+        self.ends.retain(|end| *end <= pos);
+        let (allowed, by_policy, again) = self.past.last().cloned().expect("a first record");
+        let begun = |call: u32| {
+            let starts =
+                self.journal.iter().filter(|e| matches!(e.record, Record::CallStarted { call: c, .. } if c == call));
+            u32::try_from(starts.count()).expect("few")
+        };
+        // What has begun is in doubt, and a person may say that it runs again; what a person has only allowed is not.
+        self.allowed =
+            allowed.into_iter().filter(|(call, _)| by_policy.contains_key(call) || begun(*call) > 0).collect();
+        self.again = again.into_iter().filter(|(_, times)| *times == u32::MAX).collect();
+        let calls: Vec<u32> = self.given.iter().map(|(call, ..)| *call).filter(|call| begun(*call) > 0).collect();
+        for call in calls {
+            let times = begun(call);
+            self.again.entry(call).or_insert(times);
+        }
+        self.by_policy = by_policy;
+        let journal = self.journal.clone();
+        self.given.retain(|(call, attempt, _)| {
+            journal
+                .iter()
+                .any(|e| matches!(e.record, Record::CallStarted { call: c, attempt: a } if (c, a) == (*call, *attempt)))
+        });
+        // Those of a fork's own future are not of this one.
+        let mut seen = std::collections::HashSet::new();
+        self.given.retain(|(call, attempt, _)| seen.insert((*call, *attempt)));
+        self.running.clear();
+        self.state = Arc::new(state);
+        self.commit(transition);
+        Ok(())
+    }
+}

@@ -1,0 +1,309 @@
+//! A session that random things happen to, with an outside view of what ran and what was decided.
+
+mod forks;
+mod models;
+mod ops;
+mod people;
+mod tools;
+mod watch;
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
+use countersign_core::{
+    approval::{
+        decision::Decision,
+        note::{self, NewNote, NoteInput},
+        principal::Principal,
+        resolve::{self, DecideInput, Reply},
+    },
+    call::permit::Permit,
+    journal::{
+        draft::{Draft, MessageInput, Transition},
+        graph,
+        record::{Block, Entry, InputRequired, Kind, Millis, SessionCreated},
+        run::Raw,
+        state::{Call, Open, State},
+    },
+    refusal::Refusal,
+};
+
+use self::people::{decision, edited, person, question};
+pub use self::{
+    ops::{Op, ops},
+    tools::Tools,
+};
+
+type Allowed = (HashMap<u32, String>, HashMap<u32, String>, HashMap<u32, u32>);
+
+pub struct World {
+    pub state: Arc<State>,
+    pub journal: Vec<Arc<Entry>>,
+    pub now: Millis,
+    /// Permits whose attempt is running.
+    pub running: Vec<Permit>,
+    /// Every permit ever given: call, attempt, arguments.
+    pub given: Vec<(u32, u32, String)>,
+    /// The arguments somebody approved last, or a verdict let through, by call.
+    pub allowed: HashMap<u32, String>,
+    /// Calls that a person allowed to run again after a crash, or that are idempotent.
+    pub again: HashMap<u32, u32>,
+    /// What the policy let through without anybody, by call.
+    pub by_policy: HashMap<u32, String>,
+    /// The position of the last record of each transition.
+    pub ends: Vec<u64>,
+    /// What was allowed, by whom, and what may run again, after each record.
+    past: Vec<Allowed>,
+    /// The tools as they are, and as they were when each record was made.
+    pub tools: Tools,
+    pub seen: Vec<Tools>,
+    /// Calls that have asked something and stand by for the answers.
+    parked: HashSet<u32>,
+    /// The calls of the answer that is being committed: number and arguments.
+    pending_answer: Vec<(u32, String)>,
+}
+
+impl World {
+    pub fn new() -> World {
+        let mut draft = Draft::new(&State::new("s".into()), 1_000);
+        draft.create(SessionCreated {
+            agent: "a".into(),
+            locale: Default::default(),
+            subject: Some("ann".into()),
+            tenant: None,
+            context: None,
+        });
+        let mut world = World {
+            state: Arc::new(State::new("s".into())),
+            journal: Vec::new(),
+            now: 1_000,
+            running: Vec::new(),
+            given: Vec::new(),
+            allowed: HashMap::new(),
+            again: HashMap::new(),
+            by_policy: HashMap::new(),
+            ends: Vec::new(),
+            past: Vec::new(),
+            tools: Tools::FIRST,
+            seen: Vec::new(),
+            parked: HashSet::new(),
+            pending_answer: Vec::new(),
+        };
+        world.commit(draft.finish());
+        world
+    }
+
+    fn draft(&self) -> Draft {
+        Draft::new(&self.state, self.now)
+    }
+
+    pub fn commit(&mut self, transition: Transition) {
+        let turns = self.state.turns;
+        let committed = transition.commit();
+        for entry in &committed.entries {
+            self.watch(entry);
+            self.seen.push(self.tools);
+            self.past.push((self.allowed.clone(), self.by_policy.clone(), self.again.clone()));
+        }
+        self.ends.extend(committed.entries.last().map(|entry| entry.pos));
+        self.journal.extend(committed.entries);
+        self.state = committed.state;
+        for permit in committed.permits {
+            self.given.push((permit.call(), permit.attempt(), permit.args().text().to_owned()));
+            self.parked.remove(&permit.call());
+            self.running.push(permit);
+        }
+        // What ran for an ended turn is not wanted any more, also if a queued message began the next at once.
+        if !self.state.status.is_active() || self.state.turns != turns {
+            self.running.clear();
+            self.parked.clear();
+        }
+    }
+
+    /// What is said of calls before they begin: those whose answers nobody waits for, and those of tools that have changed.
+    fn stopped(&self) -> Option<Transition> {
+        let effects = graph::next(&self.state);
+        let gone = |call: &Call| call.is_live() && !self.parked.contains(&call.call);
+        let calls = self.state.calls.iter().filter(|call| effects.start.contains(&call.call) && gone(call));
+        let lost: Vec<u32> = calls.map(|call| call.call).collect();
+        let begins = [&*effects.start, &*effects.delegate].concat();
+        let lost = self.draft().input_lost(&lost, &self.tools);
+        lost.or_else(|| self.draft().outdated(&begins, &self.tools))
+    }
+
+    pub fn apply(&mut self, op: &Op) -> Result<(), Refusal> {
+        // Two inputs never come at the same time.
+        self.now += 1;
+        match op {
+            Op::Fork(at, edit, run) => self.fork(*at, *edit, *run)?,
+            Op::Message(on_pending) => {
+                let input =
+                    MessageInput { text: vec!["hi".into()], on_pending: *on_pending, ..MessageInput::default() };
+                let transition = self.draft().message(input, &self.tools)?;
+                self.commit(transition);
+            }
+            // What is to be made shorter is, before the model is asked.
+            Op::Answer(calls) if graph::next(&self.state).compress => self.compress(calls.len()),
+            Op::ShowBlock(what) if graph::next(&self.state).compress => self.compress(usize::from(*what)),
+            Op::Answer(calls) if graph::next(&self.state).call_model => self.answer(0, calls),
+            Op::Answer(calls) if !graph::next(&self.state).ask.is_empty() => {
+                let runs = graph::next(&self.state).ask;
+                self.answer(runs[calls.len() % runs.len()], calls);
+            }
+            Op::ShowBlock(what) if graph::next(&self.state).call_model => {
+                let transition = match what {
+                    0 => self.draft().block_shown(Block::Text("early".into())),
+                    1 => self.draft().block_shown(Block::Thinking("hm".into())),
+                    2 => self.draft().block_shown(Block::Thinking(String::new())),
+                    open => self.draft().group(open % 2 == 0),
+                };
+                self.commit(transition);
+            }
+            Op::Start(_) if self.stopped().is_some() => {
+                if let Some(transition) = self.stopped() {
+                    self.commit(transition);
+                }
+            }
+            Op::Start(_) if !graph::next(&self.state).delegate.is_empty() => {
+                let transition = self.draft().delegate(&graph::next(&self.state).delegate, &self.tools);
+                self.commit(transition);
+            }
+            Op::Fail if !graph::next(&self.state).ask.is_empty() => {
+                let run = graph::next(&self.state).ask[0];
+                let transition = self.draft().agent_failed(run, "no answer", &self.tools);
+                self.commit(transition);
+            }
+            Op::Start(n) => {
+                let start: Vec<u32> = graph::next(&self.state).start.into_iter().take(*n).collect();
+                let transition = self.draft().start(&start);
+                self.commit(transition);
+            }
+            Op::Finish(i, ok) if !self.running.is_empty() => {
+                let permit = self.running.remove(i % self.running.len());
+                let outcome = if *ok { Ok("ran".to_owned()) } else { Err("broke".to_owned()) };
+                if let Some(t) = self.draft().call_finished(permit.call(), permit.attempt(), outcome, &self.tools) {
+                    self.commit(t);
+                }
+            }
+            Op::Decide(i, decisions, comment, by, verdict) if !self.state.open.is_empty() => {
+                let open = &self.state.open[i % self.state.open.len()];
+                let decisions: Vec<Decision> = decisions.iter().map(|d| decision(*d)).collect();
+                let of_edit = |d: &Decision| d.edited_action.as_ref().map(|_| edited(*verdict));
+                let input = DecideInput {
+                    previews: Vec::new(),
+                    n: open.asked.n,
+                    verdicts: decisions.iter().map(of_edit).collect(),
+                    reply: Reply::Decisions(decisions),
+                    user_edit_content: comment.then(|| "careful".into()),
+                    by: person(*by),
+                    request_id: None,
+                };
+                let transition = resolve::decide(&self.state, self.now, input, &self.tools)?;
+                self.commit(transition);
+            }
+            Op::Note(i, what, by) if !self.state.open.is_empty() => {
+                let open = &self.state.open[i % self.state.open.len()];
+                let note = match what {
+                    0 => NewNote::Comment("why?".into()),
+                    1 => NewNote::Comment(" ".into()),
+                    2 => NewNote::Reassign { role: Some("lead".into()), subject: None, text: Some("yours".into()) },
+                    3 => NewNote::Reassign { role: None, subject: Some("eve".into()), text: None },
+                    4 => NewNote::Reassign { role: Some("nobody".into()), subject: None, text: None },
+                    _ => NewNote::Reassign { role: Some("admin".into()), subject: None, text: None },
+                };
+                let input = NoteInput { n: open.asked.n, note, by: person(*by), request_id: None };
+                let transition = note::note(&self.state, self.now, input)?;
+                self.commit(transition);
+            }
+            Op::Revoke(i) if !self.state.sticky.is_empty() => {
+                let rule = self.state.sticky[i % self.state.sticky.len()].id.expect("made by a decision");
+                let transition = self.draft().revoke(rule, Some("ann".into()));
+                self.commit(transition);
+            }
+            Op::Reply(i, answers, comment) if !self.state.open.is_empty() => {
+                let open = &self.state.open[i % self.state.open.len()];
+                let input = DecideInput {
+                    previews: Vec::new(),
+                    n: open.asked.n,
+                    verdicts: Vec::new(),
+                    reply: Reply::Answers(match answers {
+                        0 => serde_json::json!({ "R": ["A", "B"] }),
+                        1 => serde_json::json!({}),
+                        2 => serde_json::json!({ "S": "unknown" }),
+                        3 => serde_json::json!({ "R": 7 }),
+                        _ => serde_json::json!({ "R": "own words" }),
+                    }),
+                    user_edit_content: comment.then(|| "careful".into()),
+                    by: Principal::trusted(),
+                    request_id: None,
+                };
+                let transition = resolve::decide(&self.state, self.now, input, &self.tools)?;
+                self.commit(transition);
+            }
+            Op::Later(seconds) => {
+                self.now += Millis::from(*seconds) * 1000;
+                for n in self.state.open.iter().map(|o| o.asked.n).collect::<Vec<_>>() {
+                    if let Some(t) = self.draft().time_out(n, &self.tools).or_else(|| self.draft().remind(n)) {
+                        self.commit(t);
+                    }
+                }
+            }
+            Op::Cancel => {
+                let transition = self.draft().cancel(None, None, None, &self.tools)?;
+                self.commit(transition);
+            }
+            Op::Fail if graph::next(&self.state).call_model => {
+                let transition = self.draft().fail("model_error", "no answer".into(), None, &self.tools);
+                self.commit(transition);
+            }
+            Op::Change(how) => self.tools = Tools(*how),
+            Op::Asks(i, what, live) if !self.running.is_empty() => {
+                let permit = self.running.remove(i % self.running.len());
+                let (call, attempt) = (permit.call(), permit.attempt());
+                let questions = (0..=what % 3).map(|n| question(n, *what)).collect();
+                let timeout = if what % 2 == 0 { 0 } else { 60 };
+                let state = Some("half done".into());
+                let required = InputRequired { call, attempt, questions, state, live: *live, timeout };
+                if let Some(transition) = self.draft().input_required(required, &self.tools) {
+                    if *live {
+                        self.parked.insert(call);
+                    }
+                    self.commit(transition);
+                }
+            }
+            Op::Resume(i, value) if !self.state.open.is_empty() => {
+                // What takes such an answer, if there is any.
+                let asks: Vec<&Open> = self.state.open.iter().filter(|open| open.asked.kind == Kind::Input).collect();
+                let open = asks.get(*i % asks.len().max(1)).copied().unwrap_or(&self.state.open[0]);
+                let value = match value {
+                    0 => serde_json::json!(7),
+                    1 => serde_json::json!("seven"),
+                    2 => serde_json::json!("yes"),
+                    _ => serde_json::json!(null),
+                };
+                let input = DecideInput {
+                    previews: Vec::new(),
+                    n: open.asked.n,
+                    verdicts: Vec::new(),
+                    reply: Reply::Resume(Raw::of(&value).expect("JSON")),
+                    user_edit_content: None,
+                    by: Principal::trusted(),
+                    request_id: None,
+                };
+                let transition = resolve::decide(&self.state, self.now, input, &self.tools)?;
+                self.commit(transition);
+            }
+            Op::Crash => {
+                self.running.clear();
+                self.parked.clear();
+                if let Some(t) = self.draft().recover(&self.tools) {
+                    self.commit(t);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,105 @@
+//! What models say in random sessions, and what they read.
+
+use std::sync::Arc;
+
+use countersign_core::{
+    call::{
+        gate::{Ask, Gate, Verdict},
+        preview::Preview,
+    },
+    compression::Summary,
+    conversation::Conversation,
+    journal::record::{Block, Compressed, ModelResponded, Record, ToolUse, Usage},
+};
+
+use super::{
+    World,
+    people::strict,
+    tools::{TOOLS, display, input},
+};
+
+impl World {
+    /// The conversation as its models read it: from the newest compression on.
+    pub fn conversation(&self) -> Conversation {
+        let newest = self.journal.iter().rev().find_map(|entry| match &entry.record {
+            Record::Compressed(compressed) => Some(compressed),
+            _ => None,
+        });
+        let (mut conversation, from) = match newest {
+            Some(compressed) => (Conversation::resume(self.state.locale, compressed), compressed.through),
+            None => (Conversation::new(), 0),
+        };
+        assert_eq!(from, self.state.window.from);
+        self.journal.iter().filter(|entry| entry.pos > from).for_each(|entry| conversation.apply(&entry.record));
+        conversation
+    }
+
+    /// The conversation of an agent that works for a call, as its model reads it.
+    pub fn nested_conversation(&self, run: u32) -> Conversation {
+        let nested = self.state.nested(run).expect("it goes on");
+        let mut conversation = Conversation::nested(self.state.locale, nested);
+        self.journal.iter().filter(|e| e.pos >= nested.began).for_each(|e| conversation.apply(&e.record));
+        conversation
+    }
+
+    /// By a summary, a summary that is of no use, or none.
+    pub(super) fn compress(&mut self, how: usize) {
+        let room = self.state.window.due.expect("room is wanted");
+        let cut = self.conversation().cut(room.keep);
+        let text = ["they said hi", "", &"too long ".repeat(2000)].get(how % 4).map(|text| (*text).to_owned());
+        let usage = Usage { input_tokens: 7, output_tokens: 3, ..Usage::default() };
+        let summary = text.map(|text| Summary { text, model: "m".into(), usage });
+        let compressed: Compressed = cut.compressed(&room, summary);
+        let transition = self.draft().compressed(compressed).expect("room is wanted");
+        self.commit(transition);
+    }
+
+    pub(super) fn answer(&mut self, run: u32, calls: &[(u8, u8)]) {
+        let mut blocks = vec![Block::Text("hm".into())];
+        let mut gates = Vec::new();
+        for (i, (verdict, tool)) in calls.iter().enumerate() {
+            let name = TOOLS[usize::from(*tool)];
+            let ask = |levels: &[&str], timeout| {
+                Verdict::Ask(Ask {
+                    levels: levels.iter().map(|l| (*l).to_owned()).collect(),
+                    timeout,
+                    ..Ask::default()
+                })
+            };
+            let verdict = match verdict {
+                0..5 if name == "ask_user_question" => Verdict::Question(Ask::question(600)),
+                0 | 1 => Verdict::Allow,
+                2 => ask(&[], 300),
+                3 => ask(&["admin"], 0),
+                4 => ask(&["user", "admin"], 200),
+                5 => Verdict::Refuse("no".into()),
+                6 => Verdict::Deny("never".into()),
+                _ if name == "ask_user_question" => Verdict::Question(Ask::question(600)),
+                n => Verdict::Ask(strict(*n)),
+            };
+            let call = ToolUse::new(format!("t{i}"), name, input(name, i));
+            blocks.push(Block::ToolUse(ToolUse { display: display(name, i), ..call }));
+            let rule = (verdict == Verdict::Allow && i == 2).then(|| Arc::from("r_1.0"));
+            let preview = matches!(verdict, Verdict::Ask(_)).then(|| Preview::diff(&format!("+{i}\u{202e}")));
+            gates.push(Gate {
+                idempotent: name == "safe",
+                rule,
+                preview,
+                target: self.tools.target(name),
+                ..Gate::of(verdict)
+            });
+        }
+        self.pending_answer = calls
+            .iter()
+            .enumerate()
+            .map(|(i, (_, tool))| {
+                let call = self.state.call_count + u32::try_from(i).expect("few") + 1;
+                (call, input(TOOLS[usize::from(*tool)], i))
+            })
+            .collect();
+        let shown = if run == 0 { u32::try_from(self.state.shown.len()).expect("few") } else { 0 };
+        let answer = ModelResponded { model: "m".into(), shown, blocks, usage: Usage::default(), opaque: None, run };
+        let transition = self.draft().model_responded(answer, gates, &self.tools);
+        self.commit(transition);
+    }
+}

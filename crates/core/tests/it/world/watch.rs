@@ -1,0 +1,99 @@
+//! The outside view of a random session: what was allowed, from the records alone.
+
+use countersign_core::{
+    call::{
+        args::Args,
+        gate::{DecisionType, Verdict},
+    },
+    journal::record::{Entry, Record},
+};
+
+use super::World;
+
+impl World {
+    /// Keeps the outside view: what was allowed, from the records alone.
+    pub(super) fn watch(&mut self, entry: &Entry) {
+        match &entry.record {
+            Record::CallsGated(gates) => {
+                for (gate, (call, input)) in gates.iter().zip(self.pending_answer.clone()) {
+                    if gate.verdict == Verdict::Allow {
+                        let (args, _) = Args::parse_without(&input, "tool_content_message").expect("args");
+                        self.allowed.insert(call, args.text().to_owned());
+                        if gate.rule.is_none() {
+                            self.by_policy.insert(call, args.text().to_owned());
+                        }
+                    }
+                    if gate.idempotent {
+                        self.again.insert(call, u32::MAX);
+                    }
+                }
+            }
+            Record::Decided(decided) if decided.last => {
+                let asked = self.journal.iter().find_map(|e| match &e.record {
+                    Record::Interrupted(asked) if asked.n == decided.n => Some(asked.clone()),
+                    _ => None,
+                });
+                let asked = asked.expect("an interruption is recorded before its decision");
+                for (action, decision) in asked.actions.iter().zip(&decided.decisions) {
+                    match (decision.kind, &decision.edited_action) {
+                        (DecisionType::Approve, _)
+                            if asked.kind == countersign_core::journal::record::Kind::InDoubt =>
+                        {
+                            *self.again.entry(action.call).or_insert(1) =
+                                self.again.get(&action.call).copied().unwrap_or(1).saturating_add(1);
+                        }
+                        (DecisionType::Approve, _) => {
+                            self.allowed.insert(action.call, action.args.text().to_owned());
+                        }
+                        (DecisionType::Edit, Some(edited)) => {
+                            self.allowed.insert(action.call, edited.args.text().to_owned());
+                        }
+                        (DecisionType::Reject | DecisionType::Respond, _) => {
+                            self.allowed.remove(&action.call);
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            Record::TimedOut { n, .. } => {
+                for e in &self.journal {
+                    if let Record::Interrupted(asked) = &e.record
+                        && asked.n == *n
+                    {
+                        // A question that answers itself rejects nothing.
+                        if asked.at.as_ref().is_none_or(|at| at.default.is_none()) {
+                            asked.actions.iter().for_each(|a| drop(self.allowed.remove(&a.call)));
+                        }
+                    }
+                }
+            }
+            // Its next attempt is the same one, with answers.
+            Record::InputRequired(required) => {
+                let times = self.again.entry(required.call).or_insert(1);
+                *times = times.saturating_add(1);
+            }
+            Record::CallOutdated { call, .. } => {
+                self.parked.remove(call);
+                let begun = self.given.iter().any(|(given, ..)| given == call);
+                match self.again.get_mut(call).filter(|times| **times != u32::MAX && begun) {
+                    Some(times) => *times -= 1,
+                    // What was said of it was said of something else.
+                    None if !begun => drop(self.allowed.remove(call)),
+                    None => {}
+                }
+            }
+            Record::Forked(forked) => {
+                for one in &forked.judged {
+                    let changed = one.edited.as_ref().map(|edited| edited.args.text().to_owned());
+                    if self.by_policy.remove(&one.call).is_some() && one.verdict == Verdict::Allow {
+                        self.by_policy.extend(changed.map(|args| (one.call, args)));
+                    } else {
+                        self.allowed.remove(&one.call);
+                    }
+                }
+                self.allowed.extend(self.by_policy.clone());
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Decisions and answers: taken, checked and stored (SPEC S6, W5, Q3, G3).
+
+use std::sync::Arc;
+
+use countersign_core::{
+    approval::{
+        decision::Decision,
+        key::{approval_key, parse_approval_key},
+        principal::Principal,
+        resolve::{self, DecideInput, Reply},
+    },
+    journal::{run::Raw, state::State},
+    refusal::{Code, Refusal},
+    wire::client::check_session_id,
+};
+use serde_json::Value;
+
+use super::{
+    Inner, Outcome, Runtime, Stored, failpoint, live::LiveRef, now, own_request_id, store_refusal,
+    subscription::Subscription,
+};
+use crate::store::Durability;
+
+/// A decision on what waits under a key, or the answers to it.
+#[derive(Debug, Default)]
+pub struct NewDecision {
+    /// The interruption.
+    pub approval_key: String,
+    /// One for each action; missing ones take the first.
+    pub decisions: Vec<Decision>,
+    /// To questions, in place of decisions: a JSON object, question text → answer (SPEC Q3).
+    pub answers: Option<Value>,
+    /// To a node of a graph, in place of decisions: its answer (SPEC G3). To calls: yes or no, for all of them.
+    pub resume: Option<Raw>,
+    /// The reviewer's words, shown in history and told to the model.
+    pub user_edit_content: Option<String>,
+    /// Makes it safe to send again.
+    pub request_id: Option<String>,
+}
+
+impl Runtime {
+    /// Decides what waits under a key. It is stored when this returns; the agent goes on by itself.
+    ///
+    /// # Errors
+    /// `approval_not_found`, `approval_already_resolved`, `forbidden`, `decisions_mismatch`,
+    /// `decision_not_allowed`, `invalid_edit`, `stale_action`, `answers_required`, `decisions_required`,
+    /// `invalid_answers`, `invalid_message`, `store_unavailable`. What waits is then exactly as it was.
+    pub async fn decide(&self, by: &Principal, decision: NewDecision, follow: bool) -> Result<Stored, Refusal> {
+        let (live, stored) = self.take_decision(by, decision, follow).await?;
+        self.inner.spawn_driver(live);
+        Ok(stored)
+    }
+
+    /// Decides what waits under a key and runs the agent here, until it pauses or ends.
+    ///
+    /// # Errors
+    /// As [`Runtime::decide`].
+    pub async fn decide_and_run(&self, by: &Principal, decision: NewDecision) -> Result<Outcome, Refusal> {
+        let (live, _) = self.take_decision(by, decision, false).await?;
+        self.inner.clone().drive_here(live).await
+    }
+
+    async fn take_decision(
+        &self,
+        by: &Principal,
+        decision: NewDecision,
+        follow: bool,
+    ) -> Result<(LiveRef, Stored), Refusal> {
+        let Some((session_id, n)) = parse_approval_key(&decision.approval_key) else {
+            return Err(resolve::not_found(&decision.approval_key));
+        };
+        if check_session_id(session_id).is_err() {
+            return Err(resolve::not_found(&decision.approval_key));
+        }
+        let session_id: Arc<str> = Arc::from(session_id);
+        let live = self.inner.live(&session_id);
+        let follow = self.take_decision_in(&live, by, n, decision, follow).await?;
+        Ok((live, Stored { session_id, follow }))
+    }
+
+    async fn take_decision_in(
+        &self,
+        live: &LiveRef,
+        by: &Principal,
+        n: u32,
+        decision: NewDecision,
+        follow: bool,
+    ) -> Result<Option<Subscription>, Refusal> {
+        let mut guard = live.lock().await;
+        let state = self.inner.load(live, &mut guard).await?;
+        if state.pos == 0 || !by.may_see(&state) {
+            return Err(resolve::not_found(&decision.approval_key));
+        }
+        by.check_may_decide()?;
+        let request_id = own_request_id(by, &state, decision.request_id);
+        if self.inner.is_repeat(&live.session_id, request_id.as_deref()).await? {
+            return self.inner.follow_if(follow, live, &mut guard).await;
+        }
+        let said = [!decision.decisions.is_empty(), decision.answers.is_some(), decision.resume.is_some()];
+        if said.iter().filter(|said| **said).count() > 1 {
+            return Err(Refusal::new(Code::InvalidMessage, "send one of \"decisions\", \"answers\" and \"resume\""));
+        }
+        let Some(open) = state.waiting(n) else {
+            return Err(self.inner.already_resolved(&live.session_id, n).await?);
+        };
+        let mut verdicts = Vec::new();
+        let mut previews = Vec::new();
+        for (i, (action, decision)) in open.asked.actions.iter().zip(&decision.decisions).enumerate() {
+            let Some(edited) = &decision.edited_action else {
+                verdicts.push(None);
+                continue;
+            };
+            verdicts.push(self.inner.edited_verdict(&state, action, edited).await);
+            if let Some(preview) = self.inner.edited_preview(&state, action, edited).await {
+                previews.resize(open.asked.actions.len(), None);
+                previews[i] = Some(preview);
+            }
+        }
+        let input = DecideInput {
+            n,
+            verdicts,
+            previews,
+            reply: match (decision.resume, decision.answers) {
+                (Some(value), _) => Reply::Resume(value),
+                (None, Some(answers)) => Reply::Answers(answers),
+                (None, None) => Reply::Decisions(decision.decisions),
+            },
+            user_edit_content: decision.user_edit_content.filter(|text| !text.trim().is_empty()).map(Arc::from),
+            by: by.clone(),
+            request_id: request_id.map(Arc::from),
+        };
+        let at = now();
+        let make = |state: &State| resolve::decide(state, at, input, &self.inner.agents);
+        let followed = self.inner.follow_if(follow, live, &mut guard).await?;
+        failpoint::hit("decide.before_commit");
+        self.inner.transact(live, &mut guard, Durability::Synced, make).await?;
+        failpoint::hit("decide.after_commit");
+        live.wake();
+        Ok(followed)
+    }
+}
+
+impl Inner {
+    /// The refusal for a key that does not wait: who was first, or that there never was one (SPEC W5).
+    pub(super) async fn already_resolved(&self, session_id: &str, n: u32) -> Result<Refusal, Refusal> {
+        let row = self.store.interruption(session_id, n).await.map_err(store_refusal)?;
+        match row {
+            Some(row) if row.resolution.is_some() => self.resolved_refusal(&row).await,
+            _ => Ok(resolve::not_found(&approval_key(session_id, n))),
+        }
+    }
+}
