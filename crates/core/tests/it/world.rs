@@ -28,6 +28,7 @@ use countersign_core::{
             Block, Compressed, Entry, Judged, Millis, ModelResponded, Record, Schema, SessionCreated, ToolUse, Usage,
             UserMessage,
         },
+        reopen::Reopening,
         state::{Call, State},
         window::Budget,
     },
@@ -134,6 +135,8 @@ pub enum Op {
     Cancel,
     Fail,
     Crash,
+    /// The turn that has failed goes on.
+    Reopen,
     /// The world goes on with a fork: from which checkpoint, changed how, and whether it goes on by itself.
     Fork(usize, u8, bool),
 }
@@ -152,8 +155,9 @@ pub fn ops() -> impl Strategy<Value = Vec<Op>> {
         4 => (0..3_usize, 0..6_u8, any::<bool>()).prop_map(|(i, a, c)| Op::Reply(i, a, c)),
         2 => (0..400_u32).prop_map(Op::Later),
         1 => Just(Op::Cancel),
-        1 => Just(Op::Fail),
+        2 => Just(Op::Fail),
         1 => Just(Op::Crash),
+        4 => Just(Op::Reopen),
         1 => (0..1000_usize, 0..10_u8, any::<bool>()).prop_map(|(at, edit, run)| Op::Fork(at, edit, run)),
     ];
     proptest::collection::vec(op, 1..40)
@@ -506,6 +510,12 @@ impl World {
                 let transition = self.draft().fail("model_error", "no answer".into(), None, &Tools);
                 self.commit(transition);
             }
+            // Something fails in the middle, whatever is under way.
+            Op::Fail if self.state.status.is_active() && self.now % 3 == 0 => {
+                let transition = self.draft().fail("budget", "spent".into(), None, &Tools);
+                self.commit(transition);
+            }
+            Op::Reopen if self.state.turn_calls < Tools.max_turns("a") => self.reopen(),
             Op::Crash => {
                 self.running.clear();
                 if let Some(t) = self.draft().recover(&Tools) {
@@ -515,6 +525,18 @@ impl World {
             _ => {}
         }
         Ok(())
+    }
+
+    /// As a run of the library goes on from a failed state: what follows by itself does, and what was begun is looked at.
+    fn reopen(&mut self) {
+        let Some(reopening) = Reopening::of(&"s".into(), &self.journal) else { return };
+        let catalog = (self.now % 2 == 0).then_some(&Tools as &dyn Catalog);
+        let reopened = self.draft().reopen(reopening, catalog);
+        let settled = Draft::new(reopened.state(), self.now).settled(&Tools);
+        self.commit(reopened.then(settled));
+        if let Some(recovered) = self.draft().recover(&Tools) {
+            self.commit(recovered);
+        }
     }
 
     /// The conversation as its models read it: from the newest compression on.
