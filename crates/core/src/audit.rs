@@ -151,6 +151,7 @@ pub fn events(state: &State, entries: &[Arc<Entry>]) -> Vec<Event> {
             | Record::Noted(_)
             | Record::RuleRevoked(_)
             | Record::Withdrawn { .. }
+            | Record::TurnReopened(_)
             | Record::Forked(_) => None,
             Record::CallsGated(gates) => {
                 for (gate, call) in gates.iter().zip(state.calls_of(answered)) {
@@ -371,6 +372,7 @@ impl Event {
                 body.request = Some(*n);
                 body.by = by.as_deref();
             }
+            Record::TurnReopened(_) => body.event = "reopened",
             Record::Noted(noted) => {
                 body.event = "updated";
                 body.request = Some(noted.n);

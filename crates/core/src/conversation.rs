@@ -16,7 +16,8 @@ use crate::{
     compression::{Cut, summary_message},
     journal::{
         agents::Nested,
-        record::{Block, CallFinished, CallStatus, Compressed, Kind, Record},
+        record::{Block, CallFinished, CallStatus, Compressed, Kind, Record, TurnReopened},
+        state::Phase,
     },
     locale::{Locale, Text},
     tokens,
@@ -75,6 +76,11 @@ pub struct Conversation {
     changed: HashMap<u32, Change>,
     /// The open calls that were begun.
     started: HashSet<u32>,
+    /// Where the results of the latest answer begin among the messages, and of which calls they are: a turn that has failed
+    /// may go on, and then some of them are still to come.
+    latest: (usize, Vec<u32>),
+    /// The last message is what a model was writing when its turn failed.
+    partial: bool,
     /// The position of the latest record.
     pos: u64,
     /// Whether a turn is open.
@@ -180,6 +186,7 @@ impl Conversation {
         for turn in &mut self.turns {
             turn.messages = turn.messages - covered + usize::from(summary.is_some());
         }
+        self.latest.0 = (self.latest.0 + usize::from(summary.is_some())).saturating_sub(covered);
         self.messages.splice(..covered, summary);
     }
 
@@ -207,6 +214,9 @@ impl Conversation {
             Record::UserMessage(_) | Record::BlockShown(_) if self.run != 0 => {}
             Record::UserMessage(message) => {
                 if !std::mem::replace(&mut self.active, true) {
+                    // Every call has its result.
+                    (self.changed, self.started) = Default::default();
+                    self.partial = false;
                     self.turns.push(Begin { after: self.pos - 1, messages: self.messages.len(), calls: self.calls });
                 }
                 let text = message.text.join("\n\n");
@@ -269,6 +279,7 @@ impl Conversation {
                 if let Some(Block::Text(text)) = &ended.partial
                     && !text.is_empty()
                 {
+                    self.partial = true;
                     self.messages.push(Message::Assistant(Answer {
                         model: Arc::from(""),
                         blocks: vec![Block::Text(text.clone())],
@@ -276,6 +287,7 @@ impl Conversation {
                     }));
                 }
             }
+            Record::TurnReopened(reopened) => self.reopen(reopened),
             Record::Compressed(compressed) => self.compress(compressed),
             Record::MessageQueued(_)
             | Record::MakeRoom(_)
@@ -307,8 +319,8 @@ impl Conversation {
     }
 
     fn finish(&mut self, finished: &CallFinished) {
-        let started = self.started.remove(&finished.call);
-        let text = match self.changed.remove(&finished.call) {
+        let started = self.started.contains(&finished.call);
+        let text = match self.changed.get(&finished.call) {
             // One that was given up before it began did not run at all.
             Some(Change::Edited(action)) if started => {
                 let note = self.locale.text(Text::Edited);
@@ -333,8 +345,36 @@ impl Conversation {
         }
     }
 
+    /// The turn that has failed goes on: the results of calls that were given up are still to come.
+    fn reopen(&mut self, reopened: &TurnReopened) {
+        self.active = true;
+        if std::mem::take(&mut self.partial) {
+            self.messages.pop();
+        }
+        let goes_on = |call: u32| reopened.calls.iter().any(|c| c.call == call && c.phase != Phase::Finished);
+        let (begin, calls) = &self.latest;
+        if !calls.iter().any(|call| goes_on(*call)) {
+            return;
+        }
+        let mut after = self.messages.split_off((*begin).min(self.messages.len())).into_iter();
+        for call in calls {
+            let result = match after.next() {
+                Some(Message::ToolResult(result)) if !goes_on(*call) => Some(result),
+                _ => None,
+            };
+            self.open.push(Open { call: *call, result });
+        }
+        self.held.extend(after.filter_map(|message| match message {
+            Message::User(text) => Some(text),
+            Message::Assistant(_) | Message::ToolResult(_) => None,
+        }));
+    }
+
     /// Puts the results of the latest answer in the model's order, then what was said meanwhile.
     fn settle(&mut self) {
+        if !self.open.is_empty() {
+            self.latest = (self.messages.len(), self.open.iter().map(|open| open.call).collect());
+        }
         for open in self.open.drain(..) {
             if let Some(result) = open.result {
                 self.messages.push(Message::ToolResult(result));

@@ -2,7 +2,7 @@
 //! (SPEC S17, S20, S21).
 //!
 //! ```json
-//! {"schema": "countersign.run_state", "version": 5, "session_id": "…", "decisions": […], "entries": [1767225600000, {…}, 12, {…}, "g2", …],
+//! {"schema": "countersign.run_state", "version": 6, "session_id": "…", "decisions": […], "entries": [1767225600000, {…}, 12, {…}, "g2", …],
 //!  "count": …, "end": […]}
 //! ```
 //! Everything about the session is a fold of its entries. What follows from the entries before is left out, so the text is hardly
@@ -19,6 +19,7 @@ mod decide;
 mod file;
 mod follows;
 mod graph;
+mod reopened;
 mod signed;
 
 use std::{borrow::Cow, sync::Arc};
@@ -39,6 +40,7 @@ pub(crate) use self::decide::{Staged, StagedAnswer};
 use self::{
     compact::Compact,
     follows::{cuts_between_turns, follows},
+    reopened::Endings,
 };
 use crate::{
     runner::{guardrail::GuardrailResult, interruption::Interruption},
@@ -50,8 +52,8 @@ use crate::{
 const SCHEMA: &str = "countersign.run_state";
 /// The newest version that is read, and the one that is written. Version 2 has questions and groups, version 3 what
 /// several people said and decided, standing rules, and tenants, version 4 forks, runs of graphs, and compressions, version 5
-/// decisions that do not count yet, and what belongs to a run of the library.
-const VERSION: u64 = 5;
+/// decisions that do not count yet, and what belongs to a run of the library, version 6 turns that have failed and go on.
+const VERSION: u64 = 6;
 /// The first version that leaves out what follows from the entries before.
 const COMPACT: u64 = 5;
 /// How many entries are read from a store at once.
@@ -82,6 +84,8 @@ const READ_PAGE: usize = 512;
 pub struct RunState {
     entries: Vec<Arc<Entry>>,
     state: Arc<State>,
+    /// How many of the entries its store has. Those after them were made on the state, and are stored when the run goes on.
+    pub(crate) stored: usize,
     pub(crate) staged: Vec<Staged>,
     pub(crate) answers: Vec<StagedAnswer>,
     /// What the user says next, once the run goes on.
@@ -176,6 +180,9 @@ struct Written<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     begin: Option<&'a Cursor>,
     entries: Compact<'a>,
+    /// How many of them the store has that the state is of, if not all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stored: Option<usize>,
     /// How many there are, and where the last one has led to: what is cut off or left out is found by it.
     count: usize,
     end: &'a Cursor,
@@ -190,7 +197,7 @@ struct Head {
     stamp: Option<String>,
 }
 
-/// What every version so far has, and what version 5 may have.
+/// What every version so far has, and what versions 5 and 6 may have.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Body<'a, E> {
@@ -211,6 +218,8 @@ struct Body<'a, E> {
     guardrails: Vec<GuardrailResult>,
     #[serde(default)]
     begin: Option<Cursor>,
+    #[serde(default)]
+    stored: Option<usize>,
     #[serde(default)]
     count: Option<usize>,
     #[serde(default)]
@@ -283,6 +292,7 @@ impl RunState {
             guardrails: &self.guardrails,
             begin: self.entries.first().map(|entry| &entry.cursor).filter(|cursor| **cursor != Cursor::default()),
             entries: Compact(&self.entries),
+            stored: Some(self.stored).filter(|stored| *stored != self.entries.len()),
             count: self.entries.len(),
             end: &self.state.cursor,
         };
@@ -329,6 +339,10 @@ impl RunState {
         if body.version >= COMPACT && (body.count != Some(count) || body.end.as_ref() != Some(&state.state.cursor)) {
             return Err(damaged(state.state.pos, "it is not the last one, or some are missing"));
         }
+        let stored = body.stored.unwrap_or(count);
+        if stored == 0 || stored > count {
+            return Err(damaged(0, format!("its store has {stored} of its {count} entries")));
+        }
         if let Some(staged) = body.decisions.iter().find(|staged| !state.waits(staged.call)) {
             return Err(damaged(0, format!("it decides the call {}, which does not wait", staged.call)));
         }
@@ -336,6 +350,7 @@ impl RunState {
             return Err(damaged(0, format!("it answers the request {}, which does not wait", staged.n)));
         }
         Ok(RunState {
+            stored,
             staged: body.decisions,
             answers: body.answers,
             inputs: body.inputs,
@@ -437,6 +452,7 @@ impl RunState {
     /// What a session of a runtime stands at: the entries are known to be right.
     pub(crate) fn of_session(entries: Vec<Arc<Entry>>, state: Arc<State>) -> RunState {
         RunState {
+            stored: entries.len(),
             entries,
             state,
             staged: Vec::new(),
@@ -458,6 +474,10 @@ impl RunState {
     #[must_use]
     pub fn state(&self) -> &State {
         &self.state
+    }
+
+    pub(crate) fn shared(&self) -> Arc<State> {
+        self.state.clone()
     }
 
     /// What waits for a person, as clients of the server see it, oldest first.
@@ -491,16 +511,21 @@ impl RunState {
         }
         // The positions of the records that begin a turn.
         let mut turns: Vec<u64> = Vec::new();
+        let mut endings = Endings::of(&entries);
         for (pos, entry) in (1..).zip(&mut entries) {
             if follow && pos > 1 {
                 Arc::make_mut(entry).cursor = state.cursor.clone();
             }
+            endings.at(&state);
             if entry.pos != pos {
                 return Err(damaged(pos, format!("its position is {}", entry.pos)));
             }
             follows(&state, entry).map_err(|what| damaged(pos, what))?;
             if let Record::Compressed(compressed) = &entry.record {
                 cuts_between_turns(&state, compressed, &turns).map_err(|what| damaged(pos, what))?;
+            }
+            if let Record::TurnReopened(reopened) = &entry.record {
+                endings.leads_to(reopened).map_err(|what| damaged(pos, what))?;
             }
             let begun = state.turns;
             state.apply(entry);

@@ -116,6 +116,10 @@ impl Checkpoints {
             | Record::States(_)
             | Record::MakeRoom(_)
             | Record::Noted(Noted { note: Note::Approved { .. }, .. }) => true,
+            // What only one person may decide stays theirs when a turn goes on that has failed.
+            Record::Noted(Noted { note: Note::Reassigned { .. }, .. }) => {
+                self.last == Some("asked") && next.at == state.updated_at
+            }
             // The loop of an agent begins with the message that begins its turn.
             Record::FrameBegan(began) => began.task == 0,
             // Within a turn a message comes with a decision, with the results it has waited for, or lets a fork go on.
@@ -135,7 +139,7 @@ impl Checkpoints {
             Record::CallOutdated { .. } => self.last == Some("tool_changed") && next.at == state.updated_at,
             Record::HandedOff(_) => true,
             Record::CallFinished(_) if self.last == Some("handoff") => true,
-            Record::CallFinished(_) => self.last == Some("result") && next.at == state.updated_at,
+            Record::CallFinished(_) => matches!(self.last, Some("result" | "reopen")) && next.at == state.updated_at,
             Record::AgentBegan(_) => matches!(self.last, Some("start")) && next.at == state.updated_at,
             // What a task asked and did not wait for is withdrawn with its end.
             Record::TasksDone(_) | Record::TaskFailed(_) => self.last == Some("end") && next.at == state.updated_at,
@@ -204,6 +208,7 @@ fn name(record: &Record) -> &'static str {
         Record::CallOutdated { .. } => "tool_changed",
         Record::Status { .. } => "status",
         Record::Withdrawn { .. } | Record::TurnEnded(_) => "end",
+        Record::TurnReopened(_) => "reopen",
         Record::Forked(_) => "fork",
         Record::RunStarted(_) => "run",
         Record::FrameBegan(_) => "graph",

@@ -88,6 +88,11 @@ impl Transition {
     pub fn entries(&self) -> &[Arc<Entry>] {
         &self.entries
     }
+    /// Records that were made apart from the store, and the state they lead to. They are the next ones there, and give no
+    /// permits.
+    pub fn made(state: Arc<State>, entries: Vec<Arc<Entry>>) -> Transition {
+        Transition { state, entries, started: Vec::new() }
+    }
     /// The state after them.
     #[must_use]
     pub fn state(&self) -> &Arc<State> {
@@ -497,7 +502,7 @@ impl Draft {
     }
 
     /// Whether nothing can happen until a person decides.
-    fn must_wait(&self) -> bool {
+    pub(super) fn must_wait(&self) -> bool {
         if let Some(run) = self.state.run.as_ref().filter(|run| !run.frames.is_empty()) {
             let waits = match run.loop_node().map(|task| &*task.node) {
                 Some(graph::APPROVAL | graph::TOOLS) => self.calls_wait(),

@@ -63,6 +63,7 @@ impl Draft {
         partial: Option<Block>,
         request_id: Option<Arc<str>>,
     ) {
+        let before = self.state.pos;
         for n in self.state.open.iter().map(|open| open.asked.n).collect::<Vec<_>>() {
             let by = by.cloned();
             self.push(Record::Withdrawn { n, by });
@@ -83,10 +84,12 @@ impl Draft {
             };
             self.push(finished(&call, status, &text, None, self.state.locale));
         }
-        self.push(Record::TurnEnded(TurnEnded { reason, partial, message: None, output: None, request_id }));
+        let with = u32::try_from(self.state.pos - before).ok().filter(|_| reason != EndReason::EndTurn);
+        self.push(Record::TurnEnded(TurnEnded { reason, partial, message: None, output: None, with, request_id }));
     }
 
     pub(super) fn end_turn(&mut self, reason: EndReason, message: Option<String>, output: Option<String>) {
-        self.push(Record::TurnEnded(TurnEnded { reason, partial: None, message, output, request_id: None }));
+        let with = (reason != EndReason::EndTurn).then_some(0);
+        self.push(Record::TurnEnded(TurnEnded { reason, partial: None, message, output, with, request_id: None }));
     }
 }

@@ -13,6 +13,7 @@ pub mod input;
 pub mod outdated;
 mod parts;
 pub mod record;
+pub mod reopen;
 pub mod run;
 pub mod running;
 pub mod state;

@@ -42,7 +42,8 @@ pub enum Phase {
     Finished,
 }
 
-/// One call of the latest answer.
+/// One call of the latest answer. It stands in records, too ([`super::reopen::TurnReopened`]): fields are only added, with a
+/// default.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Call {
     /// Its number in the session, from 1.

@@ -14,6 +14,7 @@ pub use super::{
     asked::{Action, Interrupted, Kind, Schema},
     fork::{Forked, Judged},
     input::InputRequired,
+    reopen::TurnReopened,
     window::{Compressed, MakeRoom},
 };
 use crate::{
@@ -183,6 +184,8 @@ pub enum Record {
     States(Vec<FrameState>),
     /// The turn is over.
     TurnEnded(TurnEnded),
+    /// The turn, which has failed, goes on.
+    TurnReopened(Arc<TurnReopened>),
     /// The next model call would be larger than the agent allows: what came before is to be compressed first (SPEC G5).
     MakeRoom(MakeRoom),
     /// What came before is read by no model any more; a summary may stand in its place (SPEC G5).
@@ -547,6 +550,10 @@ pub struct TurnEnded {
     /// The turn's last word, where that is a tool's result and not the model's (SPEC S24).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
+    /// How many of the records just before it withdrew what waited and gave up open calls because of it. Absent where the
+    /// turn came to its own end, and in old journals.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub with: Option<u32>,
     /// The client's `request_id` of the `cancel`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<Arc<str>>,

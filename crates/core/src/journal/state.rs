@@ -265,6 +265,7 @@ impl State {
                 self.held = false;
                 self.run_ended(&ended.reason);
             }
+            Record::TurnReopened(reopened) => self.turn_reopened(reopened),
             Record::RunStarted(started) => self.run_started(started, entry.pos),
             Record::RunRetried(_) => {
                 self.status = Status::Running;

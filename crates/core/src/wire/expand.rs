@@ -254,7 +254,7 @@ impl Out<'_> {
                 );
             }
             Record::RunStarted(started) => self.user_message(&[beginning(started.state.get()).into()]),
-            Record::RunRetried(_) => self.turn_begins(),
+            Record::RunRetried(_) | Record::TurnReopened(_) => self.turn_begins(),
             Record::TimedOut { n, escalated } => {
                 self.resolved(*n, Resolution::Timeout, None);
                 self.block(

@@ -1,6 +1,9 @@
 //! The laws, tried on random sessions.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use countersign_core::{
     call::gate::{Ask, DecisionType, Target, is_user},
@@ -184,6 +187,7 @@ fn what_ran_was_approved_by_everybody_it_needed(world: &World) {
     let mut asked: HashMap<u32, Arc<Interrupted>> = HashMap::new();
     let mut asks: HashMap<u32, Ask> = HashMap::new();
     let mut approvals: HashMap<u32, Approvals> = HashMap::new();
+    let mut partial: HashSet<(u32, u32, Option<Arc<str>>)> = HashSet::new();
     let subject = world.state.subject.clone();
     for entry in &world.journal {
         match &entry.record {
@@ -199,6 +203,7 @@ fn what_ran_was_approved_by_everybody_it_needed(world: &World) {
                     let of_call = approvals.entry(action.call).or_default();
                     match decision.kind {
                         DecisionType::Approve if one.kind == Kind::Approval => {
+                            partial.insert((decided.n, action.call, decided.by.clone()));
                             of_call.push((action.level, decided.by.clone()));
                         }
                         DecisionType::Edit => {
@@ -223,6 +228,15 @@ fn what_ran_was_approved_by_everybody_it_needed(world: &World) {
                 }
             }
             Record::CallOutdated { call, .. } => drop(approvals.remove(call)),
+            // Votes that did not end it.
+            Record::Withdrawn { n, .. } => {
+                for action in &asked[n].actions {
+                    let given = |(at, by): &(u32, Option<Arc<str>>)| {
+                        *at == action.level && partial.contains(&(*n, action.call, by.clone()))
+                    };
+                    approvals.entry(action.call).or_default().retain(|one| !given(one));
+                }
+            }
             // Nothing that was said before counts.
             Record::Forked(_) => {
                 asks.clear();
@@ -309,6 +323,9 @@ fn every_interruption_ends_once_and_every_call_has_one_result(world: &World) {
             Record::TimedOut { n, .. } | Record::Withdrawn { n, .. } => ended.push(*n),
             Record::Forked(forked) => ended.extend(&forked.withdrawn),
             Record::CallFinished(call) => results.push(call.call),
+            // What was given up has no result any more.
+            Record::TurnReopened(reopened) => results
+                .retain(|done| reopened.calls.iter().all(|call| call.call != *done || call.phase == Phase::Finished)),
             _ => {}
         }
     }
@@ -424,7 +441,7 @@ fn the_random_sessions_reach_every_kind_of_record() {
     use proptest::{strategy::ValueTree, test_runner::TestRunner};
     let mut runner = TestRunner::deterministic();
     let mut seen = std::collections::BTreeSet::new();
-    for _ in 0..1000 {
+    for _ in 0..2000 {
         let ops: Vec<Op> = ops().new_tree(&mut runner).expect("tree").current();
         let mut world = World::new();
         for op in &ops {
@@ -461,6 +478,7 @@ fn the_random_sessions_reach_every_kind_of_record() {
         "status",
         "timed_out",
         "turn_ended",
+        "turn_reopened",
         "user_message",
         "withdrawn",
     ];

@@ -251,10 +251,9 @@ impl Runtime {
     }
 
     /// Runs a session here until nothing follows by itself.
-    pub(crate) async fn go_on(&self, session_id: &Arc<str>) -> Result<(), Refusal> {
+    pub(crate) async fn go_on(&self, session_id: &Arc<str>) {
         let live = self.inner.live(session_id);
         self.inner.clone().drive_until_idle(&live).await;
-        Ok(())
     }
 
     /// Cancels a session's turn, which somebody drives.

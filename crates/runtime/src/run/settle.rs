@@ -10,8 +10,8 @@ use countersign_core::{
     },
     journal::{
         draft::{Draft, MessageInput, OnPending, Transition},
-        record::Millis,
-        state::{Phase, State},
+        record::{Entry, Millis},
+        state::{Phase, State, Status},
     },
     refusal::{Code, Refusal},
 };
@@ -33,14 +33,26 @@ impl From<Refusal> for Unsettled {
     }
 }
 
+/// Where a session stands when it goes on.
+pub(crate) struct Stands {
+    /// The position at which its store stands.
+    pub(crate) pos: u64,
+    /// What was made on its state since, and is not stored yet.
+    pub(crate) unstored: Vec<Arc<Entry>>,
+    /// The state after that.
+    pub(crate) state: Arc<State>,
+    /// The time.
+    pub(crate) at: Millis,
+}
+
 impl Runtime {
-    /// Times out what is overdue at `at`, takes all replies to what waits, then what the user says next: in one transition, over
-    /// the session as it stands at `pos`. Nothing runs yet.
+    /// Times out what is overdue, takes all replies to what waits, then what the user says next: in one transition, over
+    /// the session as it stands. Nothing runs yet.
     pub(crate) async fn settle(
         &self,
         by: &Principal,
         session_id: &Arc<str>,
-        (pos, at): (u64, Millis),
+        Stands { pos, unstored, state: stands, at }: Stands,
         replies: Vec<NewDecision>,
         messages: Vec<String>,
     ) -> Result<(), Unsettled> {
@@ -52,10 +64,15 @@ impl Runtime {
         }
         visible(by, &state)?;
         let mut all = Together { state, made: None };
-        if all.state.calls.iter().any(|call| call.phase == Phase::Gated) {
-            // A state from before its turn ended: nobody has been asked yet.
+        if !unstored.is_empty() {
+            all.add(Transition::made(stands, unstored));
+        }
+        if all.state.status == Status::Running || all.state.calls.iter().any(|call| call.phase == Phase::Gated) {
+            // A turn that has failed stands in its middle: nobody has looked at what follows from that.
             let settled = Draft::new(&all.state, at).settled(&self.inner.agents);
-            all.add(settled);
+            if !settled.entries().is_empty() {
+                all.add(settled);
+            }
         }
         for n in overdue(&all.state, at) {
             if let Some(timed_out) = Draft::new(&all.state, at).time_out(n, &self.inner.agents) {

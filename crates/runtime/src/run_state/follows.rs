@@ -11,7 +11,7 @@ use countersign_core::{
         checkpoint::is_whole,
         fork::is_open_to_edits,
         record::{Action, CallStatus, Compressed, Decided, Entry, Forked, Interrupted, Kind, Record},
-        state::{Call, Open, Phase, State},
+        state::{Call, Open, Phase, State, Status},
     },
 };
 
@@ -170,6 +170,8 @@ pub(super) fn follows(state: &State, entry: &Entry) -> Result<(), &'static str> 
                 && compressed.through >= state.window.from
                 && compressed.through < state.pos
         }
+        // Whether it is that turn as it was is checked where the whole journal is at hand.
+        Record::TurnReopened(_) => state.status == Status::Failed,
         Record::TurnEnded(_) => {
             state.status.is_active() && state.calls.iter().all(|call| call.phase == Phase::Finished)
         }

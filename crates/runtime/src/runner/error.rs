@@ -8,8 +8,9 @@ use crate::{
     run_state::{DecisionError, RunState, RunStateError},
 };
 
-/// Why a run ended otherwise than by itself. Where there is a `state`, the run can go on with it: what was done is done, and
-/// nothing of it is done again.
+/// Why a run ended otherwise than by itself. Where there is a `state`, the run can go on with it, also in the store that it
+/// failed in, and in another process: what was done is done, and nothing of it is done again; what waited for people waits
+/// again, under new keys. A state that was given is in every error: nothing that was decided on it is lost.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
@@ -85,8 +86,13 @@ pub enum RunError {
         state: Box<RunState>,
     },
     /// A decision does not fit what waits. Nothing has run.
-    #[error(transparent)]
-    Decision(#[from] DecisionError),
+    #[error("{error}")]
+    Decision {
+        /// Which, and why.
+        error: DecisionError,
+        /// The state as it was given.
+        state: Option<Box<RunState>>,
+    },
     /// The run goes on elsewhere: what its store has is newer than this state. Nothing has run.
     #[error("the run {session_id:?} has gone on from this state already, in this store")]
     Claimed {
@@ -96,18 +102,57 @@ pub enum RunError {
         state: Box<RunState>,
     },
     /// The state could not be read or restored.
-    #[error(transparent)]
-    State(#[from] RunStateError),
+    #[error("{error}")]
+    State {
+        /// Why.
+        error: RunStateError,
+        /// The state, if one was given.
+        state: Option<Box<RunState>>,
+    },
     /// The agents do not fit together.
-    #[error(transparent)]
-    Agent(#[from] AgentError),
+    #[error("{error}")]
+    Agent {
+        /// Why.
+        error: AgentError,
+        /// The state, if one was given.
+        state: Option<Box<RunState>>,
+    },
     /// The runtime refused: the session is somebody else's, the input is too long, the store failed.
-    #[error(transparent)]
-    Refused(#[from] Refusal),
+    #[error("{refusal}")]
+    Refused {
+        /// Why.
+        refusal: Refusal,
+        /// The state, if one was given, with what was decided on it.
+        state: Option<Box<RunState>>,
+    },
+}
+
+impl From<DecisionError> for RunError {
+    fn from(error: DecisionError) -> RunError {
+        RunError::Decision { error, state: None }
+    }
+}
+
+impl From<RunStateError> for RunError {
+    fn from(error: RunStateError) -> RunError {
+        RunError::State { error, state: None }
+    }
+}
+
+impl From<AgentError> for RunError {
+    fn from(error: AgentError) -> RunError {
+        RunError::Agent { error, state: None }
+    }
+}
+
+impl From<Refusal> for RunError {
+    fn from(refusal: Refusal) -> RunError {
+        RunError::Refused { refusal, state: None }
+    }
 }
 
 impl RunError {
-    /// Where the run stands, if it can go on; the state that was given, if the run has gone on elsewhere.
+    /// Where the run stands, if it can go on; else the state that was given, if there was one.
     #[must_use]
     pub fn state(&self) -> Option<&RunState> {
         match self {
@@ -120,7 +165,43 @@ impl RunError {
             | RunError::TooLate { state, .. }
             | RunError::Claimed { state, .. }
             | RunError::Cancelled { state } => Some(state),
-            _ => None,
+            RunError::Decision { state, .. }
+            | RunError::State { state, .. }
+            | RunError::Agent { state, .. }
+            | RunError::Refused { state, .. } => state.as_deref(),
         }
+    }
+
+    /// The same, to go on with.
+    #[must_use]
+    pub fn into_state(self) -> Option<RunState> {
+        match self {
+            RunError::MaxTurns { state, .. }
+            | RunError::Model { state, .. }
+            | RunError::Guardrail { state, .. }
+            | RunError::Budget { state, .. }
+            | RunError::InvalidOutput { state, .. }
+            | RunError::Failed { state, .. }
+            | RunError::TooLate { state, .. }
+            | RunError::Claimed { state, .. }
+            | RunError::Cancelled { state } => Some(*state),
+            RunError::Decision { state, .. }
+            | RunError::State { state, .. }
+            | RunError::Agent { state, .. }
+            | RunError::Refused { state, .. } => state.map(|state| *state),
+        }
+    }
+
+    /// The error with the state that was given, if it has none.
+    pub(super) fn with(mut self, given: Option<RunState>) -> RunError {
+        if let RunError::Decision { state, .. }
+        | RunError::State { state, .. }
+        | RunError::Agent { state, .. }
+        | RunError::Refused { state, .. } = &mut self
+            && state.is_none()
+        {
+            *state = given.map(Box::new);
+        }
+        self
     }
 }

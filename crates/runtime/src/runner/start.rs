@@ -12,8 +12,9 @@ use countersign_core::{
     },
     call::gate::DecisionType,
     journal::{
+        draft::Catalog as _,
         record::{EndReason, Entry, Kind, Record, Usage},
-        state::{Call, Open, Phase, State, Status},
+        state::{Open, State, Status},
     },
     locale::Text,
 };
@@ -31,7 +32,7 @@ use crate::{
         LiveRef, NewDecision, NewMessage, NewSession, Runtime,
         guard::{Settings, Watch, Why},
         now,
-        settle::{Unsettled, overdue},
+        settle::{Stands, Unsettled, overdue},
         subscription::Subscription,
     },
     run_state::{DecisionError, RunState, RunStateError, Staged, StagedAnswer},
@@ -40,6 +41,20 @@ use crate::{
 
 /// How many entries are read from a store at once.
 const READ_PAGE: usize = 512;
+
+/// Why a state does not go on. Nothing has run.
+enum Stopped {
+    Claimed,
+    MaxTurns(u32),
+    TooLate { call_id: String, expired_at: String, late: Vec<u32> },
+    Other(RunError),
+}
+
+impl<E: Into<RunError>> From<E> for Stopped {
+    fn from(error: E) -> Stopped {
+        Stopped::Other(error.into())
+    }
+}
 
 /// A session that is ready to go on: its input and its decisions are stored, nothing of it runs yet.
 pub(super) struct Session {
@@ -110,7 +125,10 @@ impl Session {
         if let Some(policy) = config.policy {
             builder = builder.policy(policy);
         }
-        let runtime = builder.build()?;
+        let runtime = match builder.build() {
+            Ok(runtime) => runtime,
+            Err(error) => return Err(RunError::from(error).with(before)),
+        };
         let principal = config.principal.unwrap_or_else(Principal::trusted);
         let session_id: Arc<str> = match &before {
             Some(state) => state.state().session_id.clone(),
@@ -167,30 +185,53 @@ impl Session {
 
     /// Puts the state where it goes on, and decides on it what was decided: all of it, or nothing.
     async fn resume(&mut self, mut state: RunState, follow: bool) -> Result<(), RunError> {
-        self.from = state.state().pos;
-        match self.store.head(&self.session_id).await.map_err(RunStateError::from)? {
-            // Another one has gone on from it.
-            Some(head) if head.pos != state.state().pos => return Err(self.claimed(state)),
-            Some(_) => {}
-            None => match state.restore(&*self.store).await {
-                Err(RunStateError::Exists(_)) => return Err(self.claimed(state)),
-                restored => restored?,
-            },
+        match self.go_on_from(&mut state, follow).await {
+            Ok(()) => {
+                self.before = Some(state);
+                Ok(())
+            }
+            Err(Stopped::Claimed) => {
+                Err(RunError::Claimed { session_id: self.session_id.to_string(), state: Box::new(state) })
+            }
+            Err(Stopped::MaxTurns(limit)) => Err(RunError::MaxTurns { limit, state: Box::new(state) }),
+            Err(Stopped::TooLate { call_id, expired_at, late }) => {
+                retract_late(&mut state, &late);
+                Err(RunError::TooLate { call_id, expired_at, state: Box::new(state) })
+            }
+            Err(Stopped::Other(error)) => Err(error.with(Some(state))),
         }
-        if let Some(limit) = self.max_turns
-            && state.state().status == Status::Running
-            && state.state().turn_calls >= limit
-        {
-            return Err(RunError::MaxTurns { limit, state: Box::new(state) });
+    }
+
+    async fn go_on_from(&mut self, state: &mut RunState, follow: bool) -> Result<(), Stopped> {
+        let (runtime, at) = (self.runtime.clone(), now());
+        let agents = &runtime.inner.agents;
+        let head = self.store.head(&self.session_id).await.map_err(RunStateError::from)?;
+        if head.as_ref().is_some_and(|head| head.pos != state.stored_pos()) {
+            // Another one has gone on from it.
+            return Err(Stopped::Claimed);
+        }
+        // A turn that has failed goes on.
+        state.reopen_by(Some(agents));
+        self.from = state.state().pos;
+        let limit = agents.max_turns(&state.state().agent);
+        if state.state().wants_answer(0) && state.state().turn_calls >= limit {
+            return Err(Stopped::MaxTurns(limit));
         }
         // Nobody has watched the deadlines while the state was kept.
-        let at = now();
         let late = overdue(state.state(), at);
-        in_time(&state, &late)?;
+        if let Some((call_id, expired_at)) = too_late(state, &late) {
+            return Err(Stopped::TooLate { call_id, expired_at, late });
+        }
         let sets = self.sets(state.state(), &state.staged, &late)?;
-        let answers = answers(&state, &self.session_id);
+        let answers = answers(state, &self.session_id);
         self.moves = state.state().status == Status::Running
             || !(late.is_empty() && sets.is_empty() && answers.is_empty() && state.inputs.is_empty());
+        if head.is_none() {
+            match state.restore_stored(&*self.store).await {
+                Err(RunStateError::Exists(_)) => return Err(Stopped::Claimed),
+                restored => restored?,
+            }
+        }
         if follow {
             self.follow = Some(self.runtime.subscribe(&self.principal, &self.session_id, None).await?);
         }
@@ -199,15 +240,14 @@ impl Session {
             NewDecision { approval_key, decisions, ..NewDecision::default() }
         });
         let replies = decided.chain(answers).collect();
-        let stands = (state.state().pos, at);
-        match self.runtime.settle(&self.principal, &self.session_id, stands, replies, state.inputs.clone()).await {
-            Err(Unsettled::Moved) => return Err(self.claimed(state)),
-            Err(Unsettled::Refused(refusal)) => return Err(refusal.into()),
-            Ok(()) => {}
-        }
-        state.staged.clear();
-        state.answers.clear();
-        state.inputs.clear();
+        let (pos, unstored) = (state.stored_pos(), state.unstored().to_vec());
+        let stands = Stands { pos, unstored, state: state.shared(), at };
+        let settled =
+            self.runtime.settle(&self.principal, &self.session_id, stands, replies, state.inputs.clone()).await;
+        settled.map_err(|unsettled| match unsettled {
+            Unsettled::Moved => Stopped::Claimed,
+            Unsettled::Refused(refusal) => Stopped::Other(refusal.into()),
+        })?;
         if !self.runtime.inner.settings.hooks.is_empty() {
             let open: Vec<Interruption> = Interruption::all(state.state(), None);
             let now = self.runtime.loaded(&self.session_id).await?;
@@ -216,12 +256,7 @@ impl Session {
                 self.runtime.inner.tell(|hooks| hooks.approval_resolved(item)).await;
             }
         }
-        self.before = Some(state);
         Ok(())
-    }
-
-    fn claimed(&self, state: RunState) -> RunError {
-        RunError::Claimed { session_id: self.session_id.to_string(), state: Box::new(state) }
     }
 
     /// The decisions by interruption. Those of one that cannot be decided in part yet are kept.
@@ -281,15 +316,15 @@ impl Session {
     pub(super) async fn drive(self) -> Result<RunResult, RunError> {
         if self.moves {
             match &self.cancel {
-                None => self.runtime.go_on(&self.session_id).await?,
+                None => self.runtime.go_on(&self.session_id).await,
                 Some(cancel) => {
                     let going = self.runtime.go_on(&self.session_id);
                     tokio::pin!(going);
                     tokio::select! {
-                        went = &mut going => went?,
+                        () = &mut going => {}
                         () = cancel.cancelled() => {
                             self.cancelled().await;
-                            going.await?;
+                            going.await;
                         }
                     }
                 }
@@ -323,10 +358,16 @@ impl Session {
     }
 
     /// What has come of it.
-    pub(super) async fn finish(self) -> Result<RunResult, RunError> {
-        let (outcome, state) = self.runtime.stands(&self.session_id).await?;
-        let entries = self.entries().await?;
-        if state.status == Status::Failed || state.status == Status::Cancelled {
+    pub(super) async fn finish(mut self) -> Result<RunResult, RunError> {
+        let read = async {
+            let (outcome, state) = self.runtime.stands(&self.session_id).await?;
+            Ok((outcome, state, self.entries().await?))
+        };
+        let (outcome, state, entries) = match read.await {
+            Ok(read) => read,
+            Err(error) => return Err(RunError::with(error, self.before.take())),
+        };
+        if matches!(state.status, Status::Failed | Status::Cancelled) {
             return Err(self.failed(entries, &state));
         }
         let agents = &self.runtime.inner.agents;
@@ -359,18 +400,19 @@ impl Session {
         state
     }
 
-    /// Why the turn failed. The state is the one before it ended, from which it can go on.
-    fn failed(&self, mut entries: Vec<Arc<Entry>>, state: &Arc<State>) -> RunError {
+    /// Why the turn failed. In the state it is open again, so that it can go on; the store has it as failed until it does.
+    fn failed(&self, entries: Vec<Arc<Entry>>, state: &Arc<State>) -> RunError {
         let reason = match entries.last().map(|entry| &entry.record) {
             Some(Record::TurnEnded(ended)) => ended.reason.clone(),
             _ => EndReason::Error { code: "internal".to_owned(), message: "the turn failed".to_owned() },
         };
+        let limit = state.turn_calls;
+        let mut state = Box::new(self.saved(RunState::of_session(entries, state.clone())));
         if reason == EndReason::Cancelled {
-            return RunError::Cancelled { state: Box::new(self.saved(RunState::of_session(entries, state.clone()))) };
+            return RunError::Cancelled { state };
         }
-        let open = before_end(&self.session_id, &mut entries);
-        let limit = open.turn_calls;
-        let state = Box::new(self.saved(RunState::of_session(entries, Arc::new(open))));
+        state.reopen_by(Some(&self.runtime.inner.agents));
+        state.staged.clone_from(&self.kept);
         let stopped = self.watch.seen().stopped.take();
         match (reason, stopped.map(|stop| stop.why)) {
             (EndReason::MaxTurns, _) => RunError::MaxTurns { limit, state },
@@ -401,41 +443,6 @@ fn standing(state: &State, staged: &[Staged], call: u32) -> Option<Decision> {
     })
 }
 
-/// Cuts off how the turn ended: its last record, and what was withdrawn and given up with it. What had its result keeps it.
-/// The state is the one from before.
-fn before_end(session_id: &Arc<str>, entries: &mut Vec<Arc<Entry>>) -> State {
-    let Some(end) = entries.pop() else { return State::new(session_id.clone()) };
-    let with_it = |entry: &Arc<Entry>| {
-        entry.at == end.at && matches!(entry.record, Record::Withdrawn { .. } | Record::CallFinished(_))
-    };
-    let mut cut = entries.iter().rposition(|entry| !with_it(entry)).map_or(0, |last| last + 1);
-    let mut state = State::new(session_id.clone());
-    if let Some(first) = entries.first() {
-        state.cursor.groups = first.cursor.groups;
-    }
-    entries.iter().take(cut).for_each(|entry| state.apply(entry));
-    let mut after = state.clone();
-    for (i, entry) in entries.iter().enumerate().skip(cut) {
-        // What had come to its end before keeps its result; what was given up has one that says so.
-        let ran = match &entry.record {
-            // With this the end begins.
-            Record::Withdrawn { .. } => break,
-            Record::CallFinished(done) => {
-                let settled = |call: &Call| call.call == done.call && matches!(call.phase, Phase::Settled(..));
-                let given_up = [Text::Cancelled, Text::CancelledRunning].map(|text| after.locale.text(text));
-                after.calls.iter().any(settled) || !given_up.contains(&&*done.output)
-            }
-            _ => false,
-        };
-        after.apply(entry);
-        if ran {
-            (cut, state) = (i + 1, after.clone());
-        }
-    }
-    entries.truncate(cut);
-    state
-}
-
 /// What each model was used for.
 fn spent(entries: &[Arc<Entry>]) -> BTreeMap<Arc<str>, Usage> {
     let mut spent: BTreeMap<Arc<str>, Usage> = BTreeMap::new();
@@ -458,25 +465,24 @@ fn spent(entries: &[Arc<Entry>]) -> BTreeMap<Arc<str>, Usage> {
     spent
 }
 
-/// Takes back what was said about something whose deadline has come, and says so.
-fn in_time(state: &RunState, late: &[u32]) -> Result<(), RunError> {
-    let item = state.state().open.iter().filter(|open| late.contains(&open.asked.n)).find_map(|open| {
+/// The call that something was said about after its deadline had come, and that deadline.
+fn too_late(state: &RunState, late: &[u32]) -> Option<(String, String)> {
+    state.state().open.iter().filter(|open| late.contains(&open.asked.n)).find_map(|open| {
         let said = |call: u32| state.staged.iter().any(|staged| staged.call == call);
         let answered = state.answers.iter().any(|staged| staged.n == open.asked.n);
         let decides = !matches!(open.asked.kind, Kind::Interrupt | Kind::Input);
         let action = open.asked.actions.iter().find(|action| answered || decides && said(action.call))?;
         Some((action.tool_use_id.to_string(), open.asked.expires_at.map(rfc3339).unwrap_or_default()))
-    });
-    let Some((call_id, expired_at)) = item else { return Ok(()) };
-    let mut state = state.clone();
-    for item in state
-        .interruptions()
-        .iter()
-        .filter(|item| parse_approval_key(&item.approval_key).is_some_and(|(_, n)| late.contains(&n)))
-    {
-        state.retract(item);
+    })
+}
+
+/// Takes back what was said about what is overdue.
+fn retract_late(state: &mut RunState, late: &[u32]) {
+    for item in state.interruptions() {
+        if parse_approval_key(&item.approval_key).is_some_and(|(_, n)| late.contains(&n)) {
+            state.retract(&item);
+        }
     }
-    Err(RunError::TooLate { call_id, expired_at, state: Box::new(state) })
 }
 
 /// What was answered, as replies to what asks.

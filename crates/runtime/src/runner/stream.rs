@@ -67,9 +67,7 @@ impl RunStream {
         let (runtime, id) = (session.runtime.clone(), session.session_id.clone());
         let driver = (!ended).then(|| {
             tokio::spawn(async move {
-                if let Err(refusal) = runtime.go_on(&id).await {
-                    tracing::error!(session = &*id, %refusal, "a streamed run could not go on");
-                }
+                runtime.go_on(&id).await;
             })
         });
         RunStream { session, driver: Driver(driver), ended }

@@ -21,9 +21,10 @@ use countersign_core::{
     },
     call::permit::Permit,
     journal::{
-        draft::{Draft, MessageInput, Transition},
+        draft::{Catalog, Draft, MessageInput, Transition},
         graph,
         record::{Block, Entry, InputRequired, Kind, Millis, SessionCreated},
+        reopen::Reopening,
         run::Raw,
         state::{Call, Open, State},
     },
@@ -295,6 +296,12 @@ impl World {
                 let transition = resolve::decide(&self.state, self.now, input, &self.tools)?;
                 self.commit(transition);
             }
+            // Something fails in the middle, whatever is under way.
+            Op::Fail if self.state.status.is_active() && self.now % 3 == 0 => {
+                let transition = self.draft().fail("budget", "spent".into(), None, &self.tools);
+                self.commit(transition);
+            }
+            Op::Reopen if self.state.turn_calls < self.tools.max_turns("a") => self.reopen(),
             Op::Crash => {
                 self.running.clear();
                 self.parked.clear();
@@ -305,5 +312,17 @@ impl World {
             _ => {}
         }
         Ok(())
+    }
+
+    /// As a run of the library goes on from a failed state: what follows by itself does, and what was begun is looked at.
+    fn reopen(&mut self) {
+        let Some(reopening) = Reopening::of(&"s".into(), &self.journal) else { return };
+        let catalog = (self.now % 2 == 0).then_some(&self.tools as &dyn Catalog);
+        let reopened = self.draft().reopen(reopening, catalog);
+        let settled = Draft::new(reopened.state(), self.now).settled(&self.tools);
+        self.commit(reopened.then(settled));
+        if let Some(recovered) = self.draft().recover(&self.tools) {
+            self.commit(recovered);
+        }
     }
 }

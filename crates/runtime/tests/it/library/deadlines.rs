@@ -94,7 +94,7 @@ async fn s6_of_several_decisions_all_count_or_none() {
         paused.state.approve(item).expect("approved");
     }
     let error = runner.run(&agent, &paused.state).await.expect_err("not for this one to decide");
-    assert!(matches!(&error, RunError::Refused(refusal) if refusal.message.contains("finance")), "{error}");
+    assert!(matches!(&error, RunError::Refused { refusal, .. } if refusal.message.contains("finance")), "{error}");
     let head = store.head(&paused.state.state().session_id).await.expect("store").expect("head");
     assert_eq!((head.pos, ran(&done).len()), (paused.state.state().pos, 0));
     // The state is as good as before.

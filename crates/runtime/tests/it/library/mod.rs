@@ -8,6 +8,8 @@ mod guardrails;
 mod identity;
 mod partial;
 mod policy;
+mod reopened;
+mod reopened_work;
 mod size;
 mod states;
 mod sticky;

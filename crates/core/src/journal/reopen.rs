@@ -1,0 +1,213 @@
+//! Turns that have failed and go on: what their end took back is open again (SPEC S22).
+//!
+//! The end of a turn withdraws what waits and gives every open call a result. All of that was told, so it stays on
+//! record. [`TurnReopened`] follows it and says what is open again: calls that were given up have no result any more,
+//! and what waited is asked again, under new keys, since everybody was told that the old ones are over. Nothing that
+//! had its result before is done again, and nothing that was decided is lost: only votes that did not end their
+//! request are given again.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    agents::Nested,
+    draft::{Catalog, Draft, Transition},
+    parts::{Call, Deadline, Open, Phase},
+    record::{EndReason, Entry, HandedOff, Interrupted, Kind, Millis, Note, Noted, Record, TurnEnded},
+    run::{GraphRun, Step},
+    state::{State, Status},
+};
+use crate::locale::{Locale, Text};
+
+/// See [`Record::TurnReopened`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TurnReopened {
+    /// The calls of the latest answers, as they stand again. Those that waited for people do so by the records that follow.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<Call>,
+    /// The agents that work for calls of others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nested: Vec<Nested>,
+    /// Whether the latest answer has no calls.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub answered: bool,
+    /// Where an agent's loop that has nodes of the user's stands. What failed in it is tried again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<Arc<GraphRun>>,
+}
+
+/// A turn that has failed, as it stands again.
+#[derive(Clone, Debug)]
+pub struct Reopening {
+    /// What is open again.
+    pub reopened: TurnReopened,
+    /// What waited for people when it failed, oldest first.
+    pub asked: Vec<Open>,
+}
+
+impl Reopening {
+    /// Of the session that these entries are, from the first. `None` if its last turn did not fail, or if something has
+    /// begun since: another turn, or a fork, in which nothing counts that was decided before.
+    #[must_use]
+    pub fn of(session_id: &Arc<str>, entries: &[Arc<Entry>]) -> Option<Reopening> {
+        let begin = ending(entries)?;
+        let mut state = State::new(session_id.clone());
+        if let Some(first) = entries.first() {
+            state.cursor.groups = first.cursor.groups;
+        }
+        entries.iter().take(begin).for_each(|entry| state.apply(entry));
+        Reopening::before(&state)
+    }
+
+    /// The same, of the state before its turn ended.
+    #[must_use]
+    pub fn before(state: &State) -> Option<Reopening> {
+        let State { calls, nested, open, answered, run, .. } = state;
+        let own_graph = run.as_ref().is_some_and(|run| !run.agent_loop);
+        if !state.status.is_active() || own_graph || calls.iter().any(|call| call.phase == Phase::Proposed) {
+            return None;
+        }
+        let kind = |n: u32| state.waiting(n).map(|open| open.asked.kind);
+        let mut calls = calls.clone();
+        for call in &mut calls {
+            match &call.phase {
+                Phase::Waiting(n) if kind(*n) == Some(Kind::InDoubt) => call.phase = Phase::Lost,
+                Phase::Waiting(_) => call.phase = Phase::Gated,
+                // Its result came with the end.
+                Phase::Settled(..) => call.phase = Phase::Finished,
+                _ => {}
+            }
+            for asked in call.input.iter_mut().flat_map(|input| &mut input.questions) {
+                asked.n = asked.n.filter(|n| kind(*n).is_none());
+            }
+        }
+        let run = run.as_ref().filter(|run| !run.frames.is_empty()).map(|run| Arc::new(loop_again(run, open)));
+        let reopened = TurnReopened { calls, nested: nested.clone(), answered: *answered, run };
+        Some(Reopening { reopened, asked: open.clone() })
+    }
+}
+
+/// An agent's loop in which nothing is asked yet, and what failed is tried again.
+fn loop_again(run: &GraphRun, open: &[Open]) -> GraphRun {
+    let mut run = run.clone();
+    for asked in open.iter().map(|open| &open.asked).filter(|asked| asked.kind != Kind::Input) {
+        let Some((at, task)) = asked.at.as_ref().and_then(|at| Some((at, run.task(at.task)?))) else { continue };
+        task.questions.retain(|_, question| question.n != asked.n);
+        if asked.kind == Kind::InDoubt {
+            task.steps.insert(at.question.clone(), Step::Started);
+        }
+    }
+    run.retry();
+    run
+}
+
+/// Where among the entries of a session the end of its last turn begins, if that failed and nothing has begun since. What is
+/// said about the session itself may follow it.
+#[must_use]
+pub fn ending(entries: &[Arc<Entry>]) -> Option<usize> {
+    let beside = |entry: &Arc<Entry>| {
+        matches!(entry.record, Record::RuleRevoked(_) | Record::HandedOff(HandedOff { call: 0, .. }))
+    };
+    let end = entries.iter().rposition(|entry| !beside(entry))?;
+    let last = &entries[end];
+    let Record::TurnEnded(TurnEnded { reason: EndReason::Error { .. } | EndReason::MaxTurns, with, .. }) = &last.record
+    else {
+        return None;
+    };
+    let is_part = |entry: &Arc<Entry>| {
+        entry.at == last.at && matches!(entry.record, Record::Withdrawn { .. } | Record::CallFinished(_))
+    };
+    let begin = match with {
+        Some(with) => end.checked_sub(*with as usize)?,
+        None => given_up(&entries[..end], is_part, locale(entries)),
+    };
+    entries[begin..end].iter().all(is_part).then_some(begin)
+}
+
+fn locale(entries: &[Arc<Entry>]) -> Locale {
+    match entries.first().map(|entry| &entry.record) {
+        Some(Record::SessionCreated(created)) => created.locale,
+        _ => Locale::default(),
+    }
+}
+
+/// Where the end begins in a journal from before ends said how long they are: with what was withdrawn, else with the
+/// results that only say that a call was given up.
+fn given_up(entries: &[Arc<Entry>], is_part: impl Fn(&Arc<Entry>) -> bool, locale: Locale) -> usize {
+    let first = entries.iter().rposition(|entry| !is_part(entry)).map_or(0, |last| last + 1);
+    let withdrawn = entries[first..].iter().position(|entry| matches!(entry.record, Record::Withdrawn { .. }));
+    if let Some(withdrawn) = withdrawn {
+        return first + withdrawn;
+    }
+    let texts = [Text::Cancelled, Text::CancelledRunning].map(|text| locale.text(text));
+    let ran = |entry: &Arc<Entry>| match &entry.record {
+        Record::CallFinished(done) => !texts.contains(&&*done.output),
+        _ => true,
+    };
+    entries[first..].iter().rposition(ran).map_or(first, |last| first + last + 1)
+}
+
+impl State {
+    pub(super) fn turn_reopened(&mut self, reopened: &TurnReopened) {
+        self.status = Status::Running;
+        self.held = false;
+        self.output = None;
+        self.answered = reopened.answered;
+        self.calls.clone_from(&reopened.calls);
+        self.nested.clone_from(&reopened.nested);
+        if let Some(run) = &reopened.run {
+            self.run = Some(run.clone());
+        }
+    }
+
+    /// Whether somebody is still to be asked about something.
+    fn is_to_ask(&self) -> bool {
+        self.calls.iter().any(|call| match call.phase {
+            Phase::Gated | Phase::Lost => true,
+            Phase::Asking => !call.is_asked(self),
+            _ => false,
+        })
+    }
+}
+
+impl Draft {
+    /// The turn goes on: what waited is asked again, exactly as it was. With a `catalog` also what nobody was asked about
+    /// yet. What else follows by itself does when the turn is [settled](Draft::settled).
+    pub fn reopen(mut self, reopening: Reopening, catalog: Option<&dyn Catalog>) -> Transition {
+        self.push(Record::TurnReopened(Arc::new(reopening.reopened)));
+        for open in &reopening.asked {
+            self.ask_once_more(open);
+        }
+        if let Some(catalog) = catalog {
+            self.ask(catalog);
+        }
+        if self.must_wait() && !self.state.is_to_ask() {
+            let pending = self.state.open.iter().map(|open| open.asked.n).collect();
+            self.push(Record::Status { pending, awaiting: true });
+        }
+        self.finish()
+    }
+
+    /// The same people are asked the same, under a new key and with all of their time: while the turn was over nobody could
+    /// decide. What was deferred keeps its deadline.
+    fn ask_once_more(&mut self, open: &Open) {
+        let asked = &open.asked;
+        let deadline = |call: u32| {
+            let call = self.state.calls.iter().find(|found| found.call == call);
+            call.filter(|_| matches!(asked.kind, Kind::Approval | Kind::Question)).map(|call| call.deadline)
+        };
+        let expires_at = asked.actions.iter().filter_map(|action| match deadline(action.call).unwrap_or_default() {
+            Deadline::Fresh => (action.ask.timeout > 0).then(|| self.now + Millis::from(action.ask.timeout) * 1000),
+            Deadline::Never => None,
+            Deadline::At(at) => Some(at),
+        });
+        let n = self.state.interruptions + 1;
+        let again = Interrupted { n, expires_at: expires_at.min(), ..(**asked).clone() };
+        self.push(Record::Interrupted(Arc::new(again)));
+        if open.assignee.is_some() {
+            let note = Note::Reassigned { role: None, subject: open.assignee.clone(), text: None };
+            self.push(Record::Noted(Noted { n, note, by: None, request_id: None }));
+        }
+    }
+}

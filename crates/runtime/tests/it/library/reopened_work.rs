@@ -1,0 +1,244 @@
+//! S22, R4: what was under way when a turn failed: calls that ran, that were approved, that waited, and agents in agents.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU32, Ordering},
+};
+
+use countersign::{
+    Agent, RunConfig, RunError, RunState, RunStateError, Runner, ToolEntry, ToolGuardrailOutput,
+    core::{
+        approval::principal::Principal,
+        journal::{record::Kind, state::Status},
+    },
+    run::{ApprovalQuery, ApprovalStatus, Runtime},
+    store::Store,
+    tool::{Approval, function},
+};
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use super::{Ran, calls, gated, ids, item, ran, script, told, tool};
+use crate::{
+    support::stores,
+    team::{agent as speaks, call, teller, text},
+};
+
+fn in_store(store: &Arc<dyn Store>) -> Runner {
+    Runner::new(RunConfig::new().store(store.clone()).session("s"))
+}
+
+fn elsewhere(error: &RunError) -> RunState {
+    RunState::from_json(&error.state().expect("a state").to_json()).expect("read")
+}
+
+/// The tool, whose first result is not let through.
+fn leaks_once(entry: ToolEntry) -> ToolEntry {
+    let first = Arc::new(AtomicBool::new(true));
+    entry.output_guardrail("leak", move |_, _| {
+        let trips = first.swap(false, Ordering::SeqCst);
+        async move { if trips { ToolGuardrailOutput::Trip("secret".into()) } else { ToolGuardrailOutput::Allow } }
+    })
+}
+
+#[tokio::test]
+async fn s22_what_waited_when_a_turn_failed_waits_again_under_a_new_key_and_what_ran_does_not_run_again() {
+    for (name, store, _dir) in stores() {
+        let done = Ran::default();
+        let answer = calls(&[("free", "c0", "{}"), ("a", "c1", "{}"), ("b", "c2", r#"{"n":7}"#)]);
+        let lead = tool("b", &done).needs_approval(Approval::always().timeout(0).levels(["user"]));
+        let agent = Agent::new("Helper", script(&[answer]))
+            .tool(tool("free", &done))
+            .tool(leaks_once(gated("a", &done)))
+            .tool(lead);
+        let runner = in_store(&store);
+        let mut paused = runner.run(&agent, "go").await.expect("paused");
+        let before = item(&paused, "c2");
+        paused.state.approve(&item(&paused, "c1")).expect("approved");
+        let error = runner.run(&agent, paused.state).await.expect_err("stopped");
+        assert!(matches!(error, RunError::Guardrail { .. }), "{name}: {error}");
+
+        // Everybody was told that the old request is over.
+        let runtime = Runtime::builder(store.clone()).agent(agent.clone()).build().expect("runtime");
+        let waits = ApprovalQuery { status: Some(ApprovalStatus::Waiting), limit: 10, ..ApprovalQuery::default() };
+        assert!(
+            runtime.approvals(&Principal::trusted(), waits.clone()).await.expect("inbox").rows.is_empty(),
+            "{name}"
+        );
+
+        let mut state = elsewhere(&error);
+        let again = state.interruptions();
+        assert_eq!((again.len(), &*again[0].call_id, &again[0].digest), (1, "c2", &before.digest), "{name}");
+        assert_ne!(again[0].approval_key, before.approval_key, "{name}");
+        let still = runner.run(&agent, &state).await.expect("paused");
+        assert_eq!((ids(&still), ran(&done).len()), (vec!["c2".to_owned()], 2), "{name}");
+        let inbox = runtime.approvals(&Principal::trusted(), waits).await.expect("inbox").rows;
+        assert_eq!((inbox.len(), inbox[0].request.approval_key()), (1, &*again[0].approval_key), "{name}");
+
+        // What was decided on the state of the error counts where it goes on; here another one was first.
+        state.approve(&again[0]).expect("approved");
+        let late = runner.run(&agent, state).await.expect_err("claimed");
+        assert!(matches!(late, RunError::Claimed { .. }), "{name}: {late}");
+        let mut state = still.state;
+        state.approve(&before).expect("the same call with the same arguments");
+        let over = runner.run(&agent, state).await.expect("over");
+        assert_eq!(ran(&done), ["free {}", "a {}", r#"b {"n":7}"#], "{name}: each once");
+        let heard = told(&over);
+        assert_eq!(
+            heard[4..],
+            [
+                "c0: free {}",
+                r#"c1: the tool output guardrail "leak" stopped the run"#,
+                r#"c2: b {"n":7}"#,
+                "says: done"
+            ],
+            "{name}: in the order of the calls, each with one result"
+        );
+    }
+}
+
+#[tokio::test]
+async fn s22_a_decision_on_the_state_of_an_error_counts_when_it_goes_on() {
+    for (name, store, _dir) in stores() {
+        let done = Ran::default();
+        let answer = calls(&[("a", "c1", "{}"), ("b", "c2", "{}"), ("c", "c3", "{}")]);
+        let agent = Agent::new("Helper", script(&[answer]))
+            .tool(leaks_once(tool("a", &done)))
+            .tool(gated("b", &done))
+            .tool(gated("c", &done));
+        // The first call runs before anybody is asked about the others.
+        let error = in_store(&store).run(&agent, "go").await.expect_err("stopped");
+        let mut state = elsewhere(&error);
+        let waits: Vec<_> = state.interruptions();
+        assert_eq!(waits.iter().map(|item| &*item.call_id).collect::<Vec<_>>(), ["c2", "c3"], "{name}");
+        state.approve(&waits[0]).expect("approved");
+        state.reject_with(&waits[1], "not that").expect("rejected");
+        let state = RunState::from_json(&state.to_json()).expect("read");
+        let over = in_store(&store).run(&agent, state).await.expect("over");
+        assert_eq!(
+            (ran(&done), &*told(&over)[6]),
+            (vec!["a {}".to_owned(), "b {}".to_owned()], "c3: not that"),
+            "{name}"
+        );
+    }
+}
+
+/// What it did is not known when the turn fails while it runs.
+#[tokio::test]
+async fn r4_a_call_that_ran_when_its_turn_failed_is_asked_about_unless_it_may_run_again() {
+    for idempotent in [false, true] {
+        for (name, store, _dir) in stores() {
+            let (begun, runs) = (Arc::new(Notify::new()), Arc::new(AtomicU32::new(0)));
+            let (tells, counts) = (begun.clone(), runs.clone());
+            let slow = function::tool("slow", "Takes long.", move |_: serde_json::Map<String, Value>| {
+                let (tells, first) = (tells.clone(), counts.fetch_add(1, Ordering::SeqCst) == 0);
+                async move {
+                    tells.notify_one();
+                    if first {
+                        std::future::pending::<()>().await;
+                    }
+                    Ok("slow")
+                }
+            });
+            let trips = tool("a", &Ran::default()).input_guardrail("check", move |_| {
+                let begun = begun.clone();
+                async move {
+                    begun.notified().await;
+                    ToolGuardrailOutput::Trip("no".into())
+                }
+            });
+            let agent = Agent::new("Helper", script(&[calls(&[("slow", "c1", "{}"), ("a", "c2", "{}")])]))
+                .tool(slow.idempotent(idempotent))
+                .tool(trips);
+            let error = in_store(&store).run(&agent, "go").await.expect_err("stopped");
+            assert!(matches!(error, RunError::Guardrail { .. }), "{name}: {error}");
+            let went = in_store(&store).run(&agent, elsewhere(&error)).await.expect("goes on");
+            if idempotent {
+                assert_eq!((&*went.final_output, runs.load(Ordering::SeqCst)), ("done", 2), "{name}");
+                continue;
+            }
+            assert_eq!(went.interruptions[0].kind, Kind::InDoubt, "{name}");
+            let mut state = went.state;
+            state.respond(&went.interruptions[0], "it was done").expect("said");
+            let over = in_store(&store).run(&agent, state).await.expect("over");
+            assert_eq!((&*told(&over)[3], runs.load(Ordering::SeqCst)), ("c1: it was done", 1), "{name}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn s4_s22_a_turn_that_failed_in_an_agent_in_an_agent_goes_on_there() {
+    for (name, store, _dir) in stores() {
+        let done = Ran::default();
+        let outer = teller([vec![call("o1", "mailer", r#"{"input":"do it"}"#)], text("all sent")]);
+        let inner = teller([vec![call("i1", "look", "{}"), call("i2", "send", r#"{"n":7}"#)], text("mail sent")]);
+        let mailer = speaks("Mailer", &inner).tool(leaks_once(tool("look", &done))).tool(gated("send", &done));
+        let agent = speaks("Support", &outer).tool(mailer.as_tool("mailer", "Sends mail."));
+        let error = in_store(&store).run(&agent, "go").await.expect_err("stopped");
+        assert!(matches!(error, RunError::Guardrail { .. }), "{name}: {error}");
+        let mut state = elsewhere(&error);
+        let waits = state.interruptions();
+        assert_eq!((waits.len(), &*waits[0].call_id, waits[0].path.len()), (1, "i2", 1), "{name}");
+        state.approve(&waits[0]).expect("approved");
+        let over = in_store(&store).run(&agent, state).await.expect("over");
+        assert_eq!(
+            (&*over.final_output, ran(&done)),
+            ("all sent", vec!["look {}".to_owned(), r#"send {"n":7}"#.to_owned()])
+        );
+        let heard = inner.heard.lock().expect("heard").clone();
+        assert_eq!(heard.len(), 2, "{name}: it is not asked again for what it has said");
+        let stopped = r#"i1: the tool output guardrail "leak" stopped the run"#;
+        assert_eq!(heard[1][2..], [stopped, r#"i2: send {"n":7}"#], "{name}");
+        let heard = outer.heard.lock().expect("heard").clone();
+        assert_eq!((heard.len(), &*heard[1][2]), (2, "o1: mail sent"), "{name}: one call, one result");
+    }
+}
+
+#[tokio::test]
+async fn s22_a_failed_session_that_was_saved_can_be_decided_before_it_goes_on() {
+    for (name, store, _dir) in stores() {
+        let done = Ran::default();
+        let agent = Agent::new("Helper", script(&[calls(&[("a", "c1", "{}"), ("b", "c2", "{}")])]))
+            .tool(leaks_once(gated("a", &done)))
+            .tool(tool("b", &done).needs_approval(Approval::always().timeout(0).levels(["boss"])));
+        let mut paused = in_store(&store).run(&agent, "go").await.expect("paused");
+        paused.state.approve(&item(&paused, "c1")).expect("approved");
+        in_store(&store).run(&agent, paused.state).await.expect_err("stopped");
+        let mut saved = RunState::save(&*store, "s").await.expect("saved");
+        assert_eq!((saved.state().status, saved.interruptions().len()), (Status::Failed, 0), "{name}");
+        assert!(saved.reopen() && !saved.reopen(), "{name}: once");
+        let waits = saved.interruptions();
+        saved.approve(&waits[0]).expect("approved");
+        let over = in_store(&store).run(&agent, saved).await.expect("over");
+        assert_eq!((&*over.final_output, ran(&done).len()), ("done", 2), "{name}");
+    }
+}
+
+/// A text in which more is allowed than was when the turn failed is damaged.
+#[tokio::test]
+async fn s21_what_is_open_again_is_what_was_open_when_the_turn_failed() {
+    let (_, store, _dir) = stores().remove(0);
+    let done = Ran::default();
+    let agent = Agent::new("Helper", script(&[calls(&[("a", "c1", "{}"), ("b", "c2", "{}")])]))
+        .tool(leaks_once(tool("a", &done)))
+        .tool(gated("b", &done));
+    let error = in_store(&store).run(&agent, "go").await.expect_err("stopped");
+    let text = error.state().expect("a state").to_json();
+    assert!(RunState::from_json(&text).is_ok());
+    for (from, to) in [
+        (r#""phase":"gated""#, r#""phase":"permitted""#),
+        (r#""phase":"finished""#, r#""phase":"permitted""#),
+        (r#""with":1"#, r#""with":0"#),
+        (r#""stored":"#, r#""stored":99"#),
+    ] {
+        let changed = text.replacen(from, to, 1);
+        assert_ne!(changed, text, "{from}");
+        assert!(matches!(RunState::from_json(&changed), Err(RunStateError::Damaged { .. })), "{from}");
+    }
+    let mut twice: Value = serde_json::from_str(&text).expect("JSON");
+    let entries = twice["entries"].as_array_mut().expect("entries");
+    let reopened = entries.iter().find(|entry| entry.get("turn_reopened").is_some()).expect("reopened").clone();
+    entries.push(reopened);
+    twice["count"] = json!(twice["count"].as_u64().expect("count") + 1);
+    assert!(matches!(RunState::from_json(&twice.to_string()), Err(RunStateError::Damaged { .. })));
+}
