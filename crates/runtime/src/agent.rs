@@ -375,7 +375,11 @@ impl Catalog for Agents {
     fn budget(&self, agent: &str) -> Option<Budget> {
         let ready = self.get(agent)?;
         let Compression { budget, keep, .. } = ready.agent.compression.as_ref()?;
-        Some(Budget { tokens: *budget, keep: *keep, overhead: tokens::of(ready.agent.instructions.text()) + ready.kits.now().tokens() })
+        Some(Budget {
+            tokens: *budget,
+            keep: *keep,
+            overhead: tokens::of(ready.agent.instructions.text()) + ready.kits.now().tokens(),
+        })
     }
     fn tool(&self, agent: &str, tool: &str) -> Option<ToolFacts> {
         Some(self.get(agent)?.tool(tool)?.facts())

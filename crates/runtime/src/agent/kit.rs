@@ -273,7 +273,8 @@ fn compiled(parameters: &Arc<Value>) -> Result<Compiled, String> {
     let made = match known {
         Some(known) => known,
         None => {
-            let schema = ArgsSchema::compile(parameters).map_err(|error| format!("its schema is not valid: {error}"))?;
+            let schema =
+                ArgsSchema::compile(parameters).map_err(|error| format!("its schema is not valid: {error}"))?;
             Compiled { text: Arc::new(Schema(text)), schema: Arc::new(schema) }
         }
     };
@@ -347,7 +348,9 @@ mod tests {
         assert!(of(json!({ "type": "array" })).is_err());
         let same = Arc::new(one());
         for n in 0..=KEPT {
-            assert!(of(json!({ "type": "object", "title": n.to_string() })).unwrap().check_value(&json!({})).is_empty());
+            assert!(
+                of(json!({ "type": "object", "title": n.to_string() })).unwrap().check_value(&json!({})).is_empty()
+            );
             assert_eq!(compiled(&same).unwrap().schema.check_value(&json!({})).len(), 1);
         }
         assert!(of(one()).unwrap().check_value(&json!({})).len() == 1);

@@ -219,9 +219,10 @@ impl Inner {
                         permits = self.transact(live, &mut guard, Durability::Synced, |_| Ok(transition)).await?;
                     }
                     recovered = true;
+                    // Tasks are large, and are moved more than once before they run: what is moved is a pointer.
                     for permit in permits {
                         let span = part.call(&self, &state, &permit);
-                        running.spawn(self.clone().run_call(permit, context.clone()).instrument(span));
+                        running.spawn(self.clone().run_call(permit, context.clone()).instrument(span).boxed());
                     }
                     // The session may be from a time when its agent had another budget.
                     let wants = guard.state()?.wants_room(&self.agents).is_some();
@@ -238,7 +239,9 @@ impl Inner {
                     effects = graph::next(&*guard.state()?);
                 }
                 let begins = [&*effects.start, &*effects.delegate].concat();
-                if let Some(transition) = Draft::new(&*guard.state()?, now()).outdated(&begins, &self.agents) {
+                if !begins.is_empty()
+                    && let Some(transition) = Draft::new(&*guard.state()?, now()).outdated(&begins, &self.agents)
+                {
                     let outdated: Vec<u32> = outdated_of(&transition).collect();
                     self.transact(live, &mut guard, Durability::Synced, |_| Ok(transition)).await?;
                     for call in outdated {
@@ -265,7 +268,7 @@ impl Inner {
                     let permits = self.transact(live, &mut guard, Durability::Synced, make).await?;
                     for permit in permits {
                         let span = part.call(&self, &state, &permit);
-                        running.spawn(self.clone().run_call(permit, context.clone()).instrument(span));
+                        running.spawn(self.clone().run_call(permit, context.clone()).instrument(span).boxed());
                     }
                 }
                 if effects.compress && asking.insert(0) {
@@ -275,7 +278,7 @@ impl Inner {
                 let runs = effects.call_model.then_some(0).into_iter().chain(effects.ask);
                 for run in runs.filter(|run| asking.insert(*run)) {
                     let span = part.chat(&self, &state, run);
-                    running.spawn(self.clone().ask(live.clone(), state.clone(), run).instrument(span));
+                    running.spawn(self.clone().ask(live.clone(), state.clone(), run).instrument(span).boxed());
                 }
                 if draining {
                     Ok(None)

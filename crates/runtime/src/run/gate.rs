@@ -283,7 +283,10 @@ impl Inner {
 
     async fn verdict(&self, tool: &ReadyTool, facts: &CallFacts<'_>, locale: Locale) -> Verdict {
         let rules = tool.rules(&self.agents.policy, facts.agent, facts.tool);
-        tool.limited(policy::verdict(&self.agents.policy, || self.agents.policy_version(), &rules, &tool.entry, facts, locale).await)
+        tool.limited(
+            policy::verdict(&self.agents.policy, || self.agents.policy_version(), &rules, &tool.entry, facts, locale)
+                .await,
+        )
     }
 
     /// Whether a rule of the policy itself asks about a call, whatever its tool says.

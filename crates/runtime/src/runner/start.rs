@@ -315,18 +315,18 @@ impl Session {
     /// Lets it go on until nothing more happens by itself.
     pub(super) async fn drive(self) -> Result<RunResult, RunError> {
         if self.moves {
-            match &self.cancel {
-                None => self.runtime.go_on(&self.session_id).await,
-                Some(cancel) => {
-                    let going = self.runtime.go_on(&self.session_id);
-                    tokio::pin!(going);
-                    tokio::select! {
-                        () = &mut going => {}
-                        () = cancel.cancelled() => {
-                            self.cancelled().await;
-                            going.await;
-                        }
-                    }
+            let mut going = std::pin::pin!(self.runtime.go_on(&self.session_id));
+            let cancelled = async {
+                match &self.cancel {
+                    Some(cancel) => cancel.cancelled().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = &mut going => {}
+                () = cancelled => {
+                    self.cancelled().await;
+                    going.await;
                 }
             }
         }

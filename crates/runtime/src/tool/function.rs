@@ -143,8 +143,7 @@ impl FunctionTool {
                 text(&function(context, args).await?, locale)
             })
         };
-        let spec =
-            ToolSpec { name: name.into(), description: description.into(), parameters: parameters_of::<T>() };
+        let spec = ToolSpec { name: name.into(), description: description.into(), parameters: parameters_of::<T>() };
         FunctionTool { spec, run: Arc::new(run) }
     }
 
