@@ -85,7 +85,7 @@ pub use countersign_core as core;
 pub use countersign_macros::tool;
 pub use run_state::{ContextStrategy, DecisionError, RunState, RunStateError};
 pub use runner::{
-    RunError, RunEvent, RunInput, RunResult, RunStream, Runner,
+    RunError, RunEvent, RunFrame, RunInput, RunResult, RunStream, Runner,
     config::{CancelHandle, Price, RejectedCall, RunConfig},
     context::{Instructions, RunContext},
     guardrail::{GuardrailKind, GuardrailOutput, GuardrailResult, ToolGuardrailOutput},

@@ -61,6 +61,8 @@ pub(super) struct Session {
     pub(super) runtime: Runtime,
     store: Arc<dyn Store>,
     pub(super) session_id: Arc<str>,
+    /// The agent that answers when it goes on.
+    pub(super) agent: Arc<str>,
     principal: Principal,
     watch: Arc<Watch>,
     cancel: Option<CancelHandle>,
@@ -136,6 +138,7 @@ impl Session {
             runtime,
             store,
             session_id,
+            agent: agent.name.clone(),
             principal,
             watch,
             cancel: config.cancel,
@@ -176,6 +179,7 @@ impl Session {
         }
         let message = NewMessage::text(&*self.session_id, text);
         self.follow = self.runtime.take(&self.principal, message, follow).await?;
+        self.agent = self.runtime.loaded(&self.session_id).await?.agent.clone();
         Ok(())
     }
 
@@ -183,6 +187,7 @@ impl Session {
     async fn resume(&mut self, mut state: RunState, follow: bool) -> Result<(), RunError> {
         match self.go_on_from(&mut state, follow).await {
             Ok(()) => {
+                self.agent = state.state().agent.clone();
                 self.before = Some(state);
                 Ok(())
             }
@@ -317,11 +322,12 @@ impl Session {
                     let going = self.runtime.go_on(&self.session_id);
                     tokio::pin!(going);
                     tokio::select! {
-                        () = &mut going => {}
+                        biased;
                         () = cancel.cancelled() => {
-                            self.cancelled().await;
-                            going.await;
+                            // Side by side: what goes on may hold the session while it stores.
+                            tokio::join!(self.cancelled(), going);
                         }
+                        () = &mut going => {}
                     }
                 }
             }
@@ -334,6 +340,19 @@ impl Session {
         if let Err(refusal) = self.runtime.stop(&self.principal, &self.session_id).await {
             tracing::debug!(session = &*self.session_id, %refusal, "there was nothing to cancel");
         }
+    }
+
+    /// What waits under a key now.
+    pub(super) async fn items(&self, approval_key: &str) -> Result<Vec<Interruption>, RunError> {
+        let state = self.runtime.loaded(&self.session_id).await?;
+        let mut items = Interruption::all(&state, Some(&self.runtime.inner.agents));
+        items.retain(|item| item.approval_key == approval_key);
+        Ok(items)
+    }
+
+    /// The state that was given.
+    pub(super) fn given(&mut self) -> Option<RunState> {
+        self.before.take()
     }
 
     pub(super) fn cancel_handle(&self) -> Option<CancelHandle> {
