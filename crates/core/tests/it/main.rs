@@ -11,5 +11,6 @@ mod forks;
 mod handed_on;
 mod laws;
 mod people;
+mod reopen;
 mod schema;
 mod world;
