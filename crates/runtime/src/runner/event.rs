@@ -180,9 +180,8 @@ impl Reader {
             "message_start" => self.user = string(value, "role") == "user",
             "message_stop" => self.user = false,
             "content_block_start" => {
-                if self.open.replace(begun(value.get("content_block").unwrap_or_default())).is_some() {
-                    return RunEvent::BlockRestarted;
-                }
+                let over = self.open.replace(begun(value.get("content_block").unwrap_or_default())).is_some();
+                return if over { RunEvent::BlockRestarted } else { RunEvent::Other };
             }
             "content_block_delta" => return self.delta(value.get("delta").unwrap_or_default()),
             "content_block_stop" => return self.stop(),

@@ -108,7 +108,7 @@ async fn s23_a_run_whose_model_failed_goes_on_in_the_same_store() {
             assert_eq!(RunState::save(&*store, "s").await.expect("saved").state().status, Status::Failed);
             error = runner.run(&agent, elsewhere(&error)).await.expect_err("down");
         }
-        let up = Agent::new("Helper", script(&[first.clone()])).tool(gated("a", &done));
+        let up = Agent::new("Helper", script(std::slice::from_ref(&first))).tool(gated("a", &done));
         let over = runner.run(&up, elsewhere(&error)).await.expect("over");
         // What the model was writing when it failed is none of its answer.
         assert_eq!((told(&over), ran(&done).len()), (strings(&["user: go", "a c1", "c1: a {}", "says: done"]), 1));

@@ -82,12 +82,10 @@ async fn said(stream: &mut RunStream) -> Vec<String> {
 #[tokio::test]
 async fn s15_a_stream_says_what_happens_in_types() {
     let done = Ran::default();
-    let answers = format!(
-        r#"{{"turns":[{{"thinking":"Who?","tool_calls":[{{"name":"transfer_to_Data","id":"h","args":{{}}}}]}},
-            {{"text":"Let me see.","tool_calls":[{{"name":"free","id":"c0","args":{{}}}},{{"name":"a","id":"c1","args":{{"n":1}}}}]}},
-            {{"error":"down"}}]}}"#
-    );
-    let shared = Arc::new(model(&answers));
+    let answers = r#"{"turns":[{"thinking":"Who?","tool_calls":[{"name":"transfer_to_Data","id":"h","args":{}}]},
+        {"text":"Let me see.","tool_calls":[{"name":"free","id":"c0","args":{}},{"name":"a","id":"c1","args":{"n":1}}]},
+        {"error":"down"}]}"#;
+    let shared = Arc::new(model(answers));
     let data = Agent::new("Data", shared.clone()).tool(gated("a", &done)).tool(super::tool("free", &done));
     let agent = Agent::new("Front", shared).handoff(data);
     let runner = Runner::new(RunConfig::new().parallel_calls(1));
