@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc, time::Duration};
 
-use countersign_core::limits;
 use reqwest::{
     Url,
     header::{HeaderMap, HeaderName, HeaderValue},
