@@ -193,6 +193,24 @@ async fn s23_a_run_with_a_wrong_answer_is_answered_again() {
 }
 
 #[tokio::test]
+async fn k137_input_that_is_added_where_a_turn_failed_is_heard_when_the_model_is_asked_again() {
+    for (name, store, _dir) in stores() {
+        let agent = |script| Agent::new("Helper", model(script)).output_type::<Weather>().expect("a type");
+        let runner = Runner::new(in_store(&store));
+        let error = runner.run(&agent(r#"{"turns":[{"text":"warm"}]}"#), "go").await.expect_err("wrong");
+        let mut state = elsewhere(&error);
+        for text in ["in degrees", "please"] {
+            state.add_input(text);
+        }
+        let right = agent(r#"{"turns":[{"text":"{\"degrees\":21}"}]}"#);
+        let over = runner.run(&right, state).await.expect("over");
+        let heard = ["user: go", "user: in degrees", "user: please", r#"says: {"degrees":21}"#];
+        assert_eq!(told(&over), heard, "{name}");
+        assert_eq!(over.model_calls, 1, "{name}: in the same turn");
+    }
+}
+
+#[tokio::test]
 async fn s22_a_run_that_failed_otherwise_goes_on_in_the_same_store() {
     for (name, store, _dir) in stores() {
         let broken = Arc::new(AtomicBool::new(true));
