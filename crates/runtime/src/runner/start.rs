@@ -417,10 +417,12 @@ impl Session {
 
     /// Why the turn failed. In the state it is open again, so that it can go on; the store has it as failed until it does.
     fn failed(&self, entries: Vec<Arc<Entry>>, state: &Arc<State>) -> RunError {
-        let reason = match entries.last().map(|entry| &entry.record) {
-            Some(Record::TurnEnded(ended)) => ended.reason.clone(),
-            _ => EndReason::Error { code: "internal".to_owned(), message: "the turn failed".to_owned() },
-        };
+        let ended = entries.iter().rev().find_map(|entry| match &entry.record {
+            Record::TurnEnded(ended) => Some(ended.reason.clone()),
+            _ => None,
+        });
+        let internal = || EndReason::Error { code: "internal".to_owned(), message: "the turn failed".to_owned() };
+        let reason = ended.unwrap_or_else(internal);
         let limit = state.turn_calls;
         let mut state = Box::new(self.saved(RunState::of_session(entries, state.clone())));
         if reason == EndReason::Cancelled {

@@ -329,9 +329,17 @@ async fn s22_what_was_cancelled_stays_over() {
         assert!(matches!(error, RunError::Cancelled { .. }), "{name}: {error}");
         let (mut kept, count) = (elsewhere(&error), entries(&store).await.len());
         assert!(!kept.reopen(), "{name}");
-        let again = Runner::new(in_store(&store)).run(&agent, kept).await.expect_err("over");
+        let again = Runner::new(in_store(&store)).run(&agent, &kept).await.expect_err("over");
         assert!(matches!(again, RunError::Cancelled { .. }), "{name}: {again}");
         assert_eq!((entries(&store).await.len(), ran(&done).len(), reopened(&store).await), (count, 0, 0), "{name}");
+        // Also for another agent; what is said next begins another turn.
+        kept.set_current_agent("Helper");
+        let again = Runner::new(in_store(&store)).run(&agent, kept).await.expect_err("over");
+        assert!(matches!(again, RunError::Cancelled { .. }), "{name}: {again}");
+        let mut state = elsewhere(&again);
+        state.add_input("once more");
+        let next = Runner::new(in_store(&store)).run(&agent, state).await.expect("another turn");
+        assert_eq!((&*next.final_output, reopened(&store).await), ("done", 0), "{name}");
     }
 }
 
