@@ -6,7 +6,7 @@ use countersign_core::{
     approval::note::{self, NewNote, NoteInput},
     call::gate::Ask,
     journal::{
-        draft::Draft,
+        draft::{Catalog, Draft, ToolFacts},
         record::{Entry, Record},
         reopen::Reopening,
         state::{Deadline, Phase, State, Status},
@@ -17,11 +17,26 @@ use proptest::prelude::*;
 
 use crate::{
     decisions::{plain, waiting},
-    world::{Op, Tools, World, ops},
+    world::{Op, World, ops},
 };
 
+/// All that the end of a turn asks about.
+struct Ends;
+
+impl Catalog for Ends {
+    fn has_agent(&self, _: &str) -> bool {
+        true
+    }
+    fn max_turns(&self, _: &str) -> u32 {
+        6
+    }
+    fn tool(&self, _: &str, _: &str) -> Option<ToolFacts> {
+        None
+    }
+}
+
 fn fails(world: &mut World) {
-    let failed = Draft::new(&world.state, world.now).fail("budget", "spent".into(), None, &Tools);
+    let failed = Draft::new(&world.state, world.now).fail("budget", "spent".into(), None, &Ends);
     world.commit(failed);
     assert_eq!(world.state.status, Status::Failed);
 }
@@ -64,7 +79,7 @@ proptest! {
                 continue;
             }
             let before = world.state.clone();
-            let failed = Draft::new(&before, world.now).fail("budget", "spent".into(), None, &Tools).commit();
+            let failed = Draft::new(&before, world.now).fail("budget", "spent".into(), None, &Ends).commit();
             let journal = [world.journal.clone(), failed.entries].concat();
             let reopening = Reopening::of(&"s".into(), &journal).expect("it goes on");
             let as_old = Reopening::of(&"s".into(), &old(&journal)).expect("an old one, too");
