@@ -57,7 +57,8 @@
 //!
 //! - [`tool`] makes a tool of a function, [`ToolEntry`] sets the rest of it; [`Agent`] puts model, instructions and tools together.
 //! - [`run`] runs an agent, [`run_streamed`] tells of it while it goes on, [`Runner`] and [`RunConfig`] say how.
-//! - [`RunState`] is all that is needed to go on: decisions are made on it, and it is text.
+//! - [`RunState`] is all that is needed to go on: decisions are made on it, and it is text. A [`RunError`] has one, too: a turn that
+//!   failed goes on when what it failed by is mended.
 //! - [`graph`] has work that is more than a conversation, [`run::Runtime`](crate::run::Runtime) what a server is made of.
 
 // What the derives write says `::countersign`, also here.
@@ -85,7 +86,7 @@ pub use countersign_core as core;
 pub use countersign_macros::tool;
 pub use run_state::{ContextStrategy, DecisionError, RunState, RunStateError};
 pub use runner::{
-    RunError, RunEvent, RunInput, RunResult, RunStream, Runner,
+    RunError, RunEvent, RunFrame, RunInput, RunResult, RunStream, Runner,
     config::{CancelHandle, Price, RejectedCall, RunConfig},
     context::{Instructions, RunContext},
     guardrail::{GuardrailKind, GuardrailOutput, GuardrailResult, ToolGuardrailOutput},

@@ -382,7 +382,7 @@ impl RunState {
     }
 
     /// What the user says next: it reaches the model after the results of what waits, or begins the next turn if the run is
-    /// over.
+    /// over. Where a turn has failed that goes on, the model hears it when it is asked again.
     pub fn add_input(&mut self, text: impl Into<String>) {
         self.inputs.push(text.into());
     }

@@ -61,6 +61,9 @@ pub struct Ask {
     /// Seconds until the call is rejected for want of a decision; 0 waits for ever (SPEC W7).
     #[serde(default = "default_timeout", skip_serializing_if = "is_default_timeout")]
     pub timeout: u32,
+    /// Somebody has said that it is as long as by default: see [`Ask::set_timeout`]. Any other time was said by itself.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub timeout_said: bool,
     /// What the reviewer may do.
     #[serde(default = "default_allowed", skip_serializing_if = "is_default_allowed")]
     pub allowed: Vec<DecisionType>,
@@ -113,6 +116,7 @@ impl Default for Ask {
     fn default() -> Self {
         Ask {
             timeout: default_timeout(),
+            timeout_said: false,
             allowed: default_allowed(),
             levels: Vec::new(),
             quorum: 1,
@@ -127,6 +131,18 @@ impl Default for Ask {
 }
 
 impl Ask {
+    /// Says how long people have: seconds, 0 for ever. A default that is said is not one that nobody has thought of.
+    pub fn set_timeout(&mut self, seconds: u32) {
+        self.timeout = seconds;
+        self.timeout_said = [limits::APPROVAL_TIMEOUT_SECONDS, limits::QUESTION_TIMEOUT_SECONDS].contains(&seconds);
+    }
+
+    /// Whether somebody has said how long people have, who have this long if nobody does.
+    #[must_use]
+    pub fn says_timeout(&self, default: u32) -> bool {
+        self.timeout_said || self.timeout != default
+    }
+
     /// How questions are asked: the session's own subject, with this many seconds to answer.
     #[must_use]
     pub fn question(timeout: u32) -> Ask {
@@ -178,11 +194,15 @@ impl Ask {
             levels = theirs;
         }
         let levels = if levels == [USER] { Vec::new() } else { levels };
+        let says = |ask: &Ask| ask.says_timeout(limits::APPROVAL_TIMEOUT_SECONDS);
         let timeout = match (self.timeout, other.timeout) {
-            (time, limits::APPROVAL_TIMEOUT_SECONDS) | (limits::APPROVAL_TIMEOUT_SECONDS, time) => time,
+            (time, _) if !says(other) => time,
+            (_, time) if !says(self) => time,
             (time, 0) | (0, time) => time,
             (mine, theirs) => mine.min(theirs),
         };
+        let timeout_said =
+            (self.timeout_said && timeout == self.timeout) || (other.timeout_said && timeout == other.timeout);
         let allowed = if is_default_allowed(&other.allowed) {
             self.allowed.clone()
         } else if is_default_allowed(&self.allowed) {
@@ -223,6 +243,7 @@ impl Ask {
         }
         Ask {
             timeout,
+            timeout_said,
             allowed,
             levels,
             quorum,

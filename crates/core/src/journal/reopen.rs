@@ -12,13 +12,16 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     agents::Nested,
-    draft::{Catalog, Draft, Transition},
+    draft::{Catalog, Draft, MessageInput, Transition},
     parts::{Call, Deadline, Open, Phase},
-    record::{EndReason, Entry, HandedOff, Interrupted, Kind, Millis, Note, Noted, Record, TurnEnded},
+    record::{EndReason, Entry, HandedOff, Interrupted, Kind, Millis, Note, Noted, Record, TurnEnded, UserMessage},
     run::{GraphRun, Step},
     state::{State, Status},
 };
-use crate::locale::{Locale, Text};
+use crate::{
+    locale::{Locale, Text},
+    refusal::Refusal,
+};
 
 /// See [`Record::TurnReopened`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -187,6 +190,20 @@ impl Draft {
             self.push(Record::Status { pending, awaiting: true });
         }
         self.finish()
+    }
+
+    /// Takes what the user says before a turn goes on that nobody drives: if the model is to be asked, that is the next thing it
+    /// hears. Else it is a [message](Draft::message).
+    ///
+    /// # Errors
+    /// As [`Draft::message`].
+    pub fn says_first(mut self, input: MessageInput, catalog: &dyn Catalog) -> Result<Transition, Refusal> {
+        if self.state.held || !self.state.queued.is_empty() || !self.state.wants_answer(0) {
+            return self.message(input, catalog);
+        }
+        let MessageInput { text, by, roles, request_id, .. } = input;
+        self.push(Record::UserMessage(UserMessage { text, by, roles, agent: None, request_id }));
+        Ok(self.settle(catalog))
     }
 
     /// The same people are asked the same, under a new key and with all of their time: while the turn was over nobody could

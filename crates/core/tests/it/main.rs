@@ -12,5 +12,6 @@ mod handed_on;
 mod inputs;
 mod laws;
 mod people;
+mod reopen;
 mod schema;
 mod world;

@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc, time::Duration};
 
-use countersign_core::limits;
 use reqwest::{
     Url,
     header::{HeaderMap, HeaderName, HeaderValue},
@@ -27,7 +26,7 @@ pub struct McpServer {
     pub(super) idempotent: Vec<String>,
     pub(super) connect_limit: Duration,
     pub(super) call_limit: Duration,
-    pub(super) answer_seconds: u32,
+    pub(super) answer_seconds: Option<u32>,
 }
 
 /// How a server is reached.
@@ -68,7 +67,7 @@ impl McpServer {
             idempotent: Vec::new(),
             connect_limit: seconds(CONNECT_SECONDS),
             call_limit: seconds(CALL_SECONDS),
-            answer_seconds: limits::APPROVAL_TIMEOUT_SECONDS,
+            answer_seconds: None,
         }
     }
 
@@ -173,7 +172,7 @@ impl McpServer {
     /// ever.
     #[must_use]
     pub fn answer_seconds(mut self, seconds: u32) -> McpServer {
-        self.answer_seconds = seconds;
+        self.answer_seconds = Some(seconds);
         self
     }
 

@@ -53,8 +53,8 @@ impl Inner {
         for (i, call) in calls.iter().enumerate() {
             let mut weighed = self.gate(state, agent, call, before.get(i)).await;
             match &mut weighed.gate.verdict {
-                Verdict::Ask(ask) => ask.timeout = self.settings.patience(ask.timeout, APPROVAL_TIMEOUT_SECONDS),
-                Verdict::Question(ask) => ask.timeout = self.settings.patience(ask.timeout, QUESTION_TIMEOUT_SECONDS),
+                Verdict::Ask(ask) => self.settings.be_patient(ask, APPROVAL_TIMEOUT_SECONDS),
+                Verdict::Question(ask) => self.settings.be_patient(ask, QUESTION_TIMEOUT_SECONDS),
                 Verdict::Allow | Verdict::Refuse(_) | Verdict::Deny(_) => {}
             }
             gates.push(weighed);

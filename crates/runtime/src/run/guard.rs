@@ -9,7 +9,12 @@ use std::{
 };
 
 use countersign_core::{
-    call::{args::Args, gate::Verdict, permit::Permit, schema::ArgsSchema},
+    call::{
+        args::Args,
+        gate::{Ask, Verdict},
+        permit::Permit,
+        schema::ArgsSchema,
+    },
     journal::{
         agents,
         record::{Block, ModelResponded, Record, Usage},
@@ -62,10 +67,11 @@ impl Settings {
         self.parallel_calls.unwrap_or(limits::PARALLEL_CALLS).max(1)
     }
 
-    /// How long a person has who is asked for so many seconds: for ever, if nothing else than the default was said and nobody
-    /// watches.
-    pub(super) fn patience(&self, timeout: u32, default: u32) -> u32 {
-        if self.patient && timeout == default { 0 } else { timeout }
+    /// Whoever is asked has time for ever, if nobody has said how long, and nobody watches.
+    pub(super) fn be_patient(&self, ask: &mut Ask, default: u32) {
+        if self.patient && !ask.says_timeout(default) {
+            ask.set_timeout(0);
+        }
     }
 }
 

@@ -97,7 +97,7 @@ impl Runtime {
                 on_pending: Some(OnPending::Queue),
                 ..MessageInput::default()
             };
-            all.add(Draft::new(&all.state, at).message(input, &self.inner.agents)?);
+            all.add(Draft::new(&all.state, at).says_first(input, &self.inner.agents)?);
         }
         let Some(made) = all.made else { return Ok(()) };
         let stored = self.inner.transact(&live, &mut guard, Durability::Synced, |_| Ok(made)).await;

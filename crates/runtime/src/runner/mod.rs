@@ -6,6 +6,7 @@
 pub mod config;
 pub mod context;
 mod error;
+mod event;
 pub mod guardrail;
 pub mod guardrail_command;
 pub mod hooks;
@@ -17,8 +18,9 @@ mod stream;
 use self::{config::RunConfig, start::Session};
 pub use self::{
     error::RunError,
+    event::{RunEvent, RunFrame},
     result::RunResult,
-    stream::{RunEvent, RunStream},
+    stream::RunStream,
 };
 use crate::{agent::Agent, run_state::RunState};
 

@@ -63,6 +63,8 @@ pub(super) struct Session {
     _live: LiveRef,
     store: Arc<dyn Store>,
     pub(super) session_id: Arc<str>,
+    /// The agent that answers when it goes on.
+    pub(super) agent: Arc<str>,
     principal: Principal,
     watch: Arc<Watch>,
     cancel: Option<CancelHandle>,
@@ -140,6 +142,7 @@ impl Session {
             _live: live,
             store,
             session_id,
+            agent: agent.name.clone(),
             principal,
             watch,
             cancel: config.cancel,
@@ -180,6 +183,7 @@ impl Session {
         }
         let message = NewMessage::text(&*self.session_id, text);
         self.follow = self.runtime.take(&self.principal, message, follow).await?;
+        self.agent = self.runtime.loaded(&self.session_id).await?.agent.clone();
         Ok(())
     }
 
@@ -187,6 +191,7 @@ impl Session {
     async fn resume(&mut self, mut state: RunState, follow: bool) -> Result<(), RunError> {
         match self.go_on_from(&mut state, follow).await {
             Ok(()) => {
+                self.agent = state.state().agent.clone();
                 self.before = Some(state);
                 Ok(())
             }
@@ -323,10 +328,12 @@ impl Session {
                 }
             };
             tokio::select! {
-                () = &mut going => {}
+                biased;
                 () = cancelled => {
-                    self.cancelled().await;
-                    going.await;
+                    // Side by side: what goes on may hold the session while it stores.
+                    tokio::join!(self.cancelled(), going);
+                }
+                () = &mut going => {}
                 }
             }
         }
@@ -338,6 +345,19 @@ impl Session {
         if let Err(refusal) = self.runtime.stop(&self.principal, &self.session_id).await {
             tracing::debug!(session = &*self.session_id, %refusal, "there was nothing to cancel");
         }
+    }
+
+    /// What waits under a key now.
+    pub(super) async fn items(&self, approval_key: &str) -> Result<Vec<Interruption>, RunError> {
+        let state = self.runtime.loaded(&self.session_id).await?;
+        let mut items = Interruption::all(&state, Some(&self.runtime.inner.agents));
+        items.retain(|item| item.approval_key == approval_key);
+        Ok(items)
+    }
+
+    /// The state that was given.
+    pub(super) fn given(&mut self) -> Option<RunState> {
+        self.before.take()
     }
 
     pub(super) fn cancel_handle(&self) -> Option<CancelHandle> {
@@ -402,10 +422,12 @@ impl Session {
 
     /// Why the turn failed. In the state it is open again, so that it can go on; the store has it as failed until it does.
     fn failed(&self, entries: Vec<Arc<Entry>>, state: &Arc<State>) -> RunError {
-        let reason = match entries.last().map(|entry| &entry.record) {
-            Some(Record::TurnEnded(ended)) => ended.reason.clone(),
-            _ => EndReason::Error { code: "internal".to_owned(), message: "the turn failed".to_owned() },
-        };
+        let ended = entries.iter().rev().find_map(|entry| match &entry.record {
+            Record::TurnEnded(ended) => Some(ended.reason.clone()),
+            _ => None,
+        });
+        let internal = || EndReason::Error { code: "internal".to_owned(), message: "the turn failed".to_owned() };
+        let reason = ended.unwrap_or_else(internal);
         let limit = state.turn_calls;
         let mut state = Box::new(self.saved(RunState::of_session(entries, state.clone())));
         if reason == EndReason::Cancelled {

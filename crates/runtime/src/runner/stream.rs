@@ -1,46 +1,51 @@
 //! A run whose events are read while it goes on (SPEC S15).
 
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
-use serde_json::Value;
+use countersign_core::{
+    call::gate::Target,
+    journal::{record::CallStatus, state::Status},
+};
 
-use super::{RunError, RunResult, start::Session};
-
-/// Something that has happened in a run: a frame of the wire protocol (docs/protocol.md).
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct RunEvent {
-    /// `message_start`, `content_block_delta`, `run_status`, …
-    pub kind: String,
-    /// The whole frame.
-    pub json: Arc<str>,
-    /// Its number in the session; deltas have none.
-    pub seq: Option<u64>,
-    value: Value,
-}
-
-impl RunEvent {
-    /// The frame, parsed.
-    #[must_use]
-    pub fn value(&self) -> &Value {
-        &self.value
-    }
-
-    /// The text that it adds to the answer, if it does.
-    #[must_use]
-    pub fn text(&self) -> Option<&str> {
-        let delta = self.value.get("delta")?;
-        delta.get("text").and_then(Value::as_str)
-    }
-}
+use super::{
+    RunError, RunResult,
+    event::{Reader, RunEvent, RunFrame},
+    start::Session,
+};
 
 /// A run whose events are read while it goes on. It ends when the run waits for a person, or is over; then
 /// [`RunStream::finish`] gives what has come of it, and a run that waits can be streamed on.
 ///
 /// Dropping it stops the run where it is.
+///
+/// ```
+/// # use countersign::{Agent, RunEvent, model::scripted::Scripted, run_streamed};
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// # let agent = Agent::new("helper", Scripted::from_json(r#"{"turns":[{"text":"Hello"}]}"#)?);
+/// let mut stream = run_streamed(&agent, "Hi").await?;
+/// while let Some(event) = stream.next().await? {
+///     match event {
+///         RunEvent::TextDelta { text } => print!("{text}"),
+///         RunEvent::ToolCalled { tool, arguments, .. } => println!("{tool} {arguments}"),
+///         RunEvent::ApprovalRequested { items, .. } => println!("waits: {}", items.len()),
+///         _ => {}
+///     }
+/// }
+/// let result = stream.finish().await?;
+/// # assert_eq!(result.final_output, "Hello");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct RunStream {
     session: Session,
     driver: Driver,
+    reader: Reader,
+    /// The agent that answers, as far as the events have told.
+    agent: Arc<str>,
+    frame: Option<RunFrame>,
+    /// What follows from the latest frame.
+    then: VecDeque<RunEvent>,
     ended: bool,
 }
 
@@ -70,7 +75,9 @@ impl RunStream {
                 runtime.go_on(&id).await;
             })
         });
-        RunStream { session, driver: Driver(driver), ended }
+        let agent = session.agent.clone();
+        let (reader, then) = Default::default();
+        RunStream { session, driver: Driver(driver), reader, agent, frame: None, then, ended }
     }
 
     /// The next event; `None` at the end. Dropping the future loses nothing.
@@ -78,9 +85,32 @@ impl RunStream {
     /// # Errors
     /// The store cannot be read.
     pub async fn next(&mut self) -> Result<Option<RunEvent>, RunError> {
-        if self.ended {
-            return Ok(None);
+        if self.then.is_empty() && !self.ended {
+            let Some(frame) = self.next_frame().await? else { return Ok(None) };
+            self.take(frame);
         }
+        if let Some(RunEvent::ApprovalRequested { approval_key, items }) = self.then.front_mut() {
+            *items = self.session.items(approval_key).await?;
+        }
+        Ok(self.then.pop_front())
+    }
+
+    fn take(&mut self, frame: RunFrame) {
+        let event = self.reader.take(&frame);
+        let mut tool = None;
+        match &event {
+            RunEvent::Status { status, .. } => self.ended = *status != Status::Running,
+            RunEvent::ToolResult { tool: name, status: CallStatus::Success, .. } => tool = Some(name.clone()),
+            _ => {}
+        }
+        self.then.push_back(event);
+        if let Some(tool) = tool {
+            self.handed_on(&tool);
+        }
+        self.frame = Some(frame);
+    }
+
+    async fn next_frame(&mut self) -> Result<Option<RunFrame>, RunError> {
         let session = &mut self.session;
         let cancel = session.cancel_handle();
         let Some(follow) = &mut session.follow else { return Ok(None) };
@@ -98,11 +128,23 @@ impl RunStream {
                 }
             },
         };
-        let value: Value = serde_json::from_str(&frame.json).unwrap_or_default();
-        let kind = value.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let status = value.get("status").and_then(Value::as_str).unwrap_or_default();
-        self.ended = kind == "run_status" && status != "running";
-        Ok(Some(RunEvent { kind, json: frame.json, seq: frame.seq, value }))
+        Ok(Some(RunFrame::of(frame)))
+    }
+
+    /// The agent that answers is another one from now on, if that tool hands the conversation over.
+    fn handed_on(&mut self, tool: &str) {
+        let agents = &self.session.runtime.inner.agents;
+        let target = agents.get(&self.agent).and_then(|agent| agent.tool(tool)?.entry.target.clone());
+        if let Some(Target::Handoff(agent)) = target {
+            let from = std::mem::replace(&mut self.agent, agent.clone());
+            self.then.push_back(RunEvent::AgentChanged { from, agent });
+        }
+    }
+
+    /// The frame of the wire protocol that the latest event was read off.
+    #[must_use]
+    pub fn frame(&self) -> Option<&RunFrame> {
+        self.frame.as_ref()
     }
 
     /// Reads what is left of the events, and gives what has come of the run.
@@ -110,7 +152,13 @@ impl RunStream {
     /// # Errors
     /// [`RunError`]
     pub async fn finish(mut self) -> Result<RunResult, RunError> {
-        while self.next().await?.is_some() {}
+        loop {
+            match self.next().await {
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                Err(error) => return Err(error.with(self.session.given())),
+            }
+        }
         if let Some(driver) = self.driver.0.take() {
             // It ends by itself; a panic of it shows in what has come of the run.
             let _ = driver.await;

@@ -82,8 +82,9 @@ pub struct Asks {
     pub state: Option<Arc<str>>,
     /// What was begun goes on in this process, and waits for the answers: [`Tool::has_parked`] says so.
     pub live: bool,
-    /// Seconds in which the questions are answered, 0 for ever. Then their own default is the answer.
-    pub timeout: u32,
+    /// Seconds in which the questions are answered, 0 for ever. Then their own default is the answer. Where nothing is said
+    /// they wait for 300 s, or for ever in a run whose state a program keeps.
+    pub timeout: Option<u32>,
 }
 
 impl ToolError {
@@ -182,7 +183,7 @@ impl Approval {
     /// Seconds to decide; 0 waits for ever (SPEC W7).
     #[must_use]
     pub fn timeout(mut self, seconds: u32) -> Approval {
-        self.ask.timeout = seconds;
+        self.ask.set_timeout(seconds);
         self
     }
     /// What the reviewer may do.

@@ -71,7 +71,7 @@ pub(super) fn read(tool: &Section<'_>) -> (ConfigApproval, Vec<RoleAt>) {
 pub(super) fn ask(section: &Section<'_>) -> (Ask, Vec<RoleAt>) {
     let mut ask = Ask::default();
     if let Some(timeout) = section.whole("timeout", 0..=limits::APPROVAL_TIMEOUT_SECONDS_MAX, " seconds") {
-        ask.timeout = timeout.value;
+        ask.set_timeout(timeout.value);
     }
     if let Some(allowed) = decisions(section) {
         ask.allowed = allowed;

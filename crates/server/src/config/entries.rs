@@ -189,7 +189,7 @@ fn changed(mut tool: ToolEntry, changes: &ConfigBuiltin) -> ToolEntry {
         tool.spec.description = text.as_str().into();
     }
     if let Some(seconds) = timeout {
-        tool.approval.ask.timeout = *seconds;
+        tool.approval.ask.set_timeout(*seconds);
     }
     if let Some(message) = content_message {
         tool.content_message.clone_from(message);

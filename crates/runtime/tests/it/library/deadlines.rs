@@ -55,9 +55,28 @@ async fn w7_what_a_program_keeps_waits_for_ever_unless_a_deadline_was_set() {
     let done = Ran::default();
     let paused = run(&one(tool("a", &done).needs_approval(Approval::always())), "go").await.expect("paused");
     assert_eq!(paused.interruptions[0].expires_at, None);
-    let timed = tool("a", &done).needs_approval(Approval::always().timeout(60));
-    let paused = run(&one(timed), "go").await.expect("paused");
-    assert!(paused.interruptions[0].expires_at.is_some());
+    // Whatever was said counts, also if it is what nobody needs to say elsewhere.
+    for seconds in [60, 300, 600] {
+        let timed = tool("a", &done).needs_approval(Approval::always().timeout(seconds));
+        let before = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a time").as_millis();
+        let paused = run(&one(timed), "go").await.expect("paused");
+        let due = paused.state.state().open[0].asked.expires_at.expect("a deadline");
+        let given = u128::try_from(due).expect("a time") - before;
+        assert!(
+            (u128::from(seconds) * 1000..u128::from(seconds) * 1000 + 60_000).contains(&given),
+            "{seconds}: {given}"
+        );
+    }
+    let asks = r#"{"questions":[{"question":"Which?","options":[{"label":"A"},{"label":"B"}]}]}"#;
+    for (said, waits) in [(None, false), (Some(600), true), (Some(0), false), (Some(300), true)] {
+        let mut entry = builtin::ask_user_question();
+        if let Some(seconds) = said {
+            entry.approval = entry.approval.clone().timeout(seconds);
+        }
+        let agent = Agent::new("Helper", script(&[calls(&[("ask_user_question", "c1", asks)])])).tool(entry);
+        let paused = run(&agent, "go").await.expect("paused");
+        assert_eq!(paused.interruptions[0].expires_at.is_some(), waits, "{said:?}");
+    }
     // In a store there are servers that watch.
     let stored = Runner::new(RunConfig::new().store(Arc::new(MemoryStore::new())));
     let paused = stored.run(&one(tool("a", &done).needs_approval(Approval::always())), "go").await.expect("paused");
@@ -104,10 +123,11 @@ async fn s6_of_several_decisions_all_count_or_none() {
 }
 
 /// Asks for a size before it says what it was told.
-struct Orders;
+struct Orders(Option<u32>);
 
 impl Tool for Orders {
     fn run(&self, permit: Permit) -> BoxFuture<'static, Result<String, ToolError>> {
+        let timeout = self.0;
         Box::pin(async move {
             let told = permit.input().and_then(|input| input.questions.first()?.answer.clone());
             if let Some(size) = told {
@@ -121,7 +141,7 @@ impl Tool for Orders {
                 schema: Some(Arc::new(Schema(raw(json!({ "type": "integer" }))))),
                 default: None,
             };
-            Err(ToolError::asks(Asks { questions: vec![question], state: None, live: false, timeout: 300 }))
+            Err(ToolError::asks(Asks { questions: vec![question], state: None, live: false, timeout }))
         })
     }
 }
@@ -129,7 +149,10 @@ impl Tool for Orders {
 #[tokio::test]
 async fn s13_what_a_call_asks_is_listed_and_answered_on_the_state() {
     let spec = tool("a", &Ran::default()).spec;
-    let agent = one(ToolEntry::new(spec, Arc::new(Orders)));
+    let hurried = one(ToolEntry::new(spec.clone(), Arc::new(Orders(Some(300)))));
+    let paused = run(&hurried, "go").await.expect("paused");
+    assert!(paused.interruptions[0].expires_at.is_some(), "what was said counts");
+    let agent = one(ToolEntry::new(spec, Arc::new(Orders(None))));
     let paused = run(&agent, "go").await.expect("paused");
     assert!(paused.is_paused());
     let asks = item(&paused, "c1");

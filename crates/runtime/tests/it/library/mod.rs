@@ -6,6 +6,7 @@ mod claims;
 mod deadlines;
 mod guardrails;
 mod identity;
+mod kept;
 mod partial;
 mod policy;
 mod reopened;

@@ -108,7 +108,7 @@ async fn s23_a_run_whose_model_failed_goes_on_in_the_same_store() {
             assert_eq!(RunState::save(&*store, "s").await.expect("saved").state().status, Status::Failed);
             error = runner.run(&agent, elsewhere(&error)).await.expect_err("down");
         }
-        let up = Agent::new("Helper", script(&[first.clone()])).tool(gated("a", &done));
+        let up = Agent::new("Helper", script(std::slice::from_ref(&first))).tool(gated("a", &done));
         let over = runner.run(&up, elsewhere(&error)).await.expect("over");
         // What the model was writing when it failed is none of its answer.
         assert_eq!((told(&over), ran(&done).len()), (strings(&["user: go", "a c1", "c1: a {}", "says: done"]), 1));
@@ -189,6 +189,24 @@ async fn s23_a_run_with_a_wrong_answer_is_answered_again() {
         let right = agent(r#"{"turns":[{"text":"{\"degrees\":21}"}]}"#);
         let over = runner.run(&right, elsewhere(&error)).await.expect("over");
         assert_eq!(told(&over), ["user: go", r#"says: {"degrees":21}"#], "{name}: the wrong one is not told again");
+    }
+}
+
+#[tokio::test]
+async fn k137_input_that_is_added_where_a_turn_failed_is_heard_when_the_model_is_asked_again() {
+    for (name, store, _dir) in stores() {
+        let agent = |script| Agent::new("Helper", model(script)).output_type::<Weather>().expect("a type");
+        let runner = Runner::new(in_store(&store));
+        let error = runner.run(&agent(r#"{"turns":[{"text":"warm"}]}"#), "go").await.expect_err("wrong");
+        let mut state = elsewhere(&error);
+        for text in ["in degrees", "please"] {
+            state.add_input(text);
+        }
+        let right = agent(r#"{"turns":[{"text":"{\"degrees\":21}"}]}"#);
+        let over = runner.run(&right, state).await.expect("over");
+        let heard = ["user: go", "user: in degrees", "user: please", r#"says: {"degrees":21}"#];
+        assert_eq!(told(&over), heard, "{name}");
+        assert_eq!(over.model_calls, 1, "{name}: in the same turn");
     }
 }
 
@@ -311,9 +329,17 @@ async fn s22_what_was_cancelled_stays_over() {
         assert!(matches!(error, RunError::Cancelled { .. }), "{name}: {error}");
         let (mut kept, count) = (elsewhere(&error), entries(&store).await.len());
         assert!(!kept.reopen(), "{name}");
-        let again = Runner::new(in_store(&store)).run(&agent, kept).await.expect_err("over");
+        let again = Runner::new(in_store(&store)).run(&agent, &kept).await.expect_err("over");
         assert!(matches!(again, RunError::Cancelled { .. }), "{name}: {again}");
         assert_eq!((entries(&store).await.len(), ran(&done).len(), reopened(&store).await), (count, 0, 0), "{name}");
+        // Also for another agent; what is said next begins another turn.
+        kept.set_current_agent("Helper");
+        let again = Runner::new(in_store(&store)).run(&agent, kept).await.expect_err("over");
+        assert!(matches!(again, RunError::Cancelled { .. }), "{name}: {again}");
+        let mut state = elsewhere(&again);
+        state.add_input("once more");
+        let next = Runner::new(in_store(&store)).run(&agent, state).await.expect("another turn");
+        assert_eq!((&*next.final_output, reopened(&store).await), ("done", 0), "{name}");
     }
 }
 

@@ -11,6 +11,10 @@ use countersign::{
         approval::principal::Principal,
         journal::{record::Kind, state::Status},
     },
+    graph::{
+        Context, NodeError,
+        agent_loop::{AfterApproval, AgentLoop, AgentState, AgentUpdate, after_approval},
+    },
     run::{ApprovalQuery, ApprovalStatus, Runtime},
     store::Store,
     tool::{Approval, function},
@@ -241,4 +245,64 @@ async fn s21_what_is_open_again_is_what_was_open_when_the_turn_failed() {
     entries.push(reopened);
     twice["count"] = json!(twice["count"].as_u64().expect("count") + 1);
     assert!(matches!(RunState::from_json(&twice.to_string()), Err(RunStateError::Damaged { .. })));
+}
+
+#[tokio::test]
+async fn g2_a_node_of_the_users_that_failed_is_tried_again_where_the_loop_stood() {
+    for (name, store, _dir) in stores() {
+        let (done, broken) = (Ran::default(), Arc::new(AtomicBool::new(true)));
+        let AgentLoop { mut graph, agent, approval, tools, .. } = AgentLoop::new();
+        let is_broken = broken.clone();
+        let check = graph.node("check", move |_: Context<AgentState>| {
+            let broken = is_broken.load(Ordering::SeqCst);
+            async move { if broken { Err(NodeError::permanent("closed")) } else { Ok(AgentUpdate::new()) } }
+        });
+        graph.detach(approval);
+        for (from, next) in [(approval, check), (check, tools)] {
+            graph.route(from, after_approval, |way| match way {
+                AfterApproval::Tools => next,
+                AfterApproval::Approval => approval,
+                AfterApproval::Agent => agent,
+            });
+        }
+        let agent = Agent::new("Helper", script(&[calls(&[("a", "c1", "{}")])]))
+            .tool(gated("a", &done))
+            .graph(&graph.compile().expect("graph"));
+        let mut paused = in_store(&store).run(&agent, "go").await.expect("paused");
+        paused.state.approve(&paused.interruptions[0]).expect("approved");
+        let mut error = in_store(&store).run(&agent, paused.state).await.expect_err("closed");
+        for _ in 0..2 {
+            assert!(matches!(&error, RunError::Failed { code, .. } if code == "node_failed"), "{name}: {error}");
+            assert!(ran(&done).is_empty(), "{name}: nothing goes past it");
+            error = in_store(&store).run(&agent, elsewhere(&error)).await.expect_err("closed still");
+        }
+        broken.store(false, Ordering::SeqCst);
+        let over = in_store(&store).run(&agent, elsewhere(&error)).await.expect("over");
+        // What was approved is approved.
+        assert_eq!((&*over.final_output, ran(&done)), ("done", vec!["a {}".to_owned()]), "{name}");
+    }
+}
+
+/// The agent of the fixture of version 6.
+fn of_version_6(done: &Ran) -> Agent {
+    Agent::new("Helper", script(&[calls(&[("a", "c1", "{}"), ("b", "c2", "{}")])]))
+        .tool(leaks_once(tool("a", done)))
+        .tool(gated("b", done))
+}
+
+/// What version 6 looked like when it was released: a turn that failed goes on, and one decision is made. Never change this
+/// text.
+#[tokio::test]
+async fn s21_the_released_version_6_is_read_and_goes_on() {
+    let text = include_str!("../run_state_v6.json");
+    let state = RunState::from_json(text).expect("version 6");
+    assert_eq!(state.to_json(), text.trim_end());
+    assert_eq!((state.state().status, ids_of(&state)), (Status::AwaitingInput, vec!["c2".to_owned()]));
+    let done = Ran::default();
+    let over = countersign::run(&of_version_6(&done), state).await.expect("over");
+    assert_eq!((&*over.final_output, ran(&done)), ("done", vec!["b {}".to_owned()]));
+}
+
+fn ids_of(state: &RunState) -> Vec<String> {
+    state.interruptions().iter().map(|item| item.call_id.to_string()).collect()
 }

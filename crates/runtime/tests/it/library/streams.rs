@@ -3,7 +3,12 @@
 use std::sync::Arc;
 
 use countersign::{
-    Agent, RunConfig, Runner, run, run_streamed,
+    Agent, RunConfig, RunEvent, RunStream, Runner,
+    core::{
+        journal::{record::CallStatus, state::Status},
+        wire::event::Resolution,
+    },
+    run, run_streamed,
     store::{Store, memory::MemoryStore},
 };
 
@@ -18,11 +23,13 @@ async fn s15_l139_a_stream_ends_at_a_pause_and_goes_on_as_a_stream() {
     let done = Ran::default();
     let agent = agent(&done);
     let mut stream = run_streamed(&agent, "go").await.expect("begins");
-    let mut kinds = Vec::new();
+    let (mut kinds, mut last) = (Vec::new(), None);
     while let Some(event) = stream.next().await.expect("event") {
-        kinds.push(event.kind);
+        kinds.push(stream.frame().expect("a frame").name.clone());
+        last = Some(event);
     }
     assert_eq!(kinds.last().map(String::as_str), Some("run_status"));
+    assert!(matches!(last, Some(RunEvent::Status { status: Status::AwaitingInput, .. })), "{last:?}");
     let mut paused = stream.finish().await.expect("paused");
     assert_eq!((ids(&paused), ran(&done).len()), (vec!["c1".to_owned()], 0));
 
@@ -31,15 +38,96 @@ async fn s15_l139_a_stream_ends_at_a_pause_and_goes_on_as_a_stream() {
     let (mut text, mut results, mut calls) = (String::new(), 0, 0);
     while let Some(event) = stream.next().await.expect("event") {
         text.push_str(event.text().unwrap_or_default());
-        let block = event.value()["content_block"]["type"].as_str();
-        results += usize::from(block == Some("tool_result"));
-        calls += usize::from(block == Some("tool_use"));
+        results += usize::from(matches!(event, RunEvent::ToolResult { .. }));
+        calls += usize::from(matches!(event, RunEvent::ToolCalled { .. }));
     }
     assert_eq!((&*text, results, calls), ("done", 1, 0), "the call itself is not told again");
     let over = stream.finish().await.expect("over");
     assert_eq!((&*over.final_output, ran(&done).len()), ("done", 1));
     let mut ended = run_streamed(&agent, over.state).await.expect("over");
     assert!(ended.next().await.expect("nothing").is_none());
+}
+
+/// What a stream has told, in short.
+async fn said(stream: &mut RunStream) -> Vec<String> {
+    let mut said: Vec<String> = Vec::new();
+    while let Some(event) = stream.next().await.expect("event") {
+        said.push(match event {
+            RunEvent::UserSaid { text } => format!("user: {text}"),
+            RunEvent::Text { text } => format!("text: {text}"),
+            RunEvent::Thinking { text } => format!("thinking: {text}"),
+            RunEvent::ToolCalled { call_id, tool, arguments } => format!("calls {tool} {call_id} {arguments}"),
+            RunEvent::ToolResult { call_id, tool, status, output } => {
+                assert_eq!(status, CallStatus::Success);
+                format!("result {tool} {call_id}: {output}")
+            }
+            RunEvent::AgentChanged { from, agent } => format!("{from} -> {agent}"),
+            RunEvent::ApprovalRequested { approval_key, items } => {
+                assert_eq!(items[0].approval_key, approval_key);
+                format!("asks about {} {}", items[0].call_id, items[0].arguments)
+            }
+            RunEvent::ApprovalResolved { resolution: Resolution::Decided, .. } => "decided".to_owned(),
+            RunEvent::Status { status, error, .. } => match error {
+                None => status.name().to_owned(),
+                Some(error) => format!("{}: {}", status.name(), error.code),
+            },
+            RunEvent::TextDelta { .. } | RunEvent::ThinkingDelta { .. } | RunEvent::ArgumentsDelta { .. } => continue,
+            RunEvent::Other => continue,
+            event => panic!("{event:?}"),
+        });
+    }
+    said
+}
+
+#[tokio::test]
+async fn s15_a_stream_says_what_happens_in_types() {
+    let done = Ran::default();
+    let answers = r#"{"turns":[{"thinking":"Who?","tool_calls":[{"name":"transfer_to_Data","id":"h","args":{}}]},
+        {"text":"Let me see.","tool_calls":[{"name":"free","id":"c0","args":{}},{"name":"a","id":"c1","args":{"n":1}}]},
+        {"error":"down"}]}"#;
+    let shared = Arc::new(model(answers));
+    let data = Agent::new("Data", shared.clone()).tool(gated("a", &done)).tool(super::tool("free", &done));
+    let agent = Agent::new("Front", shared).handoff(data);
+    let runner = Runner::new(RunConfig::new().parallel_calls(1));
+    let mut stream = runner.run_streamed(&agent, "go").await.expect("begins");
+    let told = said(&mut stream).await;
+    assert_eq!(
+        told,
+        [
+            "user: go",
+            "running",
+            "thinking: Who?",
+            "calls transfer_to_Data h {}",
+            "result transfer_to_Data h: the conversation was handed to the agent Data",
+            "Front -> Data",
+            "text: Let me see.",
+            "calls free c0 {}",
+            r#"calls a c1 {"n":1}"#,
+            "result free c0: free {}",
+            r#"asks about c1 {"n":1}"#,
+            "awaiting_input",
+        ]
+    );
+    let mut paused = stream.finish().await.expect("paused");
+    paused.state.approve(&paused.interruptions[0]).expect("approved");
+    let mut stream = runner.run_streamed(&agent, paused.state).await.expect("goes on");
+    let told = said(&mut stream).await;
+    assert_eq!(told, ["decided", "running", r#"result a c1: a {"n":1}"#, "failed: model_error"]);
+    let state = stream.finish().await.expect_err("down").into_state().expect("a state");
+    // A turn that has failed is told to run again when it goes on.
+    let up = Agent::new("Front", model(r#"{"turns":[]}"#))
+        .handoff(Agent::new("Data", model(r#"{"turns":[{"text":"Done."}]}"#)));
+    let mut stream = run_streamed(&up, state).await.expect("goes on");
+    let mut text = String::new();
+    let mut statuses = Vec::new();
+    while let Some(event) = stream.next().await.expect("event") {
+        text.push_str(event.text().unwrap_or_default());
+        if let RunEvent::Status { status, .. } = event {
+            statuses.push(status);
+        }
+    }
+    let over = stream.finish().await.expect("over");
+    assert_eq!((over.final_output, statuses.last()), (text, Some(&Status::Completed)));
 }
 
 #[tokio::test]
