@@ -49,6 +49,7 @@ mod spans;
 mod spans_graphs;
 mod store_conformance;
 mod store_differential;
+mod store_failing;
 mod store_lists;
 mod store_rules;
 mod store_sealed;
