@@ -27,6 +27,8 @@ mod mcp_asks;
 mod mcp_fake;
 #[cfg(feature = "mcp")]
 mod mcp_npm;
+#[cfg(feature = "mcp")]
+mod mcp_turns;
 mod models_aimock;
 mod models_aimock_apis;
 mod models_anthropic;
