@@ -27,7 +27,7 @@ use countersign::{
     },
     tool::{Approval, Tool, ToolEntry, ToolError, function::FunctionTool, source::ToolSource},
 };
-use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::BoxStream};
+use futures::{FutureExt as _, future::BoxFuture, stream::BoxStream};
 use serde_json::{Value, json, value::to_raw_value};
 use tokio::sync::Notify;
 
