@@ -52,3 +52,21 @@ fn s26_without_an_answer_nothing_is_decided() {
     let state = countersign::RunState::from_json(&left).expect("whole");
     assert_eq!(state.interruptions()[0].arguments, r#"{"location":"San Francisco"}"#);
 }
+
+/// The lines of code of a program: neither empty nor a comment.
+fn code(program: &str) -> Vec<&str> {
+    let lines = program.lines().map(str::trim);
+    lines.filter(|line| !line.is_empty() && !line.starts_with("//")).collect()
+}
+
+/// Source 004's program is the measure: the same in Rust is no longer, though it also says which model answers.
+#[test]
+fn s1_it_is_no_longer_than_the_same_program_in_typescript() {
+    let ours = code(include_str!("../../src/bin/terminal_approval.rs"));
+    let theirs = code(include_str!("../fixtures/terminal_approval.ts"));
+    assert!(ours.len() <= theirs.len(), "{} lines, and {} in TypeScript", ours.len(), theirs.len());
+    // Nor are its lines only longer. The model is what TypeScript's library takes from the environment by itself.
+    let same: Vec<&str> = ours.iter().copied().take_while(|line| !line.starts_with("fn model()")).collect();
+    let letters = |lines: &[&str]| lines.concat().chars().filter(|c| !c.is_whitespace()).count();
+    assert!(letters(&same) <= letters(&theirs), "{} characters, and {}", letters(&same), letters(&theirs));
+}

@@ -1,9 +1,6 @@
 //! One attempt of a call: sent once, followed to its end or to its questions (SPEC S13, R4).
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::Arc;
 
 use countersign_core::{
     call::permit::Permit,
@@ -35,8 +32,6 @@ const STATE_BYTES: usize = 64 * 1024;
 /// The error of servers until 2025-11-25 that want an address to be opened before the call is made again.
 const URL_REQUIRED: i32 = -32042;
 
-static SERIAL: AtomicU64 = AtomicU64::new(0);
-
 /// How an attempt goes on.
 enum Step {
     Ended(Result<String, ToolError>),
@@ -49,7 +44,8 @@ impl Link {
         let input = permit.input();
         let parked = |input| self.parked.take(permit.session_id(), permit.call(), input);
         if let Some(waiting) = input.and_then(parked) {
-            let Waiting { running, reply, name, .. } = waiting;
+            let Waiting { mut running, reply, name, .. } = waiting;
+            running.go_on(self.turns.take(self.settings.call_limit).await);
             let answer = input.and_then(|input| input.answer(&name)).map_or_else(asks::cancelled, asks::result);
             // One that does not wait any more has its result, or comes to its end.
             let _ = reply.send(answer);
@@ -70,13 +66,14 @@ impl Link {
 
     async fn rounds(self: &Arc<Link>, mut params: CallToolRequestParams, permit: &Permit) -> Result<String, ToolError> {
         for _ in 0..ROUNDS {
+            let turn = self.turns.take(self.settings.call_limit).await;
             let connection = self.connection().await;
             let connection = connection.map_err(|why| self.say(permit, Text::McpDown, &[("error", &why)]))?;
             if !connection.has_rounds() {
                 // Only newer servers know what these are; older ones are simply called again.
                 (params.input_responses, params.request_state) = (None, None);
             }
-            let running = Running::start(connection, SERIAL.fetch_add(1, Ordering::SeqCst), params.clone());
+            let running = Running::start(connection, permit.session_id().into(), params.clone(), turn);
             match self.follow(running, permit, Some(params)).await {
                 Step::Ended(outcome) => return outcome,
                 Step::Again(next) => params = next,
@@ -112,6 +109,7 @@ impl Link {
                         continue;
                     }
                     let (session_id, call) = (permit.session_id().into(), permit.call());
+                    running.park();
                     self.parked.put(Waiting { session_id, call, running, reply, name: question.name.clone() });
                     return Step::Ended(Err(self.asks(vec![question], None, true)));
                 }

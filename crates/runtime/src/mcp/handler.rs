@@ -52,7 +52,10 @@ impl ClientHandler for Handler {
         };
         let call = match context.extensions.get::<InboundStreamOrigin>() {
             Some(InboundStreamOrigin::OutboundRequest(id)) => self.calls.of(Some(id)),
-            Some(InboundStreamOrigin::Unassociated) | None => self.calls.of(None),
+            Some(InboundStreamOrigin::Unassociated) | None => {
+                link.turns.asked_untold();
+                self.calls.of(None)
+            }
         };
         let (reply, answer) = oneshot::channel();
         let Some(call) = call.filter(|call| !call.is_closed()) else {

@@ -18,7 +18,7 @@ use tokio::{sync::Mutex, task::JoinHandle, time::timeout};
 use super::{
     handler::Handler,
     listed::ListedTool,
-    running::{Calls, Parked},
+    running::{Calls, Parked, Turns},
     settings::{McpServer, Reach},
     transport::{self, Process},
 };
@@ -44,6 +44,8 @@ pub(super) struct Link {
     list_due: AtomicBool,
     /// Calls whose questions wait for people.
     pub(super) parked: Parked,
+    /// How calls take turns.
+    pub(super) turns: Turns,
 }
 
 /// Where the connection stands.
@@ -97,6 +99,7 @@ impl Link {
             listing: Mutex::default(),
             list_due: AtomicBool::new(false),
             parked: Parked::default(),
+            turns: Turns::default(),
         }
     }
 

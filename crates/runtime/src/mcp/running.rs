@@ -1,6 +1,12 @@
 //! A call that runs at a server: its answer, and what is asked in the middle of it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use countersign_core::journal::input::{CallInput, InputQuestion};
 use futures::future::BoxFuture;
@@ -12,7 +18,10 @@ use rmcp::{
     },
     service::{PeerRequestOptions, ServiceError},
 };
-use tokio::sync::{mpsc, oneshot};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot},
+    time::timeout,
+};
 
 use super::link::Connection;
 
@@ -21,6 +30,8 @@ pub(super) const QUESTIONS_WAITING: usize = 16;
 /// Most times that one call asks people, one after the other; each is an attempt of it. What it asks beyond is cancelled,
 /// or ends it.
 pub(super) const ASKS_OF_A_CALL: u32 = 64;
+
+static SERIAL: AtomicU64 = AtomicU64::new(0);
 
 /// A question in the middle of a call, which the server waits to be answered.
 pub(super) struct Elicited {
@@ -34,6 +45,9 @@ pub(super) struct Calls(Arc<Mutex<Vec<Entry>>>);
 
 struct Entry {
     serial: u64,
+    session_id: Arc<str>,
+    /// It waits for the answer to what it has asked, so it asks nothing else meanwhile.
+    parked: bool,
     /// Known once it was sent.
     id: Option<RequestId>,
     questions: mpsc::Sender<Elicited>,
@@ -49,12 +63,53 @@ impl Calls {
     pub(super) fn of(&self, request: Option<&RequestId>) -> Option<mpsc::Sender<Elicited>> {
         let entries = self.entries();
         let named = entries.iter().find(|entry| request.is_some() && entry.id.as_ref() == request);
-        let mut possible = entries.iter().filter(|entry| request.is_none() || entry.id.is_none());
-        let only = match (possible.next(), possible.next()) {
-            (Some(only), None) => Some(only),
-            _ => None,
-        };
+        let possible = || entries.iter().filter(|entry| request.is_none() || entry.id.is_none());
+        let only = one(possible()).or_else(|| {
+            // That calls wait beside it is no doubt among the calls of one session, which are asked of one person.
+            let runs = one(possible().filter(|entry| !entry.parked))?;
+            possible().all(|entry| entry.session_id == runs.session_id).then_some(runs)
+        });
         named.or(only).map(|entry| entry.questions.clone())
+    }
+
+    fn park(&self, serial: u64, parked: bool) {
+        if let Some(entry) = self.entries().iter_mut().find(|entry| entry.serial == serial) {
+            entry.parked = parked;
+        }
+    }
+}
+
+fn one<T>(mut all: impl Iterator<Item = T>) -> Option<T> {
+    let only = all.next()?;
+    all.next().is_none().then_some(only)
+}
+
+/// The calls of a server take turns, once it has asked something without saying in which of its calls: then only one
+/// runs at a time, and it is the one that asks. Calls that wait for people take no turn.
+pub(super) struct Turns {
+    untold: AtomicBool,
+    places: Arc<Semaphore>,
+}
+
+/// As many as there may be; a call that is to run alone takes all of them.
+const PLACES: u32 = 1 << 16;
+
+impl Default for Turns {
+    fn default() -> Turns {
+        Turns { untold: AtomicBool::new(false), places: Arc::new(Semaphore::new(PLACES as usize)) }
+    }
+}
+
+impl Turns {
+    /// The server has asked without saying in which of its calls.
+    pub(super) fn asked_untold(&self) {
+        self.untold.store(true, Ordering::SeqCst);
+    }
+
+    /// The turn of a call. Whoever has waited for too long goes on without one: a call is worth more than a question.
+    pub(super) async fn take(&self, longest: Duration) -> Option<OwnedSemaphorePermit> {
+        let places = if self.untold.load(Ordering::SeqCst) { PLACES } else { 1 };
+        timeout(longest, self.places.clone().acquire_many_owned(places)).await.ok()?.ok()
     }
 }
 
@@ -64,7 +119,8 @@ pub(super) struct Running {
     pub(super) connection: Arc<Connection>,
     pub(super) answer: BoxFuture<'static, Result<CallToolResponse, ServiceError>>,
     pub(super) questions: mpsc::Receiver<Elicited>,
-    _entry: Registered,
+    entry: Registered,
+    turn: Option<OwnedSemaphorePermit>,
 }
 
 struct Registered {
@@ -93,11 +149,29 @@ impl Drop for CancelOnDrop {
 }
 
 impl Running {
-    /// Sends a call, once.
-    pub(super) fn start(connection: Arc<Connection>, serial: u64, params: CallToolRequestParams) -> Running {
+    /// It waits for people: others take its turn.
+    pub(super) fn park(&mut self) {
+        self.entry.calls.park(self.entry.serial, true);
+        self.turn = None;
+    }
+
+    /// It goes on, in its turn.
+    pub(super) fn go_on(&mut self, turn: Option<OwnedSemaphorePermit>) {
+        self.entry.calls.park(self.entry.serial, false);
+        self.turn = turn;
+    }
+
+    /// Sends a call of a session, once, in its turn.
+    pub(super) fn start(
+        connection: Arc<Connection>,
+        session_id: Arc<str>,
+        params: CallToolRequestParams,
+        turn: Option<OwnedSemaphorePermit>,
+    ) -> Running {
+        let serial = SERIAL.fetch_add(1, Ordering::SeqCst);
         let (send, questions) = mpsc::channel(QUESTIONS_WAITING);
         let calls = connection.calls.clone();
-        calls.entries().push(Entry { serial, id: None, questions: send });
+        calls.entries().push(Entry { serial, session_id, parked: false, id: None, questions: send });
         let entry = Registered { calls: calls.clone(), serial };
         let peer = connection.peer();
         let answer = Box::pin(async move {
@@ -116,7 +190,7 @@ impl Running {
                 _ => Err(ServiceError::UnexpectedResponse),
             }
         });
-        Running { connection, answer, questions, _entry: entry }
+        Running { connection, answer, questions, entry, turn }
     }
 }
 

@@ -27,6 +27,8 @@ mod mcp_asks;
 mod mcp_fake;
 #[cfg(feature = "mcp")]
 mod mcp_npm;
+#[cfg(feature = "mcp")]
+mod mcp_turns;
 mod models_aimock;
 mod models_aimock_apis;
 mod models_anthropic;
@@ -49,6 +51,7 @@ mod spans;
 mod spans_graphs;
 mod store_conformance;
 mod store_differential;
+mod store_failing;
 mod store_lists;
 mod store_rules;
 mod store_sealed;

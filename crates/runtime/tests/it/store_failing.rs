@@ -1,0 +1,262 @@
+//! A store that fails for a while: what could not be read is an error, and never taken for nothing (SPEC P2, S13, S18, R1).
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use countersign::{
+    agent::Agent,
+    core::{
+        approval::{decision::Decision, principal::Principal},
+        audit::AuditRecord,
+        call::permit::Permit,
+        journal::{
+            record::{Entry, Millis, Record},
+            state::Status,
+        },
+    },
+    model::{Model, ModelError, ModelEvent, ModelRequest},
+    run::{NewMessage, NewSession, Runtime},
+    store::{
+        Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, RuleFilter, RuleOwner, RuleRow,
+        SessionFilter, Store, StoreError, Summary, memory::MemoryStore,
+    },
+    tool::{Approval, Tool, ToolEntry, ToolError, function::FunctionTool, source::ToolSource},
+};
+use futures::{FutureExt as _, future::BoxFuture, stream::BoxStream};
+use serde_json::{Value, json, value::to_raw_value};
+use tokio::sync::Notify;
+
+use crate::{
+    support::{Ledger, decide, entry, send},
+    team::{Teller, call, ran, teller, text},
+};
+
+/// A store of which the next reads of a kind fail.
+struct Failing {
+    inner: Arc<dyn Store>,
+    /// Reads of a session's head, and of its first record alone, that are still to fail.
+    heads: AtomicU32,
+    firsts: AtomicU32,
+    /// How many have failed.
+    failed: AtomicU32,
+}
+
+impl Failing {
+    fn over(inner: Arc<dyn Store>) -> Arc<Failing> {
+        let (heads, firsts, failed) = Default::default();
+        Arc::new(Failing { inner, heads, firsts, failed })
+    }
+
+    fn check(&self, left: &AtomicU32) -> Result<(), StoreError> {
+        if left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1)).is_err() {
+            return Ok(());
+        }
+        self.failed.fetch_add(1, Ordering::SeqCst);
+        Err(StoreError::Failed("the disk is away".to_owned()))
+    }
+}
+
+impl Store for Failing {
+    fn append(&self, append: Append) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.inner.append(append)
+    }
+    fn head(&self, session_id: &str) -> BoxFuture<'_, Result<Option<Head>, StoreError>> {
+        match self.check(&self.heads) {
+            Ok(()) => self.inner.head(session_id),
+            Err(error) => async { Err(error) }.boxed(),
+        }
+    }
+    fn read(&self, session_id: &str, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, StoreError>> {
+        match if (after, limit) == (0, 1) { self.check(&self.firsts) } else { Ok(()) } {
+            Ok(()) => self.inner.read(session_id, after, limit),
+            Err(error) => async { Err(error) }.boxed(),
+        }
+    }
+    fn has_request(&self, session_id: &str, request_id: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
+        self.inner.has_request(session_id, request_id)
+    }
+    fn interruption(&self, session_id: &str, n: u32) -> BoxFuture<'_, Result<Option<InterruptionRow>, StoreError>> {
+        self.inner.interruption(session_id, n)
+    }
+    fn interruptions(
+        &self,
+        filter: InterruptionFilter,
+        page: Page,
+    ) -> BoxFuture<'_, Result<Paged<InterruptionRow>, StoreError>> {
+        self.inner.interruptions(filter, page)
+    }
+    fn sessions(&self, filter: SessionFilter, page: Page) -> BoxFuture<'_, Result<Paged<Summary>, StoreError>> {
+        self.inner.sessions(filter, page)
+    }
+    fn due(&self, now: Millis, limit: usize) -> BoxFuture<'_, Result<Vec<Due>, StoreError>> {
+        self.inner.due(now, limit)
+    }
+    fn running(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
+        self.inner.running()
+    }
+    fn audit(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
+        self.inner.audit(after, limit)
+    }
+    fn audit_of(
+        &self,
+        tenant: Option<&str>,
+        after: u64,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
+        self.inner.audit_of(tenant, after, limit)
+    }
+    fn standing(&self, of: RuleOwner, agent: &str, tool: &str) -> BoxFuture<'_, Result<Vec<RuleRow>, StoreError>> {
+        self.inner.standing(of, agent, tool)
+    }
+    fn rules(&self, filter: RuleFilter, page: Page) -> BoxFuture<'_, Result<Paged<RuleRow>, StoreError>> {
+        self.inner.rules(filter, page)
+    }
+    fn delete(&self, session_id: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
+        self.inner.delete(session_id)
+    }
+    fn check(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.inner.check()
+    }
+}
+
+/// A model after whose first answer the next read of the session's context fails.
+struct Breaks(Arc<Teller>, Arc<Failing>, AtomicU32);
+
+impl Model for Breaks {
+    fn call(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+        self.1.firsts.store(self.2.swap(0, Ordering::SeqCst), Ordering::SeqCst);
+        self.0.call(request)
+    }
+}
+
+/// A tool that says what the application gave its session.
+fn sees(approval: Approval) -> ToolEntry {
+    let function = |context: countersign::ToolContext, _: Value| async move {
+        Ok(context.context::<Value>().unwrap_or_else(|error| json!(error.to_string())))
+    };
+    FunctionTool::with_context("see", "", function).entry().needs_approval(approval)
+}
+
+/// A session with a context, whose agent calls that tool once.
+async fn runtime(store: &Arc<Failing>, approval: Approval, breaks: u32) -> Runtime {
+    let says = teller([vec![call("c", "see", "{}")], text("done")]);
+    let model = Arc::new(Breaks(says, store.clone(), breaks.into()));
+    let agent = Agent::new("a", ("m", model)).tool(sees(approval));
+    let runtime = Runtime::builder(store.clone()).agent(agent).build().expect("runtime");
+    let context = Some(to_raw_value(&json!({ "user": "Bob" })).expect("JSON"));
+    let new = NewSession { session_id: Some("s".to_owned()), context, ..NewSession::default() };
+    runtime.create_session(&Principal::trusted(), new).await.expect("session");
+    runtime
+}
+
+async fn results(store: &Arc<Failing>) -> Vec<String> {
+    let entries = store.inner.read("s", 0, 1000).await.expect("entries");
+    let result = |entry: &Arc<Entry>| match &entry.record {
+        Record::CallFinished(done) => Some(done.output.clone()),
+        _ => None,
+    };
+    entries.iter().filter_map(result).collect()
+}
+
+#[tokio::test]
+async fn p2_a_call_whose_context_cannot_be_read_is_asked_about_and_says_why() {
+    for (breaks, status) in [(0, Status::Completed), (1, Status::AwaitingInput)] {
+        let store = Failing::over(Arc::new(MemoryStore::new()));
+        let runtime = runtime(&store, Approval::never(), breaks).await;
+        let outcome = send(&runtime, "s", "go").await.expect("run");
+        assert_eq!((outcome.status, store.failed.load(Ordering::SeqCst)), (status, breaks));
+        if breaks > 0 {
+            let told = serde_json::to_string(&outcome.interruptions).expect("json");
+            assert!(told.contains("the disk is away"), "{told}");
+            assert!(results(&store).await.is_empty(), "nothing ran");
+        }
+    }
+}
+
+#[tokio::test]
+async fn s18_a_call_waits_for_its_context_and_never_runs_as_if_there_were_none() {
+    for fails in [1, 4] {
+        let store = Failing::over(Arc::new(MemoryStore::new()));
+        let runtime = runtime(&store, Approval::always(), 0).await;
+        send(&runtime, "s", "go").await.expect("paused");
+        store.firsts.store(fails, Ordering::SeqCst);
+        let outcome = decide(&runtime, "s_1", vec![Decision::approve()]).await.expect("decided");
+        assert_eq!((outcome.status, store.failed.load(Ordering::SeqCst)), (Status::Completed, fails));
+        assert_eq!(results(&store).await, [r#"{"user":"Bob"}"#]);
+    }
+}
+
+/// A source of one tool that does no harm when it is run again; it is reached when it is prepared often enough.
+struct Source {
+    prepared: AtomicU64,
+    reached_after: u64,
+    tool: ToolEntry,
+}
+
+impl Source {
+    fn of(tool: ToolEntry, reached_after: u64) -> Arc<Source> {
+        Arc::new(Source { prepared: AtomicU64::new(0), reached_after, tool: ToolEntry { idempotent: true, ..tool } })
+    }
+}
+
+impl ToolSource for Source {
+    fn name(&self) -> &'static str {
+        "far away"
+    }
+    fn describe(&self) -> Value {
+        json!("far away")
+    }
+    fn version(&self) -> u64 {
+        u64::from(self.prepared.load(Ordering::SeqCst) >= self.reached_after)
+    }
+    fn tools(&self) -> Vec<ToolEntry> {
+        (0..self.version()).map(|_| self.tool.clone()).collect()
+    }
+    fn prepare(&self) -> BoxFuture<'_, ()> {
+        self.prepared.fetch_add(1, Ordering::SeqCst);
+        async {}.boxed()
+    }
+    fn close(&self) -> BoxFuture<'_, ()> {
+        async {}.boxed()
+    }
+}
+
+/// A tool that says that it has begun, and never ends.
+struct Endless(Arc<Notify>);
+
+impl Tool for Endless {
+    fn run(&self, _: Permit) -> BoxFuture<'static, Result<String, ToolError>> {
+        self.0.notify_one();
+        std::future::pending().boxed()
+    }
+}
+
+/// What a crash interrupted is looked at with the tools that there are, and not with none: also if the session could not be
+/// loaded when they were to be reached.
+#[tokio::test]
+async fn s13_r4_a_load_that_fails_while_tools_are_reached_is_tried_again() {
+    let inner: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let (ledger, begun) = (Ledger::default(), Arc::new(Notify::new()));
+    let far = || entry("far", Approval::never(), &ledger);
+    let agent = |source| Agent::new("a", ("m", teller([vec![call("c", "far", "{}")]]))).tools_of(source);
+    let endless = ToolEntry { tool: Arc::new(Endless(begun.clone())), ..far() };
+    let before = Runtime::builder(inner.clone()).agent(agent(Source::of(endless, 1))).build().expect("one");
+    before.message(&Principal::trusted(), NewMessage::text("s", "go"), false).await.expect("stored");
+    begun.notified().await;
+    before.shutdown(Duration::ZERO).await;
+
+    // The start does not reach it, and then the store does not answer.
+    let store = Failing::over(inner);
+    let after = Agent::new("a", ("m", teller([text("done")]))).tools_of(Source::of(far(), 2));
+    let after = Runtime::builder(store.clone()).agent(after).build().expect("two");
+    store.heads.store(3, Ordering::SeqCst);
+    after.start().await.expect("start");
+    let outcome = after.wait(&Principal::trusted(), "s").await.expect("wait");
+    assert_eq!((outcome.status, ran(&ledger)), (Status::Completed, vec!["far".to_owned()]), "{outcome:?}");
+    assert_eq!(store.failed.load(Ordering::SeqCst), 3);
+}
