@@ -84,7 +84,8 @@ impl Agent {
                 Require::When(condition) => condition.describe().unwrap_or("when"),
             };
             let spec = (&tool.spec.name, &tool.spec.description, tool.spec.parameters.to_string());
-            let said = format!("{:?}", (spec, require, &tool.approval.ask, tool.idempotent, tool.on_approval.is_some()));
+            let said =
+                format!("{:?}", (spec, require, &tool.approval.ask, tool.idempotent, tool.on_approval.is_some()));
             // What agents are told apart by must stay what it was for tools that come from nowhere else.
             tool.source.iter().fold(said, |said, source| format!("{said} {source:?}"))
         };

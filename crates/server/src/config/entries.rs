@@ -18,7 +18,7 @@ use countersign_core::call::schema::ArgsSchema;
 
 use super::{
     Config, ConfigAgent, ConfigApproval, ConfigBuiltin, ConfigFolderTool, ConfigGuardrail, ConfigHostedMcp,
-    ConfigRequire, ConfigTool,
+    ConfigRequire, ConfigRuns, ConfigTool,
 };
 
 /// All tools of a configuration by name.
@@ -203,16 +203,22 @@ fn changed(mut tool: ToolEntry, changes: &ConfigBuiltin) -> ToolEntry {
 fn entry(tool: &ConfigTool) -> Result<ToolEntry, String> {
     let in_tool = |error: String| format!("tool {:?}: {error}", tool.name);
     ArgsSchema::compile(&tool.parameters).map_err(in_tool)?;
-    let command = CommandTool::new(tool.command.iter().map(String::as_str)).map_err(in_tool)?;
-    let command = command
-        .cwd(&tool.cwd)
-        .time_limit(tool.time_limit)
-        .output_limit(usize::try_from(tool.output_limit).unwrap_or(usize::MAX))
-        .pass_env(tool.env.iter().map(String::as_str));
+    let output_limit = usize::try_from(tool.output_limit).unwrap_or(usize::MAX);
     let spec = ToolSpec {
         name: tool.name.as_str().into(),
         description: tool.description.as_str().into(),
         parameters: Arc::new(tool.parameters.clone()),
+    };
+    let entry = match &tool.runs {
+        ConfigRuns::Command { command, cwd, env } => {
+            let command = CommandTool::new(command.iter().map(String::as_str)).map_err(in_tool)?.cwd(cwd);
+            let command = command.time_limit(tool.time_limit).output_limit(output_limit);
+            ToolEntry::new(spec, Arc::new(command.pass_env(env.iter().map(String::as_str))))
+        }
+        ConfigRuns::Http(request) => {
+            let request = request.build().map_err(|error| in_tool(error.to_string()))?;
+            request.time_limit(tool.time_limit).output_limit(output_limit).entry(spec)
+        }
     };
     Ok(ToolEntry {
         approval: approval(&tool.approval).map_err(in_tool)?,
@@ -220,7 +226,7 @@ fn entry(tool: &ConfigTool) -> Result<ToolEntry, String> {
         stream: tool.stream,
         content_message: tool.content_message.clone(),
         hints: tool.hints,
-        ..ToolEntry::new(spec, Arc::new(command))
+        ..entry
     })
 }
 

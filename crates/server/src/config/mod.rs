@@ -10,6 +10,7 @@ mod compression;
 mod entries;
 mod error;
 mod folder;
+mod http;
 mod mcp;
 mod models;
 mod policy;
@@ -43,7 +44,7 @@ pub use self::{
     server::{ConfigServer, LISTEN},
     store::{ConfigKey, ConfigStore},
     team::{ConfigAgentTool, ConfigGuardrail, ConfigToolUse},
-    tools::{ConfigBuiltin, ConfigTool},
+    tools::{ConfigBuiltin, ConfigRuns, ConfigTool},
     tracing::ConfigTracing,
 };
 use self::{

@@ -136,6 +136,12 @@ impl HttpRequest {
         found
     }
 
+    /// Whether its method asks for nothing to be changed: `GET` and `HEAD` (RFC 9110, 9.2.1).
+    #[must_use]
+    pub fn only_reads(&self) -> bool {
+        matches!(&*self.method, "GET" | "HEAD")
+    }
+
     /// Checks the template. Nothing is reached.
     ///
     /// # Errors

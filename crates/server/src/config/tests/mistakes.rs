@@ -240,11 +240,7 @@ fn c_each_mistake_is_told_with_its_line() {
             "[auth]\ntokens = 1",
             r#"7: "tokens" in [auth] must be a list of tables ([[auth.tokens]]), not a whole number"#,
         ),
-        ("[tools.t]\ndescription = \"x\"", r#"6: missing "command" in [tools.t]: what the tool runs"#),
-        (
-            "[tools.t]\nhttp = { url = \"http://x\" }",
-            r#"7: "http" in [tools.t] is not supported yet in this version; a tool is a "command", an "agent", or "mcp""#,
-        ),
+        ("[tools.t]\ndescription = \"x\"", r#"6: missing "command" or "http" in [tools.t]: what the tool runs"#),
         ("[tools.t]\nagent = \"nobody\"", r#"7: unknown agent "nobody" in [tools.t]"#),
         ("[tools.t]\nmcp = \"files/read\"", r#"7: unknown MCP server "files" in [tools.t]"#),
         ("[tools.t]\nmcp = \"files\"", r#"7: "mcp" in [tools.t] is "files"; it must be "server/tool""#),
