@@ -17,8 +17,8 @@ use countersign::{
 use countersign_core::call::schema::ArgsSchema;
 
 use super::{
-    Config, ConfigAgent, ConfigApproval, ConfigBuiltin, ConfigFolderTool, ConfigGuardrail, ConfigHostedMcp,
-    ConfigRequire, ConfigRuns, ConfigTool,
+    Config, ConfigAgent, ConfigApproval, ConfigBuiltin, ConfigComputer, ConfigComputerTool, ConfigFolderTool,
+    ConfigGuardrail, ConfigHostedMcp, ConfigRequire, ConfigRuns, ConfigTool,
 };
 
 /// All tools of a configuration by name.
@@ -70,7 +70,53 @@ pub fn tool_entries(config: &Config) -> Result<BTreeMap<String, ToolEntry>, Stri
             }
         }
     }
+    if let Some(computer) = &config.computer {
+        computers(computer, &config.computer_tools, &mut entries)?;
+    }
     Ok(entries)
+}
+
+/// The tool of the browser under both its names, unless a declared tool has one.
+#[cfg(feature = "computer")]
+fn computers(
+    computer: &ConfigComputer,
+    changes: &[ConfigComputerTool],
+    entries: &mut BTreeMap<String, ToolEntry>,
+) -> Result<(), String> {
+    let mut chromium = builtin::Chromium::new(&computer.program)
+        .screen(computer.width, computer.height)
+        .start_page(computer.start_page.as_str());
+    if !computer.sandbox {
+        chromium = chromium.without_sandbox();
+    }
+    let most = usize::try_from(computer.browsers).unwrap_or(usize::MAX);
+    let sessions = builtin::ChromiumSessions::new(chromium, most);
+    for name in super::computer::NAMES {
+        if entries.contains_key(name) {
+            continue;
+        }
+        let mut entry = sessions.entry(name);
+        if let Some(changes) = changes.iter().find(|changes| changes.name == name) {
+            if let Some(asks) = &changes.approval {
+                entry.approval = approval(asks).map_err(|error| format!("tool {name:?}: {error}"))?;
+                if let ConfigRequire::When(expression) = &asks.require {
+                    let condition = builtin::of_each_action(CelCondition::compile(expression)?);
+                    entry.approval.require = Require::When(Arc::new(condition));
+                }
+            }
+            let ConfigComputerTool { description, content_message, stream, .. } = changes.clone();
+            let changes = ConfigBuiltin { name: name.to_owned(), description, timeout: None, content_message, stream };
+            entry = changed(entry, &changes);
+        }
+        entries.insert(name.to_owned(), entry);
+    }
+    Ok(())
+}
+
+/// What the configuration has refused already.
+#[cfg(not(feature = "computer"))]
+fn computers(_: &ConfigComputer, _: &[ConfigComputerTool], _: &mut BTreeMap<String, ToolEntry>) -> Result<(), String> {
+    Err("this build does not have the feature \"computer\"".to_owned())
 }
 
 /// The guardrails of a configuration by name.

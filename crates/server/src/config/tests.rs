@@ -1,6 +1,7 @@
 //! Files that are right, files that are hostile, and (in `mistakes`) files with mistakes.
 
 mod compression;
+mod computer;
 mod http;
 mod mcp;
 mod mistakes;

@@ -213,23 +213,30 @@ pub(super) fn command(section: &Section<'_>) -> Option<Vec<String>> {
         return None;
     }
     let mut command: Vec<String> = parts.iter().map(|part| part.value.clone()).collect();
+    if let Some(first) = command.first_mut() {
+        *first = self::program(section, "command", program);
+    }
+    Some(command)
+}
+
+/// A program as it is started: one with a `/` as an absolute path. One that is not there is warned of.
+pub(super) fn program(section: &Section<'_>, key: &str, program: &At<String>) -> String {
+    let warn = |why: &str| {
+        let what = format!("\"{key}\"{} names {}, which is not {why}", section.place(), program.value);
+        section.document.warn(program.at, what);
+    };
     if program.value.contains('/') {
         let path = section.document.path(&program.value);
         if !is_program(&path) {
-            let what = format!("\"command\"{} names {}, which is not a program", section.place(), program.value);
-            section.document.warn(program.at, what);
+            warn("a program");
         }
-        if let (Some(first), Some(path)) = (command.first_mut(), path.to_str()) {
-            path.clone_into(first);
-        }
-    } else {
-        let paths = (section.document.env)("PATH").unwrap_or_default();
-        if !std::env::split_paths(&paths).any(|folder| is_program(&folder.join(&program.value))) {
-            let what = format!("\"command\"{} names {}, which is not in PATH", section.place(), program.value);
-            section.document.warn(program.at, what);
-        }
+        return path.to_str().unwrap_or(&program.value).to_owned();
     }
-    Some(command)
+    let paths = (section.document.env)("PATH").unwrap_or_default();
+    if !std::env::split_paths(&paths).any(|folder| is_program(&folder.join(&program.value))) {
+        warn("in PATH");
+    }
+    program.value.clone()
 }
 
 fn is_program(path: &Path) -> bool {

@@ -43,7 +43,7 @@ fn c_each_mistake_is_told_with_its_line() {
         ("zzz = 1", r#"6: unknown key "zzz" in [agents.trader]"#),
         ("instructions = 5", r#"6: "instructions" in [agents.trader] must be a string, not a whole number"#),
         ("max_turns = \"5\"", r#"6: "max_turns" in [agents.trader] must be a whole number, not a string"#),
-        ("tools = [\"computer\"]", r#"6: the tool "computer" in [agents.trader] is not available in this version"#),
+        ("tools = [\"task\"]", r#"6: the tool "task" in [agents.trader] is not available in this version"#),
         ("tools = [\"shell\"]", r#"6: the tool "shell" in [agents.trader] needs a folder; set "path" in [workspace]"#),
         ("[workspace]", r#"6: missing "path" in [workspace]"#),
         ("[workspace]\npath = \"nowhere\"", r#"7: "path" in [workspace] names nowhere, which is not a folder"#),
