@@ -136,6 +136,13 @@ impl HttpRequest {
         found
     }
 
+    /// The method, and whom it asks: the scheme, the host and the port; without what may be a secret.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let server = address(&self.url).map(|(base, _)| base.as_str().trim_end_matches('/').to_owned());
+        format!("{} {}", self.method, server.unwrap_or_default())
+    }
+
     /// Whether its method asks for nothing to be changed: `GET` and `HEAD` (RFC 9110, 9.2.1).
     #[must_use]
     pub fn only_reads(&self) -> bool {
