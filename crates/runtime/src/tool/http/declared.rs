@@ -2,7 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use countersign_core::call::template::{Part, Place, Template};
+use countersign_core::{
+    call::{
+        json::Json,
+        template::{Part, Place, Template},
+    },
+    limits,
+};
 use reqwest::{Method, Url, header::HeaderName};
 use serde_json::{Value, json};
 
@@ -186,7 +192,10 @@ impl HttpRequest {
         let definition = json!({
             "method": word, "url": to, "query": asks, "headers": with, "json": json, "body": text,
         });
-        Ok(Compiled { method, base, url, query, headers, body, secrets, definition: definition.to_string() })
+        // In an order that no feature of a JSON library has a say in.
+        let definition = definition.to_string();
+        let definition = Json::parse(&definition, limits::JSON_DEPTH).map_or(definition, |json| json.canonical());
+        Ok(Compiled { method, base, url, query, headers, body, secrets, definition })
     }
 
     fn compiled_body(&self, method: &Method, headers: &[(HeaderName, Template)]) -> Result<Body, HttpToolError> {

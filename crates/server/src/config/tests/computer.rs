@@ -57,6 +57,14 @@ mod with_the_feature {
     }
 
     #[test]
+    fn s14_the_example_of_the_documentation_is_right() {
+        let text = super::super::http::example("### The computer");
+        let config = parse(&text).unwrap_or_else(|errors| panic!("{errors:?}"));
+        assert!(tool_entries(&config).expect("entries").contains_key("computer"));
+        assert_eq!(config.agents[1].tools, ["computer"]);
+    }
+
+    #[test]
     fn s14_what_is_wrong_with_the_browser_is_said_with_its_line_and_what_would_be_right() {
         for (added, line) in [
             ("[computer]", r#"6: missing "program" in [computer]"#),

@@ -140,3 +140,24 @@ fn m2_a_request_is_warned_of_secrets_in_the_file_and_of_arguments_that_no_call_h
     assert_eq!(warnings, want);
     assert_eq!(config.tools[0].parameters["properties"], json!({ "symbol": { "type": "string" } }));
 }
+
+/// What stands in docs/configuration.md below a heading, as a whole file.
+pub(super) fn example(heading: &str) -> String {
+    let page =
+        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md")).expect("the page");
+    let below = page.split(&format!("\n{heading}\n")).nth(1).expect("the heading");
+    let block = below.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
+    format!("{MINIMAL}{block}")
+}
+
+#[test]
+fn m2_the_example_of_the_documentation_is_right() {
+    let folder = folder();
+    let env = |name: &str| (name == "BROKER_TOKEN").then(|| "token".to_owned());
+    let text = example("### Requests");
+    let config =
+        Config::parse(&text, "countersign.toml", folder.path(), &env).unwrap_or_else(|errors| panic!("{errors:?}"));
+    assert!(config.warnings.is_empty(), "{:?}", config.warnings);
+    let ConfigRuns::Http(request) = &config.tools[0].runs else { panic!("{:?}", config.tools[0]) };
+    assert_eq!(request.describe(), "POST https://broker.example");
+}
