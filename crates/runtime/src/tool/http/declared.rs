@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::{
     HttpTool, Meaning as _,
-    fill::{encoded, is_dots},
+    fill::{encoded, is_dots, is_printable},
 };
 use crate::model::ApiKey;
 
@@ -185,6 +185,7 @@ impl HttpRequest {
         if let Some((key, name)) = missing {
             return Err(HttpToolError::new(key, format!("names the variable {name}, which was not given")));
         }
+        self.fit(&url, &headers)?;
         // A secret that is a part of another one would leave the rest of it.
         let mut secrets: Vec<(String, ApiKey)> = self.env.clone().into_iter().collect();
         secrets.sort_by_key(|(_, value)| std::cmp::Reverse(value.expose().len()));
@@ -196,6 +197,24 @@ impl HttpRequest {
         let definition = definition.to_string();
         let definition = Json::parse(&definition, limits::JSON_DEPTH).map_or(definition, |json| json.canonical());
         Ok(Compiled { method, base, url, query, headers, body, secrets, definition })
+    }
+
+    /// Whether the secrets can stand where they are named, so that no call fails for what is known now.
+    fn fit(&self, url: &Template, headers: &[(HeaderName, Template)]) -> Result<(), HttpToolError> {
+        let secret = |place: &Place| match place {
+            Place::Env(name) => self.env.get(name).map(|value| (name.clone(), value.expose())),
+            Place::Args(_) => None,
+        };
+        if let Some((name, _)) = url.places().filter_map(secret).find(|(_, value)| value.is_empty() || is_dots(value)) {
+            let what = format!("names the variable {name}, whose value cannot stand in a path");
+            return Err(HttpToolError::new("url", what));
+        }
+        let mut inside = headers.iter().flat_map(|(_, value)| value.places()).filter_map(secret);
+        if let Some((name, _)) = inside.find(|(_, value)| !is_printable(value)) {
+            let what = format!("names the variable {name}, whose value has a character that no header can have");
+            return Err(HttpToolError::new("headers", what));
+        }
+        Ok(())
     }
 
     fn compiled_body(&self, method: &Method, headers: &[(HeaderName, Template)]) -> Result<Body, HttpToolError> {
@@ -355,7 +374,7 @@ fn headers(declared: &[(String, String)]) -> Result<Vec<(HeaderName, Template)>,
             return Err(wrong(format!("has {name:?} twice")));
         }
         let value = parse("headers", value)?;
-        if literal(&value).contains(|c: char| !matches!(c, ' '..='~')) {
+        if !is_printable(&literal(&value)) {
             return Err(wrong(format!(
                 "has for {name:?} a character that no header can have; printable ASCII is right"
             )));

@@ -63,6 +63,11 @@ pub(super) fn is_dots(segment: &str) -> bool {
     plain.split(['/', '\\']).any(|part| matches!(part, "." | ".."))
 }
 
+/// Whether a header can have it.
+pub(super) fn is_printable(text: &str) -> bool {
+    text.chars().all(|c| matches!(c, ' '..='~'))
+}
+
 struct Values<'v> {
     request: &'v Compiled,
     args: &'v Json,
@@ -218,10 +223,7 @@ impl Compiled {
     pub(super) fn fill(&self, args: &Json, secrets: Secrets) -> Result<Filled, Unfit> {
         let values = Values { request: self, args, secrets };
         let printable = |place: &Place, value: &str| {
-            if value.contains(|c: char| !matches!(c, ' '..='~')) {
-                return Err(Unfit::new(Text::HttpHeader, place));
-            }
-            Ok(value.to_owned())
+            if is_printable(value) { Ok(value.to_owned()) } else { Err(Unfit::new(Text::HttpHeader, place)) }
         };
         let header = |(name, value): &(HeaderName, Template)| Ok((name.clone(), values.text(value, printable)?));
         let (headers, rest) = (self.headers.iter().map(header).collect::<Result<_, _>>()?, values.url()?);

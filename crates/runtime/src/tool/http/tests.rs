@@ -226,6 +226,12 @@ fn m2_what_cannot_be_a_request_is_refused_with_what_would_be_right() {
         (get("http://h/é"), "url", "percent-encoded"),
         (get("http://h/{{ args }}"), "url", "write {{ args.NAME }} or {{ env.NAME }}"),
         (get("http://h/{{ env.NO }}"), "url", "names the variable NO, which was not given"),
+        (get("http://h/{{ env.K }}").env("K", ApiKey::new("..")), "url", "whose value cannot stand in a path"),
+        (
+            get(ok).header("X-A", "{{ env.K }}").env("K", ApiKey::new("s3cr\net")),
+            "headers",
+            "whose value has a character",
+        ),
         (get(ok).query("{{ args.x }}", "1"), "query", "only values have places"),
         (get(ok).query("x", json!([1])), "query", "no text"),
         (get(ok).header("a b", "1"), "headers", "no name of a header"),
