@@ -205,6 +205,8 @@ async fn s14_no_browser_outlives_its_server_and_two_sessions_have_two() {
         }
     };
     tokio::time::timeout(DEADLINE, gone).await.expect("they end with the server, however it ends");
+    let left: Vec<_> = fs::read_dir(temporary.path()).unwrap().flatten().map(|entry| entry.path()).collect();
+    assert!(left.iter().all(|path| !path.display().to_string().contains("countersign-browser-")), "{left:?}");
 }
 
 #[test]

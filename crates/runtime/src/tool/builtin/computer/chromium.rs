@@ -30,8 +30,11 @@ const START: Duration = Duration::from_secs(60);
 const SCREEN: (u32, u32) = (1024, 768);
 /// Largest width and height.
 const SCREEN_MOST: u32 = 4096;
-/// Runs a program whose group is killed when its standard input ends: that is when this process ends, however it does.
-const WITH_US: &str = "exec 3<&0; (cat <&3 >/dev/null 2>&1; kill -9 0) 2>/dev/null & exec \"$@\" 3<&- </dev/null";
+/// Runs a program whose group ends when its standard input does: that is when this process ends, however it does. The folder,
+/// its first argument, is removed then.
+const WITH_US: &str = "exec 3<&0; folder=$1; shift; \
+    (trap '' TERM; cat <&3 >/dev/null 2>&1; kill -TERM 0; sleep 1; rm -rf -- \"$folder\"; kill -9 0) 2>/dev/null & \
+    exec \"$@\" 3<&- </dev/null";
 /// How large pictures are drawn, until one is small enough.
 const SCALES: [f64; 5] = [1.0, 0.75, 0.5, 0.35, 0.25];
 
@@ -90,7 +93,7 @@ impl Chromium {
         let profile = Profile::new().map_err(|error| ToolError::new(format!("the browser's profile: {error}")))?;
         let (width, height) = self.screen;
         let mut command = Command::new("/bin/sh");
-        command.args(["-c", WITH_US, "sh"]).arg(&self.program);
+        command.args(["-c", WITH_US, "sh"]).arg(&profile.0).arg(&self.program);
         command.env_clear().process_group(0).kill_on_drop(true);
         for name in PASSED_ENV {
             if let Some(value) = std::env::var_os(name) {
