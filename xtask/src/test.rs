@@ -131,8 +131,15 @@ pub(crate) fn run(places: &Places) -> Outcome {
             }
             process::run(&mut test)?;
             let mut config = cargo(&places.root);
-            config.args(["test", "-p", "countersign-server", "--features", "genai,otlp", "--lib", "config::"]);
-            process::run(&mut config)
+            config.args(["test", "-p", "countersign-server", "--features", "computer,genai,otlp", "--lib", "config::"]);
+            process::run(&mut config)?;
+            let mut whole = cargo(&places.root);
+            whole.args(["test", "-p", "countersign-cli", "--features", "computer,genai,otlp", "--test", "it", "--"]);
+            whole.args(["computer", "traces"]);
+            if let Some(browser) = &browser {
+                whole.env("CHROMIUM", browser);
+            }
+            process::run(&mut whole)
         },
     );
     steps.step_after(&[(console, CONSOLE)], "check the console's types", || npm_script(&["run", "check"]));

@@ -3,9 +3,14 @@
 use std::{net::IpAddr, path::PathBuf};
 
 use clap::Args;
-use countersign::core::approval::question;
+use countersign::{
+    core::approval::question,
+    model::hosted_mcp::HostedApproval,
+    tool::builtin::{COMPUTER, COMPUTER_USE_PREVIEW},
+};
 use countersign_server::config::{
-    Config, ConfigAgent, ConfigCompression, ConfigError, ConfigRequire, ConfigStore, ConfigStrategy,
+    Config, ConfigAgent, ConfigCompression, ConfigComputer, ConfigError, ConfigHostedMcp, ConfigRequire, ConfigRuns,
+    ConfigStore, ConfigStrategy,
 };
 use serde_json::{Value, json};
 
@@ -96,14 +101,21 @@ fn found(config: &Config) -> Result<String, String> {
                 let _ = write!(text, "\n  tool {name}: {}", mcp::tool_in_words(tool));
                 continue;
             }
-            let asks = match config.tools.iter().find(|tool| tool.name == *name).map(|tool| &tool.approval.require) {
-                Some(ConfigRequire::Always) => "a person decides",
-                Some(ConfigRequire::When(condition)) => &format!("a person decides if {condition}"),
-                None if name == question::TOOL => "the user answers",
-                Some(ConfigRequire::Never) | None => "runs by itself",
+            let declared = config.tools.iter().find(|tool| tool.name == *name);
+            let asks = match declared.map(|tool| &tool.approval.require) {
+                None if name == question::TOOL => "the user answers".to_owned(),
+                None if is_computer(config, name) => computer_in_words(config, name),
+                declared => decides(declared),
+            };
+            let sends = match declared.map(|tool| &tool.runs) {
+                Some(ConfigRuns::Http(request)) => format!("{}; ", request.describe()),
+                _ => String::new(),
             };
             let judged = rules::lines_for(config, judge.rules(&agent.name, name));
-            let _ = write!(text, "\n  tool {name}: {asks}{judged}");
+            let _ = write!(text, "\n  tool {name}: {sends}{asks}{judged}");
+        }
+        for server in hosted(config, agent) {
+            let _ = write!(text, "\n  {}", hosted_in_words(server));
         }
         for name in &agent.mcp {
             let asks = config.mcp.iter().find(|server| server.name == *name).map(mcp::server_in_words);
@@ -124,6 +136,54 @@ fn found(config: &Config) -> Result<String, String> {
         let _ = write!(text, "\n{TLS_EXPECTED}");
     }
     Ok(text)
+}
+
+/// Who decides about calls of a tool.
+fn decides(require: Option<&ConfigRequire>) -> String {
+    match require {
+        Some(ConfigRequire::Always) => "a person decides".to_owned(),
+        Some(ConfigRequire::When(condition)) => format!("a person decides if {condition}"),
+        Some(ConfigRequire::Never) | None => "runs by itself".to_owned(),
+    }
+}
+
+/// Whether a tool is the browser's.
+fn is_computer(config: &Config, name: &str) -> bool {
+    config.computer.is_some() && [COMPUTER, COMPUTER_USE_PREVIEW].contains(&name)
+}
+
+fn computer_in_words(config: &Config, name: &str) -> String {
+    let Some(computer) = &config.computer else { return String::new() };
+    let changed = config.computer_tools.iter().find(|tool| tool.name == name).and_then(|tool| tool.approval.as_ref());
+    let asks = match changed.map(|approval| &approval.require) {
+        Some(ConfigRequire::When(condition)) => format!("a person decides if {condition}, for any of its actions"),
+        Some(require) => decides(Some(require)),
+        None => decides(Some(&ConfigRequire::Always)),
+    };
+    let ConfigComputer { program, width, height, start_page, .. } = computer;
+    format!("{} with {width} x {height} pixels, which begins at {start_page}; {asks}", program.display())
+}
+
+/// The MCP servers that the provider of an agent's model calls.
+fn hosted<'c>(config: &'c Config, agent: &ConfigAgent) -> &'c [ConfigHostedMcp] {
+    config.models.iter().find(|model| model.name == agent.model).map_or(&[], |model| &model.hosted_mcp)
+}
+
+fn hosted_in_words(server: &ConfigHostedMcp) -> String {
+    let ConfigHostedMcp { label, server_url, require_approval, approval, .. } = server;
+    let named = |names: &[String]| names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
+    let asked = match require_approval {
+        HostedApproval::Always => "asks about every call".to_owned(),
+        HostedApproval::Never => {
+            return format!(
+                "MCP server {label} of the provider, at {server_url}: it asks about no call, and nothing here can stop one"
+            );
+        }
+        HostedApproval::Tools { never, .. } if never.is_empty() => "asks about every call".to_owned(),
+        HostedApproval::Tools { never, .. } => format!("asks about all calls but those of {}", named(never)),
+    };
+    let decided = decides(Some(&approval.require));
+    format!("MCP server {label} of the provider, at {server_url}: it {asked}, and {decided}")
 }
 
 fn found_json(config: &Config) -> Result<Value, String> {
@@ -149,7 +209,24 @@ fn found_json(config: &Config) -> Result<Value, String> {
             .collect::<Vec<_>>(),
         "tools": config.tools.iter().map(|tool| &tool.name)
             .chain(config.mcp_tools.iter().map(|tool| &tool.name)).collect::<Vec<_>>(),
+        "http": config.tools.iter().filter_map(|tool| match &tool.runs {
+            ConfigRuns::Http(request) => Some(json!({ "name": tool.name, "request": request.describe() })),
+            ConfigRuns::Command { .. } => None,
+        }).collect::<Vec<_>>(),
+        "computer": config.computer.as_ref().map(|computer| json!({
+            "program": computer.program, "start_page": computer.start_page,
+            "width": computer.width, "height": computer.height,
+            "sandbox": computer.sandbox, "browsers": computer.browsers,
+        })),
         "mcp": config.mcp.iter().map(|server| &server.name).collect::<Vec<_>>(),
+        "hosted_mcp": config.models.iter().flat_map(|model| model.hosted_mcp.iter().map(move |server| json!({
+            "model": model.name, "label": server.label, "server_url": server.server_url,
+            "require_approval": match &server.require_approval {
+                HostedApproval::Always => json!("always"),
+                HostedApproval::Never => json!("never"),
+                HostedApproval::Tools { always, never } => json!({ "always": always, "never": never }),
+            },
+        }))).collect::<Vec<_>>(),
         "policy": rules::as_json(config, &policy::judge(config)?),
         "subjects": config.tokens.iter().map(|token| &token.subject).collect::<Vec<_>>(),
         "jwt": config.jwt.as_ref().map(|jwt| json!({ "issuer": jwt.issuer, "audience": jwt.audience })),

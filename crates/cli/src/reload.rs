@@ -125,9 +125,11 @@ fn elsewhere(running: &Config, read: &Config) -> Vec<&'static str> {
             "[tools]",
             tools(running) != tools(read)
                 || running.folder_tools != read.folder_tools
+                || running.computer_tools != read.computer_tools
                 || running.agent_tools != read.agent_tools,
         ),
         ("[guardrails]", running.guardrails != read.guardrails),
+        ("[computer]", running.computer != read.computer),
         ("[workspace]", running.workspace != read.workspace),
         ("[mcp]", running.mcp != read.mcp),
         ("[tracing]", running.tracing != read.tracing),

@@ -149,6 +149,32 @@ texts! {
     CommandWroteNothing = "command_wrote_nothing",
     /// The same, without errors but with output: `how`, `output`.
     CommandWroteOutput = "command_wrote_output",
+    /// A request that needs an argument which is not there: `place` (SPEC M2).
+    HttpMissing = "http_missing",
+    /// An argument in the path of an address that is empty: `place`.
+    HttpEmpty = "http_empty",
+    /// An argument that would change where an address leads: `place`.
+    HttpDots = "http_dots",
+    /// An argument that no header can have: `place`.
+    HttpHeader = "http_header",
+    /// A request that was not sent: `server`, `error`.
+    HttpNotSent = "http_not_sent",
+    /// A connection that broke after the request was sent: `server`, `error`.
+    HttpLost = "http_lost",
+    /// A server that took too long: `server`, `seconds`.
+    HttpTooLong = "http_too_long",
+    /// An answer that is too long: `status`, `bytes`, `output`.
+    HttpTooMuch = "http_too_much",
+    /// An answer that is no text: `status`, `type`.
+    HttpNotText = "http_not_text",
+    /// An answer that is an error, without a text: `status`.
+    HttpStatus = "http_status",
+    /// An answer that is an error: `status`, `output`.
+    HttpStatusBody = "http_status_body",
+    /// An answer that points elsewhere: `status`, `to`.
+    HttpRedirect = "http_redirect",
+    /// The result where an answer has no body: `status`.
+    HttpNothing = "http_nothing",
     /// An MCP server that cannot be reached: `server`, `error` (SPEC S13).
     McpDown = "mcp_down",
     /// An MCP server whose connection ended in the middle of a call: `server`.

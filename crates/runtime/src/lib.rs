@@ -72,6 +72,7 @@ pub mod mcp;
 pub mod model;
 #[cfg(feature = "otlp")]
 pub mod otlp;
+mod outgoing;
 pub mod policy;
 pub mod run;
 pub mod run_state;

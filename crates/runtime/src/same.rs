@@ -84,7 +84,10 @@ impl Agent {
                 Require::When(condition) => condition.describe().unwrap_or("when"),
             };
             let spec = (&tool.spec.name, &tool.spec.description, tool.spec.parameters.to_string());
-            format!("{:?}", (spec, require, &tool.approval.ask, tool.idempotent, tool.on_approval.is_some()))
+            let said =
+                format!("{:?}", (spec, require, &tool.approval.ask, tool.idempotent, tool.on_approval.is_some()));
+            // What agents are told apart by must stay what it was for tools that come from nowhere else.
+            tool.source.iter().fold(said, |said, source| format!("{said} {source:?}"))
         };
         let tools: Vec<String> = self.tools.iter().map(tool).collect();
         let sources: Vec<&str> = self.sources.iter().map(|source| source.name()).collect();

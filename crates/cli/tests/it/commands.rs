@@ -143,3 +143,40 @@ async fn x_a_server_that_others_can_reach_says_once_that_tls_is_expected() {
     let open = Setup::one_trade(Store::Memory).listen("127.0.0.1:0").log("").start().await;
     open.until_logged("without [auth] only this machine can reach the server").await;
 }
+
+/// SPEC M2, S13: what a configuration lets agents reach is listed, and no secret of it.
+#[test]
+fn u3_check_lists_requests_and_the_servers_that_a_provider_calls() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "[models.m]\nprovider = \"openai\"\nmodel = \"x\"\nbase_url = \"http://127.0.0.1:1/v1\"\n\
+        [models.m.hosted_mcp.bank]\nserver_url = \"https://bank.example/mcp\"\napproval = { require = \"args.n > 1\" }\n\
+        require_approval = { never = { tool_names = [\"look\"] } }\n\
+        [models.m.hosted_mcp.wiki]\nserver_url = \"https://wiki.example/mcp\"\nrequire_approval = \"never\"\n\
+        [agents.a]\nmodel = \"m\"\ntools = [\"order\"]\n\
+        [tools.order]\napproval = true\n[tools.order.http]\nmethod = \"POST\"\n\
+        url = \"http://127.0.0.1:1/{{ env.ORDER_KEY }}/orders\"\nheaders = { Authorization = \"Bearer {{ env.ORDER_KEY }}\" }\n";
+    fs::write(dir.path().join("c.toml"), text).unwrap();
+    let env = [("ORDER_KEY", "hush-hush-7")];
+    let said = run(dir.path(), &["check", "--config", "c.toml"], "", &env);
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    for line in [
+        "  tool order: POST http://127.0.0.1:1; a person decides",
+        "  MCP server bank of the provider, at https://bank.example/mcp: it asks about all calls but those of \"look\", and a person decides if args.n > 1",
+        "  MCP server wiki of the provider, at https://wiki.example/mcp: it asks about no call, and nothing here can stop one",
+    ] {
+        assert!(said.stdout.lines().any(|found| found == line), "{line} is not in {}", said.stdout);
+    }
+    let json = run(dir.path(), &["check", "--config", "c.toml", "--json"], "", &env);
+    let found: Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(found["http"], json!([{ "name": "order", "request": "POST http://127.0.0.1:1" }]));
+    assert_eq!(
+        (&found["hosted_mcp"][0]["label"], &found["hosted_mcp"][1]["require_approval"]),
+        (&json!("bank"), &json!("never"))
+    );
+    assert_eq!(found["computer"], Value::Null);
+    assert!(!format!("{}{}{}", said.stdout, said.stderr, json.stdout).contains("hush"), "{}", said.stdout);
+    let missing = run(dir.path(), &["check", "--config", "c.toml"], "", &[]);
+    assert_eq!(missing.code, Some(1));
+    let says = "c.toml:19: \"url\" in [tools.order.http] names the environment variable ORDER_KEY, which is not set";
+    assert!(missing.stderr.contains(says), "{}", missing.stderr);
+}

@@ -8,6 +8,8 @@ mod bad_input;
 mod builtin;
 mod commands;
 mod compression;
+#[cfg(feature = "computer")]
+mod computer;
 mod content_message;
 mod decisions;
 mod demo;
@@ -19,6 +21,7 @@ mod graph;
 mod groups;
 mod history;
 mod http;
+mod http_tools;
 mod jwt;
 mod matrix;
 mod pending;
@@ -40,4 +43,6 @@ mod security;
 mod support;
 mod team;
 mod timeouts;
+#[cfg(feature = "otlp")]
+mod traces;
 mod wire;

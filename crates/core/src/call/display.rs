@@ -5,7 +5,8 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{args::Args, json::Json};
+use super::args::Args;
+pub use super::template::Template;
 use crate::limits;
 
 /// The argument in which a model says, in one line, what a call is for (SPEC H5). It is reserved: no tool has
@@ -112,64 +113,6 @@ fn one_line(text: &str) -> Option<Arc<str>> {
     match line.char_indices().nth(limits::CONTENT_MESSAGE_CHARS) {
         Some((end, _)) => Some(format!("{}…", &line[..end]).into()),
         None => Some(line.into()),
-    }
-}
-
-/// A text with `{{ args.path.to.it }}` places.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Template {
-    parts: Vec<Part>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
-    Text(String),
-    /// Names of members and numbers of items, from the arguments down.
-    Path(Vec<String>),
-}
-
-impl Template {
-    /// Reads a template.
-    ///
-    /// # Errors
-    /// What is wrong in which place: a place that does not end, or one that is not `args.…`.
-    pub fn parse(text: &str) -> Result<Template, String> {
-        let mut parts = Vec::new();
-        let mut rest = text;
-        while let Some(open) = rest.find("{{") {
-            let Some(len) = rest[open + 2..].find("}}") else {
-                return Err(format!("\"{}\" does not end; write {{{{ args.NAME }}}}", &rest[open..]));
-            };
-            let written = rest[open + 2..open + 2 + len].trim();
-            let path: Vec<String> = written.split('.').map(str::to_owned).collect();
-            if path.len() < 2 || path[0] != "args" || path.iter().any(String::is_empty) {
-                return Err(format!("\"{{{{ {written} }}}}\" is not known; write {{{{ args.NAME }}}}"));
-            }
-            parts.push(Part::Text(rest[..open].to_owned()));
-            parts.push(Part::Path(path[1..].to_vec()));
-            rest = &rest[open + len + 4..];
-        }
-        parts.push(Part::Text(rest.to_owned()));
-        Ok(Template { parts })
-    }
-
-    /// The text for these arguments. Strings stand as they are, everything else as JSON, with numbers as
-    /// they were written; what is not there is empty.
-    #[must_use]
-    pub fn render(&self, args: &Args) -> String {
-        let json = Json::parse(args.text(), limits::JSON_DEPTH).unwrap_or(Json::Null);
-        let mut out = String::new();
-        for part in &self.parts {
-            match part {
-                Part::Text(text) => out.push_str(text),
-                Part::Path(path) => match path.iter().try_fold(&json, |at, name| at.at(name)) {
-                    Some(Json::String(text)) => out.push_str(text),
-                    Some(Json::Null) | None => {}
-                    Some(value) => out.push_str(&value.canonical()),
-                },
-            }
-        }
-        out
     }
 }
 

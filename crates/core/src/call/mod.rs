@@ -8,3 +8,4 @@ pub mod permit;
 pub mod preview;
 pub mod schema;
 pub mod shown;
+pub mod template;

@@ -2,7 +2,7 @@
 
 use std::{path::Path, process::Stdio, time::Duration};
 
-use reqwest::{Client, Url, redirect::Policy};
+use reqwest::Client;
 use rmcp::{
     RoleClient,
     transport::{
@@ -18,7 +18,10 @@ use tokio::{
 };
 
 use super::settings::{Address, Program, url};
-use crate::tool::{command::PASSED_ENV, process::Group};
+use crate::{
+    outgoing,
+    tool::{command::PASSED_ENV, process::Group},
+};
 
 /// Longest message of a server, in bytes. The largest result that is kept is far smaller.
 const MESSAGE_BYTES: usize = 8 * 1024 * 1024;
@@ -26,8 +29,6 @@ const MESSAGE_BYTES: usize = 8 * 1024 * 1024;
 const LINE_BYTES: usize = 64 * 1024;
 /// How long a program may take to end by itself once its standard input is closed.
 const ENDING: Duration = Duration::from_secs(1);
-/// How long a connection may take to open, before the server has said a word.
-const OPENING: Duration = Duration::from_secs(10);
 
 pub(super) type Pipes = AsyncRwTransport<RoleClient, ChildStdout, ChildStdin>;
 
@@ -111,24 +112,8 @@ async fn lines(mut from: impl AsyncRead + Unpin, mut told: impl FnMut(&str)) {
 /// The way to an address.
 pub(super) fn http(address: &Address) -> Result<StreamableHttpClientTransport<Client>, String> {
     let url = url(&address.url)?;
-    if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // Fails only if somebody else was faster, which is as good.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-    }
-    // The secrets are the client's, so that nothing above it knows them. It follows no redirects, which could carry them
-    // elsewhere.
-    let mut builder = Client::builder()
-        .connect_timeout(OPENING)
-        .redirect(Policy::none())
-        .default_headers(address.header_map()?)
-        .user_agent(concat!("countersign/", env!("CARGO_PKG_VERSION")));
-    if is_loopback(&url) {
-        builder = builder.no_proxy();
-    }
-    if url.scheme() == "http" {
-        // No certificates are needed, and a machine without any can still talk to a local server.
-        builder = builder.tls_certs_only([]);
-    }
+    // The secrets are the client's, so that nothing above it knows them.
+    let builder = outgoing::client(&url).default_headers(address.header_map()?);
     let client = builder.build().map_err(|error| format!("the HTTP client cannot be made: {}", error.without_url()))?;
     let mut config = StreamableHttpClientTransportConfig::with_uri(String::from(url))
         // A call is never sent a second time by anybody but us.
@@ -136,12 +121,6 @@ pub(super) fn http(address: &Address) -> Result<StreamableHttpClientTransport<Cl
         .max_sse_event_size(MESSAGE_BYTES);
     config.allow_stateless = true;
     Ok(StreamableHttpClientTransport::with_client(client, config))
-}
-
-/// Whether it is this machine, which no proxy ever stands between.
-fn is_loopback(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']).trim_end_matches('.');
-    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 #[cfg(test)]

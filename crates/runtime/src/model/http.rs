@@ -1,19 +1,17 @@
 //! What the providers that are reached over HTTP share: the client, the address and the errors.
 
 use std::{
-    error::Error as _,
     fmt::Write as _,
     time::{Duration, SystemTime},
 };
 
-use reqwest::{Client, Response, StatusCode, Url, header::HeaderMap, redirect::Policy};
+use reqwest::{Client, Response, StatusCode, Url, header::HeaderMap};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{ModelError, key::ApiKey};
+use crate::outgoing::{self, chain};
 
-/// The longest time to reach a provider, TLS included.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How much of an error's body is read.
 const ERROR_BODY_BYTES: usize = 64 * 1024;
 /// How much of a provider's own words an error repeats.
@@ -57,46 +55,12 @@ impl Endpoint {
         self.url.clone()
     }
 
-    /// Whether it is this machine, which no proxy ever stands between.
-    fn is_loopback(&self) -> bool {
-        let host = self.url.host_str().unwrap_or_default().trim_matches(['[', ']']);
-        let host = host.trim_end_matches('.');
-        host == "localhost"
-            || host.ends_with(".localhost")
-            || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
-    }
-
     /// A client for this address. It follows no redirects, which could carry the key elsewhere.
     pub(super) fn client(&self) -> Result<Client, ModelConfigError> {
-        if rustls::crypto::CryptoProvider::get_default().is_none() {
-            // Fails only if somebody else was faster, which is as good.
-            let _ = rustls::crypto::ring::default_provider().install_default();
-        }
-        let mut builder = Client::builder()
-            .connect_timeout(CONNECT_TIMEOUT)
-            .redirect(Policy::none())
-            .user_agent(concat!("countersign/", env!("CARGO_PKG_VERSION")));
-        if self.is_loopback() {
-            builder = builder.no_proxy();
-        }
-        if self.url.scheme() == "http" {
-            // No certificates are needed, and a machine without any can still talk to a local model.
-            builder = builder.tls_certs_only([]);
-        }
-        builder.build().map_err(|e| ModelConfigError(format!("the HTTP client cannot be made: {}", chain(e))))
+        outgoing::client(&self.url)
+            .build()
+            .map_err(|e| ModelConfigError(format!("the HTTP client cannot be made: {}", chain(e))))
     }
-}
-
-/// The error's own words and its causes', without the address, whose query may hold a secret.
-fn chain(error: reqwest::Error) -> String {
-    let error = error.without_url();
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let _ = write!(text, ": {cause}");
-        source = cause.source();
-    }
-    text
 }
 
 /// A request that got no answer, or an answer that broke off: all of it may pass.
@@ -282,17 +246,6 @@ mod tests {
         ] {
             let error = url(base).unwrap_err().to_string();
             assert!(error.contains(why) && !error.contains("s3cret"), "{error}");
-        }
-    }
-
-    #[test]
-    fn loopback_is_recognised_in_every_spelling() {
-        let loopback = |base: &str| Endpoint::new(base, &[]).unwrap().is_loopback();
-        for base in ["http://localhost:1", "http://LOCALHOST.", "http://127.9.9.9", "http://[::1]:80", "http://127.1"] {
-            assert!(loopback(base), "{base}");
-        }
-        for base in ["http://localhost.example", "http://10.0.0.1", "https://example.com"] {
-            assert!(!loopback(base), "{base}");
         }
     }
 

@@ -173,7 +173,7 @@ impl PolicyRule {
         let any = |globs: &[Glob], name: &str| globs.is_empty() || globs.iter().any(|glob| glob.matches(name));
         let HintFilter { read_only, destructive, open_world, idempotent } = self.hints;
         let Hints { read_only: reads, destructive: destroys, open_world: reaches } = tool.hints;
-        any(&self.tools, &tool.spec.name)
+        tool.names().any(|name| any(&self.tools, name))
             && any(&self.agents, agent)
             && read_only.is_none_or(|wanted| wanted == reads)
             && destructive.is_none_or(|wanted| wanted == destroys)

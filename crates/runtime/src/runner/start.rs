@@ -334,7 +334,6 @@ impl Session {
                     tokio::join!(self.cancelled(), going);
                 }
                 () = &mut going => {}
-                }
             }
         }
         self.finish().await

@@ -5,6 +5,7 @@ pub mod command;
 pub mod condition;
 pub mod context;
 pub mod function;
+pub mod http;
 mod on_approval;
 pub(crate) mod process;
 pub mod source;

@@ -17,6 +17,7 @@ mod graph_state;
 mod graphs;
 mod groups;
 mod history;
+mod http_tools;
 mod langgraph;
 mod library;
 #[cfg(feature = "mcp")]

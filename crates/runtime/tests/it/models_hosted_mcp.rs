@@ -19,6 +19,7 @@ use countersign::{
     policy::{Glob, Policy, PolicyRule, Then},
     run::{NewDecision, NewMessage, Outcome, Runtime},
     store::memory::MemoryStore,
+    tool::{self, condition::ProposedCall, on_approval},
 };
 use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
@@ -285,4 +286,70 @@ async fn d41_a_standing_decision_is_for_one_tool_of_one_server() {
     assert_eq!(responses(&fake).last().map(|said| said["approve"].clone()), Some(json!(false)));
     let third = ask(&runtime).await;
     assert_eq!(&*third.interruptions[0].actions()[0].name, "mcp__bank__send");
+}
+
+/// SPEC S12: `on_approval` of hosted MCP tools decides without a pause; what it leaves open waits for a person.
+#[tokio::test]
+async fn m146_a_program_decides_about_a_hosted_call_without_a_pause() {
+    let fake = provider(&[("send", ARGS), ("wipe", "{}"), ("list", "{}"), ("broken", "{}")]).await;
+    let looked = Arc::new(Mutex::new(Vec::new()));
+    let seen = looked.clone();
+    let decides = on_approval(move |call: ProposedCall| {
+        seen.lock().unwrap().push((call.tool.to_string(), call.args.text().to_owned()));
+        let decision = match &*call.tool {
+            "mcp__bank__send" => Ok(tool::Decision::Approve),
+            "mcp__bank__wipe" => Ok(tool::Decision::Reject(Some("Never.".to_owned()))),
+            "mcp__bank__list" => Ok(tool::Decision::Ask),
+            _ => Err("it failed".to_owned()),
+        };
+        async move { decision }
+    });
+    let server = bank().decided_by(|entry| entry.on_approval(decides));
+    let agent = Agent::new("a", ("m", Arc::new(model(&fake)))).hosted_mcp(server);
+    let runtime = Runtime::builder(Arc::new(MemoryStore::new())).agent(agent).build().expect("runtime");
+
+    let waiting = ask(&runtime).await;
+    let actions = waiting.interruptions[0].actions();
+    let names: Vec<&str> = actions.iter().map(|action| &*action.name).collect();
+    assert_eq!(
+        names,
+        ["mcp__bank__list", "mcp__bank__broken"],
+        "a person is asked about what it leaves open, or fails over"
+    );
+    let want = ["send", "wipe", "list", "broken"].map(|name| format!("mcp__bank__{name}"));
+    let mut asked = looked.lock().unwrap().clone();
+    asked.sort_by_key(|(name, _)| want.iter().position(|known| known == name));
+    assert_eq!(asked.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>(), want);
+    assert_eq!(asked[0].1, r#"{"amount":1.10}"#, "it sees the arguments as they are");
+    let approval_key = waiting.interruptions[0].approval_key().to_owned();
+    let decisions = vec![Decision::approve(), Decision::reject(None)];
+    let new = NewDecision { approval_key, decisions, ..NewDecision::default() };
+    let ended = runtime.decide_and_run(&Principal::trusted(), new).await.expect("decided");
+    assert_eq!((ended.text.as_str(), looked.lock().unwrap().len()), ("ok", 4), "and it is asked once about each");
+    let said = |n: u32, approve: bool, reason: Option<&str>| {
+        let id = format!("mcpr_{n}");
+        let mut said = json!({"type": "mcp_approval_response", "approval_request_id": id, "approve": approve});
+        if let Some(reason) = reason {
+            said["reason"] = json!(reason);
+        }
+        said
+    };
+    let want = [said(0, true, None), said(1, false, Some("Never.")), said(2, true, None), said(3, false, None)];
+    assert_eq!(responses(&fake), want);
+}
+
+/// SPEC S12: with nothing left open there is no pause at all.
+#[tokio::test]
+async fn m146_where_a_program_decides_about_all_hosted_calls_nobody_is_asked() {
+    let fake = provider(&[("send", ARGS)]).await;
+    let server = bank()
+        .decided_by(|entry| entry.on_approval(on_approval(|_: ProposedCall| async { Ok(tool::Decision::Approve) })));
+    let agent = Agent::new("a", ("m", Arc::new(model(&fake)))).hosted_mcp(server);
+    let runtime = Runtime::builder(Arc::new(MemoryStore::new())).agent(agent).build().expect("runtime");
+    let ended = ask(&runtime).await;
+    assert_eq!((ended.interruptions.len(), ended.text.as_str()), (0, "ok"));
+    assert_eq!(
+        responses(&fake),
+        [json!({"type": "mcp_approval_response", "approval_request_id": "mcpr_0", "approve": true})]
+    );
 }

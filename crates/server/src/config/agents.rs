@@ -5,6 +5,7 @@ use countersign_core::limits;
 
 use super::{
     compression::{self, ConfigCompression},
+    computer,
     reader::{At, Section},
     server::unknown,
     team::{self, ConfigToolUse},
@@ -47,7 +48,7 @@ pub struct ConfigAgent {
 }
 
 /// Tools that are part of the product, but not of this version.
-const LATER_TOOLS: [&str; 6] = ["computer", "computer_use_preview", "read_todos", "task", "web_fetch", "web_search"];
+const LATER_TOOLS: [&str; 4] = ["read_todos", "task", "web_fetch", "web_search"];
 
 /// The names that an agent can refer to.
 pub(super) struct Names<'a> {
@@ -92,6 +93,11 @@ pub(super) fn read(name: &str, section: &Section<'_>, names: &Names<'_>) -> Opti
             let place = section.place();
             let what = format!("the tool {value:?}{place} needs a folder; set \"path\" in [workspace]");
             section.document.error(at, what);
+        } else if computer::NAMES.contains(&&*tool.value) {
+            let At { value, at } = tool;
+            let place = section.place();
+            let what = format!("the tool {value:?}{place} needs a browser; set \"program\" in [computer]");
+            section.document.error(at, what);
         } else if LATER_TOOLS.contains(&tool.value.as_str()) {
             let At { value, at } = tool;
             section
@@ -100,6 +106,15 @@ pub(super) fn read(name: &str, section: &Section<'_>, names: &Names<'_>) -> Opti
         } else {
             unknown(section, "tool", &tool, tools.iter().copied());
         }
+    }
+    if let (true, Some(at)) =
+        (computer::NAMES.iter().all(|name| own.iter().any(|own| own == name)), section.has("tools"))
+    {
+        section.bad(
+            at,
+            "tools",
+            format!("has {:?} and {:?}, which are one tool", computer::NAMES[0], computer::NAMES[1]),
+        );
     }
     let mut mcp: Vec<String> = Vec::new();
     for server in used_servers {

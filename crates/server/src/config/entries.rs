@@ -17,8 +17,8 @@ use countersign::{
 use countersign_core::call::schema::ArgsSchema;
 
 use super::{
-    Config, ConfigAgent, ConfigApproval, ConfigBuiltin, ConfigFolderTool, ConfigGuardrail, ConfigHostedMcp,
-    ConfigRequire, ConfigTool,
+    Config, ConfigAgent, ConfigApproval, ConfigBuiltin, ConfigComputer, ConfigComputerTool, ConfigFolderTool,
+    ConfigGuardrail, ConfigHostedMcp, ConfigRequire, ConfigRuns, ConfigTool,
 };
 
 /// All tools of a configuration by name.
@@ -70,7 +70,53 @@ pub fn tool_entries(config: &Config) -> Result<BTreeMap<String, ToolEntry>, Stri
             }
         }
     }
+    if let Some(computer) = &config.computer {
+        computers(computer, &config.computer_tools, &mut entries)?;
+    }
     Ok(entries)
+}
+
+/// The tool of the browser under both its names, unless a declared tool has one.
+#[cfg(feature = "computer")]
+fn computers(
+    computer: &ConfigComputer,
+    changes: &[ConfigComputerTool],
+    entries: &mut BTreeMap<String, ToolEntry>,
+) -> Result<(), String> {
+    let mut chromium = builtin::Chromium::new(&computer.program)
+        .screen(computer.width, computer.height)
+        .start_page(computer.start_page.as_str());
+    if !computer.sandbox {
+        chromium = chromium.without_sandbox();
+    }
+    let most = usize::try_from(computer.browsers).unwrap_or(usize::MAX);
+    let sessions = builtin::ChromiumSessions::new(chromium, most);
+    for name in super::computer::NAMES {
+        if entries.contains_key(name) {
+            continue;
+        }
+        let mut entry = sessions.entry(name);
+        if let Some(changes) = changes.iter().find(|changes| changes.name == name) {
+            if let Some(asks) = &changes.approval {
+                entry.approval = approval(asks).map_err(|error| format!("tool {name:?}: {error}"))?;
+                if let ConfigRequire::When(expression) = &asks.require {
+                    let condition = builtin::of_each_action(CelCondition::compile(expression)?);
+                    entry.approval.require = Require::When(Arc::new(condition));
+                }
+            }
+            let ConfigComputerTool { description, content_message, stream, .. } = changes.clone();
+            let changes = ConfigBuiltin { name: name.to_owned(), description, timeout: None, content_message, stream };
+            entry = changed(entry, &changes);
+        }
+        entries.insert(name.to_owned(), entry);
+    }
+    Ok(())
+}
+
+/// What the configuration has refused already.
+#[cfg(not(feature = "computer"))]
+fn computers(_: &ConfigComputer, _: &[ConfigComputerTool], _: &mut BTreeMap<String, ToolEntry>) -> Result<(), String> {
+    Err("this build does not have the feature \"computer\"".to_owned())
 }
 
 /// The guardrails of a configuration by name.
@@ -203,16 +249,22 @@ fn changed(mut tool: ToolEntry, changes: &ConfigBuiltin) -> ToolEntry {
 fn entry(tool: &ConfigTool) -> Result<ToolEntry, String> {
     let in_tool = |error: String| format!("tool {:?}: {error}", tool.name);
     ArgsSchema::compile(&tool.parameters).map_err(in_tool)?;
-    let command = CommandTool::new(tool.command.iter().map(String::as_str)).map_err(in_tool)?;
-    let command = command
-        .cwd(&tool.cwd)
-        .time_limit(tool.time_limit)
-        .output_limit(usize::try_from(tool.output_limit).unwrap_or(usize::MAX))
-        .pass_env(tool.env.iter().map(String::as_str));
+    let output_limit = usize::try_from(tool.output_limit).unwrap_or(usize::MAX);
     let spec = ToolSpec {
         name: tool.name.as_str().into(),
         description: tool.description.as_str().into(),
         parameters: Arc::new(tool.parameters.clone()),
+    };
+    let entry = match &tool.runs {
+        ConfigRuns::Command { command, cwd, env } => {
+            let command = CommandTool::new(command.iter().map(String::as_str)).map_err(in_tool)?.cwd(cwd);
+            let command = command.time_limit(tool.time_limit).output_limit(output_limit);
+            ToolEntry::new(spec, Arc::new(command.pass_env(env.iter().map(String::as_str))))
+        }
+        ConfigRuns::Http(request) => {
+            let request = request.build().map_err(|error| in_tool(error.to_string()))?;
+            request.time_limit(tool.time_limit).output_limit(output_limit).entry(spec)
+        }
     };
     Ok(ToolEntry {
         approval: approval(&tool.approval).map_err(in_tool)?,
@@ -220,7 +272,7 @@ fn entry(tool: &ConfigTool) -> Result<ToolEntry, String> {
         stream: tool.stream,
         content_message: tool.content_message.clone(),
         hints: tool.hints,
-        ..ToolEntry::new(spec, Arc::new(command))
+        ..entry
     })
 }
 

@@ -7,9 +7,11 @@ mod agents;
 mod approval;
 mod auth;
 mod compression;
+mod computer;
 mod entries;
 mod error;
 mod folder;
+mod http;
 mod mcp;
 mod models;
 mod policy;
@@ -34,6 +36,7 @@ pub use self::{
     approval::{ConfigApproval, ConfigRequire},
     auth::ConfigToken,
     compression::{BUDGET_MAX, ConfigCompression, ConfigStrategy, KEEP_MAX},
+    computer::{ConfigComputer, ConfigComputerTool},
     entries::{guardrails, hosted_mcp, mcp_servers, sources, tool_entries},
     error::{ConfigError, nearest},
     folder::ConfigFolderTool,
@@ -43,7 +46,7 @@ pub use self::{
     server::{ConfigServer, LISTEN},
     store::{ConfigKey, ConfigStore},
     team::{ConfigAgentTool, ConfigGuardrail, ConfigToolUse},
-    tools::{ConfigBuiltin, ConfigTool},
+    tools::{ConfigBuiltin, ConfigRuns, ConfigTool},
     tracing::ConfigTracing,
 };
 use self::{
@@ -89,6 +92,10 @@ pub struct Config {
     pub workspace: Option<PathBuf>,
     /// The declared built-in tools on folders.
     pub folder_tools: Vec<ConfigFolderTool>,
+    /// The browser that agents use.
+    pub computer: Option<ConfigComputer>,
+    /// What is changed of its tool.
+    pub computer_tools: Vec<ConfigComputerTool>,
     /// When a person is needed, beside what the tools say: the first rule that matches counts.
     pub rules: Vec<ConfigRule>,
     /// Who may connect; without any, nor rules for JWTs, anybody on this machine.
@@ -141,7 +148,7 @@ impl Config {
         if whole {
             let other = Config::parse(&text, &file, &directory, &|name| std::env::var(name).ok())?;
             let Config { agents, tools, mcp, mcp_tools, agent_tools, guardrails, .. } = other;
-            let Config { builtins, workspace, folder_tools, rules, warnings, .. } = other;
+            let Config { builtins, workspace, folder_tools, computer, computer_tools, rules, warnings, .. } = other;
             return Ok(Config {
                 agents,
                 tools,
@@ -152,6 +159,8 @@ impl Config {
                 builtins,
                 workspace,
                 folder_tools,
+                computer,
+                computer_tools,
                 rules,
                 warnings,
                 ..self
@@ -187,7 +196,8 @@ impl Config {
         let declared = self.tools.iter().map(|tool| &*tool.name).chain(of_mcp).chain(of_agents);
         let on_folders = self.folder_tools.iter().map(|tool| &*tool.name);
         let own = self.workspace.iter().flat_map(|_| builtin::WORKSPACE_NAMES);
-        declared.chain(on_folders).chain(builtin::NAMES).chain(own).collect()
+        let computer = self.computer.iter().flat_map(|_| computer::NAMES);
+        declared.chain(on_folders).chain(builtin::NAMES).chain(own).chain(computer).collect()
     }
 
     /// The policy of the rules, compiled.
@@ -294,7 +304,10 @@ fn read(document: &Document<'_>) -> Option<Config> {
     // Built-in tools need no declaration, but may have one.
     let workspace = folder::workspace(&root);
     let on_folders = root.has("workspace").iter().flat_map(|_| builtin::WORKSPACE_NAMES).collect::<Vec<_>>();
-    for name in builtin::NAMES.into_iter().chain(on_folders) {
+    let computer = computer::read(&root);
+    let has_computer = root.has("computer").is_some();
+    let computers = root.has("computer").into_iter().flat_map(|_| computer::NAMES);
+    for name in builtin::NAMES.into_iter().chain(on_folders).chain(computers) {
         if !tool_names.contains(&name) {
             tool_names.push(name);
         }
@@ -310,7 +323,7 @@ fn read(document: &Document<'_>) -> Option<Config> {
     let guardrails = guardrail_sections.iter().filter_map(|(name, section)| team::guardrail(name, section)).collect();
 
     let (mut tools, mut mcp_tools, mut agent_tools) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut builtins, mut folder_tools) = (Vec::new(), Vec::new());
+    let (mut builtins, mut folder_tools, mut computer_tools) = (Vec::new(), Vec::new(), Vec::new());
     for (name, section) in &tool_sections {
         if builtin::NAMES.contains(&name.as_str()) {
             builtins.push(tools::builtin(name, section));
@@ -331,6 +344,12 @@ fn read(document: &Document<'_>) -> Option<Config> {
         if folder::is_one(name, section) {
             let (tool, named) = folder::read(name, section, workspace.as_ref());
             folder_tools.extend(tool);
+            roles.extend(named);
+            continue;
+        }
+        if computer::is_one(name, section) {
+            let (tool, named) = computer::tool(name, section, has_computer);
+            computer_tools.push(tool);
             roles.extend(named);
             continue;
         }
@@ -373,6 +392,8 @@ fn read(document: &Document<'_>) -> Option<Config> {
         builtins,
         workspace,
         folder_tools,
+        computer,
+        computer_tools,
         rules,
         tokens,
         jwt,

@@ -265,6 +265,15 @@ impl<'s> Section<'s> {
         Section { document: self.document, name, at, table, known: RefCell::default() }
     }
 
+    /// All that is in this table, whatever it is: the name, the value, and where it stands.
+    pub(super) fn members(&self) -> Vec<(String, &'s DeValue<'s>, usize)> {
+        let member = |(name, value): (&'s Spanned<_>, &'s Spanned<DeValue<'s>>)| {
+            let name: &Spanned<std::borrow::Cow<'s, str>> = name;
+            (name.get_ref().to_string(), value.get_ref(), name.span().start)
+        };
+        self.table.iter().map(member).collect()
+    }
+
     /// The named tables below a key, such as `[agents.*]`, in the order of the file.
     pub(super) fn named(&self, key: &'static str) -> Vec<(String, Section<'s>)> {
         let Some(all) = self.table(key) else { return Vec::new() };

@@ -1,6 +1,8 @@
 //! Files that are right, files that are hostile, and (in `mistakes`) files with mistakes.
 
 mod compression;
+mod computer;
+mod http;
 mod mcp;
 mod mistakes;
 mod models;
@@ -199,7 +201,8 @@ fn c_everything_that_is_declared_is_read() {
     );
     assert_eq!((config.agents[0].max_turns, config.agents[0].tools.len()), (3, 2));
     let order = &config.tools[0];
-    assert_eq!(order.command, [folder.path().join("./tool").to_str().expect("path"), "--fast"]);
+    let ConfigRuns::Command { command, .. } = &order.runs else { panic!("{order:?}") };
+    assert_eq!(*command, [folder.path().join("./tool").to_str().expect("path"), "--fast"]);
     assert_eq!((order.time_limit, order.output_limit, order.idempotent), (5, 1000, true));
     assert_eq!(order.stream, StreamRule::default());
     let template = Template::parse("Order {{ args.symbol }}").expect("template");

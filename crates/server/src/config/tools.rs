@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use countersign::tool::{
     Hints,
     command::{TIME_LIMIT_SECONDS, TIME_LIMIT_SECONDS_MAX},
+    http::HttpRequest,
 };
 use countersign_core::{
     approval::question,
@@ -20,6 +21,7 @@ use toml::de::DeValue;
 use super::{
     agents::name_error,
     approval::{self, ConfigApproval},
+    http,
     reader::{At, Section},
     team,
 };
@@ -29,22 +31,34 @@ pub(super) const TOOL_NAME_BYTES: usize = 64;
 /// The ways to declare a tool, of which each has one.
 pub(super) const KINDS: [&str; 4] = ["command", "http", "agent", "mcp"];
 
-/// A command tool as it is declared (SPEC M2, C).
+/// What a call of a tool does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ConfigRuns {
+    /// It starts a program.
+    Command {
+        /// The program and its arguments. A program with a `/` is absolute; one without is looked for in `PATH`.
+        command: Vec<String>,
+        /// Its working directory, absolute: the folder of the file unless `cwd` says otherwise.
+        cwd: PathBuf,
+        /// Variables of the server's environment that it also gets.
+        env: Vec<String>,
+    },
+    /// It makes a request. The secrets in it are in no text that is made of it.
+    Http(Box<HttpRequest>),
+}
+
+/// A tool that is a command or a request, as it is declared (SPEC M2, C).
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConfigTool {
     /// Its name.
     pub name: String,
     /// What the model is told about it; may be empty.
     pub description: String,
-    /// The program and its arguments. A program with a `/` is absolute; one without is looked for in `PATH`.
-    pub command: Vec<String>,
-    /// Its working directory, absolute: the folder of the file unless `cwd` says otherwise.
-    pub cwd: PathBuf,
-    /// Variables of the server's environment that it also gets.
-    pub env: Vec<String>,
-    /// Seconds until it is killed.
+    /// What a call of it does.
+    pub runs: ConfigRuns,
+    /// Seconds until it is killed, or its connection is closed.
     pub time_limit: u32,
-    /// Most bytes of its output.
+    /// Most bytes of its output, or of the answer's body.
     pub output_limit: u32,
     /// The JSON Schema of its arguments.
     pub parameters: Value,
@@ -126,54 +140,60 @@ pub(super) fn read(
     name_error(section, "tool", name, TOOL_NAME_BYTES);
     let kinds: Vec<(&str, usize)> = KINDS.into_iter().filter_map(|kind| Some((kind, section.has(kind)?))).collect();
     match kinds.as_slice() {
-        [] => section.document.error(section.at, format!("missing \"command\"{}: what the tool runs", section.place())),
-        [(kind, at)] => other_kind(section, kind, *at),
+        [] => {
+            let what = format!("missing \"command\" or \"http\"{}: what the tool runs", section.place());
+            section.document.error(section.at, what);
+        }
+        [_] => {}
         [(first, _), (second, at), ..] => {
             section.bad(*at, second, format!("cannot stand beside \"{first}\": a tool is one or the other"));
         }
     }
-    let command = command(section);
-    let cwd = cwd(section);
-    let env = env(section);
+    let parameters = parameters(section);
+    let runs = match kinds.as_slice() {
+        [("http", _)] => {
+            for key in ["cwd", "env"] {
+                if let Some(at) = section.has(key) {
+                    section.value(key);
+                    section.bad(at, key, "means nothing to a tool that is \"http\"");
+                }
+            }
+            http::read(section, &parameters).map(|request| ConfigRuns::Http(Box::new(request)))
+        }
+        _ => {
+            let (command, cwd, env) = (command(section), cwd(section), env(section));
+            let command = command.filter(|_| matches!(kinds.as_slice(), [("command", _)]));
+            command.map(|command| ConfigRuns::Command { command, cwd, env })
+        }
+    };
     let time_limit = time_limit(section);
     let most = u32::try_from(limits::RESULT_BYTES).unwrap_or(u32::MAX);
     let output_limit = section.whole("output_limit", 1..=most, " bytes");
     let (approval, roles) = approval::read(section);
-    let tool = ConfigTool {
+    // What only reads by its method does not destroy; what is said here counts.
+    let reads = matches!(&runs, Some(ConfigRuns::Http(request)) if request.only_reads());
+    let default = Hints { read_only: reads, destructive: !reads, ..Hints::default() };
+    let (description, idempotent) = (section.string("description"), section.boolean("idempotent"));
+    let (content_message, hints, stream) = (content_message(section), hints_of(section, default), stream(section));
+    let input_guardrails = team::guardrails(section, "input_guardrails", guardrails);
+    let output_guardrails = team::guardrails(section, "output_guardrails", guardrails);
+    section.finish();
+    let tool = runs.map(|runs| ConfigTool {
         name: name.to_owned(),
-        description: section.string("description").map(|text| text.value).unwrap_or_default(),
-        command: command.unwrap_or_default(),
-        cwd,
-        env,
+        description: description.map(|text| text.value).unwrap_or_default(),
+        runs,
         time_limit,
         output_limit: output_limit.map_or(most, |limit| limit.value),
-        parameters: parameters(section),
-        idempotent: section.boolean("idempotent").unwrap_or(false),
-        content_message: content_message(section),
+        parameters,
+        idempotent: idempotent.unwrap_or(false),
+        content_message,
         approval,
-        hints: hints(section),
-        stream: stream(section),
-        input_guardrails: team::guardrails(section, "input_guardrails", guardrails),
-        output_guardrails: team::guardrails(section, "output_guardrails", guardrails),
-    };
-    section.finish();
-    let runs = matches!(kinds.as_slice(), [("command", _)]) && !tool.command.is_empty();
-    (runs.then_some(tool), roles)
-}
-
-/// Checks the shape of a kind that does not run yet, and says that it does not.
-fn other_kind(section: &Section<'_>, kind: &str, at: usize) {
-    let known = match kind {
-        "http" => section.table("http").is_some(),
-        _ => return,
-    };
-    if known {
-        section.bad(
-            at,
-            kind,
-            "is not supported yet in this version; a tool is a \"command\", an \"agent\", or \"mcp\"",
-        );
-    }
+        hints,
+        stream,
+        input_guardrails,
+        output_guardrails,
+    });
+    (tool, roles)
 }
 
 pub(super) fn time_limit(section: &Section<'_>) -> u32 {
@@ -193,23 +213,30 @@ pub(super) fn command(section: &Section<'_>) -> Option<Vec<String>> {
         return None;
     }
     let mut command: Vec<String> = parts.iter().map(|part| part.value.clone()).collect();
+    if let Some(first) = command.first_mut() {
+        *first = self::program(section, "command", program);
+    }
+    Some(command)
+}
+
+/// A program as it is started: one with a `/` as an absolute path. One that is not there is warned of.
+pub(super) fn program(section: &Section<'_>, key: &str, program: &At<String>) -> String {
+    let warn = |why: &str| {
+        let what = format!("\"{key}\"{} names {}, which is not {why}", section.place(), program.value);
+        section.document.warn(program.at, what);
+    };
     if program.value.contains('/') {
         let path = section.document.path(&program.value);
         if !is_program(&path) {
-            let what = format!("\"command\"{} names {}, which is not a program", section.place(), program.value);
-            section.document.warn(program.at, what);
+            warn("a program");
         }
-        if let (Some(first), Some(path)) = (command.first_mut(), path.to_str()) {
-            path.clone_into(first);
-        }
-    } else {
-        let paths = (section.document.env)("PATH").unwrap_or_default();
-        if !std::env::split_paths(&paths).any(|folder| is_program(&folder.join(&program.value))) {
-            let what = format!("\"command\"{} names {}, which is not in PATH", section.place(), program.value);
-            section.document.warn(program.at, what);
-        }
+        return path.to_str().unwrap_or(&program.value).to_owned();
     }
-    Some(command)
+    let paths = (section.document.env)("PATH").unwrap_or_default();
+    if !std::env::split_paths(&paths).any(|folder| is_program(&folder.join(&program.value))) {
+        warn("in PATH");
+    }
+    program.value.clone()
 }
 
 fn is_program(path: &Path) -> bool {
@@ -290,7 +317,10 @@ pub(super) fn content_message(section: &Section<'_>) -> Option<ContentMessage> {
 
 /// What is declared about what a tool does: like the annotations of MCP, and with their defaults.
 pub(super) fn hints(section: &Section<'_>) -> Hints {
-    let default = Hints::default();
+    hints_of(section, Hints::default())
+}
+
+fn hints_of(section: &Section<'_>, default: Hints) -> Hints {
     let Some(table) = section.table("hints") else { return default };
     let read_only = table.boolean("read_only").unwrap_or(default.read_only);
     let hints = Hints {

@@ -7,6 +7,8 @@ mod chromium;
 mod devtools;
 #[cfg(feature = "computer")]
 mod keys;
+#[cfg(feature = "computer")]
+mod sessions;
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -20,7 +22,10 @@ use serde_json::{Value, json};
 
 pub use self::action::{Button, ComputerAction, Point};
 #[cfg(feature = "computer")]
-pub use self::chromium::{Chromium, ChromiumComputer};
+pub use self::{
+    chromium::{Chromium, ChromiumComputer},
+    sessions::{BROWSERS, ChromiumSessions},
+};
 use super::super::{Approval, CallFacts, Condition, Previewer, Tool, ToolEntry, ToolError};
 use crate::model::ToolSpec;
 
@@ -30,6 +35,8 @@ pub const COMPUTER: &str = "computer";
 pub const COMPUTER_USE_PREVIEW: &str = "computer_use_preview";
 /// Most actions of one call.
 const ACTIONS: usize = 100;
+/// Room for what is said after a picture.
+const NOTES: usize = 3000;
 /// What comes before a picture in a result.
 const DATA_URL: &str = "data:image/png;base64,";
 
@@ -96,18 +103,29 @@ pub struct Screenshot {
 /// too large for a result it is a smaller one, and a line after it says so.
 #[must_use]
 pub fn computer(computer: Arc<dyn Computer>) -> ToolEntry {
-    computer_named(COMPUTER, &[COMPUTER_USE_PREVIEW], computer)
+    of_one(COMPUTER, computer)
 }
 
 /// The same under its older name, `computer_use_preview`.
 #[must_use]
 pub fn computer_use_preview(computer: Arc<dyn Computer>) -> ToolEntry {
-    computer_named(COMPUTER_USE_PREVIEW, &[COMPUTER], computer)
+    of_one(COMPUTER_USE_PREVIEW, computer)
 }
 
-fn computer_named(name: &str, aliases: &'static [&'static str], computer: Arc<dyn Computer>) -> ToolEntry {
-    let (width, height) = computer.dimensions();
-    let what = match computer.environment() {
+fn of_one(name: &str, computer: Arc<dyn Computer>) -> ToolEntry {
+    let (environment, screen) = (computer.environment(), computer.dimensions());
+    named(name, environment, screen, Arc::new(ComputerTool { computer }))
+}
+
+/// The tool under one of its two names, of which the other is its alias.
+fn named<T: Tool + Previewer + 'static>(
+    name: &str,
+    environment: Environment,
+    (width, height): (u32, u32),
+    tool: Arc<T>,
+) -> ToolEntry {
+    let aliases: &'static [&'static str] = if name == COMPUTER { &[COMPUTER_USE_PREVIEW] } else { &[COMPUTER] };
+    let what = match environment {
         Environment::Browser => "a browser",
         Environment::Mac => "a Mac",
         Environment::Windows => "a Windows computer",
@@ -143,7 +161,6 @@ fn computer_named(name: &str, aliases: &'static [&'static str], computer: Arc<dy
         .into(),
         parameters: Arc::new(parameters),
     };
-    let tool = Arc::new(ComputerTool { computer });
     ToolEntry { aliases, ..ToolEntry::new(spec, tool.clone()).needs_approval(Approval::always()).preview(tool) }
 }
 
@@ -164,6 +181,43 @@ where
     Fut: Future<Output = Result<bool, String>> + Send + 'static,
 {
     EachAction(rule)
+}
+
+/// A condition that is looked at once for each action of a call: its `args` are `{"action": …}`, the whole batch is asked about
+/// if it is true of any, and an error asks (SPEC S14).
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use countersign::tool::{Approval, builtin::of_each_action, condition::CelCondition};
+/// # fn main() -> Result<(), String> {
+/// let typing = CelCondition::compile("args.action.type == 'type'")?;
+/// let approval = Approval::when(Arc::new(of_each_action(typing)));
+/// # let _ = approval;
+/// # Ok(())
+/// # }
+/// ```
+pub fn of_each_action(condition: impl Condition + 'static) -> impl Condition + 'static {
+    OfEach(condition)
+}
+
+struct OfEach<C>(C);
+
+impl<C: Condition> Condition for OfEach<C> {
+    fn check<'a>(&'a self, call: &'a CallFacts<'a>) -> BoxFuture<'a, Result<bool, String>> {
+        Box::pin(async move {
+            let mut any = false;
+            for action in actions(call.args)? {
+                let args = json!({ "action": action }).to_string();
+                let args = Args::parse(&args).map_err(|error| error.to_string())?;
+                any |= self.0.check(&CallFacts { args: &args, ..*call }).await?;
+            }
+            Ok(any)
+        })
+    }
+
+    fn describe(&self) -> Option<&str> {
+        self.0.describe()
+    }
 }
 
 struct EachAction<F>(F);
@@ -220,32 +274,34 @@ struct ComputerTool {
 impl Tool for ComputerTool {
     fn run(&self, permit: Permit) -> BoxFuture<'static, Result<String, ToolError>> {
         let computer = self.computer.clone();
-        Box::pin(async move {
-            let actions = actions(permit.args())?;
-            // All are checked before one is done.
-            for (i, action) in actions.iter().enumerate() {
-                action.check(computer.dimensions()).map_err(|why| failed(&actions, i, &why))?;
-            }
-            for (i, action) in actions.iter().enumerate() {
-                action.act(&*computer).await.map_err(|error| failed(&actions, i, &error.message))?;
-            }
-            let room = limits::RESULT_BYTES - DATA_URL.len() - 200;
-            let picture = computer.screenshot(room / 4 * 3).await?;
-            let encoded = STANDARD.encode(&picture.png);
-            if encoded.len() > room {
-                return Err(ToolError::new("all actions were done, but the picture of the screen is too large"));
-            }
-            let mut text = format!("{DATA_URL}{encoded}");
-            if picture.scale < 1.0 {
-                let (width, height) = computer.dimensions();
-                let percent = (picture.scale * 100.0).round();
-                text.push_str(&format!(
-                    "\n(the picture is drawn at {percent} %; coordinates are those of the screen, {width} x {height})"
-                ));
-            }
-            Ok(text)
-        })
+        Box::pin(async move { perform(&*computer, &actions(permit.args())?).await })
     }
+}
+
+/// Does the actions in order; the result is a picture of the screen after the last of them.
+async fn perform(computer: &dyn Computer, actions: &[ComputerAction]) -> Result<String, ToolError> {
+    // All are checked before one is done.
+    for (i, action) in actions.iter().enumerate() {
+        action.check(computer.dimensions()).map_err(|why| failed(actions, i, &why))?;
+    }
+    for (i, action) in actions.iter().enumerate() {
+        action.act(computer).await.map_err(|error| failed(actions, i, &error.message))?;
+    }
+    let room = limits::RESULT_BYTES - DATA_URL.len() - NOTES;
+    let picture = computer.screenshot(room / 4 * 3).await?;
+    let encoded = STANDARD.encode(&picture.png);
+    if encoded.len() > room {
+        return Err(ToolError::new("all actions were done, but the picture of the screen is too large"));
+    }
+    let mut text = format!("{DATA_URL}{encoded}");
+    if picture.scale < 1.0 {
+        let (width, height) = computer.dimensions();
+        let percent = (picture.scale * 100.0).round();
+        text.push_str(&format!(
+            "\n(the picture is drawn at {percent} %; coordinates are those of the screen, {width} x {height})"
+        ));
+    }
+    Ok(text)
 }
 
 fn failed(actions: &[ComputerAction], i: usize, why: &str) -> ToolError {
@@ -256,10 +312,11 @@ fn failed(actions: &[ComputerAction], i: usize, why: &str) -> ToolError {
 impl Previewer for ComputerTool {
     /// What would be done, an action a line.
     fn preview<'a>(&'a self, call: &'a CallFacts<'a>) -> BoxFuture<'a, Result<Preview, String>> {
-        Box::pin(async move {
-            let actions = actions(call.args)?;
-            let lines = actions.iter().enumerate().map(|(i, action)| format!("{}. {action}", i + 1));
-            Ok(Preview::text(&lines.collect::<Vec<_>>().join("\n")))
-        })
+        Box::pin(async move { Ok(Preview::text(&in_lines(&actions(call.args)?))) })
     }
+}
+
+fn in_lines(actions: &[ComputerAction]) -> String {
+    let lines = actions.iter().enumerate().map(|(i, action)| format!("{}. {action}", i + 1));
+    lines.collect::<Vec<_>>().join("\n")
 }

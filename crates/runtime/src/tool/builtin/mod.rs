@@ -14,12 +14,12 @@ mod talk;
 mod workspace;
 
 #[cfg(feature = "computer")]
-pub use self::computer::{Chromium, ChromiumComputer};
+pub use self::computer::{BROWSERS, Chromium, ChromiumComputer, ChromiumSessions};
 pub use self::{
     apply::{APPLY_PATCH, apply_patch},
     computer::{
         Button, COMPUTER, COMPUTER_USE_PREVIEW, Computer, ComputerAction, Environment, Point, Screenshot, computer,
-        computer_use_preview, each_action,
+        computer_use_preview, each_action, of_each_action,
     },
     files::{EDIT_FILE, READ_FILE, WRITE_FILE, edit_file, read_file, write_file},
     list::{LIST_FILES, list_files},

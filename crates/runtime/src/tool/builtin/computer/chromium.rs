@@ -30,6 +30,11 @@ const START: Duration = Duration::from_secs(60);
 const SCREEN: (u32, u32) = (1024, 768);
 /// Largest width and height.
 const SCREEN_MOST: u32 = 4096;
+/// Runs a program whose group ends when its standard input does: that is when this process ends, however it does. The folder,
+/// its first argument, is removed then.
+const WITH_US: &str = "exec 3<&0; folder=$1; shift; \
+    (trap '' TERM; cat <&3 >/dev/null 2>&1; kill -TERM 0; sleep 1; rm -rf -- \"$folder\"; kill -9 0) 2>/dev/null & \
+    exec \"$@\" 3<&- </dev/null";
 /// How large pictures are drawn, until one is small enough.
 const SCALES: [f64; 5] = [1.0, 0.75, 0.5, 0.35, 0.25];
 
@@ -70,6 +75,16 @@ impl Chromium {
         self
     }
 
+    /// Its width and height in pixels.
+    pub(super) fn dimensions(&self) -> (u32, u32) {
+        self.screen
+    }
+
+    /// The page it begins with.
+    pub(super) fn begins_at(&self) -> &str {
+        &self.start_page
+    }
+
     /// Starts it, with a profile of its own that is removed at the end.
     ///
     /// # Errors
@@ -77,7 +92,8 @@ impl Chromium {
     pub async fn start(self) -> Result<ChromiumComputer, ToolError> {
         let profile = Profile::new().map_err(|error| ToolError::new(format!("the browser's profile: {error}")))?;
         let (width, height) = self.screen;
-        let mut command = Command::new(&self.program);
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", WITH_US, "sh"]).arg(&profile.0).arg(&self.program);
         command.env_clear().process_group(0).kill_on_drop(true);
         for name in PASSED_ENV {
             if let Some(value) = std::env::var_os(name) {
@@ -92,13 +108,13 @@ impl Chromium {
             .args(["--hide-scrollbars", "--password-store=basic"])
             .arg(format!("--user-data-dir={}", profile.0.display()))
             .arg(format!("--window-size={width},{height}"))
-            .arg("about:blank")
-            .stdin(Stdio::null())
+            .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
         if !self.sandbox {
             command.arg("--no-sandbox");
         }
+        command.arg("about:blank");
         let program = self.program.display();
         let failed = |error: String| ToolError::new(format!("{program}: {error}"));
         let child = command.spawn().map_err(|error| failed(error.to_string()))?;
@@ -160,6 +176,17 @@ impl ChromiumComputer {
     /// It cannot be reached, or takes too long.
     pub async fn go_to(&self, url: &str) -> Result<(), ToolError> {
         self.tools.lock().await.go_to(url).await.map_err(ToolError::new)
+    }
+
+    /// The address of the page that is shown.
+    ///
+    /// # Errors
+    /// The browser does not answer, or has ended.
+    pub async fn page(&self) -> Result<String, ToolError> {
+        let told = self.tools.lock().await.ask("Page.getNavigationHistory", json!({})).await.map_err(ToolError::new)?;
+        let current = told["currentIndex"].as_u64().and_then(|at| usize::try_from(at).ok());
+        let url = current.and_then(|at| told["entries"][at]["url"].as_str());
+        Ok(url.unwrap_or_default().to_owned())
     }
 
     async fn tools(&self) -> MutexGuard<'_, DevTools> {

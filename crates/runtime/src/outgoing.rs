@@ -1,0 +1,64 @@
+//! What all requests to elsewhere share: models, MCP servers, tools that are requests.
+
+use std::{error::Error as _, fmt::Write as _, time::Duration};
+
+use reqwest::{Client, ClientBuilder, Url, redirect::Policy};
+
+/// The longest time to reach a server, TLS included.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The beginnings of a client for this address. It follows no redirects, which could carry secrets elsewhere.
+pub(crate) fn client(url: &Url) -> ClientBuilder {
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        // Fails only if somebody else was faster, which is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    }
+    let mut builder = Client::builder()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .redirect(Policy::none())
+        .user_agent(concat!("countersign/", env!("CARGO_PKG_VERSION")));
+    if is_loopback(url) {
+        builder = builder.no_proxy();
+    }
+    if url.scheme() == "http" {
+        // No certificates are needed, and a machine without any can still talk to a local server.
+        builder = builder.tls_certs_only([]);
+    }
+    builder
+}
+
+/// Whether it is this machine, which no proxy ever stands between.
+pub(crate) fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']).trim_end_matches('.');
+    host == "localhost"
+        || host.ends_with(".localhost")
+        || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// The error's own words and its causes', without the address, whose query may hold a secret.
+pub(crate) fn chain(error: reqwest::Error) -> String {
+    let error = error.without_url();
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let _ = write!(text, ": {cause}");
+        source = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_is_recognised_in_every_spelling() {
+        let loopback = |base: &str| is_loopback(&Url::parse(base).unwrap());
+        for base in ["http://localhost:1", "http://LOCALHOST.", "http://127.9.9.9", "http://[::1]:80", "http://127.1"] {
+            assert!(loopback(base), "{base}");
+        }
+        for base in ["http://localhost.example", "http://10.0.0.1", "https://example.com"] {
+            assert!(!loopback(base), "{base}");
+        }
+    }
+}

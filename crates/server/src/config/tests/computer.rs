@@ -1,0 +1,96 @@
+//! `[computer]` and its tool (SPEC S14).
+
+use super::*;
+
+#[test]
+fn s14_an_agent_with_the_computer_needs_a_browser() {
+    let needs = r#"the tool "computer" in [agents.trader] needs a browser; set "program" in [computer]"#;
+    assert_eq!(lines(&format!("{MINIMAL}tools = [\"computer\"]\n")), [format!("countersign.toml:6: {needs}")]);
+    let needs = r#"the tool "computer_use_preview" needs a browser; set "program" in [computer]"#;
+    let declared = format!("{MINIMAL}[tools.computer_use_preview]\napproval = true\n");
+    assert_eq!(lines(&declared), [format!("countersign.toml:6: {needs}")]);
+    // Who has a tool of one's own of that name keeps it.
+    assert!(lines(&format!("{MINIMAL}tools = [\"computer\"]\n[tools.computer]\ncommand = [\"sh\"]\n")).is_empty());
+}
+
+#[cfg(not(feature = "computer"))]
+#[test]
+fn s14_a_build_without_the_feature_refuses_a_browser_and_says_which_has_it() {
+    let text = format!("{MINIMAL}tools = [\"computer\"]\n[computer]\nprogram = \"sh\"\n");
+    let refused = r#"countersign.toml:7: [computer] cannot be used in this build (it was built without the feature "computer"); build it with --features computer, or take it out"#;
+    assert_eq!(lines(&text), [refused]);
+}
+
+#[cfg(feature = "computer")]
+mod with_the_feature {
+    use super::*;
+
+    const BROWSER: &str = "[computer]\nprogram = \"sh\"\n";
+
+    #[test]
+    fn s14_both_names_are_tools_and_what_is_declared_of_them_is_changed() {
+        let text = format!(
+            "{MINIMAL}tools = [\"computer_use_preview\"]\n[computer]\nprogram = \"./tool\"\nstart_page = \"https://shop.example/\"\n\
+             width = 640\nheight = 480\nsandbox = false\nbrowsers = 2\n\
+             [tools.computer_use_preview]\ndescription = \"Shops.\"\napproval = {{ require = \"args.action.type == 'type'\", timeout = 60 }}\n\
+             [[policy.rules]]\ntool = \"computer\"\nrequire = true\n"
+        );
+        let folder = folder();
+        let config = Config::parse(&text, "countersign.toml", folder.path(), &env).expect("config");
+        assert!(config.warnings.is_empty(), "{:?}", config.warnings);
+        let want = ConfigComputer {
+            program: folder.path().join("./tool"),
+            start_page: "https://shop.example/".to_owned(),
+            width: 640,
+            height: 480,
+            sandbox: false,
+            browsers: 2,
+        };
+        assert_eq!(config.computer, Some(want));
+        let entries = tool_entries(&config).expect("entries");
+        let (changed, plain) = (&entries["computer_use_preview"], &entries["computer"]);
+        assert_eq!((&*changed.spec.description, changed.approval.ask.timeout), ("Shops.", 60));
+        let Require::When(condition) = &changed.approval.require else { panic!("a condition") };
+        assert_eq!(condition.describe(), Some("args.action.type == 'type'"));
+        assert!(matches!(plain.approval.require, Require::Always) && plain.spec.description.contains("640 x 480"));
+        assert_eq!((changed.aliases, plain.aliases), (&["computer"][..], &["computer_use_preview"][..]));
+    }
+
+    #[test]
+    fn s14_the_example_of_the_documentation_is_right() {
+        let text = super::super::http::example("### The computer");
+        let config = parse(&text).unwrap_or_else(|errors| panic!("{errors:?}"));
+        assert!(tool_entries(&config).expect("entries").contains_key("computer"));
+        assert_eq!(config.agents[1].tools, ["computer"]);
+    }
+
+    #[test]
+    fn s14_what_is_wrong_with_the_browser_is_said_with_its_line_and_what_would_be_right() {
+        for (added, line) in [
+            ("[computer]", r#"6: missing "program" in [computer]"#),
+            (
+                "[computer]\nprogram = \"\"",
+                r#"7: "program" in [computer] must be the path of a Chromium, such as "/usr/bin/chromium""#,
+            ),
+            (
+                "[computer]\nprogram = \"sh\"\nstart_page = \"file:///etc/passwd\"",
+                r#"8: "start_page" in [computer] is "file:///etc/passwd"; it must begin with http:// or https://, without a password"#,
+            ),
+            (
+                "[computer]\nprogram = \"sh\"\nwidth = 5000",
+                r#"8: "width" in [computer] is 5000; it must be 1 to 4096 pixels"#,
+            ),
+            (
+                "[computer]\nprogram = \"sh\"\nstart_pag = \"x\"",
+                r#"8: unknown key "start_pag" in [computer]; did you mean "start_page"?"#,
+            ),
+        ] {
+            assert_eq!(lines(&format!("{MINIMAL}{added}\n")), [format!("countersign.toml:{line}")], "{added}");
+        }
+        let both = format!("{MINIMAL}tools = [\"computer\", \"computer_use_preview\"]\n{BROWSER}");
+        let one = r#"countersign.toml:6: "tools" in [agents.trader] has "computer" and "computer_use_preview", which are one tool"#;
+        assert_eq!(lines(&both), [one]);
+        let condition = format!("{MINIMAL}{BROWSER}[tools.computer]\napproval = {{ require = \"arg.action\" }}\n");
+        assert!(lines(&condition)[0].contains("did you mean `args`?"), "{:?}", lines(&condition));
+    }
+}
