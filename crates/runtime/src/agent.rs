@@ -3,7 +3,7 @@
 mod kit;
 
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     future::Future,
     sync::{Arc, OnceLock},
 };
@@ -234,7 +234,7 @@ impl AgentError {
 
 /// Agents by name, with their tools checked and compiled.
 pub(crate) struct Agents {
-    by_name: HashMap<Arc<str>, Ready>,
+    by_name: BTreeMap<Arc<str>, Ready>,
     pub(crate) names: Vec<Arc<str>>,
     pub(crate) policy: Arc<Policy>,
     /// The version of the policy with the tools' own approvals, once somebody is asked by it.
@@ -256,7 +256,7 @@ impl Agents {
         }
         let agents = team::all(agents)?;
         let policy = Arc::new(policy);
-        let mut by_name = HashMap::new();
+        let mut by_name = BTreeMap::new();
         let mut names = Vec::new();
         for agent in agents {
             let name = agent.name.clone();

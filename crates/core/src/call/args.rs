@@ -1,6 +1,9 @@
 //! The arguments of a call: canonical bytes and their digest, made once, then shown and run as they are.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -13,11 +16,20 @@ use crate::limits;
 ///
 /// Always a JSON object. The text is what is stored, shown and executed; it is never made again from a
 /// parsed value. Cloning is cheap.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Args {
     text: Arc<str>,
-    digest: Digest,
+    /// Made when it is first asked for: most calls run without anybody being asked.
+    digest: OnceLock<Digest>,
 }
+
+impl PartialEq for Args {
+    fn eq(&self, other: &Args) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Args {}
 
 /// Lower-case hexadecimal SHA-256.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -66,9 +78,7 @@ impl Args {
     }
 
     fn of(object: &Json) -> Args {
-        let text = object.canonical();
-        let digest = Digest::of(text.as_bytes());
-        Args { text: text.into(), digest }
+        Args { text: object.canonical().into(), digest: OnceLock::new() }
     }
 
     /// The canonical JSON text.
@@ -80,7 +90,7 @@ impl Args {
     /// SHA-256 of [`Args::text`].
     #[must_use]
     pub fn digest(&self) -> Digest {
-        self.digest
+        *self.digest.get_or_init(|| Digest::of(self.text.as_bytes()))
     }
 
     /// The arguments as a parsed value, for schema checks and conditions. Never the source of what runs.

@@ -2,7 +2,7 @@
 
 use std::{
     borrow::Cow,
-    collections::{BTreeMap, HashMap, hash_map::Entry},
+    collections::{BTreeMap, btree_map::Entry},
     sync::{Arc, Mutex, OnceLock, PoisonError, RwLock},
 };
 
@@ -92,7 +92,7 @@ pub(crate) struct Kit {
     pub(crate) specs: Arc<[ToolSpec]>,
     /// Tokens of the specs, once they are asked for.
     tokens: OnceLock<u64>,
-    tools: HashMap<Arc<str>, Arc<ReadyTool>>,
+    tools: BTreeMap<Arc<str>, Arc<ReadyTool>>,
     /// The sources' versions it was made of.
     versions: Vec<u64>,
 }
@@ -125,7 +125,7 @@ impl Kits {
     /// Checks and compiles the agent's own tools.
     pub(crate) fn new(agent: &Agent, policy: &Arc<Policy>) -> Result<Kits, AgentError> {
         let Agent { name: agent, tools: own, sources, hosted, .. } = agent;
-        let mut tools = HashMap::new();
+        let mut tools = BTreeMap::new();
         for entry in own {
             let bad = |what: String| AgentError::new(format!("agent {agent:?}, tool {:?}: {what}", entry.spec.name));
             let ready = ready(agent, entry, policy).map_err(bad)?;
@@ -189,7 +189,7 @@ impl Kits {
     }
 
     fn make(&self, versions: Vec<u64>, known: &Kit) -> Kit {
-        let mut tools = HashMap::new();
+        let mut tools = BTreeMap::new();
         let mut specs: Vec<ToolSpec> = Vec::new();
         for entry in &self.own {
             // They were compiled when the agent was built.
@@ -299,7 +299,7 @@ fn compiled(parameters: &Arc<Value>) -> Result<Compiled, String> {
 /// Checks and compiles one tool.
 fn ready(agent: &str, entry: &ToolEntry, policy: &Policy) -> Result<ReadyTool, String> {
     let spec = &entry.spec;
-    if spec.parameters.pointer(&format!("/properties/{MESSAGE_ARGUMENT}")).is_some() {
+    if spec.parameters.get("properties").and_then(|properties| properties.get(MESSAGE_ARGUMENT)).is_some() {
         return Err(format!("{MESSAGE_ARGUMENT:?} cannot be an argument of a tool, it is reserved"));
     }
     let Compiled { text, schema } = compiled(&spec.parameters)?;

@@ -6,6 +6,7 @@
 use std::{
     collections::HashSet,
     sync::{Arc, atomic::Ordering},
+    task::Poll,
     time::Duration,
 };
 
@@ -20,7 +21,7 @@ use countersign_core::{
     locale::Text,
     refusal::{Code, Refusal},
 };
-use futures::FutureExt as _;
+use futures::{FutureExt as _, future::BoxFuture};
 use tokio::task::JoinSet;
 use tracing::Instrument as _;
 
@@ -195,6 +196,8 @@ impl Inner {
                 claim.give_back();
                 return;
             }
+            // What begins now; it runs whatever else fails in this step, since that it begins is on record.
+            let mut begun: Vec<BoxFuture<'static, Done>> = Vec::new();
             let step = async {
                 let state = self.load(live, &mut guard).await?;
                 guard.part = part.at(&state);
@@ -219,10 +222,9 @@ impl Inner {
                         permits = self.transact(live, &mut guard, Durability::Synced, |_| Ok(transition)).await?;
                     }
                     recovered = true;
-                    // Tasks are large, and are moved more than once before they run: what is moved is a pointer.
                     for permit in permits {
                         let span = part.call(&self, &state, &permit);
-                        running.spawn(self.clone().run_call(permit, context.clone()).instrument(span).boxed());
+                        begun.push(self.clone().run_call(permit, context.clone()).instrument(span).boxed());
                     }
                     // The session may be from a time when its agent had another budget.
                     let wants = guard.state()?.wants_room(&self.agents).is_some();
@@ -258,7 +260,7 @@ impl Inner {
                 }
                 let state = guard.state()?;
                 self.hold_back(live, &state, &mut effects.start, &mut held, &mut running);
-                let room = self.settings.parallel_calls().saturating_sub(running.len());
+                let room = self.settings.parallel_calls().saturating_sub(running.len() + begun.len());
                 let start: Vec<u32> = effects.start.into_iter().take(room).collect();
                 if !start.is_empty() {
                     // Read before anything is started: a start that is on record is never left without its call.
@@ -268,17 +270,17 @@ impl Inner {
                     let permits = self.transact(live, &mut guard, Durability::Synced, make).await?;
                     for permit in permits {
                         let span = part.call(&self, &state, &permit);
-                        running.spawn(self.clone().run_call(permit, context.clone()).instrument(span).boxed());
+                        begun.push(self.clone().run_call(permit, context.clone()).instrument(span).boxed());
                     }
                 }
                 if effects.compress && asking.insert(0) {
                     let span = part.compression(&state);
-                    running.spawn(self.clone().compress(state.clone()).map(Done::Compressed).instrument(span));
+                    begun.push(self.clone().compress(state.clone()).map(Done::Compressed).instrument(span).boxed());
                 }
                 let runs = effects.call_model.then_some(0).into_iter().chain(effects.ask);
                 for run in runs.filter(|run| asking.insert(*run)) {
                     let span = part.chat(&self, &state, run);
-                    running.spawn(self.clone().ask(live.clone(), state.clone(), run).instrument(span).boxed());
+                    begun.push(self.clone().ask(live.clone(), state.clone(), run).instrument(span).boxed());
                 }
                 if draining {
                     Ok(None)
@@ -286,8 +288,15 @@ impl Inner {
                     self.begin_tasks(live, &mut guard, &mut hot, &mut at_work, &mut running, &mut part).await
                 }
             };
-            let alone = match step.await {
-                Ok(alone) => alone,
+            let stepped = step.await;
+            // What has nothing to wait for needs no task of its own, if nothing else is to run meanwhile.
+            let single = match &stepped {
+                Ok(None) if begun.len() == 1 && running.is_empty() => begun.pop(),
+                _ => None,
+            };
+            begun.into_iter().for_each(|done| drop(running.spawn(done)));
+            let alone = match stepped {
+                Ok(alone) => single.or(alone),
                 Err(error) => {
                     drop(guard);
                     if error.code == Code::SessionNotFound {
@@ -302,12 +311,15 @@ impl Inner {
             patience = Patience::default();
             if let Some(mut alone) = alone {
                 drop(guard);
-                // Most nodes have nothing to wait for, and need no task of their own.
                 match futures::poll!(&mut alone) {
-                    std::task::Poll::Ready(Done::Task(ended)) => {
+                    Poll::Ready(Done::Task(ended)) => {
                         self.tasks_ended(live, turn, &mut hot, &mut at_work, vec![ended]).await
                     }
-                    _ => drop(running.spawn(alone)),
+                    Poll::Ready(done) => {
+                        asking.ended(&done);
+                        self.done(live, turn, done).await;
+                    }
+                    Poll::Pending => drop(running.spawn(alone)),
                 }
                 continue;
             }
