@@ -307,7 +307,7 @@ impl RunState {
     pub fn from_json(text: &str) -> Result<RunState, RunStateError> {
         match serde_json::from_str::<Body<'_, compact::Entries>>(text) {
             Ok(mut body) if body.schema == SCHEMA && (COMPACT..=VERSION).contains(&body.version) => {
-                let entries = std::mem::take(&mut body.entries.0);
+                let entries = std::mem::take(&mut body.entries.list);
                 RunState::of_text(body, entries)
             }
             // An older one, or what is not right has yet to be found.

@@ -9,11 +9,12 @@ use std::{fmt, sync::Arc};
 use countersign_core::{
     call::gate::{Gate, Verdict},
     journal::record::{Entry, Millis, Record},
+    limits::CALLS_PER_RESPONSE,
     wire::cursor::Cursor,
 };
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
-    de::{self, Error as _, MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer},
+    de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer},
     ser::SerializeSeq as _,
 };
 use serde_json::value::RawValue;
@@ -47,122 +48,150 @@ impl Serialize for Compact<'_> {
 
 /// The entries of a text, read in one go. Where they stand in the event stream is left for the fold to say.
 ///
-/// It does not say which entry is wrong; [`read`] does.
-pub(super) struct Entries(pub(super) Vec<Arc<Entry>>);
-
-impl<'de> Deserialize<'de> for Entries {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_seq(List).map(Entries)
-    }
+/// It does not say which entry is wrong; [`read`] does. Nor does it know numbers where an application has turned on
+/// serde_json's `arbitrary_precision`: there a number does not say that it is one.
+#[derive(Default)]
+pub(super) struct Entries {
+    pub(super) list: Vec<Arc<Entry>>,
+    at: Millis,
 }
 
 /// Reads entries one by one, so that what is wrong has its place.
 pub(super) fn read(list: &[&RawValue]) -> Result<Vec<Arc<Entry>>, RunStateError> {
-    let mut entries = Building::default();
+    let mut entries = Entries::default();
     for raw in list {
-        let pos = entries.next();
-        let item = serde_json::from_str(raw.get()).map_err(|error| damaged(pos, error.to_string()))?;
-        entries.take(item).map_err(|what| damaged(pos, what))?;
+        let (pos, text) = (entries.next(), raw.get());
+        let wrong = |error: serde_json::Error| damaged(pos, error.to_string());
+        let read = match text.as_bytes().first() {
+            Some(b'-' | b'0'..=b'9') => entries.passed(serde_json::from_str(text).map_err(wrong)?),
+            Some(b'"') => entries.short(&serde_json::from_str::<String>(text).map_err(wrong)?),
+            _ => Ok(entries.record(serde_json::from_str(text).map_err(wrong)?)),
+        };
+        read.map_err(|what| damaged(pos, what))?;
     }
     Ok(entries.list)
 }
 
-/// What stands in the list.
-enum Item {
-    Passed(Millis),
-    /// An entry that has its record, and is told its place by the list.
-    Entry(Arc<Entry>),
-}
-
-impl Item {
-    /// The record is put where it stays at once: it is large.
-    fn of(record: Record) -> Item {
-        Item::Entry(Arc::new(Entry { pos: 0, at: 0, cursor: Cursor::default(), record }))
-    }
-}
-
-#[derive(Default)]
-struct Building {
-    list: Vec<Arc<Entry>>,
-    at: Millis,
-}
-
-impl Building {
+impl Entries {
     /// The position of the next entry.
     fn next(&self) -> u64 {
         self.list.len() as u64 + 1
     }
 
-    fn take(&mut self, item: Item) -> Result<(), &'static str> {
-        match item {
-            Item::Passed(passed) => self.at = self.at.checked_add(passed).ok_or("its time is none")?,
-            Item::Entry(mut entry) => {
-                let own = Arc::make_mut(&mut entry);
-                (own.pos, own.at) = (self.next(), self.at);
-                self.list.push(entry);
+    fn passed(&mut self, passed: Millis) -> Result<(), &'static str> {
+        self.at = self.at.checked_add(passed).ok_or("its time is none")?;
+        Ok(())
+    }
+
+    fn record(&mut self, record: Record) {
+        let (pos, at, cursor) = (self.next(), self.at, Cursor::default());
+        self.list.push(Arc::new(Entry { pos, at, cursor, record }));
+    }
+
+    fn short(&mut self, text: &str) -> Result<(), &'static str> {
+        let number = text.get(1..).and_then(|number| number.parse::<u32>().ok());
+        match (text.as_bytes().first(), number) {
+            (Some(b's'), Some(call)) => self.record(Record::CallStarted { call, attempt: 1 }),
+            (Some(b'g'), Some(calls)) if calls as usize <= CALLS_PER_RESPONSE => {
+                self.record(Record::CallsGated(vec![Gate::of(Verdict::Allow); calls as usize]));
             }
+            _ => return Err("it is no record"),
         }
         Ok(())
+    }
+}
+
+impl<'de> Deserialize<'de> for Entries {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(List)
     }
 }
 
 struct List;
 
 impl<'de> Visitor<'de> for List {
-    type Value = Vec<Arc<Entry>>;
+    type Value = Entries;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a list of records and times")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        let mut entries = Building::default();
-        while let Some(item) = seq.next_element()? {
-            entries.take(item).map_err(A::Error::custom)?;
-        }
-        Ok(entries.list)
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Entries, A::Error> {
+        let mut entries = Entries::default();
+        while seq.next_element_seed(Next(&mut entries))?.is_some() {}
+        Ok(entries)
     }
 }
 
-impl<'de> Deserialize<'de> for Item {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(One)
+/// Reads what stands next in the list. A record goes to its place at once: it is large.
+struct Next<'a>(&'a mut Entries);
+
+impl<'de> DeserializeSeed<'de> for Next<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
     }
 }
 
-struct One;
-
-impl<'de> Visitor<'de> for One {
-    type Value = Item;
+impl<'de> Visitor<'de> for Next<'_> {
+    type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a record, a number of milliseconds, \"sN\" or \"gN\"")
     }
 
-    fn visit_i64<E: de::Error>(self, passed: i64) -> Result<Item, E> {
-        Ok(Item::Passed(passed))
+    fn visit_i64<E: de::Error>(self, passed: i64) -> Result<(), E> {
+        self.0.passed(passed).map_err(E::custom)
     }
 
-    fn visit_u64<E: de::Error>(self, passed: u64) -> Result<Item, E> {
-        Millis::try_from(passed).map(Item::Passed).map_err(|_| E::custom("its time is none"))
+    fn visit_u64<E: de::Error>(self, passed: u64) -> Result<(), E> {
+        let passed = Millis::try_from(passed).map_err(E::custom)?;
+        self.0.passed(passed).map_err(E::custom)
     }
 
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Item, E> {
-        short(text).map(Item::of).ok_or_else(|| E::custom(format_args!("{text:?} is no record")))
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<(), E> {
+        self.0.short(text).map_err(E::custom)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Item, A::Error> {
-        Record::deserialize(MapAccessDeserializer::new(map)).map(Item::of)
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<(), A::Error> {
+        self.0.record(Record::deserialize(MapAccessDeserializer::new(map))?);
+        Ok(())
     }
 }
 
-fn short(text: &str) -> Option<Record> {
-    let number = text.get(1..)?.parse::<u32>().ok()?;
-    match text.as_bytes().first()? {
-        b's' => Some(Record::CallStarted { call: number, attempt: 1 }),
-        b'g' if number as usize <= countersign_core::limits::CALLS_PER_RESPONSE => {
-            Some(Record::CallsGated(vec![Gate::of(Verdict::Allow); number as usize]))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is read in one go is what is read entry by entry, and so is what is refused.
+    #[test]
+    fn s17_both_ways_to_read_entries_read_the_same() {
+        let both = |text: &str| {
+            let at_once = serde_json::from_str::<Entries>(text).map(|entries| format!("{:?}", entries.list));
+            let list: Vec<&RawValue> = serde_json::from_str(text).unwrap();
+            (at_once.ok(), read(&list).map(|list| format!("{list:?}")).map_err(|error| error.to_string()))
+        };
+        let (at_once, one_by_one) = both(
+            r#"[1795301107415, {"session_created":{"agent":"a","locale":"en"}}, {"user_message":{"text":["\u0068i"]}}, 7,
+            {"model_responded":{"model":"m","blocks":[{"tool_use":{"id":"c","name":"n","input":"{}"}}]}}, "g1", -3, "s1"]"#,
+        );
+        assert_eq!(at_once, one_by_one.ok());
+        assert!(at_once.is_some_and(|list| list.contains("1795301107419") && list.contains("pos: 5")));
+        for (text, what) in [
+            (r#"["s1", "x1"]"#, "damaged at entry 2: it is no record"),
+            (r#"["s1", "g257"]"#, "damaged at entry 2: it is no record"),
+            (r#"["s1", 9223372036854775807, 1]"#, "damaged at entry 2: its time is none"),
+            (r#"["s1", 9223372036854775808]"#, "damaged at entry 2: invalid value"),
+            (r#"[{"user_message":{"text":[]},"status":{}}]"#, "damaged at entry 1:"),
+            (r#"[{"nothing":{}}]"#, "damaged at entry 1: unknown variant `nothing`"),
+            ("[null]", "damaged at entry 1:"),
+            ("[1.5]", "damaged at entry 1:"),
+        ] {
+            let (at_once, one_by_one) = both(text);
+            assert_eq!(at_once, None, "{text}");
+            let error = one_by_one.unwrap_err();
+            assert!(error.contains(what), "{text}: {error}");
         }
-        _ => None,
     }
 }

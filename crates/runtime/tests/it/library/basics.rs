@@ -5,7 +5,12 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
-use countersign::{Agent, DecisionError, RunConfig, RunState, Runner, run, team::ToolUse};
+use countersign::{
+    Agent, DecisionError, RunConfig, RunState, Runner,
+    core::journal::record::{Entry, Record},
+    run,
+    team::ToolUse,
+};
 
 use super::{Ran, calls, decide_all, gated, ids, item, model, ran, script, told, tool};
 
@@ -221,4 +226,14 @@ async fn s8_resuming_a_run_that_is_over_does_nothing() {
     let again = run(&agent, over.state.clone()).await.expect("over");
     assert_eq!((&*again.final_output, again.model_calls), (&*over.final_output, 2));
     assert_eq!(asked.load(Ordering::SeqCst), 2);
+}
+
+/// Between two steps of a run nothing is taken for lost in a crash.
+#[tokio::test]
+async fn s15_a_run_shows_no_block_that_its_model_has_not_written() {
+    let done = Ran::default();
+    let agent = Agent::new("Helper", script(&[calls(&[("a", "c1", r#"{"n":1}"#)])])).tool(tool("a", &done));
+    let over = run(&agent, "go").await.expect("over");
+    let shown = |entry: &&Arc<Entry>| matches!(entry.record, Record::BlockShown(_));
+    assert_eq!(over.state.entries().iter().filter(shown).count(), 0, "{:?}", over.state.entries());
 }
