@@ -114,7 +114,7 @@ impl Claim<'_> {
     fn give_back(&mut self) {
         if std::mem::take(&mut self.held) {
             self.live.yield_driver();
-            self.inner.drivers.send_modify(|running| *running -= 1);
+            self.inner.driver_ended();
         }
     }
 }
@@ -126,10 +126,25 @@ impl Drop for Claim<'_> {
 }
 
 impl Inner {
+    /// Whoever waits for drivers waits for the last one to end, and hears of nothing else.
+    fn driver_began(&self) {
+        self.drivers.send_if_modified(|running| {
+            *running += 1;
+            false
+        });
+    }
+
+    fn driver_ended(&self) {
+        self.drivers.send_if_modified(|running| {
+            *running -= 1;
+            *running == 0
+        });
+    }
+
     /// Lets the session go on in the background.
     pub(super) fn spawn_driver(self: &Arc<Self>, live: LiveRef) {
         if live.claim_driver() {
-            self.drivers.send_modify(|running| *running += 1);
+            self.driver_began();
             let inner = self.clone();
             tokio::spawn(async move { inner.drive(&live).await });
         } else {
@@ -151,7 +166,7 @@ impl Inner {
     pub(super) async fn drive_until_idle(self: Arc<Self>, live: &LiveRef) {
         loop {
             if live.claim_driver() {
-                self.drivers.send_modify(|running| *running += 1);
+                self.driver_began();
                 return self.drive(live).await;
             }
             live.wake();

@@ -172,12 +172,12 @@ impl Session {
                 self.store.head(&self.session_id).await.map_err(RunStateError::from)?.map_or(0, |head| head.pos);
         }
         if self.from == 0 {
-            let new = NewSession {
-                session_id: Some(self.session_id.to_string()),
-                context: context.as_ref().and_then(|context| context.to_raw()),
-                ..NewSession::default()
-            };
-            self.runtime.create_session(&self.principal, new).await?;
+            // Without data of the application's the message makes the session.
+            if let Some(context) = context.as_ref().and_then(|context| context.to_raw()) {
+                let session_id = Some(self.session_id.to_string());
+                let new = NewSession { session_id, context: Some(context), ..NewSession::default() };
+                self.runtime.create_session(&self.principal, new).await?;
+            }
         } else {
             self.watch.seen().spent = spent(&self.entries().await?);
         }
