@@ -217,6 +217,7 @@ pub struct SessionCreated {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct UserMessage {
     /// The text blocks, in order; at least one.
+    #[serde(deserialize_with = "shared::strings")]
     pub text: Vec<Arc<str>>,
     /// Who wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
