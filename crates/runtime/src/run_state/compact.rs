@@ -61,10 +61,20 @@ pub(super) fn read(list: &[&RawValue]) -> Result<Vec<Arc<Entry>>, RunStateError>
     let mut entries = Building::default();
     for raw in list {
         let pos = entries.next();
-        let item = serde_json::from_str(raw.get()).map_err(|error| damaged(pos, error.to_string()))?;
+        let item = one(raw.get()).map_err(|error| damaged(pos, error.to_string()))?;
         entries.take(item).map_err(|what| damaged(pos, what))?;
     }
     Ok(entries.list)
+}
+
+/// What a text in the list is. Its first character says it: where an application has serde_json keep numbers as they are
+/// written (`arbitrary_precision`), a reader of anything is not told that it has a number, and [`Entries`] cannot be read.
+fn one(text: &str) -> serde_json::Result<Item> {
+    match text.as_bytes().first() {
+        Some(b'-' | b'0'..=b'9') => serde_json::from_str(text).map(Item::Passed),
+        Some(b'"') => One.visit_string(serde_json::from_str(text)?),
+        _ => serde_json::from_str(text).map(Item::of),
+    }
 }
 
 /// What stands in the list.
