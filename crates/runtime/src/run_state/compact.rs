@@ -176,3 +176,23 @@ fn short(text: &str) -> Option<Record> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s21_what_stands_in_the_list_is_known_by_its_first_character() {
+        assert!(matches!(one("-12"), Ok(Item::Passed(-12))));
+        let record = |text: &str| match one(text) {
+            Ok(Item::Entry(entry)) => Some(entry.record.clone()),
+            _ => None,
+        };
+        assert!(matches!(record(r#""s7""#), Some(Record::CallStarted { call: 7, attempt: 1 })));
+        assert!(matches!(record(r#""g2""#), Some(Record::CallsGated(gates)) if gates.len() == 2));
+        assert!(matches!(record(r#"{"call_lost":{"call":3}}"#), Some(Record::CallLost { call: 3 })));
+        for wrong in ["1.5", "9223372036854775808", r#""x1""#, "true", "[]", "null", r#"{"unknown":{}}"#] {
+            assert!(one(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -183,3 +183,47 @@ impl Endings {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        agent::Agent,
+        model::scripted::Scripted,
+        runner::run,
+        tool::{Approval, function},
+    };
+
+    const CALLS: &str = r#"{"tool_calls":[{"name":"a","id":"c1","args":{}}]}"#;
+
+    /// The state of an error; without a person's approval the call has not run.
+    async fn failed(approved: bool) -> RunState {
+        let script = format!(r#"{{"turns":[{CALLS},{{"error":"down"}}]}}"#);
+        let tool = function::tool("a", "", |_: serde_json::Map<String, serde_json::Value>| async { Ok("done") });
+        let agent = Agent::new("Helper", Scripted::from_json(&script).expect("script"))
+            .tool(tool.needs_approval(Approval::always()));
+        let mut paused = run(&agent, "go").await.expect("paused");
+        let item = &paused.interruptions[0];
+        if approved {
+            paused.state.approve(item).expect("approved");
+        } else {
+            paused.state.reject(item).expect("rejected");
+        }
+        run(&agent, paused.state).await.expect_err("down").into_state().expect("a state")
+    }
+
+    #[tokio::test]
+    async fn s17_what_a_store_has_counts_not_what_a_text_says_of_it() {
+        let (approved, rejected) = (failed(true).await, failed(false).await);
+        let has = rejected.state_at(rejected.stored);
+        let journal = &rejected.entries()[..rejected.stored];
+        let own = onto(&has, journal, rejected.unstored().to_vec()).expect("it follows");
+        assert_eq!(own.state(), &rejected.state);
+        // What the other one has open again, put where it would be here.
+        let other = Draft::new(&has, has.updated_at).again(approved.unstored()).entries().to_vec();
+        assert!(onto(&has, journal, other).is_none());
+        // Nor with a journal that is not that of the state.
+        let other = approved.state_at(approved.stored);
+        assert!(onto(&other, journal, approved.unstored().to_vec()).is_none());
+    }
+}

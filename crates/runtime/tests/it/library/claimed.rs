@@ -122,15 +122,22 @@ async fn s7_s13_a_standing_approval_does_not_decide_what_waits_of_a_tool_that_wa
         let changed = agent("Pays everything.");
         let mut again = run(&changed, state).await.expect("paused");
         assert_eq!((again.interruptions.len(), ran(&done).len()), (2, 0));
-        let first = again.interruptions[0].clone();
+        let waits = |result: &RunResult, shown: &str| {
+            let open = &result.state.state().open;
+            let actions = open.iter().flat_map(|open| &open.asked.actions);
+            actions.filter(|action| action.description.as_deref() == Some(shown)).count()
+        };
+        assert_eq!((waits(&again, "Pays a cent."), waits(&again, "Pays everything.")), (1, 1));
+        let other = again.interruptions.iter().find(|item| item.call == paused.interruptions[1].call).cloned();
+        let other = other.expect("it waits as it was");
         if approves {
-            again.state.always_approve(&first).expect("approved");
+            again.state.always_approve(&other).expect("approved");
         } else {
-            again.state.always_reject(&first, None).expect("rejected");
+            again.state.always_reject(&other, None).expect("rejected");
         }
         let after = run(&changed, again.state).await.expect("goes on");
-        // What is rejected is so whatever it was shown as.
-        assert_eq!((ran(&done).len(), after.interruptions.len()), if approves { (1, 1) } else { (0, 0) });
+        // What is rejected is so whatever it was shown as; what was approved is asked again as it is now.
+        assert_eq!((ran(&done).len(), waits(&after, "Pays everything.")), if approves { (0, 2) } else { (0, 0) });
     }
 }
 
