@@ -91,7 +91,7 @@ async fn s21_a_text_cannot_say_that_its_store_lacks_what_only_a_store_can_have()
     let error = failed(&agent, &paused).await;
     for (state, what) in [(&paused.state, "paused"), (&error, "failed")] {
         let mut json: Value = serde_json::from_str(&state.to_json()).expect("json");
-        let stored = json["stored"].as_u64().unwrap_or(json["count"].as_u64().expect("a count"));
+        let stored = json["stored"].as_u64().or_else(|| json["count"].as_u64()).expect("how many");
         for less in 1..stored {
             json["stored"] = less.into();
             let refused = RunState::from_json(&json.to_string());
