@@ -3,8 +3,10 @@
 //!
 //! ```json
 //! {"schema": "countersign.run_state", "version": 6, "session_id": "…", "decisions": […], "entries": [1767225600000, {…}, 12, {…}, "g2", …],
-//!  "count": …, "end": […]}
+//!  "stored": …, "count": …, "end": […]}
 //! ```
+//! `stored` says how many of the entries the store has that the state is of. It is absent where that has all of them.
+//!
 //! Everything about the session is a fold of its entries. What follows from the entries before is left out, so the text is hardly
 //! larger than the conversation; versions up to 4 had each entry whole: `{"t": …, "c": […], "r": {…}}`.
 //!
@@ -37,10 +39,11 @@ use serde_json::value::RawValue;
 
 pub use self::decide::DecisionError;
 pub(crate) use self::decide::{Staged, StagedAnswer};
+pub(crate) use self::reopened::onto;
 use self::{
     compact::Compact,
     follows::{cuts_between_turns, follows},
-    reopened::Endings,
+    reopened::{Endings, not_made_apart},
 };
 use crate::{
     runner::{guardrail::GuardrailResult, interruption::Interruption},
@@ -234,16 +237,7 @@ impl RunState {
     /// # Errors
     /// [`RunStateError::NoSession`], [`RunStateError::Store`], or [`RunStateError::Damaged`] if what is stored is.
     pub async fn save(store: &dyn Store, session_id: &str) -> Result<RunState, RunStateError> {
-        let mut entries: Vec<Arc<Entry>> = Vec::new();
-        loop {
-            let after = entries.last().map_or(0, |entry| entry.pos);
-            let page = store.read(session_id, after, READ_PAGE).await?;
-            let last = page.len() < READ_PAGE;
-            entries.extend(page);
-            if last {
-                break;
-            }
-        }
+        let entries = journal(store, session_id).await?;
         if entries.is_empty() {
             return Err(RunStateError::NoSession(session_id.to_owned()));
         }
@@ -253,6 +247,9 @@ impl RunState {
     /// Puts the session into a store, whole, and durably. Whatever it waits for waits there; what was running
     /// goes on when a runtime over the store is started, and a call whose outcome is unknown is asked about.
     ///
+    /// A turn that has failed is stored as failed, also where it is open again in this state (that of an error, or one that
+    /// was [reopened](RunState::reopen)): that, and what was made on the state after it, counts when the state is run.
+    ///
     /// # Errors
     /// [`RunStateError::Exists`], [`RunStateError::Store`]; nothing is stored then.
     pub async fn restore(&self, store: &dyn Store) -> Result<(), RunStateError> {
@@ -261,11 +258,12 @@ impl RunState {
         if store.head(session_id).await?.is_some() {
             return Err(exists());
         }
+        let count = self.restored();
         let append = Append {
             session_id: session_id.clone(),
             expected: 0,
-            entries: self.entries.clone(),
-            state: self.state.clone(),
+            entries: self.entries.iter().take(count).cloned().collect(),
+            state: self.state_at(count),
             snapshot: true,
             durability: Durability::Synced,
         };
@@ -342,6 +340,9 @@ impl RunState {
         let stored = body.stored.unwrap_or(count);
         if stored == 0 || stored > count {
             return Err(damaged(0, format!("its store has {stored} of its {count} entries")));
+        }
+        if let Some(entry) = not_made_apart(&state.entries[stored..]) {
+            return Err(damaged(entry.pos, "its store must have it: it is not made on a state"));
         }
         if let Some(staged) = body.decisions.iter().find(|staged| !state.waits(staged.call)) {
             return Err(damaged(0, format!("it decides the call {}, which does not wait", staged.call)));
@@ -476,10 +477,6 @@ impl RunState {
         &self.state
     }
 
-    pub(crate) fn shared(&self) -> Arc<State> {
-        self.state.clone()
-    }
-
     /// What waits for a person, as clients of the server see it, oldest first.
     #[must_use]
     pub fn requests(&self) -> Vec<Request> {
@@ -534,6 +531,20 @@ impl RunState {
             }
         }
         Ok(RunState::of_session(entries, Arc::new(state)))
+    }
+}
+
+/// All that a store has of a session, in order.
+pub(crate) async fn journal(store: &dyn Store, session_id: &str) -> Result<Vec<Arc<Entry>>, StoreError> {
+    let mut entries: Vec<Arc<Entry>> = Vec::new();
+    loop {
+        let after = entries.last().map_or(0, |entry| entry.pos);
+        let page = store.read(session_id, after, READ_PAGE).await?;
+        let last = page.len() < READ_PAGE;
+        entries.extend(page);
+        if last {
+            return Ok(entries);
+        }
     }
 }
 

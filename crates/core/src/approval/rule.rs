@@ -15,7 +15,6 @@ use crate::{
         gate::{Ask, DecisionType, is_user},
     },
     journal::{
-        outdated::signature_shown,
         record::{Action, Decided, Interrupted, Kind, Millis},
         state::State,
     },
@@ -230,10 +229,7 @@ impl Rule {
         let mut rules = Rule::made_by(asked, decided);
         for rule in &mut rules {
             let action = rule.id.and_then(|id| asked.actions.get(id.action as usize));
-            rule.shown = action.map(|action| {
-                let call = state.calls.iter().find(|call| call.call == action.call);
-                signature_shown(action, call.and_then(|call| call.target.as_ref()))
-            });
+            rule.shown = action.map(|action| state.signature_shown(action));
         }
         rules
     }

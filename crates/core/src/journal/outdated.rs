@@ -39,11 +39,6 @@ pub fn signature(tool: &ToolFacts) -> Arc<str> {
     digest(description.as_deref(), schema.as_deref(), source.as_deref(), target.as_ref())
 }
 
-/// The [`signature`] of the tool that an action shows, of a call that is for this agent.
-pub(crate) fn signature_shown(action: &Action, target: Option<&Target>) -> Arc<str> {
-    digest(action.description.as_deref(), action.schema.as_deref(), action.source.as_deref(), target)
-}
-
 fn digest(
     description: Option<&str>,
     schema: Option<&Schema>,
@@ -104,6 +99,13 @@ impl Call {
 }
 
 impl State {
+    /// The [`signature`] of the tool that an action shows, of a call of this session. A standing approval is for that tool.
+    #[must_use]
+    pub fn signature_shown(&self, action: &Action) -> Arc<str> {
+        let target = self.calls.iter().find(|call| call.call == action.call).and_then(|call| call.target.as_ref());
+        digest(action.description.as_deref(), action.schema.as_deref(), action.source.as_deref(), target)
+    }
+
     /// Notes what an interruption shows of the tools of its calls.
     pub(super) fn tools_shown(&mut self, asked: &Interrupted) {
         if !matches!(asked.kind, Kind::Approval | Kind::InDoubt) {

@@ -206,25 +206,44 @@ impl Draft {
         Ok(self.settle(catalog))
     }
 
+    /// Makes records once more that were made on this state before and are not stored: now. Whoever is asked in them has all of
+    /// their time from now on; numbers and keys stay.
+    pub fn again(mut self, made: &[Arc<Entry>]) -> Transition {
+        for entry in made {
+            let record = match &entry.record {
+                Record::Interrupted(asked) => {
+                    Record::Interrupted(Arc::new(Interrupted { expires_at: self.due(asked), ..(**asked).clone() }))
+                }
+                record => record.clone(),
+            };
+            self.push(record);
+        }
+        self.finish()
+    }
+
     /// The same people are asked the same, under a new key and with all of their time: while the turn was over nobody could
     /// decide. What was deferred keeps its deadline.
     fn ask_once_more(&mut self, open: &Open) {
-        let asked = &open.asked;
-        let deadline = |call: u32| {
-            let call = self.state.calls.iter().find(|found| found.call == call);
-            call.filter(|_| matches!(asked.kind, Kind::Approval | Kind::Question)).map(|call| call.deadline)
-        };
-        let expires_at = asked.actions.iter().filter_map(|action| match deadline(action.call).unwrap_or_default() {
-            Deadline::Fresh => (action.ask.timeout > 0).then(|| self.now + Millis::from(action.ask.timeout) * 1000),
-            Deadline::Never => None,
-            Deadline::At(at) => Some(at),
-        });
         let n = self.state.interruptions + 1;
-        let again = Interrupted { n, expires_at: expires_at.min(), ..(**asked).clone() };
+        let again = Interrupted { n, expires_at: self.due(&open.asked), ..(*open.asked).clone() };
         self.push(Record::Interrupted(Arc::new(again)));
         if open.assignee.is_some() {
             let note = Note::Reassigned { role: None, subject: open.assignee.clone(), text: None };
             self.push(Record::Noted(Noted { n, note, by: None, request_id: None }));
         }
+    }
+
+    /// When the time is over of those who are asked now. What was deferred keeps its deadline.
+    fn due(&self, asked: &Interrupted) -> Option<Millis> {
+        let deadline = |call: u32| {
+            let call = self.state.calls.iter().find(|found| found.call == call);
+            call.filter(|_| matches!(asked.kind, Kind::Approval | Kind::Question)).map(|call| call.deadline)
+        };
+        let due = asked.actions.iter().filter_map(|action| match deadline(action.call).unwrap_or_default() {
+            Deadline::Fresh => (action.ask.timeout > 0).then(|| self.now + Millis::from(action.ask.timeout) * 1000),
+            Deadline::Never => None,
+            Deadline::At(at) => Some(at),
+        });
+        due.min()
     }
 }

@@ -10,14 +10,17 @@ use countersign_core::{
     },
     journal::{
         draft::{Draft, MessageInput, OnPending, Transition},
-        record::{Entry, Millis},
+        record::{Entry, Millis, Record},
         state::{Phase, State, Status},
     },
     refusal::{Code, Refusal},
 };
 
 use super::{NewDecision, Runtime, owned, store_refusal, visible};
-use crate::store::Durability;
+use crate::{
+    run_state::{journal, onto},
+    store::Durability,
+};
 
 /// Why nothing was taken. Nothing is stored then.
 pub(crate) enum Unsettled {
@@ -39,8 +42,6 @@ pub(crate) struct Stands {
     pub(crate) pos: u64,
     /// What was made on its state since, and is not stored yet.
     pub(crate) unstored: Vec<Arc<Entry>>,
-    /// The state after that.
-    pub(crate) state: Arc<State>,
     /// The time.
     pub(crate) at: Millis,
 }
@@ -52,7 +53,7 @@ impl Runtime {
         &self,
         by: &Principal,
         session_id: &Arc<str>,
-        Stands { pos, unstored, state: stands, at }: Stands,
+        Stands { pos, unstored, at }: Stands,
         replies: Vec<NewDecision>,
         messages: Vec<String>,
     ) -> Result<(), Unsettled> {
@@ -65,7 +66,12 @@ impl Runtime {
         visible(by, &state)?;
         let mut all = Together { state, made: None };
         if !unstored.is_empty() {
-            all.add(Transition::made(stands, unstored));
+            let reopens = unstored.iter().any(|entry| matches!(entry.record, Record::TurnReopened(_)));
+            let journal = match reopens {
+                true => journal(&*self.inner.store, session_id).await.map_err(store_refusal)?,
+                false => Vec::new(),
+            };
+            all.add(onto(&all.state, &journal, unstored).ok_or(Unsettled::Moved)?);
         }
         if all.state.status == Status::Running || all.state.calls.iter().any(|call| call.phase == Phase::Gated) {
             // A turn that has failed stands in its middle: nobody has looked at what follows from that.

@@ -8,6 +8,7 @@ use countersign_core::{
     journal::{
         record::{Action, Interrupted, Kind, Record},
         run::Raw,
+        state::Phase,
     },
 };
 use serde::{Deserialize, Serialize};
@@ -37,7 +38,7 @@ pub(crate) struct StagedAnswer {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecisionError {
-    /// No such call waits, or ever waited, in this run.
+    /// No such call waits in this run.
     #[error("no call {call_id:?} of the tool {tool:?} waits in this run")]
     Unknown {
         /// The call.
@@ -308,8 +309,14 @@ impl RunState {
         if let Some(action) = actions.find(same) {
             return Ok(action);
         }
+        // A result from before its turn was open again is void.
+        let has_none = self
+            .state
+            .calls
+            .iter()
+            .any(|call| call.call == item.call && call.id == item.call_id && call.phase != Phase::Finished);
         let finished = |record: &Record| matches!(record, Record::CallFinished(done) if done.call == item.call && done.id == item.call_id);
-        if self.entries.iter().rev().any(|entry| finished(&entry.record)) {
+        if !has_none && self.entries.iter().rev().any(|entry| finished(&entry.record)) {
             return Err(DecisionError::Executed { call_id, tool });
         }
         Err(DecisionError::Unknown { call_id, tool })

@@ -10,7 +10,8 @@ use crate::{
 
 /// Why a run ended otherwise than by itself. Where there is a `state`, the run can go on with it, also in the store that it
 /// failed in, and in another process: what was done is done, and nothing of it is done again; what waited for people waits
-/// again, under new keys. A state that was given is in every error: nothing that was decided on it is lost.
+/// again, under new keys. A state that was given is in every error, also in one of [`RunStream::next`](super::RunStream::next):
+/// nothing that was decided on it is lost.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {

@@ -35,12 +35,9 @@ use crate::{
         settle::{Stands, Unsettled, overdue},
         subscription::Subscription,
     },
-    run_state::{DecisionError, RunState, RunStateError, Staged, StagedAnswer},
+    run_state::{DecisionError, RunState, RunStateError, Staged, StagedAnswer, journal},
     store::{Store, memory::MemoryStore},
 };
-
-/// How many entries are read from a store at once.
-const READ_PAGE: usize = 512;
 
 /// Why a state does not go on. Nothing has run.
 enum Stopped {
@@ -79,6 +76,19 @@ pub(super) struct Session {
     pub(super) follow: Option<Subscription>,
     /// Whether anything is to be done.
     pub(super) moves: bool,
+    /// What it has told when it begins to go on.
+    pub(super) told: Told,
+}
+
+/// How far the events of a session reach that goes on: what was decided, and what follows from that, is told first.
+#[derive(Clone, Copy)]
+pub(super) struct Told {
+    /// The number of the last event before it.
+    pub(super) from: u64,
+    /// The number of the last one that is told when nothing of it runs yet.
+    pub(super) until: u64,
+    /// Whether a turn runs then: it ends with a later status.
+    pub(super) runs: bool,
 }
 
 impl Session {
@@ -152,6 +162,7 @@ impl Session {
             kept: Vec::new(),
             follow: None,
             moves: true,
+            told: Told { from: 0, until: 0, runs: true },
         };
         match before {
             Some(state) => session.resume(state, follow).await?,
@@ -189,7 +200,16 @@ impl Session {
 
     /// Puts the state where it goes on, and decides on it what was decided: all of it, or nothing.
     async fn resume(&mut self, mut state: RunState, follow: bool) -> Result<(), RunError> {
-        match self.go_on_from(&mut state, follow).await {
+        let given = (!state.unstored().is_empty()).then(|| state.clone());
+        let gone_on = self.go_on_from(&mut state, follow).await;
+        if gone_on.is_err()
+            && let Some(mut given) = given
+        {
+            // As it was given; only what its store has of it by now is known better.
+            given.stored = state.stored;
+            state = given;
+        }
+        match gone_on {
             Ok(()) => {
                 self.agent = state.state().agent.clone();
                 self.before = Some(state);
@@ -211,11 +231,14 @@ impl Session {
         let (runtime, at) = (self.runtime.clone(), now());
         let agents = &runtime.inner.agents;
         let head = self.store.head(&self.session_id).await.map_err(RunStateError::from)?;
-        if head.as_ref().is_some_and(|head| head.pos != state.stored_pos()) {
-            // Another one has gone on from it.
+        if let Some(head) = &head
+            && !state.is_at_end_of(&*self.store, head.pos).await?
+        {
+            // Another one has gone on from it, or it is of another session.
             return Err(Stopped::Claimed);
         }
         // A turn that has failed goes on.
+        state.reopen_now(at);
         state.reopen_by(Some(agents));
         self.from = state.state().pos;
         let limit = agents.max_turns(&state.state().agent);
@@ -232,12 +255,13 @@ impl Session {
         self.moves = state.state().status == Status::Running
             || !(late.is_empty() && sets.is_empty() && answers.is_empty() && state.inputs.is_empty());
         if head.is_none() {
-            match state.restore_stored(&*self.store).await {
+            match state.begins_in(&*self.store).await {
                 Err(RunStateError::Exists(_)) => return Err(Stopped::Claimed),
                 restored => restored?,
             }
         }
         if follow {
+            self.told.from = self.runtime.loaded(&self.session_id).await?.cursor.seq;
             self.follow = Some(self.runtime.subscribe(&self.principal, &self.session_id, None).await?);
         }
         let decided = sets.into_iter().map(|(n, decisions)| {
@@ -246,13 +270,17 @@ impl Session {
         });
         let replies = decided.chain(answers).collect();
         let (pos, unstored) = (state.stored_pos(), state.unstored().to_vec());
-        let stands = Stands { pos, unstored, state: state.shared(), at };
+        let stands = Stands { pos, unstored, at };
         let settled =
             self.runtime.settle(&self.principal, &self.session_id, stands, replies, state.inputs.clone()).await;
         settled.map_err(|unsettled| match unsettled {
             Unsettled::Moved => Stopped::Claimed,
             Unsettled::Refused(refusal) => Stopped::Other(refusal.into()),
         })?;
+        if follow {
+            let now = self.runtime.loaded(&self.session_id).await?;
+            self.told = Told { until: now.cursor.seq, runs: now.status == Status::Running, ..self.told };
+        }
         if !self.runtime.inner.settings.hooks.is_empty() {
             let open: Vec<Interruption> = Interruption::all(state.state(), None);
             let now = self.runtime.loaded(&self.session_id).await?;
@@ -354,6 +382,11 @@ impl Session {
         Ok(items)
     }
 
+    /// The error with the state that was given, which is kept.
+    pub(super) fn with_given(&self, error: RunError) -> RunError {
+        error.with(self.before.clone())
+    }
+
     /// The state that was given.
     pub(super) fn given(&mut self) -> Option<RunState> {
         self.before.take()
@@ -364,16 +397,7 @@ impl Session {
     }
 
     async fn entries(&self) -> Result<Vec<Arc<Entry>>, RunError> {
-        let mut entries: Vec<Arc<Entry>> = Vec::new();
-        loop {
-            let after = entries.last().map_or(0, |entry| entry.pos);
-            let page = self.store.read(&self.session_id, after, READ_PAGE).await.map_err(RunStateError::from)?;
-            let last = page.len() < READ_PAGE;
-            entries.extend(page);
-            if last {
-                return Ok(entries);
-            }
-        }
+        Ok(journal(&*self.store, &self.session_id).await.map_err(RunStateError::from)?)
     }
 
     /// What has come of it.
@@ -458,8 +482,11 @@ fn standing(state: &State, staged: &[Staged], call: u32) -> Option<Decision> {
         let other = find(staged.call)?;
         let same = other.agent == action.agent && other.name == action.name;
         let approves = staged.decision.kind == DecisionType::Approve;
-        // As for later calls: it stands in one person's place.
-        let stands = !approves || (action.ask.is_one_person() && action.role() == other.role());
+        // As for later calls: it stands in one person's place, and for the tool that they were shown.
+        let stands = !approves
+            || (action.ask.is_one_person()
+                && action.role() == other.role()
+                && state.signature_shown(action) == state.signature_shown(other));
         (same && stands).then(|| Decision { always: None, args_digest: None, ..staged.decision.clone() })
     })
 }

@@ -10,7 +10,7 @@ use countersign_core::{
 use super::{
     RunError, RunResult,
     event::{Reader, RunEvent, RunFrame},
-    start::Session,
+    start::{Session, Told},
 };
 
 /// A run whose events are read while it goes on. It ends when the run waits for a person, or is over; then
@@ -46,6 +46,8 @@ pub struct RunStream {
     frame: Option<RunFrame>,
     /// What follows from the latest frame.
     then: VecDeque<RunEvent>,
+    /// The number of the latest event.
+    seq: u64,
     ended: bool,
 }
 
@@ -68,23 +70,32 @@ impl Drop for Driver {
 
 impl RunStream {
     pub(super) fn new(session: Session) -> RunStream {
-        let ended = !session.moves;
+        let Told { from, until, runs } = session.told;
+        let (seq, moves) = (from, session.moves);
+        let ended = !moves || !runs && until <= from;
         let (runtime, id) = (session.runtime.clone(), session.session_id.clone());
-        let driver = (!ended).then(|| {
+        let driver = moves.then(|| {
             tokio::spawn(async move {
                 runtime.go_on(&id).await;
             })
         });
         let agent = session.agent.clone();
         let (reader, then) = Default::default();
-        RunStream { session, driver: Driver(driver), reader, agent, frame: None, then, ended }
+        RunStream { session, driver: Driver(driver), reader, agent, frame: None, then, seq, ended }
     }
 
     /// The next event; `None` at the end. Dropping the future loses nothing.
     ///
     /// # Errors
-    /// The store cannot be read.
+    /// The store cannot be read. A state that was given is in the error; the stream can be read on.
     pub async fn next(&mut self) -> Result<Option<RunEvent>, RunError> {
+        match self.next_event().await {
+            Err(error) => Err(self.session.with_given(error)),
+            event => event,
+        }
+    }
+
+    async fn next_event(&mut self) -> Result<Option<RunEvent>, RunError> {
         if self.then.is_empty() && !self.ended {
             let Some(frame) = self.next_frame().await? else { return Ok(None) };
             self.take(frame);
@@ -98,11 +109,18 @@ impl RunStream {
     fn take(&mut self, frame: RunFrame) {
         let event = self.reader.take(&frame);
         let mut tool = None;
+        let Told { until, runs, .. } = self.session.told;
+        self.seq = frame.seq.unwrap_or(self.seq);
         match &event {
-            RunEvent::Status { status, .. } => self.ended = *status != Status::Running,
+            // What was told before it went on is not its end.
+            RunEvent::Status { status, .. } if runs => {
+                self.ended = *status != Status::Running && self.seq > until;
+            }
             RunEvent::ToolResult { tool: name, status: CallStatus::Success, .. } => tool = Some(name.clone()),
             _ => {}
         }
+        // Nothing runs: these are all the events that there are.
+        self.ended |= !runs && self.seq >= until;
         self.then.push_back(event);
         if let Some(tool) = tool {
             self.handed_on(&tool);

@@ -29,7 +29,7 @@ fn one(entry: ToolEntry) -> Agent {
 }
 
 /// The state as it would be if it had been kept for an hour.
-fn an_hour_later(state: &RunState) -> RunState {
+pub(super) fn an_hour_later(state: &RunState) -> RunState {
     let mut json: Value = serde_json::from_str(&state.to_json()).expect("json");
     let entries = json["entries"].as_array_mut().expect("entries");
     let first = entries[0].as_i64().expect("a time");

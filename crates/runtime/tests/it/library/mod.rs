@@ -2,6 +2,7 @@
 //! (`docs/openai-agents.md` has the table). A test's name begins with the group and the number.
 
 mod basics;
+mod claimed;
 mod claims;
 mod deadlines;
 mod guardrails;
