@@ -65,7 +65,10 @@ pub(super) fn read(list: &[&RawValue]) -> Result<Vec<Arc<Entry>>, RunStateError>
         let read = match text.as_bytes().first() {
             Some(b'-' | b'0'..=b'9') => entries.passed(serde_json::from_str(text).map_err(wrong)?),
             Some(b'"') => entries.short(&serde_json::from_str::<String>(text).map_err(wrong)?),
-            _ => Ok(entries.record(serde_json::from_str(text).map_err(wrong)?)),
+            _ => {
+                entries.record(serde_json::from_str(text).map_err(wrong)?);
+                Ok(())
+            }
         };
         read.map_err(|what| damaged(pos, what))?;
     }
