@@ -23,8 +23,7 @@ pub(super) async fn read(
 ) -> Result<String, String> {
     let status = response.status();
     let named = name(status);
-    if status.is_redirection() {
-        let to = redirected(&response);
+    if let Some(to) = redirected(&response).filter(|_| status.is_redirection()) {
         return Err(say(locale, Text::HttpRedirect, &[("status", named), ("to", request.redact(to))]));
     }
     let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
@@ -67,13 +66,10 @@ fn name(status: StatusCode) -> String {
 }
 
 /// Where a redirect points to, no more of it than the server: the rest may hold what is nobody's business.
-fn redirected(response: &Response) -> String {
-    let to = response.headers().get(LOCATION).and_then(|to| to.to_str().ok()).unwrap_or_default();
-    let to: Option<Url> = response.url().join(to).ok();
-    match to.map(|to| to.origin()) {
-        Some(origin) if origin.is_tuple() => origin.ascii_serialization(),
-        _ => "nowhere".to_owned(),
-    }
+fn redirected(response: &Response) -> Option<String> {
+    let to = response.headers().get(LOCATION).and_then(|to| to.to_str().ok())?;
+    let to: Url = response.url().join(to).ok()?;
+    Some(to.origin()).filter(|origin| origin.is_tuple()).map(|origin| origin.ascii_serialization())
 }
 
 /// The body, of which no more than one byte too many is kept, and what broke it off.

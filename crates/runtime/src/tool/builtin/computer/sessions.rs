@@ -14,8 +14,6 @@ use super::{
     Chromium, ChromiumComputer, Environment, actions, named, perform,
 };
 
-/// How many browsers are open at one time, unless it is said otherwise.
-pub const BROWSERS: usize = 4;
 /// A browser that was not used for so long ends.
 const IDLE: Duration = Duration::from_secs(15 * 60);
 /// How much of a page's address is shown.
