@@ -8,7 +8,6 @@ use reqwest::{Client, ClientBuilder, Response, StatusCode, Url, redirect::Policy
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The beginnings of a client for this address. It follows no redirects, which could carry secrets elsewhere.
-#[must_use]
 pub fn client(url: &Url) -> ClientBuilder {
     if rustls::crypto::CryptoProvider::get_default().is_none() {
         // Fails only if somebody else was faster, which is as good.

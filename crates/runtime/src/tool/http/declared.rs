@@ -251,8 +251,8 @@ impl HttpRequest {
         if kind.is_some_and(|kind| kind.places().next().is_some()) {
             let why = "has places in \"content-type\", which says how the body is encoded; write it as it is";
             let declared = self.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
-            let error = HttpToolError::new("headers", why);
-            return Err(declared.map_or(error.clone(), |(name, _)| error.of(name)));
+            let member = declared.map(|(name, _)| name.clone());
+            return Err(HttpToolError { member, ..HttpToolError::new("headers", why) });
         }
         let kind = kind.map(|kind| literal(kind).to_ascii_lowercase()).unwrap_or_default();
         let kind = kind.split(';').next().unwrap_or_default().trim();

@@ -259,11 +259,10 @@ impl Values<'_> {
             Body::Json(template) => match (self.json(template)?, template) {
                 (Some(json), _) => Some(json.canonical()),
                 // There is nothing that it could be left out of.
-                (None, JsonTemplate::Text(text)) => {
-                    return Err(text.only().map_or(Unfit { text: Text::HttpMissing, place: String::new() }, |place| {
-                        Unfit::new(Text::HttpMissing, place)
-                    }));
-                }
+                (None, JsonTemplate::Text(text)) => match text.only() {
+                    Some(place) => return Err(Unfit::new(Text::HttpMissing, place)),
+                    None => None,
+                },
                 (None, _) => None,
             },
             Body::Text { text, form } => {
