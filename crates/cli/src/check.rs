@@ -104,7 +104,7 @@ fn found(config: &Config) -> Result<String, String> {
             let declared = config.tools.iter().find(|tool| tool.name == *name);
             let asks = match declared.map(|tool| &tool.approval.require) {
                 None if name == question::TOOL => "the user answers".to_owned(),
-                None if is_computer(config, name) => computer_in_words(config, name),
+                None if is_computer(config, name) => computer_in_words(config),
                 declared => decides(declared),
             };
             let sends = match declared.map(|tool| &tool.runs) {
@@ -152,9 +152,9 @@ fn is_computer(config: &Config, name: &str) -> bool {
     config.computer.is_some() && [COMPUTER, COMPUTER_USE_PREVIEW].contains(&name)
 }
 
-fn computer_in_words(config: &Config, name: &str) -> String {
+fn computer_in_words(config: &Config) -> String {
     let Some(computer) = &config.computer else { return String::new() };
-    let changed = config.computer_tools.iter().find(|tool| tool.name == name).and_then(|tool| tool.approval.as_ref());
+    let changed = config.computer_tools.first().and_then(|tool| tool.approval.as_ref());
     let asks = match changed.map(|approval| &approval.require) {
         Some(ConfigRequire::When(condition)) => format!("a person decides if {condition}, for any of its actions"),
         Some(require) => decides(Some(require)),

@@ -155,6 +155,8 @@ texts! {
     HttpEmpty = "http_empty",
     /// An argument that would change where an address leads: `place`.
     HttpDots = "http_dots",
+    /// An argument with a `/` or `\` in the path of an address: `place`.
+    HttpSlash = "http_slash",
     /// An argument that no header can have: `place`.
     HttpHeader = "http_header",
     /// A request that was not sent: `server`, `error`.

@@ -318,6 +318,13 @@ impl Agents {
         }
     }
 
+    /// A session was deleted: what its tools keep for it is ended.
+    pub(crate) fn session_ended(&self, session_id: &str) {
+        for tool in self.by_name.values().flat_map(|ready| &ready.agent.tools) {
+            tool.tool.session_ended(session_id);
+        }
+    }
+
     /// What a call has left waiting is over.
     pub(crate) fn forget_call(&self, session_id: &str, call: u32) {
         for source in self.by_name.values().flat_map(|ready| ready.kits.sources()) {

@@ -72,7 +72,8 @@ pub mod mcp;
 pub mod model;
 #[cfg(feature = "otlp")]
 pub mod otlp;
-mod outgoing;
+#[doc(hidden)]
+pub mod outgoing;
 pub mod policy;
 pub mod run;
 pub mod run_state;

@@ -2,13 +2,13 @@
 
 use std::{error::Error as _, fmt::Write as _, time::Duration};
 
-use reqwest::{Client, ClientBuilder, Url, redirect::Policy};
+use reqwest::{Client, ClientBuilder, Response, StatusCode, Url, redirect::Policy};
 
 /// The longest time to reach a server, TLS included.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The beginnings of a client for this address. It follows no redirects, which could carry secrets elsewhere.
-pub(crate) fn client(url: &Url) -> ClientBuilder {
+pub fn client(url: &Url) -> ClientBuilder {
     if rustls::crypto::CryptoProvider::get_default().is_none() {
         // Fails only if somebody else was faster, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -28,7 +28,8 @@ pub(crate) fn client(url: &Url) -> ClientBuilder {
 }
 
 /// Whether it is this machine, which no proxy ever stands between.
-pub(crate) fn is_loopback(url: &Url) -> bool {
+#[must_use]
+pub fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']).trim_end_matches('.');
     host == "localhost"
         || host.ends_with(".localhost")
@@ -36,7 +37,8 @@ pub(crate) fn is_loopback(url: &Url) -> bool {
 }
 
 /// The error's own words and its causes', without the address, whose query may hold a secret.
-pub(crate) fn chain(error: reqwest::Error) -> String {
+#[must_use]
+pub fn chain(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut text = error.to_string();
     let mut source = error.source();
@@ -45,6 +47,27 @@ pub(crate) fn chain(error: reqwest::Error) -> String {
         source = cause.source();
     }
     text
+}
+
+/// A status with its name, where it has one.
+pub(crate) fn status(status: StatusCode) -> String {
+    match status.canonical_reason() {
+        Some(reason) => format!("{} {reason}", status.as_u16()),
+        None => status.as_u16().to_string(),
+    }
+}
+
+/// The body, of which no more than so many bytes are read, and what broke it off.
+pub(crate) async fn body(response: &mut Response, most: usize) -> (Vec<u8>, Option<reqwest::Error>) {
+    let mut body = Vec::new();
+    while body.len() < most {
+        match response.chunk().await {
+            Ok(Some(part)) => body.extend_from_slice(&part[..part.len().min(most - body.len())]),
+            Ok(None) => break,
+            Err(error) => return (body, Some(error)),
+        }
+    }
+    (body, None)
 }
 
 #[cfg(test)]

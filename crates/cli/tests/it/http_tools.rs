@@ -114,6 +114,13 @@ async fn take(stream: &mut BufReader<TcpStream>) -> Taken {
 const SCRIPT: &str = r#"{"turns":[{"tool_calls":[{"name":"order","args":{"account":"a/../b?x#y","symbol":"VNM","quantity":1}}]},{"text":"Told: {{ last_tool_result }}"}]}"#;
 const SMALL: &str = r#"{"turns":[{"tool_calls":[{"name":"order","args":{"account":"a","symbol":"VNM","quantity":1.10}}]},{"text":"Told: {{ last_tool_result }}"}]}"#;
 
+/// The call that a key is of; when its session was made follows.
+fn key_of(taken: &Taken) -> &str {
+    let (call, made) = taken.header("idempotency-key").unwrap().rsplit_once('/').unwrap();
+    assert!(made.parse::<u64>().unwrap() > 1_600_000_000_000, "{made}");
+    call
+}
+
 fn preview(asked: &Value) -> String {
     asked["action_requests"][0]["preview"]["text"]
         .as_str()
@@ -143,7 +150,7 @@ on_both_stores! {
         assert_eq!(taken.len(), 1, "{taken:?}");
         assert_eq!(taken[0].line, format!("POST /accounts/b%20c/orders?key={SECRET} HTTP/1.1"));
         assert_eq!(taken[0].body, r#"{"quantity":10.50,"symbol":"VNM"}"#);
-        assert_eq!((taken[0].header("authorization"), taken[0].header("idempotency-key")), (Some(&*format!("Bearer {SECRET}")), Some("s/c1")));
+        assert_eq!((taken[0].header("authorization"), key_of(&taken[0])), (Some(&*format!("Bearer {SECRET}")), "s/c1"));
         let history = server.get("/v1/sessions/s/history").await.body;
         assert!(history.contains("Bearer [API key]") && history.contains("Order VNM"), "{history}");
         for path in ["/v1/sessions/s/history", "/v1/sessions/s/state", "/v1/approvals/s_1", "/v1/audit", "/v1/sessions/s/checkpoints"] {
@@ -167,11 +174,11 @@ async fn x_an_argument_that_would_lead_elsewhere_is_sent_nowhere_whoever_approve
     let server = setup.tool("order", &broker.order("approval = true")).start().await;
     server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
     let asked = server.get("/v1/approvals/s_1").await.ok();
-    assert!(preview(&asked).contains("args.account would lead to another place"), "{asked}");
+    assert!(preview(&asked).contains("args.account has a / or"), "{asked}");
     server.post("/v1/approvals/s_1", &json!({ "decisions": [{ "type": "approve" }] })).await.ok();
     server.until_status("s", "completed").await;
     let history = server.get("/v1/sessions/s/history").await.body;
-    assert!(history.contains("args.account would lead to another place"), "{history}");
+    assert!(history.contains("args.account has a / or"), "{history}");
     assert!(broker.taken().is_empty());
 }
 
@@ -197,7 +204,8 @@ async fn r4_after_a_crash_an_idempotent_request_is_made_again_with_the_same_key(
     server.until_status("s", "completed").await;
     let taken = broker.taken();
     assert_eq!(taken.len(), 2);
-    assert_eq!((taken[0].header("idempotency-key"), taken[1].header("idempotency-key")), (Some("s/c1"), Some("s/c1")));
+    assert_eq!(taken[0].header("idempotency-key"), taken[1].header("idempotency-key"));
+    assert_eq!(key_of(&taken[0]), "s/c1");
     assert_eq!((&taken[0].line, &taken[0].body), (&taken[1].line, &taken[1].body));
 }
 
@@ -211,5 +219,6 @@ async fn r4_after_a_crash_a_person_is_asked_about_any_other_request() {
     server.post("/v1/approvals/s_2", &json!({ "decisions": [{ "type": "approve" }] })).await.ok();
     server.until_status("s", "completed").await;
     let taken = broker.taken();
-    assert_eq!((taken.len(), taken[1].header("idempotency-key")), (2, Some("s/c1")));
+    assert_eq!((taken.len(), key_of(&taken[1])), (2, "s/c1"));
+    assert_eq!(taken[0].header("idempotency-key"), taken[1].header("idempotency-key"));
 }

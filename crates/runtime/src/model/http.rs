@@ -84,7 +84,7 @@ pub(super) async fn status_error(mut response: Response, key: Option<&ApiKey>) -
 pub(super) fn refused(status: StatusCode, headers: &HeaderMap, body: &str, key: Option<&ApiKey>) -> ModelError {
     let retry_after = retry_after(headers, SystemTime::now());
     let said = provider_message(body, key);
-    let mut message = format!("the provider answered {}", name(status));
+    let mut message = format!("the provider answered {}", outgoing::status(status));
     if status.is_redirection() {
         message.push_str(" (redirects are not followed: `base_url` must be the final address)");
     }
@@ -95,24 +95,9 @@ pub(super) fn refused(status: StatusCode, headers: &HeaderMap, body: &str, key: 
     ModelError { message, transient, retry_after: retry_after.filter(|_| transient) }
 }
 
-fn name(status: StatusCode) -> String {
-    match status.canonical_reason() {
-        Some(reason) => format!("{} {reason}", status.as_u16()),
-        None => status.as_u16().to_string(),
-    }
-}
-
 /// The beginning of a body; what cannot be read is left out.
 pub(super) async fn read_body(response: &mut Response, limit: usize) -> Vec<u8> {
-    let mut body = Vec::new();
-    while let Ok(Some(part)) = response.chunk().await {
-        let room = limit - body.len();
-        body.extend_from_slice(&part[..part.len().min(room)]);
-        if body.len() == limit {
-            break;
-        }
-    }
-    body
+    outgoing::body(response, limit).await.0
 }
 
 /// `Retry-After-Ms`, or `Retry-After` in seconds or as an HTTP date.

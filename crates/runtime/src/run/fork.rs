@@ -169,7 +169,7 @@ impl Runtime {
                 args: edit.args.clone(),
             };
             let verdict = self.inner.verdict_on_edit(state, call, &action, i).await?;
-            let preview = self.inner.preview_of(state, &call.agent, &call.id, &action).await;
+            let preview = self.inner.preview_of(state, &call.agent, &call.id, &action, None).await;
             judged.push(Judged {
                 call: call.call,
                 tool_use_id: call.id.clone(),
@@ -188,7 +188,7 @@ impl Runtime {
                 let verdict = self.own_verdict(state, call).await;
                 let action = |args| EditedAction { name: call.name.to_string(), args };
                 let preview = match call.args.clone().map(action) {
-                    Some(action) => self.inner.preview_of(state, &call.agent, &call.id, &action).await,
+                    Some(action) => self.inner.preview_of(state, &call.agent, &call.id, &action, None).await,
                     None => None,
                 };
                 judged.push(Judged { call: call.call, tool_use_id: call.id.clone(), edited: None, verdict, preview });

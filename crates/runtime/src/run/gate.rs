@@ -214,16 +214,18 @@ impl Inner {
         action: &Action,
         edited: &EditedAction,
     ) -> Option<Preview> {
-        self.preview_of(state, &action.agent, &action.tool_use_id, edited).await
+        self.preview_of(state, &action.agent, &action.tool_use_id, edited, action.preview.as_ref()).await
     }
 
-    /// What a call that was changed would do; `None` if its tool does not say so, or could not take it.
+    /// What a call that was changed would do; `None` if its tool does not say so, or could not take it. `shown` is what
+    /// the person who changed it was shown.
     pub(super) async fn preview_of(
         &self,
         state: &State,
         agent: &str,
         tool_use_id: &str,
         edited: &EditedAction,
+        shown: Option<&Preview>,
     ) -> Option<Preview> {
         let ready = self.agents.get(agent)?.tool(&edited.name)?;
         if !ready.schema.check(&edited.args).is_empty() {
@@ -231,7 +233,8 @@ impl Inner {
         }
         let context = self.app_context(state).await.ok()?;
         let facts = facts(state, agent, &ready.entry.spec.name, tool_use_id, &edited.args, &context);
-        preview(&ready.entry, &facts, state.locale).await
+        let previewer = ready.entry.preview.as_ref()?;
+        Some(previewed(async { previewer.edited(&facts, shown).await }, state.locale).await)
     }
 
     /// The verdict on a call that a fork changes, as if the agent had made it so. `index` says which change it is.
@@ -382,11 +385,16 @@ async fn on_approval(decides: &dyn OnApproval, call: &CallFacts<'_>, ask: &mut A
 /// What a reviewer is shown of what a call would do. If it cannot be said, why.
 async fn preview(tool: &ToolEntry, call: &CallFacts<'_>, locale: Locale) -> Option<Preview> {
     let previewer = tool.preview.as_ref()?;
-    Some(match AssertUnwindSafe(async { previewer.preview(call).await }).catch_unwind().await {
+    Some(previewed(async { previewer.preview(call).await }, locale).await)
+}
+
+/// What a previewer says, or why it says nothing.
+async fn previewed(says: impl Future<Output = Result<Preview, String>>, locale: Locale) -> Preview {
+    match AssertUnwindSafe(says).catch_unwind().await {
         Ok(Ok(preview)) => preview,
         Ok(Err(why)) => Preview::failed(&why),
         Err(_) => Preview::failed(locale.text(Text::ToolBroke)),
-    })
+    }
 }
 
 /// What rules and conditions may look at.

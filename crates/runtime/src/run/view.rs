@@ -352,6 +352,7 @@ impl Runtime {
         self.inner.store.delete(session_id).await.map_err(store_refusal)?;
         guard.forget();
         self.inner.forget(session_id);
+        self.inner.agents.session_ended(session_id);
         live.wake();
         Ok(())
     }

@@ -3,6 +3,7 @@
 mod answer;
 mod declared;
 mod fill;
+mod redact;
 
 use std::{sync::Arc, time::Duration};
 
@@ -33,13 +34,13 @@ pub const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
 ///
 /// * **Where it goes stands fast**: scheme, host and port are literal, `http` or `https`. A value in the path or the query
 ///   is percent-encoded, all but letters, digits and `-._~`, so that it is never more than the text of its place: it adds no
-///   segment and no parameter. One that is empty, or that would make a `.` or `..`, is refused in a path.
+///   segment and no parameter. One that is empty, has a `/` or `\`, or would make a `.` or `..`, is refused in a path.
 /// * **Headers** take printable ASCII; a value with anything else, above all a line end, is refused.
 /// * **JSON**: a string that is exactly one place becomes the argument itself, with the digits it was written with.
 /// * **Secrets** are `{{ env.NAME }}` places, whose values are given by [`HttpRequest::env`]. They are in no preview, error,
 ///   log or state, and where the answer repeats one it is taken out.
 /// * **One attempt is sent once**: on a connection of its own, without retries, following no redirect, through no proxy on
-///   this machine. Every attempt of a call has the same [`IDEMPOTENCY_KEY`], that of [`Permit::idempotency_key`].
+///   this machine. Every attempt of a call has the same [`IDEMPOTENCY_KEY`], that of [`Permit::key_of_all_sessions`].
 /// * **Result**: the body of an answer with a status of 2xx, which must be UTF-8 text. More than the output limit is an
 ///   error. An answer with another status is an error, with the beginning of its body.
 /// * **It ends as a whole**: the connection is closed when the call is cancelled, and at the time limit.
@@ -125,7 +126,10 @@ impl Tool for HttpTool {
     fn run(&self, permit: Permit) -> BoxFuture<'static, Result<String, ToolError>> {
         let inner = self.inner.clone();
         Box::pin(async move {
-            inner.run(permit.args().text(), &permit.idempotency_key(), permit.locale()).await.map_err(ToolError::new)
+            inner
+                .run(permit.args().text(), &permit.key_of_all_sessions(), permit.locale())
+                .await
+                .map_err(ToolError::new)
         })
     }
 }

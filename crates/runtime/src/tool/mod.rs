@@ -61,6 +61,10 @@ pub trait Tool: Send + Sync {
         let _ = (session_id, call, input);
         false
     }
+    /// A session was deleted: what is kept for it is ended. Its id may be another session's from here on.
+    fn session_ended(&self, session_id: &str) {
+        let _ = session_id;
+    }
 }
 
 /// A failed call, in words for the model.
@@ -226,6 +230,17 @@ impl Approval {
 pub trait Previewer: Send + Sync {
     /// What the call would do as things are. An error is shown in the preview's place: the person is asked all the same.
     fn preview<'a>(&'a self, call: &'a CallFacts<'a>) -> BoxFuture<'a, Result<Preview, String>>;
+    /// What a call would do whose arguments a person has changed. `shown` is what that person was shown before, perhaps by
+    /// another tool: who compares [`Preview::base`] when the call runs keeps the base of what was seen. By itself as
+    /// [`Previewer::preview`].
+    fn edited<'a>(
+        &'a self,
+        call: &'a CallFacts<'a>,
+        shown: Option<&'a Preview>,
+    ) -> BoxFuture<'a, Result<Preview, String>> {
+        let _ = shown;
+        self.preview(call)
+    }
 }
 
 /// A tool with all that the runtime knows of it.
@@ -284,6 +299,9 @@ impl Tool for Guarded {
     }
     fn has_parked(&self, session_id: &str, call: u32, input: &CallInput) -> bool {
         self.tool.has_parked(session_id, call, input)
+    }
+    fn session_ended(&self, session_id: &str) {
+        self.tool.session_ended(session_id);
     }
 }
 

@@ -52,7 +52,7 @@ fn order(base: &str, path: &str, key: &str) -> ToolEntry {
 }
 
 fn runtime(store: &Arc<dyn Store>, tool: ToolEntry) -> Runtime {
-    const SCRIPT: &str = r#"{"turns":[{"tool_calls":[{"name":"order","args":{"account":"a/b","quantity":1.10}}]},
+    const SCRIPT: &str = r#"{"turns":[{"tool_calls":[{"name":"order","args":{"account":"a b","quantity":1.10}}]},
         {"text":"{{ last_tool_result }}"}]}"#;
     let model = Scripted::from_json(SCRIPT).expect("script");
     let agent = Agent::new("clerk", ("demo", Arc::new(model))).tool(tool);
@@ -72,24 +72,34 @@ async fn m2_a_person_is_shown_the_request_that_is_sent_without_its_secret() {
     let actions = outcome.interruptions[0].actions();
     let preview = actions[0].preview.as_ref().expect("a preview");
     let shown = format!(
-        "POST {base}/orders/a%2Fb\nauthorization: Bearer {{{{ env.KEY }}}}\ncontent-type: application/json\n\n{{\"quantity\":1.10}}"
+        "POST {base}/orders/a%20b\nauthorization: Bearer {{{{ env.KEY }}}}\ncontent-type: application/json\n\n{{\"quantity\":1.10}}"
     );
     assert_eq!((preview.kind, &*preview.text), (PreviewKind::Text, &*shown));
     let outcome = decide(&runtime, "s_1", vec![Decision::approve()]).await.expect("decided");
-    assert_eq!((outcome.status, &*outcome.text), (Status::Completed, "took /orders/a%2Fb"));
-    let seen = seen.lock().unwrap();
+    assert_eq!((outcome.status, &*outcome.text), (Status::Completed, "took /orders/a%20b"));
+    let requests = seen.clone();
+    let seen = seen.lock().unwrap().clone();
     let (uri, headers, body) = &seen[0];
-    assert_eq!((seen.len(), &**uri, &**body), (1, "/orders/a%2Fb", "{\"quantity\":1.10}"));
+    assert_eq!((seen.len(), &**uri, &**body), (1, "/orders/a%20b", "{\"quantity\":1.10}"));
     let header = |name: &str| headers[name].to_str().expect("text").to_owned();
-    assert_eq!([header("authorization"), header("idempotency-key")], ["Bearer hush-hush", "s/c1"]);
+    assert_eq!(header("authorization"), "Bearer hush-hush");
+    assert!(header("idempotency-key").starts_with("s/c1/"));
+    // A session that is made with the id of a deleted one makes other calls.
+    let first = header("idempotency-key");
+    drop(seen);
+    runtime.delete_session(&Principal::trusted(), "s").await.expect("deleted");
+    send(&runtime, "s", "go").await.expect("paused");
+    decide(&runtime, "s_1", vec![Decision::approve()]).await.expect("decided");
+    let second = requests.lock().unwrap()[1].1["idempotency-key"].to_str().expect("text").to_owned();
+    assert!(second.starts_with("s/c1/") && second != first, "{second}");
 }
 
 #[tokio::test]
 async fn r1_a_request_that_was_approved_is_asked_about_again_when_its_template_is_another() {
-    for (path, key, again) in [("other", "one", true), ("orders", "two", false)] {
+    for (path, key, again) in [("other", "one-secret", true), ("orders", "two-secret", false)] {
         let ((base, seen), folder) = (broker().await, tempfile::tempdir().expect("folder"));
         let open = store(&folder);
-        let before = runtime(&open, order(&base, "orders", "one"));
+        let before = runtime(&open, order(&base, "orders", "one-secret"));
         send(&before, "s", "go").await.expect("paused");
         before.shutdown(std::time::Duration::ZERO).await;
         let after = runtime(&open, order(&base, path, key));
@@ -108,9 +118,9 @@ async fn m2_an_argument_that_leads_elsewhere_is_an_error_for_the_model_and_sends
     let script = r#"{"turns":[{"tool_calls":[{"name":"order","args":{"account":"../admin","quantity":1}}]},
         {"text":"{{ last_tool_result }}"}]}"#;
     let agent = Agent::new("clerk", ("demo", Arc::new(Scripted::from_json(script).expect("script"))));
-    let agent = agent.tool(order(&base, "orders", "k").needs_approval(Approval::never()));
+    let agent = agent.tool(order(&base, "orders", "the-secret").needs_approval(Approval::never()));
     let runtime = Runtime::builder(store(&folder)).agent(agent).build().expect("runtime");
     let outcome = runtime.run(&Principal::trusted(), NewMessage::text("s", "go")).await.expect("run");
-    assert!(outcome.text.contains("args.account would lead to another place"), "{}", outcome.text);
+    assert!(outcome.text.contains("args.account has a / or"), "{}", outcome.text);
     assert!(seen.lock().unwrap().is_empty());
 }

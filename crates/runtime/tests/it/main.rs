@@ -8,6 +8,8 @@ mod compression;
 mod computer;
 #[cfg(feature = "computer")]
 mod computer_chromium;
+#[cfg(feature = "computer")]
+mod computer_sessions;
 mod conversations;
 mod crashes;
 mod files;

@@ -54,13 +54,15 @@ const LATER_TOOLS: [&str; 4] = ["read_todos", "task", "web_fetch", "web_search"]
 pub(super) struct Names<'a> {
     pub(super) models: &'a [&'a str],
     pub(super) tools: &'a [&'a str],
+    /// Those of them that are the browser's.
+    pub(super) browser: &'a [&'a str],
     pub(super) servers: &'a [&'a str],
     pub(super) agents: &'a [&'a str],
     pub(super) guardrails: &'a [&'a str],
 }
 
 pub(super) fn read(name: &str, section: &Section<'_>, names: &Names<'_>) -> Option<ConfigAgent> {
-    let Names { models, tools, servers, agents, guardrails } = *names;
+    let Names { models, tools, browser, servers, agents, guardrails } = *names;
     name_error(section, "agent", name, limits::NAME_BYTES);
     let model = section.required("model");
     let description = section.string("description").map(|text| text.value);
@@ -107,9 +109,10 @@ pub(super) fn read(name: &str, section: &Section<'_>, names: &Names<'_>) -> Opti
             unknown(section, "tool", &tool, tools.iter().copied());
         }
     }
-    if let (true, Some(at)) =
-        (computer::NAMES.iter().all(|name| own.iter().any(|own| own == name)), section.has("tools"))
-    {
+    if let (true, Some(at)) = (
+        computer::NAMES.iter().all(|name| browser.contains(name) && own.iter().any(|own| own == name)),
+        section.has("tools"),
+    ) {
         section.bad(
             at,
             "tools",

@@ -15,6 +15,8 @@ use super::{
 pub(super) const NAMES: [&str; 2] = [COMPUTER, COMPUTER_USE_PREVIEW];
 /// Largest width and height.
 const SCREEN_MOST: u32 = 4096;
+/// How many browsers are open at one time, unless it is said otherwise.
+const BROWSERS: u32 = 4;
 /// Most browsers at one time that can be configured.
 const BROWSERS_MOST: u32 = 64;
 /// What is opened first, unless it is said otherwise.
@@ -37,10 +39,10 @@ pub struct ConfigComputer {
     pub browsers: u32,
 }
 
-/// What `[tools.computer]` changes. What is `None` stays as it is.
+/// What `[tools.computer]`, or `[tools.computer_use_preview]`, changes of the tool, under both its names. What is `None` stays as it is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ConfigComputerTool {
-    /// Which of its names it is.
+    /// Under which of its names it was declared.
     pub name: String,
     /// What the model is told about it.
     pub description: Option<String>,
@@ -80,7 +82,7 @@ pub(super) fn read(root: &Section<'_>) -> Option<ConfigComputer> {
     let pixels = |key, default| section.whole(key, 1..=SCREEN_MOST, " pixels").map_or(default, |pixels| pixels.value);
     let (width, height) = (pixels("width", 1024), pixels("height", 768));
     let sandbox = section.boolean("sandbox").unwrap_or(true);
-    let browsers = section.whole("browsers", 1..=BROWSERS_MOST, "").map_or(4, |most| most.value);
+    let browsers = section.whole("browsers", 1..=BROWSERS_MOST, "").map_or(BROWSERS, |most| most.value);
     section.finish();
     let start_page = start_page.unwrap_or_else(|| START_PAGE.to_owned());
     Some(ConfigComputer { program: program?.into(), start_page, width, height, sandbox, browsers })
@@ -90,6 +92,12 @@ pub(super) fn read(root: &Section<'_>) -> Option<ConfigComputer> {
 pub(super) fn is_one(name: &str, section: &Section<'_>) -> bool {
     let other = tools::KINDS.iter().chain(&["builtin"]).any(|kind| section.has(kind).is_some());
     NAMES.contains(&name) && !other
+}
+
+/// Of these tools those names that are the browser's.
+pub(super) fn names(declared: &[(String, Section<'_>)]) -> Vec<&'static str> {
+    let is_free = |name: &&str| declared.iter().all(|(known, section)| known != name || is_one(known, section));
+    NAMES.into_iter().filter(is_free).collect()
 }
 
 /// Reads what is changed of the tool. The second part is each role its approval needs, with its place in the file.

@@ -91,12 +91,15 @@ fn computers(
     }
     let most = usize::try_from(computer.browsers).unwrap_or(usize::MAX);
     let sessions = builtin::ChromiumSessions::new(chromium, most);
-    for name in super::computer::NAMES {
-        if entries.contains_key(name) {
-            continue;
-        }
+    let free: Vec<&str> = super::computer::NAMES.into_iter().filter(|name| !entries.contains_key(*name)).collect();
+    for name in &free {
         let mut entry = sessions.entry(name);
-        if let Some(changes) = changes.iter().find(|changes| changes.name == name) {
+        if free.len() < super::computer::NAMES.len() {
+            // The other name is another tool's, and what is said of that is not said of this one.
+            entry.aliases = &[];
+        }
+        // Whichever name it has: it is one tool.
+        if let Some(changes) = changes.first() {
             if let Some(asks) = &changes.approval {
                 entry.approval = approval(asks).map_err(|error| format!("tool {name:?}: {error}"))?;
                 if let ConfigRequire::When(expression) = &asks.require {
@@ -105,10 +108,11 @@ fn computers(
                 }
             }
             let ConfigComputerTool { description, content_message, stream, .. } = changes.clone();
-            let changes = ConfigBuiltin { name: name.to_owned(), description, timeout: None, content_message, stream };
+            let changes =
+                ConfigBuiltin { name: (*name).to_owned(), description, timeout: None, content_message, stream };
             entry = changed(entry, &changes);
         }
-        entries.insert(name.to_owned(), entry);
+        entries.insert((*name).to_owned(), entry);
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use countersign::{
     model::ApiKey,
     tool::http::{HttpRequest, METHODS},
 };
-use countersign_core::call::template::Template;
+use countersign_core::call::template::{Place, Template};
 use serde_json::Value;
 use toml::de::DeValue;
 
@@ -20,20 +20,34 @@ const SECRET_HEADERS: [&str; 4] = ["authorization", "cookie", "proxy-authorizati
 /// The keys of the request, each with its place in the file.
 struct Places<'s> {
     section: &'s Section<'s>,
-    query: Vec<(String, usize)>,
-    headers: Vec<(String, usize)>,
+    query: Vec<Member>,
+    headers: Vec<Member>,
+}
+
+/// A parameter of the query, or a header.
+struct Member {
+    name: String,
+    text: String,
+    at: usize,
 }
 
 impl Places<'_> {
-    /// Where a text of this part stands that has this in it; the part itself, if none has.
-    fn of(&self, key: &'static str, what: &str) -> usize {
+    /// Where the member of this part stands that is meant; the part itself, if none is.
+    fn of(&self, key: &'static str, is_meant: impl Fn(&Member) -> bool) -> usize {
         let inside = match key {
             "query" => &self.query,
             "headers" => &self.headers,
             _ => &Vec::new(),
         };
-        let found = inside.iter().find(|(text, _)| text.contains(what)).map(|(_, at)| *at);
+        let found = inside.iter().find(|member| is_meant(member)).map(|member| member.at);
         found.or_else(|| self.section.has(key)).unwrap_or(self.section.at)
+    }
+
+    /// Where a text of this part stands that has this place in it.
+    fn with(&self, key: &'static str, place: &Place) -> usize {
+        self.of(key, |member| {
+            Template::parse_with_env(&member.text).is_ok_and(|template| template.places().any(|found| found == place))
+        })
     }
 }
 
@@ -64,7 +78,8 @@ pub(super) fn read(tool: &Section<'_>, parameters: &Value) -> Option<HttpRequest
                 continue;
             }
         };
-        places.query.push((format!("{name:?} {text}"), at));
+        let written = text.as_str().unwrap_or_default().to_owned();
+        places.query.push(Member { name: name.clone(), text: written, at });
         request = request.query(name, text);
     }
     for (name, value, at) in members(&section, "headers") {
@@ -80,7 +95,7 @@ pub(super) fn read(tool: &Section<'_>, parameters: &Value) -> Option<HttpRequest
             );
             section.document.warn(at, format!("{what} {{{{ env.NAME }}}}"));
         }
-        places.headers.push((format!("{name:?} {text}"), at));
+        places.headers.push(Member { name: name.clone(), text: text.to_string(), at });
         request = request.header(name, text.as_ref());
     }
     if let Some(json) = section.json("json") {
@@ -92,20 +107,20 @@ pub(super) fn read(tool: &Section<'_>, parameters: &Value) -> Option<HttpRequest
     section.finish();
     let mut all_set = true;
     for (key, name) in request.variables() {
-        let at = places.of(key, &format!("env.{name}"));
+        let at = places.with(key, &Place::Env(name.clone()));
         match secret(&section, key, &At { value: name.clone(), at }) {
             Some(value) => request = request.env(name, ApiKey::new(&value)),
             None => all_set = false,
         }
     }
     for (key, path) in request.arguments() {
-        warn_of(&section, places.of(key, &format!("args.{}", path.join("."))), key, &path, parameters);
+        warn_of(&section, places.with(key, &Place::Args(path.clone())), key, &path, parameters);
     }
     match request.check() {
         // That one is not set was said.
         Err(error) if all_set => {
-            let quoted = error.message.split('"').nth(1).map(|text| format!("\"{text}\"")).unwrap_or_default();
-            section.bad(places.of(error.key, &quoted), error.key, error.message.replace('`', "\""));
+            let at = places.of(error.key, |member| error.member.as_ref() == Some(&member.name));
+            section.bad(at, error.key, error.message.replace('`', "\""));
             None
         }
         _ => (known && url.is_some()).then_some(request),

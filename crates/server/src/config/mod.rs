@@ -349,6 +349,10 @@ fn read(document: &Document<'_>) -> Option<Config> {
         }
         if computer::is_one(name, section) {
             let (tool, named) = computer::tool(name, section, has_computer);
+            if let Some(ConfigComputerTool { name: first, .. }) = computer_tools.first() {
+                let what = format!("the tools {first:?} and {name:?} are one; one table is for both names");
+                document.error(section.at, what);
+            }
             computer_tools.push(tool);
             roles.extend(named);
             continue;
@@ -363,10 +367,12 @@ fn read(document: &Document<'_>) -> Option<Config> {
         policy::read(&root, &policy::Names { tools: &tool_names, agents: &agent_names, all: mcp_names.is_empty() });
     roles.extend(named);
     warn_of_roles(document, roles, &tokens, jwt.is_some());
+    let browser = computer::names(&tool_sections);
     for (name, section) in &agent_sections {
         let names = agents::Names {
             models: &model_names,
             tools: &tool_names,
+            browser: &browser,
             servers: &mcp_names,
             agents: &agent_names,
             guardrails: &guardrail_names,

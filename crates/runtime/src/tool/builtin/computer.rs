@@ -24,7 +24,7 @@ pub use self::action::{Button, ComputerAction, Point};
 #[cfg(feature = "computer")]
 pub use self::{
     chromium::{Chromium, ChromiumComputer},
-    sessions::{BROWSERS, ChromiumSessions},
+    sessions::ChromiumSessions,
 };
 use super::super::{Approval, CallFacts, Condition, Previewer, Tool, ToolEntry, ToolError};
 use crate::model::ToolSpec;

@@ -14,7 +14,7 @@ mod talk;
 mod workspace;
 
 #[cfg(feature = "computer")]
-pub use self::computer::{BROWSERS, Chromium, ChromiumComputer, ChromiumSessions};
+pub use self::computer::{Chromium, ChromiumComputer, ChromiumSessions};
 pub use self::{
     apply::{APPLY_PATCH, apply_patch},
     computer::{

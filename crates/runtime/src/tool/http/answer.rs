@@ -2,12 +2,12 @@
 
 use countersign_core::locale::{Locale, Text};
 use reqwest::{
-    Method, Response, StatusCode, Url,
+    Method, Response, Url,
     header::{CONTENT_TYPE, LOCATION},
 };
 
 use super::{declared::Compiled, say};
-use crate::outgoing::chain;
+use crate::outgoing::{self, chain};
 
 /// How much of an answer an error shows, in bytes.
 const SHOWN_BYTES: usize = 1024;
@@ -22,16 +22,16 @@ pub(super) async fn read(
     locale: Locale,
 ) -> Result<String, String> {
     let status = response.status();
-    let named = name(status);
-    if status.is_redirection() {
-        let to = redirected(&response);
+    let named = outgoing::status(status);
+    if let Some(to) = redirected(&response).filter(|_| status.is_redirection()) {
         return Err(say(locale, Text::HttpRedirect, &[("status", named), ("to", request.redact(to))]));
     }
     let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let kind = kind.and_then(|kind| kind.split(';').next()).map(|kind| request.redact(kind.trim().to_owned()));
     let kind = kind.filter(|kind| !kind.is_empty()).unwrap_or_else(|| "application/octet-stream".to_owned());
     let most = if status.is_success() { output_limit.max(READ_BYTES) } else { READ_BYTES };
-    let (body, broken) = body(&mut response, most).await;
+    // One byte too many says that there is more.
+    let (body, broken) = outgoing::body(&mut response, most + 1).await;
     let size = body.len();
     if !status.is_success() {
         // Whatever it is, it is an error; what of its body can be read is shown.
@@ -59,39 +59,11 @@ pub(super) async fn read(
     Ok(body)
 }
 
-fn name(status: StatusCode) -> String {
-    match status.canonical_reason() {
-        Some(reason) => format!("{} {reason}", status.as_u16()),
-        None => status.as_u16().to_string(),
-    }
-}
-
 /// Where a redirect points to, no more of it than the server: the rest may hold what is nobody's business.
-fn redirected(response: &Response) -> String {
-    let to = response.headers().get(LOCATION).and_then(|to| to.to_str().ok()).unwrap_or_default();
-    let to: Option<Url> = response.url().join(to).ok();
-    match to.map(|to| to.origin()) {
-        Some(origin) if origin.is_tuple() => origin.ascii_serialization(),
-        _ => "nowhere".to_owned(),
-    }
-}
-
-/// The body, of which no more than one byte too many is kept, and what broke it off.
-async fn body(response: &mut Response, most: usize) -> (Vec<u8>, Option<reqwest::Error>) {
-    let mut body = Vec::new();
-    loop {
-        match response.chunk().await {
-            Ok(Some(part)) => {
-                let room = most + 1 - body.len();
-                body.extend_from_slice(&part[..part.len().min(room)]);
-                if body.len() > most {
-                    return (body, None);
-                }
-            }
-            Ok(None) => return (body, None),
-            Err(error) => return (body, Some(error)),
-        }
-    }
+fn redirected(response: &Response) -> Option<String> {
+    let to = response.headers().get(LOCATION).and_then(|to| to.to_str().ok())?;
+    let to: Url = response.url().join(to).ok()?;
+    Some(to.origin()).filter(|origin| origin.is_tuple()).map(|origin| origin.ascii_serialization())
 }
 
 /// The text that it is, if it is one. A character that was cut at the end is left out.

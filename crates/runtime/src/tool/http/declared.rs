@@ -23,6 +23,8 @@ pub const METHODS: [&str; 6] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
 /// Headers that are the connection's own matter.
 const OWN_HEADERS: [&str; 8] =
     ["connection", "content-length", "expect", "host", "keep-alive", "te", "transfer-encoding", "upgrade"];
+/// Fewest bytes of a secret. What is shorter would be taken out of answers where it means something else.
+const SECRET_BYTES: usize = 8;
 /// What a form is sent as.
 const FORM: &str = "application/x-www-form-urlencoded";
 
@@ -32,13 +34,19 @@ const FORM: &str = "application/x-www-form-urlencoded";
 pub struct HttpToolError {
     /// Which part of it is wrong: `method`, `url`, `query`, `headers`, `json`, `body`.
     pub key: &'static str,
+    /// The name of the parameter or header that is wrong, where it is one.
+    pub member: Option<String>,
     /// What is wrong with it and what would be right; the values of secrets are not repeated.
     pub message: String,
 }
 
 impl HttpToolError {
     pub(super) fn new(key: &'static str, message: impl Into<String>) -> HttpToolError {
-        HttpToolError { key, message: message.into() }
+        HttpToolError { key, member: None, message: message.into() }
+    }
+
+    fn of(self, member: &str) -> HttpToolError {
+        HttpToolError { member: Some(member.to_owned()), ..self }
     }
 }
 
@@ -100,7 +108,8 @@ impl HttpRequest {
         self
     }
 
-    /// The value that `{{ env.NAME }}` stands for: a secret. It is in no preview, error or log, and is taken out of answers.
+    /// The value that `{{ env.NAME }}` stands for: a secret of at least 8 bytes. It is in no preview, error or log, and is
+    /// taken out of answers.
     #[must_use]
     pub fn env(mut self, name: impl Into<String>, value: ApiKey) -> HttpRequest {
         self.env.insert(name.into(), value);
@@ -214,6 +223,15 @@ impl HttpRequest {
             let what = format!("names the variable {name}, whose value has a character that no header can have");
             return Err(HttpToolError::new("headers", what));
         }
+        for (key, name) in self.variables() {
+            if self.env.get(&name).is_some_and(|value| value.expose().len() < SECRET_BYTES) {
+                let what = format!(
+                    "names the variable {name}, whose value has fewer than {SECRET_BYTES} bytes: such places are for \
+                     secrets, which are taken out of answers; write what is none into the template"
+                );
+                return Err(HttpToolError::new(key, what));
+            }
+        }
         Ok(())
     }
 
@@ -230,7 +248,14 @@ impl HttpRequest {
             return Err(HttpToolError::new(key, format!("cannot be sent with {method}")));
         }
         let kind = headers.iter().find(|(name, _)| name == "content-type").map(|(_, value)| value);
+        if kind.is_some_and(|kind| kind.places().next().is_some()) {
+            let why = "has places in \"content-type\", which says how the body is encoded; write it as it is";
+            let declared = self.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+            let member = declared.map(|(name, _)| name.clone());
+            return Err(HttpToolError { member, ..HttpToolError::new("headers", why) });
+        }
         let kind = kind.map(|kind| literal(kind).to_ascii_lowercase()).unwrap_or_default();
+        let kind = kind.split(';').next().unwrap_or_default().trim();
         if let Some(json) = &self.json {
             return Ok(Body::Json(template(json, "json")?));
         }
@@ -242,7 +267,7 @@ impl HttpRequest {
             let why = "has places in a JSON text, which a value could break; write it as `json`";
             return Err(HttpToolError::new("body", why));
         }
-        Ok(Body::Text { text, form: kind.starts_with(FORM) })
+        Ok(Body::Text { text, form: kind == FORM })
     }
 }
 
@@ -345,7 +370,7 @@ fn no_places(key: &'static str, name: &str) -> Result<(), HttpToolError> {
 }
 
 fn parameter((name, value): &(String, Value)) -> Result<Parameter, HttpToolError> {
-    no_places("query", name)?;
+    no_places("query", name).map_err(|error| error.of(name))?;
     if name.is_empty() {
         return Err(HttpToolError::new("query", "has a parameter without a name"));
     }
@@ -354,17 +379,17 @@ fn parameter((name, value): &(String, Value)) -> Result<Parameter, HttpToolError
         Value::Number(_) | Value::Bool(_) => value.to_string(),
         _ => {
             let right = "it is a text, a number, or true or false";
-            return Err(HttpToolError::new("query", format!("has for {name:?} no text; {right}")));
+            return Err(HttpToolError::new("query", format!("has for {name:?} no text; {right}")).of(name));
         }
     };
-    Ok(Parameter { name: encoded(name), value: parse("query", &text)? })
+    Ok(Parameter { name: encoded(name), value: parse("query", &text).map_err(|error| error.of(name))? })
 }
 
 fn headers(declared: &[(String, String)]) -> Result<Vec<(HeaderName, Template)>, HttpToolError> {
-    let wrong = |what: String| HttpToolError::new("headers", what);
     let mut headers: Vec<(HeaderName, Template)> = Vec::new();
     for (name, value) in declared {
-        no_places("headers", name)?;
+        let wrong = |what: String| HttpToolError::new("headers", what).of(name);
+        no_places("headers", name).map_err(|error| error.of(name))?;
         let known =
             HeaderName::try_from(name).map_err(|_| wrong(format!("has {name:?}, which is no name of a header")))?;
         if OWN_HEADERS.contains(&known.as_str()) {
@@ -373,7 +398,7 @@ fn headers(declared: &[(String, String)]) -> Result<Vec<(HeaderName, Template)>,
         if headers.iter().any(|(before, _)| *before == known) {
             return Err(wrong(format!("has {name:?} twice")));
         }
-        let value = parse("headers", value)?;
+        let value = parse("headers", value).map_err(|error| error.of(name))?;
         if !is_printable(&literal(&value)) {
             return Err(wrong(format!(
                 "has for {name:?} a character that no header can have; printable ASCII is right"
@@ -407,6 +432,17 @@ fn address(text: &str) -> Result<(Url, Template), HttpToolError> {
     let literal = literal(&url);
     if literal.contains('#') {
         return Err(wrong("has a fragment (#), which is never sent"));
+    }
+    // With what a value begins with it would be another character.
+    let cut = url.parts().windows(2).any(|pair| match pair {
+        [Part::Text(text), Part::Place(_)] => {
+            let end = text.rfind('%').map(|at| &text[at + 1..]);
+            end.is_some_and(|end| end.len() < 2 && end.bytes().all(|byte| byte.is_ascii_hexdigit()))
+        }
+        _ => false,
+    });
+    if cut {
+        return Err(wrong("has a % that is not followed by two digits before a place"));
     }
     let text = |part: &Part| if let Part::Text(text) = part { text.clone() } else { "x".to_owned() };
     let filled: String = url.parts().iter().map(text).collect();

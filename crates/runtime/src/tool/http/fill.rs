@@ -10,8 +10,10 @@ use countersign_core::{
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use reqwest::{Url, header::HeaderName};
 
-use super::declared::{Body, Compiled, JsonTemplate};
-use crate::model::ApiKey;
+use super::{
+    declared::{Body, Compiled, JsonTemplate},
+    redact::redacted,
+};
 
 /// All but what RFC 3986, 2.3 calls unreserved.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -25,13 +27,18 @@ pub(super) enum Secrets {
     Named,
 }
 
-/// A request that could be sent.
-#[derive(Debug)]
+/// A request that could be sent. It has no text of its own: there may be secrets in it.
 pub(super) struct Filled {
     /// The whole address.
     pub(super) url: String,
     pub(super) headers: Vec<(HeaderName, String)>,
     pub(super) body: Option<String>,
+}
+
+impl std::fmt::Debug for Filled {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Filled(..)")
+    }
 }
 
 /// A value that its place cannot take.
@@ -68,6 +75,20 @@ pub(super) fn is_printable(text: &str) -> bool {
     text.chars().all(|c| matches!(c, ' '..='~'))
 }
 
+fn is_argument(place: &Place) -> bool {
+    matches!(place, Place::Args(_))
+}
+
+/// Adds a text that is no mark of a secret, and does not become one: `{\{` stands where it has `{{`.
+fn push(out: &mut String, text: &str) {
+    for c in text.chars() {
+        if c == '{' && out.ends_with('{') {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+}
+
 struct Values<'v> {
     request: &'v Compiled,
     args: &'v Json,
@@ -97,13 +118,35 @@ impl Values<'_> {
         }
     }
 
+    /// An argument, of which for a reviewer no text looks like the mark of a secret.
+    fn seen(&self, value: &Json) -> Json {
+        let text = |text: &str| match self.secrets {
+            Secrets::Real => text.to_owned(),
+            Secrets::Named => {
+                let mut out = String::with_capacity(text.len());
+                push(&mut out, text);
+                out
+            }
+        };
+        match value {
+            Json::String(value) => Json::String(text(value)),
+            Json::Array(items) => Json::Array(items.iter().map(|item| self.seen(item)).collect()),
+            Json::Object(members) => {
+                Json::Object(members.iter().map(|(name, value)| (text(name), self.seen(value))).collect())
+            }
+            Json::Null | Json::Bool(_) | Json::Number(_) => value.clone(),
+        }
+    }
+
     /// A template with each value as `form` makes it.
     fn text(&self, template: &Template, form: impl Fn(&Place, &str) -> Result<String, Unfit>) -> Result<String, Unfit> {
         let mut out = String::new();
         for part in template.parts() {
             match part {
+                Part::Text(text) if self.secrets == Secrets::Named => push(&mut out, text),
                 Part::Text(text) => out.push_str(text),
                 Part::Place(place) => match self.found(place) {
+                    Some(Found::Text(text)) if self.secrets == Secrets::Named => push(&mut out, &form(place, &text)?),
                     Some(Found::Text(text)) => out.push_str(&form(place, &text)?),
                     Some(Found::Mark(mark)) => out.push_str(&mark),
                     None => return Err(Unfit::new(Text::HttpMissing, place)),
@@ -150,6 +193,10 @@ impl Values<'_> {
                     Some(Found::Text(text)) if in_path && text.is_empty() => {
                         return Err(Unfit::new(Text::HttpEmpty, place));
                     }
+                    // Some servers, and proxies before them, decode one before they look for segments.
+                    Some(Found::Text(text)) if in_path && is_argument(place) && text.contains(['/', '\\']) => {
+                        return Err(Unfit::new(Text::HttpSlash, place));
+                    }
                     Some(Found::Text(text)) => {
                         let text = encoded(&text);
                         out.push_str(&text);
@@ -186,7 +233,7 @@ impl Values<'_> {
     fn json(&self, template: &JsonTemplate) -> Result<Option<Json>, Unfit> {
         Ok(match template {
             JsonTemplate::Text(text) => match text.only() {
-                Some(Place::Args(path)) => argument(self.args, path).cloned(),
+                Some(Place::Args(path)) => argument(self.args, path).map(|value| self.seen(value)),
                 _ => Some(Json::String(self.text(text, |_, value| Ok(value.to_owned()))?)),
             },
             JsonTemplate::Array(items) => {
@@ -208,8 +255,16 @@ impl Values<'_> {
     fn body(&self) -> Result<Option<String>, Unfit> {
         Ok(match &self.request.body {
             Body::None => None,
-            Body::Arguments => Some(self.args.canonical()),
-            Body::Json(template) => Some(self.json(template)?.unwrap_or(Json::Null).canonical()),
+            Body::Arguments => Some(self.seen(self.args).canonical()),
+            Body::Json(template) => match (self.json(template)?, template) {
+                (Some(json), _) => Some(json.canonical()),
+                // There is nothing that it could be left out of.
+                (None, JsonTemplate::Text(text)) => match text.only() {
+                    Some(place) => return Err(Unfit::new(Text::HttpMissing, place)),
+                    None => None,
+                },
+                (None, _) => None,
+            },
             Body::Text { text, form } => {
                 let value = |_: &Place, value: &str| Ok(if *form { encoded(value) } else { value.to_owned() });
                 Some(self.text(text, value)?)
@@ -262,17 +317,10 @@ impl Compiled {
         self.base.as_str().trim_end_matches('/').to_owned()
     }
 
-    /// A text with the secrets taken out: as they are, and as they stand in an address and in a JSON text.
+    /// A text with the secrets taken out, in whatever spelling.
     pub(super) fn redact(&self, mut text: String) -> String {
         for (_, secret) in &self.secrets {
-            text = secret.redact(text);
-            let json = serde_json::to_string(secret.expose()).unwrap_or_default();
-            let json = json.strip_prefix('"').and_then(|json| json.strip_suffix('"')).unwrap_or_default();
-            for form in [encoded(secret.expose()), json.to_owned()] {
-                if form != secret.expose() {
-                    text = ApiKey::new(&form).redact(text);
-                }
-            }
+            text = redacted(text, secret.expose());
         }
         text
     }

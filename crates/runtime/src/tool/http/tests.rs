@@ -86,17 +86,17 @@ async fn m2_a_request_is_what_its_template_says() {
         .query("v", 2)
         .query("left out", "{{ args.nothing }}")
         .header("Authorization", "Bearer {{ env.TOKEN }}")
-        .env("TOKEN", ApiKey::new("abc"))
+        .env("TOKEN", ApiKey::new("abcdefgh"))
         .json(json!({ "symbol": "{{ args.symbol }}", "note": "for {{ args.account }}", "kind": ["limit", 1] }));
-    let args = json!({ "account": "a/1 ü", "dry": true, "symbol": "VNM" });
+    let args = json!({ "account": "a 1 ü", "dry": true, "symbol": "VNM" });
     assert_eq!(run(&request, &args).await.expect("result"), "{\"id\":7}");
     let seen = server.seen().remove(0);
     let (head, body) = seen.split_once("\r\n\r\n").expect("a request");
-    assert!(head.starts_with("POST /accounts/a%2F1%20%C3%BC/orders?dry=true&v=2 HTTP/1.1\r\n"), "{head}");
-    for line in ["authorization: Bearer abc", "content-type: application/json", "idempotency-key: s1/c1"] {
+    assert!(head.starts_with("POST /accounts/a%201%20%C3%BC/orders?dry=true&v=2 HTTP/1.1\r\n"), "{head}");
+    for line in ["authorization: Bearer abcdefgh", "content-type: application/json", "idempotency-key: s1/c1"] {
         assert!(head.lines().any(|found| found == line), "{line} is not in {head}");
     }
-    assert_eq!(body, r#"{"kind":["limit",1],"note":"for a/1 ü","symbol":"VNM"}"#);
+    assert_eq!(body, r#"{"kind":["limit",1],"note":"for a 1 ü","symbol":"VNM"}"#);
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn m2_a_text_body_has_values_as_they_are_and_a_form_has_them_encoded() {
     let text = HttpRequest::new("POST", "http://h/").body("say {{ args.x }}!");
     assert_eq!(filled(&text, args).expect("filled").body.as_deref(), Some("say a&b=c d!"));
     let form = HttpRequest::new("POST", "http://h/").body("x={{ args.x }}&y=1");
-    let form = form.header("content-type", "application/x-www-form-urlencoded");
+    let form = form.header("content-type", " Application/x-www-form-urlencoded ; charset=utf-8");
     assert_eq!(filled(&form, args).expect("filled").body.as_deref(), Some("x=a%26b%3Dc%20d&y=1"));
 }
 
@@ -147,11 +147,19 @@ fn x_a_value_never_leads_to_another_place_of_the_server() {
     assert_eq!(url("..a", "x").expect("url"), "https://h.example/a/..a/bx?q=..a");
     assert_eq!(url("%2e%2e", "x").expect("url"), "https://h.example/a/%252e%252e/bx?q=%252e%252e");
     assert_eq!(url("a?b#c&d", "@h:1").expect("url"), "https://h.example/a/a%3Fb%23c%26d/b%40h%3A1?q=a%3Fb%23c%26d");
-    for dots in ["..", ".", "../etc", "a/../b", "a\\..", "/.."] {
+    for dots in ["..", "."] {
         let error = url(dots, "x").expect_err(dots);
         assert!(error.contains("args.x would lead to another place"), "{error}");
     }
-    assert!(url("a", "/..").is_err(), "b/.. for whoever decodes it first");
+    // Whoever decodes it first would see another path.
+    for slash in ["../etc", "a/../b", "a\\..", "/..", "a/b", "/", "\\"] {
+        let error = url(slash, "x").expect_err(slash);
+        assert_eq!(error, "the request was not made: args.x has a / or \\, and stands in the address's path");
+        assert!(url("a", slash).is_err());
+        let asked = get("http://h/").query("q", "{{ args.x }}");
+        let asked = filled(&asked, &json!({ "x": slash }).to_string()).expect("a parameter takes it");
+        assert_eq!(asked.url, format!("http://h/?q={}", super::fill::encoded(slash)));
+    }
     assert!(url("", "x").expect_err("empty").contains("args.x is empty"));
     let two = get("http://h/{{ args.x }}{{ args.y }}");
     assert!(filled(&two, r#"{"x":".","y":"."}"#).expect_err("dots").contains("args.y"));
@@ -187,7 +195,8 @@ proptest! {
             prop_assert_eq!(query, vec![pair("fixed", "1"), pair("a", &q), pair("b", &y)]);
         } else {
             let dots = |text: &str| super::fill::is_dots(&super::fill::encoded(text));
-            let refused = x.is_empty() || y.is_empty() || dots(&x) || dots(&["v-", &y].concat());
+            let slash = |text: &str| text.contains(['/', '\\']);
+            let refused = x.is_empty() || y.is_empty() || slash(&x) || slash(&y) || dots(&x) || dots(&["v-", &y].concat());
             prop_assert!(refused, "{args}");
         }
     }
@@ -224,6 +233,22 @@ fn m2_what_cannot_be_a_request_is_refused_with_what_would_be_right() {
         (get("http://h/a b"), "url", "percent-encoded"),
         (get("http://h\\a"), "url", "percent-encoded"),
         (get("http://h/é"), "url", "percent-encoded"),
+        (get("http://h/%{{ args.x }}"), "url", "a % that is not followed by two digits"),
+        (get("http://h/a%2{{ args.x }}"), "url", "a % that is not followed by two digits"),
+        (get("http://h/?a=%2{{ args.x }}"), "url", "a % that is not followed by two digits"),
+        (get("http://h/{{ env.K }}").env("K", ApiKey::new("1234567")), "url", "has fewer than 8 bytes"),
+        (post(ok).header("X-A", "{{ env.K }}").env("K", ApiKey::new("7")), "headers", "has fewer than 8 bytes"),
+        (post(ok).header("Content-Type", "{{ args.x }}").body("a={{ args.y }}"), "headers", "how the body is encoded"),
+        (
+            post(ok).header("Content-Type", "application/{{ args.x }}x-www-form-urlencoded").body(""),
+            "headers",
+            "how the body is encoded",
+        ),
+        (
+            post(ok).body("{\"a\": {{ args.x }}}").header("content-type", " application/json ; charset=utf-8"),
+            "body",
+            "write it as `json`",
+        ),
         (get("http://h/{{ args }}"), "url", "write {{ args.NAME }} or {{ env.NAME }}"),
         (get("http://h/{{ env.NO }}"), "url", "names the variable NO, which was not given"),
         (get("http://h/{{ env.K }}").env("K", ApiKey::new("..")), "url", "whose value cannot stand in a path"),
@@ -269,11 +294,14 @@ async fn m2_an_answer_that_is_no_success_is_an_error_with_the_beginning_of_its_b
             "",
             "the server answered 302 Found, which points to https://other.example; redirects are not followed",
         ),
-        ("304 Not Modified", "", "", "the server answered 304 Not Modified, which points to"),
+        // What points nowhere is no redirect.
+        ("304 Not Modified", "", "", "the server answered 304 Not Modified"),
+        ("302 Found", "location: mailto:a@b\r\n", "gone", "the server answered 302 Found: gone"),
     ] {
         let server = Server::saying(status, more, body).await;
         let error = run(&get(&server.base), &json!({})).await.expect_err(status);
         assert!(error.starts_with(says) && error.len() < 1200, "{error}");
+        assert_eq!(error.contains("points to"), says.contains("points to"), "{error}");
         assert!(!error.contains("token"), "{error}");
         assert_eq!(server.seen().len(), 1, "it was sent once");
     }
@@ -319,10 +347,10 @@ async fn m2_whether_a_request_was_sent_is_said() {
         )
     );
     drop(listener);
-    let error = run(&get(&format!("{base}/a?b={{{{ env.K }}}}")).env("K", ApiKey::new("hush")), &json!({})).await;
+    let error = run(&get(&format!("{base}/a?b={{{{ env.K }}}}")).env("K", ApiKey::new("hush-hush")), &json!({})).await;
     let error = error.expect_err("nobody is there");
     assert!(error.starts_with(&format!("the request was not sent, since {base} cannot be reached")), "{error}");
-    assert!(!error.contains("hush"), "{error}");
+    assert!(!error.contains("hush-hush"), "{error}");
     let rude = Server::start("").await;
     let error = run(&get(&rude.base), &json!({})).await.expect_err("broken");
     assert!(
@@ -370,6 +398,38 @@ async fn m2_a_header_of_the_configuration_wins_over_the_key() {
 }
 
 #[test]
+fn m2_a_body_that_is_one_argument_needs_it() {
+    let request = HttpRequest::new("POST", "http://h/").json(json!("{{ args.order }}"));
+    let error = filled(&request, "{}").expect_err("not there");
+    assert_eq!(error, "the request was not made: it needs args.order, which is not there");
+    assert_eq!(filled(&request, r#"{"order":null}"#).expect("filled").body.as_deref(), Some("null"));
+}
+
+#[test]
+fn x_no_argument_looks_like_the_mark_of_a_secret() {
+    let shown = |request: HttpRequest, args: &str| {
+        let compiled = request.env("K", ApiKey::new("a long secret")).build().expect("tool");
+        let args = Json::parse(args, limits::JSON_DEPTH).expect("json");
+        let filled = compiled.inner.request.fill(&args, Secrets::Named).expect("filled");
+        (filled.url, filled.headers.into_iter().map(|(_, value)| value).collect::<String>(), filled.body)
+    };
+    let args = r#"{"x":"{{ env.K }}","a":"{","b":"{ env.K }}","c":"{{{"}"#;
+    let post = || HttpRequest::new("POST", "http://h/");
+    let text = post().header("X-A", "{{ env.K }}{{ args.x }}").body("{{ args.a }}{{ args.b }}{{ args.a }}{ env.K }}");
+    let want = (r"{{ env.K }}{\{ env.K }}".to_owned(), Some(r"{\{ env.K }}{\{ env.K }}".to_owned()));
+    let (_, header, body) = shown(text, args);
+    assert_eq!((header, body), want);
+    let (_, _, body) =
+        shown(post().json(json!({ "k": "{{ env.K }}", "x": "{{ args.x }}", "c": ["{{ args.c }}"] })), args);
+    assert_eq!(body.as_deref(), Some(r#"{"c":["{\\{\\{"],"k":"{{ env.K }}","x":"{\\{ env.K }}"}"#));
+    let (_, _, body) = shown(post(), r#"{"{{ env.K }}":[{"x":"{{ env.K }}"}]}"#);
+    assert_eq!(body.as_deref(), Some(r#"{"{\\{ env.K }}":[{"x":"{\\{ env.K }}"}]}"#));
+    // In an address it is encoded anyway, and what is shown is what is sent.
+    let (url, _, _) = shown(get("http://h/{{ args.x }}"), args);
+    assert_eq!(url, "http://h/%7B%7B%20env.K%20%7D%7D");
+}
+
+#[test]
 fn m2_the_tool_knows_what_it_does_and_where_it_is_from() {
     let spec = || ToolSpec { name: "t".into(), description: "".into(), parameters: Arc::new(json!({})) };
     let entry = |request: &HttpRequest| request.build().expect("tool").entry(spec());
@@ -378,7 +438,7 @@ fn m2_the_tool_knows_what_it_does_and_where_it_is_from() {
     assert_eq!(change.hints, Hints::default());
     assert!(!look.idempotent && look.preview.is_some());
     let with = |key: &str| entry(&get("http://h/{{ env.K }}").env("K", ApiKey::new(key))).source;
-    assert_eq!(with("one"), with("two"), "the value of a secret is no part of it");
+    assert_eq!(with("one-secret"), with("two-secret"), "the value of a secret is no part of it");
     assert_ne!(look.source, change.source);
     assert_ne!(entry(&get("http://h/").header("X-A", "1")).source, look.source);
     let url = Url::parse("http://h/").expect("url");

@@ -9,6 +9,10 @@ fn s14_an_agent_with_the_computer_needs_a_browser() {
     let needs = r#"the tool "computer_use_preview" needs a browser; set "program" in [computer]"#;
     let declared = format!("{MINIMAL}[tools.computer_use_preview]\napproval = true\n");
     assert_eq!(lines(&declared), [format!("countersign.toml:6: {needs}")]);
+    // Two tools of one's own with these names are two tools.
+    let own = "[tools.computer]\ncommand = [\"sh\"]\n[tools.computer_use_preview]\ncommand = [\"sh\"]\n";
+    let both = format!("{MINIMAL}tools = [\"computer\", \"computer_use_preview\"]\n{own}");
+    assert!(lines(&both).is_empty(), "{:?}", lines(&both));
     // Who has a tool of one's own of that name keeps it.
     assert!(lines(&format!("{MINIMAL}tools = [\"computer\"]\n[tools.computer]\ncommand = [\"sh\"]\n")).is_empty());
 }
@@ -52,8 +56,35 @@ mod with_the_feature {
         assert_eq!((&*changed.spec.description, changed.approval.ask.timeout), ("Shops.", 60));
         let Require::When(condition) = &changed.approval.require else { panic!("a condition") };
         assert_eq!(condition.describe(), Some("args.action.type == 'type'"));
-        assert!(matches!(plain.approval.require, Require::Always) && plain.spec.description.contains("640 x 480"));
+        // What is declared under one name holds for both: they are one tool.
+        assert_eq!((&*plain.spec.description, plain.approval.ask.timeout), ("Shops.", 60));
+        let Require::When(condition) = &plain.approval.require else { panic!("a condition") };
+        assert_eq!(condition.describe(), Some("args.action.type == 'type'"));
+        let undeclared = text.split("[tools.computer").next().expect("a part");
+        let entries =
+            tool_entries(&Config::parse(undeclared, "c", folder.path(), &env).expect("config")).expect("entries");
+        let entry = &entries["computer"];
+        assert!(matches!(entry.approval.require, Require::Always) && entry.spec.description.contains("640 x 480"));
         assert_eq!((changed.aliases, plain.aliases), (&["computer"][..], &["computer_use_preview"][..]));
+    }
+
+    #[test]
+    fn s14_one_table_is_for_both_names_and_two_are_refused() {
+        let two = format!(
+            "{MINIMAL}{BROWSER}[tools.computer]\napproval = true\n[tools.computer_use_preview]\napproval = false\n"
+        );
+        let one = r#"the tools "computer" and "computer_use_preview" are one; one table is for both names"#;
+        let told = lines(&two);
+        assert!(told.len() == 1 && told[0].ends_with(one), "{told:?}");
+    }
+
+    #[test]
+    fn s14_a_tool_of_ones_own_with_one_of_the_names_is_another_one() {
+        let own = "[tools.computer]\ncommand = [\"sh\"]\n";
+        let both = format!("{MINIMAL}tools = [\"computer\", \"computer_use_preview\"]\n{BROWSER}{own}");
+        let entries = tool_entries(&parse(&both).expect("config")).expect("entries");
+        assert_eq!((entries["computer"].aliases, entries["computer_use_preview"].aliases), (&[][..], &[][..]));
+        assert!(entries["computer_use_preview"].preview.is_some() && entries["computer"].preview.is_none());
     }
 
     #[test]

@@ -74,6 +74,22 @@ fn m2_what_is_wrong_with_a_request_is_said_with_its_line_and_what_would_be_right
             r#"11: "headers" in [tools.t.http] has "a b", which is no name of a header"#,
         ),
         (
+            "method = \"GET\"\nurl = \"http://h/\"\n[tools.t.http.headers]\nA = \"{{ env.BOB_TOKEN }}\"\nB = \"{{ env.BOB }}\"",
+            r#"11: "headers" in [tools.t.http] names the environment variable BOB, which is not set"#,
+        ),
+        (
+            "method = \"GET\"\nurl = \"http://h/\"\n[tools.t.http.query]\nx = \"a\"\ny = \"{{ arg.x }}\"",
+            r#"11: "query" in [tools.t.http] has a place that cannot be filled in: "{{ arg.x }}" is not known; write {{ args.NAME }} or {{ env.NAME }}"#,
+        ),
+        (
+            "method = \"GET\"\nurl = \"http://h/\"\n[tools.t.http.headers]\nA = 'say \"B\"'\nB = \"\\u00e9\"",
+            r#"11: "headers" in [tools.t.http] has for "B" a character that no header can have; printable ASCII is right"#,
+        ),
+        (
+            "method = \"POST\"\nurl = \"http://h/\"\n[tools.t.http.headers]\nA = \"1\"\nContent-Type = \"{{ args.x }}\"",
+            r#"11: "headers" in [tools.t.http] has places in "content-type", which says how the body is encoded; write it as it is"#,
+        ),
+        (
             "method = \"GET\"\nurl = \"http://h/\"\nheaders = { Host = \"x\" }",
             r#"9: "headers" in [tools.t.http] has "Host", which the connection sets itself"#,
         ),
@@ -117,9 +133,7 @@ fn m2_what_is_wrong_with_a_request_is_said_with_its_line_and_what_would_be_right
         ),
     ] {
         let told = lines(&format!("{MINIMAL}[tools.t]\n{added}\n"));
-        assert_eq!(told.len(), 1, "{told:?}");
-        assert!(told[0] == format!("countersign.toml:{line}") || added.contains("command"), "{told:?}");
-        assert!(!told[0].contains("s3cret"));
+        assert_eq!(told, [format!("countersign.toml:{line}")], "{added}");
     }
 }
 
@@ -153,7 +167,7 @@ pub(super) fn example(heading: &str) -> String {
 #[test]
 fn m2_the_example_of_the_documentation_is_right() {
     let folder = folder();
-    let env = |name: &str| (name == "BROKER_TOKEN").then(|| "token".to_owned());
+    let env = |name: &str| (name == "BROKER_TOKEN").then(|| "the token".to_owned());
     let text = example("### Requests");
     let config =
         Config::parse(&text, "countersign.toml", folder.path(), &env).unwrap_or_else(|errors| panic!("{errors:?}"));

@@ -48,7 +48,7 @@ pub struct Chromium {
 }
 
 impl Chromium {
-    /// The browser of this path, such as `/usr/bin/chromium`. It is not looked for anywhere.
+    /// The browser of this path, such as `/usr/bin/chromium`. One without a `/` is looked for in `PATH`.
     pub fn new(program: impl Into<PathBuf>) -> Chromium {
         Chromium { program: program.into(), screen: SCREEN, sandbox: true, start_page: "about:blank".to_owned() }
     }
@@ -80,9 +80,9 @@ impl Chromium {
         self.screen
     }
 
-    /// The page it begins with.
-    pub(super) fn begins_at(&self) -> &str {
-        &self.start_page
+    /// The address of the page it begins with, as a browser writes it.
+    pub(super) fn begins_at(&self) -> String {
+        reqwest::Url::parse(&self.start_page).map_or_else(|_| self.start_page.clone(), Into::into)
     }
 
     /// Starts it, with a profile of its own that is removed at the end.
