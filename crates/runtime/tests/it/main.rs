@@ -12,6 +12,7 @@ mod computer_chromium;
 mod computer_sessions;
 mod conversations;
 mod crashes;
+mod failing;
 mod files;
 mod forks;
 mod graph_edges;

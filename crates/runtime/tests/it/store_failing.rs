@@ -12,19 +12,15 @@ use countersign::{
     agent::Agent,
     core::{
         approval::{decision::Decision, principal::Principal},
-        audit::AuditRecord,
         call::permit::Permit,
         journal::{
-            record::{Entry, Millis, Record},
+            record::{Entry, Record},
             state::Status,
         },
     },
     model::{Model, ModelError, ModelEvent, ModelRequest},
     run::{NewMessage, NewSession, Runtime},
-    store::{
-        Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, RuleFilter, RuleOwner, RuleRow,
-        SessionFilter, Store, StoreError, Summary, memory::MemoryStore,
-    },
+    store::{Store, memory::MemoryStore},
     tool::{Approval, Tool, ToolEntry, ToolError, function::FunctionTool, source::ToolSource},
 };
 use futures::{FutureExt as _, future::BoxFuture, stream::BoxStream};
@@ -32,97 +28,10 @@ use serde_json::{Value, json, value::to_raw_value};
 use tokio::sync::Notify;
 
 use crate::{
+    failing::Failing,
     support::{Ledger, decide, entry, send},
     team::{Teller, call, ran, teller, text},
 };
-
-/// A store of which the next reads of a kind fail.
-struct Failing {
-    inner: Arc<dyn Store>,
-    /// Reads of a session's head, and of its first record alone, that are still to fail.
-    heads: AtomicU32,
-    firsts: AtomicU32,
-    /// How many have failed.
-    failed: AtomicU32,
-}
-
-impl Failing {
-    fn over(inner: Arc<dyn Store>) -> Arc<Failing> {
-        let (heads, firsts, failed) = Default::default();
-        Arc::new(Failing { inner, heads, firsts, failed })
-    }
-
-    fn check(&self, left: &AtomicU32) -> Result<(), StoreError> {
-        if left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1)).is_err() {
-            return Ok(());
-        }
-        self.failed.fetch_add(1, Ordering::SeqCst);
-        Err(StoreError::Failed("the disk is away".to_owned()))
-    }
-}
-
-impl Store for Failing {
-    fn append(&self, append: Append) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.inner.append(append)
-    }
-    fn head(&self, session_id: &str) -> BoxFuture<'_, Result<Option<Head>, StoreError>> {
-        match self.check(&self.heads) {
-            Ok(()) => self.inner.head(session_id),
-            Err(error) => async { Err(error) }.boxed(),
-        }
-    }
-    fn read(&self, session_id: &str, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, StoreError>> {
-        match if (after, limit) == (0, 1) { self.check(&self.firsts) } else { Ok(()) } {
-            Ok(()) => self.inner.read(session_id, after, limit),
-            Err(error) => async { Err(error) }.boxed(),
-        }
-    }
-    fn has_request(&self, session_id: &str, request_id: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
-        self.inner.has_request(session_id, request_id)
-    }
-    fn interruption(&self, session_id: &str, n: u32) -> BoxFuture<'_, Result<Option<InterruptionRow>, StoreError>> {
-        self.inner.interruption(session_id, n)
-    }
-    fn interruptions(
-        &self,
-        filter: InterruptionFilter,
-        page: Page,
-    ) -> BoxFuture<'_, Result<Paged<InterruptionRow>, StoreError>> {
-        self.inner.interruptions(filter, page)
-    }
-    fn sessions(&self, filter: SessionFilter, page: Page) -> BoxFuture<'_, Result<Paged<Summary>, StoreError>> {
-        self.inner.sessions(filter, page)
-    }
-    fn due(&self, now: Millis, limit: usize) -> BoxFuture<'_, Result<Vec<Due>, StoreError>> {
-        self.inner.due(now, limit)
-    }
-    fn running(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
-        self.inner.running()
-    }
-    fn audit(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
-        self.inner.audit(after, limit)
-    }
-    fn audit_of(
-        &self,
-        tenant: Option<&str>,
-        after: u64,
-        limit: usize,
-    ) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
-        self.inner.audit_of(tenant, after, limit)
-    }
-    fn standing(&self, of: RuleOwner, agent: &str, tool: &str) -> BoxFuture<'_, Result<Vec<RuleRow>, StoreError>> {
-        self.inner.standing(of, agent, tool)
-    }
-    fn rules(&self, filter: RuleFilter, page: Page) -> BoxFuture<'_, Result<Paged<RuleRow>, StoreError>> {
-        self.inner.rules(filter, page)
-    }
-    fn delete(&self, session_id: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
-        self.inner.delete(session_id)
-    }
-    fn check(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.inner.check()
-    }
-}
 
 /// A model after whose first answer the next read of the session's context fails.
 struct Breaks(Arc<Teller>, Arc<Failing>, AtomicU32);
@@ -155,7 +64,7 @@ async fn runtime(store: &Arc<Failing>, approval: Approval, breaks: u32) -> Runti
 }
 
 async fn results(store: &Arc<Failing>) -> Vec<String> {
-    let entries = store.inner.read("s", 0, 1000).await.expect("entries");
+    let entries = store.read("s", 0, 1000).await.expect("entries");
     let result = |entry: &Arc<Entry>| match &entry.record {
         Record::CallFinished(done) => Some(done.output.clone()),
         _ => None,

@@ -1,0 +1,110 @@
+//! A store that fails when a test says so.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
+};
+
+use countersign::{
+    core::{
+        audit::AuditRecord,
+        journal::record::{Entry, Millis},
+    },
+    store::{
+        Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, RuleFilter, RuleOwner, RuleRow,
+        SessionFilter, Store, StoreError, Summary,
+    },
+};
+use futures::{FutureExt as _, future::BoxFuture};
+
+/// A store of which the next accesses of a kind fail.
+pub(crate) struct Failing {
+    inner: Arc<dyn Store>,
+    /// Appends, reads of a session's head, and of its first record alone, that are still to fail.
+    pub(crate) appends: AtomicU32,
+    pub(crate) heads: AtomicU32,
+    pub(crate) firsts: AtomicU32,
+    /// How many have failed.
+    pub(crate) failed: AtomicU32,
+}
+
+impl Failing {
+    pub(crate) fn over(inner: Arc<dyn Store>) -> Arc<Failing> {
+        let (appends, heads, firsts, failed) = Default::default();
+        Arc::new(Failing { inner, appends, heads, firsts, failed })
+    }
+
+    fn check(&self, left: &AtomicU32) -> Result<(), StoreError> {
+        if left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1)).is_err() {
+            return Ok(());
+        }
+        self.failed.fetch_add(1, Ordering::SeqCst);
+        Err(StoreError::Failed("the disk is away".to_owned()))
+    }
+}
+
+impl Store for Failing {
+    fn append(&self, append: Append) -> BoxFuture<'_, Result<(), StoreError>> {
+        match self.check(&self.appends) {
+            Ok(()) => self.inner.append(append),
+            Err(error) => async { Err(error) }.boxed(),
+        }
+    }
+    fn head(&self, session_id: &str) -> BoxFuture<'_, Result<Option<Head>, StoreError>> {
+        match self.check(&self.heads) {
+            Ok(()) => self.inner.head(session_id),
+            Err(error) => async { Err(error) }.boxed(),
+        }
+    }
+    fn read(&self, session_id: &str, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, StoreError>> {
+        match if (after, limit) == (0, 1) { self.check(&self.firsts) } else { Ok(()) } {
+            Ok(()) => self.inner.read(session_id, after, limit),
+            Err(error) => async { Err(error) }.boxed(),
+        }
+    }
+    fn has_request(&self, session_id: &str, request_id: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
+        self.inner.has_request(session_id, request_id)
+    }
+    fn interruption(&self, session_id: &str, n: u32) -> BoxFuture<'_, Result<Option<InterruptionRow>, StoreError>> {
+        self.inner.interruption(session_id, n)
+    }
+    fn interruptions(
+        &self,
+        filter: InterruptionFilter,
+        page: Page,
+    ) -> BoxFuture<'_, Result<Paged<InterruptionRow>, StoreError>> {
+        self.inner.interruptions(filter, page)
+    }
+    fn sessions(&self, filter: SessionFilter, page: Page) -> BoxFuture<'_, Result<Paged<Summary>, StoreError>> {
+        self.inner.sessions(filter, page)
+    }
+    fn due(&self, now: Millis, limit: usize) -> BoxFuture<'_, Result<Vec<Due>, StoreError>> {
+        self.inner.due(now, limit)
+    }
+    fn running(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
+        self.inner.running()
+    }
+    fn audit(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
+        self.inner.audit(after, limit)
+    }
+    fn audit_of(
+        &self,
+        tenant: Option<&str>,
+        after: u64,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
+        self.inner.audit_of(tenant, after, limit)
+    }
+    fn standing(&self, of: RuleOwner, agent: &str, tool: &str) -> BoxFuture<'_, Result<Vec<RuleRow>, StoreError>> {
+        self.inner.standing(of, agent, tool)
+    }
+    fn rules(&self, filter: RuleFilter, page: Page) -> BoxFuture<'_, Result<Paged<RuleRow>, StoreError>> {
+        self.inner.rules(filter, page)
+    }
+    fn delete(&self, session_id: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
+        self.inner.delete(session_id)
+    }
+    fn check(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.inner.check()
+    }
+}
