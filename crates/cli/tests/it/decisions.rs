@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     on_both_stores,
-    support::{Server, Setup, Ws, trade},
+    support::{Server, Setup, Ws, fold::results, trade},
 };
 
 async fn waiting(setup: Setup) -> (Server, Ws) {
@@ -13,16 +13,6 @@ async fn waiting(setup: Setup) -> (Server, Ws) {
     ws.message("s", "go").await;
     ws.until_status("awaiting_input").await;
     (server, ws)
-}
-
-fn results(frames: &[Value]) -> Vec<(String, String)> {
-    let starts = frames.iter().enumerate().filter(|(_, f)| f["content_block"]["type"] == "tool_result");
-    starts
-        .map(|(at, f)| {
-            let text = frames[at + 1]["delta"]["content"].as_str().unwrap_or_default();
-            (f["content_block"]["status"].as_str().unwrap().to_owned(), text.to_owned())
-        })
-        .collect()
 }
 
 fn two() -> Value {

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::{
     on_both_stores,
-    support::{Setup, trade},
+    support::{Setup, fold::results, trade},
 };
 
 on_both_stores! {
@@ -35,11 +35,7 @@ on_both_stores! {
         })).await;
         let frames = ws.until_status("completed").await;
         assert_eq!(frames[0]["type"], "ack");
-        let results: Vec<_> = frames.iter().enumerate()
-            .filter(|(_, f)| f["content_block"]["type"] == "tool_result")
-            .map(|(at, f)| (f["content_block"]["status"].clone(), frames[at + 1]["delta"]["content"].clone()))
-            .collect();
-        assert_eq!(results, vec![(json!("rejected"), json!("sell instead")); 2]);
+        assert_eq!(results(&frames), vec![("rejected".to_owned(), "sell instead".to_owned()); 2]);
         let text = server.get("/v1/sessions/s/history").await.body;
         assert!(text.contains("[sell instead] [sell instead]"), "{text}");
         assert!(server.calls().is_empty());

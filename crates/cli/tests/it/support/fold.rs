@@ -189,17 +189,39 @@ impl Fold {
     }
 }
 
-/// Checks that the `seq` of the events go up by one from `after`, and gives the last.
+/// The results of calls in these events, in order: the status and the text. What comes before may be left out.
+pub(crate) fn results(events: &[Value]) -> Vec<(String, String)> {
+    let mut results: Vec<((&Value, &Value), String, String)> = Vec::new();
+    for event in events {
+        let place = (&event["message_id"], &event["index"]);
+        let last = results.iter_mut().rfind(|(of, ..)| *of == place);
+        match (last, event["content_block"]["status"].as_str()) {
+            // It begins over.
+            (Some((_, _, text)), Some(_)) => text.clear(),
+            (None, Some(status)) if event["content_block"]["type"] == "tool_result" => {
+                results.push((place, status.to_owned(), String::new()));
+            }
+            (Some((_, _, text)), None) => text.push_str(event["delta"]["content"].as_str().unwrap_or_default()),
+            (None, _) => {}
+        }
+    }
+    results.into_iter().map(|(_, status, text)| (status, text)).collect()
+}
+
+/// Checks that the `seq` of the events go up by one from `after`, and gives the last. A block that was being sent
+/// when its reader fell behind may begin again, with its own `seq` (SPEC W2); nothing else is repeated.
 #[track_caller]
 pub(crate) fn without_gaps(events: &[Value], after: u64) -> u64 {
     let mut last = after;
+    let mut open = false;
     for event in events {
-        if let Some(seq) = event["seq"].as_u64() {
-            assert_eq!(seq, last + 1, "{event}");
-            last = seq;
-        } else {
+        let Some(seq) = event["seq"].as_u64() else {
             assert_eq!(event["type"], "content_block_delta", "{event}");
-        }
+            continue;
+        };
+        let starts = event["type"] == "content_block_start";
+        assert!(seq == last + 1 || (seq == last && starts && open), "after {last}: {event}");
+        (last, open) = (seq, starts);
     }
     last
 }
