@@ -184,7 +184,7 @@ fn s12_links_that_come_and_go_never_lead_outside() {
     fs::create_dir(&dir).expect("dir");
     symlink(&outside, &link).expect("link");
     let stop = AtomicBool::new(false);
-    let (mut written, mut refused) = (0_u32, 0_u32);
+    let (mut written, mut refused, mut shown_outside) = (0_u32, 0_u32, 0_u32);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let file = dir.join("file");
@@ -200,20 +200,25 @@ fn s12_links_that_come_and_go_never_lead_outside() {
                 let _ = fs::remove_file(&file);
             }
         });
-        for i in 0..4000 {
+        let begun = std::time::Instant::now();
+        for i in 0.. {
+            // On a busy machine one side can run alone for a long time.
+            let both = written > 0 && refused > 0;
+            if i >= 4000 && (both || begun.elapsed() > std::time::Duration::from_secs(60)) {
+                break;
+            }
             match write(&workspace, "dir/file", "inside") {
                 Ok(()) => written += 1,
                 Err(_) => refused += 1,
             }
             if let Ok(There::Text(found)) = workspace.look(&place("dir/file")) {
-                assert_ne!(found.text, "outside");
-            }
-            if i % 100 == 0 {
-                assert_eq!(fs::read_to_string(outside.join("file")).expect("read"), "outside");
+                shown_outside += u32::from(found.text == "outside");
             }
         }
         stop.store(true, Ordering::Relaxed);
     });
+    assert_eq!(shown_outside, 0);
+    // Nobody else writes there: what was changed once stays changed.
     assert_eq!(fs::read_to_string(outside.join("file")).expect("read"), "outside");
     assert_eq!(fs::read_dir(&outside).expect("read").count(), 1);
     assert!(written > 0 && refused > 0, "{written} written, {refused} refused: both sides must have had their turn");
