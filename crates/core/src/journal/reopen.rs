@@ -18,10 +18,7 @@ use super::{
     run::{GraphRun, Step},
     state::{State, Status},
 };
-use crate::{
-    locale::{Locale, Text},
-    refusal::Refusal,
-};
+use crate::refusal::Refusal;
 
 /// See [`Record::TurnReopened`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -121,34 +118,8 @@ pub fn ending(entries: &[Arc<Entry>]) -> Option<usize> {
     let is_part = |entry: &Arc<Entry>| {
         entry.at == last.at && matches!(entry.record, Record::Withdrawn { .. } | Record::CallFinished(_))
     };
-    let begin = match with {
-        Some(with) => end.checked_sub(*with as usize)?,
-        None => given_up(&entries[..end], is_part, locale(entries)),
-    };
+    let begin = end.checked_sub((*with)? as usize)?;
     entries[begin..end].iter().all(is_part).then_some(begin)
-}
-
-fn locale(entries: &[Arc<Entry>]) -> Locale {
-    match entries.first().map(|entry| &entry.record) {
-        Some(Record::SessionCreated(created)) => created.locale,
-        _ => Locale::default(),
-    }
-}
-
-/// Where the end begins in a journal from before ends said how long they are: with what was withdrawn, else with the
-/// results that only say that a call was given up.
-fn given_up(entries: &[Arc<Entry>], is_part: impl Fn(&Arc<Entry>) -> bool, locale: Locale) -> usize {
-    let first = entries.iter().rposition(|entry| !is_part(entry)).map_or(0, |last| last + 1);
-    let withdrawn = entries[first..].iter().position(|entry| matches!(entry.record, Record::Withdrawn { .. }));
-    if let Some(withdrawn) = withdrawn {
-        return first + withdrawn;
-    }
-    let texts = [Text::Cancelled, Text::CancelledRunning].map(|text| locale.text(text));
-    let ran = |entry: &Arc<Entry>| match &entry.record {
-        Record::CallFinished(done) => !texts.contains(&&*done.output),
-        _ => true,
-    };
-    entries[first..].iter().rposition(ran).map_or(first, |last| first + last + 1)
 }
 
 impl State {

@@ -1,13 +1,10 @@
 //! Turns that have failed and go on (SPEC S22).
 
-use std::sync::Arc;
-
 use countersign_core::{
     approval::note::{self, NewNote, NoteInput},
     call::gate::Ask,
     journal::{
         draft::{Catalog, Draft, ToolFacts},
-        record::{Entry, Record},
         reopen::Reopening,
         state::{Deadline, Phase, State, Status},
     },
@@ -54,18 +51,6 @@ fn asked(state: &State) -> Vec<String> {
         .collect()
 }
 
-/// The journal as it was written before ends said how long they are.
-fn old(journal: &[Arc<Entry>]) -> Vec<Arc<Entry>> {
-    let old = |entry: &Arc<Entry>| {
-        let mut entry = entry.clone();
-        if let Record::TurnEnded(ended) = &mut Arc::make_mut(&mut entry).record {
-            ended.with = None;
-        }
-        entry
-    };
-    journal.iter().map(old).collect()
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
@@ -82,8 +67,6 @@ proptest! {
             let failed = Draft::new(&before, world.now).fail("budget", "spent".into(), None, &Ends).commit();
             let journal = [world.journal.clone(), failed.entries].concat();
             let reopening = Reopening::of(&"s".into(), &journal).expect("it goes on");
-            let as_old = Reopening::of(&"s".into(), &old(&journal)).expect("an old one, too");
-            prop_assert_eq!(&as_old.reopened, &reopening.reopened);
             let after = Draft::new(&failed.state, world.now + 7).reopen(reopening, None);
             let after = after.state();
             prop_assert_eq!(asked(after), asked(&before));
