@@ -73,7 +73,7 @@ graphTest("g3: a run is answered from its first question to its last", async ({ 
 });
 
 graphTest("g3: what the server refuses stands at its field, and what was typed stays", async ({ page, graph, tolerate }) => {
-  tolerate.push(/ERR_CONNECTION_REFUSED/, /WebSocket connection to/);
+  tolerate.push(/net::ERR_|WebSocket connection to/);
   const server = await graph();
   await begin(server, page);
   await cardOf(page, "tone").getByLabel("Your answer", { exact: true }).fill("Short:");

@@ -6,7 +6,7 @@ use clap::Args;
 use countersign::{
     core::approval::question,
     model::hosted_mcp::HostedApproval,
-    tool::builtin::{COMPUTER, COMPUTER_USE_PREVIEW},
+    tool::builtin::{COMPUTER, COMPUTER_USE_PREVIEW, Hosts},
 };
 use countersign_server::config::{
     Config, ConfigAgent, ConfigCompression, ConfigComputer, ConfigError, ConfigHostedMcp, ConfigRequire, ConfigRuns,
@@ -160,8 +160,10 @@ fn computer_in_words(config: &Config) -> String {
         Some(require) => decides(Some(require)),
         None => decides(Some(&ConfigRequire::Always)),
     };
-    let ConfigComputer { program, width, height, start_page, .. } = computer;
-    format!("{} with {width} x {height} pixels, which begins at {start_page}; {asks}", program.display())
+    let ConfigComputer { program, width, height, start_page, hosts, .. } = computer;
+    let reaches = hosts.as_ref().map_or_else(|| "any host".to_owned(), |hosts| hosts.as_slice().join(", "));
+    let program = program.display();
+    format!("{program} with {width} x {height} pixels, which begins at {start_page} and may reach {reaches}; {asks}")
 }
 
 /// The MCP servers that the provider of an agent's model calls.
@@ -215,6 +217,7 @@ fn found_json(config: &Config) -> Result<Value, String> {
         }).collect::<Vec<_>>(),
         "computer": config.computer.as_ref().map(|computer| json!({
             "program": computer.program, "start_page": computer.start_page,
+            "hosts": computer.hosts.as_ref().map(Hosts::as_slice),
             "width": computer.width, "height": computer.height,
             "sandbox": computer.sandbox, "browsers": computer.browsers,
         })),

@@ -217,7 +217,7 @@ fn u3_check_lists_the_browser() {
         [computer]\nprogram = \"/bin/sh\"\n[tools.computer]\napproval = { require = \"args.action.type == 'type'\" }\n";
     fs::write(dir.path().join("c.toml"), text).unwrap();
     let said = run(dir.path(), &["check", "--config", "c.toml"], "", &[]);
-    let line = "  tool computer: /bin/sh with 1024 x 768 pixels, which begins at about:blank; a person decides if args.action.type == 'type', for any of its actions";
+    let line = "  tool computer: /bin/sh with 1024 x 768 pixels, which begins at about:blank and may reach any host; a person decides if args.action.type == 'type', for any of its actions";
     assert!(said.stdout.lines().any(|found| found == line), "{} {}", said.stdout, said.stderr);
     let json = run(dir.path(), &["check", "--config", "c.toml", "--json"], "", &[]);
     let found: Value = serde_json::from_str(&json.stdout).unwrap();

@@ -3,7 +3,12 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use axum::{Router, extract::RawQuery, response::Html, routing::get};
+use axum::{
+    Router,
+    extract::RawQuery,
+    response::{Html, Redirect},
+    routing::get,
+};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use countersign::{
     agent::Agent,
@@ -11,7 +16,7 @@ use countersign::{
     model::scripted::Scripted,
     run::Runtime,
     store::{Store, memory::MemoryStore},
-    tool::builtin::{self, Button, Chromium, ChromiumComputer, Computer as _, Point},
+    tool::builtin::{self, Button, Chromium, ChromiumComputer, Computer as _, Hosts, Point},
 };
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -30,7 +35,39 @@ addEventListener('scroll', () => fetch('/said?scrolled'), { once: true });
 document.getElementById('field').addEventListener('keydown', e => { if (e.key === 'Enter') fetch('/said?enter'); });
 </script>"#;
 
+/// A page of another host, in it and next to it, and whom it talks to without any name.
+fn reaching_out(address: SocketAddr, peer: SocketAddr) -> String {
+    format!(
+        r#"<!doctype html><body><script>
+const away = 'http://{address}/said?';
+const tell = what => fetch('/said?' + what);
+const fails = promise => promise.then(() => 'reached', () => 'refused');
+(async () => {{
+  await tell('fetch-' + await fails(fetch(away + 'fetched', {{ mode: 'no-cors' }})));
+  await tell('redirect-' + await fails(fetch('/redirect?' + away + 'redirected', {{ mode: 'no-cors' }})));
+  await tell('image-' + await fails(new Promise((load, error) => {{
+    const image = new Image();
+    image.onload = load; image.onerror = error;
+    image.src = away + 'image';
+  }})));
+  await tell('socket-' + await fails(new Promise((open, error) => {{
+    const socket = new WebSocket('ws://{address}/');
+    socket.onopen = open; socket.onerror = error;
+  }})));
+  const peer = new RTCPeerConnection({{ iceServers: [{{ urls: 'stun:{peer}' }}] }});
+  peer.createDataChannel('data');
+  peer.onicegatheringstatechange = () => peer.iceGatheringState === 'complete' && tell('gathered');
+  await peer.setLocalDescription(await peer.createOffer());
+}})();
+</script>"#
+    )
+}
+
 async fn page() -> (SocketAddr, mpsc::UnboundedReceiver<String>) {
+    serve(PAGE.to_owned(), tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("listen")).await
+}
+
+async fn serve(page: String, listener: tokio::net::TcpListener) -> (SocketAddr, mpsc::UnboundedReceiver<String>) {
     let (said, hears) = mpsc::unbounded_channel();
     let said = move |RawQuery(query): RawQuery| {
         let said = said.clone();
@@ -39,18 +76,24 @@ async fn page() -> (SocketAddr, mpsc::UnboundedReceiver<String>) {
             "ok"
         }
     };
-    let app = Router::new().route("/", get(|| async { Html(PAGE) })).route("/said", get(said));
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("listen");
+    let redirect = |RawQuery(to): RawQuery| async move { Redirect::temporary(&to.unwrap_or_default()) };
+    let app = Router::new()
+        .route("/", get(|| async { Html(page) }))
+        .route("/said", get(said))
+        .route("/redirect", get(redirect));
     let address = listener.local_addr().expect("address");
     tokio::spawn(async move { axum::serve(listener, app).await.expect("serve") });
     (address, hears)
 }
 
-async fn browser(address: SocketAddr) -> ChromiumComputer {
+fn chromium() -> Chromium {
     let program = std::env::var_os("CHROMIUM").expect("CHROMIUM must name a Chromium; `cargo xtask test` sets it");
-    // It does not work for root, as whom these tests may run.
-    let chromium = Chromium::new(program).screen(640, 480).without_sandbox();
-    chromium.start_page(format!("http://{address}/")).start().await.expect("a browser")
+    // Its sandbox does not work for root, as whom these tests may run.
+    Chromium::new(program).screen(640, 480).without_sandbox()
+}
+
+async fn browser(address: SocketAddr) -> ChromiumComputer {
+    chromium().start_page(format!("http://{address}/")).start().await.expect("a browser")
 }
 
 async fn hears(said: &mut mpsc::UnboundedReceiver<String>) -> String {
@@ -138,4 +181,91 @@ async fn s14_a_chromium_that_does_not_start_says_why() {
     assert!(error.starts_with("/no/such/chromium: "), "{error}");
     let error = Chromium::new("/bin/false").start().await.err().expect("error").message;
     assert!(error.contains("it does not start"), "{error}");
+}
+
+#[tokio::test]
+async fn s14_a_browser_reaches_the_hosts_it_was_given_and_no_others() {
+    let (other, mut elsewhere) = page().await;
+    let peer = tokio::net::UdpSocket::bind("127.0.0.1:0").await.expect("peer");
+    let html = reaching_out(other, peer.local_addr().expect("address"));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("listen");
+    let (address, mut said) = serve(html, listener).await;
+    let port = address.port();
+    // The same machine has two names here, of which the browser may use one.
+    let begin = format!("http://localhost:{port}/");
+    let only = Hosts::new(["localhost"]).expect("hosts");
+    let computer = chromium().start_page(&begin).hosts(only.clone()).start().await.expect("a browser");
+    for told in ["fetch-refused", "redirect-refused", "image-refused", "socket-refused", "gathered"] {
+        assert_eq!(hears(&mut said).await, told);
+    }
+    let error = computer.go_to(&format!("http://{address}/")).await.expect_err("another host").message;
+    assert!(error.contains("ERR_NAME_NOT_RESOLVED"), "{error}");
+    assert!(elsewhere.try_recv().is_err());
+    assert_eq!(peer.try_recv(&mut [0; 100]).expect_err("nothing").kind(), std::io::ErrorKind::WouldBlock);
+
+    let error = chromium().start_page(format!("http://{address}/")).hosts(only).start().await.err().expect("refused");
+    assert!(error.message.contains("127.0.0.1") && error.message.contains("localhost"), "{}", error.message);
+
+    // Without hosts the same page reaches all of that.
+    let computer = chromium().start_page(&begin).start().await.expect("a browser");
+    for told in ["fetch-reached", "redirect-reached"] {
+        assert_eq!(hears(&mut said).await, told);
+    }
+    assert_eq!([hears(&mut elsewhere).await, hears(&mut elsewhere).await], ["fetched", "redirected"]);
+    tokio::time::timeout(Duration::from_secs(60), peer.recv(&mut [0; 100])).await.expect("in time").expect("asked");
+    drop(computer);
+}
+
+/// Else any program of this machine could tell it what to do (SPEC X).
+#[tokio::test]
+async fn s14_no_port_leads_into_a_browser() {
+    let (address, _said) = page().await;
+    let _computer = browser(address).await;
+    // Those of other tests may be among them.
+    let browsers: Vec<u32> = descendants(std::process::id()).into_iter().filter(|pid| is_driven(*pid)).collect();
+    assert!(!browsers.is_empty());
+    let sockets: Vec<String> = browsers.iter().flat_map(|pid| sockets_of(*pid)).collect();
+    let tcp = ["tcp", "tcp6"].map(|file| std::fs::read_to_string(format!("/proc/net/{file}")).unwrap_or_default());
+    let listening = tcp.iter().flat_map(|table| table.lines()).filter_map(|line| {
+        let parts: Vec<&str> = line.split_whitespace().collect();
+        (parts.get(3) == Some(&"0A")).then(|| (parts[1].to_owned(), format!("socket:[{}]", parts[9])))
+    });
+    let open: Vec<_> = listening.filter(|(_, socket)| sockets.contains(socket)).collect();
+    assert!(open.is_empty(), "{open:?}");
+}
+
+/// The processes below this one.
+fn descendants(of: u32) -> Vec<u32> {
+    let all: Vec<(u32, u32)> = std::fs::read_dir("/proc")
+        .expect("processes")
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter_map(|pid: u32| {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+            // After the name, which may have anything in it: the state, then the parent.
+            let parent = stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()?;
+            Some((pid, parent))
+        })
+        .collect();
+    let mut found = vec![of];
+    let mut at = 0;
+    while let Some(parent) = found.get(at).copied() {
+        found.extend(all.iter().filter(|(_, of)| *of == parent).map(|(pid, _)| *pid));
+        at += 1;
+    }
+    found.remove(0);
+    found
+}
+
+fn is_driven(pid: u32) -> bool {
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let line = String::from_utf8_lossy(&line);
+    line.contains("--remote-debugging") && !line.contains("--type=")
+}
+
+fn sockets_of(pid: u32) -> Vec<String> {
+    let Ok(files) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return Vec::new() };
+    files
+        .flatten()
+        .filter_map(|file| Some(std::fs::read_link(file.path()).ok()?.to_string_lossy().into_owned()))
+        .collect()
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use countersign::tool::builtin::{COMPUTER, COMPUTER_USE_PREVIEW};
+use countersign::tool::builtin::{COMPUTER, COMPUTER_USE_PREVIEW, Hosts};
 use countersign_core::call::display::{ContentMessage, StreamRule};
 
 use super::{
@@ -29,6 +29,8 @@ pub struct ConfigComputer {
     pub program: PathBuf,
     /// The page it begins with.
     pub start_page: String,
+    /// The hosts that it may reach; `None` for all.
+    pub hosts: Option<Hosts>,
     /// Its width in pixels.
     pub width: u32,
     /// Its height in pixels.
@@ -70,12 +72,19 @@ pub(super) fn read(root: &Section<'_>) -> Option<ConfigComputer> {
         right
     });
     let program = program.map(|program| tools::program(&section, "program", &program));
+    let hosts = hosts(&section);
     let start_page = section.string("start_page").map(|page| {
         let url = reqwest::Url::parse(&page.value).ok();
-        let right = url.is_some_and(|url| matches!(url.scheme(), "http" | "https") && url.password().is_none());
+        let right =
+            url.as_ref().is_some_and(|url| matches!(url.scheme(), "http" | "https") && url.password().is_none());
+        let host = url.as_ref().and_then(|url| url.host_str());
         if !right && page.value != START_PAGE {
             let what = format!("is {:?}; it must begin with http:// or https://, without a password", page.value);
             section.bad(page.at, "start_page", what);
+        } else if let (Some(hosts), Some(host)) = (&hosts, host)
+            && !hosts.has(host)
+        {
+            section.bad(page.at, "start_page", format!("is of {host:?}, which is none of \"hosts\"; add it there"));
         }
         page.value
     });
@@ -85,7 +94,20 @@ pub(super) fn read(root: &Section<'_>) -> Option<ConfigComputer> {
     let browsers = section.whole("browsers", 1..=BROWSERS_MOST, "").map_or(BROWSERS, |most| most.value);
     section.finish();
     let start_page = start_page.unwrap_or_else(|| START_PAGE.to_owned());
-    Some(ConfigComputer { program: program?.into(), start_page, width, height, sandbox, browsers })
+    Some(ConfigComputer { program: program?.into(), start_page, hosts, width, height, sandbox, browsers })
+}
+
+fn hosts(section: &Section<'_>) -> Option<Hosts> {
+    let listed = section.strings("hosts")?;
+    if let (true, Some(at)) = (listed.is_empty(), section.has("hosts")) {
+        section.bad(at, "hosts", "is empty; name the hosts that the browser may reach, or leave it out for all");
+    }
+    for host in &listed {
+        if let Err(error) = Hosts::new([&host.value]) {
+            section.bad(host.at, "hosts", format!("has {error}"));
+        }
+    }
+    Hosts::new(listed.iter().map(|host| &host.value)).ok()
 }
 
 /// Whether a tool of this name is the computer, and says nothing else.

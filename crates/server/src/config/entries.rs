@@ -86,6 +86,9 @@ fn computers(
     let mut chromium = builtin::Chromium::new(&computer.program)
         .screen(computer.width, computer.height)
         .start_page(computer.start_page.as_str());
+    if let Some(hosts) = &computer.hosts {
+        chromium = chromium.hosts(hosts.clone());
+    }
     if !computer.sandbox {
         chromium = chromium.without_sandbox();
     }

@@ -5,6 +5,7 @@ mod action;
 mod chromium;
 #[cfg(feature = "computer")]
 mod devtools;
+mod hosts;
 #[cfg(feature = "computer")]
 mod keys;
 #[cfg(feature = "computer")]
@@ -20,7 +21,10 @@ use countersign_core::{
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
-pub use self::action::{Button, ComputerAction, Point};
+pub use self::{
+    action::{Button, ComputerAction, Point},
+    hosts::Hosts,
+};
 #[cfg(feature = "computer")]
 pub use self::{
     chromium::{Chromium, ChromiumComputer},

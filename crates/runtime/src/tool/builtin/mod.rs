@@ -18,8 +18,8 @@ pub use self::computer::{Chromium, ChromiumComputer, ChromiumSessions};
 pub use self::{
     apply::{APPLY_PATCH, apply_patch},
     computer::{
-        Button, COMPUTER, COMPUTER_USE_PREVIEW, Computer, ComputerAction, Environment, Point, Screenshot, computer,
-        computer_use_preview, each_action, of_each_action,
+        Button, COMPUTER, COMPUTER_USE_PREVIEW, Computer, ComputerAction, Environment, Hosts, Point, Screenshot,
+        computer, computer_use_preview, each_action, of_each_action,
     },
     files::{EDIT_FILE, READ_FILE, WRITE_FILE, edit_file, read_file, write_file},
     list::{LIST_FILES, list_files},

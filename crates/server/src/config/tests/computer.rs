@@ -27,6 +27,8 @@ fn s14_a_build_without_the_feature_refuses_a_browser_and_says_which_has_it() {
 
 #[cfg(feature = "computer")]
 mod with_the_feature {
+    use countersign::tool::builtin::Hosts;
+
     use super::*;
 
     const BROWSER: &str = "[computer]\nprogram = \"sh\"\n";
@@ -35,7 +37,7 @@ mod with_the_feature {
     fn s14_both_names_are_tools_and_what_is_declared_of_them_is_changed() {
         let text = format!(
             "{MINIMAL}tools = [\"computer_use_preview\"]\n[computer]\nprogram = \"./tool\"\nstart_page = \"https://shop.example/\"\n\
-             width = 640\nheight = 480\nsandbox = false\nbrowsers = 2\n\
+             hosts = [\"shop.example\", \"*.shop.example\"]\nwidth = 640\nheight = 480\nsandbox = false\nbrowsers = 2\n\
              [tools.computer_use_preview]\ndescription = \"Shops.\"\napproval = {{ require = \"args.action.type == 'type'\", timeout = 60 }}\n\
              [[policy.rules]]\ntool = \"computer\"\nrequire = true\n"
         );
@@ -45,6 +47,7 @@ mod with_the_feature {
         let want = ConfigComputer {
             program: folder.path().join("./tool"),
             start_page: "https://shop.example/".to_owned(),
+            hosts: Some(Hosts::new(["shop.example", "*.shop.example"]).expect("hosts")),
             width: 640,
             height: 480,
             sandbox: false,
@@ -106,6 +109,18 @@ mod with_the_feature {
             (
                 "[computer]\nprogram = \"sh\"\nstart_page = \"file:///etc/passwd\"",
                 r#"8: "start_page" in [computer] is "file:///etc/passwd"; it must begin with http:// or https://, without a password"#,
+            ),
+            (
+                "[computer]\nprogram = \"sh\"\nhosts = []",
+                r#"8: "hosts" in [computer] is empty; name the hosts that the browser may reach, or leave it out for all"#,
+            ),
+            (
+                "[computer]\nprogram = \"sh\"\nhosts = [\"a.example\",\n\"https://b.example/\"]",
+                r#"9: "hosts" in [computer] has "https://b.example/" is no host; right would be a name, such as "shop.example", all below one, such as "*.shop.example", or an IP address, without a port"#,
+            ),
+            (
+                "[computer]\nprogram = \"sh\"\nhosts = [\"*.a.example\"]\nstart_page = \"http://a.example/\"",
+                r#"9: "start_page" in [computer] is of "a.example", which is none of "hosts"; add it there"#,
             ),
             (
                 "[computer]\nprogram = \"sh\"\nwidth = 5000",

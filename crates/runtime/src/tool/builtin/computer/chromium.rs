@@ -1,6 +1,7 @@
 //! A headless Chromium as a computer.
 
 use std::{
+    fs::File,
     path::{Path, PathBuf},
     process::Stdio,
     time::Duration,
@@ -8,18 +9,21 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use futures::future::BoxFuture;
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::{
+    fs::{CWD, Mode, mkfifoat},
+    process::{Pid, Signal, kill_process_group},
+};
 use serde_json::{Value, json};
 use tokio::{
-    io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader},
-    process::{Child, Command},
+    io::AsyncReadExt as _,
+    process::{Child, ChildStderr, Command},
     sync::{Mutex, MutexGuard},
     time::timeout,
 };
 
 use super::{
     super::super::{ToolError, command::PASSED_ENV},
-    Button, Computer, Environment, Point, Screenshot,
+    Button, Computer, Environment, Hosts, Point, Screenshot,
     devtools::DevTools,
     keys,
 };
@@ -28,13 +32,18 @@ use super::{
 const START: Duration = Duration::from_secs(60);
 /// Width and height of the page, unless it is said otherwise.
 const SCREEN: (u32, u32) = (1024, 768);
+/// The page it begins with, unless it is said otherwise.
+const BLANK: &str = "about:blank";
 /// Largest width and height.
 const SCREEN_MOST: u32 = 4096;
-/// Runs a program whose group ends when its standard input does: that is when this process ends, however it does. The folder,
-/// its first argument, is removed then.
-const WITH_US: &str = "exec 3<&0; folder=$1; shift; \
-    (trap '' TERM; cat <&3 >/dev/null 2>&1; kill -TERM 0; sleep 1; rm -rf -- \"$folder\"; kill -9 0) 2>/dev/null & \
-    exec \"$@\" 3<&- </dev/null";
+/// Runs a program whose group ends when nobody has its first argument's `alive` open for writing any more: that is when this
+/// process ends, however it does. The folder, its first argument, is removed then. The program is told what to do by its third
+/// file, and answers by its fourth.
+const WITH_US: &str = "exec 3<&0 4>&1 </dev/null >/dev/null; folder=$1; shift; \
+    (exec 3<&- 4>&-; trap '' TERM; cat \"$folder/alive\"; kill -TERM 0; sleep 1; rm -rf -- \"$folder\"; kill -9 0) 2>/dev/null & \
+    exec \"$@\"";
+/// Lines, and bytes, that are kept of what the browser writes to standard error.
+const KEPT: (usize, usize) = (5, 1000);
 /// How large pictures are drawn, until one is small enough.
 const SCALES: [f64; 5] = [1.0, 0.75, 0.5, 0.35, 0.25];
 
@@ -45,12 +54,14 @@ pub struct Chromium {
     screen: (u32, u32),
     sandbox: bool,
     start_page: String,
+    hosts: Option<Hosts>,
 }
 
 impl Chromium {
     /// The browser of this path, such as `/usr/bin/chromium`. One without a `/` is looked for in `PATH`.
     pub fn new(program: impl Into<PathBuf>) -> Chromium {
-        Chromium { program: program.into(), screen: SCREEN, sandbox: true, start_page: "about:blank".to_owned() }
+        let start_page = BLANK.to_owned();
+        Chromium { program: program.into(), screen: SCREEN, sandbox: true, start_page, hosts: None }
     }
 
     /// Width and height of the page in pixels, at most 4096 each; 1024 x 768 by default.
@@ -64,6 +75,14 @@ impl Chromium {
     #[must_use]
     pub fn start_page(mut self, url: impl Into<String>) -> Chromium {
         self.start_page = url.into();
+        self
+    }
+
+    /// It reaches these hosts, and no others: neither pages nor what is in them, by name or by address. All there are,
+    /// unless this is said. It is no firewall: a page that breaks out of the browser reaches what the machine does.
+    #[must_use]
+    pub fn hosts(mut self, hosts: Hosts) -> Chromium {
+        self.hosts = Some(hosts);
         self
     }
 
@@ -88,12 +107,23 @@ impl Chromium {
     /// Starts it, with a profile of its own that is removed at the end.
     ///
     /// # Errors
-    /// It cannot be started, or does not answer; with the end of what it wrote to standard error.
+    /// It cannot be started, or does not answer, with the end of what it wrote to standard error; or the page it begins with is
+    /// of no host that it may reach.
     pub async fn start(self) -> Result<ChromiumComputer, ToolError> {
+        if let Some(hosts) = &self.hosts
+            && let Some(host) = reqwest::Url::parse(&self.start_page).ok().as_ref().and_then(|url| url.host_str())
+            && !hosts.has(host)
+        {
+            let known = hosts.as_slice().join(", ");
+            let page = &self.start_page;
+            return Err(ToolError::new(format!(
+                "the browser begins at {page}, and may reach only these hosts: {known}"
+            )));
+        }
         let profile = Profile::new().map_err(|error| ToolError::new(format!("the browser's profile: {error}")))?;
         let (width, height) = self.screen;
         let mut command = Command::new("/bin/sh");
-        command.args(["-c", WITH_US, "sh"]).arg(&profile.0).arg(&self.program);
+        command.args(["-c", WITH_US, "sh"]).arg(&profile.path).arg(&self.program);
         command.env_clear().process_group(0).kill_on_drop(true);
         for name in PASSED_ENV {
             if let Some(value) = std::env::var_os(name) {
@@ -101,49 +131,45 @@ impl Chromium {
             }
         }
         command
-            .env("HOME", &profile.0)
-            .args(["--headless=new", "--remote-debugging-port=0", "--no-first-run", "--no-default-browser-check"])
+            .env("HOME", &profile.path)
+            .args(["--headless=new", "--remote-debugging-pipe", "--no-first-run", "--no-default-browser-check"])
             .args(["--disable-gpu", "--disable-dev-shm-usage", "--disable-extensions", "--disable-sync"])
             .args(["--disable-background-networking", "--disable-component-update", "--mute-audio"])
             .args(["--hide-scrollbars", "--password-store=basic"])
-            .arg(format!("--user-data-dir={}", profile.0.display()))
+            .arg(format!("--user-data-dir={}", profile.path.display()))
             .arg(format!("--window-size={width},{height}"))
             .stdin(Stdio::piped())
-            .stdout(Stdio::null())
+            .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         if !self.sandbox {
             command.arg("--no-sandbox");
         }
-        command.arg("about:blank");
+        if let Some(hosts) = &self.hosts {
+            command.arg(format!("--host-resolver-rules={}", hosts.rules()));
+            // What pages send to each other is not looked up by name.
+            command.arg("--webrtc-ip-handling-policy=disable_non_proxied_udp");
+        }
+        command.arg(BLANK);
         let program = self.program.display();
         let failed = |error: String| ToolError::new(format!("{program}: {error}"));
         let child = command.spawn().map_err(|error| failed(error.to_string()))?;
         let mut browser = Browser { child, _profile: profile };
-        let stderr = browser.child.stderr.take().ok_or_else(|| failed("no standard error".to_owned()))?;
-        let mut lines = BufReader::new(stderr).lines();
-        let mut told = Vec::new();
-        let address = timeout(START, async {
-            while let Ok(Some(line)) = lines.next_line().await {
-                if let Some(address) = line.strip_prefix("DevTools listening on ") {
-                    return Some(address.trim().to_owned());
-                }
-                told.push(line);
-            }
-            None
-        });
-        let address = address.await.ok().flatten();
-        let Some(address) = address else {
-            let last = told[told.len().saturating_sub(5)..].join("; ");
-            return Err(failed(format!("it does not start: {last}")));
+        let Child { stdin, stdout, stderr, .. } = &mut browser.child;
+        let (Some(to), Some(from), Some(stderr)) = (stdin.take(), stdout.take(), stderr.take()) else {
+            return Err(failed("it has no standard streams".to_owned()));
         };
-        // Nobody reads what else it writes, and it must not stop for that.
-        let mut rest = lines.into_inner();
-        tokio::spawn(async move {
-            let mut buffer = [0; 4096];
-            while matches!(rest.read(&mut buffer).await, Ok(1..)) {}
-        });
-        let mut tools = DevTools::connect(&address).await.map_err(&failed)?;
-        let target = tools.ask("Target.createTarget", json!({ "url": "about:blank" })).await.map_err(&failed)?;
+        // All of it is read: it must not stop because nobody does.
+        let told = tokio::spawn(last_lines(stderr));
+        let mut tools = DevTools::new(to, from);
+        let asked = tools.ask_within(START, "Target.createTarget", json!({ "url": BLANK })).await;
+        let target = match asked {
+            Ok(target) => target,
+            Err(error) => {
+                drop(browser);
+                let told = timeout(Duration::from_secs(1), told).await.ok().and_then(Result::ok).unwrap_or_default();
+                return Err(failed(format!("it does not start: {error}: {told}")));
+            }
+        };
         let attach = json!({ "targetId": target["targetId"], "flatten": true });
         let attached = tools.ask("Target.attachToTarget", attach).await.map_err(&failed)?;
         let session = attached["sessionId"].as_str().ok_or_else(|| failed("no page".to_owned()))?;
@@ -152,7 +178,7 @@ impl Chromium {
         let metrics = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
         tools.ask("Emulation.setDeviceMetricsOverride", metrics).await.map_err(&failed)?;
         let computer = ChromiumComputer { tools: Mutex::new(tools), screen: self.screen, _browser: browser };
-        if self.start_page != "about:blank" {
+        if self.start_page != BLANK {
             computer.go_to(&self.start_page).await?;
         }
         Ok(computer)
@@ -161,8 +187,8 @@ impl Chromium {
 
 /// A headless Chromium that is driven over the DevTools protocol (SPEC S14). It ends with this value.
 ///
-/// It reaches what the machine reaches, and any program of this machine can reach its debugging port on loopback while it
-/// runs: start it where that is no matter, and ask a person about what it does.
+/// It reaches what the machine reaches, unless it was given [hosts](Chromium::hosts): ask a person about what it does. Nobody
+/// but this program can tell it what to do.
 pub struct ChromiumComputer {
     tools: Mutex<DevTools>,
     screen: (u32, u32),
@@ -338,6 +364,20 @@ impl Computer for ChromiumComputer {
     }
 }
 
+/// The last lines of what a program writes to standard error.
+async fn last_lines(mut stderr: ChildStderr) -> String {
+    let (most, bytes) = KEPT;
+    let mut kept: Vec<u8> = Vec::new();
+    let mut buffer = [0; 4096];
+    while let Ok(read @ 1..) = stderr.read(&mut buffer).await {
+        kept.extend_from_slice(&buffer[..read]);
+        kept.drain(..kept.len().saturating_sub(bytes));
+    }
+    let kept = String::from_utf8_lossy(&kept);
+    let lines: Vec<&str> = kept.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    lines[lines.len().saturating_sub(most)..].join("; ")
+}
+
 /// The process, which ends with all it started.
 struct Browser {
     child: Child,
@@ -355,20 +395,35 @@ impl Drop for Browser {
 }
 
 /// A folder of our own, which only this user can read, removed at the end.
-struct Profile(PathBuf);
+struct Profile {
+    path: PathBuf,
+    /// A pipe that is open as long as this process runs; see [`WITH_US`].
+    _alive: File,
+}
 
 impl Profile {
     fn new() -> std::io::Result<Profile> {
         use std::os::unix::fs::DirBuilderExt as _;
         let path = std::env::temp_dir().join(format!("countersign-browser-{}", uuid::Uuid::now_v7()));
         std::fs::DirBuilder::new().mode(0o700).create(&path)?;
-        Ok(Profile(path))
+        let pipe = path.join("alive");
+        let opened = mkfifoat(CWD, &pipe, Mode::RUSR | Mode::WUSR)
+            .map_err(Into::into)
+            // For both: then it does not wait for the other end.
+            .and_then(|()| File::options().read(true).write(true).open(&pipe));
+        match opened {
+            Ok(alive) => Ok(Profile { path, _alive: alive }),
+            Err(error) => {
+                remove(&path);
+                Err(error)
+            }
+        }
     }
 }
 
 impl Drop for Profile {
     fn drop(&mut self) {
-        remove(&self.0);
+        remove(&self.path);
     }
 }
 

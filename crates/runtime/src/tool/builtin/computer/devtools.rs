@@ -1,13 +1,13 @@
-//! The DevTools protocol of a browser, over its WebSocket: one request at a time.
+//! The DevTools protocol of a browser, over its standard streams, which nobody else can reach: one request at a time.
+//! Each message is JSON and ends with a zero byte.
 
-use std::time::Duration;
+use std::{io, time::Duration};
 
-use futures::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
-use tokio::{net::TcpStream, time::timeout};
-use tokio_tungstenite::{
-    MaybeTlsStream, WebSocketStream, connect_async_with_config,
-    tungstenite::{Message, protocol::WebSocketConfig},
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
+    process::{ChildStdin, ChildStdout},
+    time::timeout,
 };
 
 /// How long an answer may take.
@@ -17,7 +17,12 @@ const MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 
 /// A connection to a browser, and to one page of it once it is attached.
 pub(super) struct DevTools {
-    socket: WebSocketStream<MaybeTlsStream<TcpStream>>,
+    to: ChildStdin,
+    /// What is still to be written. Whoever gives a request up leaves no half of it behind.
+    unsent: Vec<u8>,
+    from: BufReader<ChildStdout>,
+    /// The begin of the next message.
+    begun: Vec<u8>,
     session: Option<String>,
     next: u64,
     /// How many pages have finished loading.
@@ -25,14 +30,9 @@ pub(super) struct DevTools {
 }
 
 impl DevTools {
-    /// # Errors
-    /// Nothing answers there.
-    pub(super) async fn connect(address: &str) -> Result<DevTools, String> {
-        let config =
-            WebSocketConfig::default().max_message_size(Some(MESSAGE_BYTES)).max_frame_size(Some(MESSAGE_BYTES));
-        let connected = timeout(ANSWER, connect_async_with_config(address, Some(config), true)).await;
-        let (socket, _) = connected.map_err(|_| late("the connection"))?.map_err(|error| error.to_string())?;
-        Ok(DevTools { socket, session: None, next: 0, loads: 0 })
+    pub(super) fn new(to: ChildStdin, from: ChildStdout) -> DevTools {
+        let from = BufReader::new(from);
+        DevTools { to, unsent: Vec::new(), from, begun: Vec::new(), session: None, next: 0, loads: 0 }
     }
 
     /// Talks to this page from now on.
@@ -45,8 +45,13 @@ impl DevTools {
     /// # Errors
     /// The browser refuses it, in its words; it does not answer in time; it is gone.
     pub(super) async fn ask(&mut self, method: &str, params: Value) -> Result<Value, String> {
-        let id = self.send(method, params).await?;
-        let answered = timeout(ANSWER, async {
+        self.ask_within(ANSWER, method, params).await
+    }
+
+    /// The same, with another time for the answer.
+    pub(super) async fn ask_within(&mut self, most: Duration, method: &str, params: Value) -> Result<Value, String> {
+        let answered = timeout(most, async {
+            let id = self.send(method, params).await?;
             loop {
                 let message = self.read().await?;
                 if message["id"] == id {
@@ -57,7 +62,7 @@ impl DevTools {
                 }
             }
         });
-        answered.await.map_err(|_| late(method))?
+        answered.await.map_err(|_| late(most, method))?
     }
 
     /// Goes to a page, and waits until it is there.
@@ -73,7 +78,7 @@ impl DevTools {
             }
             Ok(())
         });
-        loaded.await.map_err(|_| late(url))?
+        loaded.await.map_err(|_| late(ANSWER, url))?
     }
 
     async fn send(&mut self, method: &str, params: Value) -> Result<u64, String> {
@@ -82,33 +87,50 @@ impl DevTools {
         if let Some(session) = &self.session {
             message["sessionId"] = json!(session);
         }
-        self.socket.send(Message::text(message.to_string())).await.map_err(|error| error.to_string())?;
+        self.unsent.extend(message.to_string().bytes().chain([0]));
+        while !self.unsent.is_empty() {
+            let written = self.to.write(&self.unsent).await.map_err(ended)?;
+            self.unsent.drain(..written);
+        }
         Ok(self.next)
     }
 
     /// The next message. What the browser asks for on its own is dealt with.
     async fn read(&mut self) -> Result<Value, String> {
         loop {
-            let text = match self.socket.next().await {
-                Some(Ok(Message::Text(text))) => text,
-                Some(Ok(_)) => continue,
-                Some(Err(error)) => return Err(error.to_string()),
-                None => return Err("the browser has ended".to_owned()),
-            };
-            let message: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
-            match message["method"].as_str() {
-                Some("Page.loadEventFired") => self.loads += 1,
-                // It would stop the page, and nobody sees it in a picture.
-                Some("Page.javascriptDialogOpening") => {
-                    self.send("Page.handleJavaScriptDialog", json!({ "accept": false })).await?;
-                }
-                _ => {}
+            let more = self.from.fill_buf().await.map_err(ended)?;
+            if more.is_empty() {
+                return Err("the browser has ended".to_owned());
             }
-            return Ok(message);
+            let end = more.iter().position(|byte| *byte == 0);
+            let (text, read) = end.map_or((more, more.len()), |end| (&more[..end], end + 1));
+            if self.begun.len() + text.len() > MESSAGE_BYTES {
+                return Err(format!("the browser sends more than {MESSAGE_BYTES} bytes at once"));
+            }
+            self.begun.extend_from_slice(text);
+            self.from.consume(read);
+            if end.is_some() {
+                break;
+            }
         }
+        let text = std::mem::take(&mut self.begun);
+        let message: Value = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
+        match message["method"].as_str() {
+            Some("Page.loadEventFired") => self.loads += 1,
+            // It would stop the page, and nobody sees it in a picture.
+            Some("Page.javascriptDialogOpening") => {
+                self.send("Page.handleJavaScriptDialog", json!({ "accept": false })).await?;
+            }
+            _ => {}
+        }
+        Ok(message)
     }
 }
 
-fn late(what: &str) -> String {
-    format!("the browser took longer than {} s: {what}", ANSWER.as_secs())
+fn ended(error: io::Error) -> String {
+    format!("the browser has ended: {error}")
+}
+
+fn late(most: Duration, what: &str) -> String {
+    format!("the browser took longer than {} s: {what}", most.as_secs())
 }
