@@ -89,7 +89,7 @@ impl DevTools {
         }
         self.unsent.extend(message.to_string().bytes().chain([0]));
         while !self.unsent.is_empty() {
-            let written = self.to.write(&self.unsent).await.map_err(ended)?;
+            let written = self.to.write(&self.unsent).await.map_err(|error| ended(&error))?;
             self.unsent.drain(..written);
         }
         Ok(self.next)
@@ -98,7 +98,7 @@ impl DevTools {
     /// The next message. What the browser asks for on its own is dealt with.
     async fn read(&mut self) -> Result<Value, String> {
         loop {
-            let more = self.from.fill_buf().await.map_err(ended)?;
+            let more = self.from.fill_buf().await.map_err(|error| ended(&error))?;
             if more.is_empty() {
                 return Err("the browser has ended".to_owned());
             }
@@ -127,7 +127,7 @@ impl DevTools {
     }
 }
 
-fn ended(error: io::Error) -> String {
+fn ended(error: &io::Error) -> String {
     format!("the browser has ended: {error}")
 }
 
