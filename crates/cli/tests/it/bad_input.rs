@@ -1,7 +1,7 @@
 //! SPEC R9: bad input of any kind gets a clear error, and everything else goes on.
 
 use futures::SinkExt as _;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio_tungstenite::tungstenite::{Message, protocol::frame::coding::CloseCode};
 
 use crate::{
