@@ -54,7 +54,8 @@ fn parsed(host: &str) -> Result<String, String> {
     let found = url.host_str().unwrap_or_default();
     let is_ip = found.starts_with('[') || found.parse::<std::net::Ipv4Addr>().is_ok();
     // Nothing but a host came of it, and nothing that is more than one rule.
-    let whole = url.as_str() == format!("http://{found}/") && !name.contains(|c: char| "/?#@:\\".contains(c) || c.is_ascii_control());
+    let whole = url.as_str() == format!("http://{found}/")
+        && !name.contains(|c: char| "/?#@:\\".contains(c) || c.is_ascii_control());
     let plain = found.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte));
     if !(whole || address) || !plain || (is_ip && !wildcard.is_empty()) {
         return Err(wrong());
