@@ -17,15 +17,17 @@ use crate::limits;
 /// Always a JSON object. The text is what is stored, shown and executed; it is never made again from a
 /// parsed value. Cloning is cheap.
 #[derive(Clone)]
-pub struct Args {
-    text: Arc<str>,
-    /// Made when it is first asked for: most calls run without anybody being asked.
+pub struct Args(Arc<Canonical>);
+
+struct Canonical {
+    text: Box<str>,
+    /// Made when it is first asked for, for all clones: most calls run without anybody being asked.
     digest: OnceLock<Digest>,
 }
 
 impl PartialEq for Args {
     fn eq(&self, other: &Args) -> bool {
-        self.text == other.text
+        self.text() == other.text()
     }
 }
 
@@ -78,38 +80,38 @@ impl Args {
     }
 
     fn of(object: &Json) -> Args {
-        Args { text: object.canonical().into(), digest: OnceLock::new() }
+        Args(Arc::new(Canonical { text: object.canonical().into(), digest: OnceLock::new() }))
     }
 
     /// The canonical JSON text.
     #[must_use]
     pub fn text(&self) -> &str {
-        &self.text
+        &self.0.text
     }
 
     /// SHA-256 of [`Args::text`].
     #[must_use]
     pub fn digest(&self) -> Digest {
-        *self.digest.get_or_init(|| Digest::of(self.text.as_bytes()))
+        *self.0.digest.get_or_init(|| Digest::of(self.text().as_bytes()))
     }
 
     /// The arguments as a parsed value, for schema checks and conditions. Never the source of what runs.
     #[must_use]
     pub fn value(&self) -> serde_json::Value {
         // Canonical text is always valid JSON; null would fail every schema, which is the safe side.
-        serde_json::from_str(&self.text).unwrap_or(serde_json::Value::Null)
+        serde_json::from_str(self.text()).unwrap_or(serde_json::Value::Null)
     }
 }
 
 impl fmt::Debug for Args {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Args({})", self.text)
+        write!(f, "Args({})", self.text())
     }
 }
 
 impl Serialize for Args {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let raw: &RawValue = serde_json::from_str(&self.text).map_err(serde::ser::Error::custom)?;
+        let raw: &RawValue = serde_json::from_str(self.text()).map_err(serde::ser::Error::custom)?;
         raw.serialize(serializer)
     }
 }

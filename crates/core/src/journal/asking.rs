@@ -18,8 +18,11 @@ impl Draft {
     /// answer can run without them (SPEC G2, W4).
     pub(super) fn ask(&mut self, catalog: &dyn Catalog) {
         for call in self.state.calls.iter().filter(|call| call.phase == Phase::Lost).cloned().collect::<Vec<_>>() {
-            let ask =
-                Ask { timeout: 0, allowed: DecisionType::IN_DOUBT.to_vec(), ..call.ask.clone().unwrap_or_default() };
+            let ask = Ask {
+                timeout: 0,
+                allowed: DecisionType::IN_DOUBT.to_vec(),
+                ..call.ask.as_deref().cloned().unwrap_or_default()
+            };
             let action = self.action(&call, ask, catalog);
             let content = call.display.stream.display_as_content;
             self.interrupt(Kind::InDoubt, action.into_iter().collect(), None, content);
@@ -39,10 +42,8 @@ impl Draft {
             return;
         }
         loop {
-            let first = self.state.calls_of(run).find(|c| c.phase == Phase::Gated).cloned();
-            let Some(first) = first else { return };
-            let ask_of = |call: &Call| call.ask.clone().unwrap_or_default();
-            let same = asked_of(&first);
+            let Some(first) = self.state.calls_of(run).find(|c| c.phase == Phase::Gated) else { return };
+            let same = asked_of(first);
             let together = |c: &&Call| {
                 c.phase == Phase::Gated
                     && c.run == run
@@ -50,11 +51,11 @@ impl Draft {
                     // Each question is asked by itself.
                     && if first.question { c.call == first.call } else { !c.question }
             };
-            let group: Vec<Call> = self.state.calls.iter().filter(together).cloned().collect();
+            let group: Vec<&Call> = self.state.calls.iter().filter(together).collect();
             let mut deadline: Option<Millis> = None;
             let mut actions = Vec::with_capacity(group.len());
             for call in &group {
-                let ask = ask_of(call);
+                let ask = call.ask.as_deref().cloned().unwrap_or_default();
                 let own = match call.deadline {
                     Deadline::Fresh => (ask.timeout > 0).then(|| self.now + Millis::from(ask.timeout) * 1000),
                     Deadline::Never => None,
@@ -115,21 +116,21 @@ impl Draft {
 
 /// Who is asked about a call, and who is not: calls with the same share a request (SPEC W4).
 #[derive(PartialEq)]
-struct AskedOf {
+struct AskedOf<'a> {
     /// `user` and no role at all are the same person (SPEC P1).
-    role: Option<String>,
+    role: Option<&'a str>,
     quorum: u32,
     not_self: bool,
-    approved_by: Vec<Arc<str>>,
+    approved_by: &'a [Arc<str>],
 }
 
-fn asked_of(call: &Call) -> AskedOf {
-    let ask = call.ask.clone().unwrap_or_default();
-    let role = call.instead.as_deref().or_else(|| ask.role(call.level)).filter(|role| !is_user(Some(role)));
+fn asked_of(call: &Call) -> AskedOf<'_> {
+    let ask = call.ask.as_deref();
+    let role = call.instead.as_deref().or_else(|| ask?.role(call.level)).filter(|role| !is_user(Some(role)));
     AskedOf {
-        role: role.map(str::to_owned),
-        quorum: if role.is_some() { ask.quorum } else { 1 },
-        not_self: ask.not_self,
-        approved_by: call.approved_by.clone(),
+        role,
+        quorum: ask.filter(|_| role.is_some()).map_or(1, |ask| ask.quorum),
+        not_self: ask.is_some_and(|ask| ask.not_self),
+        approved_by: &call.approved_by,
     }
 }

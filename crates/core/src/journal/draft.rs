@@ -56,7 +56,7 @@ pub enum OnPending {
 /// Records in the making, and the state they lead to.
 #[derive(Debug)]
 pub struct Draft {
-    pub(super) state: State,
+    pub(super) state: Arc<State>,
     entries: Vec<Arc<Entry>>,
     started: Vec<u32>,
     pub(super) now: Millis,
@@ -146,12 +146,13 @@ impl Draft {
     /// Begins a transition at `now`. Time never runs backwards within a session.
     #[must_use]
     pub fn new(state: &State, now: Millis) -> Draft {
-        Draft { now: now.max(state.updated_at), state: state.clone(), entries: Vec::new(), started: Vec::new() }
+        let state = Arc::new(state.clone());
+        Draft { now: now.max(state.updated_at), state, entries: Vec::new(), started: Vec::new() }
     }
 
     pub(crate) fn push(&mut self, record: Record) {
         let entry = Entry { pos: self.state.pos + 1, at: self.now, cursor: self.state.cursor.clone(), record };
-        self.state.apply(&entry);
+        Arc::make_mut(&mut self.state).apply(&entry);
         self.entries.push(Arc::new(entry));
     }
 
@@ -215,7 +216,7 @@ impl Draft {
                     let decision = Decision::reject(Some(reason.clone()));
                     let mut decided = Decided::of(&open.asked, vec![decision; open.asked.actions.len()]);
                     decided.by.clone_from(&message.by);
-                    self.push(Record::Decided(decided));
+                    self.push(Record::Decided(Box::new(decided)));
                 }
                 self.push(Record::UserMessage(message));
             }
@@ -244,7 +245,7 @@ impl Draft {
         catalog: &dyn Catalog,
     ) -> Transition {
         let (n, last, by) = (decided.n, decided.last, decided.by.clone());
-        self.push(Record::Decided(decided));
+        self.push(Record::Decided(Box::new(decided)));
         if !last && let Some(open) = self.state.waiting(n) {
             let approved = u32::try_from(open.votes.len()).unwrap_or(u32::MAX);
             let quorum = open.quorum();
@@ -528,7 +529,7 @@ impl Draft {
 
     /// Ends the draft without adding anything.
     pub fn finish(self) -> Transition {
-        Transition { state: Arc::new(self.state), entries: self.entries, started: self.started }
+        Transition { state: self.state, entries: self.entries, started: self.started }
     }
 }
 

@@ -85,11 +85,13 @@ impl Draft {
             self.push(finished(&call, status, &text, None, self.state.locale));
         }
         let with = u32::try_from(self.state.pos - before).ok().filter(|_| reason != EndReason::EndTurn);
-        self.push(Record::TurnEnded(TurnEnded { reason, partial, message: None, output: None, with, request_id }));
+        let ended = TurnEnded { reason, partial, message: None, output: None, with, request_id };
+        self.push(Record::TurnEnded(Box::new(ended)));
     }
 
     pub(super) fn end_turn(&mut self, reason: EndReason, message: Option<String>, output: Option<String>) {
         let with = (reason != EndReason::EndTurn).then_some(0);
-        self.push(Record::TurnEnded(TurnEnded { reason, partial: None, message, output, with, request_id: None }));
+        let ended = TurnEnded { reason, partial: None, message, output, with, request_id: None };
+        self.push(Record::TurnEnded(Box::new(ended)));
     }
 }

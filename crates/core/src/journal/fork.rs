@@ -16,10 +16,7 @@ use super::{
 };
 use crate::{
     approval::decision::EditedAction,
-    call::{
-        gate::{Ask, Verdict},
-        preview::Preview,
-    },
+    call::{gate::Verdict, preview::Preview},
     refusal::{Code, Refusal},
 };
 
@@ -243,7 +240,7 @@ impl Call {
     /// Asked about from the first level on, as if nobody had said anything.
     pub(super) fn ask_anew(&mut self) {
         self.phase = Phase::Gated;
-        self.ask.get_or_insert_with(Ask::default);
+        self.ask.get_or_insert_default();
         self.deadline = Deadline::Fresh;
         self.approved_by.clear();
         self.by_rule = false;
@@ -266,7 +263,8 @@ impl Call {
         match &judged.verdict {
             Verdict::Allow => {}
             Verdict::Ask(ask) | Verdict::Question(ask) => {
-                self.ask = Some(self.ask.as_ref().map_or_else(|| ask.clone(), |before| before.stricter(ask)));
+                let ask = self.ask.as_ref().map_or_else(|| ask.clone(), |before| before.stricter(ask));
+                self.ask = Some(Arc::new(ask));
                 self.ask_anew();
             }
             Verdict::Refuse(text) => {

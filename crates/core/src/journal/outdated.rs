@@ -106,6 +106,14 @@ impl State {
         digest(action.description.as_deref(), action.schema.as_deref(), action.source.as_deref(), target)
     }
 
+    /// Those of `calls` that were allowed with another tool before people's eyes than they would run today.
+    #[must_use]
+    pub fn outdated(&self, calls: &[u32], catalog: &dyn Catalog) -> Vec<u32> {
+        let permitted = |call: &&Call| calls.contains(&call.call) && call.phase == Phase::Permitted;
+        let outdated = self.calls.iter().filter(permitted).filter(|call| call.is_outdated(catalog));
+        outdated.map(|call| call.call).collect()
+    }
+
     /// Notes what an interruption shows of the tools of its calls.
     pub(super) fn tools_shown(&mut self, asked: &Interrupted) {
         if !matches!(asked.kind, Kind::Approval | Kind::InDoubt) {
@@ -131,7 +139,7 @@ impl State {
         } else {
             call.ask_anew();
         }
-        if let Some(ask) = &mut call.ask {
+        if let Some(ask) = call.ask.as_mut().map(Arc::make_mut) {
             ask.reason = Some(match ask.reason.take() {
                 Some(reason) if reason.contains(text) => reason,
                 Some(reason) => format!("{reason}; {text}"),
@@ -146,15 +154,7 @@ impl Draft {
     /// eyes than it has today, or another tool of the same words; none of them begins. `None` if there are none.
     #[must_use]
     pub fn outdated(mut self, calls: &[u32], catalog: &dyn Catalog) -> Option<Transition> {
-        let permitted = |call: &&Call| calls.contains(&call.call) && call.phase == Phase::Permitted;
-        let outdated: Vec<u32> = self
-            .state
-            .calls
-            .iter()
-            .filter(permitted)
-            .filter(|call| call.is_outdated(catalog))
-            .map(|call| call.call)
-            .collect();
+        let outdated = self.state.outdated(calls, catalog);
         if outdated.is_empty() {
             return None;
         }

@@ -60,7 +60,7 @@ pub struct Call {
     pub phase: Phase,
     /// How a person is asked about it.
     #[serde(default)]
-    pub ask: Option<Ask>,
+    pub ask: Option<Arc<Ask>>,
     /// Whether its verdict was a question (SPEC Q).
     #[serde(default)]
     pub question: bool,

@@ -80,7 +80,7 @@ pub enum Record {
     /// A person is asked.
     Interrupted(Arc<Interrupted>),
     /// A person decided (one vote of a quorum, or the whole).
-    Decided(Decided),
+    Decided(Box<Decided>),
     /// The user answered the questions.
     Answered(Answered),
     /// The deadline came first.
@@ -183,7 +183,7 @@ pub enum Record {
     /// The states of all frames, so that a fold can begin here.
     States(Vec<FrameState>),
     /// The turn is over.
-    TurnEnded(TurnEnded),
+    TurnEnded(Box<TurnEnded>),
     /// The turn, which has failed, goes on.
     TurnReopened(Arc<TurnReopened>),
     /// The next model call would be larger than the agent allows: what came before is to be compressed first (SPEC G5).

@@ -111,10 +111,8 @@ pub fn ending(entries: &[Arc<Entry>]) -> Option<usize> {
     };
     let end = entries.iter().rposition(|entry| !beside(entry))?;
     let last = &entries[end];
-    let Record::TurnEnded(TurnEnded { reason: EndReason::Error { .. } | EndReason::MaxTurns, with, .. }) = &last.record
-    else {
-        return None;
-    };
+    let Record::TurnEnded(ended) = &last.record else { return None };
+    let TurnEnded { reason: EndReason::Error { .. } | EndReason::MaxTurns, with, .. } = &**ended else { return None };
     let is_part = |entry: &Arc<Entry>| {
         entry.at == last.at && matches!(entry.record, Record::Withdrawn { .. } | Record::CallFinished(_))
     };

@@ -257,10 +257,11 @@ impl State {
                     EndReason::Error { .. } | EndReason::MaxTurns => Status::Failed,
                 };
                 self.output = ended.output.as_deref().map(Arc::from);
-                self.calls.clear();
-                self.nested.clear();
-                self.open.clear();
-                self.shown.clear();
+                // Their room too: a session that rests keeps nothing for calls to come.
+                self.calls = Vec::new();
+                self.nested = Vec::new();
+                self.open = Vec::new();
+                self.shown = Vec::new();
                 self.answered = false;
                 self.held = false;
                 self.run_ended(&ended.reason);
@@ -402,11 +403,11 @@ impl State {
                 }
                 Verdict::Allow => Phase::Permitted,
                 Verdict::Ask(ask) => {
-                    call.ask = Some(ask.clone());
+                    call.ask = Some(Arc::new(ask.clone()));
                     Phase::Gated
                 }
                 Verdict::Question(ask) => {
-                    call.ask = Some(ask.clone());
+                    call.ask = Some(Arc::new(ask.clone()));
                     call.question = true;
                     Phase::Gated
                 }
@@ -500,7 +501,7 @@ impl State {
                     let counts = action.level == 0 && same_role && ask.quorum_at(0) <= 1 && !own;
                     let last = ask.is_last(0);
                     call.edited_by.clone_from(&decided.by);
-                    call.ask = Some(ask);
+                    call.ask = Some(Arc::new(ask));
                     if !counts {
                         return Phase::Gated;
                     }

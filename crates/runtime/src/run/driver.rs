@@ -256,7 +256,7 @@ impl Inner {
                     effects = graph::next(&*guard.state()?);
                 }
                 let begins = [&*effects.start, &*effects.delegate].concat();
-                if !begins.is_empty()
+                if !guard.state()?.outdated(&begins, &self.agents).is_empty()
                     && let Some(transition) = Draft::new(&*guard.state()?, now()).outdated(&begins, &self.agents)
                 {
                     let outdated: Vec<u32> = outdated_of(&transition).collect();

@@ -370,11 +370,11 @@ impl<'a> Writer<'a> {
         if self.run == 0 {
             self.make_way_for_the_rest().await?;
         }
-        let blocks = self.blocks.split_off(self.recorded);
+        self.blocks.drain(..self.recorded);
         Ok(ModelResponded {
             model: self.agent.agent.model_name.clone(),
             shown: u32::try_from(self.recorded).unwrap_or(u32::MAX),
-            blocks,
+            blocks: self.blocks,
             usage: self.usage,
             opaque: self.opaque,
             run: self.run,
