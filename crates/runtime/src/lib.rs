@@ -84,8 +84,10 @@ pub mod team;
 pub mod tool;
 
 pub use agent::Agent;
-pub use countersign_core as core;
+pub use countersign_core::{self as core, call::gate::DecisionType, journal::record::Usage};
 pub use countersign_macros::tool;
+/// What the methods of [`RunHooks`], of tools and of models give: a future in a box.
+pub use futures::{future::BoxFuture, stream::BoxStream};
 pub use run_state::{ContextStrategy, DecisionError, RunState, RunStateError};
 pub use runner::{
     RunError, RunEvent, RunFrame, RunInput, RunResult, RunStream, Runner,
@@ -96,7 +98,8 @@ pub use runner::{
     interruption::Interruption,
     run, run_streamed,
 };
-pub use tool::{ToolContext, ToolEntry};
+pub use team::ToolUse;
+pub use tool::{Approval, ToolContext, ToolEntry, ToolError, condition::ProposedCall};
 
 /// The README's program, run like every other example of the documentation.
 #[cfg(doctest)]

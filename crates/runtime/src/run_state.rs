@@ -24,7 +24,7 @@ mod graph;
 mod reopened;
 mod signed;
 
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, fmt, sync::Arc};
 
 use countersign_core::{
     journal::{
@@ -83,7 +83,10 @@ const READ_PAGE: usize = 512;
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug)]
+///
+/// `Debug` says which run it is and where it stands, and nothing of what is in it: errors have their state, and programs print
+/// them.
+#[derive(Clone)]
 pub struct RunState {
     entries: Vec<Arc<Entry>>,
     state: Arc<State>,
@@ -99,6 +102,17 @@ pub struct RunState {
     pub(crate) max_turns: Option<u32>,
     /// What guardrails have said so far.
     pub(crate) guardrails: Vec<GuardrailResult>,
+}
+
+impl fmt::Debug for RunState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunState")
+            .field("session_id", &self.state.session_id)
+            .field("agent", &self.state.agent)
+            .field("status", &self.state.status)
+            .field("entries", &self.entries.len())
+            .finish_non_exhaustive()
+    }
 }
 
 /// What becomes of decisions when a state gets other data of the application's (SPEC S18).

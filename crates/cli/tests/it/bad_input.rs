@@ -6,7 +6,11 @@ use tokio_tungstenite::tungstenite::{Message, protocol::frame::coding::CloseCode
 
 use crate::{
     on_both_stores,
-    support::{Setup, Store, fold::{Fold, results, without_gaps}, trade},
+    support::{
+        Setup, Store,
+        fold::{Fold, results, without_gaps},
+        trade,
+    },
 };
 
 #[tokio::test]

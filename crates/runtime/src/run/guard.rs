@@ -35,6 +35,7 @@ use crate::{
         context::RunContext,
         guardrail::{Guardrail, GuardrailKind, GuardrailResult, ToolGuardrail, ToolGuardrailOutput},
         hooks::RunHooks,
+        over_budget,
     },
     store::StoreError,
     tool::{AppContext, CallFacts, ToolError, condition::ProposedCall},
@@ -167,7 +168,7 @@ impl Inner {
     /// What the model is told about its task, unless something speaks against asking it at all.
     pub(super) async fn before_model(&self, ready: &Ready, state: &State, run: u32) -> Result<Arc<str>, Stop> {
         let agent = &ready.agent;
-        self.over_budget(state)?;
+        self.within_budget(state)?;
         if !self.settings.hooks.is_empty() {
             let context = self.run_context(state, run).await;
             let agent = state.agent_of(run).clone();
@@ -256,10 +257,10 @@ impl Inner {
         (code, message)
     }
 
-    fn over_budget(&self, state: &State) -> Result<(), Stop> {
+    fn within_budget(&self, state: &State) -> Result<(), Stop> {
         let limits = &self.settings.limits;
         let over = |what, spent: f64, limit: f64| {
-            let message = format!("the run has used {spent} {what} of at most {limit}");
+            let message = over_budget(what, spent, limit);
             Err(Stop { code: "budget", message, why: Why::Budget { what, spent, limit } })
         };
         #[expect(clippy::cast_precision_loss, reason = "told to people, not counted on")]

@@ -15,6 +15,7 @@ mod result;
 mod start;
 mod stream;
 
+pub(crate) use self::error::over_budget;
 use self::{config::RunConfig, start::Session};
 pub use self::{
     error::RunError,
