@@ -209,7 +209,7 @@ struct Written<'a> {
 #[derive(Deserialize)]
 struct Head {
     schema: String,
-    version: u64,
+    version: Option<u64>,
     #[serde(default)]
     stamp: Option<String>,
 }
@@ -381,8 +381,7 @@ impl RunState {
     /// # Errors
     /// [`RunStateError::NotARunState`]
     pub fn stamp_of(text: &str) -> Result<Option<String>, RunStateError> {
-        let head: Head = serde_json::from_str(text).map_err(|error| RunStateError::NotARunState(error.to_string()))?;
-        Ok(head.stamp)
+        head_of(text).map(|(head, _)| head.stamp)
     }
 
     /// The application's own version, if it has one.
@@ -564,16 +563,25 @@ pub(crate) async fn journal(store: &dyn Store, session_id: &str) -> Result<Vec<A
 
 /// Whether it is a run state that this program knows. What is known is read without looking at it twice.
 fn what_it_is(text: &str) -> Result<(), RunStateError> {
-    let head: Head = serde_json::from_str(text).map_err(|error| RunStateError::NotARunState(error.to_string()))?;
-    if head.schema != SCHEMA {
-        let what = format!("its schema is {:?}, not {SCHEMA:?}", head.schema);
-        return Err(RunStateError::NotARunState(what));
-    }
-    match head.version {
+    match head_of(text)?.1 {
         1..=VERSION => Ok(()),
         0 => Err(damaged(0, "there is no version 0")),
         found => Err(RunStateError::Newer { found, known: VERSION }),
     }
+}
+
+/// What a run state of any version has, and its version.
+fn head_of(text: &str) -> Result<(Head, u64), RunStateError> {
+    let head: Head = serde_json::from_str(text).map_err(|error| RunStateError::NotARunState(error.to_string()))?;
+    if head.schema != SCHEMA {
+        let what = match &*head.schema {
+            signed::SCHEMA => "it is a signed one, which RunState::from_json_signed reads".to_owned(),
+            other => format!("its schema is {other:?}, not {SCHEMA:?}"),
+        };
+        return Err(RunStateError::NotARunState(what));
+    }
+    let version = head.version.ok_or_else(|| RunStateError::NotARunState("it has no `version`".to_owned()))?;
+    Ok((head, version))
 }
 
 fn damaged(pos: u64, what: impl Into<String>) -> RunStateError {
