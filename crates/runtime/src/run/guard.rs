@@ -22,6 +22,7 @@ use countersign_core::{
     },
     limits,
     locale::Text,
+    refusal::Code,
 };
 use futures::{FutureExt as _, future::BoxFuture};
 use serde_json::Value;
@@ -278,6 +279,19 @@ impl Inner {
             }
         }
         Ok(())
+    }
+
+    /// Waits until the turn is over: somebody has cancelled it.
+    pub(super) async fn turn_is_over(&self, live: &LiveRef, turn: u32) {
+        loop {
+            live.woken().await;
+            let mut guard = live.lock().await;
+            match self.load(live, &mut guard).await {
+                Ok(state) if state.turns == turn && state.status.is_active() => {}
+                Err(error) if error.code != Code::SessionNotFound => {}
+                _ => return,
+            }
+        }
     }
 
     /// What the run's model has not heard yet: what people said since its latest answer, or what the call asks that it works

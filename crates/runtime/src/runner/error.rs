@@ -157,7 +157,8 @@ pub(crate) fn over_budget(what: &str, spent: f64, limit: f64) -> String {
     if what == "tokens" {
         return format!("the run has used {spent} tokens of at most {limit}");
     }
-    let told = |money: f64| (money * 1e9).round() / 1e9;
+    // A sum of nothing is -0.
+    let told = |money: f64| (money * 1e9).round() / 1e9 + 0.0;
     format!("the run has cost {} of at most {}", told(spent), told(limit))
 }
 

@@ -153,6 +153,8 @@ async fn s22_a_budget_of_money_counts_by_the_price_of_each_model() {
             Err(error) => ended = Err(error.to_string()),
         }
     }
+    let nothing = Runner::new(RunConfig::new().max_cost(0.0)).run(&agent, "go").await.expect_err("nothing to spend");
+    assert_eq!(nothing.to_string(), "the run has cost 0 of at most 0");
     assert_eq!(ended, Err("the run has cost 0.00006 of at most 0.00005".to_owned()));
 }
 
