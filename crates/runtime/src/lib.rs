@@ -55,11 +55,13 @@
 //! # }
 //! ```
 //!
-//! - [`tool`] makes a tool of a function, [`ToolEntry`] sets the rest of it; [`Agent`] puts model, instructions and tools together.
-//! - [`run`] runs an agent, [`run_streamed`] tells of it while it goes on, [`Runner`] and [`RunConfig`] say how.
+//! - [`macro@tool`] makes a tool of a function, [`ToolEntry`] sets the rest of it; [`Agent`] puts model, instructions and tools together.
+//! - [`fn@run`] runs an agent, [`run_streamed`] tells of it while it goes on, [`Runner`] and [`RunConfig`] say how.
 //! - [`RunState`] is all that is needed to go on: decisions are made on it, and it is text. A [`RunError`] has one, too: a turn that
 //!   failed goes on when what it failed by is mended.
-//! - [`graph`] has work that is more than a conversation, [`run::Runtime`](crate::run::Runtime) what a server is made of.
+//! - A store ([`RunConfig::store`], [`RunConfig::session`]) keeps what a run does as it does it: a session goes on with the next
+//!   input, and one whose process died in the middle of a turn goes on with the state that [`RunState::save`] takes out of it.
+//! - [`graph`] has work that is more than a conversation, [`run::Runtime`] what a server is made of.
 
 // What the derives write says `::countersign`, also here.
 extern crate self as countersign;

@@ -191,8 +191,8 @@ impl Approval {
         self.ask.set_timeout(seconds);
         self
     }
-    /// What the reviewer may do. Without [`DecisionType::Defer`] the calls of an answer that are asked about together are decided
-    /// together: what was decided about some of them counts when all are.
+    /// What the reviewer may do. Without [`DecisionType::Defer`] a call cannot be left undecided beside others: what was decided
+    /// about those that are asked about with it counts once it is decided, too.
     #[must_use]
     pub fn allow(mut self, decisions: impl Into<Vec<DecisionType>>) -> Approval {
         self.ask.allowed = decisions.into();
