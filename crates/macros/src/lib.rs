@@ -89,15 +89,16 @@ pub fn route(input: TokenStream) -> TokenStream {
 ///
 /// | option | meaning |
 /// |---|---|
-/// | `name = "…"` | what the model calls it; the function's name if absent |
+/// | `name = "…"` | what the model calls it; the function's name if absent. Providers take 1 to 64 of the characters `A-Z a-z 0-9 _ -` |
 /// | `description = "…"` | what the model reads about it, instead of the doc comment |
 /// | `needs_approval` | a person is asked; also `= true` and `= false` |
 /// | `needs_approval = \|call, args\| …` | a person is asked if it says so: `bool`, or a `Result` whose error asks too |
 /// | `needs_approval = async \|call, args\| …`, `= path` | the same, by an async closure or an async function of `ProposedCall` and the arguments |
 /// | `timeout = 300` | seconds to decide; for ever if absent |
-/// | `allow(approve, reject, …)` | what the reviewer may do: `approve`, `edit`, `reject` and `defer` if absent; there is `respond` too |
+/// | `allow(approve, reject, …)` | what the reviewer may do: `approve`, `edit`, `reject` and `defer` if absent; there is `respond` too. Without `defer` it is not left undecided while other calls of its answer go on: they wait for it, also those that are decided |
 /// | `idempotent` | a second attempt of the same call does nothing more than the first |
 /// | `read_only` | it changes nothing: a hint for policies |
+/// | `derive(Clone, serde::Serialize)` | what the struct of the arguments derives, besides `Deserialize` and `JsonSchema` |
 /// | `time_limit = 30` | seconds to run; after that it is stopped, and its outcome is an error for the model |
 #[proc_macro_attribute]
 pub fn tool(options: TokenStream, function: TokenStream) -> TokenStream {

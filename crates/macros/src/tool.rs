@@ -3,14 +3,14 @@
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens as _, format_ident, quote, quote_spanned};
 use syn::{
-    Attribute, Error, Expr, ExprClosure, FnArg, Ident, ItemFn, LitInt, LitStr, Pat, ReturnType, Token, Type,
+    Attribute, Error, Expr, ExprClosure, FnArg, Ident, ItemFn, LitInt, LitStr, Pat, Path, ReturnType, Token, Type,
     meta::ParseNestedMeta, parse::Parser as _, spanned::Spanned as _, token::Paren,
 };
 
 use crate::attribute::{self, Errors};
 
-const OPTIONS: [&str; 8] =
-    ["name", "description", "needs_approval", "idempotent", "timeout", "allow", "read_only", "time_limit"];
+const OPTIONS: [&str; 9] =
+    ["name", "description", "needs_approval", "idempotent", "timeout", "allow", "read_only", "time_limit", "derive"];
 const DECISIONS: [(&str, &str); 5] =
     [("approve", "Approve"), ("reject", "Reject"), ("edit", "Edit"), ("respond", "Respond"), ("defer", "Defer")];
 
@@ -25,6 +25,8 @@ struct Options {
     timeout: Option<LitInt>,
     time_limit: Option<LitInt>,
     allow: Vec<Ident>,
+    /// What else the struct of the arguments derives.
+    derive: Vec<Path>,
 }
 
 /// When a person is asked.
@@ -97,6 +99,7 @@ fn read_option(meta: &ParseNestedMeta<'_>, name: &str, options: &mut Options) ->
         "timeout" => options.timeout = Some(read_seconds(meta, "timeout = 300`, in seconds to decide, 0 is for ever")?),
         "time_limit" => options.time_limit = Some(read_seconds(meta, "time_limit = 30`, in seconds to run")?),
         "allow" => read_allowed(meta, &mut options.allow)?,
+        "derive" => read_derived(meta, &mut options.derive)?,
         _ => return Err(attribute::unknown(&meta.path, "option of a tool", &OPTIONS)),
     }
     Ok(())
@@ -130,6 +133,17 @@ fn read_allowed(meta: &ParseNestedMeta<'_>, allowed: &mut Vec<Ident>) -> syn::Re
             return Err(attribute::unknown(&decision.path, "decision", &known));
         };
         allowed.push(format_ident!("{variant}", span = decision.path.span()));
+        Ok(())
+    })
+}
+
+fn read_derived(meta: &ParseNestedMeta<'_>, derived: &mut Vec<Path>) -> syn::Result<()> {
+    if !meta.input.peek(Paren) {
+        let problem = "say what the struct of the arguments derives: `derive(Clone, serde::Serialize)`";
+        return Err(Error::new(meta.path.span(), problem));
+    }
+    meta.parse_nested_meta(|name| {
+        derived.push(name.path);
         Ok(())
     })
 }
@@ -238,6 +252,7 @@ fn args_name(function: &Ident) -> Ident {
 
 fn written(function: &ItemFn, options: &Options, context: bool, arguments: &[Argument]) -> TokenStream {
     let here = quote!(::countersign::tool::__private);
+    let derived = &options.derive;
     let (seen, name) = (&function.vis, &function.sig.ident);
     let args = args_name(name);
     let tool_name = options.name.as_ref().map_or_else(|| attribute::plain(name), LitStr::value);
@@ -278,7 +293,7 @@ fn written(function: &ItemFn, options: &Options, context: bool, arguments: &[Arg
     let unused = arguments.is_empty().then(|| quote!(let _ = &__args;));
     quote! {
         #[doc = #about]
-        #[derive(#here::serde::Deserialize, #here::schemars::JsonSchema)]
+        #[derive(#here::serde::Deserialize, #here::schemars::JsonSchema #(, #derived)*)]
         #[serde(crate = "::countersign::tool::__private::serde")]
         #[schemars(crate = "::countersign::tool::__private::schemars")]
         #[allow(dead_code, missing_docs)]

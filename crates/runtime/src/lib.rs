@@ -55,11 +55,13 @@
 //! # }
 //! ```
 //!
-//! - [`tool`] makes a tool of a function, [`ToolEntry`] sets the rest of it; [`Agent`] puts model, instructions and tools together.
-//! - [`run`] runs an agent, [`run_streamed`] tells of it while it goes on, [`Runner`] and [`RunConfig`] say how.
+//! - [`macro@tool`] makes a tool of a function, [`ToolEntry`] sets the rest of it; [`Agent`] puts model, instructions and tools together.
+//! - [`fn@run`] runs an agent, [`run_streamed`] tells of it while it goes on, [`Runner`] and [`RunConfig`] say how.
 //! - [`RunState`] is all that is needed to go on: decisions are made on it, and it is text. A [`RunError`] has one, too: a turn that
 //!   failed goes on when what it failed by is mended.
-//! - [`graph`] has work that is more than a conversation, [`run::Runtime`](crate::run::Runtime) what a server is made of.
+//! - A store ([`RunConfig::store`], [`RunConfig::session`]) keeps what a run does as it does it: a session goes on with the next
+//!   input, and one whose process died in the middle of a turn goes on with the state that [`RunState::save`] takes out of it.
+//! - [`graph`] has work that is more than a conversation, [`run::Runtime`] what a server is made of.
 
 // What the derives write says `::countersign`, also here.
 extern crate self as countersign;
@@ -84,8 +86,10 @@ pub mod team;
 pub mod tool;
 
 pub use agent::Agent;
-pub use countersign_core as core;
+pub use countersign_core::{self as core, call::gate::DecisionType, journal::record::Usage};
 pub use countersign_macros::tool;
+/// What the methods of [`RunHooks`], of tools and of models give: a future in a box.
+pub use futures::{future::BoxFuture, stream::BoxStream};
 pub use run_state::{ContextStrategy, DecisionError, RunState, RunStateError};
 pub use runner::{
     RunError, RunEvent, RunFrame, RunInput, RunResult, RunStream, Runner,
@@ -96,7 +100,8 @@ pub use runner::{
     interruption::Interruption,
     run, run_streamed,
 };
-pub use tool::{ToolContext, ToolEntry};
+pub use team::ToolUse;
+pub use tool::{Approval, ToolContext, ToolEntry, ToolError, condition::ProposedCall};
 
 /// The README's program, run like every other example of the documentation.
 #[cfg(doctest)]

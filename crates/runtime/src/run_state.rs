@@ -24,7 +24,7 @@ mod graph;
 mod reopened;
 mod signed;
 
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, fmt, sync::Arc};
 
 use countersign_core::{
     journal::{
@@ -83,7 +83,10 @@ const READ_PAGE: usize = 512;
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug)]
+///
+/// `Debug` says which run it is and where it stands, and nothing of what is in it: errors have their state, and programs print
+/// them.
+#[derive(Clone)]
 pub struct RunState {
     entries: Vec<Arc<Entry>>,
     state: Arc<State>,
@@ -99,6 +102,17 @@ pub struct RunState {
     pub(crate) max_turns: Option<u32>,
     /// What guardrails have said so far.
     pub(crate) guardrails: Vec<GuardrailResult>,
+}
+
+impl fmt::Debug for RunState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunState")
+            .field("session_id", &self.state.session_id)
+            .field("agent", &self.state.agent)
+            .field("status", &self.state.status)
+            .field("entries", &self.entries.len())
+            .finish_non_exhaustive()
+    }
 }
 
 /// What becomes of decisions when a state gets other data of the application's (SPEC S18).
@@ -195,7 +209,7 @@ struct Written<'a> {
 #[derive(Deserialize)]
 struct Head {
     schema: String,
-    version: u64,
+    version: Option<u64>,
     #[serde(default)]
     stamp: Option<String>,
 }
@@ -367,8 +381,7 @@ impl RunState {
     /// # Errors
     /// [`RunStateError::NotARunState`]
     pub fn stamp_of(text: &str) -> Result<Option<String>, RunStateError> {
-        let head: Head = serde_json::from_str(text).map_err(|error| RunStateError::NotARunState(error.to_string()))?;
-        Ok(head.stamp)
+        head_of(text).map(|(head, _)| head.stamp)
     }
 
     /// The application's own version, if it has one.
@@ -550,16 +563,25 @@ pub(crate) async fn journal(store: &dyn Store, session_id: &str) -> Result<Vec<A
 
 /// Whether it is a run state that this program knows. What is known is read without looking at it twice.
 fn what_it_is(text: &str) -> Result<(), RunStateError> {
-    let head: Head = serde_json::from_str(text).map_err(|error| RunStateError::NotARunState(error.to_string()))?;
-    if head.schema != SCHEMA {
-        let what = format!("its schema is {:?}, not {SCHEMA:?}", head.schema);
-        return Err(RunStateError::NotARunState(what));
-    }
-    match head.version {
+    match head_of(text)?.1 {
         1..=VERSION => Ok(()),
         0 => Err(damaged(0, "there is no version 0")),
         found => Err(RunStateError::Newer { found, known: VERSION }),
     }
+}
+
+/// What a run state of any version has, and its version.
+fn head_of(text: &str) -> Result<(Head, u64), RunStateError> {
+    let head: Head = serde_json::from_str(text).map_err(|error| RunStateError::NotARunState(error.to_string()))?;
+    if head.schema != SCHEMA {
+        let what = match &*head.schema {
+            signed::SCHEMA => "it is a signed one, which RunState::from_json_signed reads".to_owned(),
+            other => format!("its schema is {other:?}, not {SCHEMA:?}"),
+        };
+        return Err(RunStateError::NotARunState(what));
+    }
+    let version = head.version.ok_or_else(|| RunStateError::NotARunState("it has no `version`".to_owned()))?;
+    Ok((head, version))
 }
 
 fn damaged(pos: u64, what: impl Into<String>) -> RunStateError {

@@ -94,7 +94,8 @@ impl ToolUse {
 }
 
 impl Agent {
-    /// The agent may hand the conversation to another one, by the tool `transfer_to_NAME`. That one answers from then on,
+    /// The agent may hand the conversation to another one, by the tool `transfer_to_NAME`, in which each letter that is not
+    /// one of ASCII is `_`: [`ToolEntry::named`] gives it another name. That one answers from then on,
     /// until it hands on itself or a message names another agent (SPEC S25). It is given as an [`Agent`], or by the name
     /// of one that is known from elsewhere.
     ///
@@ -151,13 +152,23 @@ impl ToolEntry {
         )
     }
 
-    /// A handoff to an agent, by value or by name. Like any tool it can ask a person first.
+    /// A handoff to an agent, by value or by name. Like any tool it can ask a person first, and have another name:
+    ///
+    /// ```
+    /// # use countersign::{Agent, ToolEntry, model::scripted::Scripted, tool::Approval};
+    /// # let model = std::sync::Arc::new(Scripted::from_json(r#"{"turns":[{"text":"Hello"}]}"#)?);
+    /// # let (sales, support) = (Agent::new("销售", model.clone()), Agent::new("客服", model.clone()));
+    /// let agent = Agent::new("接待", model)
+    ///     .tool(ToolEntry::handoff(sales).named("transfer_to_sales"))
+    ///     .tool(ToolEntry::handoff(support).named("transfer_to_support").needs_approval(Approval::always()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn handoff(to: impl Into<AgentRef>) -> ToolEntry {
         let to = to.into();
         let about = to.about.clone().unwrap_or_default();
         let description = format!("Hands the conversation to the agent {}. {about}", to.name);
         let spec = ToolSpec {
-            name: format!("transfer_to_{}", in_a_name(&to.name)).into(),
+            name: transfer_to(&to.name),
             description: description.trim_end().into(),
             parameters: Arc::new(json!({ "type": "object", "properties": {}, "additionalProperties": false })),
         };
@@ -180,9 +191,10 @@ impl ToolEntry {
     }
 }
 
-/// The name of an agent, in the letters that the name of a tool may have.
-fn in_a_name(name: &str) -> String {
-    name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect()
+/// The tool of a handoff: the name of the agent, in the letters that the name of a tool may have.
+fn transfer_to(agent: &str) -> Arc<str> {
+    let letter = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+    format!("transfer_to_{}", agent.chars().map(letter).collect::<String>()).into()
 }
 
 /// A call of an agent is never run as a function: its run begins in the journal.
@@ -246,9 +258,10 @@ pub(crate) fn all(agents: Vec<Agent>) -> Result<Vec<Agent>, AgentError> {
         for (tool, to) in of_agent {
             let (name, renamed) = (found[to].name.clone(), found[to].called.is_some());
             let entry = &mut found[agent].tools[tool];
-            if renamed && matches!(entry.target, Some(Target::Handoff(_))) {
+            let usual = entry.agent.as_ref().is_some_and(|agent| entry.spec.name == transfer_to(&agent.name));
+            if renamed && usual && matches!(entry.target, Some(Target::Handoff(_))) {
                 // Two handoffs of one agent may be to agents of one name.
-                entry.spec.name = format!("transfer_to_{}", in_a_name(&name)).into();
+                entry.spec.name = transfer_to(&name);
             }
             if let Some(named) = entry.agent_name() {
                 *named = name;

@@ -9,11 +9,11 @@ use std::{
 use countersign_core::{
     call::{
         display::{ContentMessage, MESSAGE_ARGUMENT},
-        gate::Verdict,
+        gate::{Target, Verdict},
         schema::ArgsSchema,
     },
     journal::{draft::ToolFacts, record::Schema},
-    tokens,
+    limits, tokens,
 };
 
 use serde_json::{Value, json};
@@ -130,7 +130,13 @@ impl Kits {
             let bad = |what: String| AgentError::new(format!("agent {agent:?}, tool {:?}: {what}", entry.spec.name));
             let ready = ready(agent, entry, policy).map_err(bad)?;
             if tools.insert(entry.spec.name.clone(), Arc::new(ready)).is_some() {
-                return Err(bad("there are two tools of that name".to_owned()));
+                let handoff = match &entry.target {
+                    Some(Target::Handoff(to)) => {
+                        format!("; give the handoff to {to:?} another one by ToolEntry::named")
+                    }
+                    _ => String::new(),
+                };
+                return Err(bad(format!("there are two tools of that name{handoff}")));
             }
         }
         for alias in own.iter().flat_map(|entry| entry.aliases).filter(|alias| !tools.contains_key(**alias)) {
@@ -299,6 +305,9 @@ fn compiled(parameters: &Arc<Value>) -> Result<Compiled, String> {
 /// Checks and compiles one tool.
 fn ready(agent: &str, entry: &ToolEntry, policy: &Policy) -> Result<ReadyTool, String> {
     let spec = &entry.spec;
+    if spec.name.is_empty() || spec.name.len() > limits::NAME_BYTES {
+        return Err(format!("a tool's name has 1 to {} bytes", limits::NAME_BYTES));
+    }
     if spec.parameters.get("properties").and_then(|properties| properties.get(MESSAGE_ARGUMENT)).is_some() {
         return Err(format!("{MESSAGE_ARGUMENT:?} cannot be an argument of a tool, it is reserved"));
     }

@@ -469,7 +469,10 @@ impl Inner {
                 Block::Text(_) | Block::Thinking(_) => None,
             })
             .collect();
-        let weighed = self.gates(&state, state.agent_of(answer.run), &calls, &[]).await;
+        let weighed = tokio::select! { biased;
+            weighed = self.gates(&state, state.agent_of(answer.run), &calls, &[]) => weighed,
+            () = self.turn_is_over(live, turn) => return, // A rule may never answer.
+        };
         failpoint::hit("model.before_commit");
         let by_rule = |one: &Weighed| one.gate.rule.as_deref().is_some_and(|rule| rule != ON_APPROVAL);
         if weighed.iter().any(by_rule) {

@@ -22,6 +22,7 @@ use countersign_core::{
     },
     limits,
     locale::Text,
+    refusal::Code,
 };
 use futures::{FutureExt as _, future::BoxFuture};
 use serde_json::Value;
@@ -35,6 +36,7 @@ use crate::{
         context::RunContext,
         guardrail::{Guardrail, GuardrailKind, GuardrailResult, ToolGuardrail, ToolGuardrailOutput},
         hooks::RunHooks,
+        over_budget,
     },
     store::StoreError,
     tool::{AppContext, CallFacts, ToolError, condition::ProposedCall},
@@ -167,7 +169,7 @@ impl Inner {
     /// What the model is told about its task, unless something speaks against asking it at all.
     pub(super) async fn before_model(&self, ready: &Ready, state: &State, run: u32) -> Result<Arc<str>, Stop> {
         let agent = &ready.agent;
-        self.over_budget(state)?;
+        self.within_budget(state)?;
         if !self.settings.hooks.is_empty() {
             let context = self.run_context(state, run).await;
             let agent = state.agent_of(run).clone();
@@ -256,10 +258,10 @@ impl Inner {
         (code, message)
     }
 
-    fn over_budget(&self, state: &State) -> Result<(), Stop> {
+    fn within_budget(&self, state: &State) -> Result<(), Stop> {
         let limits = &self.settings.limits;
         let over = |what, spent: f64, limit: f64| {
-            let message = format!("the run has used {spent} {what} of at most {limit}");
+            let message = over_budget(what, spent, limit);
             Err(Stop { code: "budget", message, why: Why::Budget { what, spent, limit } })
         };
         #[expect(clippy::cast_precision_loss, reason = "told to people, not counted on")]
@@ -277,6 +279,19 @@ impl Inner {
             }
         }
         Ok(())
+    }
+
+    /// Waits until the turn is over: somebody has cancelled it.
+    pub(super) async fn turn_is_over(&self, live: &LiveRef, turn: u32) {
+        loop {
+            live.woken().await;
+            let mut guard = live.lock().await;
+            match self.load(live, &mut guard).await {
+                Ok(state) if state.turns == turn && state.status.is_active() => {}
+                Err(error) if error.code != Code::SessionNotFound => {}
+                _ => return,
+            }
+        }
     }
 
     /// What the run's model has not heard yet: what people said since its latest answer, or what the call asks that it works

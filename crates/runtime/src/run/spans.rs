@@ -6,7 +6,7 @@
 //! turn's number. A turn that waits has a span for each part, from when it goes on until it waits again; the later ones
 //! lie under the first one and link to it, in whatever process and however much later they are made.
 //!
-//! No argument, result or answer is in a span unless [`Settings::trace_content`](super::guard::Settings) says so.
+//! No argument, result or answer is in a span unless [`RunConfig::trace_content`](crate::RunConfig::trace_content) says so.
 
 use std::{
     fmt::Write as _,

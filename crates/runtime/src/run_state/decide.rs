@@ -10,8 +10,10 @@ use countersign_core::{
         run::Raw,
         state::Phase,
     },
+    refusal::Refusal,
 };
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::RunState;
 use crate::runner::interruption::Interruption;
@@ -113,7 +115,12 @@ pub enum DecisionError {
 }
 
 impl RunState {
-    /// Lets the call run, with exactly the arguments that were shown.
+    /// Lets the call run, with exactly the arguments that were shown. Of a call whose outcome is unknown
+    /// ([`Kind::InDoubt`]) it says that it runs once more; [`RunState::respond`] says that it ran.
+    ///
+    /// What is decided counts when the run goes on. A call that does not allow [`DecisionType::Defer`] cannot be left undecided
+    /// beside others: until it is decided, what was decided about those that are asked about with it is kept in the state, and
+    /// nothing of it runs ([`RunState::decided`] says what it is).
     ///
     /// # Errors
     /// [`DecisionError`]; deciding the same twice is none.
@@ -122,6 +129,27 @@ impl RunState {
     }
 
     /// Lets the call run with other arguments, which must fit the tool's schema. The model is told what ran.
+    ///
+    /// ```
+    /// # use countersign::{Agent, model::scripted::Scripted, run, tool};
+    /// # const SCRIPT: &str = r#"{"turns":[{"tool_calls":[{"name":"buy","args":{"what":"tea","quantity":500}}]},{"text":"{{ last_tool_result }}"}]}"#;
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// /// Buys something.
+    /// #[tool(needs_approval, derive(serde::Serialize))]
+    /// async fn buy(what: String, quantity: u32) -> String {
+    ///     format!("bought {quantity} {what}")
+    /// }
+    /// # let agent = Agent::new("Helper", Scripted::from_json(SCRIPT)?).tool(buy);
+    /// # let mut paused = run(&agent, "go").await?;
+    /// # let item = paused.interruptions[0].clone();
+    /// let mut args: BuyArgs = item.args()?;
+    /// args.quantity = 50;
+    /// paused.state.approve_with(&item, &args)?;
+    /// # assert!(run(&agent, paused.state).await?.final_output.ends_with("bought 50 tea"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`DecisionError`]
@@ -186,10 +214,7 @@ impl RunState {
         let wrong = |error: String| DecisionError::InvalidAnswer { call_id: call_id(), error };
         let value = Raw::of(value).map_err(|error| wrong(error.to_string()))?;
         let asked = self.asking(item)?;
-        check_answer(asked, &value).map_err(|refusal| match refusal.details {
-            Some(details) => wrong(format!("{}: {details}", refusal.message)),
-            None => wrong(refusal.message),
-        })?;
+        check_answer(asked, &value).map_err(|refusal| wrong(told(&refusal)))?;
         let n = asked.n;
         if let Some(staged) = self.staged.iter().find(|staged| staged.call == item.call && item.kind == Kind::Question)
         {
@@ -320,6 +345,19 @@ impl RunState {
             return Err(DecisionError::Executed { call_id, tool });
         }
         Err(DecisionError::Unknown { call_id, tool })
+    }
+}
+
+/// What is wrong with an answer, each with its place. How it is sent over the wire is not said.
+fn told(refusal: &Refusal) -> String {
+    let message = refusal.message.trim_start_matches("resume: ");
+    let errors = refusal.details.as_ref().and_then(|details| details["errors"].as_array());
+    let of = |error: &Value| Some(format!("{}: {}", error["pointer"].as_str()?, error["message"].as_str()?));
+    let errors: Option<Vec<String>> = errors.and_then(|errors| errors.iter().map(of).collect());
+    match (errors, &refusal.details) {
+        (Some(errors), _) => format!("{message}: {}", errors.join("; ")),
+        (None, Some(details)) => format!("{message}: {details}"),
+        (None, None) => message.to_owned(),
     }
 }
 

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use super::{RunState, RunStateError};
 
-const SCHEMA: &str = "countersign.run_state.signed";
+pub(super) const SCHEMA: &str = "countersign.run_state.signed";
 /// Shortest key, in bytes: as long as what it makes.
 const KEY_BYTES: usize = 32;
 

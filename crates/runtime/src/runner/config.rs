@@ -204,7 +204,8 @@ impl RunConfig {
         self.limits.tokens = Some(tokens);
         self
     }
-    /// No model is asked once the run, with all its pauses, has cost this much, by [`RunConfig::price`].
+    /// No model is asked once the run, with all its pauses, has cost this much, by [`RunConfig::price`]: models without a price
+    /// under exactly the name that journals have cost nothing, and are not bounded by it.
     #[must_use]
     pub fn max_cost(mut self, money: f64) -> RunConfig {
         self.limits.money = Some(money);
@@ -222,7 +223,9 @@ impl RunConfig {
         self.store = Some(store);
         self
     }
-    /// The session: with a store, the next input goes on with the conversation (SPEC S16).
+    /// The session: with a store, the next input goes on with the conversation (SPEC S16). While it waits for a person, or
+    /// after its process died in a turn, its state is taken with [`crate::RunState::save`], and run. An id has 1 to 128 of the
+    /// characters `A-Z a-z 0-9 . _ -`.
     #[must_use]
     pub fn session(mut self, id: impl Into<String>) -> RunConfig {
         self.session_id = Some(id.into());

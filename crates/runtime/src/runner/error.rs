@@ -16,7 +16,7 @@ use crate::{
 #[non_exhaustive]
 pub enum RunError {
     /// The turn used up its model calls. It can go on with a larger limit (SPEC S24).
-    #[error("the turn used up its {limit} model calls")]
+    #[error("the turn used up its model calls: {limit}")]
     MaxTurns {
         /// The limit.
         limit: u32,
@@ -40,7 +40,7 @@ pub enum RunError {
         state: Box<RunState>,
     },
     /// The run has used what it may use (SPEC S22). It can go on with a larger budget.
-    #[error("the run has used {spent} {what} of at most {limit}")]
+    #[error("{}", over_budget(what, *spent, *limit))]
     Budget {
         /// `tokens` or `money`.
         what: &'static str,
@@ -150,6 +150,16 @@ impl From<Refusal> for RunError {
     fn from(refusal: Refusal) -> RunError {
         RunError::Refused { refusal, state: None }
     }
+}
+
+/// What a run has used, in words. A sum of prices is told to a billionth: what is beyond that is how doubles add up.
+pub(crate) fn over_budget(what: &str, spent: f64, limit: f64) -> String {
+    if what == "tokens" {
+        return format!("the run has used {spent} tokens of at most {limit}");
+    }
+    // A sum of nothing is -0.
+    let told = |money: f64| (money * 1e9).round() / 1e9 + 0.0;
+    format!("the run has cost {} of at most {}", told(spent), told(limit))
 }
 
 impl RunError {

@@ -12,9 +12,9 @@ use countersign_core::{
         state::{Open, State},
     },
 };
-use serde::Serialize;
+use serde::{Serialize, de::DeserializeOwned};
 
-use crate::agent::Agents;
+use crate::{agent::Agents, tool::function::read_args};
 
 /// A call that waits for a person: for a decision, or, if it asks something, for an answer
 /// ([`RunState::answer`](crate::run_state::RunState::answer)). It is a copy: changing it changes nothing of what waits.
@@ -23,7 +23,8 @@ use crate::agent::Agents;
 pub struct Interruption {
     /// The session.
     pub session_id: Arc<str>,
-    /// The key under which it waits; calls that share one are decided together on the wire, and one by one here.
+    /// The key under which it waits; calls that share one are decided together on the wire, and one by one here, where they
+    /// allow that ([`Interruption::allowed`]).
     pub approval_key: String,
     /// What kind of answer it waits for.
     pub kind: Kind,
@@ -51,7 +52,8 @@ pub struct Interruption {
     /// What the tool says it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<Arc<str>>,
-    /// What may be decided. What asks something is answered: `kind` says so.
+    /// What may be decided. What asks something is answered: `kind` says so. A call that allows [`DecisionType::Defer`] may be
+    /// left undecided while others of its answer go on; one that does not keeps them waiting until it is decided.
     pub allowed: Vec<DecisionType>,
     /// What is asked, in the words of who asks: of a tool that asks something in the middle of a call, or a node of a graph.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -70,14 +72,32 @@ pub struct Interruption {
     pub unresolvable: Option<String>,
 }
 
-/// `Agent A would like to use the tool T with {…}`.
+/// `Agent A would like to use the tool T with {…}`; of what waits for something else than an approval, what that is.
 impl fmt::Display for Interruption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Agent {} would like to use the tool {} with {}", self.agent, self.tool, self.arguments)
+        let Interruption { agent, tool, arguments, .. } = self;
+        match self.kind {
+            // Whoever approves this lets it run once more.
+            Kind::InDoubt => {
+                write!(f, "It is not known whether the tool {tool} of agent {agent} has run with {arguments}")
+            }
+            Kind::Question => write!(f, "Agent {agent} asks {arguments}"),
+            Kind::Interrupt | Kind::Input => write!(f, "The tool {tool} of agent {agent} asks {arguments}"),
+            Kind::Approval => write!(f, "Agent {agent} would like to use the tool {tool} with {arguments}"),
+        }
     }
 }
 
 impl Interruption {
+    /// The arguments as a value of a type of your own, such as the struct that `#[tool]` writes: to change it and to
+    /// [approve that](crate::RunState::approve_with), or to show it.
+    ///
+    /// # Errors
+    /// They do not fit the type.
+    pub fn args<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        read_args(&self.arguments)
+    }
+
     /// What waits in a state, in the order of the calls; `agents` say what can still run.
     pub(crate) fn all(state: &State, agents: Option<&Agents>) -> Vec<Interruption> {
         let of = |open: &Open| -> Vec<Interruption> {

@@ -15,6 +15,7 @@ mod result;
 mod start;
 mod stream;
 
+pub(crate) use self::error::over_budget;
 use self::{config::RunConfig, start::Session};
 pub use self::{
     error::RunError,
@@ -61,7 +62,7 @@ impl From<&RunState> for RunInput {
 /// Runs an agent until it has answered, or waits for a person.
 ///
 /// With a [`RunState`] the run goes on: what was decided about is done, what was not comes back in
-/// [`RunResult::interruptions`], and no model is asked again for what it has said. `agent` is the one that the run began with.
+/// [`RunResult::interruptions`] ([`RunState::approve`] says when it counts), and no model is asked again for what it has said. `agent` is the one that the run began with.
 ///
 /// Dropping the future stops the run where it is.
 ///

@@ -17,6 +17,7 @@ use countersign_core::{
         state::{Open, State, Status},
     },
     locale::Text,
+    refusal::{Code, Refusal},
 };
 
 use super::{
@@ -193,7 +194,7 @@ impl Session {
             self.watch.seen().spent = spent(&self.entries().await?);
         }
         let message = NewMessage::text(&*self.session_id, text);
-        self.follow = self.runtime.take(&self.principal, message, follow).await?;
+        self.follow = self.runtime.take(&self.principal, message, follow).await.map_err(in_the_library)?;
         self.agent = self.runtime.loaded(&self.session_id).await?.agent.clone();
         Ok(())
     }
@@ -471,6 +472,22 @@ impl Session {
             }
         }
     }
+}
+
+/// A refusal of a message in words of the library: how it would be sent over the wire is of no use here.
+fn in_the_library(refusal: Refusal) -> Refusal {
+    let message = match refusal.code {
+        Code::ApprovalPending => {
+            "the session waits for a decision: take its state with RunState::save, decide on it, and run that; \
+             RunState::add_input says more to the model then"
+        }
+        Code::SessionBusy => {
+            "a turn of the session has not ended: wait for it, or, if its process is gone, take the session's state with \
+             RunState::save and run that"
+        }
+        _ => return refusal,
+    };
+    Refusal { message: message.to_owned(), ..refusal }
 }
 
 /// What is decided about a call by what was decided for the rest of the run about another one that waits (SPEC S7).

@@ -10,7 +10,7 @@ use futures::{FutureExt as _, future::BoxFuture};
 use serde::de::DeserializeOwned;
 
 pub use self::cel::{CelCondition, CelScope, EXPRESSION_BYTES, EXPRESSION_NESTING, EXPRESSION_TIME};
-use super::{AppContext, Approval, CallFacts, Condition, ContextError};
+use super::{AppContext, Approval, CallFacts, Condition, ContextError, function::read_args};
 
 /// What a condition may look at, owned: a copy of [`CallFacts`] for an async function.
 #[derive(Clone, Debug)]
@@ -42,8 +42,7 @@ impl ProposedCall {
     /// # Errors
     /// They do not fit the type; returned by a condition, it means that a person is asked.
     pub fn args<T: DeserializeOwned>(&self) -> Result<T, String> {
-        serde_json::from_str(self.args.text())
-            .map_err(|error| format!("the arguments do not fit the condition: {error}"))
+        read_args(self.args.text()).map_err(|error| format!("the arguments do not fit the condition: {error}"))
     }
 }
 

@@ -137,7 +137,7 @@ impl FunctionTool {
             let function = function.clone();
             Box::pin(async move {
                 let locale = context.locale;
-                let args: T = serde_json::from_str(args.text()).map_err(|error: serde_json::Error| {
+                let args: T = read_args(args.text()).map_err(|error| {
                     ToolError::new(locale.fill(Text::FunctionArgs, &[("error", &error.to_string())]))
                 })?;
                 text(&function(context, args).await?, locale)
@@ -182,6 +182,49 @@ where
     Fut: Future<Output = Result<R, ToolError>> + Send + 'static,
 {
     FunctionTool::new(name, description, function).entry()
+}
+
+/// Arguments as a value of a type. To JSON Schema `1.0` and `1e2` are integers, so a person may have approved them where serde
+/// wants `1` and `100`: those are read, too, if it does not take them as they stand.
+pub(crate) fn read_args<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
+    serde_json::from_str(text).or_else(|error| {
+        let whole = with_whole_numbers(text);
+        if whole == text { Err(error) } else { serde_json::from_str(&whole).map_err(|_| error) }
+    })
+}
+
+/// JSON with each whole number that stands as a fraction or with an exponent as an integer.
+fn with_whole_numbers(json: &str) -> String {
+    /// Above it not every integer is a double.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    let (mut whole, mut rest) = (String::with_capacity(json.len()), json);
+    while let Some(c) = rest.chars().next() {
+        let len = match c {
+            '"' => {
+                let mut escaped = false;
+                let end = rest[1..].find(|c| {
+                    let closes = c == '"' && !escaped;
+                    escaped = c == '\\' && !escaped;
+                    closes
+                });
+                end.map_or(rest.len(), |end| end + 2)
+            }
+            '-' | '0'..='9' => rest.find([',', '}', ']', ' ', '\n', '\t', '\r']).unwrap_or(rest.len()),
+            _ => c.len_utf8(),
+        };
+        let (token, after) = rest.split_at(len);
+        match token.parse::<f64>() {
+            Ok(number)
+                if c != '"' && token.contains(['.', 'e', 'E']) && number.fract() == 0.0 && number.abs() <= EXACT =>
+            {
+                // Without a fraction, and without `-0`.
+                whole.push_str(&format!("{:.0}", number + 0.0));
+            }
+            _ => whole.push_str(token),
+        }
+        rest = after;
+    }
+    whole
 }
 
 /// A result in words for the model.
@@ -242,6 +285,32 @@ mod tests {
         let tool = FunctionTool::new("order", "", |_: Order| async move { Ok("ran") });
         let error = call(&tool, r#"{"symbol":"X","quantity":"all","price":1}"#).await.expect_err("error").message;
         assert!(error.starts_with("the arguments do not fit the tool: invalid type: string \"all\""), "{error}");
+    }
+
+    #[tokio::test]
+    async fn s1_a_whole_number_is_an_integer_however_it_is_written() {
+        let tool = FunctionTool::new("order", "", |order: Order| async move {
+            Ok(format!("{} {} {}", order.symbol, order.quantity, order.price))
+        });
+        for (written, want) in [
+            ("1.0", "1"),
+            ("1e2", "100"),
+            ("-2.50E1", "-25"),
+            ("-0.0", "0"),
+            ("9007199254740992.0", "9007199254740992"),
+        ] {
+            let args = format!(r#"{{"symbol":"a \"1.0\" é\\","quantity":{written},"price":0.5}}"#);
+            assert_eq!(call(&tool, &args).await.expect("result"), format!("a \"1.0\" é\\ {want} 0.5"), "{written}");
+        }
+        for written in ["1.5", "1e300", "18014398509481984.0"] {
+            let error =
+                call(&tool, &format!(r#"{{"symbol":"","quantity":{written},"price":1}}"#)).await.expect_err(written);
+            assert!(error.message.contains("floating point"), "{}", error.message);
+        }
+        assert_eq!(
+            with_whole_numbers(r#"[1.0,"1.0",-0.0, 2e0 ,1.25,{"1.0":12.0}]"#),
+            r#"[1,"1.0",0, 2 ,1.25,{"1.0":12}]"#
+        );
     }
 
     #[tokio::test]

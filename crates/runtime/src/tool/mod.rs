@@ -191,7 +191,8 @@ impl Approval {
         self.ask.set_timeout(seconds);
         self
     }
-    /// What the reviewer may do.
+    /// What the reviewer may do. Without [`DecisionType::Defer`] a call cannot be left undecided beside others: what was decided
+    /// about those that are asked about with it counts once it is decided, too.
     #[must_use]
     pub fn allow(mut self, decisions: impl Into<Vec<DecisionType>>) -> Approval {
         self.ask.allowed = decisions.into();
@@ -455,6 +456,13 @@ impl ToolEntry {
             let limit = std::time::Duration::from_secs(seconds.into());
             self.tool = Arc::new(function::written::Limited { tool: self.tool, limit });
         }
+        self
+    }
+
+    /// Gives it another name. Providers take 1 to 64 of the characters `A-Z a-z 0-9 _ -`.
+    #[must_use]
+    pub fn named(mut self, name: impl Into<Arc<str>>) -> ToolEntry {
+        self.spec.name = name.into();
         self
     }
 

@@ -292,6 +292,17 @@ async fn m1_responses_servers_that_stream_less_are_understood() {
     assert!(told[3].contains("web_search_call"), "{told:?}");
 }
 
+/// A server of another API, or a proxy, may answer with success and JSON of its own.
+#[tokio::test]
+async fn s23_responses_json_of_something_else_is_no_empty_answer() {
+    for body in [r#"{"choices":[{"message":{"content":"hi"}}]}"#, r#"{"error":null}"#, "{}"] {
+        let fake = Fake::start(move || plain(200, &[("content-type", "application/json")], body)).await;
+        let told = told(&model(&fake)).await;
+        assert_eq!(told.len(), 1, "{body}: {told:?}");
+        assert!(told[0].starts_with("permanent the provider answered with JSON that is no response"), "{told:?}");
+    }
+}
+
 #[tokio::test]
 async fn s23_responses_failures_are_told_apart() {
     let failed = |code: &str| json!({"type": "response.failed", "response": {"status": "failed", "error": {"code": code, "message": format!("it broke, {KEY}")}}});

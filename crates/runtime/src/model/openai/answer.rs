@@ -420,6 +420,14 @@ impl Reader for Assembler {
         let response: Response = serde_json::from_str(json).map_err(|e| malformed(&e))?;
         match (&response.error, &response.status) {
             (Some(error), None) if error.get() != "null" => return Err(ReadError::Said(ErrorObject::read(error))),
+            // JSON of something else is not an answer in which nothing was said.
+            (_, None) if response.output.is_none() => {
+                return Err(ModelError::permanent(
+                    "the provider answered with JSON that is no response: it has neither `status` nor `output`; is \
+                     `base_url` that of a server with the Responses API?",
+                )
+                .into());
+            }
             _ => self.end_response(response)?,
         }
         self.give_out(ready);

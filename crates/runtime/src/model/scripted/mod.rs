@@ -7,7 +7,8 @@
 //!    {"error": "the model is on fire"}],
 //!  "at_end": "stop", "chunk_chars": 8}
 //! ```
-//! The n-th answer of a session takes entry n (from 0); past the end the text is `(end of script)`, or with
+//! The n-th answer of a session takes entry n (from 0), counted by the name that the model has in journals: agents with scripts of
+//! their own need a name for each, `Agent::new("helper", ("second script", model))`. Past the end the text is `(end of script)`, or with
 //! `"at_end": "repeat"` the script starts over. An entry that gave no answer (its call failed or was cut
 //! off) is used again.
 //!

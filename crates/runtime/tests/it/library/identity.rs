@@ -183,6 +183,7 @@ async fn e59_a_call_that_was_cut_off_is_not_run_again_by_itself() {
     let left = RunState::save(&*store, &id).await.expect("saved");
     let paused = runner.run(&agent, left).await.expect("asks");
     let [lost] = &*paused.interruptions else { panic!("{:?}", paused.interruptions) };
+    assert_eq!(lost.to_string(), "It is not known whether the tool a of agent Helper has run with {}");
     assert_eq!(
         (lost.kind, count.load(std::sync::atomic::Ordering::SeqCst)),
         (countersign::core::journal::record::Kind::InDoubt, 1)

@@ -95,6 +95,30 @@ fn waits_for(name: &'static str, done: &Ran, begun: &Arc<tokio::sync::Notify>) -
 }
 
 #[tokio::test]
+async fn f73_a_run_whose_rule_never_answers_can_be_cancelled() {
+    let asked = Arc::new(tokio::sync::Notify::new());
+    let tells = asked.clone();
+    let done = Ran::default();
+    let never = tool("a", &done).needs_approval_if(move |_, _: serde_json::Value| {
+        tells.notify_one();
+        std::future::pending::<Result<bool, String>>()
+    });
+    let agent = Agent::new("Helper", script(&[calls(&[("a", "c1", "{}"), ("b", "c2", "{}")])])).tool(never);
+    let cancel = CancelHandle::new();
+    let runner = Runner::new(RunConfig::new().cancel(&cancel));
+    let ended = async {
+        let (ended, ()) = tokio::join!(runner.run(&agent, "go"), async {
+            asked.notified().await;
+            cancel.cancel();
+        });
+        ended
+    };
+    let ended = tokio::time::timeout(std::time::Duration::from_secs(30), ended).await.expect("it ends");
+    assert!(matches!(ended, Err(RunError::Cancelled { .. })), "{ended:?}");
+    assert!(ran(&done).is_empty());
+}
+
+#[tokio::test]
 async fn f72_f73_cancelling_keeps_what_was_done_and_stops_what_runs() {
     let (done, begun) = (Ran::default(), Arc::new(tokio::sync::Notify::new()));
     let agent = Agent::new("Helper", script(&[calls(&[("a", "c1", "{}"), ("b", "c2", "{}")])]))

@@ -158,6 +158,42 @@ async fn s1_a_tool_has_the_context_of_its_run() {
     assert_eq!(allowed, ["approve", "reject"]);
 }
 
+/// Half of what is bought, for a test.
+#[tool(needs_approval = |_call, args| args.quantity > 10, derive(Clone, serde::Serialize))]
+async fn buy(what: String, quantity: u64) -> String {
+    format!("bought {quantity} {what}")
+}
+
+#[tokio::test]
+async fn s10_arguments_are_read_changed_and_approved_as_the_structs_of_their_tool() {
+    // JSON Schema takes 500.0 for an integer, so a person is asked, and what they approve must be able to run.
+    for (written, shown) in [("500", "500"), ("500.0", "500.0"), ("5e2", "5e2")] {
+        let args = format!(r#"{{"what":"tea","quantity":{written}}}"#);
+        let agent = Agent::new("Helper", script(&[calls(&[("buy", "c1", &args)])])).tool(buy);
+        let paused = run(&agent, "go").await.expect("paused");
+        let item = &paused.interruptions[0];
+        assert_eq!(item.arguments, format!(r#"{{"quantity":{shown},"what":"tea"}}"#));
+        let mut args: BuyArgs = item.args().expect("arguments");
+        assert_eq!(args.quantity, 500);
+        let mut state = paused.state.clone();
+        state.approve(item).expect("approved");
+        let over = run(&agent, state).await.expect("over");
+        assert_eq!(super::told(&over)[2], "c1: bought 500 tea");
+        args.quantity /= 2;
+        let mut state = paused.state;
+        state.approve_with(&paused.interruptions[0], &args).expect("edited");
+        let over = run(&agent, state).await.expect("over");
+        assert!(super::told(&over)[2].ends_with("bought 250 tea"), "{:?}", super::told(&over));
+    }
+}
+
+#[tokio::test]
+async fn s1_a_tool_without_a_name_is_refused() {
+    let agent = Agent::new("Helper", script(&[])).tool(countersign::ToolEntry::from(buy).named(""));
+    let error = run(&agent, "go").await.expect_err("no name");
+    assert!(error.to_string().ends_with("a tool's name has 1 to 128 bytes"), "{error}");
+}
+
 #[tokio::test]
 async fn s1_a_time_limit_stops_a_tool() {
     #[tool(time_limit = 1)]

@@ -140,6 +140,26 @@ async fn l138_a_streamed_rejection_is_told_in_the_runners_words() {
     assert_eq!(told(&over)[2], "c1: no chance");
 }
 
+/// What the wire protocol would take is of no use to a program.
+#[tokio::test]
+async fn s16_a_message_to_a_session_that_waits_is_told_what_to_do_in_the_library() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let done = Ran::default();
+    let agent = Agent::new("Helper", script(&[calls(&[("a", "c1", "{}")])])).tool(gated("a", &done));
+    let runner = Runner::new(RunConfig::new().store(store.clone()).session("s"));
+    runner.run(&agent, "go").await.expect("paused");
+    let error = runner.run(&agent, "and now?").await.expect_err("it waits").to_string();
+    assert!(error.contains("RunState::save") && !error.contains("on_pending"), "{error}");
+    let mut state = countersign::RunState::save(&*store, "s").await.expect("saved");
+    for item in state.interruptions() {
+        state.approve(&item).expect("approved");
+    }
+    state.add_input("and now?");
+    let over = runner.run(&agent, state).await.expect("over");
+    assert_eq!((over.is_paused(), ran(&done).len()), (false, 1));
+    assert!(told(&over).contains(&"user: and now?".to_owned()), "{:?}", told(&over));
+}
+
 #[tokio::test]
 async fn s16_k131_a_store_remembers_a_session_and_nothing_twice() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());

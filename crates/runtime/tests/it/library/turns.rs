@@ -142,6 +142,33 @@ async fn s22_a_budget_of_money_counts_by_the_price_of_each_model() {
     paused.state.reject(&paused.interruptions[0]).expect("rejected");
     let error = runner.run(&agent, paused.state).await.expect_err("spent");
     assert!(matches!(error, RunError::Budget { what: "money", spent, .. } if (spent - 40.0).abs() < 1e-9), "{error}");
+    assert_eq!(error.to_string(), "the run has cost 40 of at most 30");
+    let cents = Runner::new(RunConfig::new().price("dear", Price { input: 1.0, output: 4.0 }).max_cost(0.00005));
+    let mut paused = cents.run(&agent, "go").await.expect("paused");
+    let mut ended = Ok(());
+    while ended.is_ok() {
+        paused.state.reject(&paused.interruptions[0]).expect("rejected");
+        match cents.run(&agent, paused.state.clone()).await {
+            Ok(next) => paused = next,
+            Err(error) => ended = Err(error.to_string()),
+        }
+    }
+    let nothing = Runner::new(RunConfig::new().max_cost(0.0)).run(&agent, "go").await.expect_err("nothing to spend");
+    assert_eq!(nothing.to_string(), "the run has cost 0 of at most 0");
+    assert_eq!(ended, Err("the run has cost 0.00006 of at most 0.00005".to_owned()));
+}
+
+/// Programs print errors, and an error has its state: what a session holds is not printed with it.
+#[tokio::test]
+async fn s20_an_error_that_is_printed_has_nothing_of_the_session() {
+    let agent = Agent::new("Helper", model(r#"{"turns":[{"text":"the code is 4711"},{"error":"down"}]}"#));
+    let runner = Runner::new(RunConfig::new().context(&"the secret of the application").expect("context"));
+    let mut over = runner.run(&agent, "my code is 4711").await.expect("over");
+    over.state.add_input("again");
+    let error = runner.run(&agent, over.state).await.expect_err("down");
+    let printed = format!("{error:?}");
+    assert!(printed.contains("down") && printed.contains("Helper"), "{printed}");
+    assert!(!printed.contains("4711") && !printed.contains("secret"), "{printed}");
 }
 
 #[tokio::test]

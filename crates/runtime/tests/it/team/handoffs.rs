@@ -33,6 +33,29 @@ async fn s25_the_target_of_a_handoff_stays_the_sessions_agent() {
     }
 }
 
+/// Letters beyond ASCII are none that providers take in names of tools.
+#[tokio::test]
+async fn s25_handoffs_to_agents_in_chinese_can_have_names_of_their_own() {
+    let silent = teller([]);
+    let two = || [agent("销售", &silent), agent("客服", &silent)];
+    let [sales, support] = two();
+    let both = agent("接待", &silent).handoff(sales).handoff(support);
+    let store: std::sync::Arc<dyn countersign::store::Store> = std::sync::Arc::new(MemoryStore::new());
+    let error = Runtime::builder(store.clone()).agent(both).build().err().expect("one name").to_string();
+    assert!(error.contains(r#""transfer_to___""#) && error.contains(r#"the handoff to "客服""#), "{error}");
+    assert!(error.ends_with("by ToolEntry::named"), "{error}");
+
+    let second = teller([text("客服在此")]);
+    let first = teller([vec![call("h1", "transfer_to_support", "{}")]]);
+    let desk = agent("接待", &first)
+        .tool(ToolEntry::handoff(agent("销售", &silent)).named("transfer_to_sales"))
+        .tool(ToolEntry::handoff(agent("客服", &second)).named("transfer_to_support"))
+        // Another agent of that name is renamed, and its handoff keeps the name that it was given.
+        .tool(ToolEntry::handoff(agent("客服", &silent).instructions("another")).named("transfer_to_other"));
+    let runtime = runtime_of(&store, desk);
+    assert_eq!(send(&runtime, "s", "hello").await.expect("run").text, "客服在此");
+}
+
 #[tokio::test]
 async fn h87_a_handoff_beside_a_gated_call_waits_for_the_decision() {
     for approve in [true, false] {
