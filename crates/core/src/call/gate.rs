@@ -290,6 +290,9 @@ pub struct Gate {
     /// The standing rule that decided it in a person's place: its id (SPEC S7).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<Arc<str>>,
+    /// What that let through: who would have been asked otherwise, and about which tool. Absent in old journals.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stood_in: Option<Arc<StoodIn>>,
     /// What a reviewer is shown of what it would do (SPEC S12).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preview: Option<Preview>,
@@ -299,6 +302,16 @@ pub struct Gate {
     /// Its agent may end with the result, so that is remembered (SPEC S24).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ends: bool,
+}
+
+/// What was let through in a person's place, by a standing rule or by a program (SPEC S7, S12).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoodIn {
+    /// How a person would have been asked.
+    pub ask: Ask,
+    /// The digest of the tool's description, its schema and where it comes from. If it is another one before the call begins,
+    /// a person is asked after all (SPEC S13).
+    pub shown: Arc<str>,
 }
 
 /// The other agent that a call is for (SPEC S25).
@@ -330,6 +343,6 @@ impl Gate {
     /// A verdict without anything else.
     #[must_use]
     pub fn of(verdict: Verdict) -> Gate {
-        Gate { verdict, idempotent: false, rule: None, target: None, ends: false, preview: None }
+        Gate { verdict, idempotent: false, rule: None, stood_in: None, target: None, ends: false, preview: None }
     }
 }

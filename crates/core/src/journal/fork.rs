@@ -240,7 +240,8 @@ impl Call {
     /// Asked about from the first level on, as if nobody had said anything.
     pub(super) fn ask_anew(&mut self) {
         self.phase = Phase::Gated;
-        self.ask.get_or_insert_default();
+        let stood_in = self.stood_in.take();
+        self.ask.get_or_insert_with(|| stood_in.map(|stood_in| Arc::new(stood_in.ask.clone())).unwrap_or_default());
         self.deadline = Deadline::Fresh;
         self.approved_by.clear();
         self.by_rule = false;

@@ -39,6 +39,12 @@ pub fn signature(tool: &ToolFacts) -> Arc<str> {
     digest(description.as_deref(), schema.as_deref(), source.as_deref(), target.as_ref())
 }
 
+/// The part of it that is told with a request: the digest of the tool's description, its schema and where it comes from.
+#[must_use]
+pub fn words(tool: &ToolFacts) -> Arc<str> {
+    digest(tool.description.as_deref(), tool.schema.as_deref(), tool.source.as_deref(), None)
+}
+
 fn digest(
     description: Option<&str>,
     schema: Option<&Schema>,
@@ -76,14 +82,17 @@ impl Call {
         self.shown = Some(shown);
     }
 
-    /// Whether its tool is another one today than those who allowed the call have seen, or is for another agent. One that
+    /// Whether its tool is another one today than those who allowed the call have seen, or what stood in for them, or is for
+    /// another agent. One that
     /// is gone, or does not take the arguments any more, is not asked about again: the call fails when it begins.
     pub(super) fn is_outdated(&self, catalog: &dyn Catalog) -> bool {
-        let Some(shown) = self.shown.as_ref().filter(|shown| shown.tool == self.name) else { return false };
+        let shown = match (&self.shown, &self.stood_in) {
+            (Some(shown), _) if shown.tool == self.name => &shown.digest,
+            (None, Some(stood_in)) => &stood_in.shown,
+            _ => return false,
+        };
         let Some(today) = catalog.tool(&self.agent, &self.name) else { return false };
-        let ToolFacts { description, schema, source, target, .. } = today;
-        let words = digest(description.as_deref(), schema.as_deref(), source.as_deref(), None);
-        let same = shown.digest == words && self.target == target;
+        let same = *shown == words(&today) && self.target == today.target;
         !same && self.args.as_ref().is_some_and(|args| catalog.accepts(&self.agent, &self.name, args))
     }
 

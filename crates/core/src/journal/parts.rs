@@ -12,7 +12,7 @@ use super::{
 use crate::call::{
     args::Args,
     display::Display,
-    gate::{Ask, Target},
+    gate::{Ask, StoodIn, Target},
     preview::Preview,
 };
 
@@ -94,6 +94,9 @@ pub struct Call {
     /// Whether a standing rule decided about it in a person's place.
     #[serde(default)]
     pub by_rule: bool,
+    /// What that let through.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stood_in: Option<Arc<StoodIn>>,
     /// In an agent's loop that has nodes of the user's: it was permitted when the loop last went on from the model's answer
     /// or from people's decisions, so every node since has stood before it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

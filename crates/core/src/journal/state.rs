@@ -367,6 +367,7 @@ impl State {
                     approved_by: Vec::new(),
                     edited_by: None,
                     by_rule: false,
+                    stood_in: None,
                     cleared: false,
                     run,
                     target: None,
@@ -395,6 +396,7 @@ impl State {
             call.target.clone_from(&gate.target);
             call.ends = gate.ends;
             call.by_rule = gate.rule.is_some();
+            call.stood_in.clone_from(&gate.stood_in);
             call.preview.clone_from(&gate.preview);
             call.phase = match &gate.verdict {
                 // Without readable arguments nothing can run, whatever the verdict says.

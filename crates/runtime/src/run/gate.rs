@@ -11,13 +11,13 @@ use countersign_core::{
     call::{
         args::Args,
         display::{ContentMessage, MESSAGE_ARGUMENT},
-        gate::{Ask, Gate, Target, Verdict},
+        gate::{Ask, Gate, StoodIn, Target, Verdict},
         json::Json,
         preview::Preview,
     },
     journal::{
         draft::ToolKind,
-        outdated::signature,
+        outdated::{signature, words},
         record::{Action, ToolUse},
         state::{Call, State},
     },
@@ -80,7 +80,8 @@ impl Inner {
         };
         let facts = facts(state, agent, tool.name(&call.name), &call.id, &args, &context);
         let verdict = self.verdict(&tool, &facts, locale).await;
-        let (mut verdict, mut rule, rules_read) = self.standing(state, &tool, &facts, verdict).await;
+        let Standing { mut verdict, mut rule, mut instead, rules_read } =
+            self.standing(state, &tool, &facts, verdict).await;
         let checked = match before.and_then(|before| before.checked.clone()) {
             Some(checked) => Some(checked),
             None => self.before_asking(&tool, &facts, &verdict).await,
@@ -105,7 +106,10 @@ impl Inner {
                 // It speaks for the tool. A rule of the policy that asks, asks a person; so does a standing rule that
                 // nobody can read.
                 Decision::Approve if !rules_read || self.policy_asks(&tool, &facts, locale) => {}
-                Decision::Approve => (verdict, rule) = (Verdict::Allow, Some(ON_APPROVAL.into())),
+                Decision::Approve => {
+                    instead = Some(std::mem::take(ask));
+                    (verdict, rule) = (Verdict::Allow, Some(ON_APPROVAL.into()));
+                }
                 Decision::Reject(why) => (verdict, rule) = (Verdict::Deny(text(why)), Some(ON_APPROVAL.into())),
                 Decision::Ask => {}
             }
@@ -123,6 +127,7 @@ impl Inner {
             verdict,
             idempotent: tool.entry.idempotent,
             rule,
+            stood_in: instead.map(|ask| Arc::new(StoodIn { ask, shown: words(&tool.facts()) })),
             preview,
             target: tool.entry.target.clone(),
             // What hands the conversation on does not end it.
@@ -300,19 +305,13 @@ impl Inner {
     }
 
     /// What standing rules make of a verdict: one that rejects always does, one that approves stands in the place of
-    /// the person who would be asked (SPEC S7). When they cannot be read, a person is asked; the last part says whether
-    /// they were.
-    async fn standing(
-        &self,
-        state: &State,
-        tool: &ReadyTool,
-        call: &CallFacts<'_>,
-        verdict: Verdict,
-    ) -> (Verdict, Option<Arc<str>>, bool) {
+    /// the person who would be asked (SPEC S7). When they cannot be read, a person is asked.
+    async fn standing(&self, state: &State, tool: &ReadyTool, call: &CallFacts<'_>, verdict: Verdict) -> Standing {
+        let silent = |verdict, rules_read| Standing { verdict, rule: None, instead: None, rules_read };
         let ask = match &verdict {
             Verdict::Allow => None,
             Verdict::Ask(ask) => Some(ask),
-            Verdict::Question(_) | Verdict::Refuse(_) | Verdict::Deny(_) => return (verdict, None, true),
+            Verdict::Question(_) | Verdict::Refuse(_) | Verdict::Deny(_) => return silent(verdict, true),
         };
         let mut everywhere = Vec::new();
         // A rule that was made for the tool under another of its names is about the same tool (SPEC S14).
@@ -326,7 +325,7 @@ impl Inner {
                         Verdict::Allow => Verdict::Ask(Ask::default()),
                         verdict => verdict,
                     };
-                    return (asked, None, false);
+                    return silent(asked, false);
                 }
             }
         }
@@ -350,13 +349,27 @@ impl Inner {
                 let default = state.locale.text(Text::Rejected);
                 self.rejection(call.tool, call.tool_use_id, default).unwrap_or_else(|| default.to_owned())
             });
-            return (Verdict::Deny(text), id((session, rule)), true);
+            let rule = id((session, rule));
+            return Standing { verdict: Verdict::Deny(text), rule, instead: None, rules_read: true };
         }
-        match found(true) {
-            Some(rule) if ask.is_some() => (Verdict::Allow, id(rule), true),
-            _ => (verdict, None, true),
+        match (found(true).map(id), verdict) {
+            (Some(rule), Verdict::Ask(ask)) => {
+                Standing { verdict: Verdict::Allow, rule, instead: Some(ask), rules_read: true }
+            }
+            (_, verdict) => silent(verdict, true),
         }
     }
+}
+
+/// What standing rules make of a verdict.
+struct Standing {
+    verdict: Verdict,
+    /// The rule that decided.
+    rule: Option<Arc<str>>,
+    /// How a person would have been asked, if a rule has approved in their place.
+    instead: Option<Ask>,
+    /// False if the rules could not be read.
+    rules_read: bool,
 }
 
 /// A verdict, with what a program has said in a person's place, and guardrails before that, if they were asked.

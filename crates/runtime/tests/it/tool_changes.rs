@@ -15,7 +15,7 @@ use countersign::{
         Store,
         sqlite::{SqliteOptions, SqliteStore},
     },
-    tool::{Approval, Tool, ToolEntry, ToolError},
+    tool::{self, Approval, Tool, ToolEntry, ToolError, on_approval},
 };
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
@@ -200,6 +200,65 @@ fn payer(store: &Arc<dyn Store>, ledger: &Ledger, change: impl Fn(&mut ToolEntry
     change(&mut pay);
     let agent = Agent::new("clerk", ("demo", Arc::new(model))).tool(pay);
     Runtime::builder(store.clone()).agent(agent).build().expect("runtime")
+}
+
+/// What a rule, or a program, let through in a person's place has not begun when the process ends: the next one has another
+/// tool of that name, which nobody has let through.
+#[tokio::test]
+async fn s7_s12_s13_what_was_let_through_in_a_persons_place_is_asked_about_if_its_tool_changes_before_it_begins() {
+    // So many keep the last from beginning.
+    let mut calls = vec![json!({ "name": "hang", "args": { "n": 2 } }); countersign::core::limits::PARALLEL_CALLS];
+    calls.push(json!({ "name": "pay", "args": { "n": 3 } }));
+    let pay = json!({ "tool_calls": [{ "name": "pay", "args": { "n": 1 } }] });
+    let script = json!({ "turns": [pay, { "text": "paid" }, { "tool_calls": calls }, { "text": "done" }] }).to_string();
+    for (by_rule, changed) in [(true, false), (true, true), (false, false), (false, true)] {
+        let (folder, ledger) = (tempfile::tempdir().expect("folder"), Ledger::default());
+        let (open, begun) = (store(&folder), Arc::new(tokio::sync::Notify::new()));
+        let runtime = |text: &str, program: bool| {
+            let mut pay = entry("pay", Approval::always().levels(["boss"]), &ledger);
+            pay.spec.description = text.into();
+            if program {
+                pay = pay.on_approval(on_approval(async |_| Ok(tool::Decision::Approve)));
+            }
+            let mut hang = entry("hang", Approval::never(), &ledger);
+            hang.tool = Arc::new(Endless(begun.clone()));
+            let model = Scripted::from_json(&script).expect("script");
+            let agent = Agent::new("clerk", ("demo", Arc::new(model))).tool(hang).tool(pay);
+            Runtime::builder(open.clone()).agent(agent).build().expect("runtime")
+        };
+        let before = runtime("Pays.", !by_rule);
+        let outcome = send(&before, "s", "go").await.expect("run");
+        if by_rule {
+            assert_eq!(outcome.status, Status::AwaitingInput);
+            decide(&before, "s_1", vec![Decision::approve().always(Always::Session)]).await.expect("decided");
+        }
+        assert_eq!(ran(&ledger), ["pay"]);
+        tokio::select! {
+            () = begun.notified() => {}
+            outcome = send(&before, "s", "again") => panic!("{outcome:?}"),
+        }
+        before.shutdown(std::time::Duration::ZERO).await;
+        drop(before);
+
+        let after = runtime(if changed { "Pays twice." } else { "Pays." }, false);
+        after.start().await.expect("start");
+        let outcome = after.wait(&Principal::trusted(), "s").await.expect("wait");
+        assert_eq!(outcome.status, Status::AwaitingInput, "somebody must say how the others ended");
+        let told = serde_json::to_value(&outcome.interruptions).expect("json");
+        let of_pay = told.as_array().expect("list").iter().find(|asked| asked["actions"][0]["name"] == "pay");
+        if changed {
+            let asked = of_pay.expect("it is asked about");
+            assert_eq!(ran(&ledger), ["pay"], "{told}");
+            assert_eq!(asked["review_configs"][0]["role"], "boss", "as it would have been asked: {asked}");
+            assert!(
+                asked["review_configs"][0]["reason"].as_str().expect("why").contains("has changed since"),
+                "{asked}"
+            );
+            assert_eq!(asked["actions"][0]["description"], "Pays twice.");
+        } else {
+            assert!(of_pay.is_none() && ran(&ledger) == ["pay", "pay"], "{told}");
+        }
+    }
 }
 
 /// A standing rule stands for what its maker has seen, in the session as everywhere; one that rejects stands whatever the
