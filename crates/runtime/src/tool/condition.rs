@@ -5,7 +5,7 @@ mod numbers;
 
 use std::{fmt, future::Future, panic::AssertUnwindSafe, sync::Arc};
 
-use countersign_core::call::args::Args;
+use countersign_core::call::{args::Args, plain};
 use futures::{FutureExt as _, future::BoxFuture};
 use serde::de::DeserializeOwned;
 
@@ -42,8 +42,7 @@ impl ProposedCall {
     /// # Errors
     /// They do not fit the type; returned by a condition, it means that a person is asked.
     pub fn args<T: DeserializeOwned>(&self) -> Result<T, String> {
-        serde_json::from_str(self.args.text())
-            .map_err(|error| format!("the arguments do not fit the condition: {error}"))
+        plain::read(self.args.text()).map_err(|error| format!("the arguments do not fit the condition: {error}"))
     }
 }
 

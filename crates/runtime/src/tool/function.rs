@@ -11,7 +11,7 @@ use std::{
 };
 
 use countersign_core::{
-    call::{args::Args, permit::Permit, preview::Preview},
+    call::{args::Args, permit::Permit, plain, preview::Preview},
     locale::{Locale, Text},
 };
 use futures::{FutureExt as _, future::BoxFuture};
@@ -137,7 +137,7 @@ impl FunctionTool {
             let function = function.clone();
             Box::pin(async move {
                 let locale = context.locale;
-                let args: T = serde_json::from_str(args.text()).map_err(|error: serde_json::Error| {
+                let args: T = plain::read(args.text()).map_err(|error| {
                     ToolError::new(locale.fill(Text::FunctionArgs, &[("error", &error.to_string())]))
                 })?;
                 text(&function(context, args).await?, locale)
