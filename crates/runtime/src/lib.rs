@@ -56,7 +56,8 @@
 //! ```
 //!
 //! - [`tool`] makes a tool of a function, [`ToolEntry`] sets the rest of it; [`Agent`] puts model, instructions and tools together.
-//! - [`run`] runs an agent, [`run_streamed`] tells of it while it goes on, [`Runner`] and [`RunConfig`] say how.
+//! - [`run`] runs an agent, [`run_streamed`] tells of it while it goes on, [`Runner`] and [`RunConfig`] say how; a stream
+//!   can have the events of nested agents too ([`RunConfig::nested_events`]).
 //! - [`RunState`] is all that is needed to go on: decisions are made on it, and it is text. A [`RunError`] has one, too: a turn that
 //!   failed goes on when what it failed by is mended.
 //! - [`graph`] has work that is more than a conversation, [`run::Runtime`](crate::run::Runtime) what a server is made of.
@@ -88,7 +89,7 @@ pub use countersign_core as core;
 pub use countersign_macros::tool;
 pub use run_state::{ContextStrategy, DecisionError, RunState, RunStateError};
 pub use runner::{
-    RunError, RunEvent, RunFrame, RunInput, RunResult, RunStream, Runner,
+    NestedEvent, RunError, RunEvent, RunFrame, RunInput, RunResult, RunStream, Runner,
     config::{CancelHandle, Price, RejectedCall, RunConfig},
     context::{Instructions, RunContext},
     guardrail::{GuardrailKind, GuardrailOutput, GuardrailResult, ToolGuardrailOutput},

@@ -24,6 +24,7 @@ use super::{
     config::{CancelHandle, RunConfig},
     error::RunError,
     interruption::Interruption,
+    nested::Nested,
     result::RunResult,
 };
 use crate::{
@@ -74,6 +75,10 @@ pub(super) struct Session {
     kept: Vec<Staged>,
     /// The session's events from here on, if they are wanted.
     pub(super) follow: Option<Subscription>,
+    /// Whether the events of nested agents are wanted.
+    tells_nested: bool,
+    /// The runs of nested agents, if so.
+    pub(super) nested: Option<Nested>,
     /// Whether anything is to be done.
     pub(super) moves: bool,
     /// What it has told when it begins to go on.
@@ -161,9 +166,12 @@ impl Session {
             from: 0,
             kept: Vec::new(),
             follow: None,
+            tells_nested: false,
+            nested: None,
             moves: true,
             told: Told { from: 0, until: 0, runs: true },
         };
+        session.tells_nested = follow && config.nested_events.unwrap_or_default();
         match before {
             Some(state) => session.resume(state, follow).await?,
             None => session.start(text.unwrap_or_default(), context, durable, follow).await?,
@@ -194,7 +202,16 @@ impl Session {
         }
         let message = NewMessage::text(&*self.session_id, text);
         self.follow = self.runtime.take(&self.principal, message, follow).await?;
+        self.follow_nested().await?;
         self.agent = self.runtime.loaded(&self.session_id).await?.agent.clone();
+        Ok(())
+    }
+
+    /// From here on, if they are wanted.
+    async fn follow_nested(&mut self) -> Result<(), RunError> {
+        if let Some(follow) = self.follow.as_mut().filter(|_| self.tells_nested) {
+            self.nested = Some(Nested::new(State::clone(&*follow.with_entries().await?)));
+        }
         Ok(())
     }
 
@@ -263,6 +280,7 @@ impl Session {
         if follow {
             self.told.from = self.runtime.loaded(&self.session_id).await?.cursor.seq;
             self.follow = Some(self.runtime.subscribe(&self.principal, &self.session_id, None).await?);
+            self.follow_nested().await?;
         }
         let decided = sets.into_iter().map(|(n, decisions)| {
             let approval_key = approval_key(&self.session_id, n);
