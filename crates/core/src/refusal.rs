@@ -3,6 +3,8 @@
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::call::plain::made_plain;
+
 /// The machine-readable reason of a refusal, the same on WebSocket and HTTP (SPEC W).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -144,7 +146,7 @@ impl Refusal {
     /// The same with details.
     #[must_use]
     pub fn with_details(mut self, details: Value) -> Refusal {
-        self.details = Some(details);
+        self.details = Some(made_plain(details));
         self
     }
 }

@@ -56,7 +56,8 @@
 //! ```
 //!
 //! - [`macro@tool`] makes a tool of a function, [`ToolEntry`] sets the rest of it; [`Agent`] puts model, instructions and tools together.
-//! - [`fn@run`] runs an agent, [`run_streamed`] tells of it while it goes on, [`Runner`] and [`RunConfig`] say how.
+//! - [`fn@run`] runs an agent, [`run_streamed`] tells of it while it goes on, [`Runner`] and [`RunConfig`] say how; a stream
+//!   can have the events of nested agents too ([`RunConfig::nested_events`]).
 //! - [`RunState`] is all that is needed to go on: decisions are made on it, and it is text. A [`RunError`] has one, too: a turn that
 //!   failed goes on when what it failed by is mended.
 //! - A store ([`RunConfig::store`], [`RunConfig::session`]) keeps what a run does as it does it: a session goes on with the next
@@ -92,7 +93,7 @@ pub use countersign_macros::tool;
 pub use futures::{future::BoxFuture, stream::BoxStream};
 pub use run_state::{ContextStrategy, DecisionError, RunState, RunStateError};
 pub use runner::{
-    RunError, RunEvent, RunFrame, RunInput, RunResult, RunStream, Runner,
+    NestedEvent, RunError, RunEvent, RunFrame, RunInput, RunResult, RunStream, Runner,
     config::{CancelHandle, Price, RejectedCall, RunConfig},
     context::{Instructions, RunContext},
     guardrail::{GuardrailKind, GuardrailOutput, GuardrailResult, ToolGuardrailOutput},

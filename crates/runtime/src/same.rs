@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use countersign_core::call::plain::as_plain;
+
 use crate::{
     agent::Agent,
     compression::{Compression, Strategy},
@@ -83,7 +85,7 @@ impl Agent {
                 Require::Always => "always",
                 Require::When(condition) => condition.describe().unwrap_or("when"),
             };
-            let spec = (&tool.spec.name, &tool.spec.description, tool.spec.parameters.to_string());
+            let spec = (&tool.spec.name, &tool.spec.description, as_plain(&tool.spec.parameters).to_string());
             let said =
                 format!("{:?}", (spec, require, &tool.approval.ask, tool.idempotent, tool.on_approval.is_some()));
             // What agents are told apart by must stay what it was for tools that come from nowhere else.

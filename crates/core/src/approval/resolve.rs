@@ -16,6 +16,7 @@ use crate::{
         display::MESSAGE_ARGUMENT,
         gate::{Ask, DecisionType, Verdict, is_user},
         json::Json,
+        plain,
         preview::Preview,
         schema::ArgsSchema,
     },
@@ -292,7 +293,7 @@ fn check_resume(asked: &Interrupted, value: &Raw) -> Result<(), Refusal> {
     let json = Json::parse(value.get(), limits::JSON_DEPTH)
         .map_err(|error| Refusal::new(Code::InvalidResume, format!("resume: {error}")))?;
     let Some(schema) = asked.at.as_ref().and_then(|at| at.schema.as_ref()) else { return Ok(()) };
-    let read = |text: &str| serde_json::from_str::<Value>(text).map_err(|error| error.to_string());
+    let read = |text: &str| plain::value(text).map_err(|error| error.to_string());
     let errors = read(schema.0.get())
         .and_then(|schema| ArgsSchema::of_any(&schema))
         .and_then(|schema| Ok(schema.check_value(&read(&json.canonical())?)))

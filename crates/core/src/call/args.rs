@@ -9,7 +9,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 
-use super::json::{Json, JsonError};
+use super::{
+    json::{Json, JsonError},
+    plain::made_plain,
+};
 use crate::limits;
 
 /// Canonical arguments (RFC 8785 order, numbers as written) with their SHA-256 (SPEC R1, W4).
@@ -99,7 +102,7 @@ impl Args {
     #[must_use]
     pub fn value(&self) -> serde_json::Value {
         // Canonical text is always valid JSON; null would fail every schema, which is the safe side.
-        serde_json::from_str(self.text()).unwrap_or(serde_json::Value::Null)
+        made_plain(serde_json::from_str(self.text()).unwrap_or(serde_json::Value::Null))
     }
 }
 

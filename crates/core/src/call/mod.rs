@@ -5,6 +5,7 @@ pub mod display;
 pub mod gate;
 pub mod json;
 pub mod permit;
+pub mod plain;
 pub mod preview;
 pub mod schema;
 pub mod shown;

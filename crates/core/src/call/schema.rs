@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::args::Args;
+use super::{args::Args, plain::as_plain};
 
 /// Largest schema, as JSON text in bytes.
 pub const SCHEMA_BYTES: usize = 64 * 1024;
@@ -69,6 +69,8 @@ impl ArgsSchema {
         if deeper_than(schema, SCHEMA_DEPTH) {
             return Err(format!("the schema is nested too deeply; at most {SCHEMA_DEPTH} levels are allowed"));
         }
+        let plain = as_plain(schema);
+        let schema = &*plain;
         let bytes = schema.to_string().len();
         if bytes > SCHEMA_BYTES {
             return Err(format!("the schema has {bytes} bytes; at most {SCHEMA_BYTES} are allowed"));
@@ -105,6 +107,8 @@ impl ArgsSchema {
             let message = format!("nested too deeply for this schema; at most {} levels are allowed", self.max_depth);
             return vec![SchemaError { pointer: String::new(), message }];
         }
+        let plain = as_plain(value);
+        let value = &*plain;
         if self.validator.is_valid(value) {
             return Vec::new();
         }

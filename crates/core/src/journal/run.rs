@@ -357,7 +357,8 @@ pub enum Step {
 pub struct Question {
     /// The interruption's number.
     pub n: u32,
-    /// The payload's SHA-256: an answer is only given to the question that was shown.
+    /// The SHA-256 of the payload as it was shown: an answer is only given to that question. Versions before had that of the
+    /// payload as it was written in their snapshots.
     pub digest: Arc<str>,
     /// The answer.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]

@@ -48,6 +48,13 @@ pub fn shown(payload: &Raw) -> Result<Args, ArgsError> {
     if text.starts_with('{') { Args::parse(text) } else { Args::parse(&format!("{{\"payload\":{text}}}")) }
 }
 
+/// What tells a question from another one: the digest of its payload as it is shown, so that an answer counts whatever order a
+/// build gives the payload's members in.
+fn shown_digest(payload: &Raw) -> Arc<str> {
+    let digest = shown(payload).map_or_else(|_| Digest::of(payload.get().as_bytes()), |shown| shown.digest());
+    digest.to_string().into()
+}
+
 impl State {
     pub(super) fn run(&mut self, change: impl FnOnce(&mut GraphRun)) {
         if let Some(run) = &mut self.run {
@@ -254,7 +261,7 @@ impl State {
 
     pub(super) fn task_asked(&mut self, asked: &Interrupted) {
         let Some(at) = &asked.at else { return };
-        let digest = Arc::from(Digest::of(at.payload.get().as_bytes()).to_string());
+        let digest = shown_digest(&at.payload);
         self.task(at.task, |task| {
             task.phase = TaskPhase::Waiting;
             if asked.kind == Kind::InDoubt {

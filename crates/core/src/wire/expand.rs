@@ -68,6 +68,16 @@ fn thought(call: &ToolUse) -> Option<String> {
     (!said.trim().is_empty()).then_some(said)
 }
 
+/// What a block says as text, where it is shown as text.
+#[must_use]
+pub fn text(block: &Block) -> Option<String> {
+    match block {
+        Block::Text(text) => Some(text.clone()),
+        Block::ToolUse(call) if call.display.thought => thought(call),
+        Block::Thinking(_) | Block::ToolUse(_) => None,
+    }
+}
+
 /// The block's start and its one merged delta.
 #[must_use]
 pub fn block_parts(block: &Block) -> (ContentBlock, Delta) {

@@ -10,6 +10,7 @@ use countersign_core::{
     call::{
         display::{ContentMessage, MESSAGE_ARGUMENT},
         gate::{Target, Verdict},
+        plain::as_plain,
         schema::ArgsSchema,
     },
     journal::{draft::ToolFacts, record::Schema},
@@ -274,7 +275,8 @@ fn compiled(parameters: &Arc<Value>) -> Result<Compiled, String> {
     if let Some((_, known)) = kept().by_place.get(&place) {
         return Ok(known.clone());
     }
-    let text = serde_json::value::to_raw_value(&**parameters).map_err(|error| error.to_string())?;
+    // People approve a tool of this text, whatever build they are asked by.
+    let text = serde_json::value::to_raw_value(&*as_plain(parameters)).map_err(|error| error.to_string())?;
     let known = kept().by_text.get(text.get()).cloned();
     let made = match known {
         Some(known) => known,

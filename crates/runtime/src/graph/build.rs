@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use countersign_core::{journal::run::Raw, limits};
+use countersign_core::{call::plain, journal::run::Raw, limits};
 use futures::FutureExt as _;
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -181,7 +181,7 @@ impl<S: GraphState> StateGraph<S> {
             let work = work.clone();
             async move {
                 let text = item.as_ref().map_or("null", Raw::get);
-                let item = serde_json::from_str(text).map_err(|error| {
+                let item = plain::read(text).map_err(|error| {
                     NodeError::coded(
                         "item_unreadable",
                         format!("the item of this task is not of the type it has now: {error}"),

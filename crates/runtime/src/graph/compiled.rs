@@ -3,6 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use countersign_core::{
+    call::plain,
     drawing::{Drawing, NodeKind},
     journal::{
         graph::{AGENT, APPROVAL, COMPRESSION, TOOLS},
@@ -199,13 +200,15 @@ pub(crate) trait AnyGraph: Send + Sync {
 /// Reads a value; an error says where.
 fn read<T: DeserializeOwned>(json: &Raw) -> Result<T, String> {
     let mut reader = serde_json::Deserializer::from_str(json.get());
-    serde_path_to_error::deserialize(&mut reader).map_err(|error| {
-        let path = error.path().to_string();
-        let message = error.into_inner().to_string();
-        // The position in the text says less than the field.
-        let message = message.split(" at line ").next().unwrap_or_default();
-        if path == "." { message.to_owned() } else { format!("{path}: {message}") }
-    })
+    serde_path_to_error::deserialize(&mut reader).or_else(|error| plain::buffered(json.get()).ok_or(error)).map_err(
+        |error| {
+            let path = error.path().to_string();
+            let message = error.into_inner().to_string();
+            // The position in the text says less than the field.
+            let message = message.split(" at line ").next().unwrap_or_default();
+            if path == "." { message.to_owned() } else { format!("{path}: {message}") }
+        },
+    )
 }
 
 /// Code of the user's, which may panic: that fails what it was for, not who runs it.

@@ -13,6 +13,7 @@ use countersign_core::{
     call::{
         args::Digest,
         gate::{Ask, DecisionType},
+        plain,
         schema::ArgsSchema,
     },
     journal::{
@@ -131,7 +132,7 @@ impl<T> Interrupt<T> {
     /// The answer must fit this JSON Schema; another one is refused before anything is stored.
     pub fn schema(mut self, schema: &Value) -> Interrupt<T> {
         self.schema = ArgsSchema::of_any(schema)
-            .and_then(|_| serde_json::value::to_raw_value(schema).map_err(|error| error.to_string()))
+            .and_then(|_| serde_json::value::to_raw_value(&*plain::as_plain(schema)).map_err(|error| error.to_string()))
             .map(|schema| Some(Arc::new(Schema(schema))))
             .map_err(|error| format!("its schema is not valid: {error}"));
         self
@@ -248,7 +249,7 @@ impl<T: DeserializeOwned> Future for Answer<T> {
             return Poll::Pending;
         };
         drop(inside);
-        match serde_json::from_str(answer.get()) {
+        match plain::read(answer.get()) {
             Ok(answer) => {
                 this.wait.end();
                 Poll::Ready(answer)
@@ -276,11 +277,12 @@ impl<T> Answer<T> {
         if name.is_empty() || name.len() > limits::NAME_BYTES {
             return Err(refused(format!("a question's name has 1 to {} bytes", limits::NAME_BYTES)));
         }
-        let digest = Digest::of(question.payload.get().as_bytes()).to_string();
+        let digest: Arc<str> = question.shown.digest().to_string().into();
         let mut inside = memory.inside();
         if let Some(known) = inside.questions.get_mut(name) {
             known.seen = true;
-            if *known.digest == digest {
+            // A snapshot that an older version made has the digest of the payload as it was written.
+            if known.digest == digest || *known.digest == *Digest::of(question.payload.get().as_bytes()).to_string() {
                 return Ok(());
             }
             return Err(NodeError::coded(
@@ -301,12 +303,12 @@ impl<T> Answer<T> {
             if let Some(mut known) = old.and_then(|old| inside.questions.remove(&old)) {
                 known.seen = true;
                 // An answer to what was shown under the old name is an answer to this: the migration says so.
-                known.digest = digest.into();
+                known.digest = digest;
                 inside.questions.insert(name.clone(), known);
                 return Ok(());
             }
         }
-        let known = super::task::Remembered { recorded: name.clone(), digest: digest.into(), answer: None, seen: true };
+        let known = super::task::Remembered { recorded: name.clone(), digest, answer: None, seen: true };
         inside.questions.insert(name.clone(), known);
         inside.asked.push(question);
         Ok(())
@@ -413,7 +415,7 @@ fn known_result<T: DeserializeOwned>(
 ) -> Option<Result<T, NodeError>> {
     match known {
         Known::Done(value) => Some(
-            serde_json::from_str(value.get())
+            plain::read(value.get())
                 .map_err(|error| named(format!("its recorded result is not of the type it has now: {error}"))),
         ),
         Known::GivenUp(why) => Some(Err(named(format!("its outcome is unknown, and it was given up: {why}")))),

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use countersign_core::journal::{input::InputQuestion, record::Schema, run::Raw};
+use countersign_core::{
+    call::plain::as_plain,
+    journal::{input::InputQuestion, record::Schema, run::Raw},
+};
 use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction};
 use serde_json::{Value, json, value::to_raw_value};
 
@@ -33,7 +36,7 @@ pub(super) fn question(server: &str, name: &str, params: &ElicitRequestParams) -
         }
         _ => return None,
     };
-    let schema = to_raw_value(&answer_schema(content)).ok()?;
+    let schema = to_raw_value(&*as_plain(&answer_schema(content))).ok()?;
     Some(InputQuestion {
         name: name.into(),
         from: server.into(),
@@ -44,7 +47,7 @@ pub(super) fn question(server: &str, name: &str, params: &ElicitRequestParams) -
 }
 
 fn raw(value: &Value) -> Option<Raw> {
-    serde_json::from_value(value.clone()).ok()
+    to_raw_value(&*as_plain(value)).ok().map(Raw::from)
 }
 
 fn answer_schema(content: Option<Value>) -> Value {

@@ -1,5 +1,6 @@
 //! What a server answers, as text for the model.
 
+use countersign_core::call::plain::as_plain;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde_json::Value;
 
@@ -14,12 +15,12 @@ pub(super) fn text(result: &CallToolResult) -> Result<String, String> {
     let mut text = result.content.iter().map(block).collect::<Vec<_>>().join("\n");
     if let Some(structured) = &result.structured_content {
         // Servers are told to write it into a text, too; then it is said once.
-        let said = serde_json::from_str::<Value>(&text).is_ok_and(|said| said == *structured);
+        let said = serde_json::from_str::<Value>(&text).is_ok_and(|said| as_plain(&said) == as_plain(structured));
         if !said {
             if !text.is_empty() {
                 text.push('\n');
             }
-            text.push_str(&structured.to_string());
+            text.push_str(&as_plain(structured).to_string());
         }
     }
     if result.is_error == Some(true) { Err(text) } else { Ok(text) }

@@ -13,6 +13,7 @@ use countersign_core::{
         args::Args,
         gate::{Ask, Verdict},
         permit::Permit,
+        plain,
         schema::ArgsSchema,
     },
     journal::{
@@ -513,7 +514,7 @@ impl Output {
 
     /// What is wrong with an answer; nothing, if it fits.
     fn check(&self, text: &str) -> Vec<String> {
-        match serde_json::from_str::<Value>(text) {
+        match plain::value(text) {
             Ok(value) => self
                 .compiled
                 .check_value(&value)

@@ -28,7 +28,7 @@ use tokio::sync::{Mutex, MutexGuard, Notify, broadcast};
 
 use super::{
     Inner, now, spans, store_refusal,
-    subscription::{Frame, Subscription},
+    subscription::{Frame, Subscription, Told},
     view::READ_PAGE,
 };
 use crate::store::{Append, Durability, StoreError};
@@ -38,8 +38,8 @@ const FOLLOWER_BATCHES: usize = 256;
 /// A snapshot is kept at least every so many entries, so that a load never folds more.
 const SNAPSHOT_ENTRIES: u64 = 64;
 
-/// Events that were published together.
-pub(super) type Batch = Arc<[Frame]>;
+/// What was published together.
+pub(super) type Batch = Arc<[Told]>;
 
 /// A session in memory. Exists while somebody uses it; everything in it can be had from the store again.
 pub(crate) struct Live {
@@ -60,6 +60,8 @@ pub(super) struct LiveState {
     /// The position of the last entry that followers were told of.
     published: u64,
     followers: Option<broadcast::Sender<Batch>>,
+    /// Somebody has it who is to be told of entries too, and of what nested runs write.
+    entries_wanted: Weak<()>,
     /// The block that the model is writing, as followers see it.
     writing: Option<Block>,
     /// The latest answer, if it was given while this was in memory.
@@ -366,13 +368,28 @@ impl LiveState {
         (receiver, writing)
     }
 
-    fn send(&self, frames: Vec<Frame>) {
+    /// Followers are told of entries too, as long as somebody has what this gives.
+    pub(super) fn tell_entries(&mut self) -> Arc<()> {
+        let wanted = self.entries_wanted.upgrade().unwrap_or_default();
+        self.entries_wanted = Arc::downgrade(&wanted);
+        wanted
+    }
+
+    pub(super) fn tells_entries(&self) -> bool {
+        self.entries_wanted.strong_count() > 0
+    }
+
+    pub(super) fn send(&self, told: Vec<Told>) {
         if let Some(followers) = &self.followers
-            && !frames.is_empty()
+            && !told.is_empty()
         {
             // Nobody listening is fine: the journal has it.
-            let _ = followers.send(frames.into());
+            let _ = followers.send(told.into());
         }
+    }
+
+    fn send_frames(&self, frames: Vec<Frame>) {
+        self.send(frames.into_iter().map(Told::Frame).collect());
     }
 
     /// Tells followers of stored entries, without what they have already seen of the block being written.
@@ -388,8 +405,12 @@ impl LiveState {
         if !self.has_followers() {
             return;
         }
-        let mut frames = Vec::new();
+        let tells_entries = self.tells_entries();
+        let mut told = Vec::new();
         for entry in entries {
+            if tells_entries {
+                told.push(Told::Entry(entry.clone()));
+            }
             let mut events = expand::expand(session_id, entry);
             if written.is_some() && closes(entry) {
                 written = None;
@@ -398,15 +419,15 @@ impl LiveState {
                     events.drain(..2.min(events.len()));
                 }
             }
-            frames.extend(events.iter().map(Frame::of));
+            told.extend(events.iter().map(|event| Told::Frame(Frame::of(event))));
         }
-        self.send(frames);
+        self.send(told);
     }
 
     /// The model begins a block, or begins the open one over.
     pub(super) fn begin(&mut self, state: &State, block: Block) {
         if self.has_followers() {
-            self.send(begun(state, &block));
+            self.send_frames(begun(state, &block));
         }
         self.writing = Some(block);
         self.interrupted = false;
@@ -444,7 +465,7 @@ impl LiveState {
                 index: state.cursor.index,
                 delta: Delta::Typed(delta),
             };
-            self.send(vec![Frame::of(&SessionEvent { event, session_id: state.session_id.clone(), seq: None })]);
+            self.send_frames(vec![Frame::of(&SessionEvent { event, session_id: state.session_id.clone(), seq: None })]);
         }
     }
 }

@@ -27,6 +27,7 @@ use super::{
     guard::Stop,
     live::{LiveRef, LiveState, looks_like, replaces},
     now,
+    subscription::{Told, Written},
     transcript::JournalTranscript,
 };
 use crate::{
@@ -101,8 +102,10 @@ struct Writer<'a> {
     inner: &'a Arc<Inner>,
     live: &'a LiveRef,
     turn: u32,
-    /// The run that it is the answer of. Nobody is shown one of a nested run while it is written.
+    /// The run that it is the answer of.
     run: u32,
+    /// It is the answer of a nested run, which is shown while it is written to those alone who follow nested runs.
+    aside: bool,
     locale: Locale,
     agent: &'a Ready,
     /// The finished blocks of this answer.
@@ -130,6 +133,7 @@ impl<'a> Writer<'a> {
             live,
             turn: state.turns,
             run,
+            aside: false,
             locale: state.locale,
             agent,
             blocks: Vec::new(),
@@ -149,9 +153,10 @@ impl<'a> Writer<'a> {
         mut self,
         mut stream: futures::stream::BoxStream<'static, Result<ModelEvent, ModelError>>,
     ) -> Result<Option<ModelResponded>, ModelError> {
-        if self.run == 0
-            && let Ok(state) = self.live.lock().await.state()
-        {
+        if self.run != 0 {
+            self.aside = self.live.lock().await.tells_entries();
+            self.tell(Some(Written::Begins)).await;
+        } else if let Ok(state) = self.live.lock().await.state() {
             self.repeating = !state.shown.is_empty();
             self.before.clone_from(&state.shown);
         }
@@ -184,6 +189,15 @@ impl<'a> Writer<'a> {
             }
         }
         Err(ModelError::transient("the model's stream ended in the middle of its answer"))
+    }
+
+    /// Tells those who follow nested runs.
+    async fn tell(&self, written: Option<Written>) {
+        if self.aside
+            && let Some(written) = written
+        {
+            self.live.lock().await.send(vec![Told::Written(self.run, written)]);
+        }
     }
 
     async fn add(
@@ -234,6 +248,9 @@ impl<'a> Writer<'a> {
     /// More of the open block.
     async fn more(&mut self, text: String) -> Result<Result<(), Stale>, ModelError> {
         self.count(text.len())?;
+        if self.aside {
+            self.tell(self.open.as_ref().and_then(|open| Written::more(open, &text))).await;
+        }
         match &mut self.open {
             Some(Block::Text(open) | Block::Thinking(open)) => open.push_str(&text),
             Some(Block::ToolUse(call)) => call.input.push_str(&text),
@@ -253,6 +270,11 @@ impl<'a> Writer<'a> {
         self.close();
         self.record().await?;
         self.open = Some(block.clone());
+        if self.aside
+            && let Block::Text(text) | Block::Thinking(text) = &block
+        {
+            self.tell(Written::more(&block, text)).await;
+        }
         if self.run != 0 || self.repeating || !expand::is_streamed(&block) {
             return Ok(());
         }

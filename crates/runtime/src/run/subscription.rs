@@ -3,7 +3,10 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use countersign_core::{
-    journal::record::Entry,
+    journal::{
+        record::{Block, Entry},
+        state::State,
+    },
     refusal::{Code, Refusal},
     wire::{
         event::{Event, SessionEvent},
@@ -38,6 +41,42 @@ impl Frame {
     }
 }
 
+/// What followers of a session are told.
+#[derive(Clone, Debug)]
+pub(crate) enum Told {
+    /// An event of the session's own conversation.
+    Frame(Frame),
+    /// An entry, to those who follow nested runs too.
+    Entry(Arc<Entry>),
+    /// What the model of this nested run writes, to those who follow nested runs too. No record holds it yet.
+    Written(u32, Written),
+}
+
+/// What a model writes in a nested run.
+#[derive(Clone, Debug)]
+pub(crate) enum Written {
+    /// An answer; what was written of one before that is not on record is void.
+    Begins,
+    /// More text.
+    Text(String),
+    /// More reasoning.
+    Thinking(String),
+    /// More arguments of a call.
+    Input { id: Arc<str>, tool: Arc<str>, json: String },
+}
+
+impl Written {
+    /// More of a block that is being written; `None` if it is not to be shown until it is complete.
+    pub(super) fn more(open: &Block, more: &str) -> Option<Written> {
+        let more = more.to_owned();
+        expand::is_streamed(open).then(|| match open {
+            Block::Text(_) => Written::Text(more),
+            Block::Thinking(_) => Written::Thinking(more),
+            Block::ToolUse(call) => Written::Input { id: call.id.clone(), tool: call.name.clone(), json: more },
+        })
+    }
+}
+
 /// A session's events, in order, from a point on.
 ///
 /// Memory is bounded: a follower that falls behind is brought up to date from the journal.
@@ -45,12 +84,21 @@ pub struct Subscription {
     inner: Arc<Inner>,
     live: LiveRef,
     receiver: broadcast::Receiver<Batch>,
-    ready: VecDeque<Frame>,
+    ready: VecDeque<Told>,
     replay: Option<Replay>,
+    /// Entries are given too.
+    entries: Option<Entries>,
     /// The last `seq` given.
     seq: u64,
     /// Fell behind: brought up to date from the journal before anything else is given.
     behind: bool,
+}
+
+/// How far the entries are given.
+struct Entries {
+    pos: u64,
+    /// While somebody has it, followers are told of entries.
+    _wanted: Arc<()>,
 }
 
 /// What is still to come from the journal before the live events.
@@ -97,6 +145,7 @@ impl Subscription {
             receiver,
             ready: VecDeque::new(),
             replay,
+            entries: None,
             seq: after,
             behind: false,
         })
@@ -115,9 +164,30 @@ impl Subscription {
     /// `session_not_found` if the session was deleted.
     pub async fn next(&mut self) -> Result<Frame, Refusal> {
         loop {
-            if let Some(frame) = self.ready.pop_front() {
-                self.seq = frame.seq.unwrap_or(self.seq);
+            if let Told::Frame(frame) = self.next_told().await? {
                 return Ok(frame);
+            }
+        }
+    }
+
+    /// Gives the entries too from now on, and what is written in nested runs: see [`Subscription::next_told`]. The state
+    /// that the first of them follows.
+    pub(crate) async fn with_entries(&mut self) -> Result<Arc<State>, Refusal> {
+        let mut guard = self.live.lock().await;
+        let state = self.inner.load(&self.live, &mut guard).await?;
+        self.entries = Some(Entries { pos: state.pos, _wanted: guard.tell_entries() });
+        Ok(state)
+    }
+
+    /// Like [`Subscription::next`], with all that is told. What nested runs write is lost to a follower that falls behind;
+    /// entries are not.
+    pub(crate) async fn next_told(&mut self) -> Result<Told, Refusal> {
+        loop {
+            if let Some(told) = self.ready.pop_front() {
+                if let Told::Frame(frame) = &told {
+                    self.seq = frame.seq.unwrap_or(self.seq);
+                }
+                return Ok(told);
             }
             if self.replay.is_some() {
                 self.replay_page().await?;
@@ -128,7 +198,7 @@ impl Subscription {
                 continue;
             }
             match self.receiver.recv().await {
-                Ok(batch) => self.ready.extend(batch.iter().cloned()),
+                Ok(batch) => batch.iter().for_each(|told| self.take(told)),
                 Err(RecvError::Lagged(_)) => self.behind = true,
                 Err(RecvError::Closed) => {
                     return Err(Refusal::new(Code::SessionNotFound, "the session is gone"));
@@ -137,12 +207,25 @@ impl Subscription {
         }
     }
 
+    fn take(&mut self, told: &Told) {
+        match (told, &mut self.entries) {
+            (Told::Frame(_), _) | (Told::Written(..), Some(_)) => self.ready.push_back(told.clone()),
+            (Told::Entry(entry), Some(entries)) if entry.pos == entries.pos + 1 => {
+                entries.pos = entry.pos;
+                self.ready.push_back(told.clone());
+            }
+            // The journal has those between.
+            (Told::Entry(entry), Some(entries)) if entry.pos > entries.pos => self.behind = true,
+            _ => {}
+        }
+    }
+
     async fn catch_up(&mut self) -> Result<(), Refusal> {
         let mut guard = self.live.lock().await;
         self.inner.load(&self.live, &mut guard).await?;
         let again = Subscription::new(&self.inner, &self.live, &mut guard, Some(self.seq))?;
         drop(guard);
-        *self = again;
+        *self = Subscription { entries: self.entries.take(), ..again };
         Ok(())
     }
 
@@ -151,13 +234,17 @@ impl Subscription {
         let (after, until) = (replay.after, replay.until);
         let from = match replay.pos {
             Some(pos) => pos,
-            None => self.place_of(after, until).await?,
+            None => {
+                let place = self.place_of(after, until).await?;
+                self.entries.as_ref().map_or(place, |entries| place.min(entries.pos))
+            }
         };
         let mut pos = from;
         if from < until {
             let page = self.inner.store.read(&self.live.session_id, from, REPLAY_PAGE).await.map_err(store_refusal)?;
             for entry in page.iter().filter(|entry| entry.pos <= until) {
                 pos = entry.pos;
+                self.take(&Told::Entry(entry.clone()));
                 self.expand_after(entry, after);
             }
             if pos == from {
@@ -166,7 +253,10 @@ impl Subscription {
         }
         match &mut self.replay {
             Some(replay) if pos < until => replay.pos = Some(pos),
-            _ => self.ready.extend(self.replay.take().map(|replay| replay.writing).unwrap_or_default()),
+            _ => {
+                let writing = self.replay.take().map(|replay| replay.writing).unwrap_or_default();
+                self.ready.extend(writing.into_iter().map(Told::Frame));
+            }
         }
         Ok(())
     }
@@ -180,8 +270,8 @@ impl Subscription {
             // A delta stands or falls with the stop after it.
             let due = event.seq.unwrap_or(seq + 1) > after;
             if due {
-                self.ready.extend(start.take());
-                self.ready.push_back(Frame::of(&event));
+                self.ready.extend(start.take().map(Told::Frame));
+                self.ready.push_back(Told::Frame(Frame::of(&event)));
             } else {
                 start = matches!(event.event, Event::ContentBlockStart { .. }).then(|| Frame::of(&event));
             }

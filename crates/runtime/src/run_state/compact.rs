@@ -48,8 +48,8 @@ impl Serialize for Compact<'_> {
 
 /// The entries of a text, read in one go. Where they stand in the event stream is left for the fold to say.
 ///
-/// It does not say which entry is wrong; [`read`] does. Nor does it know numbers where an application has turned on
-/// serde_json's `arbitrary_precision`: there a number does not say that it is one.
+/// It does not say which entry is wrong; [`read`] does, which also takes times where a serde_json with `arbitrary_precision`
+/// does not say of a number that it is one.
 #[derive(Default)]
 pub(super) struct Entries {
     pub(super) list: Vec<Arc<Entry>>,

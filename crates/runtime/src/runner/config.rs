@@ -123,6 +123,7 @@ pub struct RunConfig {
     pub(crate) policy: Option<Policy>,
     pub(crate) principal: Option<Principal>,
     pub(crate) cancel: Option<CancelHandle>,
+    pub(crate) nested_events: Option<bool>,
 }
 
 impl fmt::Debug for RunConfig {
@@ -255,6 +256,42 @@ impl RunConfig {
         self.principal = Some(principal);
         self
     }
+    /// Whether a stream of the run has the events of agents that work for calls of other agents too, at any depth, each as a
+    /// [`RunEvent::Nested`](crate::RunEvent::Nested) (SPEC S15). By itself it has not. It is no part of the run's state.
+    ///
+    /// An agent's texts, reasoning and arguments are told while its model writes them, where the reader keeps up; complete ones
+    /// and results come from the journal, once the whole answer is there. What people are asked, at any depth, is told by the
+    /// stream's own [`RunEvent::ApprovalRequested`](crate::RunEvent::ApprovalRequested), whose items have the path.
+    ///
+    /// ```
+    /// # use countersign::{Agent, RunConfig, RunEvent, Runner, model::scripted::Scripted};
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// # let script = r#"{"turns":[{"tool_calls":[{"name":"ask_poet","args":{"input":"a line"}}]},
+    /// #     {"text":"Roses are red"},{"text":"Here it is."}]}"#;
+    /// # let model = std::sync::Arc::new(Scripted::from_json(script)?);
+    /// let poet = Agent::new("poet", model.clone());
+    /// let agent = Agent::new("host", model).tool(poet.as_tool("ask_poet", "Writes a line."));
+    /// let runner = Runner::new(RunConfig::new().nested_events(true));
+    /// let mut stream = runner.run_streamed(&agent, "A line, please").await?;
+    /// # let mut heard = String::new();
+    /// while let Some(event) = stream.next().await? {
+    ///     if let RunEvent::Nested(nested) = event
+    ///         && let Some(text) = nested.event.text()
+    ///     {
+    ///         println!("{}, for {}: {text}", nested.agent, nested.path[0].tool);
+    /// #       heard.push_str(text);
+    ///     }
+    /// }
+    /// # assert_eq!(heard, "Roses are red");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn nested_events(mut self, yes: bool) -> RunConfig {
+        self.nested_events = Some(yes);
+        self
+    }
     /// Lets the run be stopped from outside.
     #[must_use]
     pub fn cancel(mut self, handle: &CancelHandle) -> RunConfig {
@@ -287,6 +324,7 @@ impl RunConfig {
             policy: self.policy.or(base.policy),
             principal: self.principal.or(base.principal),
             cancel: self.cancel.or(base.cancel),
+            nested_events: self.nested_events.or(base.nested_events),
         }
     }
 }

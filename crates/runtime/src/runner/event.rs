@@ -11,10 +11,11 @@ use countersign_core::{
 };
 use serde_json::Value;
 
-use super::interruption::Interruption;
+use super::{interruption::Interruption, nested::NestedEvent};
 use crate::run::subscription::Frame;
 
-/// Something that has happened in a run. What agents say that work for calls of other agents is theirs, and not told.
+/// Something that has happened in a run. What happens in the runs of agents that work for calls of other agents is told to those
+/// who ask for it: see [`RunEvent::Nested`].
 ///
 /// The frame that it was read off is [`RunStream::frame`](super::RunStream::frame).
 #[derive(Clone, Debug)]
@@ -109,6 +110,9 @@ pub enum RunEvent {
         /// Why the turn has failed, if it has.
         error: Option<event::RunError>,
     },
+    /// Something has happened in the run of an agent that works for a call of another one, where
+    /// [`RunConfig::nested_events`](crate::RunConfig::nested_events) asks for it.
+    Nested(Box<NestedEvent>),
     /// Something else, such as the beginning of a message: see its frame.
     Other,
 }

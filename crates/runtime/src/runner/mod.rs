@@ -11,6 +11,7 @@ pub mod guardrail;
 pub mod guardrail_command;
 pub mod hooks;
 pub mod interruption;
+mod nested;
 mod result;
 mod start;
 mod stream;
@@ -20,6 +21,7 @@ use self::{config::RunConfig, start::Session};
 pub use self::{
     error::RunError,
     event::{RunEvent, RunFrame},
+    nested::NestedEvent,
     result::RunResult,
     stream::RunStream,
 };

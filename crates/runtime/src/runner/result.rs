@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use countersign_core::{
+    call::plain,
     conversation::{Conversation, Message},
     journal::{record::Usage, state::Status},
 };
@@ -45,7 +46,7 @@ impl RunResult {
     /// # Errors
     /// It is not JSON, or not of that type.
     pub fn final_output_as<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
-        serde_json::from_str(&self.final_output)
+        plain::read(&self.final_output)
     }
 
     /// The whole conversation, as the next model call would read it; calls that wait have no result yet.

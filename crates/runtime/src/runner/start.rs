@@ -25,6 +25,7 @@ use super::{
     config::{CancelHandle, RunConfig},
     error::RunError,
     interruption::Interruption,
+    nested::Nested,
     result::RunResult,
 };
 use crate::{
@@ -75,6 +76,10 @@ pub(super) struct Session {
     kept: Vec<Staged>,
     /// The session's events from here on, if they are wanted.
     pub(super) follow: Option<Subscription>,
+    /// Whether the events of nested agents are wanted.
+    tells_nested: bool,
+    /// The runs of nested agents, if so.
+    pub(super) nested: Option<Nested>,
     /// Whether anything is to be done.
     pub(super) moves: bool,
     /// What it has told when it begins to go on.
@@ -162,9 +167,12 @@ impl Session {
             from: 0,
             kept: Vec::new(),
             follow: None,
+            tells_nested: false,
+            nested: None,
             moves: true,
             told: Told { from: 0, until: 0, runs: true },
         };
+        session.tells_nested = follow && config.nested_events.unwrap_or_default();
         match before {
             Some(state) => session.resume(state, follow).await?,
             None => session.start(text.unwrap_or_default(), context, durable, follow).await?,
@@ -195,7 +203,16 @@ impl Session {
         }
         let message = NewMessage::text(&*self.session_id, text);
         self.follow = self.runtime.take(&self.principal, message, follow).await.map_err(in_the_library)?;
+        self.follow_nested().await?;
         self.agent = self.runtime.loaded(&self.session_id).await?.agent.clone();
+        Ok(())
+    }
+
+    /// From here on, if they are wanted.
+    async fn follow_nested(&mut self) -> Result<(), RunError> {
+        if let Some(follow) = self.follow.as_mut().filter(|_| self.tells_nested) {
+            self.nested = Some(Nested::new(State::clone(&*follow.with_entries().await?)));
+        }
         Ok(())
     }
 
@@ -264,6 +281,7 @@ impl Session {
         if follow {
             self.told.from = self.runtime.loaded(&self.session_id).await?.cursor.seq;
             self.follow = Some(self.runtime.subscribe(&self.principal, &self.session_id, None).await?);
+            self.follow_nested().await?;
         }
         let decided = sets.into_iter().map(|(n, decisions)| {
             let approval_key = approval_key(&self.session_id, n);

@@ -10,8 +10,9 @@ use countersign_core::{
 use super::{
     RunError, RunResult,
     event::{Reader, RunEvent, RunFrame},
-    start::{Session, Told},
+    start::{self, Session},
 };
+use crate::run::subscription::Told;
 
 /// A run whose events are read while it goes on. It ends when the run waits for a person, or is over; then
 /// [`RunStream::finish`] gives what has come of it, and a run that waits can be streamed on.
@@ -70,7 +71,7 @@ impl Drop for Driver {
 
 impl RunStream {
     pub(super) fn new(session: Session) -> RunStream {
-        let Told { from, until, runs } = session.told;
+        let start::Told { from, until, runs } = session.told;
         let (seq, moves) = (from, session.moves);
         let ended = !moves || !runs && until <= from;
         let (runtime, id) = (session.runtime.clone(), session.session_id.clone());
@@ -96,9 +97,12 @@ impl RunStream {
     }
 
     async fn next_event(&mut self) -> Result<Option<RunEvent>, RunError> {
-        if self.then.is_empty() && !self.ended {
-            let Some(frame) = self.next_frame().await? else { return Ok(None) };
-            self.take(frame);
+        while self.then.is_empty() && !self.ended {
+            match self.next_told().await? {
+                Some(Told::Frame(frame)) => self.take(RunFrame::of(frame)),
+                Some(told) => self.take_nested(told),
+                None => return Ok(None),
+            }
         }
         if let Some(RunEvent::ApprovalRequested { approval_key, items }) = self.then.front_mut() {
             *items = self.session.items(approval_key).await?;
@@ -109,7 +113,7 @@ impl RunStream {
     fn take(&mut self, frame: RunFrame) {
         let event = self.reader.take(&frame);
         let mut tool = None;
-        let Told { until, runs, .. } = self.session.told;
+        let start::Told { until, runs, .. } = self.session.told;
         self.seq = frame.seq.unwrap_or(self.seq);
         match &event {
             // What was told before it went on is not its end.
@@ -128,25 +132,39 @@ impl RunStream {
         self.frame = Some(frame);
     }
 
-    async fn next_frame(&mut self) -> Result<Option<RunFrame>, RunError> {
+    /// What is told of nested agents has no frame.
+    fn take_nested(&mut self, told: Told) {
+        let Some(nested) = &mut self.session.nested else { return };
+        let events = match told {
+            Told::Entry(entry) => nested.entry(&entry),
+            Told::Written(run, written) => nested.written(run, written).into_iter().collect(),
+            Told::Frame(_) => Vec::new(),
+        };
+        if !events.is_empty() {
+            self.frame = None;
+        }
+        self.then.extend(events);
+    }
+
+    async fn next_told(&mut self) -> Result<Option<Told>, RunError> {
         let session = &mut self.session;
         let cancel = session.cancel_handle();
         let Some(follow) = &mut session.follow else { return Ok(None) };
-        let frame = match cancel {
-            None => follow.next().await?,
+        let told = match cancel {
+            None => follow.next_told().await?,
             Some(cancel) => tokio::select! {
                 biased;
-                frame = follow.next() => frame?,
+                told = follow.next_told() => told?,
                 () = cancel.cancelled() => {
                     session.cancelled().await;
                     match &mut session.follow {
-                        Some(follow) => follow.next().await?,
+                        Some(follow) => follow.next_told().await?,
                         None => return Ok(None),
                     }
                 }
             },
         };
-        Ok(Some(RunFrame::of(frame)))
+        Ok(Some(told))
     }
 
     /// The agent that answers is another one from now on, if that tool hands the conversation over.
@@ -159,7 +177,7 @@ impl RunStream {
         }
     }
 
-    /// The frame of the wire protocol that the latest event was read off.
+    /// The frame of the wire protocol that the latest event was read off; none tells of nested agents.
     #[must_use]
     pub fn frame(&self) -> Option<&RunFrame> {
         self.frame.as_ref()

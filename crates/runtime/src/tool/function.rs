@@ -11,7 +11,7 @@ use std::{
 };
 
 use countersign_core::{
-    call::{args::Args, permit::Permit, preview::Preview},
+    call::{args::Args, permit::Permit, plain, preview::Preview},
     locale::{Locale, Text},
 };
 use futures::{FutureExt as _, future::BoxFuture};
@@ -187,9 +187,9 @@ where
 /// Arguments as a value of a type. To JSON Schema `1.0` and `1e2` are integers, so a person may have approved them where serde
 /// wants `1` and `100`: those are read, too, if it does not take them as they stand.
 pub(crate) fn read_args<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
-    serde_json::from_str(text).or_else(|error| {
+    plain::read(text).or_else(|error| {
         let whole = with_whole_numbers(text);
-        if whole == text { Err(error) } else { serde_json::from_str(&whole).map_err(|_| error) }
+        if whole == text { Err(error) } else { plain::read(&whole).map_err(|_| error) }
     })
 }
 

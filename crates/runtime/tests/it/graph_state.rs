@@ -259,7 +259,7 @@ fn g1_an_update_in_json_has_only_the_fields_that_change() {
 fn g1_bad_json_of_an_update_is_refused_with_what_would_be_right() {
     for (wrong, why) in [
         (json!({"topik": "tea"}), "unknown field `topik`, expected one of `topic`, `editor`, `notes`"),
-        (json!({"topic": 1}), "invalid type: integer `1`, expected a string"),
+        (json!({"topic": 1}), "expected a string"),
         (json!({"notes": ["a"]}), "invalid type: string \"a\", expected struct Change"),
         (json!({"notes": "a"}), "expected an object with `add` or `replace`, or a list of such objects"),
         (json!({"notes": {"append": ["a"]}}), "unknown field `append`, expected `replace` or `add`"),

@@ -15,7 +15,7 @@ use std::{future::Future, sync::Arc, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use countersign_core::{
-    call::{args::Args, permit::Permit, preview::Preview},
+    call::{args::Args, permit::Permit, plain, preview::Preview},
     limits,
 };
 use futures::future::BoxFuture;
@@ -259,7 +259,7 @@ fn actions(args: &Args) -> Result<Vec<ComputerAction>, String> {
         actions: Option<Vec<ComputerAction>>,
         action: Option<ComputerAction>,
     }
-    let batch: Batch = serde_json::from_str(args.text()).map_err(|error| error.to_string())?;
+    let batch: Batch = plain::read(args.text()).map_err(|error| error.to_string())?;
     let actions = match batch {
         Batch { actions: Some(actions), action: None } => actions,
         Batch { actions: None, action: Some(action) } => vec![action],

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use countersign_core::call::{args::Digest, preview::Preview};
+use countersign_core::call::{args::Digest, plain, preview::Preview};
 use futures::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::{Deserialize, de::DeserializeOwned};
@@ -180,7 +180,7 @@ struct Shows<T> {
 impl<T: DeserializeOwned + Send + 'static> Previewer for Shows<T> {
     fn preview<'a>(&'a self, call: &'a CallFacts<'a>) -> BoxFuture<'a, Result<Preview, String>> {
         Box::pin(async move {
-            let args: T = serde_json::from_str(call.args.text()).map_err(|error| error.to_string())?;
+            let args: T = plain::read(call.args.text()).map_err(|error| error.to_string())?;
             let (workspace, change) = (self.workspace.clone(), self.change);
             let change = blocking(move |_| change(args, &workspace)).await.map_err(|error| error.message)?;
             Ok(preview(change))

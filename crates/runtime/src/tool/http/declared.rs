@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use countersign_core::{
     call::{
         json::Json,
+        plain::made_plain,
         template::{Part, Place, Template},
     },
     limits,
@@ -80,7 +81,7 @@ impl HttpRequest {
     /// place whose argument is not there, or null, is left out.
     #[must_use]
     pub fn query(mut self, name: impl Into<String>, value: impl Into<Value>) -> HttpRequest {
-        self.query.push((name.into(), value.into()));
+        self.query.push((name.into(), made_plain(value.into())));
         self
     }
 
@@ -96,7 +97,8 @@ impl HttpRequest {
     /// [`HttpRequest::json`] and [`HttpRequest::body`] the body of `POST`, `PUT` and `PATCH` is the arguments as they are.
     #[must_use]
     pub fn json(mut self, json: Value) -> HttpRequest {
-        self.json = Some(json);
+        // What is approved by one build is what another one sends.
+        self.json = Some(made_plain(json));
         self
     }
 

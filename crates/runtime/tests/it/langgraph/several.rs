@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use countersign::{
     core::journal::record::Record,
-    graph::{Context, Graph},
+    graph::{Context, Graph, NodeError},
     store::Store,
 };
 use futures::future::join;
+use serde_json::value::RawValue;
 use std::future::IntoFuture as _;
 
 use super::{
-    Count, Work, WorkUpdate, code, count, graph_of, in_line, journal, me, one, process, questions, said, says,
+    Count, Work, WorkUpdate, code, count, failure, graph_of, in_line, journal, me, one, process, questions, said, says,
 };
 use crate::store_support::conformance;
 
@@ -146,6 +147,29 @@ async fn b21_a_node_before_is_run_once_over_all_answers(store: Arc<dyn Store>) {
     assert_eq!((done.done().expect("done").log, begun.get()), (vec!["before".to_owned(), "1 2".to_owned()], 1));
 }
 
+/// M7 with a payload whose members another build of the program gives in another order.
+async fn m7_an_answer_counts_in_whatever_order_a_build_has_the_payloads_members(store: Arc<dyn Store>) {
+    let asks = |payload: &'static str| {
+        one(move |ctx: Context<Work>| async move {
+            let payload = RawValue::from_string(payload.to_owned()).map_err(|error| error.to_string());
+            let payload = payload.map_err(NodeError::permanent)?;
+            Ok(said(ctx.interrupt("ask", payload).await.to_string()))
+        })
+    };
+    for (session, other, fits) in [
+        ("order", r#"{"b": [2.50, 1], "a": {"d": 4, "c": 3}}"#, true),
+        ("digits", r#"{"a":{"c":3,"d":4},"b":[2.51,1]}"#, false),
+    ] {
+        let before = asks(r#"{"a":{"c":3,"d":4},"b":[2.50,1]}"#);
+        process(&store, &before).1.run(&me(), session, &Work::default()).await.expect("run");
+        let outcome = process(&store, &asks(other)).1.resume(&me(), &format!("{session}_1"), 7).await.expect("resume");
+        match fits {
+            true => assert_eq!(outcome.done().expect("done").log, ["7"]),
+            false => assert_eq!(failure(&outcome), "question_changed"),
+        }
+    }
+}
+
 conformance!(
     b13_two_questions_of_a_node_are_answered_by_name,
     b16_answering_the_first_again_does_not_answer_the_second,
@@ -154,4 +178,5 @@ conformance!(
     b19_a_wrong_second_answer_keeps_the_first,
     b20_edits_between_answers_count_once,
     b21_a_node_before_is_run_once_over_all_answers,
+    m7_an_answer_counts_in_whatever_order_a_build_has_the_payloads_members,
 );

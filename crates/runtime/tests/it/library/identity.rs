@@ -212,3 +212,26 @@ async fn e61_results_stand_in_the_order_of_the_calls() {
     let over = run(&agent, paused.state).await.expect("over");
     assert_eq!(told(&over)[4..7], ["c1: a {}", "c2: b {}", "c3: a {}"]);
 }
+
+/// Two agents of one name are told apart by what is in them, in whatever order a build has the members of a schema: here the one
+/// whose `description` comes first by its text, not the one whose first member does.
+#[tokio::test]
+async fn s17_agents_of_one_name_keep_their_names_in_every_build() {
+    let clerk = |schema: &str, to: &str| {
+        let schema: serde_json::Value = serde_json::from_str(schema).expect("a schema");
+        let mut entry = gated("sign", &Ran::default());
+        entry.spec.parameters = std::sync::Arc::new(schema);
+        Agent::new("Clerk", script(&[calls(&[("sign", "s", "{}")])])).tool(entry).as_tool(to, "Asks.")
+    };
+    let both = calls(&[("b", "cb", r#"{"input":"b"}"#), ("a", "ca", r#"{"input":"a"}"#)]);
+    let front = (String::from("front"), std::sync::Arc::new(script(&[both])));
+    let front = Agent::new("Front", front)
+        .tool(clerk(r#"{"description":"b","type":"object"}"#, "b"))
+        .tool(clerk(r#"{"type":"object","description":"a"}"#, "a"));
+    let paused = run(&front, "go").await.expect("paused");
+    let of = |call: &str| {
+        let item = paused.interruptions.iter().find(|item| &*item.path[0].tool_use_id == call);
+        item.expect("it waits").agent.to_string()
+    };
+    assert_eq!((of("ca"), of("cb")), ("Clerk".to_owned(), "Clerk#2".to_owned()));
+}

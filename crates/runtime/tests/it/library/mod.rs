@@ -8,6 +8,7 @@ mod deadlines;
 mod guardrails;
 mod identity;
 mod kept;
+mod nested_streams;
 mod partial;
 mod policy;
 mod reopened;

@@ -3,7 +3,7 @@
 use crate::table::{is_complete, text};
 
 /// The groups of behaviours, each with its first and last number.
-const GROUPS: [(char, u32, u32); 13] = [
+const GROUPS: [(char, u32, u32); 14] = [
     ('A', 1, 15),
     ('B', 16, 28),
     ('C', 29, 33),
@@ -16,6 +16,8 @@ const GROUPS: [(char, u32, u32); 13] = [
     ('J', 113, 128),
     ('K', 129, 137),
     ('L', 138, 140),
+    // Streams of nested agents, which came to the SDKs later.
+    ('L', 151, 152),
     ('M', 141, 150),
 ];
 

@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn s14_an_action_that_cannot_be_done_here_is_refused() {
-        let read = |text: &str| serde_json::from_str::<ComputerAction>(text);
+        let read = |text: &str| countersign_core::call::plain::read::<ComputerAction>(text);
         for action in [
             r#"{"type":"click","x":100,"y":0}"#,
             r#"{"type":"scroll","x":0,"y":50,"scroll_x":0,"scroll_y":9}"#,

@@ -1,0 +1,153 @@
+//! Values and types that are read the same in every build.
+//!
+//! Cargo builds serde_json once for a program, with the features that any of its crates asks for. Two of them change what a
+//! [`Value`] is: with `preserve_order` its members stand as they were written, not by their names; with
+//! `arbitrary_precision` a number is its text, so that 1.0 is not 1.00, and types that serde buffers are given an object where a
+//! number stands. Nothing here may depend on what another crate wants: what one build has stored another one loads.
+
+use std::{borrow::Cow, sync::LazyLock};
+
+use serde::de::DeserializeOwned;
+use serde_json::{Number, Value};
+
+/// What another crate has asked for, as it shows.
+struct Features {
+    preserve_order: bool,
+    arbitrary_precision: bool,
+}
+
+static FEATURES: LazyLock<Features> = LazyLock::new(|| {
+    let written = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default().to_string();
+    let kept = |text: &str| written(text) == text;
+    Features { preserve_order: kept(r#"{"b":0,"a":0}"#), arbitrary_precision: kept("1.00") }
+});
+
+/// The value as serde_json has it with none of these features: members by their names, numbers as 64-bit integers or doubles.
+///
+/// It is for schemas, conditions and what is compared; arguments run as the text that they are ([`super::args::Args::text`]).
+#[must_use]
+pub fn as_plain(value: &Value) -> Cow<'_, Value> {
+    if FEATURES.preserve_order || FEATURES.arbitrary_precision {
+        Cow::Owned(made_plain(value.clone()))
+    } else {
+        Cow::Borrowed(value)
+    }
+}
+
+/// Like [`as_plain`], of a value that is not needed as it was.
+#[must_use]
+pub fn made_plain(mut value: Value) -> Value {
+    if FEATURES.preserve_order {
+        value.sort_all_objects();
+    }
+    if FEATURES.arbitrary_precision {
+        doubles(&mut value);
+    }
+    value
+}
+
+/// Makes doubles of the numbers that are no 64-bit integers.
+fn doubles(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            let double = match number.as_i64() {
+                // serde_json reads it as a double, the only one that is written without a point.
+                Some(0) if number.to_string().starts_with('-') => Some(-0.0),
+                Some(_) => None,
+                None if number.is_u64() => None,
+                None => number.as_f64(),
+            };
+            if let Some(double) = double.and_then(Number::from_f64) {
+                *number = double;
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(doubles),
+        Value::Object(members) => members.values_mut().for_each(doubles),
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
+}
+
+/// Reads a value as [`as_plain`] has it.
+///
+/// # Errors
+/// The text is not JSON, or has a number that no double can hold.
+pub fn value(text: &str) -> Result<Value, serde_json::Error> {
+    let value = serde_json::from_str(text)?;
+    // Nowhere else is it read at all.
+    if FEATURES.arbitrary_precision && is_beyond_doubles(&value) {
+        return Err(serde::de::Error::custom("number out of range"));
+    }
+    Ok(made_plain(value))
+}
+
+fn is_beyond_doubles(value: &Value) -> bool {
+    match value {
+        Value::Number(number) => number.as_f64().is_none(),
+        Value::Array(items) => items.iter().any(is_beyond_doubles),
+        Value::Object(members) => members.values().any(is_beyond_doubles),
+        Value::Null | Value::Bool(_) | Value::String(_) => false,
+    }
+}
+
+/// Reads a type from a JSON text. Also one that serde buffers (`tag`, `untagged`, `flatten`), whose numbers only [`as_plain`]
+/// values have wherever `arbitrary_precision` is turned on.
+///
+/// # Errors
+/// The text is not JSON, or not of that type.
+pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
+    serde_json::from_str(text).or_else(|error| buffered(text).ok_or(error))
+}
+
+/// What [`read`] finds in the values of a text, where the text itself does not do.
+#[must_use]
+pub fn buffered<T: DeserializeOwned>(text: &str) -> Option<T> {
+    if !FEATURES.arbitrary_precision {
+        return None;
+    }
+    let value = serde_json::from_str(text).ok()?;
+    serde_json::from_value(made_plain(value)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    /// As it is written wherever no feature is asked for.
+    #[test]
+    fn s21_a_value_is_the_same_whatever_features_other_crates_ask_for() {
+        let text = r#"{"z":[1.00,-0,1e2,18446744073709551615,-9223372036854775808,0.1,18446744073709551616],"a":{"c":1,"b":2}}"#;
+        let value: Value = serde_json::from_str(text).expect("JSON");
+        assert_eq!(
+            as_plain(&value).to_string(),
+            r#"{"a":{"b":2,"c":1},"z":[1.0,-0.0,100.0,18446744073709551615,-9223372036854775808,0.1,1.8446744073709552e+19]}"#
+        );
+        assert_eq!(as_plain(&as_plain(&value)), as_plain(&value));
+        assert_eq!(super::value(text).expect("JSON"), *as_plain(&value));
+        assert!(super::value("[1e400]").is_err());
+    }
+
+    #[test]
+    fn s1_types_that_serde_buffers_have_their_numbers() {
+        #[derive(Debug, PartialEq, Deserialize)]
+        #[serde(tag = "kind", rename_all = "snake_case")]
+        enum Shape {
+            Circle { radius: f64, at: (i64, u64) },
+        }
+        #[derive(Debug, PartialEq, Deserialize)]
+        struct Drawn {
+            #[serde(flatten)]
+            shape: Shape,
+            layer: u32,
+        }
+        let drawn: Drawn =
+            read(r#"{"kind":"circle","radius":1.50,"at":[-9007199254740993,9007199254740993],"layer":2}"#)
+                .expect("read");
+        let shape = Shape::Circle { radius: 1.5, at: (-9_007_199_254_740_993, 9_007_199_254_740_993) };
+        assert_eq!(drawn, Drawn { shape, layer: 2 });
+        let refused = read::<Drawn>(r#"{"kind":"circle","radius":"1.5","at":[1,2],"layer":2}"#);
+        assert!(refused.is_err(), "{refused:?}");
+        assert!(read::<u8>("{").is_err());
+    }
+}

@@ -1,0 +1,131 @@
+//! What happens in the runs of agents that work for calls of other agents, as events (SPEC S15).
+//!
+//! No frame of the wire protocol tells of it. What is done is read off the session's journal; what is being written, off the
+//! model's stream.
+
+use std::{collections::HashSet, sync::Arc};
+
+use countersign_core::{
+    journal::{
+        agents::PathStep,
+        record::{Block, Entry, Record, ToolUse},
+        state::State,
+    },
+    wire::expand,
+};
+
+use super::event::RunEvent;
+use crate::run::subscription::Written;
+
+/// An event of an agent that works for a call of another one ([`RunConfig::nested_events`](crate::RunConfig::nested_events)).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct NestedEvent {
+    /// The calls that lead to it, from the run's own agent down; the last one is the call that it works for. Two agents at
+    /// work at the same time differ in it.
+    pub path: Vec<PathStep>,
+    /// The number of the call that it works for, which no other call of the session has.
+    pub call: u32,
+    /// The agent.
+    pub agent: Arc<str>,
+    /// What has happened.
+    pub event: RunEvent,
+}
+
+/// Follows the runs of nested agents.
+pub(super) struct Nested {
+    /// The session as far as its entries were read.
+    state: State,
+    /// The runs whose model has begun to write an answer that is not on record.
+    writing: HashSet<u32>,
+}
+
+impl Nested {
+    /// From here on.
+    pub(super) fn new(state: State) -> Nested {
+        Nested { state, writing: HashSet::new() }
+    }
+
+    /// What an entry tells.
+    pub(super) fn entry(&mut self, entry: &Entry) -> Vec<RunEvent> {
+        let mut told = Vec::new();
+        match &entry.record {
+            Record::ModelResponded(answer) if answer.run != 0 => {
+                self.writing.remove(&answer.run);
+                told.extend(answer.blocks.iter().filter_map(complete).map(|event| self.of(answer.run, event)));
+            }
+            Record::CallFinished(call) if call.run != 0 && !call.hidden => {
+                let event = RunEvent::ToolResult {
+                    call_id: call.id.to_string(),
+                    tool: call.name.to_string(),
+                    status: call.status,
+                    output: call.output.clone(),
+                };
+                told.push(self.of(call.run, event));
+            }
+            Record::HandedOff(handed) => {
+                let call = self.state.calls.iter().find(|call| call.call == handed.call);
+                if let Some(run) = call.map(|call| call.run).filter(|run| *run != 0) {
+                    let (from, agent) = (self.state.agent_of(run).clone(), handed.agent.clone());
+                    told.push(self.of(run, RunEvent::AgentChanged { from, agent }));
+                }
+            }
+            _ => {}
+        }
+        self.state.apply(entry);
+        if let Record::AgentBegan(began) = &entry.record {
+            self.writing.remove(&began.call);
+            told.push(self.of(began.call, RunEvent::UserSaid { text: began.input.clone() }));
+        }
+        told.into_iter().flatten().collect()
+    }
+
+    /// What the model of a run writes.
+    pub(super) fn written(&mut self, run: u32, written: Written) -> Option<RunEvent> {
+        let event = match written {
+            // What it wrote before is on record, or is void.
+            Written::Begins => {
+                if !self.writing.remove(&run) {
+                    return None;
+                }
+                RunEvent::BlockRestarted
+            }
+            Written::Text(text) => RunEvent::TextDelta { text },
+            Written::Thinking(text) => RunEvent::ThinkingDelta { text },
+            Written::Input { id, tool, json } => {
+                RunEvent::ArgumentsDelta { call_id: id.to_string(), tool: tool.to_string(), json }
+            }
+        };
+        if !matches!(event, RunEvent::BlockRestarted) {
+            self.writing.insert(run);
+        }
+        self.of(run, event)
+    }
+
+    /// The event of a run, if that goes on.
+    fn of(&self, run: u32, event: RunEvent) -> Option<RunEvent> {
+        let call = self.state.calls.iter().find(|call| call.call == run)?;
+        let mut path = self.state.path(call);
+        path.push(PathStep { agent: call.agent.clone(), tool: call.name.clone(), tool_use_id: call.id.clone() });
+        let agent = match &event {
+            RunEvent::AgentChanged { agent, .. } => agent.clone(),
+            _ => self.state.agent_of(run).clone(),
+        };
+        Some(RunEvent::Nested(Box::new(NestedEvent { path, call: run, agent, event })))
+    }
+}
+
+/// A block of an answer that is on record.
+fn complete(block: &Block) -> Option<RunEvent> {
+    // As in the stream's own answers.
+    expand::place(block)?;
+    Some(match block {
+        Block::Text(text) => RunEvent::Text { text: text.clone() },
+        Block::Thinking(text) => RunEvent::Thinking { text: text.clone() },
+        Block::ToolUse(ToolUse { id, name, input, display, .. }) if !display.thought => {
+            RunEvent::ToolCalled { call_id: id.to_string(), tool: name.to_string(), arguments: input.clone() }
+        }
+        // Where a thought is shown, it is shown as text.
+        Block::ToolUse(_) => RunEvent::Text { text: expand::text(block)? },
+    })
+}
