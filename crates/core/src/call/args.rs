@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{
     json::{Json, JsonError},
-    plain::made_plain,
+    plain,
 };
 use crate::limits;
 
@@ -102,7 +102,7 @@ impl Args {
     #[must_use]
     pub fn value(&self) -> serde_json::Value {
         // Canonical text is always valid JSON; null would fail every schema, which is the safe side.
-        made_plain(serde_json::from_str(self.text()).unwrap_or(serde_json::Value::Null))
+        plain::value(self.text()).unwrap_or(serde_json::Value::Null)
     }
 }
 

@@ -21,7 +21,7 @@ impl Draft {
             let ask = Ask {
                 timeout: 0,
                 allowed: DecisionType::IN_DOUBT.to_vec(),
-                ..call.ask.as_deref().cloned().unwrap_or_default()
+                ..call.asks().cloned().unwrap_or_default()
             };
             let action = self.action(&call, ask, catalog);
             let content = call.display.stream.display_as_content;

@@ -104,7 +104,7 @@ pub fn own(entries: &[Arc<Entry>]) -> &[Arc<Entry>] {
 }
 
 /// Whether the policy must be asked anew about a call before a fork: a standing rule let it through, in the place of a
-/// person whom the verdict does not name.
+/// person, whom an old journal's verdict does not name.
 #[must_use]
 pub fn must_be_judged(call: &Call) -> bool {
     call.by_rule && call.ask.is_none() && call.attempts == 0 && call.phase == Phase::Permitted
@@ -240,8 +240,8 @@ impl Call {
     /// Asked about from the first level on, as if nobody had said anything.
     pub(super) fn ask_anew(&mut self) {
         self.phase = Phase::Gated;
-        let stood_in = self.stood_in.take();
-        self.ask.get_or_insert_with(|| stood_in.map(|stood_in| Arc::new(stood_in.ask.clone())).unwrap_or_default());
+        self.asks_after_all();
+        self.ask.get_or_insert_default();
         self.deadline = Deadline::Fresh;
         self.approved_by.clear();
         self.by_rule = false;

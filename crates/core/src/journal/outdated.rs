@@ -83,8 +83,8 @@ impl Call {
     }
 
     /// Whether its tool is another one today than those who allowed the call have seen, or what stood in for them, or is for
-    /// another agent. One that
-    /// is gone, or does not take the arguments any more, is not asked about again: the call fails when it begins.
+    /// another agent. One that is gone, or does not take the arguments any more, is not asked about again: the call fails when
+    /// it begins.
     pub(super) fn is_outdated(&self, catalog: &dyn Catalog) -> bool {
         let shown = match (&self.shown, &self.stood_in) {
             (Some(shown), _) if shown.tool == self.name => &shown.digest,
@@ -143,6 +143,7 @@ impl State {
         call.target = target.cloned();
         // What it has begun is not what would go on: it is begun anew, if it is.
         call.forget_attempt();
+        call.asks_after_all();
         if call.attempts > 0 {
             call.phase = Phase::Lost;
         } else {

@@ -135,6 +135,19 @@ impl Call {
         }
     }
 
+    /// How a person is asked about it, or would have been if nothing had stood in their place.
+    #[must_use]
+    pub fn asks(&self) -> Option<&Ask> {
+        self.ask.as_deref().or_else(|| self.stood_in.as_deref().map(|stood_in| &stood_in.ask))
+    }
+
+    /// Nothing stands in a person's place any more.
+    pub(super) fn asks_after_all(&mut self) {
+        if let Some(stood_in) = self.stood_in.take() {
+            self.ask.get_or_insert_with(|| Arc::new(stood_in.ask.clone()));
+        }
+    }
+
     /// Asked about from the first level on.
     pub(super) fn restart_levels(&mut self) {
         self.level = 0;

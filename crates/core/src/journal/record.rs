@@ -552,7 +552,7 @@ pub struct TurnEnded {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
     /// How many of the records just before it withdrew what waited and gave up open calls because of it. Absent where the
-    /// turn came to its own end, and in old journals.
+    /// turn came to its own end, and in old journals, whose failed turns do not go on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub with: Option<u32>,
     /// The client's `request_id` of the `cancel`.

@@ -1,10 +1,13 @@
 //! Turns that have failed and go on (SPEC S22).
 
+use std::sync::Arc;
+
 use countersign_core::{
     approval::note::{self, NewNote, NoteInput},
     call::gate::Ask,
     journal::{
         draft::{Catalog, Draft, ToolFacts},
+        record::Record,
         reopen::Reopening,
         state::{Deadline, Phase, State, Status},
     },
@@ -98,6 +101,10 @@ fn s22_a_turn_goes_on_once_and_only_if_it_failed() {
     assert!(reopening(&world).is_none(), "it was cancelled");
     let mut world = waiting(&[("pay", plain())]);
     fails(&mut world);
+    let mut old = world.journal.clone();
+    let Record::TurnEnded(end) = &mut Arc::make_mut(old.last_mut().expect("an end")).record else { panic!("an end") };
+    end.with = None;
+    assert!(Reopening::of(&"s".into(), &old).is_none(), "nobody knows what of it the end took back");
     world.apply(&Op::Message(None)).expect("another turn");
     assert!(reopening(&world).is_none(), "another turn has begun");
     let mut world = waiting(&[("pay", plain())]);

@@ -57,6 +57,9 @@ impl Inner {
                 Verdict::Question(ask) => self.settings.be_patient(ask, QUESTION_TIMEOUT_SECONDS),
                 Verdict::Allow | Verdict::Refuse(_) | Verdict::Deny(_) => {}
             }
+            if let Some(stood_in) = &mut weighed.gate.stood_in {
+                self.settings.be_patient(&mut Arc::make_mut(stood_in).ask, APPROVAL_TIMEOUT_SECONDS);
+            }
             gates.push(weighed);
             if calls.len() > 1 {
                 // Conditions may take their time, and others have things to do too.

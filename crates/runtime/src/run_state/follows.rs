@@ -142,7 +142,7 @@ pub(super) fn follows(state: &State, entry: &Entry) -> Result<(), &'static str> 
         Record::Forked(forked) => forks(state, forked),
         Record::CallOutdated { call: number, .. } => {
             let call = call(*number)?;
-            call.phase == Phase::Permitted && call.shown.is_some()
+            call.phase == Phase::Permitted && (call.shown.is_some() || call.stood_in.is_some())
         }
         Record::InputRequired(required) => {
             call(required.call)?.phase == Phase::Started(required.attempt) && !required.questions.is_empty()
