@@ -112,12 +112,18 @@ pub(crate) enum Why {
     Budget { what: &'static str, spent: f64, limit: f64 },
     Output(Vec<String>),
     Instructions,
+    NoAgent(Arc<str>),
 }
 
 impl Stop {
     /// Whether it ends the whole turn, also from within an agent that works for another one's call.
     pub(super) fn ends_all(&self) -> bool {
         matches!(self.why, Why::Budget { .. })
+    }
+
+    /// The agent that answers is not one of those that there are.
+    pub(super) fn no_agent(name: &Arc<str>, message: String) -> Stop {
+        Stop { code: "unknown_agent", message, why: Why::NoAgent(name.clone()) }
     }
 
     fn tripped(result: GuardrailResult) -> Stop {

@@ -51,6 +51,20 @@ pub enum RunError {
         /// Where the run stands.
         state: Box<RunState>,
     },
+    /// The agent that is to answer is not one of those that this run was given (SPEC S19). It can go on: with the agent that it
+    /// began with, or with one of these after [`RunState::set_current_agent`].
+    #[error(
+        "the agent {agent:?} is to answer, and this run has only {known:?}: run the state with the agent that it began with, or \
+         name one of these by RunState::set_current_agent"
+    )]
+    NoAgent {
+        /// The agent that is missing.
+        agent: String,
+        /// The agents that there are.
+        known: Vec<String>,
+        /// Where the run stands.
+        state: Box<RunState>,
+    },
     /// The last answer is not of the agent's output type (SPEC S23).
     #[error("the answer does not fit the output type: {}", errors.join("; "))]
     InvalidOutput {
@@ -171,6 +185,7 @@ impl RunError {
             | RunError::Model { state, .. }
             | RunError::Guardrail { state, .. }
             | RunError::Budget { state, .. }
+            | RunError::NoAgent { state, .. }
             | RunError::InvalidOutput { state, .. }
             | RunError::Failed { state, .. }
             | RunError::TooLate { state, .. }
@@ -191,6 +206,7 @@ impl RunError {
             | RunError::Model { state, .. }
             | RunError::Guardrail { state, .. }
             | RunError::Budget { state, .. }
+            | RunError::NoAgent { state, .. }
             | RunError::InvalidOutput { state, .. }
             | RunError::Failed { state, .. }
             | RunError::TooLate { state, .. }

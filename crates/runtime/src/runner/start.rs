@@ -464,6 +464,10 @@ impl Session {
             (EndReason::MaxTurns, _) => RunError::MaxTurns { limit, state },
             (_, Some(Why::Guardrail(result))) => RunError::Guardrail { result, state },
             (_, Some(Why::Budget { what, spent, limit })) => RunError::Budget { what, spent, limit, state },
+            (_, Some(Why::NoAgent(agent))) => {
+                let known = self.runtime.inner.agents.names.iter().map(ToString::to_string).collect();
+                RunError::NoAgent { agent: agent.to_string(), known, state }
+            }
             (_, Some(Why::Output(errors))) => RunError::InvalidOutput { errors, state },
             (EndReason::Error { code, message }, _) if code == "model_error" => RunError::Model { message, state },
             (EndReason::Error { code, message }, _) => RunError::Failed { code, message, state },
