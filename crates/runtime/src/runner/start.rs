@@ -272,15 +272,25 @@ impl Session {
         let replies = decided.chain(answers).collect();
         let (pos, unstored) = (state.stored_pos(), state.unstored().to_vec());
         let stands = Stands { pos, unstored, at };
-        let settled =
-            self.runtime.settle(&self.principal, &self.session_id, stands, replies, state.inputs.clone()).await;
+        let (by, id, inputs) = (&self.principal, &self.session_id, state.inputs.clone());
+        let settled = self.runtime.settle(by, id, stands.clone(), replies, inputs, self.until_cancelled()).await;
+        let cancelled = matches!(settled, Err(Unsettled::Cancelled));
+        let settled = match settled {
+            Err(Unsettled::Cancelled) => {
+                // Nothing that was decided counts. What is open again since a turn has failed is cancelled with the rest.
+                self.moves = true;
+                let never = std::future::pending();
+                self.runtime.settle(&self.principal, &self.session_id, stands, Vec::new(), Vec::new(), never).await
+            }
+            settled => settled,
+        };
         settled.map_err(|unsettled| match unsettled {
-            Unsettled::Moved => Stopped::Claimed,
+            Unsettled::Moved | Unsettled::Cancelled => Stopped::Claimed,
             Unsettled::Refused(refusal) => Stopped::Other(refusal.into()),
         })?;
         if follow {
             let now = self.runtime.loaded(&self.session_id).await?;
-            self.told = Told { until: now.cursor.seq, runs: now.status == Status::Running, ..self.told };
+            self.told = Told { until: now.cursor.seq, runs: now.status == Status::Running || cancelled, ..self.told };
         }
         if !self.runtime.inner.settings.hooks.is_empty() {
             let open: Vec<Interruption> = Interruption::all(state.state(), None);
@@ -350,15 +360,9 @@ impl Session {
     pub(super) async fn drive(self) -> Result<RunResult, RunError> {
         if self.moves {
             let mut going = std::pin::pin!(self.runtime.go_on(&self.session_id));
-            let cancelled = async {
-                match &self.cancel {
-                    Some(cancel) => cancel.cancelled().await,
-                    None => std::future::pending().await,
-                }
-            };
             tokio::select! {
                 biased;
-                () = cancelled => {
+                () = self.until_cancelled() => {
                     // Side by side: what goes on may hold the session while it stores.
                     tokio::join!(self.cancelled(), going);
                 }
@@ -366,6 +370,14 @@ impl Session {
             }
         }
         self.finish().await
+    }
+
+    /// Waits until somebody cancels it.
+    async fn until_cancelled(&self) {
+        match &self.cancel {
+            Some(cancel) => cancel.cancelled().await,
+            None => std::future::pending().await,
+        }
     }
 
     /// Stops the turn. One that is over already is left as it is.
