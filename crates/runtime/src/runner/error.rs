@@ -108,6 +108,20 @@ pub enum RunError {
         /// The state as it was given.
         state: Option<Box<RunState>>,
     },
+    /// [`RunConfig::max_cost`](super::config::RunConfig::max_cost) is set, and a model has no price to count by (SPEC S22).
+    /// Nothing has run.
+    #[error(
+        "max_cost is set, and the model {model:?} has no RunConfig::price; there are prices for {priced:?}. Give it one under this \
+         name: one that costs nothing has a price of 0"
+    )]
+    NoPrice {
+        /// The model without a price, as journals name it.
+        model: String,
+        /// The models that have one.
+        priced: Vec<String>,
+        /// The state, if one was given.
+        state: Option<Box<RunState>>,
+    },
     /// The run goes on elsewhere: what its store has is newer than this state. Nothing has run.
     #[error("the run {session_id:?} has gone on from this state already, in this store")]
     Claimed {
@@ -192,6 +206,7 @@ impl RunError {
             | RunError::Claimed { state, .. }
             | RunError::Cancelled { state } => Some(state),
             RunError::Decision { state, .. }
+            | RunError::NoPrice { state, .. }
             | RunError::State { state, .. }
             | RunError::Agent { state, .. }
             | RunError::Refused { state, .. } => state.as_deref(),
@@ -213,6 +228,7 @@ impl RunError {
             | RunError::Claimed { state, .. }
             | RunError::Cancelled { state } => Some(*state),
             RunError::Decision { state, .. }
+            | RunError::NoPrice { state, .. }
             | RunError::State { state, .. }
             | RunError::Agent { state, .. }
             | RunError::Refused { state, .. } => state.map(|state| *state),
@@ -222,6 +238,7 @@ impl RunError {
     /// The error with the state that was given, if it has none.
     pub(super) fn with(mut self, given: Option<RunState>) -> RunError {
         if let RunError::Decision { state, .. }
+        | RunError::NoPrice { state, .. }
         | RunError::State { state, .. }
         | RunError::Agent { state, .. }
         | RunError::Refused { state, .. } = &mut self

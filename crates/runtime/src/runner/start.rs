@@ -166,7 +166,10 @@ impl Session {
             told: Told { from: 0, until: 0, runs: true },
         };
         match before {
-            Some(state) => session.resume(state, follow).await?,
+            Some(state) => match session.priced() {
+                Ok(()) => session.resume(state, follow).await?,
+                Err(error) => return Err(error.with(Some(state))),
+            },
             None => session.start(text.unwrap_or_default(), context, durable, follow).await?,
         }
         Ok(session)
@@ -183,20 +186,35 @@ impl Session {
             self.from =
                 self.store.head(&self.session_id).await.map_err(RunStateError::from)?.map_or(0, |head| head.pos);
         }
-        if self.from == 0 {
-            // Without data of the application's the message makes the session.
-            if let Some(context) = context.as_ref().and_then(|context| context.to_raw()) {
-                let session_id = Some(self.session_id.to_string());
-                let new = NewSession { session_id, context: Some(context), ..NewSession::default() };
-                self.runtime.create_session(&self.principal, new).await?;
-            }
-        } else {
+        if self.from > 0 {
             self.watch.seen().spent = spent(&self.entries().await?);
+        }
+        self.priced()?;
+        // Without data of the application's the message makes the session.
+        if self.from == 0
+            && let Some(context) = context.as_ref().and_then(|context| context.to_raw())
+        {
+            let session_id = Some(self.session_id.to_string());
+            let new = NewSession { session_id, context: Some(context), ..NewSession::default() };
+            self.runtime.create_session(&self.principal, new).await?;
         }
         let message = NewMessage::text(&*self.session_id, text);
         self.follow = self.runtime.take(&self.principal, message, follow).await.map_err(in_the_library)?;
         self.agent = self.runtime.loaded(&self.session_id).await?.agent.clone();
         Ok(())
+    }
+
+    /// What is to be bounded can be counted: all models that answer, or have answered, have prices.
+    fn priced(&self) -> Result<(), RunError> {
+        let (limits, models) = (&self.runtime.inner.settings.limits, self.runtime.inner.agents.models());
+        let seen = self.watch.seen();
+        match limits.unpriced(models.into_iter().chain(seen.spent.keys())) {
+            None => Ok(()),
+            Some(model) => {
+                let priced = limits.prices.keys().map(ToString::to_string).collect();
+                Err(RunError::NoPrice { model: model.to_string(), priced, state: None })
+            }
+        }
     }
 
     /// Puts the state where it goes on, and decides on it what was decided: all of it, or nothing.
