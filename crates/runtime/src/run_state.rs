@@ -19,6 +19,7 @@
 mod compact;
 mod decide;
 mod file;
+mod finite;
 mod follows;
 mod graph;
 mod reopened;
