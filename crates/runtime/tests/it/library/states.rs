@@ -46,6 +46,35 @@ async fn s21_the_released_version_5_is_read_and_goes_on() {
 }
 
 #[tokio::test]
+async fn s21_a_text_that_is_no_state_is_told_from_one_that_was_cut() {
+    let paused = run(&agent(&Ran::default()), "go").await.expect("paused");
+    let text = paused.state.to_json();
+    for end in [40, text.len() / 2, text.len() - 1] {
+        for error in [RunState::from_json(&text[..end]).map(drop), RunState::stamp_of(&text[..end]).map(drop)] {
+            let error = error.expect_err("cut");
+            assert!(matches!(&error, RunStateError::Damaged { pos: 0, what } if what.contains("cut")), "{error}");
+        }
+    }
+    let foreign = [
+        ("[]", "it is a list"),
+        ("\"x\"", "it is a string"),
+        ("7", "it is a number"),
+        ("null", "it is no object"),
+        ("", "it is empty"),
+        ("{}", "it is an object without a `schema`"),
+        (r#"{"schema":"other"}"#, r#"it is an object whose `schema` is "other""#),
+        ("{\"a\":", "it is no JSON"),
+        ("hello", "it is no JSON"),
+    ];
+    for (text, what) in foreign {
+        let error = RunState::from_json(text).expect_err("something else");
+        let said = error.to_string();
+        assert!(matches!(&error, RunStateError::NotARunState(why) if why.starts_with(what)), "{text}: {said}");
+        assert!(said.contains("RunState::to_json") && !said.contains("struct"), "{text}: {said}");
+    }
+}
+
+#[tokio::test]
 async fn s21_decisions_about_what_does_not_wait_are_damage() {
     let agent = agent(&Ran::default());
     let mut paused = run(&agent, "go").await.expect("paused");
