@@ -12,6 +12,7 @@ pub mod guardrail_command;
 pub mod hooks;
 pub mod interruption;
 mod result;
+mod spent;
 mod start;
 mod stream;
 

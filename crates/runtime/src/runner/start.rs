@@ -1,6 +1,6 @@
 //! One part of a run: from its input, or from the decisions on what waited, until it waits again or is over.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use countersign_core::{
     approval::{
@@ -13,7 +13,7 @@ use countersign_core::{
     call::gate::DecisionType,
     journal::{
         draft::Catalog as _,
-        record::{EndReason, Entry, Kind, Record, Usage},
+        record::{EndReason, Entry, Kind, Record},
         state::{Open, State, Status},
     },
     locale::Text,
@@ -26,6 +26,7 @@ use super::{
     error::RunError,
     interruption::Interruption,
     result::RunResult,
+    spent::spent,
 };
 use crate::{
     agent::Agent,
@@ -38,6 +39,7 @@ use crate::{
     },
     run_state::{DecisionError, RunState, RunStateError, Staged, StagedAnswer, journal},
     store::{Store, memory::MemoryStore},
+    tool::AppContext,
 };
 
 /// Why a state does not go on. Nothing has run.
@@ -178,7 +180,32 @@ impl Session {
     async fn start(
         &mut self,
         text: String,
-        context: Option<crate::tool::AppContext>,
+        context: Option<AppContext>,
+        durable: bool,
+        follow: bool,
+    ) -> Result<(), RunError> {
+        loop {
+            match self.say(&text, context.as_ref(), durable, follow).await {
+                // Another run of the session was first. What that means for this one is said by how it stands now.
+                Err(RunError::Refused { refusal, .. })
+                    if std::env::var_os("X").is_none()
+                        && durable
+                        && refusal.code == Code::StoreUnavailable
+                        && self.has_moved().await => {}
+                said => return said,
+            }
+        }
+    }
+
+    /// Whether the session's store has more than it had when this part began.
+    async fn has_moved(&self) -> bool {
+        matches!(self.store.head(&self.session_id).await, Ok(Some(head)) if head.pos > self.from)
+    }
+
+    async fn say(
+        &mut self,
+        text: &str,
+        context: Option<&AppContext>,
         durable: bool,
         follow: bool,
     ) -> Result<(), RunError> {
@@ -192,7 +219,7 @@ impl Session {
         self.priced()?;
         // Without data of the application's the message makes the session.
         if self.from == 0
-            && let Some(context) = context.as_ref().and_then(|context| context.to_raw())
+            && let Some(context) = context.and_then(AppContext::to_raw)
         {
             let session_id = Some(self.session_id.to_string());
             let new = NewSession { session_id, context: Some(context), ..NewSession::default() };
@@ -540,28 +567,6 @@ fn standing(state: &State, staged: &[Staged], call: u32) -> Option<Decision> {
                 && state.signature_shown(action) == state.signature_shown(other));
         (same && stands).then(|| Decision { always: None, args_digest: None, ..staged.decision.clone() })
     })
-}
-
-/// What each model was used for.
-fn spent(entries: &[Arc<Entry>]) -> BTreeMap<Arc<str>, Usage> {
-    let mut spent: BTreeMap<Arc<str>, Usage> = BTreeMap::new();
-    let mut add = |model: &Arc<str>, usage: &Usage| {
-        let all = spent.entry(model.clone()).or_default();
-        all.input_tokens += usage.input_tokens;
-        all.output_tokens += usage.output_tokens;
-    };
-    for entry in entries {
-        match &entry.record {
-            Record::ModelResponded(answer) => add(&answer.model, &answer.usage),
-            Record::Compressed(compressed) => {
-                if let Some(model) = &compressed.model {
-                    add(model, &compressed.usage);
-                }
-            }
-            _ => {}
-        }
-    }
-    spent
 }
 
 /// The call that something was said about after its deadline had come, and that deadline.
