@@ -292,6 +292,13 @@ impl Agents {
         self.policy_version.get_or_init(version).clone()
     }
 
+    /// The models that may be asked, by the names that journals know them by.
+    pub(crate) fn models(&self) -> Vec<&Arc<str>> {
+        let agents = || self.by_name.values().map(|ready| &ready.agent);
+        let summarisers = agents().filter_map(|agent| agent.compression.as_ref()?.model_name());
+        agents().map(|agent| &agent.model_name).chain(summarisers).collect()
+    }
+
     /// The agent's loop, if it has nodes of the user's.
     pub(crate) fn agent_loop_of(&self, name: &str) -> Option<Arc<dyn AnyGraph>> {
         self.get(name)?.agent.graph.as_ref().map(|graph| graph.any().clone())

@@ -56,6 +56,14 @@ impl Compression {
         self
     }
 
+    /// The name of the model that writes the summary, if it is one of its own.
+    pub(crate) fn model_name(&self) -> Option<&Arc<str>> {
+        match &self.strategy {
+            Strategy::Summary(Some((name, _))) => Some(name),
+            Strategy::Summary(None) | Strategy::Trim => None,
+        }
+    }
+
     /// The model that writes the summary, known in journals as `name`. Means nothing where nothing is summarised.
     #[must_use]
     pub fn model(mut self, name: impl Into<Arc<str>>, model: Arc<dyn Model>) -> Compression {

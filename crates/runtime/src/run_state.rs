@@ -19,8 +19,10 @@
 mod compact;
 mod decide;
 mod file;
+mod finite;
 mod follows;
 mod graph;
+mod head;
 mod reopened;
 mod signed;
 
@@ -129,7 +131,7 @@ pub enum ContextStrategy {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunStateError {
-    /// The text is something else.
+    /// The text is something else: no JSON, other JSON, or a signed run state. It says what, and what would be right.
     #[error("this is not a run state: {0}")]
     NotARunState(String),
     /// A newer program wrote it.
@@ -203,15 +205,6 @@ struct Written<'a> {
     /// How many there are, and where the last one has led to: what is cut off or left out is found by it.
     count: usize,
     end: &'a Cursor,
-}
-
-/// What every version has.
-#[derive(Deserialize)]
-struct Head {
-    schema: String,
-    version: Option<u64>,
-    #[serde(default)]
-    stamp: Option<String>,
 }
 
 /// What every version so far has, and what versions 5 and 6 may have.
@@ -329,7 +322,7 @@ impl RunState {
 
     /// The same, entry by entry.
     fn from_parts(text: &str) -> Result<RunState, RunStateError> {
-        what_it_is(text)?;
+        head::known(text)?;
         let mut body: Body<'_, Vec<&RawValue>> =
             serde_json::from_str(text).map_err(|error| damaged(0, error.to_string()))?;
         let list = std::mem::take(&mut body.entries);
@@ -379,9 +372,9 @@ impl RunState {
     /// The application's own version on a text, without reading the rest of it: which program is to go on with it.
     ///
     /// # Errors
-    /// [`RunStateError::NotARunState`]
+    /// [`RunStateError::NotARunState`]; [`RunStateError::Damaged`] if it was cut.
     pub fn stamp_of(text: &str) -> Result<Option<String>, RunStateError> {
-        head_of(text).map(|(head, _)| head.stamp)
+        head::read(text).map(|(head, _)| head.stamp)
     }
 
     /// The application's own version, if it has one.
@@ -559,29 +552,6 @@ pub(crate) async fn journal(store: &dyn Store, session_id: &str) -> Result<Vec<A
             return Ok(entries);
         }
     }
-}
-
-/// Whether it is a run state that this program knows. What is known is read without looking at it twice.
-fn what_it_is(text: &str) -> Result<(), RunStateError> {
-    match head_of(text)?.1 {
-        1..=VERSION => Ok(()),
-        0 => Err(damaged(0, "there is no version 0")),
-        found => Err(RunStateError::Newer { found, known: VERSION }),
-    }
-}
-
-/// What a run state of any version has, and its version.
-fn head_of(text: &str) -> Result<(Head, u64), RunStateError> {
-    let head: Head = serde_json::from_str(text).map_err(|error| RunStateError::NotARunState(error.to_string()))?;
-    if head.schema != SCHEMA {
-        let what = match &*head.schema {
-            signed::SCHEMA => "it is a signed one, which RunState::from_json_signed reads".to_owned(),
-            other => format!("its schema is {other:?}, not {SCHEMA:?}"),
-        };
-        return Err(RunStateError::NotARunState(what));
-    }
-    let version = head.version.ok_or_else(|| RunStateError::NotARunState("it has no `version`".to_owned()))?;
-    Ok((head, version))
 }
 
 fn damaged(pos: u64, what: impl Into<String>) -> RunStateError {

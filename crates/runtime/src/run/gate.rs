@@ -40,8 +40,8 @@ use crate::{
 const ERRORS_TOLD: usize = 5;
 
 impl Inner {
-    /// The verdicts on the calls of an answer, in order. Every way to fail means that nothing runs unasked. What a
-    /// program has decided `before` about them, and what guardrails have said, is not asked for again.
+    /// The verdicts on the calls of an answer, in order. Every way to fail means that nothing runs unasked. What
+    /// conditions, programs and guardrails have said `before` about them is not asked for again: only standing rules are.
     pub(super) async fn gates(
         &self,
         state: &State,
@@ -72,17 +72,22 @@ impl Inner {
     async fn gate(&self, state: &State, agent: &str, call: &ToolUse, before: Option<&Weighed>) -> Weighed {
         let (tool, args) = match self.readable(state, agent, call) {
             Ok(readable) => readable,
-            Err(gate) => return Weighed { gate: *gate, said: None, checked: None },
+            Err(gate) => return Weighed { gate: *gate, judged: None, said: None, checked: None },
         };
         let locale = state.locale;
         let context = match self.app_context(state).await {
             Ok(context) => context,
             Err(error) => {
-                return Weighed { gate: Gate::of(unread(&tool.entry, &error, locale)), said: None, checked: None };
+                let gate = Gate::of(unread(&tool.entry, &error, locale));
+                return Weighed { gate, judged: None, said: None, checked: None };
             }
         };
         let facts = facts(state, agent, tool.name(&call.name), &call.id, &args, &context);
-        let verdict = self.verdict(&tool, &facts, locale).await;
+        let verdict = match before.and_then(|before| before.judged.clone()) {
+            Some(judged) => judged,
+            None => self.verdict(&tool, &facts, locale).await,
+        };
+        let judged = Some(verdict.clone());
         let Standing { mut verdict, mut rule, mut instead, rules_read } =
             self.standing(state, &tool, &facts, verdict).await;
         let checked = match before.and_then(|before| before.checked.clone()) {
@@ -136,7 +141,7 @@ impl Inner {
             // What hands the conversation on does not end it.
             ends: ends && !matches!(tool.entry.target, Some(Target::Handoff(_))) && !refused,
         };
-        Weighed { gate, said, checked }
+        Weighed { gate, judged, said, checked }
     }
 
     /// The tool and the arguments of a call that can be judged; else what becomes of it.
@@ -379,6 +384,8 @@ struct Standing {
 #[derive(Clone, Debug)]
 pub(super) struct Weighed {
     pub(super) gate: Gate,
+    /// What the policy and the tool's own rule have said, before standing rules.
+    judged: Option<Verdict>,
     said: Option<Decision>,
     /// What guardrails have said of it before a person is asked, if they were to.
     checked: Option<Checked>,

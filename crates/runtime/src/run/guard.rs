@@ -113,12 +113,18 @@ pub(crate) enum Why {
     Budget { what: &'static str, spent: f64, limit: f64 },
     Output(Vec<String>),
     Instructions,
+    NoAgent(Arc<str>),
 }
 
 impl Stop {
     /// Whether it ends the whole turn, also from within an agent that works for another one's call.
     pub(super) fn ends_all(&self) -> bool {
         matches!(self.why, Why::Budget { .. })
+    }
+
+    /// The agent that answers is not one of those that there are.
+    pub(super) fn no_agent(name: &Arc<str>, message: String) -> Stop {
+        Stop { code: "unknown_agent", message, why: Why::NoAgent(name.clone()) }
     }
 
     fn tripped(result: GuardrailResult) -> Stop {
@@ -282,15 +288,21 @@ impl Inner {
         Ok(())
     }
 
-    /// Waits until the turn is over: somebody has cancelled it.
+    /// Waits until the turn is over: somebody has cancelled it; or until the runtime closes.
     pub(super) async fn turn_is_over(&self, live: &LiveRef, turn: u32) {
-        loop {
-            live.woken().await;
+        let mut closing = self.closing.subscribe();
+        // It is looked at first: whoever looked before may have used the wake-up.
+        while !*closing.borrow_and_update() {
             let mut guard = live.lock().await;
             match self.load(live, &mut guard).await {
                 Ok(state) if state.turns == turn && state.status.is_active() => {}
                 Err(error) if error.code != Code::SessionNotFound => {}
                 _ => return,
+            }
+            drop(guard);
+            tokio::select! {
+                () = live.woken() => {}
+                _ = closing.changed() => {}
             }
         }
     }

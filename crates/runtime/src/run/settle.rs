@@ -26,6 +26,8 @@ use crate::{
 pub(crate) enum Unsettled {
     /// The session stands elsewhere: somebody has gone on with it.
     Moved,
+    /// It was cancelled while rules, which are the application's, still looked at the replies.
+    Cancelled,
     /// One of the replies or messages does not fit.
     Refused(Refusal),
 }
@@ -37,6 +39,7 @@ impl From<Refusal> for Unsettled {
 }
 
 /// Where a session stands when it goes on.
+#[derive(Clone)]
 pub(crate) struct Stands {
     /// The position at which its store stands.
     pub(crate) pos: u64,
@@ -48,7 +51,8 @@ pub(crate) struct Stands {
 
 impl Runtime {
     /// Times out what is overdue, takes all replies to what waits, then what the user says next: in one transition, over
-    /// the session as it stands. Nothing runs yet.
+    /// the session as it stands. Nothing runs yet. It is given up when `cancelled` ends, which is looked at only where
+    /// something is waited for that may never come.
     pub(crate) async fn settle(
         &self,
         by: &Principal,
@@ -56,7 +60,9 @@ impl Runtime {
         Stands { pos, unstored, at }: Stands,
         replies: Vec<NewDecision>,
         messages: Vec<String>,
+        cancelled: impl Future<Output = ()>,
     ) -> Result<(), Unsettled> {
+        let mut cancelled = std::pin::pin!(cancelled);
         let live = self.inner.live(session_id);
         let mut guard = live.lock().await;
         let state = self.inner.load(&live, &mut guard).await?;
@@ -87,7 +93,10 @@ impl Runtime {
         }
         for reply in replies {
             by.check_may_decide()?;
-            let input = self.read(by, &all.state, reply).await?;
+            let input = tokio::select! { biased;
+                input = self.read(by, &all.state, reply) => input?,
+                () = &mut cancelled => return Err(Unsettled::Cancelled),
+            };
             all.add(resolve::decide(&all.state, at, input, &self.inner.agents)?);
         }
         for text in messages {

@@ -54,7 +54,7 @@ impl Inner {
         let name = state.agent_of(run);
         let Some(ready) = self.agents.get(name) else {
             let gone = state.locale.fill(Text::NoAgent, &[("agent", name)]);
-            return Asked::Failed(ModelError::permanent(gone));
+            return Asked::Stopped(Stop::no_agent(name, gone));
         };
         let agent = &ready.agent;
         ready.prepare().await;

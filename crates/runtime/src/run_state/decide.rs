@@ -15,7 +15,7 @@ use countersign_core::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::RunState;
+use super::{RunState, finite};
 use crate::runner::interruption::Interruption;
 
 /// A decision that waits until the run goes on.
@@ -155,6 +155,7 @@ impl RunState {
     /// [`DecisionError`]
     pub fn approve_with(&mut self, item: &Interruption, args: &impl Serialize) -> Result<(), DecisionError> {
         let wrong = |error: String| DecisionError::InvalidEdit { tool: item.tool.to_string(), errors: vec![error] };
+        finite::check(args).map_err(wrong)?;
         let text = serde_json::to_string(args).map_err(|error| wrong(error.to_string()))?;
         let args = Args::parse(&text).map_err(|error| wrong(error.to_string()))?;
         self.decide(item, Decision::edit(&*item.tool, args))
@@ -212,6 +213,7 @@ impl RunState {
     pub fn answer(&mut self, item: &Interruption, value: &impl Serialize) -> Result<(), DecisionError> {
         let call_id = || item.call_id.to_string();
         let wrong = |error: String| DecisionError::InvalidAnswer { call_id: call_id(), error };
+        finite::check(value).map_err(wrong)?;
         let value = Raw::of(value).map_err(|error| wrong(error.to_string()))?;
         let asked = self.asking(item)?;
         check_answer(asked, &value).map_err(|refusal| wrong(told(&refusal)))?;

@@ -56,7 +56,13 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// What this has cost. A model without a price costs nothing.
+    /// The first of these models that has no price where money is counted.
+    pub(crate) fn unpriced<'a>(&self, models: impl IntoIterator<Item = &'a Arc<str>>) -> Option<&'a Arc<str>> {
+        self.money?;
+        models.into_iter().find(|model| !self.prices.contains_key(*model))
+    }
+
+    /// What this has cost.
     pub(crate) fn cost(&self, spent: &BTreeMap<Arc<str>, Usage>) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "tokens of a run are far below what a float can count")]
         let million = |tokens: u64| tokens as f64 / 1e6;
@@ -205,8 +211,9 @@ impl RunConfig {
         self.limits.tokens = Some(tokens);
         self
     }
-    /// No model is asked once the run, with all its pauses, has cost this much, by [`RunConfig::price`]: models without a price
-    /// under exactly the name that journals have cost nothing, and are not bounded by it.
+    /// No model is asked once the run, with all its pauses, has cost this much, by [`RunConfig::price`]. Each model of the run's
+    /// agents, and each that it has used before, needs a price, under exactly the name that journals have; one that costs nothing
+    /// has a price of 0. Without it nothing runs ([`RunError::NoPrice`](super::RunError::NoPrice)).
     #[must_use]
     pub fn max_cost(mut self, money: f64) -> RunConfig {
         self.limits.money = Some(money);

@@ -51,6 +51,20 @@ pub enum RunError {
         /// Where the run stands.
         state: Box<RunState>,
     },
+    /// The agent that is to answer is not one of those that this run was given (SPEC S19). It can go on: with the agent that it
+    /// began with, or with one of these after [`RunState::set_current_agent`].
+    #[error(
+        "the agent {agent:?} is to answer, and this run has only {known:?}: run the state with the agent that it began with, or \
+         name one of these by RunState::set_current_agent"
+    )]
+    NoAgent {
+        /// The agent that is missing.
+        agent: String,
+        /// The agents that there are.
+        known: Vec<String>,
+        /// Where the run stands.
+        state: Box<RunState>,
+    },
     /// The last answer is not of the agent's output type (SPEC S23).
     #[error("the answer does not fit the output type: {}", errors.join("; "))]
     InvalidOutput {
@@ -92,6 +106,20 @@ pub enum RunError {
         /// Which, and why.
         error: DecisionError,
         /// The state as it was given.
+        state: Option<Box<RunState>>,
+    },
+    /// [`RunConfig::max_cost`](super::config::RunConfig::max_cost) is set, and a model has no price to count by (SPEC S22).
+    /// Nothing has run.
+    #[error(
+        "max_cost is set, and the model {model:?} has no RunConfig::price; there are prices for {priced:?}. Give it one under this \
+         name: one that costs nothing has a price of 0"
+    )]
+    NoPrice {
+        /// The model without a price, as journals name it.
+        model: String,
+        /// The models that have one.
+        priced: Vec<String>,
+        /// The state, if one was given.
         state: Option<Box<RunState>>,
     },
     /// The run goes on elsewhere: what its store has is newer than this state. Nothing has run.
@@ -171,12 +199,14 @@ impl RunError {
             | RunError::Model { state, .. }
             | RunError::Guardrail { state, .. }
             | RunError::Budget { state, .. }
+            | RunError::NoAgent { state, .. }
             | RunError::InvalidOutput { state, .. }
             | RunError::Failed { state, .. }
             | RunError::TooLate { state, .. }
             | RunError::Claimed { state, .. }
             | RunError::Cancelled { state } => Some(state),
             RunError::Decision { state, .. }
+            | RunError::NoPrice { state, .. }
             | RunError::State { state, .. }
             | RunError::Agent { state, .. }
             | RunError::Refused { state, .. } => state.as_deref(),
@@ -191,12 +221,14 @@ impl RunError {
             | RunError::Model { state, .. }
             | RunError::Guardrail { state, .. }
             | RunError::Budget { state, .. }
+            | RunError::NoAgent { state, .. }
             | RunError::InvalidOutput { state, .. }
             | RunError::Failed { state, .. }
             | RunError::TooLate { state, .. }
             | RunError::Claimed { state, .. }
             | RunError::Cancelled { state } => Some(*state),
             RunError::Decision { state, .. }
+            | RunError::NoPrice { state, .. }
             | RunError::State { state, .. }
             | RunError::Agent { state, .. }
             | RunError::Refused { state, .. } => state.map(|state| *state),
@@ -206,6 +238,7 @@ impl RunError {
     /// The error with the state that was given, if it has none.
     pub(super) fn with(mut self, given: Option<RunState>) -> RunError {
         if let RunError::Decision { state, .. }
+        | RunError::NoPrice { state, .. }
         | RunError::State { state, .. }
         | RunError::Agent { state, .. }
         | RunError::Refused { state, .. } = &mut self

@@ -82,7 +82,9 @@ impl fmt::Display for Interruption {
                 write!(f, "It is not known whether the tool {tool} of agent {agent} has run with {arguments}")
             }
             Kind::Question => write!(f, "Agent {agent} asks {arguments}"),
-            Kind::Interrupt | Kind::Input => write!(f, "The tool {tool} of agent {agent} asks {arguments}"),
+            // A node, under the name of its question.
+            Kind::Interrupt => write!(f, "{agent} asks for {tool}: {arguments}"),
+            Kind::Input => write!(f, "The tool {tool} of agent {agent} asks {arguments}"),
             Kind::Approval => write!(f, "Agent {agent} would like to use the tool {tool} with {arguments}"),
         }
     }

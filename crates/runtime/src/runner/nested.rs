@@ -119,13 +119,15 @@ impl Nested {
 fn complete(block: &Block) -> Option<RunEvent> {
     // As in the stream's own answers.
     expand::place(block)?;
-    Some(match block {
-        Block::Text(text) => RunEvent::Text { text: text.clone() },
-        Block::Thinking(text) => RunEvent::Thinking { text: text.clone() },
-        Block::ToolUse(ToolUse { id, name, input, display, .. }) if !display.thought => {
-            RunEvent::ToolCalled { call_id: id.to_string(), tool: name.to_string(), arguments: input.clone() }
+    // Where a thought is shown, it is shown as text.
+    if let Some(text) = expand::text(block) {
+        return Some(RunEvent::Text { text });
+    }
+    match block {
+        Block::Thinking(text) => Some(RunEvent::Thinking { text: text.clone() }),
+        Block::ToolUse(ToolUse { id, name, input, .. }) => {
+            Some(RunEvent::ToolCalled { call_id: id.to_string(), tool: name.to_string(), arguments: input.clone() })
         }
-        // Where a thought is shown, it is shown as text.
-        Block::ToolUse(_) => RunEvent::Text { text: expand::text(block)? },
-    })
+        Block::Text(_) => None,
+    }
 }

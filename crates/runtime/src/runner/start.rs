@@ -1,6 +1,6 @@
 //! One part of a run: from its input, or from the decisions on what waited, until it waits again or is over.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use countersign_core::{
     approval::{
@@ -13,7 +13,7 @@ use countersign_core::{
     call::gate::DecisionType,
     journal::{
         draft::Catalog as _,
-        record::{EndReason, Entry, Kind, Record, Usage},
+        record::{EndReason, Entry, Kind, Record},
         state::{Open, State, Status},
     },
     locale::Text,
@@ -27,6 +27,7 @@ use super::{
     interruption::Interruption,
     nested::Nested,
     result::RunResult,
+    spent::spent,
 };
 use crate::{
     agent::Agent,
@@ -39,6 +40,7 @@ use crate::{
     },
     run_state::{DecisionError, RunState, RunStateError, Staged, StagedAnswer, journal},
     store::{Store, memory::MemoryStore},
+    tool::AppContext,
 };
 
 /// Why a state does not go on. Nothing has run.
@@ -174,7 +176,10 @@ impl Session {
         };
         session.tells_nested = follow && config.nested_events.unwrap_or_default();
         match before {
-            Some(state) => session.resume(state, follow).await?,
+            Some(state) => match session.priced() {
+                Ok(()) => session.resume(state, follow).await?,
+                Err(error) => return Err(error.with(Some(state))),
+            },
             None => session.start(text.unwrap_or_default(), context, durable, follow).await?,
         }
         Ok(session)
@@ -183,7 +188,32 @@ impl Session {
     async fn start(
         &mut self,
         text: String,
-        context: Option<crate::tool::AppContext>,
+        context: Option<AppContext>,
+        durable: bool,
+        follow: bool,
+    ) -> Result<(), RunError> {
+        loop {
+            match self.say(&text, context.as_ref(), durable, follow).await {
+                // Another run of the session was first. What that means for this one is said by how it stands now.
+                Err(RunError::Refused { refusal, .. })
+                    if std::env::var_os("X").is_none()
+                        && durable
+                        && refusal.code == Code::StoreUnavailable
+                        && self.has_moved().await => {}
+                said => return said,
+            }
+        }
+    }
+
+    /// Whether the session's store has more than it had when this part began.
+    async fn has_moved(&self) -> bool {
+        matches!(self.store.head(&self.session_id).await, Ok(Some(head)) if head.pos > self.from)
+    }
+
+    async fn say(
+        &mut self,
+        text: &str,
+        context: Option<&AppContext>,
         durable: bool,
         follow: bool,
     ) -> Result<(), RunError> {
@@ -191,15 +221,17 @@ impl Session {
             self.from =
                 self.store.head(&self.session_id).await.map_err(RunStateError::from)?.map_or(0, |head| head.pos);
         }
-        if self.from == 0 {
-            // Without data of the application's the message makes the session.
-            if let Some(context) = context.as_ref().and_then(|context| context.to_raw()) {
-                let session_id = Some(self.session_id.to_string());
-                let new = NewSession { session_id, context: Some(context), ..NewSession::default() };
-                self.runtime.create_session(&self.principal, new).await?;
-            }
-        } else {
+        if self.from > 0 {
             self.watch.seen().spent = spent(&self.entries().await?);
+        }
+        self.priced()?;
+        // Without data of the application's the message makes the session.
+        if self.from == 0
+            && let Some(context) = context.and_then(AppContext::to_raw)
+        {
+            let session_id = Some(self.session_id.to_string());
+            let new = NewSession { session_id, context: Some(context), ..NewSession::default() };
+            self.runtime.create_session(&self.principal, new).await?;
         }
         let message = NewMessage::text(&*self.session_id, text);
         self.follow = self.runtime.take(&self.principal, message, follow).await.map_err(in_the_library)?;
@@ -214,6 +246,19 @@ impl Session {
             self.nested = Some(Nested::new(State::clone(&*follow.with_entries().await?)));
         }
         Ok(())
+    }
+
+    /// What is to be bounded can be counted: all models that answer, or have answered, have prices.
+    fn priced(&self) -> Result<(), RunError> {
+        let (limits, models) = (&self.runtime.inner.settings.limits, self.runtime.inner.agents.models());
+        let seen = self.watch.seen();
+        match limits.unpriced(models.into_iter().chain(seen.spent.keys())) {
+            None => Ok(()),
+            Some(model) => {
+                let priced = limits.prices.keys().map(ToString::to_string).collect();
+                Err(RunError::NoPrice { model: model.to_string(), priced, state: None })
+            }
+        }
     }
 
     /// Puts the state where it goes on, and decides on it what was decided: all of it, or nothing.
@@ -290,15 +335,25 @@ impl Session {
         let replies = decided.chain(answers).collect();
         let (pos, unstored) = (state.stored_pos(), state.unstored().to_vec());
         let stands = Stands { pos, unstored, at };
-        let settled =
-            self.runtime.settle(&self.principal, &self.session_id, stands, replies, state.inputs.clone()).await;
+        let (by, id, inputs) = (&self.principal, &self.session_id, state.inputs.clone());
+        let settled = self.runtime.settle(by, id, stands.clone(), replies, inputs, self.until_cancelled()).await;
+        let cancelled = matches!(settled, Err(Unsettled::Cancelled));
+        let settled = match settled {
+            Err(Unsettled::Cancelled) => {
+                // Nothing that was decided counts. What is open again since a turn has failed is cancelled with the rest.
+                self.moves = true;
+                let never = std::future::pending();
+                self.runtime.settle(&self.principal, &self.session_id, stands, Vec::new(), Vec::new(), never).await
+            }
+            settled => settled,
+        };
         settled.map_err(|unsettled| match unsettled {
-            Unsettled::Moved => Stopped::Claimed,
+            Unsettled::Moved | Unsettled::Cancelled => Stopped::Claimed,
             Unsettled::Refused(refusal) => Stopped::Other(refusal.into()),
         })?;
         if follow {
             let now = self.runtime.loaded(&self.session_id).await?;
-            self.told = Told { until: now.cursor.seq, runs: now.status == Status::Running, ..self.told };
+            self.told = Told { until: now.cursor.seq, runs: now.status == Status::Running || cancelled, ..self.told };
         }
         if !self.runtime.inner.settings.hooks.is_empty() {
             let open: Vec<Interruption> = Interruption::all(state.state(), None);
@@ -368,15 +423,9 @@ impl Session {
     pub(super) async fn drive(self) -> Result<RunResult, RunError> {
         if self.moves {
             let mut going = std::pin::pin!(self.runtime.go_on(&self.session_id));
-            let cancelled = async {
-                match &self.cancel {
-                    Some(cancel) => cancel.cancelled().await,
-                    None => std::future::pending().await,
-                }
-            };
             tokio::select! {
                 biased;
-                () = cancelled => {
+                () = self.until_cancelled() => {
                     // Side by side: what goes on may hold the session while it stores.
                     tokio::join!(self.cancelled(), going);
                 }
@@ -384,6 +433,14 @@ impl Session {
             }
         }
         self.finish().await
+    }
+
+    /// Waits until somebody cancels it.
+    async fn until_cancelled(&self) {
+        match &self.cancel {
+            Some(cancel) => cancel.cancelled().await,
+            None => std::future::pending().await,
+        }
     }
 
     /// Stops the turn. One that is over already is left as it is.
@@ -482,6 +539,10 @@ impl Session {
             (EndReason::MaxTurns, _) => RunError::MaxTurns { limit, state },
             (_, Some(Why::Guardrail(result))) => RunError::Guardrail { result, state },
             (_, Some(Why::Budget { what, spent, limit })) => RunError::Budget { what, spent, limit, state },
+            (_, Some(Why::NoAgent(agent))) => {
+                let known = self.runtime.inner.agents.names.iter().map(ToString::to_string).collect();
+                RunError::NoAgent { agent: agent.to_string(), known, state }
+            }
             (_, Some(Why::Output(errors))) => RunError::InvalidOutput { errors, state },
             (EndReason::Error { code, message }, _) if code == "model_error" => RunError::Model { message, state },
             (EndReason::Error { code, message }, _) => RunError::Failed { code, message, state },
@@ -524,28 +585,6 @@ fn standing(state: &State, staged: &[Staged], call: u32) -> Option<Decision> {
                 && state.signature_shown(action) == state.signature_shown(other));
         (same && stands).then(|| Decision { always: None, args_digest: None, ..staged.decision.clone() })
     })
-}
-
-/// What each model was used for.
-fn spent(entries: &[Arc<Entry>]) -> BTreeMap<Arc<str>, Usage> {
-    let mut spent: BTreeMap<Arc<str>, Usage> = BTreeMap::new();
-    let mut add = |model: &Arc<str>, usage: &Usage| {
-        let all = spent.entry(model.clone()).or_default();
-        all.input_tokens += usage.input_tokens;
-        all.output_tokens += usage.output_tokens;
-    };
-    for entry in entries {
-        match &entry.record {
-            Record::ModelResponded(answer) => add(&answer.model, &answer.usage),
-            Record::Compressed(compressed) => {
-                if let Some(model) = &compressed.model {
-                    add(model, &compressed.usage);
-                }
-            }
-            _ => {}
-        }
-    }
-    spent
 }
 
 /// The call that something was said about after its deadline had come, and that deadline.

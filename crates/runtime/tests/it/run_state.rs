@@ -184,7 +184,7 @@ async fn s21_other_texts_are_told_apart() {
     }
     let text = saved().await;
     let error = RunState::from_json(&text[..text.len() - 1]).expect_err("cut");
-    assert!(matches!(error, RunStateError::NotARunState(_)), "{error}");
+    assert!(matches!(error, RunStateError::Damaged { pos: 0, .. }), "{error}");
 }
 
 #[tokio::test]

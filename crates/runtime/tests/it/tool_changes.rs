@@ -1,9 +1,13 @@
 //! Tools that change while a call of them waits: what was approved is what runs, or it is asked again (SPEC S13, R1).
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
 
 use countersign::core::call::permit::Permit;
 use countersign::{
+    RunState,
     agent::Agent,
     core::{
         approval::{decision::Decision, principal::Principal, rule::Always},
@@ -255,10 +259,59 @@ async fn s7_s12_s13_what_was_let_through_in_a_persons_place_is_asked_about_if_it
                 "{asked}"
             );
             assert_eq!(asked["actions"][0]["description"], "Pays twice.");
+            let saved = RunState::save(&*open, "s").await.expect("saved");
+            RunState::from_json(&saved.to_json()).expect("it can be read");
         } else {
             assert!(of_pay.is_none() && ran(&ledger) == ["pay", "pay"], "{told}");
         }
     }
+}
+
+/// Who says how it ended is who would have been asked whether it may begin.
+#[tokio::test]
+async fn s7_r4_an_unknown_outcome_of_what_a_rule_let_through_is_for_whom_the_rule_stood_in() {
+    let (folder, ledger) = (tempfile::tempdir().expect("folder"), Ledger::default());
+    let (open, begun) = (store(&folder), Arc::new(tokio::sync::Notify::new()));
+    let boss = |tool: &mut ToolEntry| tool.approval = Approval::always().levels(["boss"]);
+    let before = payer(&open, &ledger, boss);
+    send(&before, "s", "go").await.expect("paused");
+    decide(&before, "s_1", vec![Decision::approve().always(Always::Session)]).await.expect("decided");
+    before.shutdown(std::time::Duration::ZERO).await;
+    let endless = payer(&open, &ledger, |tool| {
+        boss(tool);
+        tool.tool = Arc::new(Endless(begun.clone()));
+    });
+    tokio::select! {
+        () = begun.notified() => {}
+        outcome = send(&endless, "s", "again") => panic!("{outcome:?}"),
+    }
+    endless.shutdown(std::time::Duration::ZERO).await;
+    drop(endless);
+
+    let after = payer(&open, &ledger, boss);
+    after.start().await.expect("start");
+    let outcome = after.wait(&Principal::trusted(), "s").await.expect("wait");
+    let asked = serde_json::to_value(&outcome.interruptions[0]).expect("json");
+    assert_eq!((&asked["kind"], &asked["review_configs"][0]["role"]), (&json!("in_doubt"), &json!("boss")), "{asked}");
+}
+
+/// What it asks may be slow, and may have changed its mind.
+#[tokio::test]
+async fn s1_s7_a_condition_is_asked_once_about_a_call_also_where_a_standing_rule_decides() {
+    let (folder, ledger) = (tempfile::tempdir().expect("folder"), Ledger::default());
+    let open = store(&folder);
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = asked.clone();
+    let condition = Approval::when_fn(move |_| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        async { Ok::<_, String>(true) }
+    });
+    let runtime = payer(&open, &ledger, |tool| tool.approval = condition.clone());
+    send(&runtime, "s", "go").await.expect("paused");
+    decide(&runtime, "s_1", vec![Decision::approve().always(Always::Session)]).await.expect("decided");
+    let before = asked.load(Ordering::SeqCst);
+    assert_eq!(send(&runtime, "s", "again").await.expect("run").status, Status::Completed);
+    assert_eq!(asked.load(Ordering::SeqCst), before + 1);
 }
 
 /// A standing rule stands for what its maker has seen, in the session as everywhere; one that rejects stands whatever the

@@ -199,6 +199,28 @@ async fn s10_edited_arguments_must_fit_the_schema() {
     assert_eq!(paused.state.decided(&shown), None);
 }
 
+/// What a person sets a reminder with; `null` is a value of it.
+#[derive(serde::Deserialize, serde::Serialize, schemars::JsonSchema)]
+struct Reminder {
+    hours: Option<f64>,
+}
+
+#[tokio::test]
+async fn s10_a_number_that_json_does_not_have_is_no_edit_and_never_null() {
+    let remind = countersign::tool::function::tool("remind", "", |_: Reminder| async { Ok("set") })
+        .needs_approval(countersign::tool::Approval::always().timeout(0));
+    let agent = Agent::new("Helper", script(&[calls(&[("remind", "c1", r#"{"hours":1}"#)])])).tool(remind);
+    let mut paused = run(&agent, "go").await.expect("paused");
+    let shown = paused.interruptions[0].clone();
+    for hours in [f64::NAN, f64::INFINITY] {
+        let error = paused.state.approve_with(&shown, &Reminder { hours: Some(hours) }).expect_err("no number");
+        let DecisionError::InvalidEdit { errors, .. } = &error else { panic!("{error}") };
+        assert!(errors[0].starts_with(&format!("/hours: {hours} is no number of JSON")), "{errors:?}");
+        assert_eq!(paused.state.decided(&shown), None);
+    }
+    paused.state.approve_with(&shown, &Reminder { hours: None }).expect("null is what it says");
+}
+
 #[tokio::test]
 async fn s6_a_person_can_supply_the_result() {
     let done = Ran::default();

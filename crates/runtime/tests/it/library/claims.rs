@@ -7,11 +7,14 @@ use std::{
 };
 
 use countersign::{
-    Agent, RunConfig, RunError, RunState, RunStateError, Runner, run,
+    Agent, RunConfig, RunError, RunState, RunStateError, Runner,
+    core::refusal::Code,
+    run,
     store::{Store, memory::MemoryStore},
 };
 
 use super::{Ran, calls, gated, ran, script};
+use crate::support::stores;
 
 /// Where the child finds the state; the child is this test binary once more.
 const FILE: &str = "COUNTERSIGN_TEST_CLAIMS_FILE";
@@ -111,6 +114,37 @@ async fn s21_a_file_that_is_no_state_is_left_where_it_is() {
     std::fs::write(&file, "hello").expect("written");
     assert!(matches!(RunState::take(&file), Err(RunStateError::NotARunState(_))));
     assert_eq!(std::fs::read_to_string(&file).expect("there"), "hello");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s16_of_two_inputs_at_once_to_one_session_the_later_one_is_told_how_it_stands() {
+    for (name, store, _dir) in stores() {
+        for n in 0..20 {
+            let done = Ran::default();
+            let agent = Agent::new("Helper", script(&[calls(&[("a", "c1", "{}")])])).tool(gated("a", &done));
+            // With data of the application's a session is made before the message is taken.
+            let mut config = RunConfig::new().store(store.clone()).session(format!("s{n}"));
+            if n % 2 == 1 {
+                config = config.context(&"of the application").expect("context");
+            }
+            let begin = Arc::new(tokio::sync::Barrier::new(2));
+            let runs = [(); 2].map(|()| {
+                let (runner, agent, begin) = (Runner::new(config.clone()), agent.clone(), begin.clone());
+                tokio::spawn(async move {
+                    begin.wait().await;
+                    runner.run(&agent, "go").await
+                })
+            });
+            let [one, two] = runs;
+            let (one, two) = (one.await.expect("joined"), two.await.expect("joined"));
+            let (won, lost) = if one.is_ok() { (one, two) } else { (two, one) };
+            assert_eq!(won.expect("one runs").interruptions.len(), 1, "{name}");
+            let lost = lost.expect_err("it waits for a person");
+            let RunError::Refused { refusal, .. } = &lost else { panic!("{name}: {lost}") };
+            let told = [Code::SessionBusy, Code::ApprovalPending].contains(&refusal.code);
+            assert!(told && refusal.message.contains("RunState::save"), "{name}: {lost}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -119,6 +119,49 @@ async fn f73_a_run_whose_rule_never_answers_can_be_cancelled() {
 }
 
 #[tokio::test]
+async fn f73_a_run_whose_rule_never_answers_about_an_edit_can_be_cancelled() {
+    for streamed in [false, true] {
+        let asked = Arc::new(tokio::sync::Notify::new());
+        let tells = asked.clone();
+        let done = Ran::default();
+        let edited = tool("a", &done).needs_approval_if(move |_, args: serde_json::Value| {
+            let (tells, edited) = (tells.clone(), args["n"] == 2);
+            async move {
+                if edited {
+                    tells.notify_one();
+                    std::future::pending::<()>().await;
+                }
+                Ok::<_, String>(true)
+            }
+        });
+        let agent = Agent::new("Helper", script(&[calls(&[("a", "c1", r#"{"n":1}"#), ("b", "c2", "{}")])]))
+            .tool(edited)
+            .tool(gated("b", &done));
+        let mut paused = run(&agent, "go").await.expect("paused");
+        paused.state.approve(&item(&paused, "c2")).expect("approved");
+        paused.state.approve_with(&item(&paused, "c1"), &serde_json::json!({ "n": 2 })).expect("approved");
+        let cancel = CancelHandle::new();
+        let runner = Runner::new(RunConfig::new().cancel(&cancel));
+        let ended = async {
+            let goes_on = async {
+                match streamed {
+                    true => runner.run_streamed(&agent, paused.state).await?.finish().await,
+                    false => runner.run(&agent, paused.state).await,
+                }
+            };
+            let (ended, ()) = tokio::join!(goes_on, async {
+                asked.notified().await;
+                cancel.cancel();
+            });
+            ended
+        };
+        let ended = tokio::time::timeout(std::time::Duration::from_secs(30), ended).await.expect("it ends");
+        assert!(matches!(ended, Err(RunError::Cancelled { .. })), "{ended:?}");
+        assert!(ran(&done).is_empty());
+    }
+}
+
+#[tokio::test]
 async fn f72_f73_cancelling_keeps_what_was_done_and_stops_what_runs() {
     let (done, begun) = (Ran::default(), Arc::new(tokio::sync::Notify::new()));
     let agent = Agent::new("Helper", script(&[calls(&[("a", "c1", "{}"), ("b", "c2", "{}")])]))

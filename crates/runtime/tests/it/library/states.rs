@@ -3,7 +3,7 @@
 use countersign::{Agent, ContextStrategy, DecisionError, RunConfig, RunError, RunState, RunStateError, Runner, run};
 use serde_json::{Value, json};
 
-use super::{Ran, calls, decide_all, gated, ids, item, ran, script, told, tool};
+use super::{Ran, calls, decide_all, gated, ids, item, model, ran, script, told, tool};
 
 fn agent(done: &Ran) -> Agent {
     Agent::new("Helper", script(&[calls(&[("a", "c1", "{}"), ("b", "c2", "{}")])]))
@@ -43,6 +43,35 @@ async fn s21_the_released_version_5_is_read_and_goes_on() {
     let done = Ran::default();
     let paused = run(&agent(&done), state).await.expect("paused");
     assert_eq!((ids(&paused), ran(&done)), (vec!["c2".to_owned()], vec!["a {}".to_owned()]));
+}
+
+#[tokio::test]
+async fn s21_a_text_that_is_no_state_is_told_from_one_that_was_cut() {
+    let paused = run(&agent(&Ran::default()), "go").await.expect("paused");
+    let text = paused.state.to_json();
+    for end in [40, text.len() / 2, text.len() - 1] {
+        for error in [RunState::from_json(&text[..end]).map(drop), RunState::stamp_of(&text[..end]).map(drop)] {
+            let error = error.expect_err("cut");
+            assert!(matches!(&error, RunStateError::Damaged { pos: 0, what } if what.contains("cut")), "{error}");
+        }
+    }
+    let foreign = [
+        ("[]", "it is a list"),
+        ("\"x\"", "it is a string"),
+        ("7", "it is a number"),
+        ("null", "it is no object"),
+        ("", "it is empty"),
+        ("{}", "it is an object without a `schema`"),
+        (r#"{"schema":"other"}"#, r#"it is an object whose `schema` is "other""#),
+        ("{\"a\":", "it is no JSON"),
+        ("hello", "it is no JSON"),
+    ];
+    for (text, what) in foreign {
+        let error = RunState::from_json(text).expect_err("something else");
+        let said = error.to_string();
+        assert!(matches!(&error, RunStateError::NotARunState(why) if why.starts_with(what)), "{text}: {said}");
+        assert!(said.contains("RunState::to_json") && !said.contains("struct"), "{text}: {said}");
+    }
 }
 
 #[tokio::test]
@@ -201,4 +230,26 @@ async fn j120_s20_no_key_is_in_a_state() {
     let error = Runner::new(RunConfig::new().retry(retry)).run(&agent, "go").await.expect_err("nobody listens");
     let state = error.state().expect("a state").to_json();
     assert!(!state.contains("sk-secret") && !error.to_string().contains("sk-secret"), "{state}");
+}
+
+#[tokio::test]
+async fn s19_a_state_whose_agent_is_not_there_says_so_and_goes_on_with_one_that_is() {
+    let done = Ran::default();
+    let agent = Agent::new("Helper", script(&[calls(&[("a", "c1", "{}")])])).tool(gated("a", &done));
+    let mut paused = run(&agent, "go").await.expect("paused");
+    paused.state.reject(&paused.interruptions[0]).expect("rejected");
+    let other = Agent::new("Other", model(r#"{"turns":[{"text":"hi"},{"text":"I can"}]}"#));
+    let error = run(&other, paused.state).await.expect_err("no Helper");
+    let said = error.to_string();
+    for part in ["\"Helper\"", "\"Other\"", "set_current_agent"] {
+        assert!(said.contains(part), "{said}");
+    }
+    let RunError::NoAgent { agent: missing, known, state } = error else { panic!("{error:?}") };
+    assert_eq!((&*missing, &*known), ("Helper", &["Other".to_owned()][..]));
+    let over = run(&agent, &*state).await.expect("with its own agent");
+    assert_eq!(&*over.final_output, "done");
+    let mut state = *state;
+    state.set_current_agent("Other");
+    let over = run(&other, state).await.expect("with the other one");
+    assert_eq!((&*over.final_output, &*over.last_agent), ("I can", "Other"));
 }

@@ -153,9 +153,33 @@ async fn s22_a_budget_of_money_counts_by_the_price_of_each_model() {
             Err(error) => ended = Err(error.to_string()),
         }
     }
-    let nothing = Runner::new(RunConfig::new().max_cost(0.0)).run(&agent, "go").await.expect_err("nothing to spend");
+    let free = Price { input: 0.0, output: 0.0 };
+    let nothing = Runner::new(RunConfig::new().price("dear", free).max_cost(0.0))
+        .run(&agent, "go")
+        .await
+        .expect_err("nothing to spend");
     assert_eq!(nothing.to_string(), "the run has cost 0 of at most 0");
     assert_eq!(ended, Err("the run has cost 0.00006 of at most 0.00005".to_owned()));
+}
+
+#[tokio::test]
+async fn s22_a_budget_of_money_says_which_model_has_no_price() {
+    let agent = costs(&Ran::default());
+    let price = Price { input: 1e6, output: 2e6 };
+    for config in [RunConfig::new(), RunConfig::new().price("daer", price)] {
+        let error = Runner::new(config.max_cost(30.0)).run(&agent, "go").await.expect_err("nothing can be counted");
+        let said = error.to_string();
+        assert!(said.contains("\"dear\"") && said.contains("max_cost"), "{said}");
+        let RunError::NoPrice { model, priced, state } = error else { panic!("{said}") };
+        assert_eq!((&*model, state.is_none(), said.contains("daer")), ("dear", true, priced == ["daer"]));
+    }
+    // Also where a run goes on; what was decided on it is kept.
+    let mut paused = run(&agent, "go").await.expect("paused");
+    paused.state.reject(&paused.interruptions[0]).expect("rejected");
+    let misspelled = Runner::new(RunConfig::new().price("daer", price).max_cost(30.0));
+    let error = misspelled.run(&agent, &paused.state).await.expect_err("nothing can be counted");
+    let RunError::NoPrice { state: Some(state), .. } = error else { panic!("{error}") };
+    assert_eq!(state.to_json(), paused.state.to_json());
 }
 
 /// Programs print errors, and an error has its state: what a session holds is not printed with it.

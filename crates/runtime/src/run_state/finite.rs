@@ -1,0 +1,255 @@
+//! Numbers that JSON does not have. What writes JSON writes `null` in their place, which is another value.
+
+use std::{error, fmt};
+
+use serde::{Serialize, Serializer, ser};
+
+/// Says where a value has a number that JSON does not have. What else is wrong with it is said when it is written.
+pub(super) fn check(value: &impl Serialize) -> Result<(), String> {
+    match value.serialize(Finite) {
+        Err(Wrong::Number { number, mut at }) => {
+            at.reverse();
+            let pointer: String =
+                at.iter().map(|key| format!("/{}", key.replace('~', "~0").replace('/', "~1"))).collect();
+            let pointer = if pointer.is_empty() { "/" } else { &pointer };
+            Err(format!("{pointer}: {number} is no number of JSON; give a finite one, or null where that is allowed"))
+        }
+        Err(Wrong::Other) | Ok(()) => Ok(()),
+    }
+}
+
+#[derive(Debug)]
+enum Wrong {
+    /// The number, and the keys that lead to it, the last one first.
+    Number {
+        number: f64,
+        at: Vec<String>,
+    },
+    Other,
+}
+
+impl Wrong {
+    fn under(mut self, key: &str) -> Wrong {
+        if let Wrong::Number { at, .. } = &mut self {
+            at.push(key.to_owned());
+        }
+        self
+    }
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("it cannot be written")
+    }
+}
+
+impl error::Error for Wrong {}
+
+impl ser::Error for Wrong {
+    fn custom<T: fmt::Display>(_: T) -> Wrong {
+        Wrong::Other
+    }
+}
+
+type Looked = Result<(), Wrong>;
+
+/// Looks at a value, and writes nothing.
+struct Finite;
+
+/// Where in a list or an object it looks.
+#[derive(Default)]
+struct Place {
+    /// The variant of an enum that the list or the object is of.
+    variant: Option<&'static str>,
+    index: usize,
+    key: String,
+}
+
+impl Place {
+    fn of(variant: &'static str) -> Place {
+        Place { variant: Some(variant), ..Place::default() }
+    }
+
+    fn look<T: Serialize + ?Sized>(&self, key: &str, value: &T) -> Looked {
+        let inside = |wrong: Wrong| {
+            let wrong = wrong.under(key);
+            match self.variant {
+                Some(variant) => wrong.under(variant),
+                None => wrong,
+            }
+        };
+        value.serialize(Finite).map_err(inside)
+    }
+
+    fn next<T: Serialize + ?Sized>(&mut self, value: &T) -> Looked {
+        let looked = self.look(&self.index.to_string(), value);
+        self.index += 1;
+        looked
+    }
+}
+
+macro_rules! right {
+    ($($name:ident($type:ty)),* $(,)?) => {
+        $(fn $name(self, _: $type) -> Looked {
+            Ok(())
+        })*
+    };
+}
+
+impl Serializer for Finite {
+    type Ok = ();
+    type Error = Wrong;
+    type SerializeSeq = Place;
+    type SerializeTuple = Place;
+    type SerializeTupleStruct = Place;
+    type SerializeTupleVariant = Place;
+    type SerializeMap = Place;
+    type SerializeStruct = Place;
+    type SerializeStructVariant = Place;
+
+    right! {
+        serialize_bool(bool), serialize_i8(i8), serialize_i16(i16), serialize_i32(i32), serialize_i64(i64),
+        serialize_i128(i128), serialize_u8(u8), serialize_u16(u16), serialize_u32(u32), serialize_u64(u64),
+        serialize_u128(u128), serialize_char(char), serialize_str(&str), serialize_bytes(&[u8]),
+        serialize_unit_struct(&'static str),
+    }
+
+    fn serialize_f32(self, number: f32) -> Looked {
+        self.serialize_f64(number.into())
+    }
+    fn serialize_f64(self, number: f64) -> Looked {
+        if number.is_finite() { Ok(()) } else { Err(Wrong::Number { number, at: Vec::new() }) }
+    }
+    fn serialize_none(self) -> Looked {
+        Ok(())
+    }
+    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Looked {
+        value.serialize(self)
+    }
+    fn serialize_unit(self) -> Looked {
+        Ok(())
+    }
+    fn serialize_unit_variant(self, _: &'static str, _: u32, _: &'static str) -> Looked {
+        Ok(())
+    }
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, value: &T) -> Looked {
+        value.serialize(self)
+    }
+    fn serialize_newtype_variant<T: Serialize + ?Sized>(
+        self,
+        _: &'static str,
+        _: u32,
+        variant: &'static str,
+        value: &T,
+    ) -> Looked {
+        value.serialize(self).map_err(|wrong| wrong.under(variant))
+    }
+    fn serialize_seq(self, _: Option<usize>) -> Result<Place, Wrong> {
+        Ok(Place::default())
+    }
+    fn serialize_tuple(self, _: usize) -> Result<Place, Wrong> {
+        Ok(Place::default())
+    }
+    fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<Place, Wrong> {
+        Ok(Place::default())
+    }
+    fn serialize_tuple_variant(self, _: &'static str, _: u32, variant: &'static str, _: usize) -> Result<Place, Wrong> {
+        Ok(Place::of(variant))
+    }
+    fn serialize_map(self, _: Option<usize>) -> Result<Place, Wrong> {
+        Ok(Place::default())
+    }
+    fn serialize_struct(self, _: &'static str, _: usize) -> Result<Place, Wrong> {
+        Ok(Place::default())
+    }
+    fn serialize_struct_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        variant: &'static str,
+        _: usize,
+    ) -> Result<Place, Wrong> {
+        Ok(Place::of(variant))
+    }
+}
+
+macro_rules! of_list {
+    ($($trait:ident::$name:ident),* $(,)?) => {
+        $(impl ser::$trait for Place {
+            type Ok = ();
+            type Error = Wrong;
+            fn $name<T: Serialize + ?Sized>(&mut self, value: &T) -> Looked {
+                self.next(value)
+            }
+            fn end(self) -> Looked {
+                Ok(())
+            }
+        })*
+    };
+}
+
+of_list! {
+    SerializeSeq::serialize_element, SerializeTuple::serialize_element, SerializeTupleStruct::serialize_field,
+    SerializeTupleVariant::serialize_field,
+}
+
+macro_rules! of_object {
+    ($($trait:ident),* $(,)?) => {
+        $(impl ser::$trait for Place {
+            type Ok = ();
+            type Error = Wrong;
+            fn serialize_field<T: Serialize + ?Sized>(&mut self, key: &'static str, value: &T) -> Looked {
+                self.look(key, value)
+            }
+            fn end(self) -> Looked {
+                Ok(())
+            }
+        })*
+    };
+}
+
+of_object! { SerializeStruct, SerializeStructVariant }
+
+impl ser::SerializeMap for Place {
+    type Ok = ();
+    type Error = Wrong;
+    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Looked {
+        // A key that cannot be one is said to be so when it is written.
+        let key = serde_json::to_string(key).unwrap_or_default();
+        self.key = serde_json::from_str(&key).unwrap_or(key);
+        Ok(())
+    }
+    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Looked {
+        self.look(&self.key, value)
+    }
+    fn end(self) -> Looked {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[derive(Serialize)]
+    enum Kind {
+        Of { price: f32 },
+        Pair(f64, f64),
+    }
+
+    #[test]
+    fn a_number_that_json_does_not_have_is_found_where_it_stands() {
+        let map = |value: f64| BTreeMap::from([("a/b", vec![(1.0, None), (2.0, Some(value))])]);
+        assert_eq!(check(&map(0.5)), Ok(()));
+        assert_eq!(check(&serde_json::json!({ "a": [null, 1.5, "x"] })), Ok(()));
+        let said = check(&map(f64::NAN)).expect_err("NaN");
+        assert!(said.starts_with("/a~1b/1/1: NaN is no number of JSON"), "{said}");
+        let said = check(&Kind::Of { price: f32::NEG_INFINITY }).expect_err("infinite");
+        assert!(said.starts_with("/Of/price: -inf is"), "{said}");
+        let said = check(&Kind::Pair(0.0, f64::INFINITY)).expect_err("infinite");
+        assert!(said.starts_with("/Pair/1: inf is"), "{said}");
+        assert!(check(&f64::NAN).expect_err("NaN").starts_with("/: NaN is"));
+    }
+}

@@ -1,0 +1,27 @@
+//! What a run has used.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use countersign_core::journal::record::{Entry, Record, Usage};
+
+/// What each model was used for.
+pub(super) fn spent(entries: &[Arc<Entry>]) -> BTreeMap<Arc<str>, Usage> {
+    let mut spent: BTreeMap<Arc<str>, Usage> = BTreeMap::new();
+    let mut add = |model: &Arc<str>, usage: &Usage| {
+        let all = spent.entry(model.clone()).or_default();
+        all.input_tokens += usage.input_tokens;
+        all.output_tokens += usage.output_tokens;
+    };
+    for entry in entries {
+        match &entry.record {
+            Record::ModelResponded(answer) => add(&answer.model, &answer.usage),
+            Record::Compressed(compressed) => {
+                if let Some(model) = &compressed.model {
+                    add(model, &compressed.usage);
+                }
+            }
+            _ => {}
+        }
+    }
+    spent
+}
