@@ -12,6 +12,7 @@ pub mod guardrail_command;
 pub mod hooks;
 pub mod interruption;
 mod result;
+mod said;
 mod spent;
 mod start;
 mod stream;
