@@ -367,14 +367,8 @@ impl Session {
             if actions.iter().all(|action| decided(action.call).is_none()) {
                 continue;
             }
-            let defers = actions
-                .iter()
-                .filter(|action| decided(action.call).is_none())
-                .all(|action| action.allowed().contains(&DecisionType::Defer));
-            if staged.iter().all(|staged| actions.iter().all(|action| action.call != staged.call)) && !defers {
-                continue;
-            }
-            if !defers || open.quorum() > 1 && actions.iter().any(|action| decided(action.call).is_none()) {
+            // Several people approve all of it, or none.
+            if open.quorum() > 1 && actions.iter().any(|action| decided(action.call).is_none()) {
                 self.kept.extend(staged.iter().filter(|s| actions.iter().any(|a| a.call == s.call)).cloned());
                 continue;
             }
