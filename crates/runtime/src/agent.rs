@@ -144,15 +144,35 @@ impl Agent {
         self
     }
     /// Its answers are JSON that is a `T` (SPEC S23): the model is given the schema, and an answer that does not fit it fails
-    /// the run.
+    /// the run. What providers take are objects: a list, an enum or a text is put into a field of a struct.
+    ///
+    /// ```
+    /// # use countersign::{Agent, model::scripted::Scripted};
+    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// struct Cities {
+    ///     cities: Vec<String>,
+    /// }
+    /// # let agent = Agent::new("helper", Scripted::from_json(r#"{"turns":[]}"#)?);
+    /// let agent = agent.output_type::<Cities>()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
-    /// The schema of the type is none that can be checked.
+    /// The JSON of the type is not always an object, or its schema is none that can be checked.
     pub fn output_type<T: schemars::JsonSchema>(self) -> Result<Agent, AgentError> {
         let name = T::schema_name().into_owned();
-        self.output_schema(&name, schemars::schema_for!(T).to_value())
+        let schema = schemars::schema_for!(T).to_value();
+        if schema["type"] != "object" {
+            return Err(AgentError(format!(
+                "agent {:?}, output type {name}: its JSON is not always an object, and models are asked for objects; put it into a \
+                 field of a struct, and make that the output type",
+                self.name
+            )));
+        }
+        self.output_schema(&name, schema)
     }
-    /// Its answers are JSON that fits a schema, known to the model under this name: see [`Agent::output_type`].
+    /// Its answers are JSON that fits a schema, known to the model under this name: see [`Agent::output_type`]. Whether a schema
+    /// of something else than an object is taken is for the provider to say, when it is asked.
     ///
     /// # Errors
     /// The schema is none that can be checked.

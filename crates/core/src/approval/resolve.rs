@@ -55,6 +55,9 @@ pub struct DecideInput {
 pub enum Reply {
     /// To actions, one for each as the client sent them, missing ones are filled in; to questions, one reject.
     Decisions(Vec<Decision>),
+    /// The same from a program that goes on with a state, one for each action: a `defer` is what nobody has decided yet, which
+    /// needs no permission (SPEC S8).
+    Staged(Vec<Decision>),
     /// To questions: a JSON object, question text → answer.
     Answers(Value),
     /// To a node of a graph: any JSON value. To actions: yes or no, for all of them (source 001).
@@ -86,13 +89,14 @@ pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Cata
     }
     let DecideInput { n, reply, verdicts, previews, user_edit_content, by, request_id } = input;
     let draft = Draft::new(state, now);
+    let staged = matches!(reply, Reply::Staged(_));
     match (asked.kind, reply) {
         (Kind::Question, Reply::Answers(answers)) => {
             let answers = check_answers(asked, &answers)?;
             let answered = Answered { n, answers, by: by.subject, request_id };
             Ok(draft.answered(answered, user_edit_content, catalog))
         }
-        (Kind::Question, Reply::Decisions(decisions)) => {
+        (Kind::Question, Reply::Decisions(decisions) | Reply::Staged(decisions)) => {
             check_decline(asked, &decisions)?;
             let decided = Decided { by: by.subject, request_id, ..Decided::of(asked, decisions) };
             Ok(draft.decided(decided, user_edit_content, catalog))
@@ -126,8 +130,8 @@ pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Cata
             Code::DecisionsRequired,
             "an action waits under this key, not a question: send \"decisions\", not \"answers\"",
         )),
-        (Kind::Approval | Kind::InDoubt, Reply::Decisions(decisions)) => {
-            let decisions = check_decisions(open, &decisions, now, catalog)?;
+        (Kind::Approval | Kind::InDoubt, Reply::Decisions(decisions) | Reply::Staged(decisions)) => {
+            let decisions = check_decisions(open, &decisions, staged, now, catalog)?;
             check_person(state, open, &decisions, &by)?;
             let asks = edited_asks(state, asked, &decisions, &verdicts, &by, catalog)?;
             let last = ends(open, &decisions, &by);
@@ -339,6 +343,7 @@ fn check_decline(asked: &Interrupted, decisions: &[Decision]) -> Result<(), Refu
 fn check_decisions(
     open: &Open,
     decisions: &[Decision],
+    staged: bool,
     now: Millis,
     catalog: &dyn Catalog,
 ) -> Result<Vec<Decision>, Refusal> {
@@ -353,6 +358,9 @@ fn check_decisions(
         ));
     }
     for (i, (decision, action)) in decisions.iter().zip(&asked.actions).enumerate() {
+        if staged && *decision == Decision::defer() {
+            continue;
+        }
         check(decision, action, asked, i, now, catalog)?;
     }
     Ok(decisions)

@@ -32,6 +32,10 @@ const STATE_BYTES: usize = 64 * 1024;
 /// The error of servers until 2025-11-25 that want an address to be opened before the call is made again.
 const URL_REQUIRED: i32 = -32042;
 
+/// What is told of a message of more than [`MESSAGE_BYTES`](super::transport::MESSAGE_BYTES).
+const TOO_LONG: &str = "it sent a message of more than 8 MiB, which is not read";
+const _: () = assert!(super::transport::MESSAGE_BYTES == 8 * 1024 * 1024);
+
 /// How an attempt goes on.
 enum Step {
     Ended(Result<String, ToolError>),
@@ -92,6 +96,7 @@ impl Link {
         let limit = self.settings.call_limit;
         let mut replayed: Vec<Arc<str>> = Vec::new();
         let connection = running.connection.clone();
+        let (mut messages, mut too_long) = (connection.too_long(), false);
         let answer = loop {
             tokio::select! {
                 biased;
@@ -113,15 +118,21 @@ impl Link {
                     self.parked.put(Waiting { session_id, call, running, reply, name: question.name.clone() });
                     return Step::Ended(Err(self.asks(vec![question], None, true)));
                 }
-                answer = timeout(limit, &mut running.answer) => break answer,
+                answer = timeout(limit, Running::answered(&mut running.answer, &mut messages, &connection.calls, &mut too_long)) => {
+                    break answer;
+                }
             }
         };
         drop(running);
+        // What was sent is cancelled by dropping it.
         let Ok(answer) = answer else {
-            // What was sent is cancelled by dropping it.
-            return Step::Ended(Err(self.say(permit, Text::McpTooLong, &[("seconds", &limit.as_secs().to_string())])));
+            let late = self.say(permit, Text::McpTooLong, &[("seconds", &limit.as_secs().to_string())]);
+            // One of the calls that ran side by side had its answer in it.
+            let late = if too_long { ToolError::new(format!("{late} ({TOO_LONG})")) } else { late };
+            return Step::Ended(Err(late));
         };
         let refused = |error: &str| Step::Ended(Err(self.say(permit, Text::McpRefused, &[("error", error)])));
+        let Some(answer) = answer else { return refused(TOO_LONG) };
         match answer {
             Ok(CallToolResponse::Complete(result)) => Step::Ended(result::text(&result).map_err(ToolError::new)),
             Ok(CallToolResponse::InputRequired(required)) => match params {

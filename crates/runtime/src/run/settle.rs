@@ -147,7 +147,7 @@ impl Runtime {
         let said = match (reply.resume, reply.answers) {
             (Some(value), _) => Reply::Resume(value),
             (None, Some(answers)) => Reply::Answers(answers),
-            (None, None) => Reply::Decisions(reply.decisions),
+            (None, None) => Reply::Staged(reply.decisions),
         };
         Ok(DecideInput {
             n,

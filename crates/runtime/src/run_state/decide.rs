@@ -118,9 +118,9 @@ impl RunState {
     /// Lets the call run, with exactly the arguments that were shown. Of a call whose outcome is unknown
     /// ([`Kind::InDoubt`]) it says that it runs once more; [`RunState::respond`] says that it ran.
     ///
-    /// What is decided counts when the run goes on. A call that does not allow [`DecisionType::Defer`] cannot be left undecided
-    /// beside others: until it is decided, what was decided about those that are asked about with it is kept in the state, and
-    /// nothing of it runs ([`RunState::decided`] says what it is).
+    /// What is decided counts when the run goes on. What was left undecided comes back, with the deadline that it had. Where
+    /// several people must approve, all that is asked about together is decided together: until it is, what was decided is kept in
+    /// the state, and nothing of it runs ([`RunState::decided`] says what it is).
     ///
     /// # Errors
     /// [`DecisionError`]; deciding the same twice is none.

@@ -95,8 +95,10 @@ pub(super) fn follows(state: &State, entry: &Entry) -> Result<(), &'static str> 
                     || decided.rules == Rule::made_by(asked, decided))
                 && (!decided.last || !approves_all(decided) || approvals(open, decided) >= open.quorum() as usize)
                 && actions.iter().zip(&decided.decisions).all(|(action, decision)| {
-                    // A new message rejects whatever waits, and a rejection lets nothing run.
-                    decision.kind == DecisionType::Reject || (!question && action.allowed().contains(&decision.kind))
+                    // A new message rejects whatever waits, and a program leaves undecided what it likes: neither lets anything run.
+                    decision.kind == DecisionType::Reject
+                        || (!question
+                            && (decision.kind == DecisionType::Defer || action.allowed().contains(&decision.kind)))
                 })
         }
         Record::Answered(answered) => {

@@ -52,8 +52,8 @@ pub struct Interruption {
     /// What the tool says it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<Arc<str>>,
-    /// What may be decided. What asks something is answered: `kind` says so. A call that allows [`DecisionType::Defer`] may be
-    /// left undecided while others of its answer go on; one that does not keeps them waiting until it is decided.
+    /// What may be decided. What asks something is answered: `kind` says so. A call may be left undecided
+    /// while others of its answer go on, whether or not it allows [`DecisionType::Defer`]: that is a reviewer's decision.
     pub allowed: Vec<DecisionType>,
     /// What is asked, in the words of who asks: of a tool that asks something in the middle of a call, or a node of a graph.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -13,6 +13,7 @@ pub mod hooks;
 pub mod interruption;
 mod nested;
 mod result;
+mod said;
 mod spent;
 mod start;
 mod stream;

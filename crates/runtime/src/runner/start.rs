@@ -3,13 +3,7 @@
 use std::sync::Arc;
 
 use countersign_core::{
-    approval::{
-        decision::Decision,
-        key::{approval_key, parse_approval_key},
-        principal::Principal,
-        resolve::rfc3339,
-        rule::Always,
-    },
+    approval::{decision::Decision, key::approval_key, principal::Principal, rule::Always},
     call::gate::DecisionType,
     journal::{
         draft::Catalog as _,
@@ -27,6 +21,7 @@ use super::{
     interruption::Interruption,
     nested::Nested,
     result::RunResult,
+    said::{answers, retract_late, too_late},
     spent::spent,
 };
 use crate::{
@@ -38,7 +33,7 @@ use crate::{
         settle::{Stands, Unsettled, overdue},
         subscription::Subscription,
     },
-    run_state::{DecisionError, RunState, RunStateError, Staged, StagedAnswer, journal},
+    run_state::{DecisionError, RunState, RunStateError, Staged, journal},
     store::{Store, memory::MemoryStore},
     tool::AppContext,
 };
@@ -390,14 +385,8 @@ impl Session {
             if actions.iter().all(|action| decided(action.call).is_none()) {
                 continue;
             }
-            let defers = actions
-                .iter()
-                .filter(|action| decided(action.call).is_none())
-                .all(|action| action.allowed().contains(&DecisionType::Defer));
-            if staged.iter().all(|staged| actions.iter().all(|action| action.call != staged.call)) && !defers {
-                continue;
-            }
-            if !defers || open.quorum() > 1 && actions.iter().any(|action| decided(action.call).is_none()) {
+            // Several people approve all of it, or none.
+            if open.quorum() > 1 && actions.iter().any(|action| decided(action.call).is_none()) {
                 self.kept.extend(staged.iter().filter(|s| actions.iter().any(|a| a.call == s.call)).cloned());
                 continue;
             }
@@ -585,39 +574,4 @@ fn standing(state: &State, staged: &[Staged], call: u32) -> Option<Decision> {
                 && state.signature_shown(action) == state.signature_shown(other));
         (same && stands).then(|| Decision { always: None, args_digest: None, ..staged.decision.clone() })
     })
-}
-
-/// The call that something was said about after its deadline had come, and that deadline.
-fn too_late(state: &RunState, late: &[u32]) -> Option<(String, String)> {
-    state.state().open.iter().filter(|open| late.contains(&open.asked.n)).find_map(|open| {
-        let said = |call: u32| state.staged.iter().any(|staged| staged.call == call);
-        let answered = state.answers.iter().any(|staged| staged.n == open.asked.n);
-        let decides = !matches!(open.asked.kind, Kind::Interrupt | Kind::Input);
-        let action = open.asked.actions.iter().find(|action| answered || decides && said(action.call))?;
-        Some((action.tool_use_id.to_string(), open.asked.expires_at.map(rfc3339).unwrap_or_default()))
-    })
-}
-
-/// Takes back what was said about what is overdue.
-fn retract_late(state: &mut RunState, late: &[u32]) {
-    for item in state.interruptions() {
-        if parse_approval_key(&item.approval_key).is_some_and(|(_, n)| late.contains(&n)) {
-            state.retract(&item);
-        }
-    }
-}
-
-/// What was answered, as replies to what asks.
-fn answers(state: &RunState, session_id: &str) -> Vec<NewDecision> {
-    let reply = |staged: &StagedAnswer| {
-        let approval_key = approval_key(session_id, staged.n);
-        let kind = state.state().waiting(staged.n).map(|open| open.asked.kind);
-        match (kind, serde_json::from_str(staged.value.get())) {
-            (Some(Kind::Question), Ok(answers)) => {
-                NewDecision { approval_key, answers: Some(answers), ..NewDecision::default() }
-            }
-            _ => NewDecision { approval_key, resume: Some(staged.value.clone()), ..NewDecision::default() },
-        }
-    };
-    state.answers.iter().map(reply).collect()
 }

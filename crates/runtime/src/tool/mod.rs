@@ -191,8 +191,8 @@ impl Approval {
         self.ask.set_timeout(seconds);
         self
     }
-    /// What the reviewer may do. Without [`DecisionType::Defer`] a call cannot be left undecided beside others: what was decided
-    /// about those that are asked about with it counts once it is decided, too.
+    /// What the reviewer may do. Without [`DecisionType::Defer`] a reviewer at a server cannot put it off while others under its
+    /// key are decided; a program that goes on with a [`RunState`](crate::RunState) can leave it undecided.
     #[must_use]
     pub fn allow(mut self, decisions: impl Into<Vec<DecisionType>>) -> Approval {
         self.ask.allowed = decisions.into();

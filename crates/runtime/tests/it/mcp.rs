@@ -282,7 +282,9 @@ while IFS= read -r line; do
   id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
   case "$line" in
     *'"initialize"'*) say '{"jsonrpc":"2.0","id":'$id',"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"sh","version":"1"}}}' ;;
-    *'"tools/list"'*) say '{"jsonrpc":"2.0","id":'$id',"result":{"tools":[{"name":"env","inputSchema":{"type":"object"}},{"name":"die","inputSchema":{"type":"object"}}]}}' ;;
+    *'"tools/list"'*) say '{"jsonrpc":"2.0","id":'$id',"result":{"tools":[{"name":"env","inputSchema":{"type":"object"}},{"name":"die","inputSchema":{"type":"object"}},{"name":"big","inputSchema":{"type":"object"}},{"name":"never","inputSchema":{"type":"object"}}]}}' ;;
+    *'"name":"big"'*) printf '%s' '{"jsonrpc":"2.0","id":'$id',"result":{"content":[{"type":"text","text":"'; head -c 9000000 /dev/zero | tr '\0' x; say '"}]}}' ;;
+    *'"name":"never"'*) ;;
     *'"name":"env"'*) say '{"jsonrpc":"2.0","id":'$id',"result":{"content":[{"type":"text","text":"'"$(env | cut -d= -f1 | sort | tr '\n' ' ')$MINE pid=$$"'"}]}}' ;;
     *'"name":"die"'*) exit 1 ;;
     *'"id"'*) say '{"jsonrpc":"2.0","id":'$id',"error":{"code":-32601,"message":"no"}}' ;;
@@ -292,6 +294,23 @@ done
 
 fn shell() -> McpServer {
     McpServer::stdio("sh", ["sh", "-c", SHELL]).require_approval(RequireApproval::Never)
+}
+
+#[tokio::test]
+async fn s13_an_answer_of_a_program_that_is_too_long_ends_its_call_and_says_why() {
+    let server = shell().build().unwrap();
+    let runtime = with(&calls(&["big"]), &[&server]);
+    let ended = tokio::time::timeout(Duration::from_secs(30), send(&runtime, "s", "go")).await.expect("at once");
+    let said = ended.unwrap().text;
+    assert!(said.contains("a message of more than 8 MiB") && !said.contains("seconds"), "{said}");
+    // The connection is as good as before.
+    let said = send(&with(&calls(&["env"]), &[&server]), "s", "go").await.unwrap().text;
+    assert!(said.contains("PATH"), "{said}");
+
+    // Beside another call it may be the answer of either.
+    let server = shell().call_limit(Duration::from_secs(2)).build().unwrap();
+    let said = send(&with(&calls(&["never", "big"]), &[&server]), "s", "go").await.unwrap().text;
+    assert!(said.contains("within 2 seconds") && said.contains("a message of more than 8 MiB"), "{said}");
 }
 
 #[tokio::test]

@@ -234,6 +234,29 @@ async fn s23_an_answer_is_of_the_output_type_or_the_run_fails() {
     }
 }
 
+#[derive(schemars::JsonSchema)]
+#[expect(dead_code, reason = "read by its schema")]
+enum Sky {
+    Clear,
+    Rain { millimetres: u32 },
+}
+
+#[test]
+fn s23_an_output_type_that_is_no_object_is_refused_when_the_agent_is_made() {
+    let agent = || Agent::new("Helper", model(r#"{"turns":[]}"#));
+    let refused = [
+        agent().output_type::<Vec<Weather>>(),
+        agent().output_type::<Sky>(),
+        agent().output_type::<String>(),
+        agent().output_type::<Option<Weather>>(),
+    ];
+    for refused in refused {
+        let error = refused.map(drop).expect_err("no object").to_string();
+        assert!(error.contains("\"Helper\"") && error.contains("field of a struct"), "{error}");
+    }
+    agent().output_type::<std::collections::BTreeMap<String, u32>>().expect("an object");
+}
+
 /// Writes down what it is told.
 #[derive(Clone, Default)]
 struct Told(Ran);

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use countersign::{
-    Agent, CancelHandle, RunConfig, RunError, RunState, Runner,
-    core::call::gate::DecisionType,
+    Agent, CancelHandle, DecisionError, RunConfig, RunError, RunState, Runner,
+    core::{approval::decision::Decision, call::gate::DecisionType},
     run,
     tool::{Approval, function},
 };
@@ -59,9 +59,9 @@ async fn f67_an_unknown_tool_has_its_error_once() {
     assert_eq!(told(&over).iter().filter(|line| line.starts_with("c2: ")).count(), 1);
 }
 
-/// SPEC S8: a call that cannot be left waiting keeps those that are asked with it waiting, and what was decided.
+/// SPEC S8: leaving a call undecided is no decision that its tool would have to allow.
 #[tokio::test]
-async fn s8_what_cannot_be_decided_in_part_waits_for_the_rest() {
+async fn s8_what_was_decided_goes_on_whatever_the_others_allow() {
     let done = Ran::default();
     let strict = |name: &str| {
         let allowed = [DecisionType::Approve, DecisionType::Reject];
@@ -71,13 +71,36 @@ async fn s8_what_cannot_be_decided_in_part_waits_for_the_rest() {
         .tool(strict("a"))
         .tool(strict("b"));
     let mut paused = run(&agent, "go").await.expect("paused");
+    let defers = paused.state.decide(&item(&paused, "c2"), Decision::defer());
+    assert!(matches!(defers, Err(DecisionError::NotAllowed { .. })), "that is one: {defers:?}");
+    paused.state.approve(&item(&paused, "c1")).expect("approved");
+    let again = run(&agent, paused.state).await.expect("paused");
+    assert_eq!((ids(&again), ran(&done)), (vec!["c2".to_owned()], vec!["a {}".to_owned()]));
+    // Also from its text.
+    let mut state = RunState::from_json(&again.state.to_json()).expect("read");
+    state.reject(&item(&again, "c2")).expect("rejected");
+    run(&agent, state).await.expect("over");
+    assert_eq!(ran(&done), ["a {}"]);
+}
+
+/// SPEC S8, P1: where several people must approve, they approve all of it or none.
+#[tokio::test]
+async fn s8_what_cannot_be_decided_in_part_waits_for_the_rest() {
+    let done = Ran::default();
+    let approval = || Approval::always().timeout(0).levels(["finance"]).quorum(2);
+    let two = |name: &str| tool(name, &done).needs_approval(approval());
+    let agent =
+        Agent::new("Helper", script(&[calls(&[("a", "c1", "{}"), ("b", "c2", "{}")])])).tool(two("a")).tool(two("b"));
+    let mut paused = run(&agent, "go").await.expect("paused");
     paused.state.approve(&item(&paused, "c1")).expect("approved");
     let mut again = run(&agent, paused.state).await.expect("paused");
     assert_eq!((ids(&again).len(), ran(&done).len()), (2, 0));
     assert_eq!(again.state.decided(&item(&again, "c1")), Some(DecisionType::Approve), "it still counts");
     again.state.reject(&item(&again, "c2")).expect("rejected");
+    again.state.retract(&item(&again, "c1"));
+    again.state.reject(&item(&again, "c1")).expect("rejected");
     run(&agent, again.state).await.expect("over");
-    assert_eq!(ran(&done), ["a {}"]);
+    assert!(ran(&done).is_empty());
 }
 
 fn waits_for(name: &'static str, done: &Ran, begun: &Arc<tokio::sync::Notify>) -> countersign::ToolEntry {

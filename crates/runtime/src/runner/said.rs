@@ -1,0 +1,49 @@
+//! What was said on a state, as it goes on.
+
+use countersign_core::{
+    approval::{
+        key::{approval_key, parse_approval_key},
+        resolve::rfc3339,
+    },
+    journal::record::Kind,
+};
+
+use crate::{
+    run::NewDecision,
+    run_state::{RunState, StagedAnswer},
+};
+
+/// The call that something was said about after its deadline had come, and that deadline.
+pub(super) fn too_late(state: &RunState, late: &[u32]) -> Option<(String, String)> {
+    state.state().open.iter().filter(|open| late.contains(&open.asked.n)).find_map(|open| {
+        let said = |call: u32| state.staged.iter().any(|staged| staged.call == call);
+        let answered = state.answers.iter().any(|staged| staged.n == open.asked.n);
+        let decides = !matches!(open.asked.kind, Kind::Interrupt | Kind::Input);
+        let action = open.asked.actions.iter().find(|action| answered || decides && said(action.call))?;
+        Some((action.tool_use_id.to_string(), open.asked.expires_at.map(rfc3339).unwrap_or_default()))
+    })
+}
+
+/// Takes back what was said about what is overdue.
+pub(super) fn retract_late(state: &mut RunState, late: &[u32]) {
+    for item in state.interruptions() {
+        if parse_approval_key(&item.approval_key).is_some_and(|(_, n)| late.contains(&n)) {
+            state.retract(&item);
+        }
+    }
+}
+
+/// What was answered, as replies to what asks.
+pub(super) fn answers(state: &RunState, session_id: &str) -> Vec<NewDecision> {
+    let reply = |staged: &StagedAnswer| {
+        let approval_key = approval_key(session_id, staged.n);
+        let kind = state.state().waiting(staged.n).map(|open| open.asked.kind);
+        match (kind, serde_json::from_str(staged.value.get())) {
+            (Some(Kind::Question), Ok(answers)) => {
+                NewDecision { approval_key, answers: Some(answers), ..NewDecision::default() }
+            }
+            _ => NewDecision { approval_key, resume: Some(staged.value.clone()), ..NewDecision::default() },
+        }
+    };
+    state.answers.iter().map(reply).collect()
+}
