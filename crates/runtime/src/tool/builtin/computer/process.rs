@@ -20,7 +20,8 @@ use tokio::{
 /// descriptor 3, and answers by its file descriptor 4.
 ///
 /// The pipe is opened for both first, which waits for nobody: if this process has ended by then, its end is read at once.
-/// `$$` is the program, which comes after the shell: it must not write any more where the folder is removed.
+/// `$$` is the program, which takes the shell's place: it must not write any more where the folder is removed. Its number is
+/// nobody else's for as long as its group has a process, which the watcher is.
 pub(super) const WITH_US: &str = "folder=$1; shift; \
     exec 3<&0 4>&1 5<>\"$folder/alive\" 6<\"$folder/alive\" 5>&- </dev/null >/dev/null; \
     (exec 3<&- 4>&-; trap '' TERM; cat <&6; kill -TERM 0; sleep 1; kill -9 $$; \
@@ -125,7 +126,7 @@ mod tests {
     fn abandoned() -> PathBuf {
         let path = std::env::temp_dir().join(format!("countersign-browser-{}", uuid::Uuid::now_v7()));
         std::fs::create_dir(&path).expect("folder");
-        mkfifoat(CWD, &path.join("alive"), Mode::RUSR | Mode::WUSR).expect("pipe");
+        mkfifoat(CWD, path.join("alive"), Mode::RUSR | Mode::WUSR).expect("pipe");
         path
     }
 
