@@ -61,8 +61,9 @@ impl Chromium {
         self
     }
 
-    /// It reaches these hosts, and no others: neither pages nor what is in them, by name or by address. All there are,
-    /// unless this is said. It is no firewall: a page that breaks out of the browser reaches what the machine does.
+    /// It reaches these hosts, on any port, and no others: neither pages nor what is in them, by name or by address. All
+    /// there are, unless this is said. It is no firewall: a name is trusted wherever it leads to, and a page that breaks out
+    /// of the browser reaches what the machine does.
     #[must_use]
     pub fn hosts(mut self, hosts: Hosts) -> Chromium {
         self.hosts = Some(hosts);

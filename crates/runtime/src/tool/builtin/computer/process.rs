@@ -158,11 +158,11 @@ mod tests {
     async fn s14_a_browser_that_does_not_want_to_end_leaves_no_folder() {
         let folder = abandoned();
         let alive = File::options().read(true).write(true).open(folder.join("alive")).expect("pipe");
-        // It writes for as long as it runs, into folders of folders.
-        let writes = "trap '' TERM; while :; do mkdir -p \"$1/a/b/c\"; : >\"$1/a/b/c/d\"; done";
+        // It writes for as long as it runs, and ends by itself where it cannot.
+        let writes = "trap '' TERM; i=0; while : >\"$1/$i\"; do i=$(((i + 1) % 1000)); done";
         let mut child = started(&folder, writes);
         let begun = async {
-            while !folder.join("a/b/c/d").exists() {
+            while !folder.join("0").exists() {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
@@ -171,7 +171,7 @@ mod tests {
         // As if this process had ended.
         drop(alive);
         let ended = timeout(DEADLINE, child.wait()).await.expect("it ends").expect("status");
-        assert_eq!(ended.signal(), Some(9));
+        assert_eq!(ended.signal(), Some(9), "before its folder is removed");
         is_removed(&folder).await;
     }
 }
