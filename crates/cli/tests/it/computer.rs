@@ -19,6 +19,11 @@ const PAGE: &str = r#"<!doctype html><body style="margin:0">
   onclick="fetch('/said?' + encodeURIComponent(document.getElementById('field').value))">say</button>
 <a href="/next" style="position:absolute;left:20px;top:160px;width:120px;height:40px;display:block">next</a>"#;
 
+/// At `/reaches`: asks for a page of this machine under its other name, and tells when that is over.
+const REACHES: &str = r#"<!doctype html><script>
+fetch('http://localhost:' + location.port + '/away', { mode: 'no-cors' }).catch(() => {}).then(() => fetch('/said?done'));
+</script>"#;
+
 /// A site that tells what it is asked for, but for the little picture that browsers want.
 async fn site() -> (String, mpsc::UnboundedReceiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -45,11 +50,12 @@ async fn answer(stream: TcpStream, tell: mpsc::UnboundedSender<String>) {
         }
     }
     let path = first.split(' ').nth(1).unwrap_or_default().to_owned();
+    let page = if path == "/reaches" { REACHES } else { PAGE };
     if !path.is_empty() && path != "/favicon.ico" {
         let _ = tell.send(path);
     }
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/html; charset=utf-8\r\nconnection: close\r\n";
-    let _ = stream.write_all(format!("{head}content-length: {}\r\n\r\n{PAGE}", PAGE.len()).as_bytes()).await;
+    let _ = stream.write_all(format!("{head}content-length: {}\r\n\r\n{page}", page.len()).as_bytes()).await;
 }
 
 async fn hears(said: &mut mpsc::UnboundedReceiver<String>) -> String {
@@ -209,6 +215,28 @@ async fn s14_no_browser_outlives_its_server_and_two_sessions_have_two() {
     assert!(left.iter().all(|path| !path.display().to_string().contains("countersign-browser-")), "{left:?}");
 }
 
+#[tokio::test]
+async fn s14_a_browser_of_a_server_reaches_the_hosts_it_was_given_and_no_others() {
+    let script = json!({ "turns": [
+        { "tool_calls": [{ "name": "computer", "args": { "action": { "type": "screenshot" } } }] }, { "text": "done" },
+    ] });
+    let all: &[&str] = &["/reaches", "/away", "/said?done"];
+    for (hosts, heard) in [("", all), ("hosts = [\"127.0.0.1\"]\n", &["/reaches", "/said?done"])] {
+        let (base, mut said) = site().await;
+        let browser = browser(&base).replace(&format!("{base}/"), &format!("{base}/reaches"));
+        let setup = Setup::new(Store::Memory, &script).built_in(&["computer"]).sections(&browser).sections(hosts);
+        let server = setup.sections("[tools.computer]\napproval = false\n").log("").start().await;
+        // The browser reaches the server, too.
+        server.until_logged("an agent could approve its own calls there").await;
+        server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+        for path in heard {
+            assert_eq!(hears(&mut said).await, *path);
+        }
+        server.until_status("s", "completed").await;
+        assert!(said.try_recv().is_err(), "{hosts}");
+    }
+}
+
 #[test]
 fn u3_check_lists_the_browser() {
     let dir = tempfile::tempdir().unwrap();
@@ -221,5 +249,19 @@ fn u3_check_lists_the_browser() {
     assert!(said.stdout.lines().any(|found| found == line), "{} {}", said.stdout, said.stderr);
     let json = run(dir.path(), &["check", "--config", "c.toml", "--json"], "", &[]);
     let found: Value = serde_json::from_str(&json.stdout).unwrap();
-    assert_eq!(found["computer"]["program"], "/bin/sh");
+    assert_eq!((&found["computer"]["program"], &found["computer"]["hosts"]), (&json!("/bin/sh"), &Value::Null));
+    let warning = "c.toml:7: [computer] has no \"hosts\", so that the browser reaches this server";
+    assert!(said.stderr.lines().any(|line| line.starts_with("warning: ") && line.contains(warning)), "{}", said.stderr);
+    assert_eq!(found["warnings"][0]["line"], 7, "{found}");
+
+    let hosts = "program = \"/bin/sh\"\nhosts = [\"Shop.Example\", \"*.shop.example\"]";
+    fs::write(dir.path().join("c.toml"), text.replace("program = \"/bin/sh\"", hosts)).unwrap();
+    let said = run(dir.path(), &["check", "--config", "c.toml"], "", &[]);
+    let line = line.replace("any host", "shop.example, *.shop.example");
+    assert!(said.stdout.lines().any(|found| found == line), "{} {}", said.stdout, said.stderr);
+    assert!(!said.stderr.contains("warning: "), "{}", said.stderr);
+    let json = run(dir.path(), &["check", "--config", "c.toml", "--json"], "", &[]);
+    let found: Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(found["computer"]["hosts"], json!(["shop.example", "*.shop.example"]));
+    assert_eq!(found["warnings"], json!([]));
 }

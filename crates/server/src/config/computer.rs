@@ -73,17 +73,17 @@ pub(super) fn read(root: &Section<'_>) -> Option<ConfigComputer> {
     });
     let program = program.map(|program| tools::program(&section, "program", &program));
     let hosts = hosts(&section);
+    if root.has("auth").is_none() {
+        warn_of_own_approval(&section, hosts.as_ref());
+    }
     let start_page = section.string("start_page").map(|page| {
         let url = reqwest::Url::parse(&page.value).ok();
         let right =
             url.as_ref().is_some_and(|url| matches!(url.scheme(), "http" | "https") && url.password().is_none());
-        let host = url.as_ref().and_then(|url| url.host_str());
         if !right && page.value != START_PAGE {
             let what = format!("is {:?}; it must begin with http:// or https://, without a password", page.value);
             section.bad(page.at, "start_page", what);
-        } else if let (Some(hosts), Some(host)) = (&hosts, host)
-            && !hosts.has(host)
-        {
+        } else if let Some(Err(host)) = hosts.as_ref().map(|hosts| hosts.of_page(&page.value)) {
             section.bad(page.at, "start_page", format!("is of {host:?}, which is none of \"hosts\"; add it there"));
         }
         page.value
@@ -102,12 +102,33 @@ fn hosts(section: &Section<'_>) -> Option<Hosts> {
     if let (true, Some(at)) = (listed.is_empty(), section.has("hosts")) {
         section.bad(at, "hosts", "is empty; name the hosts that the browser may reach, or leave it out for all");
     }
-    for host in &listed {
-        if let Err(error) = Hosts::new([&host.value]) {
-            section.bad(host.at, "hosts", format!("has {error}"));
+    let mut hosts = Hosts::default();
+    let mut wrong = false;
+    for host in listed {
+        if let Err(error) = hosts.add(&host.value) {
+            section.bad(host.at, "hosts", format!("has {:?}, which is {error}", host.value));
+            wrong = true;
         }
     }
-    Hosts::new(listed.iter().map(|host| &host.value)).ok()
+    (!wrong).then_some(hosts)
+}
+
+/// Warns of a browser that can reach this server where everybody on this machine may do everything: what an agent does there
+/// may be to approve its own calls (SPEC X).
+fn warn_of_own_approval(section: &Section<'_>, hosts: Option<&Hosts>) {
+    let (at, reaches) = match (hosts, section.has("hosts")) {
+        (None, None) => (section.at, "has no \"hosts\"".to_owned()),
+        (Some(hosts), Some(at)) => match hosts.of_this_machine() {
+            Some(host) => (at, format!("has {host:?} in \"hosts\"")),
+            None => return,
+        },
+        _ => return,
+    };
+    let what = format!(
+        "[computer] {reaches}, so that the browser reaches this server, and without [auth] everybody on this machine may do \
+         everything: an agent could approve its own calls there; set \"hosts\" without this machine, or [auth]"
+    );
+    section.document.warn(at, what);
 }
 
 /// Whether a tool of this name is the computer, and says nothing else.

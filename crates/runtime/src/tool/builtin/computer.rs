@@ -9,6 +9,8 @@ mod hosts;
 #[cfg(feature = "computer")]
 mod keys;
 #[cfg(feature = "computer")]
+mod process;
+#[cfg(feature = "computer")]
 mod sessions;
 
 use std::{future::Future, sync::Arc, time::Duration};

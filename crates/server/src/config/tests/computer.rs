@@ -99,6 +99,29 @@ mod with_the_feature {
     }
 
     #[test]
+    fn x_a_browser_that_reaches_the_server_is_warned_of_where_everybody_there_may_do_everything() {
+        let warnings = |text: &str| -> Vec<String> {
+            parse(text).expect("config").warnings.iter().map(ToString::to_string).collect()
+        };
+        let warned = |line: &str| {
+            format!(
+                "countersign.toml:{line}, so that the browser reaches this server, and without [auth] everybody on this \
+                 machine may do everything: an agent could approve its own calls there; set \"hosts\" without this \
+                 machine, or [auth]"
+            )
+        };
+        let text = format!("{MINIMAL}{BROWSER}");
+        assert_eq!(warnings(&text), [warned(r#"6: [computer] has no "hosts""#)]);
+        let hosts = |hosts: &str| format!("{text}hosts = [\"shop.example\"{hosts}]\n");
+        assert_eq!(warnings(&hosts(r#", "localhost""#)), [warned(r#"8: [computer] has "localhost" in "hosts""#)]);
+        assert_eq!(warnings(&hosts(r#", "::1""#)), [warned(r#"8: [computer] has "::1" in "hosts""#)]);
+        assert!(warnings(&hosts("")).is_empty(), "it reaches no more than the shop");
+        let digest = "0".repeat(64);
+        let people = format!("{text}[[auth.tokens]]\nsubject = \"ana\"\ntoken_sha256 = \"{digest}\"\n");
+        assert!(warnings(&people).is_empty(), "an agent has nobody's token");
+    }
+
+    #[test]
     fn s14_what_is_wrong_with_the_browser_is_said_with_its_line_and_what_would_be_right() {
         for (added, line) in [
             ("[computer]", r#"6: missing "program" in [computer]"#),
@@ -116,7 +139,7 @@ mod with_the_feature {
             ),
             (
                 "[computer]\nprogram = \"sh\"\nhosts = [\"a.example\",\n\"https://b.example/\"]",
-                r#"9: "hosts" in [computer] has "https://b.example/" is no host; right would be a name, such as "shop.example", all below one, such as "*.shop.example", or an IP address, without a port"#,
+                r#"9: "hosts" in [computer] has "https://b.example/", which is no host; right would be a name, such as "shop.example", all below one, such as "*.shop.example", or an IP address, without a port"#,
             ),
             (
                 "[computer]\nprogram = \"sh\"\nhosts = [\"*.a.example\"]\nstart_page = \"http://a.example/\"",

@@ -1,22 +1,12 @@
 //! A headless Chromium as a computer.
 
-use std::{
-    fs::File,
-    path::{Path, PathBuf},
-    process::Stdio,
-    time::Duration,
-};
+use std::{path::PathBuf, process::Stdio, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use futures::future::BoxFuture;
-use rustix::{
-    fs::{CWD, Mode, mkfifoat},
-    process::{Pid, Signal, kill_process_group},
-};
 use serde_json::{Value, json};
 use tokio::{
-    io::AsyncReadExt as _,
-    process::{Child, ChildStderr, Command},
+    process::{Child, Command},
     sync::{Mutex, MutexGuard},
     time::timeout,
 };
@@ -26,6 +16,7 @@ use super::{
     Button, Computer, Environment, Hosts, Point, Screenshot,
     devtools::DevTools,
     keys,
+    process::{Browser, Profile, WITH_US, last_lines},
 };
 
 /// How long the browser may take to start.
@@ -36,14 +27,6 @@ const SCREEN: (u32, u32) = (1024, 768);
 const BLANK: &str = "about:blank";
 /// Largest width and height.
 const SCREEN_MOST: u32 = 4096;
-/// Runs a program whose group ends when nobody has its first argument's `alive` open for writing any more: that is when this
-/// process ends, however it does. The folder, its first argument, is removed then. The program is told what to do by its third
-/// file, and answers by its fourth.
-const WITH_US: &str = "exec 3<&0 4>&1 </dev/null >/dev/null; folder=$1; shift; \
-    (exec 3<&- 4>&-; trap '' TERM; cat \"$folder/alive\"; kill -TERM 0; sleep 1; rm -rf -- \"$folder\"; kill -9 0) 2>/dev/null & \
-    exec \"$@\"";
-/// Lines, and bytes, that are kept of what the browser writes to standard error.
-const KEPT: (usize, usize) = (5, 1000);
 /// How large pictures are drawn, until one is small enough.
 const SCALES: [f64; 5] = [1.0, 0.75, 0.5, 0.35, 0.25];
 
@@ -78,8 +61,9 @@ impl Chromium {
         self
     }
 
-    /// It reaches these hosts, and no others: neither pages nor what is in them, by name or by address. All there are,
-    /// unless this is said. It is no firewall: a page that breaks out of the browser reaches what the machine does.
+    /// It reaches these hosts, on any port, and no others: neither pages nor what is in them, by name or by address. All
+    /// there are, unless this is said. It is no firewall: a name is trusted wherever it leads to, and a page that breaks out
+    /// of the browser reaches what the machine does.
     #[must_use]
     pub fn hosts(mut self, hosts: Hosts) -> Chromium {
         self.hosts = Some(hosts);
@@ -110,15 +94,12 @@ impl Chromium {
     /// It cannot be started, or does not answer, with the end of what it wrote to standard error; or the page it begins with is
     /// of no host that it may reach.
     pub async fn start(self) -> Result<ChromiumComputer, ToolError> {
-        if let Some(hosts) = &self.hosts
-            && let Some(host) = reqwest::Url::parse(&self.start_page).ok().as_ref().and_then(|url| url.host_str())
-            && !hosts.has(host)
+        let only = self.hosts.as_ref().map(|hosts| format!("only these hosts: {}", hosts.as_slice().join(", ")));
+        if let (Some(hosts), Some(only)) = (&self.hosts, &only)
+            && hosts.of_page(&self.start_page).is_err()
         {
-            let known = hosts.as_slice().join(", ");
             let page = &self.start_page;
-            return Err(ToolError::new(format!(
-                "the browser begins at {page}, and may reach only these hosts: {known}"
-            )));
+            return Err(ToolError::new(format!("the browser begins at {page}, and may reach {only}")));
         }
         let profile = Profile::new().map_err(|error| ToolError::new(format!("the browser's profile: {error}")))?;
         let (width, height) = self.screen;
@@ -146,14 +127,16 @@ impl Chromium {
         }
         if let Some(hosts) = &self.hosts {
             command.arg(format!("--host-resolver-rules={}", hosts.rules()));
-            // What pages send to each other is not looked up by name.
-            command.arg("--webrtc-ip-handling-policy=disable_non_proxied_udp");
+            // What pages send to each other is not looked up by name. Older ones know the switch by its second name only.
+            for switch in ["webrtc-ip-handling-policy", "force-webrtc-ip-handling-policy"] {
+                command.arg(format!("--{switch}=disable_non_proxied_udp"));
+            }
         }
         command.arg(BLANK);
         let program = self.program.display();
         let failed = |error: String| ToolError::new(format!("{program}: {error}"));
         let child = command.spawn().map_err(|error| failed(error.to_string()))?;
-        let mut browser = Browser { child, _profile: profile };
+        let mut browser = Browser::new(child, profile);
         let Child { stdin, stdout, stderr, .. } = &mut browser.child;
         let (Some(to), Some(from), Some(stderr)) = (stdin.take(), stdout.take(), stderr.take()) else {
             return Err(failed("it has no standard streams".to_owned()));
@@ -161,34 +144,40 @@ impl Chromium {
         // All of it is read: it must not stop because nobody does.
         let told = tokio::spawn(last_lines(stderr));
         let mut tools = DevTools::new(to, from);
-        let asked = tools.ask_within(START, "Target.createTarget", json!({ "url": BLANK })).await;
-        let target = match asked {
-            Ok(target) => target,
-            Err(error) => {
-                drop(browser);
-                let told = timeout(Duration::from_secs(1), told).await.ok().and_then(Result::ok).unwrap_or_default();
-                return Err(failed(format!("it does not start: {error}: {told}")));
-            }
-        };
-        let attach = json!({ "targetId": target["targetId"], "flatten": true });
-        let attached = tools.ask("Target.attachToTarget", attach).await.map_err(&failed)?;
-        let session = attached["sessionId"].as_str().ok_or_else(|| failed("no page".to_owned()))?;
-        tools.attached(session.to_owned());
-        tools.ask("Page.enable", json!({})).await.map_err(&failed)?;
-        let metrics = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
-        tools.ask("Emulation.setDeviceMetricsOverride", metrics).await.map_err(&failed)?;
+        if let Err(error) = opened(&mut tools, self.screen).await {
+            drop(browser);
+            let told = timeout(Duration::from_secs(1), told).await.ok().and_then(Result::ok).unwrap_or_default();
+            return Err(failed(format!("it does not start: {error}: {told}")));
+        }
         let computer = ChromiumComputer { tools: Mutex::new(tools), screen: self.screen, _browser: browser };
         if self.start_page != BLANK {
-            computer.go_to(&self.start_page).await?;
+            // A host that is not listed looks like one that does not exist, and a redirect may have led there.
+            computer.go_to(&self.start_page).await.map_err(|error| match only {
+                Some(only) => {
+                    ToolError::new(format!("{}; the browser may reach {only}, also by redirects", error.message))
+                }
+                None => error,
+            })?;
         }
         Ok(computer)
     }
 }
 
+/// Makes a page of this size, to which it talks from then on.
+async fn opened(tools: &mut DevTools, (width, height): (u32, u32)) -> Result<(), String> {
+    let target = tools.ask_within(START, "Target.createTarget", json!({ "url": BLANK })).await?;
+    let attach = json!({ "targetId": target["targetId"], "flatten": true });
+    let attached = tools.ask("Target.attachToTarget", attach).await?;
+    tools.attached(attached["sessionId"].as_str().ok_or("no page")?.to_owned());
+    tools.ask("Page.enable", json!({})).await?;
+    let metrics = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
+    tools.ask("Emulation.setDeviceMetricsOverride", metrics).await.map(drop)
+}
+
 /// A headless Chromium that is driven over the DevTools protocol (SPEC S14). It ends with this value.
 ///
-/// It reaches what the machine reaches, unless it was given [hosts](Chromium::hosts): ask a person about what it does. Nobody
-/// but this program can tell it what to do.
+/// It reaches what the machine reaches, unless it was given [hosts](Chromium::hosts): ask a person about what it does. No
+/// program of another user can tell it what to do: there is no port that leads into it.
 pub struct ChromiumComputer {
     tools: Mutex<DevTools>,
     screen: (u32, u32),
@@ -361,80 +350,5 @@ impl Computer for ChromiumComputer {
             }
             Ok(())
         })
-    }
-}
-
-/// The last lines of what a program writes to standard error.
-async fn last_lines(mut stderr: ChildStderr) -> String {
-    let (most, bytes) = KEPT;
-    let mut kept: Vec<u8> = Vec::new();
-    let mut buffer = [0; 4096];
-    while let Ok(read @ 1..) = stderr.read(&mut buffer).await {
-        kept.extend_from_slice(&buffer[..read]);
-        kept.drain(..kept.len().saturating_sub(bytes));
-    }
-    let kept = String::from_utf8_lossy(&kept);
-    let lines: Vec<&str> = kept.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    lines[lines.len().saturating_sub(most)..].join("; ")
-}
-
-/// The process, which ends with all it started.
-struct Browser {
-    child: Child,
-    _profile: Profile,
-}
-
-impl Drop for Browser {
-    fn drop(&mut self) {
-        // The number is the group's as long as its leader was not waited for, which nobody has done.
-        let leader = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-        if let Some(leader) = leader {
-            let _ = kill_process_group(leader, Signal::KILL);
-        }
-    }
-}
-
-/// A folder of our own, which only this user can read, removed at the end.
-struct Profile {
-    path: PathBuf,
-    /// A pipe that is open as long as this process runs; see [`WITH_US`].
-    _alive: File,
-}
-
-impl Profile {
-    fn new() -> std::io::Result<Profile> {
-        use std::os::unix::fs::DirBuilderExt as _;
-        let path = std::env::temp_dir().join(format!("countersign-browser-{}", uuid::Uuid::now_v7()));
-        std::fs::DirBuilder::new().mode(0o700).create(&path)?;
-        let pipe = path.join("alive");
-        let opened = mkfifoat(CWD, &pipe, Mode::RUSR | Mode::WUSR)
-            .map_err(Into::into)
-            // For both: then it does not wait for the other end.
-            .and_then(|()| File::options().read(true).write(true).open(&pipe));
-        match opened {
-            Ok(alive) => Ok(Profile { path, _alive: alive }),
-            Err(error) => {
-                remove(&path);
-                Err(error)
-            }
-        }
-    }
-}
-
-impl Drop for Profile {
-    fn drop(&mut self) {
-        remove(&self.path);
-    }
-}
-
-/// Processes that were just killed may still write for a moment.
-fn remove(folder: &Path) {
-    for _ in 0..50 {
-        match std::fs::remove_dir_all(folder) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                std::thread::sleep(Duration::from_millis(2));
-            }
-            _ => return,
-        }
     }
 }

@@ -1,11 +1,11 @@
-//! The DevTools protocol of a browser, over its standard streams, which nobody else can reach: one request at a time.
+//! The DevTools protocol of a browser, over two pipes, which no program of another user can reach: one request at a time.
 //! Each message is JSON and ends with a zero byte.
 
 use std::{io, time::Duration};
 
 use serde_json::{Value, json};
 use tokio::{
-    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
+    io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader},
     process::{ChildStdin, ChildStdout},
     time::timeout,
 };
@@ -16,11 +16,11 @@ const ANSWER: Duration = Duration::from_secs(30);
 const MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 
 /// A connection to a browser, and to one page of it once it is attached.
-pub(super) struct DevTools {
-    to: ChildStdin,
+pub(super) struct DevTools<W = ChildStdin, R = ChildStdout> {
+    to: W,
     /// What is still to be written. Whoever gives a request up leaves no half of it behind.
     unsent: Vec<u8>,
-    from: BufReader<ChildStdout>,
+    from: BufReader<R>,
     /// The begin of the next message.
     begun: Vec<u8>,
     session: Option<String>,
@@ -29,8 +29,8 @@ pub(super) struct DevTools {
     loads: u64,
 }
 
-impl DevTools {
-    pub(super) fn new(to: ChildStdin, from: ChildStdout) -> DevTools {
+impl<W: AsyncWrite + Unpin + Send, R: AsyncRead + Unpin + Send> DevTools<W, R> {
+    pub(super) fn new(to: W, from: R) -> DevTools<W, R> {
         let from = BufReader::new(from);
         DevTools { to, unsent: Vec::new(), from, begun: Vec::new(), session: None, next: 0, loads: 0 }
     }
@@ -133,4 +133,81 @@ fn ended(error: &io::Error) -> String {
 
 fn late(most: Duration, what: &str) -> String {
     format!("the browser took longer than {} s: {what}", most.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+    use tokio::{
+        io::{DuplexStream, duplex},
+        sync::mpsc,
+    };
+
+    use super::*;
+
+    /// Pipes that take next to nothing, and what arrives at the other end of the first.
+    fn pipes() -> (DevTools<DuplexStream, DuplexStream>, mpsc::UnboundedReceiver<Value>, DuplexStream) {
+        let (to, asked) = duplex(16);
+        let (answers, from) = duplex(16);
+        let (tell, hears) = mpsc::unbounded_channel();
+        tokio::spawn(async move {
+            let mut asked = BufReader::new(asked);
+            let mut message = Vec::new();
+            while asked.read_until(0, &mut message).await.is_ok_and(|read| read > 0) {
+                assert_eq!(message.pop(), Some(0));
+                let whole = serde_json::from_slice(&message).expect("a whole message");
+                if tell.send(whole).is_err() {
+                    break;
+                }
+                message.clear();
+            }
+        });
+        (DevTools::new(to, from), hears, answers)
+    }
+
+    fn answer(asked: &Value) -> Vec<u8> {
+        let answer = json!({ "id": asked["id"], "result": { "to": asked["method"], "text": "y".repeat(100) } });
+        answer.to_string().into_bytes().into_iter().chain([0]).collect()
+    }
+
+    #[tokio::test]
+    async fn s14_a_request_that_is_given_up_while_it_is_written_leaves_no_half_of_it() {
+        let (mut tools, mut hears, mut answers) = pipes();
+        let long = json!({ "text": "x".repeat(100) });
+        assert!(tools.ask("Page.first", long.clone()).now_or_never().is_none());
+        let browser = tokio::spawn(async move {
+            for method in ["Page.first", "Page.second"] {
+                let asked = hears.recv().await.expect("asked");
+                assert_eq!(asked["method"], method);
+                answers.write_all(&answer(&asked)).await.expect("answered");
+                if method == "Page.first" {
+                    assert_eq!(asked["params"], long);
+                }
+            }
+        });
+        let answered = tools.ask("Page.second", json!({})).await.expect("an answer");
+        assert_eq!(answered["to"], "Page.second", "not what the first was answered");
+        browser.await.expect("both were asked for");
+    }
+
+    #[tokio::test]
+    async fn s14_a_request_that_is_given_up_while_its_answer_comes_leaves_no_half_of_that() {
+        let (mut tools, mut hears, mut answers) = pipes();
+        let (half, mut is_there) = mpsc::unbounded_channel();
+        let browser = tokio::spawn(async move {
+            let first = answer(&hears.recv().await.expect("asked"));
+            answers.write_all(&first[..50]).await.expect("answered");
+            half.send(()).expect("somebody waits");
+            answers.write_all(&first[50..]).await.expect("answered");
+            let second = hears.recv().await.expect("asked");
+            answers.write_all(&answer(&second)).await.expect("answered");
+        });
+        tokio::select! {
+            answered = tools.ask("Page.first", json!({})) => panic!("{answered:?}"),
+            half = is_there.recv() => half.expect("half of it"),
+        }
+        let answered = tools.ask("Page.second", json!({})).await.expect("an answer");
+        assert_eq!(answered["to"], "Page.second");
+        browser.await.expect("both were answered");
+    }
 }
