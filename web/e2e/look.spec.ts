@@ -26,7 +26,7 @@ for (const colorScheme of ["light", "dark"] as const) {
     test("axe finds nothing in any state", async ({ page, serve }) => {
       const { url } = await serve({ turns: oneOrder });
       await page.goto(url);
-      await expect(page.getByLabel("Agent", { exact: true })).toBeVisible();
+      await expect(page.getByRole("combobox", { name: "Agent", exact: true })).toBeVisible();
       await check(page, "empty");
       const card = await openCard(page, url);
       await check(page, "waiting");

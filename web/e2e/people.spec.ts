@@ -24,7 +24,7 @@ const approve = (page: Page) => page.locator(".card").getByRole("button", { name
 async function aliceAsks(page: Page, url: string): Promise<string> {
   await signIn(page, "alice");
   await page.goto(url);
-  await expect(page.getByLabel("Agent", { exact: true })).toBeVisible();
+  await expect(page.getByRole("combobox", { name: "Agent", exact: true })).toBeVisible();
   await send(page);
   await expect(page.locator(".card")).toBeVisible();
   return page.url();

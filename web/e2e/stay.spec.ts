@@ -111,9 +111,9 @@ test("a server that wants a token gets one, for this tab only", async ({ page, c
   await expect(page.getByRole("alert")).toContainText("does not accept");
   await field.fill("s3cret-token");
   await page.getByRole("button", { name: "Sign in" }).click();
-  await expect(page.getByLabel("Agent", { exact: true })).toBeVisible();
+  await expect(page.getByRole("combobox", { name: "Agent", exact: true })).toBeVisible();
   await page.reload();
-  await expect(page.getByLabel("Agent", { exact: true })).toBeVisible();
+  await expect(page.getByRole("combobox", { name: "Agent", exact: true })).toBeVisible();
   expect(page.url()).not.toContain("s3cret");
   const other = await context.newPage();
   await other.goto(url);

@@ -63,13 +63,13 @@ export async function send(page: Page, text = "Buy 100 VNM"): Promise<void> {
 /** Leave for a new session. The page that is left has a field for messages too. */
 export async function newSession(page: Page): Promise<void> {
   await page.getByRole("link", { name: "New session" }).click();
-  await expect(page.getByLabel("Agent", { exact: true })).toBeVisible();
+  await expect(page.getByRole("combobox", { name: "Agent", exact: true })).toBeVisible();
 }
 
 /** Open the console, start a session, wait for its request. */
 export async function openCard(page: Page, url: string): Promise<Locator> {
   await page.goto(url);
-  await expect(page.getByLabel("Agent", { exact: true })).toBeVisible();
+  await expect(page.getByRole("combobox", { name: "Agent", exact: true })).toBeVisible();
   await send(page);
   const card = page.locator(".card");
   await expect(card.getByRole("button", { name: "Approve" }).first()).toBeEnabled();
@@ -138,7 +138,7 @@ export const sectors: Question = {
 /** Open the console, start a session, wait for its questions. */
 export async function openQuestion(page: Page, url: string): Promise<Locator> {
   await page.goto(url);
-  await expect(page.getByLabel("Agent", { exact: true })).toBeVisible();
+  await expect(page.getByRole("combobox", { name: "Agent", exact: true })).toBeVisible();
   await send(page, "Plan my savings");
   const card = page.locator(".card[data-kind=question]");
   await expect(card.getByRole("button", { name: "Skip" })).toBeEnabled();

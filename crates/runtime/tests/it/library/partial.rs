@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use countersign::{
-    Agent, CancelHandle, DecisionError, RunConfig, RunError, RunState, Runner,
+    Agent, CancelHandle, DecisionError, RunConfig, RunError, RunResult, RunState, Runner,
     core::{approval::decision::Decision, call::gate::DecisionType},
     run,
     tool::{Approval, function},
@@ -129,16 +129,24 @@ async fn f73_a_run_whose_rule_never_answers_can_be_cancelled() {
     let agent = Agent::new("Helper", script(&[calls(&[("a", "c1", "{}"), ("b", "c2", "{}")])])).tool(never);
     let cancel = CancelHandle::new();
     let runner = Runner::new(RunConfig::new().cancel(&cancel));
-    let ended = async {
-        let (ended, ()) = tokio::join!(runner.run(&agent, "go"), async {
+    is_cancelled(runner.run(&agent, "go"), &asked, &cancel).await;
+    assert!(ran(&done).is_empty());
+}
+
+/// Cancels a run once its rule has been asked.
+async fn is_cancelled(
+    run: impl Future<Output = Result<RunResult, RunError>>,
+    asked: &tokio::sync::Notify,
+    cancel: &CancelHandle,
+) {
+    let both = async {
+        tokio::join!(run, async {
             asked.notified().await;
             cancel.cancel();
-        });
-        ended
+        })
     };
-    let ended = tokio::time::timeout(std::time::Duration::from_secs(30), ended).await.expect("it ends");
+    let (ended, ()) = tokio::time::timeout(std::time::Duration::from_secs(30), both).await.expect("it ends");
     assert!(matches!(ended, Err(RunError::Cancelled { .. })), "{ended:?}");
-    assert!(ran(&done).is_empty());
 }
 
 #[tokio::test]
@@ -165,21 +173,13 @@ async fn f73_a_run_whose_rule_never_answers_about_an_edit_can_be_cancelled() {
         paused.state.approve_with(&item(&paused, "c1"), &serde_json::json!({ "n": 2 })).expect("approved");
         let cancel = CancelHandle::new();
         let runner = Runner::new(RunConfig::new().cancel(&cancel));
-        let ended = async {
-            let goes_on = async {
-                match streamed {
-                    true => runner.run_streamed(&agent, paused.state).await?.finish().await,
-                    false => runner.run(&agent, paused.state).await,
-                }
-            };
-            let (ended, ()) = tokio::join!(goes_on, async {
-                asked.notified().await;
-                cancel.cancel();
-            });
-            ended
+        let goes_on = async {
+            match streamed {
+                true => runner.run_streamed(&agent, paused.state).await?.finish().await,
+                false => runner.run(&agent, paused.state).await,
+            }
         };
-        let ended = tokio::time::timeout(std::time::Duration::from_secs(30), ended).await.expect("it ends");
-        assert!(matches!(ended, Err(RunError::Cancelled { .. })), "{ended:?}");
+        is_cancelled(goes_on, &asked, &cancel).await;
         assert!(ran(&done).is_empty());
     }
 }
