@@ -115,7 +115,8 @@ impl Runner {
         input: impl Into<RunInput>,
         config: RunConfig,
     ) -> Result<RunResult, RunError> {
-        let session = Session::begin(agent, input.into(), config.over(&self.config), false).await?;
+        // On the heap, both: callers join and spawn runs, and their own futures stay small.
+        let session = Box::pin(Session::begin(agent, input.into(), config.over(&self.config), false)).await?;
         Box::pin(session.drive()).await
     }
 
@@ -137,7 +138,7 @@ impl Runner {
         input: impl Into<RunInput>,
         config: RunConfig,
     ) -> Result<RunStream, RunError> {
-        let session = Session::begin(agent, input.into(), config.over(&self.config), true).await?;
-        Ok(RunStream::new(session))
+        let session = Box::pin(Session::begin(agent, input.into(), config.over(&self.config), true)).await?;
+        Ok(RunStream::new(Box::new(session)))
     }
 }

@@ -39,7 +39,7 @@ use crate::run::subscription::Told;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct RunStream {
-    session: Session,
+    session: Box<Session>,
     driver: Driver,
     reader: Reader,
     /// The agent that answers, as far as the events have told.
@@ -70,7 +70,7 @@ impl Drop for Driver {
 }
 
 impl RunStream {
-    pub(super) fn new(session: Session) -> RunStream {
+    pub(super) fn new(session: Box<Session>) -> RunStream {
         let start::Told { from, until, runs } = session.told;
         let (seq, moves) = (from, session.moves);
         let ended = !moves || !runs && until <= from;
@@ -199,6 +199,6 @@ impl RunStream {
             // It ends by itself; a panic of it shows in what has come of the run.
             let _ = driver.await;
         }
-        self.session.finish().await
+        Box::pin(self.session.finish()).await
     }
 }

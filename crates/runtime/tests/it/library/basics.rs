@@ -259,3 +259,14 @@ async fn s15_a_run_shows_no_block_that_its_model_has_not_written() {
     let shown = |entry: &&Arc<Entry>| matches!(entry.record, Record::BlockShown(_));
     assert_eq!(over.state.entries().iter().filter(shown).count(), 0, "{:?}", over.state.entries());
 }
+
+/// What joins, spawns or times runs holds their futures in its own.
+#[tokio::test]
+async fn s15_futures_of_runs_are_small() {
+    let (agent, runner) = (Agent::new("Helper", script(&[])), Runner::default());
+    let begins = [size_of_val(&runner.run(&agent, "go")), size_of_val(&runner.run_streamed(&agent, "go"))];
+    let mut stream = runner.run_streamed(&agent, "go").await.expect("begun");
+    let next = size_of_val(&stream.next());
+    let finish = size_of_val(&stream.finish());
+    assert!([begins[0], begins[1], next, finish].iter().all(|bytes| *bytes < 3072), "{begins:?} {next} {finish} bytes");
+}
