@@ -134,7 +134,7 @@ pub struct Refusal {
     /// What is wrong, where, and what would be right; in English.
     pub message: String,
     /// More for programs: pending keys, the winner of a race, schema errors.
-    pub details: Option<Value>,
+    pub details: Option<Box<Value>>,
 }
 
 impl Refusal {
@@ -146,7 +146,7 @@ impl Refusal {
     /// The same with details.
     #[must_use]
     pub fn with_details(mut self, details: Value) -> Refusal {
-        self.details = Some(made_plain(details));
+        self.details = Some(Box::new(made_plain(details)));
         self
     }
 }

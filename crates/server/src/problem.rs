@@ -28,7 +28,7 @@ pub struct Problem {
     detail: String,
     /// More for programs.
     #[serde(skip_serializing_if = "Option::is_none")]
-    details: Option<Value>,
+    details: Option<Box<Value>>,
 }
 
 impl Problem {

@@ -161,7 +161,7 @@ impl Player {
                 match self.next_request() {
                     Next::Request(request) => {
                         conn.send(&request.frame).await?;
-                        self.requests.push(request);
+                        self.requests.push(*request);
                     }
                     Next::Wait => {}
                     Next::Done => return Ok(()),
@@ -295,15 +295,15 @@ impl Player {
         }
     }
 
-    fn request(&self, mut frame: Value, what: Asked) -> Request {
+    fn request(&self, mut frame: Value, what: Asked) -> Box<Request> {
         let id = format!("q{}", self.requests.len() + 1);
         frame["request_id"] = id.as_str().into();
-        Request { id, frame, what, sends: 1, answer: None }
+        Box::new(Request { id, frame, what, sends: 1, answer: None })
     }
 }
 
 enum Next {
-    Request(Request),
+    Request(Box<Request>),
     Wait,
     Done,
 }

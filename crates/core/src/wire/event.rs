@@ -176,7 +176,7 @@ pub enum ConnectionEvent {
         approval_key: Option<String>,
         /// More for programs.
         #[serde(skip_serializing_if = "Option::is_none")]
-        details: Option<Value>,
+        details: Option<Box<Value>>,
     },
     /// The answer to `ping`.
     Pong,

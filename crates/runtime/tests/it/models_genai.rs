@@ -103,7 +103,7 @@ async fn m1_gemini_streams_become_blocks_and_signatures_go_back() {
         assert_eq!(
             body["systemInstruction"]["parts"]["text"]
                 .as_str()
-                .or(body["systemInstruction"]["parts"][0]["text"].as_str()),
+                .or_else(|| body["systemInstruction"]["parts"][0]["text"].as_str()),
             Some("Be brief.")
         );
     }

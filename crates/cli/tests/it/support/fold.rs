@@ -20,7 +20,7 @@ pub(crate) struct Fold {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Item {
     Message(String),
-    Block(Block),
+    Block(Box<Block>),
     GroupStart,
     GroupEnd { summary: Value },
 }
@@ -151,11 +151,11 @@ impl Fold {
             // It begins over, as after a reconnect: then it is what came last.
             let Some(Item::Block(last)) = self.items.last_mut() else { panic!("not the last block: {event}") };
             assert_eq!((&last.message, last.index, last.whole), (&block.message, index, false), "{event}");
-            *last = block;
+            **last = block;
         } else {
             assert_eq!(index, of.blocks, "{event}");
             of.blocks += 1;
-            self.items.push(Item::Block(block));
+            self.items.push(Item::Block(Box::new(block)));
         }
     }
 

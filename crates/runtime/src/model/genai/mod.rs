@@ -189,7 +189,7 @@ impl Call {
                     let asked = request::request(shared.kind, &shared.opaque(), &request, &messages);
                     drop(messages);
                     let answer = shared.client.exec_chat_stream(shared.target.clone(), asked, Some(&options)).await;
-                    let answer = answer.map_err(|error| shared.error(error))?;
+                    let answer = answer.map_err(|error| shared.error(&error))?;
                     self.state = State::Open(Box::new(answer.stream), Reader::new(shared.opaque()));
                 }
                 State::Open(mut stream, mut reader) => match stream.next().await {
@@ -198,7 +198,7 @@ impl Call {
                         reader.take(event, &mut self.ready)?;
                         self.state = State::Open(stream, reader);
                     }
-                    Some(Err(error)) => return Err(self.shared.error(error)),
+                    Some(Err(error)) => return Err(self.shared.error(&error)),
                     None => return Err(incomplete()),
                 },
                 State::Done => return Ok(None),
@@ -217,9 +217,9 @@ impl Shared {
     }
 
     /// An error in words like those of the other providers. genai's own repeat the request.
-    fn error(&self, error: ::genai::Error) -> ModelError {
+    fn error(&self, error: &::genai::Error) -> ModelError {
         use ::genai::Error;
-        let (status, body) = match &error {
+        let (status, body) = match error {
             Error::HttpError { status, body, .. } => (*status, body),
             Error::WebModelCall { webc_error: webc::Error::ResponseFailedStatus { status, body, .. }, .. }
             | Error::WebAdapterCall { webc_error: webc::Error::ResponseFailedStatus { status, body, .. }, .. } => {
