@@ -19,6 +19,7 @@ use tokio::time::timeout;
 
 use super::{
     asks,
+    bounded::TOO_LONG,
     link::Link,
     result,
     running::{ASKS_OF_A_CALL, Elicited, Running, Waiting},
@@ -31,10 +32,6 @@ const ROUNDS: usize = 10;
 const STATE_BYTES: usize = 64 * 1024;
 /// The error of servers until 2025-11-25 that want an address to be opened before the call is made again.
 const URL_REQUIRED: i32 = -32042;
-
-/// What is told of a message of more than [`MESSAGE_BYTES`](super::transport::MESSAGE_BYTES).
-const TOO_LONG: &str = "it sent a message of more than 8 MiB, which is not read";
-const _: () = assert!(super::transport::MESSAGE_BYTES == 8 * 1024 * 1024);
 
 /// How an attempt goes on.
 enum Step {
@@ -96,7 +93,6 @@ impl Link {
         let limit = self.settings.call_limit;
         let mut replayed: Vec<Arc<str>> = Vec::new();
         let connection = running.connection.clone();
-        let (mut messages, mut too_long) = (connection.too_long(), false);
         let answer = loop {
             tokio::select! {
                 biased;
@@ -118,21 +114,16 @@ impl Link {
                     self.parked.put(Waiting { session_id, call, running, reply, name: question.name.clone() });
                     return Step::Ended(Err(self.asks(vec![question], None, true)));
                 }
-                answer = timeout(limit, Running::answered(&mut running.answer, &mut messages, &connection.calls, &mut too_long)) => {
-                    break answer;
-                }
+                answer = timeout(limit, &mut running.answer) => break answer,
             }
         };
         drop(running);
         // What was sent is cancelled by dropping it.
         let Ok(answer) = answer else {
             let late = self.say(permit, Text::McpTooLong, &[("seconds", &limit.as_secs().to_string())]);
-            // One of the calls that ran side by side had its answer in it.
-            let late = if too_long { ToolError::new(format!("{late} ({TOO_LONG})")) } else { late };
             return Step::Ended(Err(late));
         };
         let refused = |error: &str| Step::Ended(Err(self.say(permit, Text::McpRefused, &[("error", error)])));
-        let Some(answer) = answer else { return refused(TOO_LONG) };
         match answer {
             Ok(CallToolResponse::Complete(result)) => Step::Ended(result::text(&result).map_err(ToolError::new)),
             Ok(CallToolResponse::InputRequired(required)) => match params {
@@ -140,6 +131,7 @@ impl Link {
                 None => refused("it asks in two ways at once"),
             },
             Ok(_) => refused("it wants something that is not offered"),
+            Err(ServiceError::McpError(error)) if error.message == TOO_LONG => refused(TOO_LONG),
             Err(ServiceError::McpError(error)) => match self.addresses(&error, permit) {
                 Some(outcome) => Step::Ended(Err(outcome)),
                 None => refused(&self.settings.redact(&format!("{} ({})", error.message, error.code.0))),

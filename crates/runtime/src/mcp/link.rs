@@ -13,11 +13,7 @@ use rmcp::{
     model::{PaginatedRequestParams, ProtocolVersion, ServerNotification, SubscriptionFilter},
     service::{ClientLifecycleMode, RunningService},
 };
-use tokio::{
-    sync::{Mutex, watch},
-    task::JoinHandle,
-    time::timeout,
-};
+use tokio::{sync::Mutex, task::JoinHandle, time::timeout};
 
 use super::{
     handler::Handler,
@@ -72,20 +68,11 @@ pub(super) struct Connection {
     listening: Option<JoinHandle<()>>,
     /// The calls that run over it.
     pub(super) calls: Calls,
-    /// Changes whenever a message came that is too long to be read, where nothing else tells.
-    too_long: Option<watch::Receiver<()>>,
 }
 
 impl Connection {
     pub(super) fn peer(&self) -> Peer<RoleClient> {
         self.service.peer().clone()
-    }
-
-    /// The messages that are too long to be read, from now on.
-    pub(super) fn too_long(&self) -> Option<watch::Receiver<()>> {
-        let mut too_long = self.too_long.clone()?;
-        too_long.mark_unchanged();
-        Some(too_long)
     }
 
     /// Whether the server asks by results, and takes answers with the next request.
@@ -173,7 +160,7 @@ impl Link {
             };
             let calls = Calls::default();
             let handler = Handler { link: Arc::downgrade(self), calls: calls.clone() };
-            let (service, process, too_long) = match &self.settings.reach {
+            let (service, process) = match &self.settings.reach {
                 Reach::Stdio(program) => {
                     let link = Arc::downgrade(self);
                     // Its standard error is for who operates it: it is in the log, at the level of details.
@@ -182,17 +169,17 @@ impl Link {
                             tracing::debug!(server = &*link.settings.name, "{}", link.settings.redact(line));
                         }
                     };
-                    let (process, pipes, too_long) = Process::start(program, told)?;
-                    (handler.serve_with_lifecycle(pipes, lifecycle).await, Some(process), Some(too_long))
+                    let (process, pipes) = Process::start(program, told)?;
+                    (handler.serve_with_lifecycle(pipes, lifecycle).await, Some(process))
                 }
                 Reach::Http(address) => {
-                    (handler.serve_with_lifecycle(transport::http(address)?, lifecycle).await, None, None)
+                    (handler.serve_with_lifecycle(transport::http(address)?, lifecycle).await, None)
                 }
             };
             let service = service.map_err(|error| error.to_string())?;
             self.list(&service).await?;
             let listening = self.listen(&service);
-            Ok(Connection { service, process, listening, calls, too_long })
+            Ok(Connection { service, process, listening, calls })
         });
         connected.await.unwrap_or_else(|_| Err(format!("it did not answer within {} seconds", limit.as_secs())))
     }

@@ -22,6 +22,7 @@
 
 mod approval;
 mod asks;
+mod bounded;
 mod calling;
 mod handler;
 mod link;

@@ -19,7 +19,7 @@ use rmcp::{
     service::{PeerRequestOptions, ServiceError},
 };
 use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch},
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot},
     time::timeout,
 };
 
@@ -70,11 +70,6 @@ impl Calls {
             possible().all(|entry| entry.session_id == runs.session_id).then_some(runs)
         });
         named.or(only).map(|entry| entry.questions.clone())
-    }
-
-    /// Whether one call runs, and no other.
-    pub(super) fn is_one(&self) -> bool {
-        one(self.entries().iter().filter(|entry| !entry.parked)).is_some()
     }
 
     fn park(&self, serial: u64, parked: bool) {
@@ -154,34 +149,6 @@ impl Drop for CancelOnDrop {
 }
 
 impl Running {
-    /// Its answer. `None`: a message came that is too long to be read, and it is the only call that can have it. Where others
-    /// run, `too_long` says that one came.
-    pub(super) async fn answered(
-        answer: &mut BoxFuture<'static, Result<CallToolResponse, ServiceError>>,
-        messages: &mut Option<watch::Receiver<()>>,
-        calls: &Calls,
-        too_long: &mut bool,
-    ) -> Option<Result<CallToolResponse, ServiceError>> {
-        loop {
-            let came = async {
-                match messages.as_mut() {
-                    Some(messages) => messages.changed().await.is_ok(),
-                    None => false,
-                }
-            };
-            tokio::select! {
-                biased;
-                answer = &mut *answer => return Some(answer),
-                came = came => match came {
-                    true if calls.is_one() => return None,
-                    true => *too_long = true,
-                    // None will come any more.
-                    false => return Some(answer.await),
-                },
-            }
-        }
-    }
-
     /// It waits for people: others take its turn.
     pub(super) fn park(&mut self) {
         self.entry.calls.park(self.entry.serial, true);

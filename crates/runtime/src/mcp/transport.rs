@@ -1,13 +1,6 @@
 //! The two ways to a server: a program's standard input and output, and streamable HTTP.
 
-use std::{
-    io,
-    path::Path,
-    pin::Pin,
-    process::Stdio,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::{path::Path, process::Stdio, time::Duration};
 
 use reqwest::Client;
 use rmcp::{
@@ -18,63 +11,27 @@ use rmcp::{
     },
 };
 use tokio::{
-    io::{AsyncRead, AsyncReadExt as _, ReadBuf},
+    io::{AsyncRead, AsyncReadExt as _},
     process::{ChildStdin, ChildStdout, Command},
-    sync::watch,
     task::JoinHandle,
     time::timeout,
 };
 
-use super::settings::{Address, Program, url};
+use super::{
+    bounded::{Bounded, MESSAGE_BYTES},
+    settings::{Address, Program, url},
+};
 use crate::{
     outgoing,
     tool::{command::PASSED_ENV, process::Group},
 };
 
-/// Longest message of a server, in bytes. The largest result that is kept is far smaller.
-pub(super) const MESSAGE_BYTES: usize = 8 * 1024 * 1024;
 /// Longest line of a program's standard error that is logged as one, in bytes.
 const LINE_BYTES: usize = 64 * 1024;
 /// How long a program may take to end by itself once its standard input is closed.
 const ENDING: Duration = Duration::from_secs(1);
 
-pub(super) type Pipes = AsyncRwTransport<RoleClient, Measured<ChildStdout>, ChildStdin>;
-
-/// Tells of each line that is too long to be read as a message. What reads messages leaves it out and says nothing.
-pub(super) struct Measured<R> {
-    from: R,
-    /// Bytes of the line so far.
-    line: usize,
-    too_long: watch::Sender<()>,
-}
-
-impl<R> Measured<R> {
-    fn new(from: R) -> Measured<R> {
-        Measured { from, line: 0, too_long: watch::Sender::new(()) }
-    }
-
-    fn measure(&mut self, read: &[u8]) {
-        for part in read.split_inclusive(|byte| *byte == b'\n') {
-            let before = self.line;
-            self.line += part.len();
-            if before <= MESSAGE_BYTES && self.line > MESSAGE_BYTES {
-                self.too_long.send_replace(());
-            }
-            if part.ends_with(b"\n") {
-                self.line = 0;
-            }
-        }
-    }
-}
-
-impl<R: AsyncRead + Unpin> AsyncRead for Measured<R> {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let before = buf.filled().len();
-        let polled = Pin::new(&mut self.from).poll_read(cx, buf);
-        self.measure(buf.filled().get(before..).unwrap_or_default());
-        polled
-    }
-}
+pub(super) type Pipes = AsyncRwTransport<RoleClient, Bounded<ChildStdout>, ChildStdin>;
 
 /// A server's program, ended as a group when it is dropped.
 pub(super) struct Process {
@@ -84,12 +41,11 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts the program; `told` gets what it writes to its standard error, line by line. The last one changes whenever it
-    /// has sent a message that is too long.
+    /// Starts the program; `told` gets what it writes to its standard error, line by line.
     pub(super) fn start(
         program: &Program,
         told: impl FnMut(&str) + Send + 'static,
-    ) -> Result<(Process, Pipes, watch::Receiver<()>), String> {
+    ) -> Result<(Process, Pipes), String> {
         let name = program.command.first().map(String::as_str).unwrap_or_default();
         if let Some(cwd) = program.cwd.as_deref().filter(|cwd| !cwd.is_dir()) {
             return Err(format!("its folder {} is not there", cwd.display()));
@@ -117,10 +73,8 @@ impl Process {
         match (child.stdout.take(), child.stdin.take(), child.stderr.take()) {
             (Some(output), Some(input), Some(errors)) => {
                 let log = tokio::spawn(lines(errors, told));
-                let output = Measured::new(output);
-                let too_long = output.too_long.subscribe();
-                let pipes = AsyncRwTransport::new(output, input).with_max_line_length(MESSAGE_BYTES);
-                Ok((Process { group, log }, pipes, too_long))
+                let pipes = AsyncRwTransport::new(Bounded::new(output), input).with_max_line_length(MESSAGE_BYTES);
+                Ok((Process { group, log }, pipes))
             }
             _ => Err(format!("its program {name:?} has no standard input and output")),
         }

@@ -19,7 +19,7 @@ use serde_json::json;
 
 use crate::{
     mcp_fake::{Era, McpFake, listing, text},
-    support::{decide, send},
+    support::{Stored, decide, results, send},
 };
 
 pub fn calls(names: &[&str]) -> String {
@@ -278,13 +278,15 @@ async fn s13_a_tool_that_comes_while_the_runtime_runs_can_be_called() {
 /// A program in the shell's language that speaks the protocol on its standard input and output.
 const SHELL: &str = r#"
 say() { printf '%s\n' "$1"; }
+went_on() { say '{"jsonrpc":"2.0","id":'$1',"result":{"content":[{"type":"text","text":"it went on"}]}}'; }
 while IFS= read -r line; do
   id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
   case "$line" in
     *'"initialize"'*) say '{"jsonrpc":"2.0","id":'$id',"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"sh","version":"1"}}}' ;;
-    *'"tools/list"'*) say '{"jsonrpc":"2.0","id":'$id',"result":{"tools":[{"name":"env","inputSchema":{"type":"object"}},{"name":"die","inputSchema":{"type":"object"}},{"name":"big","inputSchema":{"type":"object"}},{"name":"never","inputSchema":{"type":"object"}}]}}' ;;
-    *'"name":"big"'*) printf '%s' '{"jsonrpc":"2.0","id":'$id',"result":{"content":[{"type":"text","text":"'; head -c 9000000 /dev/zero | tr '\0' x; say '"}]}}' ;;
-    *'"name":"never"'*) ;;
+    *'"tools/list"'*) say '{"jsonrpc":"2.0","id":'$id',"result":{"tools":[{"name":"env","inputSchema":{"type":"object"}},{"name":"die","inputSchema":{"type":"object"}},{"name":"big","inputSchema":{"type":"object"}},{"name":"held","inputSchema":{"type":"object"}}]}}' ;;
+    *'"name":"big"'*) printf '%s' '{"jsonrpc":"2.0","id":'$id',"result":{"content":[{"type":"text","text":"'; head -c 9000000 /dev/zero | tr '\0' x; say '"}]}}'
+      big=1; [ -z "$held" ] || went_on "$held" ;;
+    *'"name":"held"'*) held=$id; [ -z "$big" ] || went_on "$held" ;;
     *'"name":"env"'*) say '{"jsonrpc":"2.0","id":'$id',"result":{"content":[{"type":"text","text":"'"$(env | cut -d= -f1 | sort | tr '\n' ' ')$MINE pid=$$"'"}]}}' ;;
     *'"name":"die"'*) exit 1 ;;
     *'"id"'*) say '{"jsonrpc":"2.0","id":'$id',"error":{"code":-32601,"message":"no"}}' ;;
@@ -307,10 +309,14 @@ async fn s13_an_answer_of_a_program_that_is_too_long_ends_its_call_and_says_why(
     let said = send(&with(&calls(&["env"]), &[&server]), "s", "go").await.unwrap().text;
     assert!(said.contains("PATH"), "{said}");
 
-    // Beside another call it may be the answer of either.
-    let server = shell().call_limit(Duration::from_secs(2)).build().unwrap();
-    let said = send(&with(&calls(&["never", "big"]), &[&server]), "s", "go").await.unwrap().text;
-    assert!(said.contains("within 2 seconds") && said.contains("a message of more than 8 MiB"), "{said}");
+    // Also beside another one, which goes on.
+    let server = shell().build().unwrap();
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let runtime = over(store.clone(), &calls(&["held", "big"]), &[&server]);
+    send(&runtime, "s", "go").await.unwrap();
+    let results = results(&Stored { runtime, store }, "s").await;
+    assert_eq!(results[0], (true, "it went on".to_owned()));
+    assert!(!results[1].0 && results[1].1.contains("of more than 8 MiB"), "{results:?}");
 }
 
 #[tokio::test]
