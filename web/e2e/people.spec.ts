@@ -163,12 +163,12 @@ test("nobody decides in time: others are reminded and asked, and the card says s
     turns: oneOrder,
     people,
     // Twice: until others are asked, and for Carol, who has to open the page in that time.
-    timeout: 10,
+    timeout: 20,
     approval: 'levels = ["admin"], reminders = [1], on_timeout = { escalate = "manager" }',
   });
   const session = await aliceAsks(page, url);
   await expect(page.locator(".people")).toContainText("Reminders sent: 1");
-  await expect(page.locator(".people")).toContainText("Nobody decided in time; now asked: manager", { timeout: 20_000 });
+  await expect(page.locator(".people")).toContainText("Nobody decided in time; now asked: manager", { timeout: 40_000 });
   await expect(resolved(page).first()).toContainText("Nobody decided in time; now asked: manager");
   const carol = await tabOf(context, "carol", session);
   await approve(carol).click();

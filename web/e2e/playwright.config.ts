@@ -4,8 +4,9 @@ import { defineConfig } from "@playwright/test";
 export default defineConfig({
   testDir: ".",
   testMatch: "*.spec.ts",
-  timeout: 45_000,
-  expect: { timeout: 10_000 },
+  // Far more than any takes on a machine that does nothing else.
+  timeout: 90_000,
+  expect: { timeout: 20_000 },
   fullyParallel: true,
   workers: 2,
   reporter: [["list"], ["./support/failures.ts"]],
