@@ -3,18 +3,13 @@
 use std::{net::IpAddr, path::PathBuf};
 
 use clap::Args;
-use countersign::{
-    core::approval::question,
-    model::hosted_mcp::HostedApproval,
-    tool::builtin::{COMPUTER, COMPUTER_USE_PREVIEW, Hosts},
-};
+use countersign::{model::hosted_mcp::HostedApproval, tool::builtin::Hosts};
 use countersign_server::config::{
-    Config, ConfigAgent, ConfigCompression, ConfigComputer, ConfigError, ConfigHostedMcp, ConfigRequire, ConfigRuns,
-    ConfigStore, ConfigStrategy,
+    Config, ConfigAgent, ConfigCompression, ConfigError, ConfigHostedMcp, ConfigRuns, ConfigStore, ConfigStrategy,
 };
 use serde_json::{Value, json};
 
-use crate::{Outcome, mcp, policy, rules, say};
+use crate::{Outcome, asks, mcp, policy, rules, say};
 
 /// Arguments of `check`.
 #[derive(Args)]
@@ -97,22 +92,12 @@ fn found(config: &Config) -> Result<String, String> {
             let _ = write!(text, "\n  compression: {compression}");
         }
         for name in &agent.tools {
-            if let Some(tool) = config.mcp_tools.iter().find(|tool| tool.name == *name) {
-                let _ = write!(text, "\n  tool {name}: {}", mcp::tool_in_words(tool));
-                continue;
-            }
-            let declared = config.tools.iter().find(|tool| tool.name == *name);
-            let asks = match declared.map(|tool| &tool.approval.require) {
-                None if name == question::TOOL => "the user answers".to_owned(),
-                None if is_computer(config, name) => computer_in_words(config),
-                declared => decides(declared),
-            };
-            let sends = match declared.map(|tool| &tool.runs) {
-                Some(ConfigRuns::Http(request)) => format!("{}; ", request.describe()),
-                _ => String::new(),
-            };
+            let asks = asks::of_tool(config, name);
             let judged = rules::lines_for(config, judge.rules(&agent.name, name));
-            let _ = write!(text, "\n  tool {name}: {sends}{asks}{judged}");
+            let _ = write!(text, "\n  tool {name}: {asks}{judged}");
+        }
+        if !agent.handoffs.is_empty() {
+            let _ = write!(text, "\n  hands over to {}", agent.handoffs.join(", "));
         }
         for server in hosted(config, agent) {
             let _ = write!(text, "\n  {}", hosted_in_words(server));
@@ -138,34 +123,6 @@ fn found(config: &Config) -> Result<String, String> {
     Ok(text)
 }
 
-/// Who decides about calls of a tool.
-fn decides(require: Option<&ConfigRequire>) -> String {
-    match require {
-        Some(ConfigRequire::Always) => "a person decides".to_owned(),
-        Some(ConfigRequire::When(condition)) => format!("a person decides if {condition}"),
-        Some(ConfigRequire::Never) | None => "runs by itself".to_owned(),
-    }
-}
-
-/// Whether a tool is the browser's.
-fn is_computer(config: &Config, name: &str) -> bool {
-    config.computer.is_some() && [COMPUTER, COMPUTER_USE_PREVIEW].contains(&name)
-}
-
-fn computer_in_words(config: &Config) -> String {
-    let Some(computer) = &config.computer else { return String::new() };
-    let changed = config.computer_tools.first().and_then(|tool| tool.approval.as_ref());
-    let asks = match changed.map(|approval| &approval.require) {
-        Some(ConfigRequire::When(condition)) => format!("a person decides if {condition}, for any of its actions"),
-        Some(require) => decides(Some(require)),
-        None => decides(Some(&ConfigRequire::Always)),
-    };
-    let ConfigComputer { program, width, height, start_page, hosts, .. } = computer;
-    let reaches = hosts.as_ref().map_or_else(|| "any host".to_owned(), |hosts| hosts.as_slice().join(", "));
-    let program = program.display();
-    format!("{program} with {width} x {height} pixels, which begins at {start_page} and may reach {reaches}; {asks}")
-}
-
 /// The MCP servers that the provider of an agent's model calls.
 fn hosted<'c>(config: &'c Config, agent: &ConfigAgent) -> &'c [ConfigHostedMcp] {
     config.models.iter().find(|model| model.name == agent.model).map_or(&[], |model| &model.hosted_mcp)
@@ -184,7 +141,7 @@ fn hosted_in_words(server: &ConfigHostedMcp) -> String {
         HostedApproval::Tools { never, .. } if never.is_empty() => "asks about every call".to_owned(),
         HostedApproval::Tools { never, .. } => format!("asks about all calls but those of {}", named(never)),
     };
-    let decided = decides(Some(&approval.require));
+    let decided = asks::decides(&approval.require);
     format!("MCP server {label} of the provider, at {server_url}: it {asked}, and {decided}")
 }
 
@@ -198,7 +155,7 @@ fn found_json(config: &Config) -> Result<Value, String> {
     };
     let agent = |agent: &ConfigAgent| {
         let compression = agent.compression.as_ref().map(compression);
-        json!({ "name": agent.name, "model": agent.model, "tools": agent.tools, "mcp": agent.mcp, "compression": compression })
+        json!({ "name": agent.name, "model": agent.model, "tools": agent.tools, "handoffs": agent.handoffs, "mcp": agent.mcp, "compression": compression })
     };
     Ok(json!({
         "ok": true,

@@ -1,5 +1,6 @@
 //! The command line of Countersign.
 
+mod asks;
 mod audit;
 mod check;
 mod completions;

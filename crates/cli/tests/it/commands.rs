@@ -180,3 +180,54 @@ fn u3_check_lists_requests_and_the_servers_that_a_provider_calls() {
     let says = "c.toml:19: \"url\" in [tools.order.http] names the environment variable ORDER_KEY, which is not set";
     assert!(missing.stderr.contains(says), "{}", missing.stderr);
 }
+
+#[test]
+fn s12_s24_check_says_who_is_asked_about_built_in_tools_and_agents_that_work_for_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = r#"
+[models.m]
+provider = "scripted"
+script = "s.json"
+[workspace]
+path = "."
+[agents.desk]
+model = "m"
+tools = ["shell", "read_file", "write_file", "note", "careful", "expert"]
+handoffs = ["inner"]
+[agents.inner]
+model = "m"
+[tools.write_file]
+approval = { timeout = 99 }
+[tools.note]
+builtin = "write_file"
+approval = false
+[tools.careful]
+builtin = "read_file"
+approval = true
+[tools.expert]
+agent = "inner"
+description = "An expert."
+approval = { require = "args.input.size() > 9" }
+"#;
+    std::fs::write(dir.path().join("c.toml"), text).unwrap();
+    std::fs::write(dir.path().join("s.json"), r#"{"turns": []}"#).unwrap();
+    let said = run(dir.path(), &["check", "--config", "c.toml"], "", &[]);
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    let folder = dir.path().canonicalize().unwrap();
+    for (line, asks) in [
+        ("shell: ", "a person decides"),
+        ("read_file: ", "runs by itself"),
+        ("write_file: ", "a person decides"),
+        ("note: write_file ", "runs by itself"),
+        ("careful: read_file ", "a person decides"),
+    ] {
+        let line = format!("  tool {line}in {}; {asks}", folder.display());
+        assert!(said.stdout.lines().any(|said| said == line), "{line:?} in {}", said.stdout);
+    }
+    for line in [
+        "  tool expert: the agent inner works on it; a person decides if args.input.size() > 9",
+        "  hands over to inner",
+    ] {
+        assert!(said.stdout.lines().any(|said| said == line), "{line:?} in {}", said.stdout);
+    }
+}

@@ -1,0 +1,100 @@
+//! Who is asked about the calls of a tool, in words.
+
+use std::path::PathBuf;
+
+use countersign::{
+    core::approval::question,
+    tool::builtin::{COMPUTER, COMPUTER_USE_PREVIEW, LIST_FILES, READ_FILE, WORKSPACE_NAMES},
+};
+use countersign_server::config::{Config, ConfigComputer, ConfigRequire, ConfigRuns};
+
+use crate::mcp;
+
+/// What a tool of an agent is, and who decides about its calls as far as the tool says it; rules of the policy come on top.
+pub(crate) fn of_tool(config: &Config, name: &str) -> String {
+    if let Some(tool) = config.mcp_tools.iter().find(|tool| tool.name == name) {
+        return mcp::tool_in_words(tool);
+    }
+    if let Some(tool) = config.tools.iter().find(|tool| tool.name == name) {
+        let sends = match &tool.runs {
+            ConfigRuns::Http(request) => format!("{}; ", request.describe()),
+            ConfigRuns::Command { .. } => String::new(),
+        };
+        return sends + &decides(&tool.approval.require);
+    }
+    if let Some(tool) = config.agent_tools.iter().find(|tool| tool.name == name) {
+        return format!("the agent {} works on it; {}", tool.agent, decides(&tool.approval.require));
+    }
+    match name {
+        question::TOOL => "the user answers".to_owned(),
+        COMPUTER | COMPUTER_USE_PREVIEW if config.computer.is_some() => computer(config),
+        name => on_folder(config, name).unwrap_or_else(|| decides(&ConfigRequire::Never)),
+    }
+}
+
+/// Who decides.
+pub(crate) fn decides(require: &ConfigRequire) -> String {
+    match require {
+        ConfigRequire::Always => "a person decides".to_owned(),
+        ConfigRequire::When(condition) => format!("a person decides if {condition}"),
+        ConfigRequire::Never => "runs by itself".to_owned(),
+    }
+}
+
+/// A built-in tool on a folder.
+fn on_folder(config: &Config, name: &str) -> Option<String> {
+    let declared = config.folder_tools.iter().find(|tool| tool.name == name);
+    let builtin = declared.map_or(name, |tool| &tool.builtin);
+    let folder = declared.map(|tool| &tool.workspace).or(config.workspace.as_ref())?;
+    if !WORKSPACE_NAMES.contains(&builtin) {
+        return None;
+    }
+    let asks = declared.and_then(|tool| tool.approval.as_ref()).map(|approval| &approval.require);
+    let asks = decides(asks.unwrap_or(by_itself(builtin)));
+    let kind = if builtin == name { String::new() } else { format!("{builtin} ") };
+    // Without the dot that "." leaves at its end.
+    let folder: PathBuf = folder.components().collect();
+    Some(format!("{kind}in {}; {asks}", folder.display()))
+}
+
+/// Who decides about calls of a built-in tool on a folder of which nothing is said.
+fn by_itself(builtin: &str) -> &'static ConfigRequire {
+    match builtin {
+        READ_FILE | LIST_FILES => &ConfigRequire::Never,
+        _ => &ConfigRequire::Always,
+    }
+}
+
+fn computer(config: &Config) -> String {
+    let Some(computer) = &config.computer else { return String::new() };
+    let changed = config.computer_tools.first().and_then(|tool| tool.approval.as_ref());
+    let asks = match changed.map(|approval| &approval.require) {
+        Some(ConfigRequire::When(condition)) => format!("a person decides if {condition}, for any of its actions"),
+        require => decides(require.unwrap_or(&ConfigRequire::Always)),
+    };
+    let ConfigComputer { program, width, height, start_page, hosts, .. } = computer;
+    let reaches = hosts.as_ref().map_or_else(|| "any host".to_owned(), |hosts| hosts.as_slice().join(", "));
+    let program = program.display();
+    format!("{program} with {width} x {height} pixels, which begins at {start_page} and may reach {reaches}; {asks}")
+}
+
+#[cfg(test)]
+mod tests {
+    use countersign::tool::{
+        Require,
+        builtin::{self, Workspace},
+    };
+
+    use super::*;
+
+    #[test]
+    fn s12_what_is_said_of_built_in_tools_is_what_they_do() {
+        let folder = tempfile::tempdir().expect("folder");
+        let workspace = Workspace::open(folder.path()).expect("workspace");
+        for name in WORKSPACE_NAMES {
+            let entry = builtin::on(&workspace, name).expect("a tool");
+            let asks = !matches!(entry.approval.require, Require::Never);
+            assert_eq!(asks, matches!(by_itself(name), ConfigRequire::Always), "{name}");
+        }
+    }
+}
