@@ -91,6 +91,8 @@ texts! {
     UnreadableArgs = "unreadable_args",
     /// The tool went while its call waited: `tool`.
     ToolGone = "tool_gone",
+    /// What the tool comes from could not be reached: `tool`.
+    ToolUnreached = "tool_unreached",
     /// The tool's schema changed while its call waited.
     ArgsOutdated = "args_outdated",
     /// Why a person is asked again: the tool has changed since the call was allowed (SPEC S13).

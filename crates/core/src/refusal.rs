@@ -59,6 +59,8 @@ pub enum Code {
     InvalidEdit,
     /// The `args_digest` is not that of what waits.
     StaleAction,
+    /// What is approved cannot run: its agent or its tool is gone. It can be rejected.
+    Unresolvable,
     /// Who asks is not known.
     Unauthenticated,
     /// Who asks may not do this.
@@ -115,6 +117,7 @@ impl Code {
             | Code::SessionExists
             | Code::ApprovalAlreadyResolved
             | Code::StaleAction
+            | Code::Unresolvable
             | Code::NothingToCancel
             | Code::NothingToRetry => 409,
             Code::TooLarge => 413,

@@ -392,6 +392,9 @@ impl Catalog for Agents {
     fn has_agent(&self, agent: &str) -> bool {
         self.by_name.contains_key(agent)
     }
+    fn may_have(&self, agent: &str, tool: &str) -> bool {
+        self.get(agent).is_some_and(|ready| ready.tool(tool).is_some() || ready.has_unreached())
+    }
     fn accepts(&self, agent: &str, tool: &str, args: &Args) -> bool {
         self.get(agent).and_then(|ready| ready.tool(tool)).is_none_or(|tool| tool.schema.check(args).is_empty())
     }

@@ -75,7 +75,7 @@ impl From<Vec<Decision>> for Reply {
 /// # Errors
 /// `approval_not_found` (not waiting here; the caller knows whether it was resolved before),
 /// `approval_already_resolved` (the deadline has passed), `forbidden`, `decisions_mismatch`,
-/// `decision_not_allowed`, `invalid_edit`, `stale_action`, `answers_required`, `decisions_required`,
+/// `decision_not_allowed`, `invalid_edit`, `stale_action`, `unresolvable`, `answers_required`, `decisions_required`,
 /// `invalid_answers`, `invalid_message`. Nothing has changed then.
 pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Catalog) -> Result<Transition, Refusal> {
     let Some(open) = state.waiting(input.n) else {
@@ -133,6 +133,7 @@ pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Cata
         (Kind::Approval | Kind::InDoubt, Reply::Decisions(decisions) | Reply::Staged(decisions)) => {
             let decisions = check_decisions(open, &decisions, staged, now, catalog)?;
             check_person(state, open, &decisions, &by)?;
+            check_there(asked, &decisions, catalog)?;
             let asks = edited_asks(state, asked, &decisions, &verdicts, &by, catalog)?;
             let last = ends(open, &decisions, &by);
             let shown = asked.actions.iter().map(|action| action.args.digest().to_string()).collect();
@@ -215,6 +216,29 @@ fn check_person(state: &State, open: &Open, decisions: &[Decision], by: &Princip
                 format!("{subject:?} has approved it at a level before; each level needs somebody else"),
             ));
         }
+    }
+    Ok(())
+}
+
+/// Whether what is to run still can: an approval is not spent on what is gone (SPEC S21).
+fn check_there(asked: &Interrupted, decisions: &[Decision], catalog: &dyn Catalog) -> Result<(), Refusal> {
+    let runs = |decision: &Decision| matches!(decision.kind, DecisionType::Approve | DecisionType::Edit);
+    // What a node of a graph asks is no agent's.
+    let actions = asked.actions.iter().filter(|_| asked.at.is_none());
+    for (i, (action, _)) in actions.zip(decisions).enumerate().filter(|(_, (_, decision))| runs(decision)) {
+        let (agent, tool) = (&*action.agent, &*action.name);
+        if catalog.may_have(agent, tool) {
+            continue;
+        }
+        let gone = match catalog.has_agent(agent) {
+            true => format!("the agent {agent:?} has no tool {tool:?} any more"),
+            false => format!("there is no agent {agent:?} any more"),
+        };
+        let instead =
+            action.allowed().iter().filter(|kind| !matches!(kind, DecisionType::Approve | DecisionType::Edit));
+        let instead: Vec<&str> = instead.map(|kind| kind.name()).collect();
+        let what = format!("decisions[{i}]: it cannot run, since {gone}; what can be decided: {}", instead.join(", "));
+        return Err(Refusal::new(Code::Unresolvable, what));
     }
     Ok(())
 }

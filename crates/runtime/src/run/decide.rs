@@ -43,7 +43,7 @@ impl Runtime {
     ///
     /// # Errors
     /// `approval_not_found`, `approval_already_resolved`, `forbidden`, `decisions_mismatch`,
-    /// `decision_not_allowed`, `invalid_edit`, `stale_action`, `answers_required`, `decisions_required`,
+    /// `decision_not_allowed`, `invalid_edit`, `stale_action`, `unresolvable`, `answers_required`, `decisions_required`,
     /// `invalid_answers`, `invalid_message`, `store_unavailable`. What waits is then exactly as it was.
     pub async fn decide(&self, by: &Principal, decision: NewDecision, follow: bool) -> Result<Stored, Refusal> {
         let (live, stored) = self.take_decision(by, decision, follow).await?;

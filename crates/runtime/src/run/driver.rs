@@ -585,8 +585,11 @@ impl Inner {
                 }
                 Some(tool) => self.run_guarded(&tool, permit, context).await,
                 None => {
-                    let tool = format!("{:?}", permit.tool());
-                    (Err(ToolError::new(locale.fill(Text::ToolGone, &[("tool", &tool)]))), None)
+                    let text = match agent.is_some_and(|agent| agent.has_unreached()) {
+                        true => Text::ToolUnreached,
+                        false => Text::ToolGone,
+                    };
+                    (Err(ToolError::new(locale.fill(text, &[("tool", &format!("{:?}", permit.tool()))]))), None)
                 }
             }
         };

@@ -1,9 +1,6 @@
 //! Tools that come from elsewhere are reached before a session needs them (SPEC S13).
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use countersign_core::{
     journal::{
@@ -17,7 +14,7 @@ use countersign_core::{
 };
 use tokio::{
     task::{AbortHandle, JoinSet},
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 
 use super::{Inner, driver::Done, live::LiveRef, now};

@@ -7,7 +7,7 @@ use std::{
 
 use countersign::{
     agent::Agent,
-    core::{approval::decision::Decision, journal::state::Status},
+    core::{approval::decision::Decision, journal::state::Status, refusal::Code},
     mcp::{Mcp, McpServer, RequireApproval},
     model::{ApiKey, scripted::Scripted},
     policy::{Glob, HintFilter, Policy, PolicyRule, Then},
@@ -396,7 +396,7 @@ async fn s13_a_tool_that_changes_at_its_server_while_a_call_waits_is_asked_about
 }
 
 #[tokio::test]
-async fn s13_a_tool_that_its_server_took_away_while_a_call_waits_runs_nothing() {
+async fn s13_a_tool_that_its_server_took_away_while_a_call_waits_cannot_be_approved() {
     let fake = files(Era::Sessions).await;
     let server = McpServer::http("files", &*fake.url).build().unwrap();
     let runtime = with(&calls(&["delete"]), &[&server]);
@@ -411,9 +411,10 @@ async fn s13_a_tool_that_its_server_took_away_while_a_call_waits_runs_nothing() 
     })
     .await
     .expect("the change is known");
-    let outcome = decide(&runtime, "s_1", vec![Decision::approve()]).await.unwrap();
+    let refused = decide(&runtime, "s_1", vec![Decision::approve()]).await.unwrap_err();
+    assert_eq!(refused.code, Code::Unresolvable, "{refused}");
+    let outcome = decide(&runtime, "s_1", vec![Decision::reject(None)]).await.unwrap();
     assert_eq!((outcome.status, fake.calls().len()), (Status::Completed, 0));
-    assert!(outcome.text.contains("delete"), "{}", outcome.text);
 }
 
 /// A restart while a call waits: what the server has is known before the call goes on.
@@ -475,4 +476,28 @@ async fn s13_r1_an_approved_call_waits_for_its_server_that_was_never_reached_sin
     let after = over(store, &calls(&["delete"]), &[&late]);
     let outcome = decide(&after, "s_1", vec![Decision::approve()]).await.unwrap();
     assert_eq!((outcome.status, &*outcome.text, fake.calls().len()), (Status::Completed, r#"{"n":1}"#, 1));
+}
+
+/// One that never comes back costs the call, and the model is told why.
+#[tokio::test]
+async fn s13_an_approved_call_whose_server_stays_away_says_that_it_could_not_be_reached() {
+    let fake = files(Era::Sessions).await;
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let server = || McpServer::http("files", &*fake.url).build().unwrap();
+    let before = over(store.clone(), &calls(&["delete"]), &[&server()]);
+    send(&before, "s", "go").await.unwrap();
+    before.shutdown(Duration::ZERO).await;
+    drop(before);
+
+    fake.breaks(true);
+    let after = over(store, &calls(&["delete"]), &[&server()]);
+    // Nothing but time happens from here on.
+    tokio::time::pause();
+    let outcome = decide(&after, "s_1", vec![Decision::approve()]).await.unwrap();
+    assert_eq!((outcome.status, fake.calls().len()), (Status::Completed, 0));
+    assert!(
+        outcome.text.contains("not run: what the tool \"delete\" comes from cannot be reached"),
+        "{}",
+        outcome.text
+    );
 }

@@ -11,10 +11,12 @@ use countersign::{
     agent::Agent,
     core::{
         approval::{decision::Decision, principal::Principal, rule::Always},
+        call::args::Args,
         journal::state::Status,
+        refusal::Code,
     },
     model::scripted::Scripted,
-    run::{Outcome, Runtime},
+    run::{NewDecision, Outcome, Runtime},
     store::{
         Store,
         sqlite::{SqliteOptions, SqliteStore},
@@ -24,7 +26,7 @@ use countersign::{
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
-use crate::support::{Ledger, decide, entry, send};
+use crate::support::{Ledger, Stored, decide, entry, results, send};
 
 const SCRIPT: &str = r#"{"turns":[{"tool_calls":[{"name":"pay","args":{"n":1}},{"name":"tell","args":{"n":2}}]},
     {"text":"{{ last_tool_result }}"}]}"#;
@@ -108,18 +110,79 @@ async fn s13_a_tool_that_does_not_take_the_arguments_any_more_fails_and_is_not_a
 }
 
 #[tokio::test]
-async fn s13_a_tool_that_is_gone_can_be_rejected_and_approving_it_runs_nothing() {
-    for (decision, says) in [(Decision::approve(), "there is no tool"), (Decision::reject(None), "rejected")] {
-        let (folder, ledger) = (tempfile::tempdir().expect("folder"), Ledger::default());
-        let open = store(&folder);
-        send(&runtime(&open, &ledger, |_| {}, Approval::always()), "s", "go").await.expect("paused");
-        let gone = runtime(&open, &ledger, |tool| tool.spec.name = "other".into(), Approval::always());
-        let view = gone.state(&Principal::trusted(), "s").await.expect("it is shown");
-        assert!(format!("{view:?}").contains("pay"));
-        let decisions = vec![decision, Decision::reject(None)];
-        let outcome = decide(&gone, "s_1", decisions).await.expect("decided");
-        assert_eq!((outcome.status, ran(&ledger).len()), (Status::Completed, 0), "{says}");
+async fn s13_s21_a_tool_that_is_gone_can_be_rejected_and_no_approval_is_spent_on_it() {
+    let (folder, ledger) = (tempfile::tempdir().expect("folder"), Ledger::default());
+    let open = store(&folder);
+    send(&runtime(&open, &ledger, |_| {}, Approval::always()), "s", "go").await.expect("paused");
+    let gone = runtime(&open, &ledger, |tool| tool.spec.name = "other".into(), Approval::always());
+    let view = gone.state(&Principal::trusted(), "s").await.expect("it is shown");
+    assert!(format!("{view:?}").contains("pay"));
+    let edit = Decision::edit("pay", Args::parse(r#"{"n":3}"#).expect("args"));
+    for decisions in [vec![Decision::approve()], vec![edit, Decision::reject(None)]] {
+        let refused = decide(&gone, "s_1", decisions).await.expect_err("it cannot run");
+        assert_eq!(refused.code, Code::Unresolvable);
+        assert!(refused.message.contains(r#"the agent "clerk" has no tool "pay" any more"#), "{refused}");
+        assert!(refused.message.ends_with("what can be decided: reject, defer"), "{refused}");
     }
+    let yes = serde_json::value::to_raw_value(&true).expect("json");
+    let yes = NewDecision { approval_key: "s_1".into(), resume: Some(yes.into()), ..NewDecision::default() };
+    assert_eq!(gone.decide(&Principal::trusted(), yes, false).await.expect_err("no").code, Code::Unresolvable);
+    let outcome = decide(&gone, "s_1", vec![Decision::reject(None), Decision::approve()]).await.expect("decided");
+    assert_eq!((outcome.status, ran(&ledger)), (Status::Completed, vec!["tell".to_owned()]));
+}
+
+/// Approved while it was there, and gone before it began.
+#[tokio::test]
+async fn s13_a_tool_that_goes_before_its_approved_call_begins_is_an_error_for_the_model() {
+    // So many keep the last from beginning.
+    let mut calls = vec![json!({ "name": "hang", "args": { "n": 2 } }); countersign::core::limits::PARALLEL_CALLS];
+    calls.push(json!({ "name": "pay", "args": { "n": 3 } }));
+    let script = json!({ "turns": [{ "tool_calls": calls }, { "text": "done" }] }).to_string();
+    let (folder, ledger) = (tempfile::tempdir().expect("folder"), Ledger::default());
+    let (open, begun) = (store(&folder), Arc::new(tokio::sync::Notify::new()));
+    let runtime = |is_before: bool| {
+        let mut hang = entry("hang", Approval::always(), &ledger);
+        hang.idempotent = true;
+        let model = Scripted::from_json(&script).expect("script");
+        let mut agent = Agent::new("clerk", ("demo", Arc::new(model)));
+        if is_before {
+            hang.tool = Arc::new(Endless(begun.clone()));
+            agent = agent.tool(entry("pay", Approval::always(), &ledger));
+        }
+        Runtime::builder(open.clone()).agent(agent.tool(hang)).build().expect("runtime")
+    };
+    let before = runtime(true);
+    send(&before, "s", "go").await.expect("paused");
+    tokio::select! {
+        () = begun.notified() => {}
+        outcome = decide(&before, "s_1", vec![Decision::approve()]) => panic!("{outcome:?}"),
+    }
+    before.shutdown(std::time::Duration::ZERO).await;
+    drop(before);
+
+    let runtime = runtime(false);
+    runtime.start().await.expect("start");
+    let outcome = runtime.wait(&Principal::trusted(), "s").await.expect("wait");
+    assert_eq!((outcome.status, outcome.text.as_str()), (Status::Completed, "done"));
+    let results = results(&Stored { runtime, store: open }, "s").await;
+    let (success, text) = results.last().expect("a result");
+    assert!(!success && text.contains(r#"there is no tool "pay" any more"#), "{text}");
+    assert!(!ran(&ledger).contains(&"pay".to_owned()));
+}
+
+#[tokio::test]
+async fn s13_what_waits_for_an_agent_that_is_gone_can_be_rejected() {
+    let (folder, ledger) = (tempfile::tempdir().expect("folder"), Ledger::default());
+    let open = store(&folder);
+    send(&runtime(&open, &ledger, |_| {}, Approval::always()), "s", "go").await.expect("paused");
+    let model = Scripted::from_json(SCRIPT).expect("script");
+    let other = Agent::new("other", ("demo", Arc::new(model)));
+    let gone = Runtime::builder(open).agent(other).build().expect("runtime");
+    let refused = decide(&gone, "s_1", vec![Decision::approve()]).await.expect_err("it cannot run");
+    assert_eq!(refused.code, Code::Unresolvable);
+    assert!(refused.message.contains(r#"there is no agent "clerk" any more"#), "{refused}");
+    decide(&gone, "s_1", vec![Decision::reject(None)]).await.expect("rejected");
+    assert!(ran(&ledger).is_empty());
 }
 
 /// Each level approves what it has seen; what one of them has not seen goes back to the first.

@@ -9,6 +9,7 @@ use countersign::{
         approval::{decision::Decision, rule::Always},
         call::args::Args,
         journal::state::Status,
+        refusal::Code,
     },
     run::{Outcome, Runtime},
     store::Store,
@@ -16,7 +17,7 @@ use countersign::{
 };
 
 use super::{Teller, agent, call, decide_all, free, gated, ran, runtime_of, teller, text, waiting};
-use crate::support::{Ledger, send, stores};
+use crate::support::{Ledger, decide, send, stores};
 
 const DO: &str = r#"{"input":"do it"}"#;
 
@@ -33,6 +34,11 @@ async fn restart(before: Runtime, store: &Arc<dyn Store>, agent: Agent) -> Runti
 
 fn told(outcome: &Outcome) -> String {
     serde_json::to_string(&outcome.interruptions).expect("json")
+}
+
+/// Why what waits under a key cannot be approved.
+async fn refused(runtime: &Runtime, key: &str) -> Code {
+    decide(runtime, key, vec![Decision::approve()]).await.expect_err("refused").code
 }
 
 fn asked(entry: ToolEntry) -> ToolEntry {
@@ -125,17 +131,17 @@ async fn s13_s5_an_agent_that_was_rejected_is_not_asked_about_again_whatever_it_
 }
 
 #[tokio::test]
-async fn s13_s5_an_agent_that_is_gone_as_a_tool_fails_and_does_not_begin() {
+async fn s13_s5_an_agent_that_is_gone_as_a_tool_cannot_be_approved_and_does_not_begin() {
     for (kind, store, _guard) in stores() {
         let desk = Desk::new();
         let before = runtime_of(&store, desk.agent("Sends mail.", false));
         let paused = send(&before, "s", "go").await.expect("run");
         let without = agent("Support", &desk.outer).tool(agent("Mailer", &desk.inner).as_tool("post", "Sends mail."));
         let after = restart(before, &store, without).await;
-        let done = decide_all(&after, &paused.pending[0], Decision::approve()).await;
+        assert_eq!(refused(&after, &paused.pending[0]).await, Code::Unresolvable, "{kind}");
+        let done = decide_all(&after, &paused.pending[0], Decision::reject(None)).await;
         assert_eq!((done.status, done.text.as_str()), (Status::Completed, "all sent"), "{kind}");
         assert!(heard(&desk.inner).is_empty(), "{kind}");
-        assert!(heard(&desk.outer)[1][2].contains("\"mailer\""), "{kind}: {:?}", heard(&desk.outer)[1]);
     }
 }
 
@@ -213,7 +219,7 @@ async fn s13_s25_a_handoff_that_is_described_otherwise_than_was_shown_is_asked_a
 }
 
 #[tokio::test]
-async fn s13_s25_a_handoff_that_is_gone_leaves_the_conversation_where_it_is() {
+async fn s13_s25_a_handoff_that_is_gone_cannot_be_approved_and_leaves_the_conversation_where_it_is() {
     for (kind, store, _guard) in stores() {
         let front = teller([vec![call("h", "transfer_to_Refunds", "{}")], text("I stay")]);
         let refunds = teller([text("refunded")]);
@@ -221,7 +227,8 @@ async fn s13_s25_a_handoff_that_is_gone_leaves_the_conversation_where_it_is() {
             runtime_of(&store, agent("Front", &front).tool(asked(ToolEntry::handoff(agent("Refunds", &refunds)))));
         let paused = send(&before, "s", "go").await.expect("run");
         let after = restart(before, &store, agent("Front", &front)).await;
-        let done = decide_all(&after, &paused.pending[0], Decision::approve()).await;
+        assert_eq!(refused(&after, &paused.pending[0]).await, Code::Unresolvable, "{kind}");
+        let done = decide_all(&after, &paused.pending[0], Decision::reject(None)).await;
         assert_eq!((done.status, done.text.as_str()), (Status::Completed, "I stay"), "{kind}");
         assert!(heard(&refunds).is_empty(), "{kind}");
     }
