@@ -87,8 +87,8 @@ pub struct Action {
     /// The JSON Schema an edit must fit: the tool's, when it was asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Arc<Schema>>,
-    /// Where the tool comes from, if it comes from elsewhere: another tool of the same words is another one. It is not
-    /// shown.
+    /// Where the tool comes from, if it comes from elsewhere: another tool of the same words is another one. Of it only
+    /// [`Action::server`] is shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Arc<str>>,
     /// What the model says the call is for.
@@ -103,6 +103,11 @@ pub struct Action {
 }
 
 impl Action {
+    /// The MCP server that its tool is of: the source of such a tool is `mcp "SERVER" "TOOL"`.
+    #[must_use]
+    pub fn server(&self) -> Option<&str> {
+        self.source.as_deref()?.strip_prefix("mcp \"")?.split('"').next()
+    }
     /// What the reviewer may do with it.
     #[must_use]
     pub fn allowed(&self) -> &[DecisionType] {

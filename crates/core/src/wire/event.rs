@@ -527,6 +527,9 @@ pub struct RequestedAction {
     /// What the tool says it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<Arc<str>>,
+    /// The MCP server that the tool is of, under the name it has here; the description is that server's word (SPEC S13).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
     /// The arguments as a reviewer is to see them. It is made from `args` each time, never stored.
     pub display: Shown,
     /// What the model says the call is for, in one line, with the escapes of `display`. Nobody has checked it.

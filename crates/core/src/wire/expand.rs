@@ -478,6 +478,7 @@ fn approval_request(session_id: &str, asked: &Interrupted) -> ApprovalRequest {
                 agent: action.agent.clone(),
                 args_digest: action.args.digest().to_string(),
                 description: action.description.clone(),
+                server: action.server().map(str::to_owned),
                 display: Shown::of(&action.args),
                 agent_says: action.agent_says.as_deref().map(shown::line),
                 path: action.path.clone(),

@@ -52,6 +52,9 @@ pub struct Interruption {
     /// What the tool says it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<Arc<str>>,
+    /// The MCP server that the tool is of; the description is that server's word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
     /// What may be decided. What asks something is answered: `kind` says so. A call may be left undecided
     /// while others of its answer go on, whether or not it allows [`DecisionType::Defer`]: that is a reviewer's decision.
     pub allowed: Vec<DecisionType>,
@@ -141,6 +144,7 @@ impl Interruption {
             reason: action.ask.reason.clone(),
             policy: action.ask.policy.clone(),
             description: action.description.clone(),
+            server: action.server().map(str::to_owned),
             allowed: action.ask.allowed.clone(),
             payload: question.map(|at| at.payload.clone()),
             schema: question.and_then(|at| at.schema.clone()),

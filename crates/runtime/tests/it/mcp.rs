@@ -501,3 +501,32 @@ async fn s13_an_approved_call_whose_server_stays_away_says_that_it_could_not_be_
         outcome.text
     );
 }
+
+/// What was shown was another server's tool of that name.
+#[tokio::test]
+async fn s13_r1_a_call_that_would_go_to_another_server_after_a_restart_is_asked_about_again_and_says_where_it_goes() {
+    let (first, second) = (files(Era::Sessions).await, files(Era::Sessions).await);
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let runtime = || {
+        let one = McpServer::http("first", &*first.url).build().unwrap();
+        let two = McpServer::http("second", &*second.url).build().unwrap();
+        over(store.clone(), &calls(&["delete"]), &[&one, &two])
+    };
+    let shown = |outcome: &Outcome| {
+        let request = json!(outcome.interruptions[0]);
+        (request["actions"][0]["server"].clone(), request["review_configs"][0]["reason"].clone())
+    };
+    let before = runtime();
+    let outcome = send(&before, "s", "go").await.unwrap();
+    assert_eq!(shown(&outcome), (json!("first"), json!(null)));
+    before.shutdown(Duration::ZERO).await;
+    drop(before);
+
+    first.breaks(true);
+    let after = runtime();
+    let outcome = decide(&after, "s_1", vec![Decision::approve()]).await.unwrap();
+    assert_eq!(shown(&outcome), (json!("second"), json!("The tool has changed since this call was approved")));
+    assert!(first.calls().is_empty() && second.calls().is_empty());
+    let outcome = decide(&after, "s_2", vec![Decision::approve()]).await.unwrap();
+    assert_eq!((outcome.status, first.calls().len(), second.calls().len()), (Status::Completed, 0, 1));
+}

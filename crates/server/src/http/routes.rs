@@ -366,6 +366,7 @@ pub(super) const ROUTES: &[Route] = &[
             Code::ApprovalNotFound,
             Code::ApprovalAlreadyResolved,
             Code::StaleAction,
+            Code::Unresolvable,
             Code::TooLarge,
             Code::StoreUnavailable,
         ],
