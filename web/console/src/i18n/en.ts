@@ -11,6 +11,10 @@ export const en = {
   "app.close": "Close",
   "app.retry": "Try again",
 
+  "failure.text": "Something went wrong here, and this part cannot be shown.",
+  "failure.rest": "The rest of the page goes on. Nothing was decided or lost on the server.",
+  "failure.reload": "Reload the page",
+
   "connection.connecting": "Connecting…",
   "connection.open": "Connected",
   "connection.reconnecting": "Reconnecting…",
@@ -24,6 +28,7 @@ export const en = {
   "sessions.untitled": "Session {id}",
   "sessions.waiting": "Waiting for you",
 
+  "status.idle": "Not started",
   "status.running": "Running",
   "status.awaiting_input": "Waiting for you",
   "status.completed": "Finished",
@@ -39,6 +44,7 @@ export const en = {
 
   "chat.region": "Conversation",
   "chat.loading": "Loading the conversation…",
+  "chat.empty": "Nothing has been said yet.",
   "chat.missing": "This session does not exist, or you may not see it.",
   "chat.you": "You",
   "chat.agent": "Agent",

@@ -13,6 +13,10 @@ export const vi: Catalogue = {
   "app.close": "Đóng",
   "app.retry": "Thử lại",
 
+  "failure.text": "Đã có lỗi ở đây nên không hiển thị được phần này.",
+  "failure.rest": "Phần còn lại của trang vẫn hoạt động. Trên máy chủ, không có gì được quyết định hay bị mất.",
+  "failure.reload": "Tải lại trang",
+
   "connection.connecting": "Đang kết nối…",
   "connection.open": "Đã kết nối",
   "connection.reconnecting": "Đang kết nối lại…",
@@ -26,6 +30,7 @@ export const vi: Catalogue = {
   "sessions.untitled": "Phiên {id}",
   "sessions.waiting": "Đang chờ bạn",
 
+  "status.idle": "Chưa bắt đầu",
   "status.running": "Đang chạy",
   "status.awaiting_input": "Đang chờ bạn",
   "status.completed": "Hoàn tất",
@@ -41,6 +46,7 @@ export const vi: Catalogue = {
 
   "chat.region": "Cuộc trò chuyện",
   "chat.loading": "Đang tải cuộc trò chuyện…",
+  "chat.empty": "Chưa có gì được nói.",
   "chat.missing": "Phiên này không tồn tại, hoặc bạn không được xem.",
   "chat.you": "Bạn",
   "chat.agent": "Agent",

@@ -13,6 +13,10 @@ export const zh: Catalogue = {
   "app.close": "关闭",
   "app.retry": "重试",
 
+  "failure.text": "这里出了问题，这一部分无法显示。",
+  "failure.rest": "页面的其余部分仍可使用。服务器上没有作出任何决定，也没有丢失任何内容。",
+  "failure.reload": "重新加载页面",
+
   "connection.connecting": "正在连接…",
   "connection.open": "已连接",
   "connection.reconnecting": "正在重新连接…",
@@ -26,6 +30,7 @@ export const zh: Catalogue = {
   "sessions.untitled": "会话 {id}",
   "sessions.waiting": "等待您处理",
 
+  "status.idle": "尚未开始",
   "status.running": "运行中",
   "status.awaiting_input": "等待您处理",
   "status.completed": "已完成",
@@ -41,6 +46,7 @@ export const zh: Catalogue = {
 
   "chat.region": "对话",
   "chat.loading": "正在加载对话…",
+  "chat.empty": "还没有任何消息。",
   "chat.missing": "此会话不存在，或您无权查看。",
   "chat.you": "您",
   "chat.agent": "智能体",
