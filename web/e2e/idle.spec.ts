@@ -12,10 +12,10 @@ test("w2: a session in which no turn has begun is listed, opened and used like a
   expect(status).toBe("idle");
   await page.goto(server.url);
   await page.getByRole("link", { name: session_id.slice(0, 8) }).click();
-  await expect(page.getByRole("banner").getByText("Not started")).toBeVisible();
+  await expect(page.locator(".topbar").getByText("Not started")).toBeVisible();
   await expect(page.getByText("Nothing has been said yet.")).toBeVisible();
   await checkAccessible(page, "a session that has not begun");
   await send(page, "Hi");
   await expect(page.getByText("Hello.")).toBeVisible();
-  await expect(page.getByRole("banner").getByText("Finished")).toBeVisible();
+  await expect(page.locator(".topbar").getByText("Finished")).toBeVisible();
 });
