@@ -1,5 +1,6 @@
 import { createRoot } from "react-dom/client";
 import { App } from "./components/App.js";
+import { Boundary } from "./components/Boundary.js";
 import { I18nProvider } from "./i18n/index.js";
 import { applyTheme } from "./lib/theme.js";
 import { client } from "./state/connection.js";
@@ -28,7 +29,9 @@ const root = document.getElementById("root");
 if (root) {
   createRoot(root).render(
     <I18nProvider>
-      <App />
+      <Boundary>
+        <App />
+      </Boundary>
     </I18nProvider>,
   );
 }

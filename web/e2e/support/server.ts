@@ -41,6 +41,8 @@ export interface ServerOptions {
   files?: Record<string, string>;
   /** What another agent says, which the agent can ask by its tool `ask_helper`. It may trade too. */
   helper?: Turn[];
+  /** An MCP server of the agent, called `shop`, whose tools run without approval: its program. */
+  mcp?: string[];
   /** Listen here, not where the system likes. */
   port?: number;
 }
@@ -179,7 +181,7 @@ function config(
   port: string,
   { timeout = 300, token, questionTimeout, says, origins = [], ...more }: ServerOptions,
 ): string {
-  const { approval = "", people = {}, files, helper } = more;
+  const { approval = "", people = {}, files, helper, mcp } = more;
   const onFolder = (files ? ', "edit_file", "apply_patch", "shell"' : "") + (helper ? ', "ask_helper"' : "");
   return `
 locale = "en"
@@ -195,6 +197,7 @@ script = "script.json"
 model = "demo"
 instructions = "You trade for the user."
 tools = ["execute_trade", "lookup", "price", "chart", "ask_user_question", "write_todos", "share_thought"${onFolder}]
+${mcp ? `mcp = ["shop"]\n[mcp.shop]\ncommand = ${JSON.stringify(mcp)}\nrequire_approval = "never"` : ""}
 ${files ? '[workspace]\npath = "."' : ""}
 ${helper ? HELPER : ""}
 [tools.execute_trade]

@@ -2,6 +2,7 @@
 
 mod cost;
 
+use jsonschema::{ValidationError, error::ValidationErrorKind};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -117,13 +118,17 @@ impl ArgsSchema {
             let message = "does not fit the tool's schema (too large to say where)".to_owned();
             return vec![SchemaError { pointer: String::new(), message }];
         }
+        let said = |error: &ValidationError<'_>| SchemaError {
+            pointer: error.instance_path().to_string(),
+            message: shortened(&message(error)),
+        };
         self.validator
             .iter_errors(value)
-            .take(SCHEMA_ERRORS)
-            .map(|error| SchemaError {
-                pointer: error.instance_path().to_string(),
-                message: shortened(&message(&error)),
+            .flat_map(|error| match meant(&error) {
+                Some(errors) => errors.iter().take(SCHEMA_ERRORS).map(said).collect(),
+                None => vec![said(&error)],
             })
+            .take(SCHEMA_ERRORS)
             .collect()
     }
 }
@@ -134,8 +139,25 @@ impl std::fmt::Debug for ArgsSchema {
     }
 }
 
+/// Of alternatives, what is wrong with the one that was meant: the only one whose own `const` and `enum` members fit, such as
+/// the `action` of an answer. That nothing fits any of them would help nobody.
+fn meant<'e>(error: &'e ValidationError<'_>) -> Option<&'e [ValidationError<'static>]> {
+    let (ValidationErrorKind::OneOfNotValid { context } | ValidationErrorKind::AnyOf { context }) = error.kind() else {
+        return None;
+    };
+    let depth = |error: &ValidationError<'_>| error.instance_path().iter().count();
+    let member = depth(error) + 1;
+    let other = |inner: &ValidationError<'_>| {
+        matches!(inner.kind(), ValidationErrorKind::Constant { .. } | ValidationErrorKind::Enum { .. })
+            && depth(inner) <= member
+    };
+    let mut left = context.iter().filter(|errors| !errors.iter().any(other));
+    let only = left.next()?;
+    (left.next().is_none() && context.len() > 1 && !only.is_empty()).then_some(only)
+}
+
 /// The library's words, with the value itself if it is short.
-fn message(error: &jsonschema::ValidationError<'_>) -> String {
+fn message(error: &ValidationError<'_>) -> String {
     match &**error.instance() {
         Value::Array(_) | Value::Object(_) => error.masked_with("the value").to_string(),
         Value::String(text) if text.len() > MESSAGE_CHARS / 2 => error.masked_with("the value").to_string(),

@@ -7,7 +7,10 @@ use countersign_core::{
     journal::{input::InputQuestion, record::Schema, run::Raw},
 };
 use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction};
-use serde_json::{Value, json, value::to_raw_value};
+use serde_json::{
+    Value, json,
+    value::{RawValue, to_raw_value},
+};
 
 /// Longest message of a question, in characters.
 const MESSAGE_CHARS: usize = 8000;
@@ -22,7 +25,8 @@ pub(super) fn question(server: &str, name: &str, params: &ElicitRequestParams) -
     let cut = |text: &str, most: usize| text.chars().take(most).collect::<String>();
     let (payload, content) = match params {
         ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } => {
-            let schema = serde_json::to_value(requested_schema).ok()?;
+            // As text: its fields stay in the order in which the server wants them filled in.
+            let schema = serde_json::to_string(requested_schema).ok()?;
             (json!({ "from": server, "mode": "form", "message": cut(message, MESSAGE_CHARS) }), Some(schema))
         }
         ElicitRequestParams::UrlElicitationParams { message, url, .. } => {
@@ -36,7 +40,7 @@ pub(super) fn question(server: &str, name: &str, params: &ElicitRequestParams) -
         }
         _ => return None,
     };
-    let schema = to_raw_value(&*as_plain(&answer_schema(content))).ok()?;
+    let schema = RawValue::from_string(answer_schema(content.as_deref())).ok()?;
     Some(InputQuestion {
         name: name.into(),
         from: server.into(),
@@ -50,28 +54,16 @@ fn raw(value: &Value) -> Option<Raw> {
     to_raw_value(&*as_plain(value)).ok().map(Raw::from)
 }
 
-fn answer_schema(content: Option<Value>) -> Value {
+/// The answer's schema, as JSON.
+fn answer_schema(content: Option<&str>) -> String {
     let accept = match content {
-        Some(content) => json!({
-            "type": "object",
-            "required": ["action", "content"],
-            "properties": { "action": { "const": "accept" }, "content": content },
-            "additionalProperties": false,
-        }),
-        None => json!({
-            "type": "object",
-            "required": ["action"],
-            "properties": { "action": { "const": "accept" } },
-            "additionalProperties": false,
-        }),
+        Some(content) => format!(
+            r#"{{"additionalProperties":false,"properties":{{"action":{{"const":"accept"}},"content":{content}}},"required":["action","content"],"type":"object"}}"#
+        ),
+        None => r#"{"additionalProperties":false,"properties":{"action":{"const":"accept"}},"required":["action"],"type":"object"}"#.to_owned(),
     };
-    let other = json!({
-        "type": "object",
-        "required": ["action"],
-        "properties": { "action": { "enum": ["decline", "cancel"] } },
-        "additionalProperties": false,
-    });
-    json!({ "type": "object", "required": ["action"], "oneOf": [accept, other] })
+    let other = r#"{"additionalProperties":false,"properties":{"action":{"enum":["decline","cancel"]}},"required":["action"],"type":"object"}"#;
+    format!(r#"{{"oneOf":[{accept},{other}],"required":["action"],"type":"object"}}"#)
 }
 
 /// An answer as the protocol has it. What does not fit (it was checked) cancels.
@@ -122,6 +114,18 @@ mod tests {
         ] {
             assert_eq!(schema.check_value(&answer).is_empty(), right, "{answer}");
         }
+        let wrong = schema.check_value(&json!({ "action": "accept", "content": { "size": "large" } }));
+        assert_eq!(wrong[0].pointer, "/content/size");
+    }
+
+    #[test]
+    fn s13_the_fields_of_a_form_stay_in_the_order_of_the_server() {
+        // From text: a `Value` has them by their names.
+        let params = r#"{"mode":"form","message":"Who?","requestedSchema":{"type":"object","required":["zip"],"properties":{
+            "zip":{"type":"string","title":"Zip"},"name":{"type":"string"},"age":{"type":"integer","minimum":1}}}}"#;
+        let asked = question("shop", "q", &serde_json::from_str(params).unwrap()).unwrap().schema.unwrap();
+        let at = |name: &str| asked.0.get().find(&format!("\"{name}\":{{")).unwrap();
+        assert!(at("zip") < at("name") && at("name") < at("age"), "{}", asked.0.get());
     }
 
     #[test]

@@ -5,6 +5,7 @@ import { connectionState } from "../state/connection.js";
 import { waiting } from "../state/lists.js";
 import { route } from "../state/route.js";
 import { useStore } from "../state/store.js";
+import { Boundary } from "./Boundary.js";
 import { ChatPage } from "./ChatPage.js";
 import { Inbox } from "./Inbox.js";
 import { NewSession } from "./NewSession.js";
@@ -28,6 +29,7 @@ export function App() {
   if (connection === "unauthorized") return <TokenForm />;
 
   const openMenu = () => setMenuOpen(true);
+  // Each part by itself: one that fails leaves the others.
   return (
     <div className="app">
       <a
@@ -40,24 +42,30 @@ export function App() {
       >
         {t("app.skip")}
       </a>
-      <Sidebar
-        open={menuOpen}
-        onClose={() => setMenuOpen(false)}
-        onInbox={() => {
-          setMenuOpen(false);
-          setInboxOpen(true);
-        }}
-      />
+      <Boundary>
+        <Sidebar
+          open={menuOpen}
+          onClose={() => setMenuOpen(false)}
+          onInbox={() => {
+            setMenuOpen(false);
+            setInboxOpen(true);
+          }}
+        />
+      </Boundary>
       <main id="main" className="main" tabIndex={-1}>
-        {rules ? (
-          <RulesPage onMenu={openMenu} onInbox={() => setInboxOpen(true)} />
-        ) : sessionId === undefined ? (
-          <NewSession onMenu={openMenu} onInbox={() => setInboxOpen(true)} />
-        ) : (
-          <ChatPage key={sessionId} sessionId={sessionId} onMenu={openMenu} onInbox={() => setInboxOpen(true)} />
-        )}
+        <Boundary key={rules ? "rules" : `session ${sessionId ?? ""}`}>
+          {rules ? (
+            <RulesPage onMenu={openMenu} onInbox={() => setInboxOpen(true)} />
+          ) : sessionId === undefined ? (
+            <NewSession onMenu={openMenu} onInbox={() => setInboxOpen(true)} />
+          ) : (
+            <ChatPage key={sessionId} sessionId={sessionId} onMenu={openMenu} onInbox={() => setInboxOpen(true)} />
+          )}
+        </Boundary>
       </main>
-      <Inbox open={inboxOpen} onClose={() => setInboxOpen(false)} />
+      <Boundary>
+        <Inbox open={inboxOpen} onClose={() => setInboxOpen(false)} />
+      </Boundary>
       <div className="visually-hidden" aria-live="polite" role="status">
         {said}
       </div>

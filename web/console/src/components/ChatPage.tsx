@@ -2,6 +2,7 @@ import { useEffect, useRef, useState } from "react";
 import { pendingApprovals, timeline, type ApprovalView, type CountersignError, type SessionView } from "@countersign/client";
 import { useI18n } from "../i18n/index.js";
 import { announce } from "../lib/announce.js";
+import { statusText } from "../lib/status.js";
 import { useStickToEnd } from "../lib/useStickToEnd.js";
 import { client, connectionState } from "../state/connection.js";
 import { sessionList } from "../state/lists.js";
@@ -9,6 +10,7 @@ import { asRefusal, followSession, sendMessage, sessionStore } from "../state/se
 import { useStore } from "../state/store.js";
 import { cardId, focusCard } from "./approval/focus.js";
 import { subjectOf } from "./approval/title.js";
+import { Boundary } from "./Boundary.js";
 import { Composer } from "./Composer.js";
 import { errorText } from "./errorText.js";
 import { GraphPanel, GraphToggle, useGraphShown } from "./graph/GraphPanel.js";
@@ -41,6 +43,8 @@ export function ChatPage({ sessionId, onMenu, onInbox }: Props) {
   const scroll = useStickToEnd([view, outgoing], pending[0] && cardId(pending[0].approvalKey));
   const busy = view.status === "running" || view.status === "awaiting_input" || outgoing.length > 0;
   const working = view.messages.findLast((m) => m.role === "assistant" && m.open);
+  // A session in which nothing has happened has no events, so what it is doing is known from the list alone.
+  const status = view.status ?? (row?.status === "idle" ? row.status : undefined);
   const title = row?.title || firstWords(view) || t("sessions.untitled", { id: shortId(sessionId) });
 
   const send = async (text: string) => {
@@ -65,10 +69,10 @@ export function ChatPage({ sessionId, onMenu, onInbox }: Props) {
         detail={
           <>
             {row?.agent && <span>{row.agent}</span>}
-            {view.status && (
-              <span className="status" data-status={view.status}>
-                <span className="dot" data-status={view.status} aria-hidden="true" />
-                {t(`status.${view.status}`)}
+            {status && (
+              <span className="status" data-status={status}>
+                <span className="dot" data-status={status} aria-hidden="true" />
+                {statusText(status, t)}
               </span>
             )}
             {view.lastSeq > 0 && <PastButton sessionId={sessionId} />}
@@ -86,9 +90,13 @@ export function ChatPage({ sessionId, onMenu, onInbox }: Props) {
               {t("chat.missing")}
             </p>
           )}
-          {view.lastSeq === 0 && !session.missing && !session.fresh && <p className="muted center">{t("chat.loading")}</p>}
+          {view.lastSeq === 0 && !session.missing && !session.fresh && outgoing.length === 0 && (
+            <p className="muted center">{t(status === "idle" ? "chat.empty" : "chat.loading")}</p>
+          )}
           {timeline(view).map(({ key, message, blocks }) => (
-            <MessageItem key={key} message={message} blocks={blocks} approvals={view.approvals} />
+            <Boundary key={key}>
+              <MessageItem message={message} blocks={blocks} approvals={view.approvals} />
+            </Boundary>
           ))}
           {outgoing.map((message) => (
             <div key={message.id} className="message user sending">
@@ -137,7 +145,11 @@ export function ChatPage({ sessionId, onMenu, onInbox }: Props) {
           }
         />
       </div>
-      {graphShown && <GraphPanel view={view} onClose={() => showGraph(false)} />}
+      {graphShown && (
+        <Boundary>
+          <GraphPanel view={view} onClose={() => showGraph(false)} />
+        </Boundary>
+      )}
     </>
   );
 }

@@ -20,6 +20,7 @@ const paths = {
   hand: "M3 10h12M11 5.5l4.5 4.5-4.5 4.5",
   repeat: "M4 9a6 6 0 0110.5-3L16 7.5M16 4v3.5h-3.5M16 11a6 6 0 01-10.5 3L4 12.5M4 16v-3.5h3.5",
   comment: "M4 4.5h12v9H9l-3.5 3v-3H4v-9z",
+  outside: "M11 4h5v5M16 4l-7.5 7.5M13.5 11.5V16H4V6.5h4.5",
   graph: "M7.5 3h5v4h-5zM3 13h5v4H3zM12 13h5v4h-5zM10 7v3M5.5 13v-3h9v3",
 } as const;
 

@@ -8,7 +8,7 @@ import { openSession, route } from "../state/route.js";
 import { useStore } from "../state/store.js";
 import { Countdown } from "./approval/Countdown.js";
 import { focusCard } from "./approval/focus.js";
-import { cardTitle, firstQuestion } from "./approval/title.js";
+import { cardTitle, firstQuestion, messageOf } from "./approval/title.js";
 import { Icon } from "./Icon.js";
 import { shortId } from "./Sidebar.js";
 
@@ -63,6 +63,7 @@ function InboxRow({ row, onClose }: { row: ApprovalView; onClose: () => void }) 
   const session = useStore(sessionList).rows.find((s) => s.session_id === row.sessionId);
   const action = row.actions[0];
   const votes = progress(row);
+  const question = row.kind === "question" ? firstQuestion(row) : messageOf(row);
   const more = row.actions.length - 1;
   const go = () => {
     onClose();
@@ -74,8 +75,8 @@ function InboxRow({ row, onClose }: { row: ApprovalView; onClose: () => void }) 
       <button type="button" className="inbox-row" onClick={go}>
         <span className="inbox-main">
           <span className="inbox-title">{cardTitle(row, t)}</span>
-          {row.kind === "question" && <span className="inbox-question">{firstQuestion(row)}</span>}
-          {action && row.kind !== "question" && (
+          {question !== undefined && <span className="inbox-question">{question}</span>}
+          {action && row.kind !== "question" && question === undefined && (
             <span className="inbox-action">
               <code>{visibleText(row.interrupt?.node ?? action.name)}</code>{" "}
               <span className="inbox-args">

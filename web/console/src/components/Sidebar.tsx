@@ -1,6 +1,7 @@
 import { useEffect, useRef } from "react";
 import type { SessionSummary } from "@countersign/client";
 import { useI18n } from "../i18n/index.js";
+import { statusText } from "../lib/status.js";
 import { agoText } from "../lib/time.js";
 import { useNow } from "../lib/useNow.js";
 import { hasToken, setToken } from "../state/connection.js";
@@ -129,7 +130,7 @@ function SessionRow({ row, current, onOpen }: { row: SessionSummary; current: bo
             {waits ? (
               <strong className="session-waiting">{t("sessions.waiting")}</strong>
             ) : (
-              <span className="visually-hidden">{t(`status.${status}`)}</span>
+              <span className="visually-hidden">{statusText(status, t)}</span>
             )}
             {[row.agent, agoText(row.updated_at, now, language)].filter(Boolean).join(" · ")}
           </span>

@@ -15,7 +15,10 @@ export type Params = Record<string, string | number>;
 export type Translate = (key: MessageKey, params?: Params) => string;
 
 export function translate(catalogue: Catalogue, key: MessageKey, params: Params = {}): string {
-  return catalogue[key].replace(/\{(\w+)\}/g, (whole, name: string) => String(params[name] ?? whole));
+  // A key from what a newer server sends may be in no catalogue. That must not take the page with it.
+  const text: string | undefined = Object.hasOwn(catalogue, key) ? catalogue[key] : undefined;
+  if (text === undefined) return key;
+  return text.replace(/\{(\w+)\}/g, (whole, name: string) => String(params[name] ?? whole));
 }
 
 export function isMessageKey(key: string): key is MessageKey {

@@ -5,14 +5,17 @@
  * as JSON. Text becomes a value without passing through a JavaScript number. The server checks the whole schema.
  */
 import { isObject, parseJson, stringifyJson, type JsonObject, type JsonValue } from "@countersign/client";
-import { fieldsOf, newEdit, readEdit, type Field, type FieldError } from "./form.js";
+import { fieldsOf, newEdit, readEdit, type Field, type FieldError, type Reading } from "./form.js";
 
 export type AnswerForm =
   | { kind: "boolean" }
   /** Few enough for a button each. */
-  | { kind: "buttons"; options: string[] }
+  | { kind: "buttons"; options: string[]; labels?: string[] }
   | { kind: "field"; field: Field }
   | { kind: "object"; fields: Field[]; begin: JsonObject };
+
+/** One whose fields are filled in before it is sent. */
+export type FieldsForm = Extract<AnswerForm, { kind: "object" | "field" }>;
 
 /** Kept as text, so that half-typed input survives a reload. */
 export interface AnswerDraft {
@@ -29,34 +32,48 @@ export const ANSWER = "";
 /** More choices than this are a list to choose from. */
 const BUTTONS = 4;
 
-const json: AnswerForm = { kind: "field", field: { name: ANSWER, kind: "json", required: true } };
+/** Any value, written as JSON. */
+export const json: FieldsForm = { kind: "field", field: { name: ANSWER, kind: "json", required: true } };
 
-export function answerForm(schema: JsonValue | undefined): AnswerForm {
+/** `rules`: what the fields' own schemas say simply is checked before it is sent. */
+export function answerForm(schema: JsonValue | undefined, rules = false): AnswerForm {
   if (!isObject(schema)) return json;
+  const reading = { titles: true, rules };
   const plain = plainly(schema, schema);
-  if (isObject(plain.properties) && (plain.type === undefined || plain.type === "object")) return objectForm(plain, schema);
+  if (isObject(plain.properties) && (plain.type === undefined || plain.type === "object")) {
+    return objectForm(plain, schema, reading);
+  }
   if (plain.type === "boolean") return { kind: "boolean" };
-  const field = fieldsOf({ type: "object", properties: { [ANSWER]: plain }, required: [ANSWER] }, {})?.[0];
+  const field = fieldsOf({ type: "object", properties: { [ANSWER]: plain }, required: [ANSWER] }, {}, reading)?.[0];
   if (!field || field.kind === "json") return json;
   if (field.kind === "enum" && field.options && field.options.length <= BUTTONS) {
-    return { kind: "buttons", options: field.options };
+    return { kind: "buttons", options: field.options, ...(field.labels ? { labels: field.labels } : {}) };
   }
   return { kind: "field", field };
 }
 
 /** What an object has beside its properties could not be seen in a form, so such a one is written as JSON. */
-function objectForm(plain: JsonObject, root: JsonObject): AnswerForm {
+function objectForm(plain: JsonObject, root: JsonObject, reading: Reading): AnswerForm {
   const properties = isObject(plain.properties) ? plain.properties : {};
   if (["oneOf", "anyOf", "allOf"].some((name) => plain[name] !== undefined)) return json;
   const simple = Object.entries(properties).map(([name, property]): [string, JsonValue] => [
     name,
     isObject(property) ? plainly(property, root) : property,
   ]);
+  const fields = fieldsOf({ ...plain, properties: Object.fromEntries(simple) }, {}, reading);
+  if (!fields) return json;
   const begin = simple.flatMap(([name, property]): [string, JsonValue][] =>
-    isObject(property) && property.default !== undefined && property.default !== null ? [[name, property.default]] : [],
+    isObject(property) && fitsChoices(fields.find((f) => f.name === name), property.default) ? [[name, property.default!]] : [],
   );
-  const fields = fieldsOf({ ...plain, properties: Object.fromEntries(simple) }, {});
-  return fields ? { kind: "object", fields, begin: Object.fromEntries(begin) } : json;
+  return { kind: "object", fields, begin: Object.fromEntries(begin) };
+}
+
+/** A default that is none of the choices is none. */
+function fitsChoices(field: Field | undefined, value: JsonValue | undefined): boolean {
+  if (value === undefined || value === null) return false;
+  if (field?.kind !== "enum" && field?.kind !== "choices") return true;
+  const chosen = field.kind === "enum" ? [value] : Array.isArray(value) ? value : undefined;
+  return chosen?.every((one) => field.options?.includes(stringifyJson(one))) ?? false;
 }
 
 /** The same schema with local references followed, without "or null", and choices written as an `enum`. */
@@ -75,9 +92,13 @@ function plainly(schema: JsonObject, root: JsonObject, depth = 0): JsonObject {
   if (Array.isArray(choices) && choices.length > 0 && choices.every(isObject)) {
     const others = choices.filter((choice) => choice.type !== "null");
     const { oneOf: _one, anyOf: _any, ...outside } = schema;
-    if (others.every((choice) => choice.const !== undefined)) return { ...outside, enum: others.map((c) => c.const!) };
+    if (others.every((choice) => choice.const !== undefined)) {
+      const enumNames = others.map((c) => (typeof c.title === "string" ? c.title : choiceText(stringifyJson(c.const!))));
+      return { ...outside, enum: others.map((c) => c.const!), enumNames };
+    }
     if (others.length === 1 && choices.length === 2) return plainly({ ...outside, ...others[0]! }, root, depth + 1);
   }
+  if (isObject(schema.items)) return { ...schema, items: plainly(schema.items, root, depth + 1) };
   return schema;
 }
 

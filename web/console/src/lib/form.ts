@@ -16,16 +16,32 @@ import {
   type JsonObject,
   type JsonValue,
 } from "@countersign/client";
+import { brokenRule, momentOf, rulesOf, type Format, type RuleError, type Rules } from "./rules.js";
 
-export type FieldKind = "string" | "number" | "integer" | "boolean" | "enum" | "json";
+/** `choices`: any of the options, as a JSON array. */
+export type FieldKind = "string" | "number" | "integer" | "boolean" | "enum" | "choices" | "json";
 
 export interface Field {
   name: string;
   kind: FieldKind;
   required: boolean;
+  /** What people call it, in place of its name. */
+  title?: string;
   description?: string;
   /** The choices of an enum, each as JSON text. */
   options?: string[];
+  /** What people call them, in the same order. */
+  labels?: string[];
+  /** What is checked before it is sent. With them, a text that is required is not empty. */
+  rules?: Rules;
+}
+
+/** What more is made of a schema where it is a form that people are asked to fill in, not that of arguments. */
+export interface Reading {
+  /** Titles, and lists of choices. */
+  titles?: boolean;
+  /** Simple rules are checked here, and not by the server alone. */
+  rules?: boolean;
 }
 
 /** An edit in progress. Kept as text so that half-typed input survives a reload. */
@@ -36,7 +52,8 @@ export interface EditDraft {
 }
 
 export type FieldError = { key: "edit.error.required" | "edit.error.number" | "edit.error.integer" | "edit.error.object" }
-  | { key: "edit.error.json"; message: string };
+  | { key: "edit.error.json"; message: string }
+  | RuleError;
 
 export type EditResult = { ok: true; args: JsonObject } | { ok: false; errors: Record<string, FieldError> };
 
@@ -44,7 +61,7 @@ export type EditResult = { ok: true; args: JsonObject } | { ok: false; errors: R
 export const WHOLE = "";
 
 /** The fields, or nothing where the schema is not that of an object with known properties. */
-export function fieldsOf(schema: JsonObject | undefined, args: JsonObject): Field[] | undefined {
+export function fieldsOf(schema: JsonObject | undefined, args: JsonObject, reading: Reading = {}): Field[] | undefined {
   if (!schema || !isObject(schema.properties)) return undefined;
   const properties = schema.properties;
   const required = Array.isArray(schema.required) ? schema.required : [];
@@ -54,20 +71,36 @@ export function fieldsOf(schema: JsonObject | undefined, args: JsonObject): Fiel
   return names.map((name) => {
     const property = Object.hasOwn(properties, name) ? properties[name] : undefined;
     const value = Object.hasOwn(args, name) ? args[name] : undefined;
-    return field(name, isObject(property) ? property : {}, value, required.includes(name));
+    return field(name, isObject(property) ? property : {}, value, required.includes(name), reading);
   });
 }
 
-function field(name: string, schema: JsonObject, value: JsonValue | undefined, required: boolean): Field {
+function field(
+  name: string,
+  schema: JsonObject,
+  value: JsonValue | undefined,
+  required: boolean,
+  { titles, rules }: Reading,
+): Field {
   const base = {
     name,
     required,
+    ...(titles && typeof schema.title === "string" && schema.title.trim() !== "" ? { title: schema.title } : {}),
+    ...(rules ? { rules: rulesOf(schema) } : {}),
     ...(typeof schema.description === "string" ? { description: schema.description } : {}),
   };
   if (Array.isArray(schema.enum)) {
     const choices = schema.enum;
     if (value === undefined || choices.some((choice) => equalJson(choice, value))) {
-      return { ...base, kind: "enum", options: choices.map((choice) => stringifyJson(choice)) };
+      return { ...base, kind: "enum", ...optionsOf(schema, choices, titles) };
+    }
+  }
+  const items = titles && schema.type === "array" && isObject(schema.items) ? schema.items : undefined;
+  if (items && Array.isArray(items.enum) && items.enum.length > 0) {
+    const choices = items.enum;
+    const chosen = value === undefined ? [] : Array.isArray(value) ? value : undefined;
+    if (chosen?.every((one) => choices.some((choice) => equalJson(choice, one)))) {
+      return { ...base, kind: "choices", ...optionsOf(items, choices, titles) };
     }
   }
   const kind = schema.type;
@@ -83,6 +116,24 @@ function field(name: string, schema: JsonObject, value: JsonValue | undefined, r
   if (kind === undefined && typeof value === "string") return { ...base, kind: "string" };
   if (kind === undefined && isNumber(value)) return { ...base, kind: "number" };
   return { ...base, kind: "json" };
+}
+
+/** The names of choices stand beside them, as the older form of MCP's questions has it. */
+function optionsOf(schema: JsonObject, choices: JsonValue[], titles = false): Pick<Field, "options" | "labels"> {
+  const options = choices.map((choice) => stringifyJson(choice));
+  const names = schema.enumNames;
+  const named = titles && Array.isArray(names) && names.length === options.length && names.every((n) => typeof n === "string");
+  return named ? { options, labels: names } : { options };
+}
+
+/** Which of a field's options are chosen, each as JSON text. */
+export function chosenOf(text: string): string[] {
+  try {
+    const value = text === "" ? [] : parseJson(text);
+    return Array.isArray(value) ? value.map((one) => stringifyJson(one)) : [];
+  } catch {
+    return [];
+  }
 }
 
 export function fieldText(field: Field, value: JsonValue | undefined): string {
@@ -144,11 +195,26 @@ function readForm(texts: Record<string, string>, fields: Field[], original: Json
 type FieldResult = { value: JsonValue | undefined } | { error: FieldError };
 
 function readField(field: Field, text: string, before: JsonValue | undefined): FieldResult {
+  const read = readPlain(field, text, before);
+  const broken = field.rules && "value" in read && read.value !== undefined ? brokenRule(field.rules, read.value) : undefined;
+  return broken ? { error: broken } : read;
+}
+
+function readPlain(field: Field, text: string, before: JsonValue | undefined): FieldResult {
+  const { rules } = field;
   if (field.kind === "string") {
+    if (rules && field.required && text === "") return { error: { key: "edit.error.required" } };
     // An empty text is a value where there was one, or where there must be one; else it is "not set".
-    return { value: text === "" && before === undefined && !field.required ? undefined : text };
+    const unset = text === "" && before === undefined && !field.required;
+    return { value: unset ? undefined : rules?.format ? formatted(rules.format, text.trim()) : text };
   }
   const trimmed = text.trim();
+  if (field.kind === "choices") {
+    const chosen = chosenOf(trimmed).map((one) => parseJson(one));
+    if (chosen.length > 0) return { value: chosen };
+    if (field.required && rules?.minItems) return { error: { key: "edit.error.required" } };
+    return { value: field.required ? [] : undefined };
+  }
   if (trimmed === "") {
     return field.required ? { error: { key: "edit.error.required" } } : { value: undefined };
   }
@@ -163,6 +229,8 @@ function readField(field: Field, text: string, before: JsonValue | undefined): F
     return { error: jsonError(error) };
   }
 }
+
+const formatted = (format: Format, text: string) => (format === "date-time" ? momentOf(text) : text);
 
 /** JSON Schema counts 1.0 as a whole number; with an exponent we leave it to the server. */
 function isWhole(text: string): boolean {

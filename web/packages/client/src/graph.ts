@@ -40,7 +40,7 @@ export interface SessionGraph {
   session_id: string;
   agent: string;
   /** `idle` before the first turn. */
-  status: RunStatus | "idle";
+  status: RunStatus;
   /** The `seq` of the last event that the picture knows of. */
   seq: number;
   drawing: Drawing;

@@ -35,7 +35,7 @@ export interface Checkpoint {
   at: string;
   /** What brought the session there: `message`, `answer`, `decision`, `start`, `result`, `end` and others. */
   after: string;
-  status: RunStatus | "idle";
+  status: RunStatus;
   /** The node of the graph at which it stood. */
   node: string;
   /** The approval keys that waited there. */

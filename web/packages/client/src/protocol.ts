@@ -244,7 +244,9 @@ export interface GroupEndEvent extends NumberedEvent {
   summary?: string;
 }
 
-export type RunStatus = "running" | "awaiting_input" | "completed" | "failed" | "cancelled";
+/** All that a session can be doing; `idle`: no turn has begun. A test compares them with the server's schema. */
+export const STATUSES = ["idle", "running", "awaiting_input", "completed", "failed", "cancelled"] as const;
+export type RunStatus = (typeof STATUSES)[number];
 
 export interface RunStatusEvent extends NumberedEvent {
   type: "run_status";

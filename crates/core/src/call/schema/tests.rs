@@ -296,3 +296,27 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn s13_what_is_wrong_with_one_of_several_alternatives_is_said_at_its_place() {
+    let schema = ArgsSchema::of_any(&json!({ "type": "object", "oneOf": [
+        { "type": "object", "required": ["action", "content"], "properties": {
+            "action": { "const": "accept" },
+            "content": { "type": "object", "required": ["n"], "properties": {
+                "n": { "type": "integer", "minimum": 1 }, "size": { "enum": ["s", "m"] } } } } },
+        { "type": "object", "required": ["action"], "properties": { "action": { "enum": ["decline", "cancel"] } },
+          "additionalProperties": false },
+    ] }))
+    .unwrap();
+    let pointers =
+        |value: Value| -> Vec<String> { schema.check_value(&value).into_iter().map(|e| e.pointer).collect() };
+    let mut wrong = pointers(json!({ "action": "accept", "content": { "n": 0, "size": "xl" } }));
+    wrong.sort();
+    assert_eq!(wrong, ["/content/n", "/content/size"]);
+    assert_eq!(pointers(json!({ "action": "accept", "content": {} })), ["/content"]);
+    assert!(schema.check_value(&json!({ "action": "decline", "why": 1 }))[0].message.contains("why"));
+    // Nothing tells which one was meant.
+    for unclear in [json!({}), json!({ "action": "maybe" }), json!("accept")] {
+        assert!(pointers(unclear).iter().all(String::is_empty));
+    }
+}

@@ -4,6 +4,7 @@ import { roleName } from "../../lib/people.js";
 import { visibleText } from "../../lib/visible.js";
 import { Icon } from "../Icon.js";
 import { Visible } from "../Visible.js";
+import { AgentPath } from "./AgentPath.js";
 
 interface Props {
   action: Action;
@@ -38,17 +39,7 @@ export function ActionFacts({ action, config, showTitle, showRole }: Props) {
             {t("card.agent")}: <strong>{visibleText(action.agent)}</strong>
           </span>
         )}
-        {action.path && action.path.length > 0 && (
-          <span className="fact" data-path>
-            {t("card.path")}:{" "}
-            {action.path.map((step) => (
-              <span key={step.tool_use_id}>
-                <strong>{visibleText(step.agent)}</strong> → <code>{visibleText(step.tool)}</code> →{" "}
-              </span>
-            ))}
-            <strong>{visibleText(action.agent ?? "")}</strong>
-          </span>
-        )}
+        <AgentPath action={action} />
         {showRole && (
           <span className="fact">
             {t("card.role")}: <strong>{roleName(config.role, t)}</strong>

@@ -2,6 +2,7 @@
 import { useEffect, useId, useRef, type KeyboardEvent, type ReactNode } from "react";
 import type { ApprovalView } from "@countersign/client";
 import { useI18n } from "../../i18n/index.js";
+import { elicitationOf } from "../../lib/elicitation.js";
 import { connectionState } from "../../state/connection.js";
 import { useStore } from "../../state/store.js";
 import { Icon } from "../Icon.js";
@@ -55,7 +56,7 @@ export function CardFrame({ approval, submission, problems, onKeyDown, children 
         <Countdown
           expiresAt={approval.expiresAt}
           totalSeconds={totalSeconds}
-          after={t(interrupt ? "interrupt.after" : question ? "time.goesOn" : "time.rejects")}
+          after={t(elicitationOf(approval) ? "elicit.after" : interrupt ? "interrupt.after" : question ? "time.goesOn" : "time.rejects")}
           subject={subjectOf(approval)}
         />
       )}

@@ -2,6 +2,7 @@ import { useState } from "react";
 import type { ApprovalView, Decision, JsonValue } from "@countersign/client";
 import { useI18n, type Translate } from "../../i18n/index.js";
 import { decisionFor } from "../../lib/decisions.js";
+import { elicitationOf, outcomeOf } from "../../lib/elicitation.js";
 import { roleName } from "../../lib/people.js";
 import { valueText } from "../../lib/values.js";
 import { visibleText } from "../../lib/visible.js";
@@ -108,9 +109,16 @@ export function summarize(approval: ApprovalView, t: Translate): Summary {
 }
 
 /** With the answer, where it is a short one. */
-function summarizeInterrupt({ resolution, resume }: ApprovalView, t: Translate): Summary {
+function summarizeInterrupt(approval: ApprovalView, t: Translate): Summary {
+  const { resolution, resume } = approval;
   if (resolution === "timeout") return { text: t("question.timeout"), tone: "bad", icon: "clock" };
   if (resolution === "cancelled") return { text: t("resolved.cancelled"), tone: "neutral", icon: "cross" };
+  const asked = elicitationOf(approval);
+  const outcome = asked && outcomeOf(asked, resume);
+  if (outcome?.action === "accept") return { text: t("elicit.accepted"), tone: "good", icon: "check" };
+  if (outcome) {
+    return { text: t(outcome.action === "decline" ? "question.declined" : "resolved.cancelled"), tone: "neutral", icon: "cross" };
+  }
   const short = shortAnswer(resume, t);
   return {
     text: t("resolved.answered") + (short === undefined ? "" : `: ${short}`),

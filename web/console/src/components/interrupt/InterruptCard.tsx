@@ -1,20 +1,21 @@
 /**
- * What a node of a graph asks: what it shows, and the answer to it, in a form made from its schema.
+ * What a node of a graph or a tool asks: what it shows, and the answer to it, in a form made from its schema.
  * What was entered is kept until the request is resolved, whatever happens in between.
  */
-import { useId, useMemo, useRef, useState, type FormEvent } from "react";
+import { useMemo, useRef, useState, type FormEvent } from "react";
 import { parseJson, type ApprovalView, type JsonValue } from "@countersign/client";
 import { useI18n } from "../../i18n/index.js";
-import { ANSWER, answerForm, choiceText, emptyAnswer, readAnswer, type AnswerDraft } from "../../lib/answer.js";
-import { argumentOf, problemsOf } from "../../lib/decisions.js";
+import { answerForm, choiceText, emptyAnswer, readAnswer, type AnswerDraft } from "../../lib/answer.js";
+import { problemsOf } from "../../lib/decisions.js";
+import { elicitationOf } from "../../lib/elicitation.js";
 import { useTabState } from "../../lib/useTabState.js";
 import { visibleText } from "../../lib/visible.js";
 import { CardFrame } from "../approval/CardFrame.js";
-import { FormField } from "../approval/ArgEditor.js";
 import { People } from "../approval/People.js";
 import type { Submission } from "../approval/useSubmit.js";
-import { Icon } from "../Icon.js";
-import { Visible } from "../Visible.js";
+import { AnswerFields, focusWrong } from "./AnswerFields.js";
+import { AskedBy } from "./AskedBy.js";
+import { ElicitationCard } from "./ElicitationCard.js";
 import { Payload } from "./Payload.js";
 
 interface Props {
@@ -22,10 +23,13 @@ interface Props {
   submission: Submission;
 }
 
-export function InterruptCard({ approval, submission }: Props) {
-  const { t } = useI18n();
+export function InterruptCard(props: Props) {
+  const asked = elicitationOf(props.approval);
+  return asked ? <ElicitationCard {...props} asked={asked} /> : <NodeCard {...props} />;
+}
+
+function NodeCard({ approval, submission }: Props) {
   const action = approval.actions[0];
-  const node = approval.interrupt?.node ?? "";
   const wrong = submission.error?.code === "invalid_resume" ? problemsOf(submission.error.details) : [];
   return (
     <CardFrame
@@ -36,20 +40,7 @@ export function InterruptCard({ approval, submission }: Props) {
     >
       <People approval={approval} bar={undefined} />
       <div className="action interrupt">
-        <div className="facts-line">
-          <span className="tool-chip">
-            <Icon name={approval.kind === "input" ? "tool" : "graph"} />
-            <span className="visually-hidden">{t("interrupt.node")}: </span>
-            <code>
-              <Visible text={node} />
-            </code>
-          </span>
-          {action?.agent && (
-            <span className="fact">
-              {t("interrupt.graph")}: <strong>{visibleText(action.agent)}</strong>
-            </span>
-          )}
-        </div>
+        <AskedBy approval={approval} />
         {action && <Payload action={action} payload={approval.interrupt?.payload} />}
         <AnswerForm approval={approval} submission={submission} />
       </div>
@@ -59,7 +50,6 @@ export function InterruptCard({ approval, submission }: Props) {
 
 function AnswerForm({ approval, submission }: Props) {
   const { t } = useI18n();
-  const id = useId();
   const schema = approval.interrupt?.schema;
   const form = useMemo(() => answerForm(schema), [schema]);
   const [draft, setDraft] = useTabState<AnswerDraft>(`resume:${approval.approvalKey}`, () => emptyAnswer(form));
@@ -80,7 +70,7 @@ function AnswerForm({ approval, submission }: Props) {
             { value: "true", text: t("interrupt.yes") },
             { value: "false", text: t("interrupt.no") },
           ]
-        : form.options.map((value) => ({ value, text: visibleText(choiceText(value)) }));
+        : form.options.map((value, i) => ({ value, text: visibleText(form.labels?.[i] ?? choiceText(value)) }));
     return (
       <div className="buttons" role="group" aria-label={t("interrupt.answer")}>
         {options.map(({ value, text }, i) => (
@@ -101,35 +91,25 @@ function AnswerForm({ approval, submission }: Props) {
   const read = readAnswer(form, draft);
   const errors = tried && !read.ok ? read.errors : {};
   const wrong = submission.error?.code === "invalid_resume" ? problemsOf(submission.error.details) : [];
-  const fields = form.kind === "object" ? form.fields : [form.field];
   const submit = (event: FormEvent) => {
     event.preventDefault();
     if (read.ok) return void send(read.value);
     setTried(true);
-    // After the fields are marked.
-    requestAnimationFrame(() => box.current?.querySelector<HTMLElement>("[aria-invalid]")?.focus());
+    focusWrong(box.current);
   };
   return (
     <form ref={box} className="interrupt-form" noValidate onSubmit={submit}>
-      <div className="fields">
-        {fields.map((field) => (
-          <FormField
-            key={field.name}
-            id={`${id}-${field.name}`}
-            field={field}
-            words
-            label={field.name === ANSWER ? t(field.kind === "json" ? "interrupt.json" : "interrupt.answer") : undefined}
-            text={draft.texts[field.name] ?? ""}
-            error={errors[field.name]}
-            disabled={busy}
-            problems={wrong.filter((p) => p.pointer !== "" && (form.kind === "field" || argumentOf(p.pointer) === field.name))}
-            onText={(text) => {
-              submission.clearError();
-              setDraft({ ...draft, texts: { ...draft.texts, [field.name]: text } });
-            }}
-          />
-        ))}
-      </div>
+      <AnswerFields
+        form={form}
+        draft={draft}
+        errors={errors}
+        problems={wrong}
+        disabled={busy}
+        onDraft={(next) => {
+          submission.clearError();
+          setDraft(next);
+        }}
+      />
       <div className="buttons">
         <button type="submit" className="button primary" disabled={busy}>
           {t("interrupt.send")}

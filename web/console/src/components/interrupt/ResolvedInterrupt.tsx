@@ -1,10 +1,12 @@
 import { useId } from "react";
 import type { ApprovalView } from "@countersign/client";
 import { useI18n } from "../../i18n/index.js";
+import { elicitationOf, outcomeOf } from "../../lib/elicitation.js";
 import { visibleText } from "../../lib/visible.js";
 import { shortAnswer, summarize } from "../approval/ResolvedLine.js";
 import { subjectOf } from "../approval/title.js";
 import { Icon } from "../Icon.js";
+import { Asked } from "./ElicitationCard.js";
 import { hasContent, Payload, Plain } from "./Payload.js";
 
 /** What a node of a graph asked, what it was answered and by whom, or why there is no answer. */
@@ -14,8 +16,10 @@ export function ResolvedInterrupt({ approval }: { approval: ApprovalView }) {
   const { text, tone, icon } = summarize(approval, t);
   const action = approval.actions[0];
   const { resume, interrupt } = approval;
+  const asked = elicitationOf(approval);
+  const outcome = asked && outcomeOf(asked, resume);
   // A short one stands in the line.
-  const answer = shortAnswer(resume, t) === undefined ? resume : undefined;
+  const answer = outcome ? outcome.content : shortAnswer(resume, t) === undefined ? resume : undefined;
   return (
     <section className="resolved resolved-question" data-tone={tone} tabIndex={-1} aria-labelledby={id}>
       <p id={id} className="resolved-row">
@@ -23,16 +27,16 @@ export function ResolvedInterrupt({ approval }: { approval: ApprovalView }) {
           <Icon name={icon} />
         </span>
         <span className="resolved-text">
-          <strong>{text}</strong> <code>{subjectOf(approval)}</code>
+          <strong>{text}</strong> <code>{asked ? visibleText(asked.from) : subjectOf(approval)}</code>
           {approval.by && <span className="muted"> {t("question.by", { name: visibleText(approval.by) })}</span>}
         </span>
       </p>
       <div className="resolved-body">
-        {answer !== undefined && <Plain value={answer} label={t("resolved.answered")} />}
+        {answer !== undefined && (!outcome || hasContent(answer)) && <Plain value={answer} label={t("resolved.answered")} />}
         {action && hasContent(interrupt?.payload) && (
           <details className="asked">
             <summary>{t("interrupt.asked")}</summary>
-            <Payload action={action} payload={interrupt?.payload} />
+            {asked ? <Asked approval={approval} asked={asked} /> : <Payload action={action} payload={interrupt?.payload} />}
           </details>
         )}
       </div>

@@ -1,0 +1,20 @@
+import type { Action } from "@countersign/client";
+import { useI18n } from "../../i18n/index.js";
+import { visibleText } from "../../lib/visible.js";
+
+/** The agents that were asked by agents, from the session's own down; nothing for that one's own calls. */
+export function AgentPath({ action }: { action: Action }) {
+  const { t } = useI18n();
+  if (!action.path || action.path.length === 0) return null;
+  return (
+    <span className="fact" data-path>
+      {t("card.path")}:{" "}
+      {action.path.map((step) => (
+        <span key={step.tool_use_id}>
+          <strong>{visibleText(step.agent)}</strong> → <code>{visibleText(step.tool)}</code> →{" "}
+        </span>
+      ))}
+      <strong>{visibleText(action.agent ?? "")}</strong>
+    </span>
+  );
+}

@@ -1,0 +1,42 @@
+/** Who asks: a node of a graph, or an agent's tool in the middle of a call. */
+import type { ApprovalView } from "@countersign/client";
+import { useI18n } from "../../i18n/index.js";
+import { visibleText } from "../../lib/visible.js";
+import { AgentPath } from "../approval/AgentPath.js";
+import { Icon } from "../Icon.js";
+import { Visible } from "../Visible.js";
+
+interface Props {
+  approval: ApprovalView;
+  /** It is a server's question, under the server's own name. */
+  server?: string;
+}
+
+export function AskedBy({ approval, server }: Props) {
+  const { t } = useI18n();
+  const action = approval.actions[0];
+  const input = approval.kind === "input";
+  const label = server !== undefined ? "elicit.server" : input ? "interrupt.from" : "interrupt.node";
+  return (
+    <div className="facts-line">
+      <span className="tool-chip">
+        <Icon name={input ? "tool" : "graph"} />
+        <span className="visually-hidden">{t(label)}: </span>
+        <code>
+          <Visible text={server ?? approval.interrupt?.node ?? ""} />
+        </code>
+      </span>
+      {input && action?.name && (
+        <span className="fact">
+          {t("card.tool")}: <code>{visibleText(action.name)}</code>
+        </span>
+      )}
+      {action?.agent && (
+        <span className="fact">
+          {t(input ? "card.agent" : "interrupt.graph")}: <strong>{visibleText(action.agent)}</strong>
+        </span>
+      )}
+      {action && <AgentPath action={action} />}
+    </div>
+  );
+}
