@@ -107,3 +107,13 @@ test("s13: an address that is no web page's has no link", async ({ page, serve }
   await card.getByRole("button", { name: "Decline" }).click();
   await expect(page.locator(".message.assistant").last()).toContainText('{"action":"decline"}');
 });
+
+test("s13: a request for a server's tool says which server has it, and that the description is its word", async ({ page, serve }) => {
+  const { url } = await serve({ turns: asks("order"), mcp, mcpAsks: "always" });
+  await page.goto(url);
+  await expect(page.getByRole("combobox", { name: "Agent", exact: true })).toBeVisible();
+  await send(page, "Order tea");
+  const card = page.locator(".card[data-kind=approval]");
+  await expect(card.locator("[data-server]")).toHaveText("Server: shop");
+  await expect(card).toContainText("The server says, unchecked: order");
+});

@@ -43,6 +43,8 @@ export interface ServerOptions {
   helper?: Turn[];
   /** An MCP server of the agent, called `shop`, whose tools run without approval: its program. */
   mcp?: string[];
+  /** Which of its tools are asked about. */
+  mcpAsks?: "never" | "always";
   /** Listen here, not where the system likes. */
   port?: number;
 }
@@ -179,7 +181,7 @@ function script(turns: Turn[]): string {
  */
 function config(
   port: string,
-  { timeout = 300, token, questionTimeout, says, origins = [], ...more }: ServerOptions,
+  { timeout = 300, token, questionTimeout, says, mcpAsks = "never", origins = [], ...more }: ServerOptions,
 ): string {
   const { approval = "", people = {}, files, helper, mcp } = more;
   const onFolder = (files ? ', "edit_file", "apply_patch", "shell"' : "") + (helper ? ', "ask_helper"' : "");
@@ -197,7 +199,7 @@ script = "script.json"
 model = "demo"
 instructions = "You trade for the user."
 tools = ["execute_trade", "lookup", "price", "chart", "ask_user_question", "write_todos", "share_thought"${onFolder}]
-${mcp ? `mcp = ["shop"]\n[mcp.shop]\ncommand = ${JSON.stringify(mcp)}\nrequire_approval = "never"` : ""}
+${mcp ? `mcp = ["shop"]\n[mcp.shop]\ncommand = ${JSON.stringify(mcp)}\nrequire_approval = "${mcpAsks}"` : ""}
 ${files ? '[workspace]\npath = "."' : ""}
 ${helper ? HELPER : ""}
 [tools.execute_trade]

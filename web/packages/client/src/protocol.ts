@@ -388,6 +388,8 @@ export interface Action {
   /** SHA-256 of the canonical arguments, lower-case hex. */
   args_digest?: string;
   description?: string;
+  /** The MCP server that the tool is of; the description is that server's word. */
+  server?: string;
   /** The arguments as a reviewer is to see them, made by the server from those that will run. Questions have none. */
   display?: Display;
   /** What the model says the call is for, in one line. Nobody has checked it: show it apart from the facts. */

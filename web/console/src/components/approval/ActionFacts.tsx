@@ -39,6 +39,11 @@ export function ActionFacts({ action, config, showTitle, showRole }: Props) {
             {t("card.agent")}: <strong>{visibleText(action.agent)}</strong>
           </span>
         )}
+        {action.server !== undefined && (
+          <span className="fact" data-server>
+            {t("elicit.server")}: <strong>{visibleText(action.server)}</strong>
+          </span>
+        )}
         <AgentPath action={action} />
         {showRole && (
           <span className="fact">
@@ -54,6 +59,7 @@ export function ActionFacts({ action, config, showTitle, showRole }: Props) {
       </div>
       {action.description && (
         <p className="card-text">
+          {action.server !== undefined && <span className="muted">{t("elicit.says")}: </span>}
           <Visible text={action.description} />
         </p>
       )}
