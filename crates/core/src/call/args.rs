@@ -142,6 +142,13 @@ impl Digest {
     pub fn of(bytes: &[u8]) -> Digest {
         Digest(Sha256::digest(bytes).into())
     }
+
+    /// The SHA-256 of these texts, one after the other.
+    pub(crate) fn of_all(parts: &[&str]) -> Digest {
+        let mut hash = Sha256::new();
+        parts.iter().for_each(|part| hash.update(part));
+        Digest(hash.finalize().into())
+    }
 }
 
 impl Digest {

@@ -280,17 +280,16 @@ impl Draft {
     }
 
     fn settle_one(&mut self, catalog: &dyn Catalog) -> bool {
-        let runs: Vec<u32> = self.state.nested.iter().rev().map(|nested| nested.call).chain([0]).collect();
-        for run in runs {
-            let calls: Vec<Call> = self.state.calls_of(run).cloned().collect();
-            if !calls.iter().all(is_settled) {
+        for run in self.state.nested.iter().rev().map(|nested| nested.call).chain(std::iter::once(0)) {
+            if !self.state.calls_of(run).all(is_settled) {
                 continue;
             }
-            if calls.iter().any(hands_off) {
-                self.hand_off(calls.iter().filter(|call| hands_off(call)), catalog);
+            let handoffs: Vec<Call> = self.state.calls_of(run).filter(|call| hands_off(call)).cloned().collect();
+            if !handoffs.is_empty() {
+                self.hand_off(handoffs.iter(), catalog);
                 return true;
             }
-            let results = results(&calls);
+            let results = results(self.state.calls_of(run));
             if !results.is_empty()
                 && let Some(output) = catalog.final_output(self.state.agent_of(run), &results)
             {
@@ -353,9 +352,8 @@ fn is_settled(call: &Call) -> bool {
     call.phase == Phase::Finished || hands_off(call)
 }
 
-fn results(calls: &[Call]) -> Vec<CallResult<'_>> {
+fn results<'a>(calls: impl Iterator<Item = &'a Call>) -> Vec<CallResult<'a>> {
     calls
-        .iter()
         .filter_map(|call| {
             let (status, output) = call.result.as_ref()?;
             Some(CallResult { tool: &call.name, status: *status, output })

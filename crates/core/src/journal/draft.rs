@@ -151,9 +151,10 @@ impl Draft {
     }
 
     pub(crate) fn push(&mut self, record: Record) {
-        let entry = Entry { pos: self.state.pos + 1, at: self.now, cursor: self.state.cursor.clone(), record };
+        let (pos, cursor) = (self.state.pos + 1, self.state.cursor.clone());
+        let entry = Arc::new(Entry { pos, at: self.now, cursor, record });
         Arc::make_mut(&mut self.state).apply(&entry);
-        self.entries.push(Arc::new(entry));
+        self.entries.push(entry);
     }
 
     /// Makes the session.

@@ -52,10 +52,9 @@ fn digest(
     target: Option<&Target>,
 ) -> Arc<str> {
     // A JSON text cannot begin with what ends a description here, nor have it within.
-    let mut text = format!("{}\u{0}{}", description.unwrap_or_default(), schema.map_or("", |schema| schema.0.get()));
+    let mut parts = vec![description.unwrap_or_default(), "\0", schema.map_or("", |schema| schema.0.get())];
     if let Some(source) = source {
-        text.push('\0');
-        text.push_str(source);
+        parts.extend(["\0", source]);
     }
     if let Some(target) = target {
         // Nor can a source be empty.
@@ -63,12 +62,9 @@ fn digest(
             Target::Agent(agent) => ("agent", agent),
             Target::Handoff(agent) => ("handoff", agent),
         };
-        text.push_str("\0\0");
-        text.push_str(kind);
-        text.push('\0');
-        text.push_str(agent);
+        parts.extend(["\0\0", kind, "\0", agent]);
     }
-    Digest::of(text.as_bytes()).to_string().into()
+    Digest::of_all(&parts).to_string().into()
 }
 
 impl Call {

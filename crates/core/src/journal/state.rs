@@ -65,7 +65,7 @@ pub struct State {
     /// Model calls of the current turn.
     pub turn_calls: u32,
     /// Answers so far, by model.
-    pub answers: BTreeMap<Arc<str>, u64>,
+    pub answers: Arc<BTreeMap<Arc<str>, u64>>,
     /// Tokens so far.
     pub usage: Usage,
     /// Whether the latest answer has no calls, so that the turn can end.
@@ -144,7 +144,7 @@ impl State {
             status: Status::Idle,
             turns: 0,
             turn_calls: 0,
-            answers: BTreeMap::new(),
+            answers: Arc::default(),
             usage: Usage::default(),
             answered: false,
             answer_pos: 0,
@@ -304,7 +304,7 @@ impl State {
             Record::Compressed(compressed) => {
                 // A summary is an answer of its model, but none of the turn's: it does not count against its limit.
                 if let Some(model) = &compressed.model {
-                    *self.answers.entry(model.clone()).or_default() += 1;
+                    *Arc::make_mut(&mut self.answers).entry(model.clone()).or_default() += 1;
                 }
                 self.usage.add(&compressed.usage);
             }
@@ -335,7 +335,7 @@ impl State {
     }
 
     fn model_responded(&mut self, answer: &ModelResponded) {
-        *self.answers.entry(answer.model.clone()).or_default() += 1;
+        *Arc::make_mut(&mut self.answers).entry(answer.model.clone()).or_default() += 1;
         self.usage.add(&answer.usage);
         self.turn_calls += 1;
         let run = answer.run;
@@ -344,7 +344,10 @@ impl State {
         let shown = if run == 0 { self.shown.split_off(kept) } else { Vec::new() };
         self.shown.clear();
         self.calls.retain(|call| call.run != run);
-        for block in shown.iter().chain(&answer.blocks) {
+        let blocks = shown.iter().chain(&answer.blocks);
+        // No room for more: it would be kept for as long as they wait.
+        self.calls.reserve_exact(blocks.clone().filter(|block| matches!(block, Block::ToolUse(_))).count());
+        for block in blocks {
             if let Block::ToolUse(call) = block {
                 let ToolUse { id, name, display, .. } = call;
                 self.call_count += 1;

@@ -1,6 +1,6 @@
 //! A graph that runs, and what the runner needs of it whatever the type of its state.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, fmt::Display, sync::Arc};
 
 use countersign_core::{
     call::plain,
@@ -199,20 +199,21 @@ pub(crate) trait AnyGraph: Send + Sync {
 
 /// Reads a value; an error says where.
 fn read<T: DeserializeOwned>(json: &Raw) -> Result<T, String> {
-    let mut reader = serde_json::Deserializer::from_str(json.get());
-    serde_path_to_error::deserialize(&mut reader).or_else(|error| plain::buffered(json.get()).ok_or(error)).map_err(
-        |error| {
+    plain::read(json.get()).or_else(|_| {
+        // Once more, to find the place.
+        let mut reader = serde_json::Deserializer::from_str(json.get());
+        serde_path_to_error::deserialize(&mut reader).map_err(|error| {
             let path = error.path().to_string();
             let message = error.into_inner().to_string();
             // The position in the text says less than the field.
             let message = message.split(" at line ").next().unwrap_or_default();
             if path == "." { message.to_owned() } else { format!("{path}: {message}") }
-        },
-    )
+        })
+    })
 }
 
 /// Code of the user's, which may panic: that fails what it was for, not who runs it.
-fn guarded<T>(what: &str, run: impl FnOnce() -> Result<T, NodeError>) -> Result<T, NodeError> {
+fn guarded<T>(what: impl Display, run: impl FnOnce() -> Result<T, NodeError>) -> Result<T, NodeError> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(run))
         .unwrap_or_else(|_| Err(NodeError::permanent(format!("{what} panicked"))))
 }
@@ -298,7 +299,7 @@ impl<S: GraphState> AnyGraph for Compiled<S> {
     ) -> Result<Ahead, NodeError> {
         let state = self.state(state).map_err(NodeError::permanent)?;
         let (mut tasks, mut arrived) = (Vec::new(), arrived.to_vec());
-        let (mut seen, mut targets): (Vec<usize>, Vec<usize>) = (Vec::new(), Vec::new());
+        let mut targets: Vec<usize> = Vec::new();
         // A fan-out over nothing goes on as if its tasks had finished.
         let mut open: Vec<usize> = Vec::with_capacity(finished.len().min(self.nodes.len()));
         for name in finished {
@@ -309,11 +310,11 @@ impl<S: GraphState> AnyGraph for Compiled<S> {
         }
         let mut at = 0;
         while let Some(source) = open.get(at).copied() {
+            let seen = open[..at].contains(&source);
             at += 1;
-            if seen.contains(&source) {
+            if seen {
                 continue;
             }
-            seen.push(source);
             let mut plain = |to: usize, tasks: &mut Vec<(Arc<str>, Option<Raw>)>| {
                 if !targets.contains(&to) {
                     targets.push(to);
@@ -324,14 +325,15 @@ impl<S: GraphState> AnyGraph for Compiled<S> {
                 match leave {
                     Leave::Edge(to) => to.at().into_iter().for_each(|to| plain(to, &mut tasks)),
                     Leave::Route { choose, .. } => {
-                        let what = format!("the route from the node {:?}", self.nodes[source].name);
-                        let chosen = guarded(&what, || Ok(choose(state)))?;
+                        let name = &self.nodes[source].name;
+                        let what = format_args!("the route from the node {name:?}");
+                        let chosen = guarded(what, || Ok(choose(state)))?;
                         chosen.iter().filter_map(Node::at).for_each(|to| plain(to, &mut tasks));
                     }
                     Leave::FanOut { each, items } => {
                         let Some(each) = each.at() else { continue };
-                        let what = format!("the list of the fan-out from the node {:?}", self.nodes[source].name);
-                        let items = guarded(&what, || items(state).map_err(NodeError::permanent))?;
+                        let what = format_args!("the list of the fan-out from the node {:?}", self.nodes[source].name);
+                        let items = guarded(what, || items(state).map_err(NodeError::permanent))?;
                         if items.is_empty() {
                             open.push(each);
                         }
@@ -380,7 +382,7 @@ impl<S: GraphState> AnyGraph for Compiled<S> {
         match self.node(node).map(|node| &node.work) {
             Some(Work::Run(run) | Work::Each(run)) => {
                 let begun =
-                    guarded(&format!("the node {node:?}"), || Ok(run(Context::new(state, memory), item.cloned())));
+                    guarded(format_args!("the node {node:?}"), || Ok(run(Context::new(state, memory), item.cloned())));
                 begun.unwrap_or_else(|error| Box::pin(std::future::ready(Err(error))))
             }
             _ => failed(format!("the node {node:?} is not one that is run")),

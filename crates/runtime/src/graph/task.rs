@@ -2,7 +2,7 @@
 
 use std::{
     any::Any,
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     pin::Pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
@@ -75,7 +75,7 @@ pub(crate) struct Inside {
     pub(crate) steps: BTreeMap<Arc<str>, Step>,
     pub(crate) questions: BTreeMap<Arc<str>, Remembered>,
     /// How often each name was used in this attempt.
-    names: HashMap<Arc<str>, u32>,
+    names: BTreeMap<Arc<str>, u32>,
     /// Asked since the node last stood still.
     pub(crate) asked: Vec<NewQuestion>,
     /// Steps whose outcome nobody knows, found since then.
@@ -241,7 +241,7 @@ pub(crate) async fn run(
         None => (begin(), 1, options.time_limit),
     };
     loop {
-        let began = Instant::now();
+        let began = left.map(|_| Instant::now());
         let stretch = stretch(&mut body, &memory);
         let ended = match left {
             Some(left) => tokio::time::timeout(left, stretch).await.unwrap_or_else(|_| {
@@ -257,7 +257,7 @@ pub(crate) async fn run(
             {
                 return Stretch::Over(Err(memory.gone(&question)));
             }
-            left = left.map(|left| left.saturating_sub(began.elapsed()));
+            left = left.zip(began).map(|(left, began)| left.saturating_sub(began.elapsed()));
             return Stretch::Paused(Parked { body, memory, attempt, left });
         };
         let result = match result {

@@ -4,7 +4,7 @@
 //! stores, never while a model or a tool is at work.
 
 use std::{
-    collections::HashSet,
+    collections::BTreeSet,
     sync::{Arc, atomic::Ordering},
     task::Poll,
     time::Duration,
@@ -62,7 +62,7 @@ pub(super) enum Done {
 
 /// The runs whose models are being asked.
 #[derive(Default)]
-struct Asking(HashSet<u32>);
+struct Asking(BTreeSet<u32>);
 
 impl Asking {
     /// `false` if it is being asked already.

@@ -4,7 +4,7 @@
 //! crash can take back; it then starts over under the same `seq`. A block that was finished and shown
 //! before an answer broke off stays; when the model is asked again and says the same, it is not repeated.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc};
 
 use countersign_core::{
     journal::{
@@ -118,7 +118,7 @@ struct Writer<'a> {
     before: Vec<Block>,
     repeating: bool,
     bytes: usize,
-    ids: HashSet<String>,
+    ids: BTreeSet<String>,
     usage: Usage,
     opaque: Option<Box<RawValue>>,
 }
@@ -142,7 +142,7 @@ impl<'a> Writer<'a> {
             before: Vec::new(),
             repeating: false,
             bytes: 0,
-            ids: HashSet::new(),
+            ids: BTreeSet::new(),
             usage: Usage::default(),
             opaque: None,
         }

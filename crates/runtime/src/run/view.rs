@@ -547,9 +547,8 @@ impl Inner {
                 None => self.entry(&state.session_id, state.answer_pos).await?,
             };
             if let Some(Record::ModelResponded(answer)) = entry.as_deref().map(|entry| &entry.record) {
-                let mut blocks = self.shown_before(&state.session_id, state.answer_pos, answer.shown).await?;
-                blocks.extend(answer.blocks.iter().cloned());
-                for block in &blocks {
+                let shown = self.shown_before(&state.session_id, state.answer_pos, answer.shown).await?;
+                for block in shown.iter().chain(&answer.blocks) {
                     if let Block::Text(part) = block {
                         text.push_str(part);
                     }

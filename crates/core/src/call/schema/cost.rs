@@ -43,7 +43,12 @@ const REFUSED: [&str; 6] = ["$anchor", "$dynamicAnchor", "$dynamicRef", "$recurs
 /// # Errors
 /// References that go elsewhere or in circles, or too much work even for shallow arguments.
 pub(super) fn deepest_instance(schema: &Value) -> Result<usize, String> {
-    let mut walk = Walk { root: schema, known: HashMap::new(), open: 0 };
+    let walk = || Walk { root: schema, known: HashMap::new(), open: 0 };
+    // It never shrinks with the depth: what holds for the deepest arguments holds for all, as for most schemas.
+    if walk().cost(schema, limits::JSON_DEPTH).is_ok_and(|cost| cost <= MOST) {
+        return Ok(limits::JSON_DEPTH);
+    }
+    let mut walk = walk();
     for depth in 0..=limits::JSON_DEPTH {
         if walk.cost(schema, depth)? > MOST {
             return if depth > LEAST_DEPTH {

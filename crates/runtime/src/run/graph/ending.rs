@@ -143,9 +143,11 @@ impl Ending<'_> {
                 names.push(task.node.clone());
             }
         }
-        for name in &mut names {
-            if let Some(now) = resolve(&**graph, name) {
-                *name = now;
+        if graph.migrate().is_some() {
+            for name in &mut names {
+                if let Some(now) = resolve(&**graph, name) {
+                    *name = now;
+                }
             }
         }
         graph.merge(state, updates)?;

@@ -59,8 +59,8 @@ pub(super) struct Hot {
     edited: u64,
     frames: BTreeMap<u32, HotFrame>,
     /// What tasks of unfinished rounds change.
-    updates: HashMap<u32, AnyUpdate>,
-    parked: HashMap<u32, Parked>,
+    updates: BTreeMap<u32, AnyUpdate>,
+    parked: BTreeMap<u32, Parked>,
     /// Bytes of updates since the states were last on record, and of the states then.
     bytes: (usize, usize),
 }
@@ -68,27 +68,28 @@ pub(super) struct Hot {
 /// The tasks that run here: as long as their futures do, whatever becomes of the states.
 #[derive(Default)]
 pub(super) struct AtWork {
-    tasks: HashMap<u32, Working>,
-    /// How many of a frame's node.
+    tasks: BTreeMap<u32, Working>,
+    /// How many of a frame's node, of those nodes that are limited.
     counts: HashMap<(u32, Arc<str>), usize>,
 }
 
 struct Working {
-    frame: u32,
-    node: Arc<str>,
+    /// Its frame and node, if they are counted.
+    counted: Option<(u32, Arc<str>)>,
     memory: Arc<Memory>,
 }
 
 impl AtWork {
-    fn begin(&mut self, task: u32, frame: u32, node: &Arc<str>, memory: &Arc<Memory>) {
-        let working = Working { frame, node: node.clone(), memory: memory.clone() };
-        self.tasks.insert(task, working);
-        *self.counts.entry((frame, node.clone())).or_default() += 1;
+    fn begin(&mut self, task: u32, counted: Option<(u32, Arc<str>)>, memory: &Arc<Memory>) {
+        if let Some(counted) = counted.clone() {
+            *self.counts.entry(counted).or_default() += 1;
+        }
+        self.tasks.insert(task, Working { counted, memory: memory.clone() });
     }
 
     fn end(&mut self, task: u32) {
-        let Some(Working { frame, node, .. }) = self.tasks.remove(&task) else { return };
-        if let Some(count) = self.counts.get_mut(&(frame, node)) {
+        let counted = self.tasks.remove(&task).and_then(|working| working.counted);
+        if let Some(count) = counted.and_then(|counted| self.counts.get_mut(&counted)) {
             *count -= 1;
         }
     }
@@ -157,8 +158,8 @@ impl Hot {
             began: run.began,
             edited: 0,
             frames: BTreeMap::new(),
-            updates: HashMap::new(),
-            parked: HashMap::new(),
+            updates: BTreeMap::new(),
+            parked: BTreeMap::new(),
             bytes: (0, 0),
         }
     }
@@ -272,7 +273,7 @@ impl Inner {
                     }
                 };
                 memory.told(task);
-                at_work.begin(task.task, task.frame, &node, &memory);
+                at_work.begin(task.task, options.parallel.map(|_| (task.frame, node.clone())), &memory);
                 let (number, item) = (task.task, task.input.clone());
                 let again = memory.clone();
                 let begin = move || graph.begin(&node, &of, item.as_ref(), again.clone());
