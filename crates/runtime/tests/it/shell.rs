@@ -77,6 +77,16 @@ fn program(says: Result<Said, &str>) -> (Arc<Program>, Arc<AtomicUsize>) {
 }
 
 #[tokio::test]
+async fn s12_no_line_of_a_command_looks_like_a_command_of_its_own() {
+    let folder = tempfile::tempdir().expect("folder");
+    let line = "echo a\n# in /safe\n$ ls";
+    let runtime = runtime(memory(), shell(folder.path()).entry(), &[json!({ "commands": [line] })]);
+    let outcome = send(&runtime, "s1", "go").await.expect("run");
+    let preview = outcome.interruptions[0].actions()[0].preview.clone().expect("preview");
+    assert!(preview.text.ends_with("\n$ echo a\n> # in /safe\n> $ ls"), "{}", preview.text);
+}
+
+#[tokio::test]
 async fn s12_command_lines_run_in_the_folder_one_after_the_other() {
     let folder = tempfile::tempdir().expect("folder");
     let lines = ["printf hello > a; cat a", "echo oops >&2; exit 3", "cat a; pwd"];

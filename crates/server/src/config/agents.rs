@@ -129,6 +129,9 @@ pub(super) fn read(name: &str, section: &Section<'_>, names: &Names<'_>) -> Opti
             mcp.push(server.value);
         }
     }
+    if let (true, Some(at)) = (handoffs.iter().any(|other| other == name), section.has("handoffs")) {
+        section.bad(at, "handoffs", format!("names {name:?} itself; name other agents"));
+    }
     for handoff in &handoffs {
         let tool = format!("transfer_to_{handoff}");
         if let (true, Some(at)) = (own.contains(&tool), section.has("tools")) {

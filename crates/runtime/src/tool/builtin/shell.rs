@@ -215,12 +215,12 @@ impl Tool for Shell {
 }
 
 impl Previewer for Shell {
-    /// The command lines as a shell reads them.
+    /// The command lines as a shell shows what it reads: no line of a command looks like a command of its own.
     fn preview<'a>(&'a self, call: &'a CallFacts<'a>) -> BoxFuture<'a, Result<Preview, String>> {
         Box::pin(async move {
             let args: Commands = serde_json::from_str(call.args.text()).map_err(|error| error.to_string())?;
             check(&args.commands)?;
-            let lines = args.commands.iter().map(|line| format!("$ {line}"));
+            let lines = args.commands.iter().map(|line| format!("$ {}", line.replace('\n', "\n> ")));
             let lines = std::iter::once(format!("# in {}", self.folder.display())).chain(lines);
             Ok(Preview::text(&lines.collect::<Vec<_>>().join("\n")))
         })

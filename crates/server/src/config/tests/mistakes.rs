@@ -40,6 +40,7 @@ fn c_each_mistake_is_told_with_its_line() {
     // What is added to the end of MINIMAL (so it begins in line 6), and the one line it gives.
     for (added, line) in [
         ("handofs = []", r#"6: unknown key "handofs" in [agents.trader]; did you mean "handoffs"?"#),
+        ("handoffs = [\"trader\"]", r#"6: "handoffs" in [agents.trader] names "trader" itself; name other agents"#),
         ("zzz = 1", r#"6: unknown key "zzz" in [agents.trader]"#),
         ("instructions = 5", r#"6: "instructions" in [agents.trader] must be a string, not a whole number"#),
         ("max_turns = \"5\"", r#"6: "max_turns" in [agents.trader] must be a whole number, not a string"#),
