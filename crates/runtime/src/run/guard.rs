@@ -28,7 +28,14 @@ use countersign_core::{
 use futures::{FutureExt as _, future::BoxFuture};
 use serde_json::Value;
 
-use super::{Inner, driver::Patience, live::LiveRef, store_refusal, view::READ_PAGE};
+use super::{
+    Inner,
+    driver::Patience,
+    live::LiveRef,
+    stops::{Stop, Why},
+    store_refusal,
+    view::READ_PAGE,
+};
 use crate::{
     agent::{Ready, ReadyTool},
     model::OutputSchema,
@@ -97,51 +104,14 @@ impl Watch {
     }
 }
 
-/// Why a run is stopped from within.
+/// What input guardrails have said of a call before a person is asked.
 #[derive(Clone, Debug)]
-pub(crate) struct Stop {
-    /// What stands on record.
-    pub(crate) code: &'static str,
-    pub(crate) message: String,
-    pub(crate) why: Why,
+pub(super) struct Checked {
+    /// Why it is refused, if it is.
+    pub(super) refused: Option<String>,
+    /// It is refused, and its agent stopped.
+    pub(super) stop: Option<Stop>,
 }
-
-/// See [`Stop`].
-#[derive(Clone, Debug)]
-pub(crate) enum Why {
-    Guardrail(Box<GuardrailResult>),
-    Budget { what: &'static str, spent: f64, limit: f64 },
-    Output(Vec<String>),
-    Instructions,
-    NoAgent(Arc<str>),
-}
-
-impl Stop {
-    /// Whether it ends the whole turn, also from within an agent that works for another one's call.
-    pub(super) fn ends_all(&self) -> bool {
-        matches!(self.why, Why::Budget { .. })
-    }
-
-    /// The agent that answers is not one of those that there are.
-    pub(super) fn no_agent(name: &Arc<str>, message: String) -> Stop {
-        Stop { code: "unknown_agent", message, why: Why::NoAgent(name.clone()) }
-    }
-
-    fn tripped(result: GuardrailResult) -> Stop {
-        let (code, place) = match result.kind {
-            GuardrailKind::Input => ("input_guardrail", "input"),
-            GuardrailKind::Output => ("output_guardrail", "output"),
-            GuardrailKind::ToolInput => ("tool_input_guardrail", "tool input"),
-            GuardrailKind::ToolOutput => ("tool_output_guardrail", "tool output"),
-        };
-        let message = format!("the {place} guardrail {:?} stopped the run", result.guardrail);
-        Stop { code, message, why: Why::Guardrail(Box::new(result)) }
-    }
-}
-
-/// What input guardrails have said of a call before a person is asked: why it is refused, if it is.
-#[derive(Clone, Debug)]
-pub(super) struct Checked(pub(super) Option<String>);
 
 impl Inner {
     /// The application's own data in a session.
@@ -254,15 +224,6 @@ impl Inner {
             self.tell(|hooks| hooks.agent_end(&context, &text)).await;
         }
         Ok(())
-    }
-
-    /// Keeps why a run was stopped, for whoever called it.
-    pub(super) fn stopped(&self, stop: Stop) -> (&'static str, String) {
-        let (code, message) = (stop.code, stop.message.clone());
-        if let Some(watch) = &self.settings.watch {
-            watch.seen().stopped = Some(stop);
-        }
-        (code, message)
     }
 
     fn within_budget(&self, state: &State) -> Result<(), Stop> {
@@ -419,7 +380,10 @@ impl Inner {
             return None;
         }
         let said = self.check_call(&guardrails.input, GuardrailKind::ToolInput, &ProposedCall::from(call), None).await;
-        Some(Checked(said.unwrap_or_else(|stop| Some(self.stopped(stop).1))))
+        Some(match said {
+            Ok(refused) => Checked { refused, stop: None },
+            Err(stop) => Checked { refused: Some(stop.message.clone()), stop: Some(stop) },
+        })
     }
 
     /// Runs a permitted call between its guardrails and hooks. What comes beside its outcome stops the turn.
@@ -462,12 +426,6 @@ impl Inner {
         let told = outcome.clone().map_err(|error| error.message);
         self.tell(|hooks| hooks.tool_end(&call, &told)).await;
         (outcome, stops)
-    }
-
-    /// Why the run is to stop after a call, if a guardrail of a tool said so.
-    pub(super) fn stopping(&self) -> Option<(&'static str, String)> {
-        let seen = self.settings.watch.as_ref()?.seen();
-        seen.stopped.as_ref().map(|stop| (stop.code, stop.message.clone()))
     }
 
     /// What the model is told about a rejected call, where nobody said it: the run's own words, if it has any.
