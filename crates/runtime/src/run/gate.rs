@@ -92,7 +92,7 @@ impl Inner {
             self.standing(state, &tool, &facts, verdict).await;
         let checked = match before.and_then(|before| before.checked.clone()) {
             Some(checked) => Some(checked),
-            None => self.before_asking(&tool, &facts, &verdict).await,
+            None => self.before_asking(&tool, &facts, &verdict, locale).await,
         };
         if let (Verdict::Ask(_), Some(Checked { refused: Some(why), .. })) = (&verdict, &checked) {
             verdict = Verdict::Refuse(why.clone());

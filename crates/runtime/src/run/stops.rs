@@ -8,12 +8,13 @@ use countersign_core::{
         record::ModelResponded,
         state::{Phase, State},
     },
+    locale::{Locale, Text},
     refusal::Code,
 };
 use tokio::task::AbortHandle;
 
 use super::{Inner, driver::Patience, gate::Weighed, live::LiveRef, now};
-use crate::runner::guardrail::{GuardrailKind, GuardrailResult};
+use crate::runner::guardrail::{GuardrailKind, GuardrailResult, bounded};
 
 /// Why a run is stopped from within.
 #[derive(Clone, Debug)]
@@ -45,14 +46,30 @@ impl Stop {
         Stop { code: "unknown_agent", message, why: Why::NoAgent(name.clone()) }
     }
 
-    pub(super) fn tripped(result: GuardrailResult) -> Stop {
-        let (code, place) = match result.kind {
-            GuardrailKind::Input => ("input_guardrail", "input"),
-            GuardrailKind::Output => ("output_guardrail", "output"),
-            GuardrailKind::ToolInput => ("tool_input_guardrail", "tool input"),
-            GuardrailKind::ToolOutput => ("tool_output_guardrail", "tool output"),
+    /// A guardrail has tripped, or failed. People and models are told which one; what it found, or what went wrong with it, may
+    /// have secrets in it, and is told to those who run this alone.
+    pub(super) fn tripped(result: GuardrailResult, session_id: &str, locale: Locale) -> Stop {
+        let (code, stopped, unchecked) = match result.kind {
+            GuardrailKind::Input => ("input_guardrail", Text::GuardrailInput, Text::InputUnchecked),
+            GuardrailKind::Output => ("output_guardrail", Text::GuardrailOutput, Text::OutputUnchecked),
+            GuardrailKind::ToolInput => ("tool_input_guardrail", Text::GuardrailToolInput, Text::ToolInputUnchecked),
+            GuardrailKind::ToolOutput => {
+                ("tool_output_guardrail", Text::GuardrailToolOutput, Text::ToolOutputUnchecked)
+            }
         };
-        let message = format!("the {place} guardrail {:?} stopped the run", result.guardrail);
+        let (kind, guardrail, agent) = (code.trim_end_matches("_guardrail"), &*result.guardrail, &*result.agent);
+        let (tool, tool_use_id) = (result.tool.as_deref(), result.call_id.as_deref());
+        match &result.error {
+            Some(error) => {
+                tracing::warn!(session = session_id, kind, guardrail, agent, tool, tool_use_id, %error, "a guardrail failed; it stops what it could not check");
+            }
+            None => {
+                let info = bounded(&result.info.to_string());
+                tracing::warn!(session = session_id, kind, guardrail, agent, tool, tool_use_id, %info, "a guardrail tripped");
+            }
+        }
+        let text = if result.error.is_some() { unchecked } else { stopped };
+        let message = locale.fill(text, &[("name", &format!("{guardrail:?}"))]);
         Stop { code, message, why: Why::Guardrail(Box::new(result)) }
     }
 }
