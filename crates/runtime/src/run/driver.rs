@@ -330,7 +330,7 @@ impl Inner {
             };
             begun.into_iter().for_each(|(of, done)| within.began(of, running.spawn(done)));
             let alone = match stepped {
-                Ok(alone) => single.or(alone.map(|alone| (0, alone))),
+                Ok(alone) => single.or_else(|| alone.map(|alone| (0, alone))),
                 Err(error) => {
                     drop(guard);
                     if error.code == Code::SessionNotFound {

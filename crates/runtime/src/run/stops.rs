@@ -59,13 +59,32 @@ impl Stop {
         };
         let (kind, guardrail, agent) = (code.trim_end_matches("_guardrail"), &*result.guardrail, &*result.agent);
         let (tool, tool_use_id) = (result.tool.as_deref(), result.call_id.as_deref());
+        // As texts, which stand in quotes there: a line break in them begins no line of the log.
         match &result.error {
             Some(error) => {
-                tracing::warn!(session = session_id, kind, guardrail, agent, tool, tool_use_id, %error, "a guardrail failed; it stops what it could not check");
+                tracing::warn!(
+                    session = session_id,
+                    kind,
+                    guardrail,
+                    agent,
+                    tool,
+                    tool_use_id,
+                    error = error.as_str(),
+                    "a guardrail failed; it stops what it could not check"
+                );
             }
             None => {
                 let info = bounded(&result.info.to_string());
-                tracing::warn!(session = session_id, kind, guardrail, agent, tool, tool_use_id, %info, "a guardrail tripped");
+                tracing::warn!(
+                    session = session_id,
+                    kind,
+                    guardrail,
+                    agent,
+                    tool,
+                    tool_use_id,
+                    info = info.as_str(),
+                    "a guardrail tripped"
+                );
             }
         }
         let text = if result.error.is_some() { unchecked } else { stopped };

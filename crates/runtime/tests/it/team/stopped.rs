@@ -228,3 +228,17 @@ async fn s11_a_run_of_the_library_outlives_a_guardrail_that_trips_within() {
         RunState::from_json(&over.state.to_json()).expect("it can be read");
     }
 }
+
+#[test]
+fn s11_guardrails_that_nothing_would_ask_are_refused_when_the_agents_are_put_together() {
+    let child = agent("Child", &teller([]));
+    let guarded = tripping(child.clone().as_tool("child", ""));
+    let handoff = tripping(ToolEntry::handoff(child));
+    for tool in [guarded, handoff] {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let root = agent("Root", &teller([])).tool(tool);
+        let error = countersign::run::Runtime::builder(store).agent(root).build().map(drop).expect_err("refused");
+        let error = error.to_string();
+        assert!(error.contains("is the agent \"Child\"") && error.contains("input and output guardrails"), "{error}");
+    }
+}
