@@ -195,6 +195,28 @@ texts! {
     SummaryNote = "summary_note",
     /// What a person is told whose approval calls wait for (source 001).
     ApprovalRequired = "approval_required",
+    /// Why a run was stopped: what the user said did not pass: `name` (SPEC S11).
+    GuardrailInput = "guardrail_input",
+    /// The same, of the agent's last answer: `name`.
+    GuardrailOutput = "guardrail_output",
+    /// The same, of a call: `name`.
+    GuardrailToolInput = "guardrail_tool_input",
+    /// The same, of a call's result: `name`.
+    GuardrailToolOutput = "guardrail_tool_output",
+    /// A guardrail failed, so that it is not known whether what the user said would pass: `name` (SPEC S11).
+    InputUnchecked = "input_unchecked",
+    /// The same, of the agent's last answer: `name`.
+    OutputUnchecked = "output_unchecked",
+    /// The same, of a call: `name`.
+    ToolInputUnchecked = "tool_input_unchecked",
+    /// The same, of a call's result: `name`.
+    ToolOutputUnchecked = "tool_output_unchecked",
+    /// The agent's last answer is not of its output type: `errors` (SPEC S23).
+    InvalidOutput = "invalid_output",
+    /// What is wrong with an answer that is no JSON: `error`.
+    OutputNotJson = "output_not_json",
+    /// What is wrong with an answer in which an object has a member twice: `name`.
+    OutputTwice = "output_twice",
 }
 
 type Catalogue = HashMap<String, String>;

@@ -285,6 +285,10 @@ fn check(agents: &[Agent]) -> Result<(), AgentError> {
                 let known: Vec<&str> = agents.iter().map(|agent| &*agent.name).collect();
                 return Err(AgentError::new(format!("{}: there is no agent {name:?}; there are {known:?}", at())));
             };
+            if tool.tool.guardrails().is_some() {
+                let what = "its work is not done by a tool that guardrails could stand around; give them to that agent, as its own input and output guardrails";
+                return Err(AgentError::new(format!("{} is the agent {name:?}: {what}", at())));
+            }
             if other.graph.is_some() {
                 let what = "has a graph with nodes of its own, and such an agent only begins turns";
                 return Err(AgentError::new(format!("{}: the agent {name:?} {what}", at())));

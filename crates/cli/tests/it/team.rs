@@ -120,6 +120,43 @@ on_both_stores! {
         assert!(server.calls().iter().all(|call| !call.contains("VNM")), "the tool did not run");
     }
 
+    async fn s11_why_a_guardrail_stopped_a_turn_is_in_the_log_and_told_to_nobody_else(store) {
+        let script = json!({ "turns": [{ "tool_calls": [trade(1)] }, { "text": "an answer" }] });
+        let guard = |name: &str, text: &str| {
+            format!("\n[guardrails.{name}]\ntime_limit = 1\ncommand = [\"sh\", \"-c\", {}]\n", json!(text))
+        };
+        let finds = "case \"$(cat)\" in *steal*) echo '{\"trip\": true, \"info\": {\"because\": \"planted-info\"}}';; \
+                     *break*) printf 'planted-stderr\\nWARN of another' >&2; exit 9;; *rave*) echo planted-rubbish;; *hang*) while :; do :; done;; esac";
+        let fails = "echo planted-tool-stderr >&2; exit 7";
+        let sections = format!("{}{}", guard("finds", finds), guard("fails", fails));
+        let setup = Setup::new(store, &script).agent("input_guardrails = [\"finds\"]").sections(&sections).log("");
+        let server = setup.trade("input_guardrails = [\"fails\"]").start().await;
+        let mut log = String::new();
+        for (session, content, found) in [
+            ("s1", "steal", &["a guardrail tripped", "planted-info"][..]),
+            ("s2", "break", &["a guardrail failed", "exit code 9: planted-stderr\\nWARN of another"]),
+            ("s3", "rave", &["a guardrail failed", "planted-rubbish"]),
+            ("s4", "hang", &["a guardrail failed", "within 1 seconds"]),
+            ("s5", "trade", &["a guardrail failed", "exit code 7: planted-tool-stderr"]),
+        ] {
+            let path = |what: &str| format!("/v1/sessions/{session}/{what}");
+            let said = server.post(&path("messages?wait=true"), &json!({ "content": content })).await.ok().to_string();
+            server.until_status(session, "failed").await;
+            let (history, state) = (server.get(&path("history")).await.ok(), server.get(&path("state")).await.ok());
+            let told = format!("{said} {history} {state}");
+            assert!(!told.contains("planted"), "{session}: {told}");
+            let tripped = session == "s1";
+            assert_eq!(told.contains("stopped the run"), tripped, "{session}: {told}");
+            assert_eq!(told.contains("could not be checked, since the"), !tripped, "{session}: {told}");
+            log = std::fs::read_to_string(server.path("stderr.log")).unwrap();
+            let line = log.lines().find(|line| line.contains("WARN") && line.contains(&format!("session=\"{session}\"")));
+            let line = line.unwrap_or_else(|| panic!("{session}: {log}"));
+            let guardrail = if session == "s5" { "fails" } else { "finds" };
+            assert!(line.contains(guardrail) && found.iter().all(|part| line.contains(part)), "{session}: {line}");
+        }
+        assert!(log.contains("tool_input") && log.contains("execute_trade"), "{log}");
+    }
+
     async fn s24_a_tools_result_is_the_last_word_where_the_file_says_so(store) {
         let script = json!({ "turns": [{ "tool_calls": [trade(5)] }, { "text": "never said" }] });
         let server = Setup::new(store, &script).agent("tool_use = [\"execute_trade\"]").start().await;

@@ -5,9 +5,9 @@
 //! `arbitrary_precision` a number is its text, so that 1.0 is not 1.00, and types that serde buffers are given an object where a
 //! number stands. Nothing here may depend on what another crate wants: what one build has stored another one loads.
 
-use std::{borrow::Cow, sync::LazyLock};
+use std::{borrow::Cow, collections::HashSet, fmt, sync::LazyLock};
 
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Number, Value};
 
 /// What another crate has asked for, as it shows.
@@ -80,6 +80,65 @@ pub fn value(text: &str) -> Result<Value, serde_json::Error> {
     Ok(made_plain(value))
 }
 
+/// The name of a member that an object of a JSON text has twice, at any depth: ordinary parsers keep the last one and say
+/// nothing. `None` where each stands once, or the text is not JSON.
+#[must_use]
+pub fn member_twice(text: &str) -> Option<String> {
+    let mut twice = None;
+    // What is no JSON is said by who reads it.
+    let _ = Once(&mut twice).deserialize(&mut serde_json::Deserializer::from_str(text));
+    twice
+}
+
+/// Reads a value, and notes a member that stands twice.
+struct Once<'a>(&'a mut Option<String>);
+
+impl<'de> DeserializeSeed<'de> for Once<'_> {
+    type Value = ();
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Once<'_> {
+    type Value = ();
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        Ok(())
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        while items.next_element_seed(Once(self.0))?.is_some() {}
+        Ok(())
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
+        let mut known = HashSet::new();
+        while let Some(name) = members.next_key::<String>()? {
+            members.next_value_seed(Once(self.0))?;
+            if let Some(twice) = known.replace(name) {
+                self.0.get_or_insert(twice);
+            }
+        }
+        Ok(())
+    }
+}
+
 fn is_beyond_doubles(value: &Value) -> bool {
     match value {
         Value::Number(number) => number.as_f64().is_none(),
@@ -113,6 +172,21 @@ mod tests {
     use serde::Deserialize;
 
     use super::*;
+
+    #[test]
+    fn s23_a_member_that_stands_twice_is_found_at_any_depth() {
+        for (text, twice) in [
+            (r#"{"a":1,"n":1,"n":2}"#, Some("n")),
+            (r#"{"a":1,"\u0061":2}"#, Some("a")),
+            (r#"[{"a":{"b":[{"c":1.5,"c":null}]}}]"#, Some("c")),
+            (r#"{"a":{"a":{"a":"a"}},"b":[{"a":-1},{"a":true}]}"#, None),
+            (r#"{"n":18446744073709551616,"m":1e400}"#, None),
+            ("[1,2,2]", None),
+            ("not JSON", None),
+        ] {
+            assert_eq!(member_twice(text).as_deref(), twice, "{text}");
+        }
+    }
 
     /// As it is written wherever no feature is asked for.
     #[test]

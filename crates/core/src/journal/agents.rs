@@ -12,12 +12,15 @@ use serde::{Deserialize, Serialize};
 use super::{
     draft::{Catalog, Draft, Transition, finished},
     graph,
-    parts::{Call, Phase},
-    record::{Block, CallStatus, EndReason, Record},
+    parts::{Call, Open, Phase},
+    record::{Block, CallStatus, EndReason, ModelResponded, Record},
     state::State,
 };
 use crate::{
-    call::{args::Args, gate::Target},
+    call::{
+        args::Args,
+        gate::{Gate, Target},
+    },
     limits,
     locale::Text,
 };
@@ -140,6 +143,14 @@ impl State {
         path
     }
 
+    /// The calls of the agent that works for call `run`, and of those that work for it in turn.
+    pub fn calls_within(&self, run: u32) -> impl Iterator<Item = &Call> {
+        let outer = |run: u32| self.calls.iter().find(|call| call.call == run);
+        self.calls
+            .iter()
+            .filter(move |call| std::iter::successors(Some(*call), |call| outer(call.run)).any(|call| call.run == run))
+    }
+
     /// How many agents are at work above a call.
     #[must_use]
     pub fn depth(&self, call: &Call) -> usize {
@@ -214,6 +225,26 @@ impl Draft {
         self.settle(catalog)
     }
 
+    /// The model of an agent that works for another one's call has answered, and one of the answer's calls ends the agent's
+    /// work: its caller is told `message`. `gates` are the verdicts, as of [`Draft::model_responded`]; what they refuse has that
+    /// result, and nothing else begins.
+    pub fn model_stopped(
+        mut self,
+        answer: ModelResponded,
+        gates: Vec<Gate>,
+        message: &str,
+        catalog: &dyn Catalog,
+    ) -> Transition {
+        let run = answer.run;
+        if run == 0 || !self.state.wants_answer(run) {
+            return self.finish();
+        }
+        self.push(Record::ModelResponded(answer));
+        self.push(Record::CallsGated(gates));
+        self.stop_agent(run, message);
+        self.settle(catalog)
+    }
+
     /// Another agent answers in the session from now on, since the application says so (SPEC S19). What waits stays with
     /// those who asked for it.
     pub fn set_agent(mut self, agent: Arc<str>) -> Transition {
@@ -269,6 +300,23 @@ impl Draft {
         }
         if let Some(call) = self.state.calls.iter().find(|call| call.call == run).cloned() {
             self.push(finished(&call, status, text, None, self.state.locale));
+        }
+    }
+
+    /// The agent that works for call `run` is stopped, with whatever is still open in its work: what waits for people is
+    /// withdrawn, and each call of it has its result before its caller has one.
+    pub(super) fn stop_agent(&mut self, run: u32, message: &str) {
+        let within: Vec<Call> = self.state.calls_within(run).cloned().collect();
+        let of_it = |open: &&Open| {
+            let mut actions = open.asked.actions.iter();
+            actions.any(|action| within.iter().any(|call| call.call == action.call))
+        };
+        for n in self.state.open.iter().filter(of_it).map(|open| open.asked.n).collect::<Vec<_>>() {
+            self.push(Record::Withdrawn { n, by: None });
+        }
+        self.give_up(within);
+        if let Some(call) = self.state.calls.iter().find(|call| call.call == run).cloned() {
+            self.push(finished(&call, CallStatus::Error, message, None, self.state.locale));
         }
     }
 

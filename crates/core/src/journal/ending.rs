@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{
     draft::{Catalog, Draft, Transition, finished},
     record::{Block, CallStatus, EndReason, Record, TurnEnded},
-    state::Phase,
+    state::{Call, Phase},
 };
 use crate::{
     locale::Text,
@@ -37,7 +37,8 @@ impl Draft {
         self.settle(catalog)
     }
 
-    /// An attempt came to an end that ends its turn too, whatever the turn would make of the result. `None` if that attempt is
+    /// An attempt came to an end that ends its turn too, whatever the turn would make of the result. If the call is one of an
+    /// agent that works for another one's call, it ends only that agent's work: its caller is told. `None` if that attempt is
     /// not the running one.
     #[must_use]
     pub fn call_stopped(
@@ -49,9 +50,14 @@ impl Draft {
         catalog: &dyn Catalog,
     ) -> Option<Transition> {
         let found = self.state.calls.iter().find(|c| c.call == call && c.phase == Phase::Started(attempt))?;
+        let run = found.run;
         let record = finished(found, CallStatus::Error, message, None, self.state.locale);
         self.push(record);
-        self.end(EndReason::Error { code: code.to_owned(), message: message.to_owned() }, None, None, None);
+        if run == 0 {
+            self.end(EndReason::Error { code: code.to_owned(), message: message.to_owned() }, None, None, None);
+        } else {
+            self.stop_agent(run, message);
+        }
         Some(self.settle(catalog))
     }
 
@@ -68,7 +74,14 @@ impl Draft {
             let by = by.cloned();
             self.push(Record::Withdrawn { n, by });
         }
-        let mut calls = self.state.calls.clone();
+        self.give_up(self.state.calls.clone());
+        let with = u32::try_from(self.state.pos - before).ok().filter(|_| reason != EndReason::EndTurn);
+        let ended = TurnEnded { reason, partial, message: None, output: None, with, request_id };
+        self.push(Record::TurnEnded(Box::new(ended)));
+    }
+
+    /// Gives those of `calls` that have no result the one that they have come to.
+    pub(super) fn give_up(&mut self, mut calls: Vec<Call>) {
         // Inner calls have their results before those that they worked for.
         calls.sort_by_key(|call| std::cmp::Reverse(self.state.depth(call)));
         for call in calls {
@@ -84,9 +97,6 @@ impl Draft {
             };
             self.push(finished(&call, status, &text, None, self.state.locale));
         }
-        let with = u32::try_from(self.state.pos - before).ok().filter(|_| reason != EndReason::EndTurn);
-        let ended = TurnEnded { reason, partial, message: None, output: None, with, request_id };
-        self.push(Record::TurnEnded(Box::new(ended)));
     }
 
     pub(super) fn end_turn(&mut self, reason: EndReason, message: Option<String>, output: Option<String>) {

@@ -22,18 +22,19 @@ use countersign_core::{
     refusal::{Code, Refusal},
 };
 use futures::{FutureExt as _, future::BoxFuture};
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tracing::Instrument as _;
 
 use super::{
     Inner, Outcome, failpoint,
     gate::Weighed,
     graph::{AtWork, Ended, Hot},
-    guard::Stop,
     live::{Live, LiveRef, LiveState},
     now,
     sources::{Held, outdated_of},
-    spans, store_refusal,
+    spans,
+    stops::{Stop, Within},
+    store_refusal,
     stream::Asked,
 };
 use crate::{
@@ -76,6 +77,19 @@ impl Asking {
             Done::Compressed(_) => self.0.remove(&0),
             Done::Task(_) | Done::Call { .. } | Done::Reached => false,
         };
+    }
+}
+
+/// The number of a call that is one of an agent within; 0 if it is the session's own.
+fn of_nested(state: &State, call: u32) -> u32 {
+    if state.calls.iter().any(|open| open.call == call && open.run != 0) { call } else { 0 }
+}
+
+/// A task has ended without saying so. Calls, nodes and models catch their panics.
+fn lost(error: &JoinError) {
+    // What is not wanted any more was ended on purpose.
+    if !error.is_cancelled() {
+        tracing::error!(%error, "a task of a turn was lost");
     }
 }
 
@@ -192,7 +206,7 @@ impl Inner {
         let (mut turn, mut asking, mut recovered) = (0, Asking::default(), false);
         let (mut hot, mut at_work): (Option<Hot>, AtWork) = (None, AtWork::default());
         let mut part = spans::Part::default();
-        let (mut reached, mut held) = (false, Held::default());
+        let (mut reached, mut held, mut within) = (false, Held::default(), Within::default());
         loop {
             if !reached && !*closing.borrow() {
                 match self.reach_tools(live).await {
@@ -211,10 +225,12 @@ impl Inner {
                 claim.give_back();
                 return;
             }
-            // What begins now; it runs whatever else fails in this step, since that it begins is on record.
-            let mut begun: Vec<BoxFuture<'static, Done>> = Vec::new();
+            // What begins now, and the call that it is for, if that is of an agent within; it runs whatever else fails in this
+            // step, since that it begins is on record.
+            let mut begun: Vec<(u32, BoxFuture<'static, Done>)> = Vec::new();
             let step = async {
                 let state = self.load(live, &mut guard).await?;
+                within.only_open(&state);
                 guard.part = part.at(&state);
                 if state.turns != turn || !state.status.is_active() {
                     let over = turn != 0 || !state.status.is_active();
@@ -239,7 +255,8 @@ impl Inner {
                     recovered = true;
                     for permit in permits {
                         let span = part.call(&self, &state, &permit);
-                        begun.push(self.clone().run_call(permit, context.clone()).instrument(span).boxed());
+                        let of = of_nested(&state, permit.call());
+                        begun.push((of, self.clone().run_call(permit, context.clone()).instrument(span).boxed()));
                     }
                     // The session may be from a time when its agent had another budget.
                     let wants = guard.state()?.wants_room(&self.agents).is_some();
@@ -285,17 +302,19 @@ impl Inner {
                     let permits = self.transact(live, &mut guard, Durability::Synced, make).await?;
                     for permit in permits {
                         let span = part.call(&self, &state, &permit);
-                        begun.push(self.clone().run_call(permit, context.clone()).instrument(span).boxed());
+                        let of = of_nested(&state, permit.call());
+                        begun.push((of, self.clone().run_call(permit, context.clone()).instrument(span).boxed()));
                     }
                 }
                 if effects.compress && asking.insert(0) {
                     let span = part.compression(&state);
-                    begun.push(self.clone().compress(state.clone()).map(Done::Compressed).instrument(span).boxed());
+                    let compressing = self.clone().compress(state.clone()).map(Done::Compressed);
+                    begun.push((0, compressing.instrument(span).boxed()));
                 }
                 let runs = effects.call_model.then_some(0).into_iter().chain(effects.ask);
                 for run in runs.filter(|run| asking.insert(*run)) {
                     let span = part.chat(&self, &state, run);
-                    begun.push(self.clone().ask(live.clone(), state.clone(), run).instrument(span).boxed());
+                    begun.push((run, self.clone().ask(live.clone(), state.clone(), run).instrument(span).boxed()));
                 }
                 if draining {
                     Ok(None)
@@ -309,9 +328,9 @@ impl Inner {
                 Ok(None) if begun.len() == 1 && running.is_empty() => begun.pop(),
                 _ => None,
             };
-            begun.into_iter().for_each(|done| drop(running.spawn(done)));
+            begun.into_iter().for_each(|(of, done)| within.began(of, running.spawn(done)));
             let alone = match stepped {
-                Ok(alone) => single.or(alone),
+                Ok(alone) => single.or_else(|| alone.map(|alone| (0, alone))),
                 Err(error) => {
                     drop(guard);
                     if error.code == Code::SessionNotFound {
@@ -324,7 +343,7 @@ impl Inner {
                 }
             };
             patience = Patience::default();
-            if let Some(mut alone) = alone {
+            if let Some((of, mut alone)) = alone {
                 drop(guard);
                 match futures::poll!(&mut alone) {
                     Poll::Ready(Done::Task(ended)) => {
@@ -334,7 +353,7 @@ impl Inner {
                         asking.ended(&done);
                         self.done(live, turn, done).await;
                     }
-                    Poll::Pending => drop(running.spawn(alone)),
+                    Poll::Pending => within.began(of, running.spawn(alone)),
                 }
                 continue;
             }
@@ -357,7 +376,7 @@ impl Inner {
                                     asking.ended(&done);
                                     self.done(live, turn, done).await;
                                 }
-                                Err(error) => tracing::error!(%error, "a task of a turn was lost"),
+                                Err(error) => lost(&error),
                             }
                         }
                         self.tasks_ended(live, turn, &mut hot, &mut at_work, all).await;
@@ -366,8 +385,7 @@ impl Inner {
                         asking.ended(&done);
                         self.done(live, turn, done).await;
                     }
-                    // Calls, nodes and models catch their panics.
-                    Err(error) => tracing::error!(%error, "a task of a turn was lost"),
+                    Err(error) => lost(&error),
                 },
                 () = live.woken() => {}
                 _ = closing.changed() => {}
@@ -380,11 +398,7 @@ impl Inner {
         match done {
             Done::Call { call, attempt, stop: Some(stop), .. } => {
                 failpoint::hit("call.after_effect");
-                let (code, message) = self.stopped(stop);
-                self.must_store(live, turn, |state, _| {
-                    Draft::new(state, now()).call_stopped(call, attempt, &message, code, &self.agents)
-                })
-                .await;
+                self.call_stopped(live, turn, call, attempt, stop).await;
             }
             Done::Call { call, attempt, outcome, stop: None } => {
                 failpoint::hit("call.after_effect");
@@ -433,33 +447,11 @@ impl Inner {
         }
     }
 
-    /// Ends the run of an agent that works for another one's call.
-    async fn agent_stopped(&self, live: &LiveRef, turn: u32, run: u32, message: &str) {
-        self.must_store(live, turn, |state, _| Some(Draft::new(state, now()).agent_failed(run, message, &self.agents)))
-            .await;
-    }
-
-    /// Ends the turn as failed.
-    async fn fail(&self, live: &LiveRef, turn: u32, code: &'static str, message: String) {
-        self.must_store(live, turn, |state, partial| {
-            Some(Draft::new(state, now()).fail(code, message.clone(), partial, &self.agents))
-        })
-        .await;
-    }
-
     async fn answered(&self, live: &LiveRef, turn: u32, answer: ModelResponded) {
-        let mut patience = Patience::default();
-        let state = loop {
-            let mut guard = live.lock().await;
-            match self.load(live, &mut guard).await {
-                Ok(state) => break state,
-                Err(error) if error.code == Code::SessionNotFound => return,
-                Err(error) => {
-                    drop(guard);
-                    patience.wait(&error).await;
-                }
-            }
-        };
+        let Some(state) = self.loaded(live).await else { return };
+        if answer.run != 0 && state.nested(answer.run).is_none() {
+            return; // Whoever it works for was stopped.
+        }
         let shown = if answer.run == 0 { answer.shown as usize } else { 0 };
         let kept = state.shown.len().saturating_sub(shown);
         let blocks = state.shown.iter().skip(kept).chain(&answer.blocks);
@@ -474,6 +466,11 @@ impl Inner {
             () = self.turn_is_over(live, turn) => return, // A rule may never answer.
         };
         failpoint::hit("model.before_commit");
+        match weighed.iter().find_map(Weighed::stop) {
+            Some(stop) if answer.run != 0 => return self.answer_stopped(live, turn, &answer, &weighed, stop).await,
+            Some(stop) => drop(self.stopped(stop.clone())),
+            None => {}
+        }
         let by_rule = |one: &Weighed| one.gate.rule.as_deref().is_some_and(|rule| rule != ON_APPROVAL);
         if weighed.iter().any(by_rule) {
             self.answered_by_rules(live, turn, &answer, &calls, &weighed).await;

@@ -28,7 +28,7 @@ use countersign_core::{
 use futures::FutureExt as _;
 use serde_json::{Value, json};
 
-use super::{Inner, guard::Checked, now};
+use super::{Inner, guard::Checked, now, stops::Stop};
 use crate::{
     agent::{Ready, ReadyTool},
     policy,
@@ -92,9 +92,9 @@ impl Inner {
             self.standing(state, &tool, &facts, verdict).await;
         let checked = match before.and_then(|before| before.checked.clone()) {
             Some(checked) => Some(checked),
-            None => self.before_asking(&tool, &facts, &verdict).await,
+            None => self.before_asking(&tool, &facts, &verdict, locale).await,
         };
-        if let (Verdict::Ask(_), Some(Checked(Some(why)))) = (&verdict, &checked) {
+        if let (Verdict::Ask(_), Some(Checked { refused: Some(why), .. })) = (&verdict, &checked) {
             verdict = Verdict::Refuse(why.clone());
         }
         let mut said = None;
@@ -389,6 +389,13 @@ pub(super) struct Weighed {
     said: Option<Decision>,
     /// What guardrails have said of it before a person is asked, if they were to.
     checked: Option<Checked>,
+}
+
+impl Weighed {
+    /// Why its agent is stopped, if a guardrail says so.
+    pub(super) fn stop(&self) -> Option<&Stop> {
+        self.checked.as_ref()?.stop.as_ref()
+    }
 }
 
 /// What a program says of a call. If it fails, a person is asked, and told so (SPEC S26).

@@ -22,13 +22,20 @@ use countersign_core::{
         state::State,
     },
     limits,
-    locale::Text,
+    locale::{Locale, Text},
     refusal::Code,
 };
 use futures::{FutureExt as _, future::BoxFuture};
 use serde_json::Value;
 
-use super::{Inner, driver::Patience, live::LiveRef, store_refusal, view::READ_PAGE};
+use super::{
+    Inner,
+    driver::Patience,
+    live::LiveRef,
+    stops::{Stop, Why},
+    store_refusal,
+    view::READ_PAGE,
+};
 use crate::{
     agent::{Ready, ReadyTool},
     model::OutputSchema,
@@ -97,51 +104,14 @@ impl Watch {
     }
 }
 
-/// Why a run is stopped from within.
+/// What input guardrails have said of a call before a person is asked.
 #[derive(Clone, Debug)]
-pub(crate) struct Stop {
-    /// What stands on record.
-    pub(crate) code: &'static str,
-    pub(crate) message: String,
-    pub(crate) why: Why,
+pub(super) struct Checked {
+    /// Why it is refused, if it is.
+    pub(super) refused: Option<String>,
+    /// It is refused, and its agent stopped.
+    pub(super) stop: Option<Stop>,
 }
-
-/// See [`Stop`].
-#[derive(Clone, Debug)]
-pub(crate) enum Why {
-    Guardrail(Box<GuardrailResult>),
-    Budget { what: &'static str, spent: f64, limit: f64 },
-    Output(Vec<String>),
-    Instructions,
-    NoAgent(Arc<str>),
-}
-
-impl Stop {
-    /// Whether it ends the whole turn, also from within an agent that works for another one's call.
-    pub(super) fn ends_all(&self) -> bool {
-        matches!(self.why, Why::Budget { .. })
-    }
-
-    /// The agent that answers is not one of those that there are.
-    pub(super) fn no_agent(name: &Arc<str>, message: String) -> Stop {
-        Stop { code: "unknown_agent", message, why: Why::NoAgent(name.clone()) }
-    }
-
-    fn tripped(result: GuardrailResult) -> Stop {
-        let (code, place) = match result.kind {
-            GuardrailKind::Input => ("input_guardrail", "input"),
-            GuardrailKind::Output => ("output_guardrail", "output"),
-            GuardrailKind::ToolInput => ("tool_input_guardrail", "tool input"),
-            GuardrailKind::ToolOutput => ("tool_output_guardrail", "tool output"),
-        };
-        let message = format!("the {place} guardrail {:?} stopped the run", result.guardrail);
-        Stop { code, message, why: Why::Guardrail(Box::new(result)) }
-    }
-}
-
-/// What input guardrails have said of a call before a person is asked: why it is refused, if it is.
-#[derive(Clone, Debug)]
-pub(super) struct Checked(pub(super) Option<String>);
 
 impl Inner {
     /// The application's own data in a session.
@@ -242,9 +212,9 @@ impl Inner {
             return Ok(());
         }
         if let Some(output) = &agent.output {
-            let wrong = output.check(&text);
+            let wrong = output.check(&text, state.locale);
             if !wrong.is_empty() {
-                let message = format!("the answer does not fit the output type: {}", wrong.join("; "));
+                let message = state.locale.fill(Text::InvalidOutput, &[("errors", &wrong.join("; "))]);
                 return Err(Stop { code: "invalid_output", message, why: Why::Output(wrong) });
             }
         }
@@ -254,15 +224,6 @@ impl Inner {
             self.tell(|hooks| hooks.agent_end(&context, &text)).await;
         }
         Ok(())
-    }
-
-    /// Keeps why a run was stopped, for whoever called it.
-    pub(super) fn stopped(&self, stop: Stop) -> (&'static str, String) {
-        let (code, message) = (stop.code, stop.message.clone());
-        if let Some(watch) = &self.settings.watch {
-            watch.seen().stopped = Some(stop);
-        }
-        (code, message)
     }
 
     fn within_budget(&self, state: &State) -> Result<(), Stop> {
@@ -345,19 +306,24 @@ impl Inner {
     ) -> Result<(), Stop> {
         for guardrail in guardrails {
             let said = guardrail.check(self.run_context(state, run).await, text.to_owned()).await;
+            let (tripped, info, error) = match said {
+                Ok(said) => (said.tripped, said.info, None),
+                Err(error) => (true, Value::Null, Some(error)),
+            };
             let result = GuardrailResult {
                 kind,
                 guardrail: guardrail.name.to_string(),
                 agent: state.agent_of(run).clone(),
                 tool: None,
                 call_id: None,
-                tripped: said.tripped,
+                tripped,
                 rejected: None,
-                info: said.info,
+                info,
+                error,
             };
             self.note(&result);
             if result.tripped {
-                return Err(Stop::tripped(result));
+                return Err(Stop::tripped(result, &state.session_id, state.locale));
             }
         }
         Ok(())
@@ -376,6 +342,7 @@ impl Inner {
         kind: GuardrailKind,
         call: &ProposedCall,
         output: Option<&str>,
+        locale: Locale,
     ) -> Result<Option<String>, Stop> {
         for guardrail in guardrails {
             let said = guardrail.check(call.clone(), output.map(str::to_owned)).await;
@@ -388,18 +355,23 @@ impl Inner {
                 tripped: false,
                 rejected: None,
                 info: Value::Null,
+                error: None,
             };
             match said {
-                ToolGuardrailOutput::Allow => self.note(&result),
-                ToolGuardrailOutput::Reject(text) => {
+                Ok(ToolGuardrailOutput::Allow) => self.note(&result),
+                Ok(ToolGuardrailOutput::Reject(text)) => {
                     result.rejected = Some(text.clone());
                     self.note(&result);
                     return Ok(Some(text));
                 }
-                ToolGuardrailOutput::Trip(info) => {
-                    (result.tripped, result.info) = (true, info);
+                said => {
+                    result.tripped = true;
+                    match said {
+                        Ok(ToolGuardrailOutput::Trip(info)) => result.info = info,
+                        said => result.error = said.err(),
+                    }
                     self.note(&result);
-                    return Err(Stop::tripped(result));
+                    return Err(Stop::tripped(result, &call.session_id, locale));
                 }
             }
         }
@@ -413,13 +385,18 @@ impl Inner {
         tool: &ReadyTool,
         call: &CallFacts<'_>,
         verdict: &Verdict,
+        locale: Locale,
     ) -> Option<Checked> {
         let guardrails = tool.entry.tool.guardrails().filter(|_| self.settings.pre_approval)?;
         if !matches!(verdict, Verdict::Ask(_)) {
             return None;
         }
-        let said = self.check_call(&guardrails.input, GuardrailKind::ToolInput, &ProposedCall::from(call), None).await;
-        Some(Checked(said.unwrap_or_else(|stop| Some(self.stopped(stop).1))))
+        let (kind, call) = (GuardrailKind::ToolInput, ProposedCall::from(call));
+        let said = self.check_call(&guardrails.input, kind, &call, None, locale).await;
+        Some(match said {
+            Ok(refused) => Checked { refused, stop: None },
+            Err(stop) => Checked { refused: Some(stop.message.clone()), stop: Some(stop) },
+        })
     }
 
     /// Runs a permitted call between its guardrails and hooks. What comes beside its outcome stops the turn.
@@ -435,21 +412,20 @@ impl Inner {
         if guardrails.is_none() && self.settings.hooks.is_empty() {
             return (context.within(async { tool.entry.tool.run(permit).await }).await, None);
         }
-        let call = proposed(&permit, context.clone());
+        let (call, locale) = (proposed(&permit, context.clone()), permit.locale());
         if let Some(guardrails) = guardrails {
-            match self.check_call(&guardrails.input, GuardrailKind::ToolInput, &call, None).await {
+            match self.check_call(&guardrails.input, GuardrailKind::ToolInput, &call, None, locale).await {
                 Ok(None) => {}
                 Ok(Some(text)) => return (Err(ToolError::new(text)), None),
                 Err(stop) => return tripped(stop),
             }
         }
         self.tell(|hooks| hooks.tool_start(&call)).await;
-        let locale = permit.locale();
         // What it did is known also where what watches it goes wrong.
         let run = AssertUnwindSafe(context.within(async { tool.entry.tool.run(permit).await })).catch_unwind().await;
         let mut outcome = run.unwrap_or_else(|_| Err(ToolError::new(locale.text(Text::ToolFailed))));
         if let (Some(guardrails), Ok(output)) = (guardrails, &outcome) {
-            match self.check_call(&guardrails.output, GuardrailKind::ToolOutput, &call, Some(output)).await {
+            match self.check_call(&guardrails.output, GuardrailKind::ToolOutput, &call, Some(output), locale).await {
                 Ok(None) => {}
                 Ok(Some(text)) => outcome = Ok(text),
                 Err(stop) => (outcome, stops) = tripped(stop),
@@ -462,12 +438,6 @@ impl Inner {
         let told = outcome.clone().map_err(|error| error.message);
         self.tell(|hooks| hooks.tool_end(&call, &told)).await;
         (outcome, stops)
-    }
-
-    /// Why the run is to stop after a call, if a guardrail of a tool said so.
-    pub(super) fn stopping(&self) -> Option<(&'static str, String)> {
-        let seen = self.settings.watch.as_ref()?.seen();
-        seen.stopped.as_ref().map(|stop| (stop.code, stop.message.clone()))
     }
 
     /// What the model is told about a rejected call, where nobody said it: the run's own words, if it has any.
@@ -525,7 +495,11 @@ impl Output {
     }
 
     /// What is wrong with an answer; nothing, if it fits.
-    fn check(&self, text: &str) -> Vec<String> {
+    fn check(&self, text: &str, locale: Locale) -> Vec<String> {
+        // Each reader would have another of the two.
+        if let Some(name) = plain::member_twice(text) {
+            return vec![locale.fill(Text::OutputTwice, &[("name", &format!("{name:?}"))])];
+        }
         match plain::value(text) {
             Ok(value) => self
                 .compiled
@@ -535,7 +509,7 @@ impl Output {
                     format!("{}: {}", if error.pointer.is_empty() { "/" } else { &error.pointer }, error.message)
                 })
                 .collect(),
-            Err(error) => vec![format!("it is not JSON: {error}")],
+            Err(error) => vec![locale.fill(Text::OutputNotJson, &[("error", &error.to_string())])],
         }
     }
 }

@@ -25,6 +25,7 @@ mod rules;
 pub(crate) mod settle;
 mod sources;
 pub mod spans;
+pub(crate) mod stops;
 mod stream;
 pub mod subscription;
 mod transcript;

@@ -24,9 +24,9 @@ use super::{
     Inner,
     driver::Patience,
     failpoint,
-    guard::Stop,
     live::{LiveRef, LiveState, looks_like, replaces},
     now,
+    stops::Stop,
     subscription::{Told, Written},
     transcript::JournalTranscript,
 };

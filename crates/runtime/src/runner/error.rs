@@ -32,9 +32,9 @@ pub enum RunError {
         state: Box<RunState>,
     },
     /// A guardrail stopped the run (SPEC S11).
-    #[error("the guardrail {:?} stopped the run: {}", result.guardrail, result.info)]
+    #[error("{}", stopped_by(result))]
     Guardrail {
-        /// Which, and what it found.
+        /// Which, and what it found, or what went wrong with it.
         result: Box<GuardrailResult>,
         /// Where the run stands.
         state: Box<RunState>,
@@ -177,6 +177,14 @@ impl From<AgentError> for RunError {
 impl From<Refusal> for RunError {
     fn from(refusal: Refusal) -> RunError {
         RunError::Refused { refusal, state: None }
+    }
+}
+
+/// What a guardrail has found, or why it could not look, in words.
+fn stopped_by(GuardrailResult { guardrail, info, error, .. }: &GuardrailResult) -> String {
+    match error {
+        Some(error) => format!("the guardrail {guardrail:?} failed, so the run was stopped: {error}"),
+        None => format!("the guardrail {guardrail:?} stopped the run: {info}"),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Guardrails: checks around agents and tools that can stop a run, or refuse a call (SPEC S11).
 
-use std::{future::Future, panic::AssertUnwindSafe, sync::Arc};
+use std::{any::Any, future::Future, panic::AssertUnwindSafe, sync::Arc};
 
 use futures::{FutureExt as _, future::BoxFuture};
 use serde::{Deserialize, Serialize};
@@ -85,10 +85,31 @@ pub struct GuardrailResult {
     /// What it found.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub info: Value,
+    /// What went wrong where it failed, and so stopped the run without having found anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
 }
 
-type OnText = dyn Fn(RunContext, String) -> BoxFuture<'static, GuardrailOutput> + Send + Sync;
-type OnCall = dyn Fn(ProposedCall, Option<String>) -> BoxFuture<'static, ToolGuardrailOutput> + Send + Sync;
+/// How much is kept of what went wrong, and logged of what a guardrail found, in bytes.
+pub(crate) const KEPT_BYTES: usize = 2048;
+
+/// The beginning of a text that may be long.
+pub(crate) fn bounded(text: &str) -> String {
+    match text.floor_char_boundary(KEPT_BYTES) {
+        all if all == text.len() => text.to_owned(),
+        end => format!("{}…", &text[..end]),
+    }
+}
+
+/// Says what a guardrail panicked with.
+fn panicked(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    format!("it panicked: {}", text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no text"))
+}
+
+type OnText = dyn Fn(RunContext, String) -> BoxFuture<'static, Result<GuardrailOutput, String>> + Send + Sync;
+type OnCall =
+    dyn Fn(ProposedCall, Option<String>) -> BoxFuture<'static, Result<ToolGuardrailOutput, String>> + Send + Sync;
 
 /// A guardrail of an agent: an async function of the run's context and a text. One that panics stops the run.
 #[derive(Clone)]
@@ -103,6 +124,15 @@ impl Guardrail {
         F: Fn(RunContext, String) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = GuardrailOutput> + Send + 'static,
     {
+        Guardrail::fallible(name, move |context, text| check(context, text).map(Ok))
+    }
+
+    /// One that may fail to look.
+    pub(crate) fn fallible<F, Fut>(name: &str, check: F) -> Guardrail
+    where
+        F: Fn(RunContext, String) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<GuardrailOutput, String>> + Send + 'static,
+    {
         Guardrail { name: name.into(), check: Arc::new(move |context, text| Box::pin(check(context, text))) }
     }
 
@@ -111,9 +141,11 @@ impl Guardrail {
         Arc::ptr_eq(&self.check, &other.check)
     }
 
-    pub(crate) async fn check(&self, context: RunContext, text: String) -> GuardrailOutput {
+    /// What it says, or why it could not look.
+    pub(crate) async fn check(&self, context: RunContext, text: String) -> Result<GuardrailOutput, String> {
         let check = AssertUnwindSafe(async { (self.check)(context, text).await });
-        check.catch_unwind().await.unwrap_or_else(|_| GuardrailOutput::trip("the guardrail panicked"))
+        let said = check.catch_unwind().await.unwrap_or_else(|panic| Err(panicked(&*panic)));
+        said.map_err(|error| bounded(&error))
     }
 }
 
@@ -130,7 +162,7 @@ impl ToolGuardrail {
         F: Fn(ProposedCall) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = ToolGuardrailOutput> + Send + 'static,
     {
-        ToolGuardrail { name: name.into(), check: Arc::new(move |call, _| Box::pin(check(call))) }
+        ToolGuardrail::fallible(name, move |call, _| check(call).map(Ok))
     }
 
     pub(crate) fn output<F, Fut>(name: &str, check: F) -> ToolGuardrail
@@ -138,15 +170,27 @@ impl ToolGuardrail {
         F: Fn(ProposedCall, String) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = ToolGuardrailOutput> + Send + 'static,
     {
-        let check = move |call, output: Option<String>| -> BoxFuture<'static, _> {
-            Box::pin(check(call, output.unwrap_or_default()))
-        };
-        ToolGuardrail { name: name.into(), check: Arc::new(check) }
+        ToolGuardrail::fallible(name, move |call, output| check(call, output.unwrap_or_default()).map(Ok))
     }
 
-    pub(crate) async fn check(&self, call: ProposedCall, output: Option<String>) -> ToolGuardrailOutput {
+    /// One that may fail to look. It is given the call's result, if it looks at that.
+    pub(crate) fn fallible<F, Fut>(name: &str, check: F) -> ToolGuardrail
+    where
+        F: Fn(ProposedCall, Option<String>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<ToolGuardrailOutput, String>> + Send + 'static,
+    {
+        ToolGuardrail { name: name.into(), check: Arc::new(move |call, output| Box::pin(check(call, output))) }
+    }
+
+    /// What it says, or why it could not look.
+    pub(crate) async fn check(
+        &self,
+        call: ProposedCall,
+        output: Option<String>,
+    ) -> Result<ToolGuardrailOutput, String> {
         let check = AssertUnwindSafe(async { (self.check)(call, output).await });
-        check.catch_unwind().await.unwrap_or_else(|_| ToolGuardrailOutput::Trip("the guardrail panicked".into()))
+        let said = check.catch_unwind().await.unwrap_or_else(|panic| Err(panicked(&*panic)));
+        said.map_err(|error| bounded(&error))
     }
 }
 

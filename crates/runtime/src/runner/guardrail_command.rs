@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use countersign_core::locale::Locale;
-use serde::Deserialize;
+use countersign_core::{call::plain, locale::Locale};
 use serde_json::{Value, json, value::RawValue};
 
 use super::{
     context::RunContext,
-    guardrail::{GuardrailOutput, ToolGuardrailOutput},
+    guardrail::{Guardrail, GuardrailOutput, ToolGuardrail, ToolGuardrailOutput, bounded},
 };
 use crate::{
     agent::Agent,
@@ -20,10 +19,11 @@ use crate::{
 ///
 /// * in: `{"kind": "input" | "output", "session_id", "agent", "text"}` of an agent, or `{"kind": "tool_input" | "tool_output",
 ///   "session_id", "agent", "tool", "tool_use_id", "args", "output"?}` of a tool;
-/// * out: nothing at all if it lets it pass, else `{"trip": true, "info"?}`, which stops the run, or of tools `{"reject": "…"}`,
-///   which gives the model this text in place of the result.
+/// * out: nothing at all, or `{"trip": false, "info"?}`, if it lets it pass, else `{"trip": true, "info"?}`, which stops the run,
+///   or of tools `{"reject": "…"}`, which gives the model this text in place of the result.
 ///
-/// One that fails, or says something else, stops the run: it has not said that all is well.
+/// One that fails, or says something else, stops the run: it has not said that all is well. Something else is also an object with
+/// other members, with members of other types, with one that stands twice, or with neither `trip` nor `reject`.
 #[derive(Clone)]
 pub struct CommandGuardrail {
     name: Arc<str>,
@@ -31,12 +31,50 @@ pub struct CommandGuardrail {
 }
 
 /// What the program says.
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Debug, Default, PartialEq)]
 struct Said {
     trip: bool,
     info: Value,
     reject: Option<String>,
+}
+
+impl Said {
+    /// Reads it, and nothing that is not quite it: what is not understood may be a warning.
+    fn read(text: &str) -> Result<Said, String> {
+        if text.trim().is_empty() {
+            return Ok(Said::default());
+        }
+        let wrong = |what: &str| {
+            format!(
+                "it said something that is none of its words: {what}; it says nothing, {{\"trip\": true}} or \
+                 {{\"reject\": \"…\"}}, not {:?}",
+                bounded(text.trim())
+            )
+        };
+        let members = match plain::value(text) {
+            Ok(Value::Object(members)) => members,
+            Ok(_) => return Err(wrong("that is no object")),
+            Err(error) => return Err(wrong(&format!("that is not JSON: {error}"))),
+        };
+        if let Some(name) = plain::member_twice(text) {
+            return Err(wrong(&format!("the member {name:?} stands twice")));
+        }
+        if !members.contains_key("trip") && !members.contains_key("reject") {
+            return Err(wrong("it has neither \"trip\" nor \"reject\""));
+        }
+        let mut said = Said::default();
+        for (name, value) in members {
+            match (&*name, value) {
+                ("trip", Value::Bool(trip)) => said.trip = trip,
+                ("reject", Value::String(text)) => said.reject = Some(text),
+                ("info", info) => said.info = info,
+                ("trip", _) => return Err(wrong("\"trip\" is true or false")),
+                ("reject", _) => return Err(wrong("\"reject\" is a text")),
+                _ => return Err(wrong(&format!("there is no member {name:?}"))),
+            }
+        }
+        Ok(said)
+    }
 }
 
 impl CommandGuardrail {
@@ -47,50 +85,59 @@ impl CommandGuardrail {
 
     /// Lets it look at what the user says.
     #[must_use]
-    pub fn on_input(&self, agent: Agent) -> Agent {
-        let guardrail = self.clone();
-        agent.input_guardrail(&self.name, move |context, text| guardrail.clone().text("input", context, text))
+    pub fn on_input(&self, mut agent: Agent) -> Agent {
+        agent.input_guardrails.push(self.of_text("input"));
+        agent
     }
 
     /// Lets it look at the agent's last answer.
     #[must_use]
-    pub fn on_output(&self, agent: Agent) -> Agent {
-        let guardrail = self.clone();
-        agent.output_guardrail(&self.name, move |context, text| guardrail.clone().text("output", context, text))
+    pub fn on_output(&self, mut agent: Agent) -> Agent {
+        agent.output_guardrails.push(self.of_text("output"));
+        agent
     }
 
     /// Lets it look at a tool's arguments, before the tool runs.
     #[must_use]
     pub fn on_tool_input(&self, tool: ToolEntry) -> ToolEntry {
-        let guardrail = self.clone();
-        tool.input_guardrail(&self.name, move |call| guardrail.clone().call("tool_input", call, None))
+        tool.guardrail(self.of_call("tool_input"), true)
     }
 
     /// Lets it look at a tool's result.
     #[must_use]
     pub fn on_tool_output(&self, tool: ToolEntry) -> ToolEntry {
-        let guardrail = self.clone();
-        tool.output_guardrail(&self.name, move |call, output| guardrail.clone().call("tool_output", call, Some(output)))
+        tool.guardrail(self.of_call("tool_output"), false)
     }
 
-    async fn text(self, kind: &'static str, context: RunContext, text: String) -> GuardrailOutput {
-        let RunContext { session_id, agent, locale, .. } = context;
+    fn of_text(&self, kind: &'static str) -> Guardrail {
+        let guardrail = self.clone();
+        Guardrail::fallible(&self.name, move |context, text| guardrail.clone().text(kind, context, text))
+    }
+
+    fn of_call(&self, kind: &'static str) -> ToolGuardrail {
+        let guardrail = self.clone();
+        ToolGuardrail::fallible(&self.name, move |call, output| guardrail.clone().call(kind, call, output))
+    }
+
+    async fn text(self, kind: &'static str, context: RunContext, text: String) -> Result<GuardrailOutput, String> {
+        let RunContext { session_id, agent, .. } = context;
         let input = json!({ "kind": kind, "session_id": session_id, "agent": agent, "text": text });
-        match self.ask(&input.to_string(), locale).await {
-            Ok(Said { reject: Some(_), .. }) => GuardrailOutput::trip("only a tool's guardrail can say \"reject\""),
-            Ok(Said { trip: true, info, .. }) => GuardrailOutput::trip(info),
-            Ok(Said { info, .. }) => GuardrailOutput::pass().info(info),
-            Err(error) => GuardrailOutput::trip(error),
+        match self.ask(&input.to_string()).await? {
+            Said { reject: Some(_), .. } => Err("only a guardrail of a tool can say \"reject\"".to_owned()),
+            Said { trip: true, info, .. } => Ok(GuardrailOutput::trip(info)),
+            Said { info, .. } => Ok(GuardrailOutput::pass().info(info)),
         }
     }
 
-    async fn call(self, kind: &'static str, call: ProposedCall, output: Option<String>) -> ToolGuardrailOutput {
+    async fn call(
+        self,
+        kind: &'static str,
+        call: ProposedCall,
+        output: Option<String>,
+    ) -> Result<ToolGuardrailOutput, String> {
         let ProposedCall { session_id, agent, tool, tool_use_id, args, .. } = call;
         // The arguments go digit for digit, as they will run.
-        let args = match RawValue::from_string(args.text().to_owned()) {
-            Ok(args) => args,
-            Err(error) => return ToolGuardrailOutput::Trip(error.to_string().into()),
-        };
+        let args = RawValue::from_string(args.text().to_owned()).map_err(|error| error.to_string())?;
         #[derive(serde::Serialize)]
         struct Input<'a> {
             kind: &'static str,
@@ -111,24 +158,58 @@ impl CommandGuardrail {
             args,
             output,
         };
-        let said = match serde_json::to_string(&input) {
-            Ok(input) => self.ask(&input, Locale::default()).await,
-            Err(error) => Err(error.to_string()),
-        };
-        match said {
-            Ok(Said { trip: true, info, .. }) => ToolGuardrailOutput::Trip(info),
-            Ok(Said { reject: Some(message), .. }) => ToolGuardrailOutput::Reject(message),
-            Ok(_) => ToolGuardrailOutput::Allow,
-            Err(error) => ToolGuardrailOutput::Trip(error.into()),
-        }
+        let input = serde_json::to_string(&input).map_err(|error| error.to_string())?;
+        Ok(match self.ask(&input).await? {
+            Said { trip: true, info, .. } => ToolGuardrailOutput::Trip(info),
+            Said { reject: Some(message), .. } => ToolGuardrailOutput::Reject(message),
+            _ => ToolGuardrailOutput::Allow,
+        })
     }
 
-    async fn ask(&self, input: &str, locale: Locale) -> Result<Said, String> {
-        let said = self.command.answer(input, locale).await.map_err(|error| error.message)?;
-        if said.trim().is_empty() {
-            return Ok(Said::default());
+    async fn ask(&self, input: &str) -> Result<Said, String> {
+        // What goes wrong is for those who run it, not for the people of the session.
+        let said = self.command.answer(input, Locale::default()).await.map_err(|error| error.message)?;
+        Said::read(&said)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s11_a_command_says_one_of_its_words_or_has_failed() {
+        let trip = |info| Said { trip: true, info, reject: None };
+        for (text, said) in [
+            ("", Said::default()),
+            (" \n", Said::default()),
+            (r#"{"trip":false,"info":[1]}"#, Said { info: json!([1]), ..Said::default() }),
+            (r#"{"trip":true}"#, trip(Value::Null)),
+            (r#" {"trip":true,"info":{"score":0.50000000000000000000000}} "#, trip(json!({ "score": 0.5 }))),
+            (r#"{"reject":"no"}"#, Said { reject: Some("no".to_owned()), ..Said::default() }),
+        ] {
+            assert_eq!(Said::read(text), Ok(said), "{text}");
         }
-        serde_json::from_str(&said)
-            .map_err(|error| format!("the guardrail said something that is none of its words: {error}"))
+        for (text, why) in [
+            ("[]", "no object"),
+            ("[false]", "no object"),
+            ("null", "no object"),
+            ("false", "no object"),
+            ("ok", "not JSON"),
+            (r#"{"trip":true}{"trip":true}"#, "not JSON"),
+            ("{}", "neither"),
+            (r#"{"info":1}"#, "neither"),
+            (r#"{"reject":null}"#, "\"reject\" is a text"),
+            (r#"{"reject":["no"]}"#, "\"reject\" is a text"),
+            (r#"{"trip":null}"#, "\"trip\" is true or false"),
+            (r#"{"trip":"false"}"#, "\"trip\" is true or false"),
+            (r#"{"trip":0}"#, "\"trip\" is true or false"),
+            (r#"{"trip":false,"tripped":true}"#, "no member \"tripped\""),
+            (r#"{"trip":true,"trip":false}"#, "\"trip\" stands twice"),
+            (r#"{"trip":false,"info":{"a":1,"a":2}}"#, "\"a\" stands twice"),
+        ] {
+            let error = Said::read(text).expect_err(text);
+            assert!(error.contains(why) && error.contains("none of its words"), "{text}: {error}");
+        }
     }
 }

@@ -28,9 +28,10 @@ use crate::{
     agent::Agent,
     run::{
         LiveRef, NewDecision, NewMessage, NewSession, Runtime,
-        guard::{Settings, Watch, Why},
+        guard::{Settings, Watch},
         now,
         settle::{Stands, Unsettled, overdue},
+        stops::Why,
         subscription::Subscription,
     },
     run_state::{DecisionError, RunState, RunStateError, Staged, journal},

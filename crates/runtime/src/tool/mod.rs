@@ -442,6 +442,14 @@ impl ToolEntry {
         self.guarded(|guardrails| guardrails.output.push(ToolGuardrail::output(name, check)))
     }
 
+    /// With a guardrail that may fail to look; `on_input`, or on its results.
+    pub(crate) fn guardrail(self, guardrail: ToolGuardrail, on_input: bool) -> ToolEntry {
+        self.guarded(|guardrails| match on_input {
+            true => guardrails.input.push(guardrail),
+            false => guardrails.output.push(guardrail),
+        })
+    }
+
     fn guarded(mut self, add: impl FnOnce(&mut ToolGuardrails)) -> ToolEntry {
         let mut guardrails = self.tool.guardrails().cloned().unwrap_or_default();
         add(&mut guardrails);

@@ -7,11 +7,18 @@ use std::sync::{
 
 use countersign::{
     Agent, GuardrailKind, GuardrailOutput, Interruption, RunConfig, RunContext, RunError, RunHooks, RunState, Runner,
-    ToolGuardrailOutput, run, tool::condition::ProposedCall,
+    ToolGuardrailOutput,
+    core::locale::Locale,
+    run,
+    run::Runtime,
+    runner::guardrail_command::CommandGuardrail,
+    store::{Store, memory::MemoryStore},
+    tool::{command::CommandTool, condition::ProposedCall},
 };
 use futures::future::BoxFuture;
 
 use super::{Ran, calls, decide_all, gated, ids, model, ran, script, told};
+use crate::support::send;
 
 /// The gated tool `a` with an input guardrail that says this, and how often it was asked.
 fn guarded(done: &Ran, says: fn(u32) -> ToolGuardrailOutput) -> (Agent, Arc<AtomicU32>) {
@@ -214,6 +221,126 @@ async fn s11_an_output_guardrail_that_trips_or_panics_stops_the_run() {
     }
 }
 
+/// The agent's script has one call of `a`, which says `a {}`; all four places have the guardrail `g`, of which one does this.
+fn breaks(at: GuardrailKind, trips: bool) -> Agent {
+    let says = move |kind: GuardrailKind| {
+        assert!(kind != at || trips, "the token is 12345");
+        if kind == at { GuardrailOutput::trip("the token is 12345") } else { GuardrailOutput::pass() }
+    };
+    let of_tool = move |kind| match says(kind) {
+        GuardrailOutput { tripped: true, info } => ToolGuardrailOutput::Trip(info),
+        _ => ToolGuardrailOutput::Allow,
+    };
+    let tool = super::tool("a", &Ran::default())
+        .input_guardrail("g", move |_| async move { of_tool(GuardrailKind::ToolInput) })
+        .output_guardrail("g", move |_, _| async move { of_tool(GuardrailKind::ToolOutput) });
+    Agent::new("Helper", script(&[calls(&[("a", "c1", "{}")])]))
+        .tool(tool)
+        .input_guardrail("g", move |_, _| async move { says(GuardrailKind::Input) })
+        .output_guardrail("g", move |_, _| async move { says(GuardrailKind::Output) })
+}
+
+const KINDS: [GuardrailKind; 4] =
+    [GuardrailKind::Input, GuardrailKind::Output, GuardrailKind::ToolInput, GuardrailKind::ToolOutput];
+
+#[tokio::test]
+async fn s11_a_guardrail_that_failed_is_told_from_one_that_tripped() {
+    for kind in KINDS {
+        for trips in [true, false] {
+            let error = run(&breaks(kind, trips), "go").await.expect_err("stopped");
+            let RunError::Guardrail { result, state } = &error else { panic!("{error}") };
+            assert_eq!((result.kind, result.tripped), (kind, true));
+            let said = (result.info.as_str(), result.error.as_deref());
+            let expected = match trips {
+                true => (Some("the token is 12345"), None),
+                false => (None, Some("it panicked: the token is 12345")),
+            };
+            assert_eq!(said, expected, "{kind:?}");
+            assert!(state.to_json().contains("12345"), "the caller's own state keeps it");
+        }
+    }
+}
+
+/// Nor does it say what the guardrail found: that is for those who run it.
+#[tokio::test]
+async fn s11_c_people_are_told_in_their_language_which_guardrail_stopped_a_run_and_whether_it_failed() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let mut all = std::collections::BTreeSet::new();
+    for kind in KINDS {
+        for trips in [true, false] {
+            for locale in Locale::ALL {
+                let session = format!("{kind:?}-{trips}-{locale:?}");
+                let runtime =
+                    Runtime::builder(store.clone()).locale(locale).agent(breaks(kind, trips)).build().expect("runtime");
+                let ended = send(&runtime, &session, "go").await.expect("run");
+                let error = ended.error.expect("failed");
+                let code = serde_json::to_value(kind).expect("a name");
+                assert_eq!(error.code, format!("{}_guardrail", code.as_str().expect("a text")));
+                assert!(error.message.contains("\"g\"") && !error.message.contains("12345"), "{}", error.message);
+                let of_tool = matches!(kind, GuardrailKind::ToolInput | GuardrailKind::ToolOutput);
+                let journal = RunState::save(&*store, &session).await.expect("saved").to_json();
+                assert!(!journal.contains("12345"), "{journal}");
+                let result = serde_json::to_string(&error.message).expect("a text");
+                assert!(!of_tool || journal.matches(&result).count() == 2, "its call is told the same: {journal}");
+                all.insert(error.message);
+            }
+        }
+    }
+    assert_eq!(all.len(), KINDS.len() * 2 * Locale::ALL.len());
+}
+
+#[tokio::test]
+async fn s23_c_people_are_told_in_their_language_that_an_answer_does_not_fit() {
+    let mut all = std::collections::BTreeSet::new();
+    for locale in Locale::ALL {
+        let agent = Agent::new("Helper", model(r#"{"turns":[{"text":"it is warm"}]}"#));
+        let agent = agent.output_type::<Weather>().expect("a type");
+        let builder = Runtime::builder(Arc::new(MemoryStore::new())).locale(locale);
+        let ended = send(&builder.agent(agent).build().expect("runtime"), "s", "go").await.expect("run");
+        all.insert(ended.error.expect("failed").message);
+    }
+    assert_eq!(all.len(), Locale::ALL.len());
+    assert!(all.iter().any(|text| text.starts_with("回答不符合输出类型：不是 JSON：")), "{all:?}");
+}
+
+#[tokio::test]
+async fn s11_a_command_that_says_none_of_its_words_or_fails_stops_the_run() {
+    for (program, error) in [
+        ("echo '[]'", "none of its words"),
+        ("echo '[false]'", "none of its words"),
+        (r#"echo '{"reject": null}'"#, "none of its words"),
+        (r#"echo '{"trip": false, "trip": true}'"#, "none of its words"),
+        ("echo no such token >&2; exit 9", "the command failed with exit code 9: no such token"),
+        ("cat > /dev/null; while :; do :; done", "within 1 seconds"),
+    ] {
+        let command = CommandTool::new(["sh", "-c", program]).expect("a command").time_limit(1);
+        let guardrail = CommandGuardrail::new("g", command);
+        for kind in KINDS {
+            let tool = super::tool("a", &Ran::default());
+            let agent = |tool| Agent::new("Helper", script(&[calls(&[("a", "c1", "{}")])])).tool(tool);
+            let agent = match kind {
+                GuardrailKind::Input => guardrail.on_input(agent(tool)),
+                GuardrailKind::Output => guardrail.on_output(agent(tool)),
+                GuardrailKind::ToolInput => agent(guardrail.on_tool_input(tool)),
+                GuardrailKind::ToolOutput => agent(guardrail.on_tool_output(tool)),
+            };
+            let stopped = run(&agent, "go").await.expect_err(program);
+            let RunError::Guardrail { result, .. } = &stopped else { panic!("{program}: {stopped}") };
+            assert_eq!((result.kind, result.tripped), (kind, true), "{program}");
+            assert!(result.error.as_ref().is_some_and(|said| said.contains(error)), "{program}: {result:?}");
+            if error == "within 1 seconds" {
+                break; // It takes its time.
+            }
+        }
+    }
+    for (program, over) in [("cat > /dev/null", true), (r#"echo '{"trip": false}'"#, true), ("echo '{}'", false)] {
+        let command = CommandTool::new(["sh", "-c", program]).expect("a command");
+        let agent = Agent::new("Helper", model(r#"{"turns":[{"text":"hi"}]}"#));
+        let agent = CommandGuardrail::new("g", command).on_output(agent);
+        assert_eq!(run(&agent, "go").await.is_ok(), over, "{program}");
+    }
+}
+
 #[derive(serde::Deserialize, schemars::JsonSchema, PartialEq, Debug)]
 struct Weather {
     city: String,
@@ -226,11 +353,15 @@ async fn s23_an_answer_is_of_the_output_type_or_the_run_fails() {
     let agent = Agent::new("Helper", model(fits)).output_type::<Weather>().expect("a type");
     let over = run(&agent, "go").await.expect("over");
     assert_eq!(over.final_output_as::<Weather>().expect("typed"), Weather { city: "Oakland".into(), degrees: 21 });
-    for wrong in [r#"{\"city\":\"Oakland\",\"degrees\":\"warm\"}"#, "it is warm"] {
+    for (wrong, why) in [
+        (r#"{\"city\":\"Oakland\",\"degrees\":\"warm\"}"#, "/degrees: "),
+        ("it is warm", "it is not JSON: "),
+        (r#"{\"city\":\"Oakland\",\"degrees\":21,\"degrees\":22}"#, "the member \"degrees\" stands twice"),
+    ] {
         let agent = Agent::new("Helper", model(&format!(r#"{{"turns":[{{"text":"{wrong}"}}]}}"#)));
         let error = run(&agent.output_type::<Weather>().expect("a type"), "go").await.expect_err("wrong");
         let RunError::InvalidOutput { errors, .. } = &error else { panic!("{error}") };
-        assert!(errors[0].starts_with("/degrees: ") || errors[0].starts_with("it is not JSON: "), "{errors:?}");
+        assert!(errors[0].starts_with(why), "{errors:?}");
     }
 }
 

@@ -174,11 +174,15 @@ async fn r4_a_call_that_ran_when_its_turn_failed_is_asked_about_unless_it_may_ru
 async fn s4_s22_a_turn_that_failed_in_an_agent_in_an_agent_goes_on_there() {
     for (name, store, _dir) in stores() {
         let done = Ran::default();
-        let outer = teller([vec![call("o1", "mailer", r#"{"input":"do it"}"#)], text("all sent")]);
-        let inner = teller([vec![call("i1", "look", "{}"), call("i2", "send", r#"{"n":7}"#)], text("mail sent")]);
-        let mailer = speaks("Mailer", &inner).tool(leaks_once(tool("look", &done))).tool(gated("send", &done));
-        let agent = speaks("Support", &outer).tool(mailer.as_tool("mailer", "Sends mail."));
-        let error = in_store(&store).run(&agent, "go").await.expect_err("stopped");
+        let calls = vec![call("o1", "mailer", r#"{"input":"do it"}"#), call("o2", "look", "{}")];
+        let outer = teller([calls, text("all sent")]);
+        let inner = teller([vec![call("i2", "send", r#"{"n":7}"#)], text("mail sent")]);
+        let mailer = speaks("Mailer", &inner).tool(gated("send", &done));
+        let look = leaks_once(gated("look", &done));
+        let agent = speaks("Support", &outer).tool(mailer.as_tool("mailer", "Sends mail.")).tool(look);
+        let mut paused = in_store(&store).run(&agent, "go").await.expect("paused");
+        paused.state.approve(&item(&paused, "o2")).expect("approved");
+        let error = in_store(&store).run(&agent, paused.state).await.expect_err("stopped");
         assert!(matches!(error, RunError::Guardrail { .. }), "{name}: {error}");
         let mut state = elsewhere(&error);
         let waits = state.interruptions();
@@ -191,10 +195,11 @@ async fn s4_s22_a_turn_that_failed_in_an_agent_in_an_agent_goes_on_there() {
         );
         let heard = inner.heard.lock().expect("heard").clone();
         assert_eq!(heard.len(), 2, "{name}: it is not asked again for what it has said");
-        let stopped = r#"i1: the tool output guardrail "leak" stopped the run"#;
-        assert_eq!(heard[1][2..], [stopped, r#"i2: send {"n":7}"#], "{name}");
+        assert_eq!(heard[1][2..], [r#"i2: send {"n":7}"#], "{name}");
         let heard = outer.heard.lock().expect("heard").clone();
-        assert_eq!((heard.len(), &*heard[1][2]), (2, "o1: mail sent"), "{name}: one call, one result");
+        let stopped = r#"o2: the tool output guardrail "leak" stopped the run"#;
+        assert_eq!(heard.len(), 2, "{name}");
+        assert_eq!(heard[1][2..], ["o1: mail sent", stopped], "{name}: one call, one result");
     }
 }
 

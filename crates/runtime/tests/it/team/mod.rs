@@ -5,6 +5,7 @@ mod handoffs;
 mod last_words;
 mod nested;
 mod rest;
+mod stopped;
 mod table;
 
 use std::{
