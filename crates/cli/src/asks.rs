@@ -50,7 +50,7 @@ fn on_folder(config: &Config, name: &str) -> Option<String> {
         return None;
     }
     let asks = declared.and_then(|tool| tool.approval.as_ref()).map(|approval| &approval.require);
-    let asks = decides(asks.unwrap_or(by_itself(builtin)));
+    let asks = decides(asks.unwrap_or_else(|| by_itself(builtin)));
     let kind = if builtin == name { String::new() } else { format!("{builtin} ") };
     // Without the dot that "." leaves at its end.
     let folder: PathBuf = folder.components().collect();
