@@ -154,7 +154,7 @@ provider = "scripted"
 script = "helper.json"
 [agents.helper]
 model = "helper"
-tools = ["execute_trade"]
+tools = ["execute_trade", "ask_user_question"]
 [tools.ask_helper]
 agent = "helper"
 description = "Knows how to trade."

@@ -360,6 +360,12 @@ pub struct QuestionAction {
     pub name: Arc<str>,
     /// `{questions: […]}`.
     pub args: Args,
+    /// The agent that asks, where it works for another one's call; absent for the session's own (source 003).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<Arc<str>>,
+    /// The calls of other agents that led to it, from the session's own agent down; absent for that one's own questions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub path: Vec<PathStep>,
 }
 
 /// What source 003 writes beside a question. Only answers, or one reject, are taken (SPEC Q4).

@@ -448,7 +448,12 @@ fn question_delta(asked: &Interrupted) -> QuestionDelta {
         action_requests: asked
             .actions
             .iter()
-            .map(|action| QuestionAction { name: action.name.clone(), args: action.args.clone() })
+            .map(|action| QuestionAction {
+                name: action.name.clone(),
+                args: action.args.clone(),
+                agent: (!action.path.is_empty()).then(|| action.agent.clone()),
+                path: action.path.clone(),
+            })
             .collect(),
         review_configs: asked
             .actions

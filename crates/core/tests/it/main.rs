@@ -11,6 +11,7 @@ mod forks;
 mod handed_on;
 mod inputs;
 mod laws;
+mod nested;
 mod people;
 mod reopen;
 mod schema;

@@ -134,7 +134,7 @@ export function ChatPage({ sessionId, onMenu, onInbox }: Props) {
             pending.length > 0 ? (
               <>
                 <Icon name="clock" />
-                <span>{t(isAnswered(pending[0]!) ? "composer.waitingQuestion" : "composer.waiting")}</span>
+                <span className="composer-waits">{t(isAnswered(pending[0]!) ? "composer.waitingQuestion" : "composer.waiting")}</span>
                 <button type="button" className="link" onClick={() => focusCard(pending[0]!.approvalKey)}>
                   {t("composer.goTo")}
                 </button>

@@ -27,9 +27,9 @@ export function PastButton({ sessionId }: { sessionId: string }) {
 
   return (
     <>
-      <button type="button" className="link past-open" onClick={() => setOpen(true)}>
+      <button type="button" className="link past-open" title={t("past.open")} onClick={() => setOpen(true)}>
         <Icon name="clock" />
-        {t("past.open")}
+        <span>{t("past.open")}</span>
       </button>
       <dialog
         ref={dialog}

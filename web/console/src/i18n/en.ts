@@ -69,6 +69,7 @@ export const en = {
   "tool.status.preparing": "preparing",
   "tool.status.running": "running",
   "tool.status.waiting": "waits for approval",
+  "tool.status.asking": "waits for an answer",
   "tool.status.success": "done",
   "tool.status.error": "error",
   "tool.status.rejected": "rejected",
@@ -118,6 +119,8 @@ export const en = {
     "The server stopped while the step “{step}” of “{node}” was running. Nobody knows whether it took effect. Please check before you decide.",
   "card.titleQuestion": "The agent has a question",
   "card.titleQuestions": "The agent has {n} questions",
+  "card.titleQuestionOf": "“{agent}” has a question",
+  "card.titleQuestionsOf": "“{agent}” has {n} questions",
   "card.inDoubtText":
     "The server stopped while this call was running. Nobody knows whether it took effect. Please check before you decide.",
   "card.agent": "Agent",

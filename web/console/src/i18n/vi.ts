@@ -71,6 +71,7 @@ export const vi: Catalogue = {
   "tool.status.preparing": "đang chuẩn bị",
   "tool.status.running": "đang chạy",
   "tool.status.waiting": "chờ phê duyệt",
+  "tool.status.asking": "đang chờ trả lời",
   "tool.status.success": "xong",
   "tool.status.error": "lỗi",
   "tool.status.rejected": "bị từ chối",
@@ -120,6 +121,8 @@ export const vi: Catalogue = {
     "Máy chủ đã dừng khi bước “{step}” của “{node}” đang chạy. Không ai biết nó đã có tác dụng hay chưa. Hãy kiểm tra trước khi quyết định.",
   "card.titleQuestion": "Agent có câu hỏi",
   "card.titleQuestions": "Agent có {n} câu hỏi",
+  "card.titleQuestionOf": "“{agent}” có một câu hỏi",
+  "card.titleQuestionsOf": "“{agent}” có {n} câu hỏi",
   "card.inDoubtText":
     "Máy chủ đã dừng khi lệnh này đang chạy. Không ai biết nó đã có tác dụng hay chưa. Hãy kiểm tra trước khi quyết định.",
   "card.agent": "Agent",

@@ -63,20 +63,23 @@ export function limitsOf(rules: Rules): RuleError[] {
   return [...limits(rules)].map(([error]) => error);
 }
 
+/** A whole limit without its zeros. */
+const plain = (limit: JsonValue) => String(limit).replace(/\.0+$/, "");
+
 function* limits(rules: Rules): Generator<[RuleError, (value: JsonValue) => boolean]> {
   // As doubles, which never puts a number on the wrong side of a limit that belongs to its range.
   const number = (limit: JsonValue, fits: (value: number, limit: number) => boolean) => (value: JsonValue) =>
     !isNumber(value) || fits(Number(value), Number(limit));
   const { minimum, maximum, exclusiveMinimum: above, exclusiveMaximum: below } = rules;
-  if (minimum !== undefined) yield [{ key: "edit.error.min", n: String(minimum) }, number(minimum, (v, n) => v >= n)];
-  if (maximum !== undefined) yield [{ key: "edit.error.max", n: String(maximum) }, number(maximum, (v, n) => v <= n)];
+  if (minimum !== undefined) yield [{ key: "edit.error.min", n: plain(minimum) }, number(minimum, (v, n) => v >= n)];
+  if (maximum !== undefined) yield [{ key: "edit.error.max", n: plain(maximum) }, number(maximum, (v, n) => v <= n)];
   if (above !== undefined) {
     const fits = number(above, (v, n) => v >= n);
-    yield [{ key: "edit.error.above", n: String(above) }, (value) => fits(value) && !equalJson(value, above)];
+    yield [{ key: "edit.error.above", n: plain(above) }, (value) => fits(value) && !equalJson(value, above)];
   }
   if (below !== undefined) {
     const fits = number(below, (v, n) => v <= n);
-    yield [{ key: "edit.error.below", n: String(below) }, (value) => fits(value) && !equalJson(value, below)];
+    yield [{ key: "edit.error.below", n: plain(below) }, (value) => fits(value) && !equalJson(value, below)];
   }
   // JSON Schema counts code points.
   const length = (value: JsonValue) => (typeof value === "string" ? [...value].length : undefined);

@@ -142,7 +142,12 @@ export function DecisionCard({ approval, submission }: { approval: ApprovalView;
       <Comment draft={draft} disabled={busy} onChange={setDraft} />
       {!single && (
         <div className="card-foot">
-          <span className="hint">{t("decide.decided", { n: decided, of: approval.actions.length })}</span>
+          <span className="hint">
+            <span className="words">{t("decide.decided", { n: decided, of: approval.actions.length })}</span>
+            <span className="phone-only" aria-hidden="true">
+              {decided}/{approval.actions.length}
+            </span>
+          </span>
           <div className="buttons">
             {everyAllows("reject") && (
               <button type="button" className="button danger" disabled={busy} onClick={() => decideEvery("reject")}>

@@ -10,6 +10,12 @@ export function cardTitle(approval: ApprovalView, t: Translate): string {
   if (approval.kind === "in_doubt") return t(approval.step ? "card.titleInDoubtStep" : "card.titleInDoubt");
   if (approval.kind === "question") {
     const n = questionsOf(approval.actions[0]?.args)?.length ?? 1;
+    const { agent, path } = approval.actions[0] ?? {};
+    // One that was asked by another agent is not the one that people talk to.
+    if (agent !== undefined && path && path.length > 0) {
+      const name = visibleText(agent);
+      return n > 1 ? t("card.titleQuestionsOf", { n, agent: name }) : t("card.titleQuestionOf", { agent: name });
+    }
     return n > 1 ? t("card.titleQuestions", { n }) : t("card.titleQuestion");
   }
   const asked = elicitationOf(approval);

@@ -4,7 +4,7 @@ import { ApprovalCard } from "../approval/ApprovalCard.js";
 import { Icon } from "../Icon.js";
 import { Visible } from "../Visible.js";
 import { Markdown } from "./Markdown.js";
-import { ToolCall, type ToolResult, type ToolUse } from "./ToolCall.js";
+import { ToolCall, type ToolResult, type ToolUse, type Waits } from "./ToolCall.js";
 
 /** What a block has to know about the rest of its message and session. */
 export interface MessageContext {
@@ -50,7 +50,7 @@ export function Block({ block, context }: Props) {
       );
     case "tool_result":
       // On its own only where the call was not streamed.
-      return <ToolCall result={block} waits={false} end={end} />;
+      return <ToolCall result={block} waits={undefined} end={end} />;
     case "approval_request": {
       const approval = approvals[block.approvalKey];
       return approval ? <ApprovalCard approval={approval} /> : null;
@@ -70,8 +70,10 @@ export function ThinkingText({ text }: { text: string }) {
   );
 }
 
-function waits(approvals: SessionView["approvals"], use: ToolUse): boolean {
-  return Object.values(approvals).some(
+function waits(approvals: SessionView["approvals"], use: ToolUse): Waits | undefined {
+  const open = Object.values(approvals).filter(
     (a) => a.resolution === undefined && a.actions.some((action) => action.tool_use_id === use.id),
   );
+  if (open.length === 0) return undefined;
+  return open.some((a) => a.kind === "approval" || a.kind === "in_doubt") ? "waiting" : "asking";
 }

@@ -9,11 +9,13 @@ import { TodoList } from "./TodoList.js";
 export type ToolUse = Extract<BlockView, { type: "tool_use" }>;
 export type ToolResult = Extract<BlockView, { type: "tool_result" }>;
 
+/** What a call waits for: that a person decides about it, or answers what it asks. */
+export type Waits = "waiting" | "asking";
+
 interface Props {
   use?: ToolUse | undefined;
   result?: ToolResult | undefined;
-  /** A person has to decide about this call. */
-  waits: boolean;
+  waits: Waits | undefined;
   /** Its turn has ended, normally or cut off, so nothing more will come. */
   end: "ended" | "cut" | undefined;
   /** It wrote the to-do list as it is now. */
@@ -86,7 +88,7 @@ export function ToolCall({ use, result, waits, end, newestTodos }: Props) {
 /** Nothing is said of a call whose result the server does not stream: it may well have run. */
 function statusOf({ use, result, waits, end }: Props) {
   if (result && !result.open) return result.status;
-  if (waits) return "waiting";
+  if (waits) return waits;
   if (end === "cut") return "stopped";
   if (end === "ended") return undefined;
   return use?.open ? "preparing" : "running";

@@ -17,6 +17,7 @@ import {
 } from "../../lib/questions.js";
 import { useTabState } from "../../lib/useTabState.js";
 import { visibleText } from "../../lib/visible.js";
+import { AgentPath } from "../approval/AgentPath.js";
 import { CardFrame } from "../approval/CardFrame.js";
 import type { Submission } from "../approval/useSubmit.js";
 import { Visible } from "../Visible.js";
@@ -31,7 +32,8 @@ interface Props {
 
 export function QuestionCard({ approval, submission }: Props) {
   const { t } = useI18n();
-  const questions = questionsOf(approval.actions[0]?.args);
+  const action = approval.actions[0];
+  const questions = questionsOf(action?.args);
   const errors = answerErrors(submission.error?.details);
   return (
     <CardFrame
@@ -39,6 +41,14 @@ export function QuestionCard({ approval, submission }: Props) {
       submission={submission}
       problems={errors.map((e) => ({ what: visibleText(e.question), message: e.message }))}
     >
+      {action?.path && action.path.length > 0 && (
+        <div className="facts-line asked-by">
+          <span className="fact">
+            {t("card.agent")}: <strong>{visibleText(action.agent ?? "")}</strong>
+          </span>
+          <AgentPath action={action} />
+        </div>
+      )}
       {questions ? (
         <Steps approval={approval} submission={submission} questions={questions} />
       ) : (

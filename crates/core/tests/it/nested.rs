@@ -1,0 +1,29 @@
+//! What people see of the questions of agents that work for another agent's call.
+
+use countersign_core::{journal::record::Interrupted, wire::expand::request};
+use serde_json::{Value, json};
+
+fn asked(path: &Value) -> Value {
+    let asked: Interrupted = serde_json::from_value(json!({
+        "n": 1,
+        "kind": "question",
+        "actions": [{
+            "call": 2, "tool_use_id": "t", "agent": "helper", "name": "ask_user_question",
+            "args": { "questions": [] }, "ask": {}, "path": path,
+        }],
+    }))
+    .unwrap();
+    serde_json::to_value(request("s", &asked)).unwrap()
+}
+
+#[test]
+fn s5_a_question_of_a_nested_agent_says_who_asks_and_through_whom() {
+    let path = json!([{ "agent": "trader", "tool": "ask_helper", "tool_use_id": "c" }]);
+    let action = &asked(&path)["action_requests"][0];
+    assert_eq!((&action["agent"], &action["path"]), (&json!("helper"), &path));
+    // The session's own agent asks as source 003 has it.
+    assert_eq!(
+        asked(&json!([]))["action_requests"][0],
+        json!({ "name": "ask_user_question", "args": { "questions": [] } })
+    );
+}
