@@ -382,6 +382,11 @@ impl Ready {
         self.kits.sources().iter().any(|source| source.version() == 0)
     }
 
+    /// Whether this server is one of those that its tools come from, and was never reached in this process.
+    pub(crate) fn is_unreached(&self, server: Option<&str>) -> bool {
+        self.kits.sources().iter().any(|source| source.version() == 0 && Some(source.name()) == server)
+    }
+
     /// Reaches the sources of its tools that are not reached.
     pub(crate) async fn prepare(&self) {
         self.kits.prepare().await;
@@ -392,8 +397,8 @@ impl Catalog for Agents {
     fn has_agent(&self, agent: &str) -> bool {
         self.by_name.contains_key(agent)
     }
-    fn may_have(&self, agent: &str, tool: &str) -> bool {
-        self.get(agent).is_some_and(|ready| ready.tool(tool).is_some() || ready.has_unreached())
+    fn may_have(&self, agent: &str, tool: &str, server: Option<&str>) -> bool {
+        self.get(agent).is_some_and(|ready| ready.tool(tool).is_some() || ready.is_unreached(server))
     }
     fn accepts(&self, agent: &str, tool: &str, args: &Args) -> bool {
         self.get(agent).and_then(|ready| ready.tool(tool)).is_none_or(|tool| tool.schema.check(args).is_empty())

@@ -446,7 +446,7 @@ impl RunState {
         Interruption::all(&self.state, None)
     }
 
-    fn waits(&self, call: u32) -> bool {
+    pub(crate) fn waits(&self, call: u32) -> bool {
         self.state.open.iter().flat_map(|open| &open.asked.actions).any(|action| action.call == call)
     }
 

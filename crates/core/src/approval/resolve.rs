@@ -227,7 +227,7 @@ fn check_there(asked: &Interrupted, decisions: &[Decision], catalog: &dyn Catalo
     let actions = asked.actions.iter().filter(|_| asked.at.is_none());
     for (i, (action, _)) in actions.zip(decisions).enumerate().filter(|(_, (_, decision))| runs(decision)) {
         let (agent, tool) = (&*action.agent, &*action.name);
-        if catalog.may_have(agent, tool) {
+        if catalog.may_have(agent, tool, action.server()) {
             continue;
         }
         let gone = match catalog.has_agent(agent) {
@@ -237,7 +237,11 @@ fn check_there(asked: &Interrupted, decisions: &[Decision], catalog: &dyn Catalo
         let instead =
             action.allowed().iter().filter(|kind| !matches!(kind, DecisionType::Approve | DecisionType::Edit));
         let instead: Vec<&str> = instead.map(|kind| kind.name()).collect();
-        let what = format!("decisions[{i}]: it cannot run, since {gone}; what can be decided: {}", instead.join(", "));
+        let instead = match instead.as_slice() {
+            [] => "it can wait for it to come back, or be cancelled".to_owned(),
+            kinds => format!("what can be decided: {}", kinds.join(", ")),
+        };
+        let what = format!("decisions[{i}]: it cannot run, since {gone}; {instead}");
         return Err(Refusal::new(Code::Unresolvable, what));
     }
     Ok(())
@@ -269,6 +273,14 @@ fn edited_asks(
             Some(Verdict::Ask(new)) if edited.name != *action.name && !by.may_decide(state, new.role(0)) => {
                 let what = format!("the tool {:?} is decided by somebody else", edited.name);
                 return Err(invalid_edit(i, &what, Vec::new()));
+            }
+            // There was no tool to judge it by: it is not there, or not yet. What a node of a graph asks is no agent's.
+            None if asked.at.is_none() && i < verdicts.len() => {
+                let what = format!(
+                    "decisions[{i}]: it cannot be edited now, since what the tool {:?} comes from cannot be reached",
+                    edited.name
+                );
+                return Err(Refusal::new(Code::Unresolvable, what));
             }
             Some(Verdict::Ask(new)) => action.ask.stricter(new),
             Some(Verdict::Allow) | None => action.ask.clone(),

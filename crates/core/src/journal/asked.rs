@@ -106,7 +106,13 @@ impl Action {
     /// The MCP server that its tool is of: the source of such a tool is `mcp "SERVER" "TOOL"`.
     #[must_use]
     pub fn server(&self) -> Option<&str> {
-        self.source.as_deref()?.strip_prefix("mcp \"")?.split('"').next()
+        let quoted = self.source.as_deref()?.strip_prefix("mcp \"")?;
+        // As `{:?}` writes it: whatever is escaped in a name, its end is not.
+        let end = quoted.match_indices('"').find(|(at, _)| {
+            let before = quoted[..*at].bytes().rev().take_while(|byte| *byte == b'\\').count();
+            before % 2 == 0
+        });
+        end.map(|(at, _)| &quoted[..at])
     }
     /// What the reviewer may do with it.
     #[must_use]

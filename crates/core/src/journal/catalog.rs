@@ -18,8 +18,9 @@ pub trait Catalog {
     }
     /// A tool of an agent.
     fn tool(&self, agent: &str, tool: &str) -> Option<ToolFacts>;
-    /// Whether an agent has a tool of this name, or may have one: what it comes from was not reached yet.
-    fn may_have(&self, agent: &str, tool: &str) -> bool {
+    /// Whether an agent has a tool of this name, or may have one: the MCP server that it is of was not reached yet.
+    fn may_have(&self, agent: &str, tool: &str, server: Option<&str>) -> bool {
+        let _ = server;
         self.tool(agent, tool).is_some()
     }
     /// Whether a tool takes these arguments, as far as its schema says.

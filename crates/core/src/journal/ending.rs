@@ -91,6 +91,10 @@ impl Draft {
                 Phase::Started(_) | Phase::Asking | Phase::Delegated | Phase::Lost => {
                     (CallStatus::Error, self.state.locale.text(Text::CancelledRunning).to_owned())
                 }
+                // It has begun before, and nobody knows how that ended; or it asked something in the middle.
+                _ if call.attempts > 0 => {
+                    (CallStatus::Error, self.state.locale.text(Text::CancelledRunning).to_owned())
+                }
                 Phase::Proposed | Phase::Gated | Phase::Waiting(_) | Phase::Permitted => {
                     (CallStatus::Error, self.state.locale.text(Text::Cancelled).to_owned())
                 }

@@ -125,10 +125,11 @@ impl Interruption {
         let question = open.asked.at.as_ref().filter(|_| matches!(open.asked.kind, Kind::Interrupt | Kind::Input));
         let unresolvable = agents.and_then(|agents| match agents.get(&action.agent) {
             None => Some(format!("there is no agent {:?} any more", &*action.agent)),
-            Some(agent) if agent.tool(&action.name).is_none() => {
-                Some(format!("the agent {:?} has no tool {:?} any more", &*action.agent, &*action.name))
+            Some(agent) if agent.tool(&action.name).is_some() => None,
+            Some(agent) if agent.is_unreached(action.server()) => {
+                Some(format!("what the tool {:?} comes from cannot be reached", &*action.name))
             }
-            Some(_) => None,
+            Some(_) => Some(format!("the agent {:?} has no tool {:?} any more", &*action.agent, &*action.name)),
         });
         Interruption {
             session_id: state.session_id.clone(),

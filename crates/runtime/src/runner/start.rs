@@ -1,6 +1,6 @@
 //! One part of a run: from its input, or from the decisions on what waited, until it waits again or is over.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use countersign_core::{
     approval::{decision::Decision, key::approval_key, principal::Principal, rule::Always},
@@ -192,10 +192,7 @@ impl Session {
             match self.say(&text, context.as_ref(), durable, follow).await {
                 // Another run of the session was first. What that means for this one is said by how it stands now.
                 Err(RunError::Refused { refusal, .. })
-                    if std::env::var_os("X").is_none()
-                        && durable
-                        && refusal.code == Code::StoreUnavailable
-                        && self.has_moved().await => {}
+                    if durable && refusal.code == Code::StoreUnavailable && self.has_moved().await => {}
                 said => return said,
             }
         }
@@ -308,6 +305,12 @@ impl Session {
         let late = overdue(state.state(), at);
         if let Some((call_id, expired_at)) = too_late(state, &late) {
             return Err(Stopped::TooLate { call_id, expired_at, late });
+        }
+        if !state.staged.is_empty() && agents.have_sources() {
+            // What was decided is checked against tools as they are now.
+            let open = state.state().open.iter().flat_map(|open| &open.asked.actions);
+            let names: BTreeSet<Arc<str>> = open.map(|action| action.agent.clone()).collect();
+            agents.prepare(names.iter().map(|name| &**name)).await;
         }
         let sets = self.sets(state.state(), &state.staged, &late)?;
         let answers = answers(state, &self.session_id);
@@ -489,7 +492,7 @@ impl Session {
         }
         let guardrails = self.watch.seen().guardrails.clone();
         let mut saved = self.saved(RunState::of_session(entries, state.clone()));
-        saved.staged.clone_from(&self.kept);
+        saved.staged = self.kept_for(&saved);
         Ok(RunResult {
             final_output: outcome,
             interruptions,
@@ -500,6 +503,11 @@ impl Session {
             state: saved,
             from: self.from,
         })
+    }
+
+    /// The decisions that cannot count yet, but for those on what has been withdrawn since.
+    fn kept_for(&self, state: &RunState) -> Vec<Staged> {
+        self.kept.iter().filter(|staged| state.waits(staged.call)).cloned().collect()
     }
 
     fn saved(&self, state: RunState) -> RunState {
@@ -523,7 +531,7 @@ impl Session {
             return RunError::Cancelled { state };
         }
         state.reopen_by(Some(&self.runtime.inner.agents));
-        state.staged.clone_from(&self.kept);
+        state.staged = self.kept_for(&state);
         let stopped = self.watch.seen().stopped.take();
         match (reason, stopped.map(|stop| stop.why)) {
             (EndReason::MaxTurns, _) => RunError::MaxTurns { limit, state },

@@ -6,8 +6,9 @@ use std::{
 };
 
 use countersign::{
+    RunState, Runner,
     agent::Agent,
-    core::{approval::decision::Decision, journal::state::Status, refusal::Code},
+    core::{approval::decision::Decision, call::args::Args, journal::state::Status, refusal::Code},
     mcp::{Mcp, McpServer, RequireApproval},
     model::{ApiKey, scripted::Scripted},
     policy::{Glob, HintFilter, Policy, PolicyRule, Then},
@@ -471,6 +472,12 @@ async fn s13_r1_an_approved_call_waits_for_its_server_that_was_never_reached_sin
     fake.breaks(true);
     let late = server();
     late.connect().await.unwrap_err();
+    let edit = Decision::edit("delete", Args::parse(r#"{"n":2}"#).unwrap());
+    let down = over(store.clone(), &calls(&["delete"]), &[&late]);
+    let refused = decide(&down, "s_1", vec![edit]).await.unwrap_err();
+    assert!(refused.code == Code::Unresolvable && refused.message.contains("cannot be edited now"), "{refused}");
+    down.shutdown(Duration::ZERO).await;
+    drop(down);
     // It is left alone for a moment now.
     fake.breaks(false);
     let after = over(store, &calls(&["delete"]), &[&late]);
@@ -529,4 +536,24 @@ async fn s13_r1_a_call_that_would_go_to_another_server_after_a_restart_is_asked_
     assert!(first.calls().is_empty() && second.calls().is_empty());
     let outcome = decide(&after, "s_2", vec![Decision::approve()]).await.unwrap();
     assert_eq!((outcome.status, first.calls().len(), second.calls().len()), (Status::Completed, 0, 1));
+}
+
+#[tokio::test]
+async fn s13_s21_a_state_with_an_mcp_servers_call_goes_on_in_another_process() {
+    let fake = files(Era::Sessions).await;
+    let agent = || {
+        let model = Scripted::from_json(&calls(&["delete"])).expect("script");
+        let server = McpServer::http("files", &*fake.url).build().unwrap();
+        Agent::new("helper", ("demo", Arc::new(model))).tools_of(server)
+    };
+    let paused = Runner::default().run(&agent(), "go").await.unwrap().state.to_json();
+
+    fake.breaks(true);
+    let mut state = RunState::from_json(&paused).unwrap();
+    state.approve(&state.interruptions()[0]).unwrap();
+    let refused = Runner::default().run(&agent(), &state).await.unwrap_err();
+    assert!(refused.to_string().contains("cannot be reached"), "{refused}");
+    fake.breaks(false);
+    let ended = Runner::default().run(&agent(), state).await.unwrap();
+    assert_eq!((&*ended.final_output, fake.calls().len()), (r#"{"n":1}"#, 1));
 }

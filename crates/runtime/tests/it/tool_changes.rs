@@ -170,6 +170,30 @@ async fn s13_a_tool_that_goes_before_its_approved_call_begins_is_an_error_for_th
     assert!(!ran(&ledger).contains(&"pay".to_owned()));
 }
 
+/// Whether it has run is asked when its turn is cancelled: what is on record claims nothing.
+#[tokio::test]
+async fn r4_a_call_of_unknown_outcome_is_never_said_not_to_have_run() {
+    let (folder, ledger) = (tempfile::tempdir().expect("folder"), Ledger::default());
+    let (open, begun) = (store(&folder), Arc::new(tokio::sync::Notify::new()));
+    let before = runtime(&open, &ledger, |tool| tool.tool = Arc::new(Endless(begun.clone())), Approval::always());
+    send(&before, "s", "go").await.expect("paused");
+    let decided = vec![Decision::approve(), Decision::reject(None)];
+    tokio::select! {
+        () = begun.notified() => {}
+        outcome = decide(&before, "s_1", decided) => panic!("{outcome:?}"),
+    }
+    before.shutdown(std::time::Duration::ZERO).await;
+    drop(before);
+
+    let runtime = runtime(&open, &ledger, |_| {}, Approval::always());
+    runtime.start().await.expect("start");
+    let outcome = runtime.wait(&Principal::trusted(), "s").await.expect("wait");
+    assert_eq!(outcome.status, Status::AwaitingInput);
+    runtime.cancel(&Principal::trusted(), "s", None).await.expect("cancel");
+    let results = results(&Stored { runtime, store: open }, "s").await;
+    assert!(results[0].1.contains("may have taken effect"), "{results:?}");
+}
+
 #[tokio::test]
 async fn s13_what_waits_for_an_agent_that_is_gone_can_be_rejected() {
     let (folder, ledger) = (tempfile::tempdir().expect("folder"), Ledger::default());

@@ -440,6 +440,7 @@ export const en = {
   "error.closed": "The connection was closed.",
   "error.invalid_edit": "The edited arguments do not fit the tool.",
   "error.stale_action": "The arguments have changed since you saw them. Look at the request again before you decide.",
+  "error.unresolvable": "This cannot run any more, since its tool or its agent is gone or cannot be reached. It can be rejected.",
   "error.approval_already_resolved": "This request is already resolved: {how}.",
   "error.approval_not_found": "This request no longer exists.",
   "error.rule_not_found": "This rule does not exist, or you may not see it.",

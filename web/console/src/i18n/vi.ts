@@ -442,6 +442,7 @@ export const vi: Catalogue = {
   "error.closed": "Kết nối đã đóng.",
   "error.invalid_edit": "Tham số đã sửa không hợp với công cụ.",
   "error.stale_action": "Tham số đã thay đổi sau khi bạn xem. Hãy xem lại yêu cầu trước khi quyết định.",
+  "error.unresolvable": "Không thể chạy nữa, vì công cụ hoặc agent không còn hoặc không kết nối được. Bạn có thể từ chối.",
   "error.approval_already_resolved": "Yêu cầu này đã được giải quyết: {how}.",
   "error.approval_not_found": "Yêu cầu này không còn tồn tại.",
   "error.rule_not_found": "Quy tắc này không tồn tại, hoặc bạn không được xem.",

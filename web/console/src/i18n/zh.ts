@@ -434,6 +434,7 @@ export const zh: Catalogue = {
   "error.closed": "连接已关闭。",
   "error.invalid_edit": "修改后的参数不符合该工具的要求。",
   "error.stale_action": "您查看之后参数已发生变化。请重新查看后再决定。",
+  "error.unresolvable": "其工具或智能体已不存在或无法连接，因此无法再执行。您可以拒绝。",
   "error.approval_already_resolved": "此请求已处理：{how}。",
   "error.approval_not_found": "此请求已不存在。",
   "error.rule_not_found": "此规则不存在，或您无权查看。",

@@ -102,10 +102,19 @@ function plainly(schema: JsonObject, root: JsonObject, depth = 0): JsonObject {
   return schema;
 }
 
+/** A reference may be written without escapes, or with wrong ones. */
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
 function pointed(root: JsonObject, reference: string): JsonValue | undefined {
   let at: JsonValue | undefined = root;
   for (const part of reference.slice(2).split("/")) {
-    const name = decodeURIComponent(part).replaceAll("~1", "/").replaceAll("~0", "~");
+    const name = decoded(part).replaceAll("~1", "/").replaceAll("~0", "~");
     at = isObject(at) && Object.hasOwn(at, name) ? at[name] : undefined;
   }
   return at;

@@ -83,6 +83,29 @@ async fn s8_what_was_decided_goes_on_whatever_the_others_allow() {
     assert_eq!(ran(&done), ["a {}"]);
 }
 
+/// What was decided in part is withdrawn with the work that it was for.
+#[tokio::test]
+async fn s11_a_decision_that_is_kept_goes_with_what_it_was_for() {
+    let done = Ran::default();
+    let two = |name: &str| {
+        let approval = Approval::always().timeout(0).levels(["finance"]).quorum(2);
+        tool(name, &done).needs_approval(approval)
+    };
+    let pay = gated("pay", &done)
+        .input_guardrail("cards", |_| async { countersign::ToolGuardrailOutput::Trip("a stolen card".into()) });
+    let asked = calls(&[("pay", "p", "{}"), ("a", "c1", "{}"), ("b", "c2", "{}")]);
+    let child = Agent::new("Child", ("inner", Arc::new(script(&[asked])))).tool(pay).tool(two("a")).tool(two("b"));
+    let outer = script(&[calls(&[("child", "o", r#"{"input":"do it"}"#)]), r#"{"text":"without it"}"#.into()]);
+    let agent = Agent::new("Helper", outer).tool(child.as_tool("child", "Works."));
+    let mut paused = run(&agent, "go").await.expect("paused");
+    for id in ["p", "c1"] {
+        paused.state.approve(&item(&paused, id)).expect("approved");
+    }
+    let over = run(&agent, paused.state).await.expect("over");
+    assert_eq!((&*over.final_output, ran(&done).len()), ("without it", 0));
+    RunState::from_json(&over.state.to_json()).expect("it can be read");
+}
+
 /// SPEC S8, P1: where several people must approve, they approve all of it or none.
 #[tokio::test]
 async fn s8_what_cannot_be_decided_in_part_waits_for_the_rest() {
