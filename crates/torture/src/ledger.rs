@@ -38,7 +38,11 @@ pub enum What {
     End,
 }
 
-/// The lines of a ledger, in order; none if nothing has written to it yet.
+/// A kill ends a write to a file between two of its pages, and nowhere else; larger pages end at multiples of this, too.
+const PAGE_BYTES: usize = 4096;
+
+/// The lines of a ledger, in order; none if nothing has written to it yet. Who was killed in the middle of a line has
+/// written none: it was killed before what the line says.
 ///
 /// # Errors
 /// It cannot be read, or a line is not one.
@@ -48,11 +52,19 @@ pub fn read(path: &Path) -> Result<Vec<Line>, String> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(format!("the ledger cannot be read: {error}")),
     };
-    text.lines()
-        .map(|line| {
-            serde_json::from_str(line).map_err(|error| format!("the ledger has a broken line {line:?}: {error}"))
-        })
-        .collect()
+    let (mut lines, mut end) = (Vec::new(), 0);
+    for whole in text.split_inclusive('\n') {
+        let line = whole.trim_end_matches('\n');
+        let cut = end + line.len();
+        end += whole.len();
+        match serde_json::from_str(line) {
+            _ if line.is_empty() => {}
+            Ok(line) => lines.push(line),
+            Err(_) if cut.is_multiple_of(PAGE_BYTES) => {}
+            Err(error) => return Err(format!("the ledger has a broken line {line:?}: {error}")),
+        }
+    }
+    Ok(lines)
 }
 
 /// The lines once no tool is at work any more. Tools of a killed server go on for some milliseconds, or
@@ -104,12 +116,41 @@ pub fn tool(path: &Path, tool: &str) -> Result<(), String> {
 }
 
 fn append(path: &Path, line: &Line) -> Result<(), String> {
-    let mut text = serde_json::to_string(line).map_err(|error| error.to_string())?;
-    text.push('\n');
+    // A line break before it, too: whatever was left of the line before, this one is whole.
+    let text = format!("\n{}\n", serde_json::to_string(line).map_err(|error| error.to_string())?);
     let write = || {
         let mut file = OpenOptions::new().create(true).append(true).open(path)?;
         file.write_all(text.as_bytes())?;
         file.sync_data()
     };
     write().map_err(|error: io::Error| format!("the ledger cannot be written: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r4_a_line_that_a_kill_cut_at_a_page_is_none_and_cut_elsewhere_an_error() {
+        let path = std::env::temp_dir().join(format!("countersign-ledger-{}", std::process::id()));
+        let line = Line {
+            what: What::Begin,
+            tool: "post".to_owned(),
+            key: "s/c1".to_owned(),
+            attempt: 1,
+            digest: "0".repeat(64),
+            canonical: true,
+        };
+        let text = serde_json::to_string(&line).expect("json");
+        for (cut, whole) in [(PAGE_BYTES, true), (PAGE_BYTES - 1, false), (PAGE_BYTES + 1, false)] {
+            let _ = fs::remove_file(&path);
+            append(&path, &line).expect("written");
+            let room = cut - fs::read(&path).expect("read").len();
+            let mut file = OpenOptions::new().append(true).open(&path).expect("open");
+            file.write_all(&[vec![b'\n'; room - 20], text.as_bytes()[..20].to_vec()].concat()).expect("written");
+            append(&path, &line).expect("written");
+            assert_eq!(read(&path).map(|lines| lines.len()).ok(), whole.then_some(2), "cut at {cut}");
+        }
+        fs::remove_file(&path).expect("removed");
+    }
 }
