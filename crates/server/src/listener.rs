@@ -53,12 +53,12 @@ impl Connection {
         if place.has_begun() {
             self.head = None;
         }
-        match &mut self.head {
-            Some(head) if head.as_mut().poll(context).is_ready() => {
-                Err(io::Error::new(io::ErrorKind::TimedOut, "no request came"))
-            }
-            _ => Ok(()),
+        if let Some(head) = &mut self.head
+            && head.as_mut().poll(context).is_ready()
+        {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "no request came"));
         }
+        Ok(())
     }
 
     /// A write that did not get anywhere is an error after a while.

@@ -90,14 +90,19 @@ async fn connection(
     let idle_time = Duration::from_secs(limits.idle_seconds.into());
     http.timer(TokioTimer::new()).header_read_timeout(idle_time).max_buf_size(HEAD_BYTES);
     let mut served = pin!(http.serve_connection(io, service).with_upgrades());
-    let ended = tokio::select! {
-        ended = served.as_mut() => ended,
-        _ = stopping.wait_for(|stopping| *stopping) => {
-            served.as_mut().graceful_shutdown();
-            served.await
-        }
+    let stop = async {
+        // The loop that could say so holds the other end.
+        let _ = stopping.wait_for(|stopping| *stopping).await;
     };
-    if let Err(error) = ended {
+    let mut ended = tokio::select! {
+        ended = served.as_mut() => Some(ended),
+        () = stop => None,
+    };
+    if ended.is_none() {
+        served.as_mut().graceful_shutdown();
+        ended = Some(served.await);
+    }
+    if let Some(Err(error)) = ended {
         tracing::debug!(%error, "a connection ended");
     }
 }
