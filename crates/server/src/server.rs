@@ -9,7 +9,13 @@ use axum::{
 use countersign::run::Runtime;
 use tokio::{net::TcpListener, sync::watch};
 
-use crate::{console, http, metrics::Metrics, options::Options, origin, serving};
+use crate::{
+    console,
+    http::{self, health::Readiness},
+    metrics::Metrics,
+    options::Options,
+    origin, serving,
+};
 
 /// How long running tools get to finish when the server stops.
 const GRACE: Duration = Duration::from_secs(10);
@@ -22,6 +28,7 @@ pub(crate) struct App {
     pub(crate) runtime: Runtime,
     pub(crate) options: Arc<Options>,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) readiness: Arc<Readiness>,
     /// True once connections must end.
     pub(crate) closing: watch::Receiver<bool>,
 }
@@ -99,6 +106,7 @@ impl Server {
             runtime: self.runtime,
             options: Arc::new(self.options),
             metrics: Arc::new(Metrics::default()),
+            readiness: Arc::default(),
             closing,
         };
         let mut router = http::routes();
