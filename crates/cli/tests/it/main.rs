@@ -10,6 +10,7 @@ mod commands;
 mod compression;
 #[cfg(feature = "computer")]
 mod computer;
+mod connections;
 mod content_message;
 mod decisions;
 mod demo;
