@@ -130,6 +130,16 @@ pub enum RunError {
         /// The state as it was given.
         state: Box<RunState>,
     },
+    /// Another run of this process is at work on the session, in the same store: what it runs has an outcome, which is not
+    /// known yet. Nothing has run here; wait for what comes of it there, and take the state then
+    /// ([`RunState::save`]).
+    #[error("the session {session_id:?} is at work in this process: wait for what comes of it")]
+    AtWork {
+        /// The session.
+        session_id: String,
+        /// The state as it was given.
+        state: Box<RunState>,
+    },
     /// The state could not be read or restored.
     #[error("{error}")]
     State {
@@ -212,6 +222,7 @@ impl RunError {
             | RunError::Failed { state, .. }
             | RunError::TooLate { state, .. }
             | RunError::Claimed { state, .. }
+            | RunError::AtWork { state, .. }
             | RunError::Cancelled { state } => Some(state),
             RunError::Decision { state, .. }
             | RunError::NoPrice { state, .. }
@@ -234,6 +245,7 @@ impl RunError {
             | RunError::Failed { state, .. }
             | RunError::TooLate { state, .. }
             | RunError::Claimed { state, .. }
+            | RunError::AtWork { state, .. }
             | RunError::Cancelled { state } => Some(*state),
             RunError::Decision { state, .. }
             | RunError::NoPrice { state, .. }
