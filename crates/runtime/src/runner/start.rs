@@ -110,6 +110,9 @@ impl Session {
             RunInput::Text(text) => (Some(text), None),
             RunInput::State(state) => (None, Some(*state)),
         };
+        if let Some(what) = config.mistake() {
+            return Err(RunError::Settings { what, state: None }.with(before));
+        }
         let context = match &before {
             Some(state) => Some(state.context()),
             None => config.context.clone(),

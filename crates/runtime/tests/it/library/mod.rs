@@ -3,6 +3,7 @@
 
 mod at_work;
 mod basics;
+mod builders;
 mod claimed;
 mod claims;
 mod deadlines;
