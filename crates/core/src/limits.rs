@@ -52,6 +52,8 @@ pub const CALLS_PER_RESPONSE: usize = 256;
 pub const QUEUED_MESSAGES: usize = 32;
 /// Longest `request_id` or `Idempotency-Key`.
 pub const REQUEST_ID_BYTES: usize = 200;
+/// Longest name of a person, and of a role.
+pub const SUBJECT_BYTES: usize = 128;
 /// Longest name of a tool or an agent.
 pub const NAME_BYTES: usize = 128;
 /// Default time to decide an ordinary approval (SPEC W7).

@@ -26,6 +26,7 @@ mod http;
 mod http_tools;
 mod jwt;
 mod matrix;
+mod mcp_pypi;
 mod pending;
 mod policy;
 mod policy_always;

@@ -347,6 +347,11 @@ impl LiveState {
         self.state.clone().ok_or_else(|| Refusal::new(Code::Internal, "the session is not loaded"))
     }
 
+    /// Somebody else has gone on with it: it is read from the store again before its next use.
+    pub(super) fn load_again(&mut self) {
+        self.state = None;
+    }
+
     /// The session is deleted: nothing in memory counts any more.
     pub(super) fn forget(&mut self) {
         // With the followers' queues, followers are told that the session is.

@@ -18,6 +18,7 @@ mod graph_api;
 mod graph_runs;
 pub(crate) mod guard;
 mod history;
+pub(crate) mod hold;
 mod live;
 mod note;
 mod past;

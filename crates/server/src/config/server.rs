@@ -13,8 +13,6 @@ use crate::options::ConnectionLimits;
 
 /// Where the server listens unless the configuration says otherwise.
 pub const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 7410);
-/// Longest subject or role, in bytes.
-pub(super) const SUBJECT_BYTES: usize = 128;
 
 /// How the server is reached (SPEC C).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,15 +118,6 @@ fn as_origin(text: &str) -> Option<String> {
     let origin = format!("{scheme}://{authority}");
     (text.eq_ignore_ascii_case(&origin) && !authority.contains('@')).then_some(origin)
 }
-
-/// What is wrong with the name of a role, if anything.
-pub(super) fn role_error(role: &str) -> Option<String> {
-    let right = !role.is_empty()
-        && role.len() <= SUBJECT_BYTES
-        && role.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':'));
-    (!right).then(|| format!("has {role:?}, which is no role; a role has letters, digits and _ - . :"))
-}
-
 /// The value of the environment variable that a key names; reported if it is not set.
 pub(super) fn secret(section: &Section<'_>, key: &str, variable: &At<String>) -> Option<String> {
     let name = &variable.value;
