@@ -116,7 +116,8 @@ async fn assemble(config: &Config) -> Result<Runtime, String> {
         let model = model.ok_or_else(|| format!("there is no model {:?}", declared.model))?;
         let mut agent = Agent::new(declared.name.as_str(), (declared.model.as_str(), model))
             .instructions(declared.instructions.as_str())
-            .max_turns(declared.max_turns);
+            .max_turns(declared.max_turns)
+            .on_cut(declared.on_cut);
         for to in &declared.handoffs {
             let about = config.agents.iter().find(|agent| agent.name == *to);
             let about = about.and_then(|agent| agent.handoff_description.as_deref());

@@ -86,8 +86,12 @@ pub mod store;
 pub mod team;
 pub mod tool;
 
-pub use agent::Agent;
-pub use countersign_core::{self as core, call::gate::DecisionType, journal::record::Usage};
+pub use agent::{Agent, OnCut};
+pub use countersign_core::{
+    self as core,
+    call::gate::DecisionType,
+    journal::record::{Cut, Usage},
+};
 pub use countersign_macros::tool;
 /// What the methods of [`RunHooks`], of tools and of models give: a future in a box.
 pub use futures::{future::BoxFuture, stream::BoxStream};

@@ -24,6 +24,7 @@ use crate::{
     locale::{Locale, Text},
     refusal::{Code, Refusal},
     todo::{Todo, Todos},
+    wire::expand,
 };
 
 /// A user's message.
@@ -350,6 +351,18 @@ impl Draft {
         self.finish()
     }
 
+    /// What was shown of the coming answer so far is no part of it: the model says something else. Nothing is recorded
+    /// where nothing was shown.
+    pub fn replaced(mut self) -> Transition {
+        let places: Vec<_> = self.state.shown.iter().filter_map(expand::place).collect();
+        let to = self.state.cursor.index;
+        let from = to.saturating_sub(u32::try_from(places.len()).unwrap_or(u32::MAX));
+        if places.iter().any(|place| !place.empty) {
+            self.push(Record::Replaced { from, to });
+        }
+        self.finish()
+    }
+
     /// A group begins or ends now, because the block that makes it so is shown while it is written (SPEC Q5).
     pub fn group(mut self, open: bool) -> Transition {
         self.push(Record::Group { open });
@@ -363,7 +376,12 @@ impl Draft {
         if !self.state.wants_answer(run) {
             return self.finish();
         }
-        let text = if run == 0 { String::new() } else { text_of(&answer.blocks) };
+        let mut text = if run == 0 { String::new() } else { text_of(&answer.blocks) };
+        if let Some(cut) = answer.cut.filter(|_| run != 0) {
+            // Whoever it works for must not take it for the whole.
+            let note = self.state.locale.fill(Text::AnswerCut, &[("reason", cut.name())]);
+            text = format!("{text}\n[{note}]");
+        }
         self.push(Record::ModelResponded(answer));
         if self.state.calls_of(run).next().is_some() {
             self.push(Record::CallsGated(gates));

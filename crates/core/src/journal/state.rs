@@ -14,8 +14,8 @@ use super::{
     agents::Nested,
     parts::next_role,
     record::{
-        Block, CallStatus, Decided, EndReason, Entry, Interrupted, Kind, Millis, ModelResponded, Note, Noted, Record,
-        ToolUse, Usage, UserMessage,
+        Block, CallStatus, Cut, Decided, EndReason, Entry, Interrupted, Kind, Millis, ModelResponded, Note, Noted,
+        Record, ToolUse, Usage, UserMessage,
     },
     run::{GraphRun, Step, TaskPhase},
     window::Window,
@@ -70,6 +70,9 @@ pub struct State {
     pub usage: Usage,
     /// Whether the latest answer has no calls, so that the turn can end.
     pub answered: bool,
+    /// Why the latest answer is not whole, if it is not; of a turn that is over, the one that it ended with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut: Option<Cut>,
     /// The position of the latest answer; 0 before the first.
     pub answer_pos: u64,
     /// Calls so far.
@@ -147,6 +150,7 @@ impl State {
             answers: Arc::default(),
             usage: Usage::default(),
             answered: false,
+            cut: None,
             answer_pos: 0,
             call_count: 0,
             calls: Vec::new(),
@@ -198,6 +202,7 @@ impl State {
             Record::UserMessage(message) => self.user_message(message),
             Record::MessageQueued(message) => self.queued.push_back(message.clone()),
             Record::BlockShown(block) => self.shown.push(block.clone()),
+            Record::Replaced { .. } => self.shown.clear(),
             Record::ModelResponded(answer) => {
                 if answer.run == 0 {
                     self.answer_pos = entry.pos;
@@ -257,6 +262,7 @@ impl State {
                     EndReason::Error { .. } | EndReason::MaxTurns => Status::Failed,
                 };
                 self.output = ended.output.as_deref().map(Arc::from);
+                self.cut = ended.cut;
                 // Their room too: a session that rests keeps nothing for calls to come.
                 self.calls = Vec::new();
                 self.nested = Vec::new();
@@ -335,10 +341,14 @@ impl State {
     }
 
     fn model_responded(&mut self, answer: &ModelResponded) {
-        *Arc::make_mut(&mut self.answers).entry(answer.model.clone()).or_default() += 1;
+        let calls = answer.continued.saturating_add(1);
+        *Arc::make_mut(&mut self.answers).entry(answer.model.clone()).or_default() += u64::from(calls);
         self.usage.add(&answer.usage);
-        self.turn_calls += 1;
+        self.turn_calls = self.turn_calls.saturating_add(calls);
         let run = answer.run;
+        if run == 0 {
+            self.cut = answer.cut;
+        }
         let agent = self.agent_of(run).clone();
         let kept = self.shown.len().saturating_sub(answer.shown as usize);
         let shown = if run == 0 { self.shown.split_off(kept) } else { Vec::new() };
@@ -356,7 +366,8 @@ impl State {
                     id: id.clone(),
                     agent: agent.clone(),
                     name: name.clone(),
-                    args: call.args().ok(),
+                    // Without arguments it never reaches a person or a tool, whatever its verdict.
+                    args: if call.is_cut(answer.cut) { None } else { call.args().ok() },
                     phase: Phase::Proposed,
                     ask: None,
                     question: false,
@@ -384,7 +395,7 @@ impl State {
         }
         match self.nested.iter_mut().find(|nested| nested.call == run) {
             Some(nested) => {
-                nested.turn_calls += 1;
+                nested.turn_calls = nested.turn_calls.saturating_add(calls);
                 nested.answered = !self.calls.iter().any(|call| call.run == run);
             }
             None => self.answered = self.calls.is_empty(),

@@ -11,7 +11,7 @@ use crate::{
     call::{args::Args, gate::DecisionType, preview::ShownPreview, shown::Shown},
     journal::{
         agents::PathStep,
-        record::{CallStatus, Kind},
+        record::{CallStatus, Cut, Kind},
         run::Raw,
         state::Status,
     },
@@ -69,6 +69,13 @@ pub enum Event {
         /// For a `tool_use`: what the call is for, in one line (SPEC H5).
         #[serde(skip_serializing_if = "Option::is_none")]
         tool_content_message: Option<Arc<str>>,
+    },
+    /// These blocks are of an answer of the model that broke off: it says something else instead, in the blocks that come.
+    ContentReplaced {
+        /// The message.
+        message_id: String,
+        /// The blocks' indexes.
+        indexes: Vec<u32>,
     },
     /// Blocks that belong together begin: thinking, calls, their results and approvals (SPEC Q5).
     GroupStart {
@@ -248,6 +255,25 @@ pub enum StopReason {
     Error,
     /// The turn used up its model calls.
     MaxTurns,
+    /// The last answer reached the most tokens that it may have: it is not whole.
+    MaxTokens,
+    /// The model refused to answer, or to go on.
+    Refusal,
+    /// The provider's filter stopped the last answer: it is not whole.
+    ContentFilter,
+    /// The provider stopped the last answer before it was whole, and gave no other reason.
+    Incomplete,
+}
+
+impl From<Cut> for StopReason {
+    fn from(cut: Cut) -> StopReason {
+        match cut {
+            Cut::MaxTokens => StopReason::MaxTokens,
+            Cut::Refusal => StopReason::Refusal,
+            Cut::ContentFilter => StopReason::ContentFilter,
+            Cut::Incomplete => StopReason::Incomplete,
+        }
+    }
 }
 
 /// Why a run failed.

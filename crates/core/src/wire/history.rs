@@ -5,7 +5,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::event::{GraphQuestion, RequestedAction, Resolution, ReviewConfig};
+use super::event::{GraphQuestion, RequestedAction, Resolution, ReviewConfig, StopReason};
 use crate::{
     approval::{
         decision::Decision,
@@ -42,6 +42,9 @@ pub struct HistoryMessage {
     /// On the first and the last message of a group: the newest `tool_content_message` of its calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summary: Option<Arc<str>>,
+    /// It is of an answer of the model that broke off: what the model says instead follows. Absent means no.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub replaced: bool,
 }
 
 /// Where a history message stands.
@@ -104,6 +107,9 @@ pub enum HistoryBlock {
         /// The last text of a turn (SPEC H4).
         #[serde(skip_serializing_if = "Option::is_none")]
         is_final: Option<bool>,
+        /// On the last text of a turn whose answer is not whole: why. It is not final then.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        stop_reason: Option<StopReason>,
     },
     /// The model's reasoning.
     Thinking {

@@ -44,6 +44,8 @@ pub fn waiting(calls: &[(&str, Ask)]) -> World {
         usage: Usage::default(),
         opaque: None,
         run: 0,
+        cut: None,
+        continued: 0,
     };
     let gates = calls.iter().map(|(_, ask)| Gate::of(Verdict::Ask(ask.clone()))).collect();
     let transition = Draft::new(&world.state, world.now).model_responded(answer, gates, &Tools::FIRST);

@@ -18,7 +18,7 @@ use countersign_core::{
     journal::{
         draft::ToolKind,
         outdated::{signature, words},
-        record::{Action, ToolUse},
+        record::{Action, Cut, ToolUse},
         state::{Call, State},
     },
     limits::{APPROVAL_TIMEOUT_SECONDS, QUESTION_TIMEOUT_SECONDS},
@@ -47,10 +47,17 @@ impl Inner {
         state: &State,
         agent: &str,
         calls: &[&ToolUse],
+        cut: Option<Cut>,
         before: &[Weighed],
     ) -> Vec<Weighed> {
         let mut gates = Vec::with_capacity(calls.len());
         for (i, call) in calls.iter().enumerate() {
+            if let Some(cut) = cut.filter(|_| call.is_cut(cut)) {
+                let text = state.locale.fill(Text::CallCut, &[("reason", cut.name())]);
+                let gate = Gate::of(Verdict::Refuse(text));
+                gates.push(Weighed { gate, judged: None, said: None, checked: None });
+                continue;
+            }
             let mut weighed = self.gate(state, agent, call, before.get(i)).await;
             match &mut weighed.gate.verdict {
                 Verdict::Ask(ask) => self.settings.be_patient(ask, APPROVAL_TIMEOUT_SECONDS),

@@ -494,8 +494,20 @@ impl Output {
         OutputSchema { name: self.name.clone(), schema: self.schema.clone(), strict: false }
     }
 
+    /// The JSON of an answer: models that are asked for nothing else still put it into a code fence.
+    pub(super) fn json(text: &str) -> &str {
+        let text = text.trim();
+        let inside = || {
+            let (info, rest) = text.strip_prefix("```")?.split_once('\n')?;
+            let inside = rest.trim_end().strip_suffix("```")?;
+            (!info.contains(['`', '{', '[', '"']) && !inside.contains("\n```")).then_some(inside.trim())
+        };
+        inside().unwrap_or(text)
+    }
+
     /// What is wrong with an answer; nothing, if it fits.
     fn check(&self, text: &str, locale: Locale) -> Vec<String> {
+        let text = Output::json(text);
         // Each reader would have another of the two.
         if let Some(name) = plain::member_twice(text) {
             return vec![locale.fill(Text::OutputTwice, &[("name", &format!("{name:?}"))])];

@@ -153,6 +153,9 @@ pub struct Outcome {
     pub session_id: Arc<str>,
     /// Its status.
     pub status: countersign_core::journal::state::Status,
+    /// Why the turn has ended, if it has: an answer that is not whole says so here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop_reason: Option<countersign_core::wire::event::StopReason>,
     /// The text of the latest answer.
     pub text: String,
     /// The keys that wait.

@@ -22,7 +22,7 @@ use countersign_core::{
     todo::Todo,
     wire::{
         client::check_session_id,
-        event::{ApprovalUpdate, Request, Resolution},
+        event::{ApprovalUpdate, Event, Request, Resolution, StopReason},
         expand,
     },
 };
@@ -30,7 +30,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Inner, Outcome, Runtime, now, owned, store_refusal, visible};
+use super::{Inner, Outcome, Runtime, guard::Output, now, owned, store_refusal, visible};
 use crate::store::{InterruptionFilter, InterruptionRow, Page, RuleFilter, SessionFilter, Summary, Visible};
 
 /// The role that may read the audit log.
@@ -554,18 +554,31 @@ impl Inner {
                     }
                 }
             }
+            let typed = self.agents.get(&state.agent).is_some_and(|ready| ready.agent.output.is_some());
+            if typed && state.status == Status::Completed {
+                text = Output::json(&text).to_owned();
+            }
         }
         if state.status == Status::Failed
             && let Some(entry) = self.entry(&state.session_id, state.pos).await?
         {
             error = expand::expand(&state.session_id, &entry).into_iter().rev().find_map(|event| match event.event {
-                countersign_core::wire::event::Event::RunStatus { error, .. } => error,
+                Event::RunStatus { error, .. } => error,
                 _ => None,
             });
         }
+        let out_of_calls = error.as_ref().is_some_and(|error| error.code == "max_turns");
+        let stop_reason = match state.status {
+            Status::Completed => Some(state.cut.map_or(StopReason::EndTurn, StopReason::from)),
+            Status::Cancelled => Some(StopReason::Cancelled),
+            Status::Failed if out_of_calls => Some(StopReason::MaxTurns),
+            Status::Failed => Some(StopReason::Error),
+            _ => None,
+        };
         Ok(Outcome {
             session_id: state.session_id.clone(),
             status: state.status,
+            stop_reason,
             text,
             pending: state.pending_keys(),
             interruptions: Inner::interruptions(state),

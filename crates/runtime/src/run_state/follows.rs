@@ -13,6 +13,7 @@ use countersign_core::{
         record::{Action, CallStatus, Compressed, Decided, Entry, Forked, Interrupted, Kind, Record},
         state::{Call, Open, Phase, State, Status},
     },
+    wire::expand,
 };
 
 use super::graph;
@@ -52,6 +53,10 @@ pub(super) fn follows(state: &State, entry: &Entry) -> Result<(), &'static str> 
         }
         Record::ModelResponded(answer) if answer.run != 0 => {
             answer.shown == 0 && state.asking().any(|nested| nested.call == answer.run)
+        }
+        Record::Replaced { from, to } => {
+            let shown = state.shown.iter().filter(|block| expand::place(block).is_some()).count();
+            from < to && *to == state.cursor.index && (to - from) as usize == shown
         }
         Record::ModelResponded(answer) => state.status.is_active() && answer.shown as usize <= state.shown.len(),
         Record::CallsGated(gates) => {

@@ -101,6 +101,9 @@ pub enum RunEvent {
     /// What was told of the text, the reasoning or the call that is not complete yet is void: the model begins it over, since
     /// its answer broke off and it was asked again.
     BlockRestarted,
+    /// All that was told of the answer's texts, reasoning and calls so far is void: it broke off, and the model says something
+    /// else now, from its beginning.
+    AnswerReplaced,
     /// What the run is doing. After any other than [`Status::Running`] the stream ends.
     Status {
         /// What.
@@ -183,6 +186,7 @@ impl Reader {
         match &*frame.name {
             "message_start" => self.user = string(value, "role") == "user",
             "message_stop" => self.user = false,
+            "content_replaced" => return RunEvent::AnswerReplaced,
             "content_block_start" => {
                 let over = self.open.replace(begun(value.get("content_block").unwrap_or_default())).is_some();
                 return if over { RunEvent::BlockRestarted } else { RunEvent::Other };

@@ -495,6 +495,7 @@ impl Session {
         saved.staged = self.kept_for(&saved);
         Ok(RunResult {
             final_output: outcome,
+            cut: state.cut,
             interruptions,
             usage: state.usage,
             model_calls: state.answers.values().sum(),

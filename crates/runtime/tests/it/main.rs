@@ -12,6 +12,7 @@ mod computer_chromium;
 mod computer_sessions;
 mod conversations;
 mod crashes;
+mod cut_answers;
 mod failing;
 mod files;
 mod forks;
@@ -40,6 +41,7 @@ mod models_fake;
 #[cfg(feature = "genai")]
 mod models_genai;
 mod models_hosted_mcp;
+mod models_odd;
 mod models_openai;
 mod models_openai_errors;
 mod models_responses;

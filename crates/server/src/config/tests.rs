@@ -9,9 +9,9 @@ mod models;
 mod policy;
 mod tracing;
 
-use std::{fs, path::PathBuf, time::Instant};
+use std::{collections::BTreeMap, fs, path::PathBuf, time::Instant};
 
-use countersign::tool::Require;
+use countersign::{OnCut, tool::Require};
 use countersign_core::{
     approval::principal::PrincipalKind,
     call::{
@@ -109,6 +109,7 @@ fn c_a_minimal_file_is_enough() {
         input_guardrails: Vec::new(),
         output_guardrails: Vec::new(),
         max_turns: 20,
+        on_cut: OnCut::End,
         compression: None,
     };
     assert_eq!(config.agents, [agent]);
@@ -189,9 +190,13 @@ fn c_everything_that_is_declared_is_read() {
     assert_eq!(config.server.allowed_hosts, ["agents.example.com", "127.0.0.1:7410"]);
     assert_eq!(config.store, ConfigStore::Memory);
     let big = ConfigProvider::OpenAiChat {
-        model: "gpt-x".to_owned(),
-        base_url: "http://127.0.0.1:9999/v1".to_owned(),
-        api_key_env: Some("BOB_TOKEN".to_owned()),
+        at: ConfigEndpoint {
+            model: "gpt-x".to_owned(),
+            base_url: "http://127.0.0.1:9999/v1".to_owned(),
+            api_key_env: Some("BOB_TOKEN".to_owned()),
+            headers: BTreeMap::new(),
+            max_tokens: None,
+        },
     };
     assert_eq!(config.models[1].provider, big);
     assert_eq!(

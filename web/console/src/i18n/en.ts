@@ -60,6 +60,11 @@ export const en = {
   "chat.stopped": "The turn was stopped.",
   "chat.failed": "The turn failed.",
   "chat.maxTurns": "The turn reached its limit of model calls.",
+  "chat.replaced": "The model began this answer, which broke off; it began again below.",
+  "chat.cut.max_tokens": "This answer is not whole: it reached its limit of length.",
+  "chat.cut.refusal": "The model refused to answer.",
+  "chat.cut.content_filter": "This answer is not whole: the provider’s filter stopped it.",
+  "chat.cut.incomplete": "This answer is not whole: the provider stopped it.",
   "chat.unknownBlock": "This version of the console cannot show a block of type “{type}”.",
   "chat.jump": "Jump to the newest",
 

@@ -62,6 +62,11 @@ export const vi: Catalogue = {
   "chat.stopped": "Lượt này đã bị dừng.",
   "chat.failed": "Lượt này đã thất bại.",
   "chat.maxTurns": "Lượt này đã đạt giới hạn số lần gọi mô hình.",
+  "chat.replaced": "Mô hình đã bắt đầu câu trả lời này nhưng bị đứt; nó bắt đầu lại ở dưới.",
+  "chat.cut.max_tokens": "Câu trả lời này không trọn vẹn: nó đã đạt giới hạn độ dài.",
+  "chat.cut.refusal": "Mô hình đã từ chối trả lời.",
+  "chat.cut.content_filter": "Câu trả lời này không trọn vẹn: bộ lọc của nhà cung cấp đã dừng nó.",
+  "chat.cut.incomplete": "Câu trả lời này không trọn vẹn: nhà cung cấp đã dừng nó.",
   "chat.unknownBlock": "Phiên bản này không hiển thị được khối loại “{type}”.",
   "chat.jump": "Tới nội dung mới nhất",
 

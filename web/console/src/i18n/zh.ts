@@ -62,6 +62,11 @@ export const zh: Catalogue = {
   "chat.stopped": "本轮已停止。",
   "chat.failed": "本轮失败。",
   "chat.maxTurns": "本轮已达到模型调用次数上限。",
+  "chat.replaced": "模型曾这样开始回答，但中断了；它在下面重新回答。",
+  "chat.cut.max_tokens": "此回答不完整：已达到长度上限。",
+  "chat.cut.refusal": "模型拒绝回答。",
+  "chat.cut.content_filter": "此回答不完整：被提供方的过滤器中止。",
+  "chat.cut.incomplete": "此回答不完整：被提供方中止。",
   "chat.unknownBlock": "此版本的控制台无法显示类型为“{type}”的内容块。",
   "chat.jump": "跳到最新内容",
 
