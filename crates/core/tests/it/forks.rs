@@ -50,7 +50,7 @@ proptest! {
             .iter()
             .copied()
             .filter(|pos| is_whole(&world.state_at(*pos)))
-            .filter(|pos| !matches!(world.journal[usize::try_from(*pos).unwrap() - 1].record, Record::Group { .. }))
+            .filter(|pos| !matches!(world.journal[usize::try_from(*pos).unwrap() - 1].record, Record::Group { .. } | Record::Replaced { .. }))
             .collect();
         let copied = |pos: &u64| world.journal.iter().any(|e| e.pos > *pos && matches!(e.record, Record::Forked(_)));
         for pos in &found {
