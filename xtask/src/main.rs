@@ -9,6 +9,8 @@ mod fuzz;
 mod layout;
 mod npm;
 mod process;
+mod python;
+mod python;
 mod stamp;
 mod test;
 mod web;

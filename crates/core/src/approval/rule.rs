@@ -39,7 +39,7 @@ pub enum Always {
     },
 }
 
-/// How [`Always`] is written.
+/// How "always" is written.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 enum Written {
@@ -51,14 +51,17 @@ enum Written {
 #[serde(tag = "scope", rename_all = "snake_case", deny_unknown_fields)]
 enum WrittenScope {
     /// Later calls of this tool by this agent in this session.
+    #[schemars(title = "SessionScope")]
     Session {},
     /// Later calls with the same arguments, in all sessions of this user.
+    #[schemars(title = "ArgumentsScope")]
     Arguments {
         /// RFC 3339.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         until: Option<String>,
     },
     /// Later calls of this tool by this agent, in all sessions of this user.
+    #[schemars(title = "ToolScope")]
     Tool {
         /// RFC 3339.
         until: String,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::preview::Preview;
 use crate::limits;
 
-/// What a reviewer may do with a waiting call (SPEC W5).
+/// What a reviewer may do with a waiting call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DecisionType {

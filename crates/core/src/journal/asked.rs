@@ -16,7 +16,7 @@ use crate::call::{
     preview::Preview,
 };
 
-/// What kind of answer an interruption waits for (SPEC W4).
+/// What kind of answer an interruption waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -27,9 +27,9 @@ pub enum Kind {
     InDoubt,
     /// Questions that wait for answers.
     Question,
-    /// A node of a graph that waits for an answer (SPEC G3).
+    /// A node of a graph that waits for an answer.
     Interrupt,
-    /// A call that asks something before it can end (SPEC S13).
+    /// A call that asks something before it can end.
     Input,
 }
 

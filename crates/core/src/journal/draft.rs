@@ -44,7 +44,7 @@ pub struct MessageInput {
     pub on_pending: Option<OnPending>,
 }
 
-/// What a message does to a session that waits or runs (SPEC W9).
+/// What a message does to a session that waits or runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnPending {

@@ -546,7 +546,7 @@ pub struct Answered {
     pub request_id: Option<Arc<str>>,
 }
 
-/// How a call ended, as the wire says it (SPEC W3).
+/// How a call ended, as the wire says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CallStatus {
