@@ -201,7 +201,7 @@ impl Subscription {
                 Ok(batch) => batch.iter().for_each(|told| self.take(told)),
                 Err(RecvError::Lagged(_)) => self.behind = true,
                 Err(RecvError::Closed) => {
-                    return Err(Refusal::new(Code::SessionNotFound, "the session is gone"));
+                    return Err(Refusal::new(Code::SessionDeleted, "the session was deleted"));
                 }
             }
         }
@@ -248,7 +248,7 @@ impl Subscription {
                 self.expand_after(entry, after);
             }
             if pos == from {
-                return Err(Refusal::new(Code::SessionNotFound, "the session is gone"));
+                return Err(Refusal::new(Code::SessionDeleted, "the session was deleted"));
             }
         }
         match &mut self.replay {
