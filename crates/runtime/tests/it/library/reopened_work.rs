@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use countersign::{
-    Agent, RunConfig, RunError, RunState, RunStateError, Runner, ToolEntry, ToolGuardrailOutput,
+    Agent, DecisionError, RunConfig, RunError, RunState, RunStateError, Runner, ToolEntry, ToolGuardrailOutput,
     core::{
         approval::principal::Principal,
         journal::{record::Kind, state::Status},
