@@ -57,6 +57,8 @@ codes! {
     InvalidSessionId = 400, "Choose another id, or let the server make one.";
     /// No session of that id, or not yours.
     SessionNotFound = 404, "Check the id, and whose token you send.";
+    /// The session of this id was deleted. No other ever has its id.
+    SessionDeleted = 410, "Use another id.";
     /// The id for a new session is taken.
     SessionExists = 409, "Choose another id, or leave it out.";
     /// No agent of that name.
@@ -95,7 +97,7 @@ codes! {
     DecisionNotAllowed = 400, "Take one of those.";
     /// The edited arguments do not fit the tool's schema, or the other tool may not be chosen.
     InvalidEdit = 400, "Mend what `details.errors` point at, and send it again.";
-    /// The digest that the decision names is not that of what waits.
+    /// The `digest` or `args_digest` is not that of what waits.
     StaleAction = 409, "Show the person what waits now, and ask again.";
     /// What is approved cannot run: its agent or its tool is gone. It can be rejected.
     Unresolvable = 409, "Reject it, or bring the tool back.";
@@ -180,6 +182,12 @@ impl Refusal {
     /// A refusal without details.
     pub fn new(code: Code, message: impl Into<String>) -> Refusal {
         Refusal { code, message: message.into(), details: None }
+    }
+
+    /// Whether there is no such session (any more): what works for it stops.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        matches!(self.code, Code::SessionNotFound | Code::SessionDeleted)
     }
 
     /// The same with details.

@@ -135,7 +135,7 @@ impl Transition {
                     self.state.locale,
                     input.clone(),
                     preview.clone(),
-                    self.state.created_at,
+                    self.state.birth.clone(),
                 ));
             }
         }
