@@ -75,6 +75,7 @@ pub mod mcp;
 pub mod model;
 #[cfg(feature = "otlp")]
 pub mod otlp;
+#[cfg(feature = "http")]
 #[doc(hidden)]
 pub mod outgoing;
 mod owner_only;
@@ -88,13 +89,19 @@ pub mod team;
 pub mod tool;
 
 pub use agent::Agent;
-pub use countersign_core::{self as core, call::gate::DecisionType, journal::record::Usage};
+pub use countersign_core::{
+    self as core,
+    approval::principal::Principal,
+    call::{args::Args, gate::DecisionType, permit::Permit},
+    conversation::Message,
+    journal::record::{Kind, Usage},
+};
 pub use countersign_macros::tool;
 /// What the methods of [`RunHooks`], of tools and of models give: a future in a box.
 pub use futures::{future::BoxFuture, stream::BoxStream};
 pub use run_state::{ContextStrategy, DecisionError, RunState, RunStateError};
 pub use runner::{
-    NestedEvent, RunError, RunEvent, RunFrame, RunInput, RunResult, RunStream, Runner,
+    NestedEvent, RunError, RunEvent, RunFrame, RunInput, RunResult, RunStream, Runner, Sessions, StoredSession,
     config::{CancelHandle, Price, RejectedCall, RunConfig},
     context::{Instructions, RunContext},
     guardrail::{GuardrailKind, GuardrailOutput, GuardrailResult, ToolGuardrailOutput},

@@ -29,11 +29,13 @@ mod signed;
 use std::{borrow::Cow, fmt, sync::Arc};
 
 use countersign_core::{
+    call::json::Json,
     journal::{
         draft::Draft,
         record::{Entry, Millis, Record},
         state::State,
     },
+    limits,
     wire::{client::check_session_id, cursor::Cursor, event::Request, expand::request},
 };
 use serde::{Deserialize, Serialize};
@@ -312,6 +314,13 @@ impl RunState {
     /// # Errors
     /// [`RunStateError::NotARunState`], [`RunStateError::Newer`], [`RunStateError::Damaged`].
     pub fn from_json(text: &str) -> Result<RunState, RunStateError> {
+        if let Some(tidy) = as_written(text) {
+            return RunState::read(&tidy);
+        }
+        RunState::read(text)
+    }
+
+    fn read(text: &str) -> Result<RunState, RunStateError> {
         match serde_json::from_str::<Body<'_, compact::Entries>>(text) {
             Ok(mut body) if body.schema == SCHEMA && (COMPACT..=VERSION).contains(&body.version) => {
                 let entries = std::mem::take(&mut body.entries.list);
@@ -448,6 +457,30 @@ impl RunState {
         Interruption::all(&self.state, None)
     }
 
+    /// What waits under a call's id, in the model's words; of a question of a graph's node that id is the node's path. Deciding about it
+    /// needs no copy: `state.approve(&state.interruption("call_1")?)`.
+    ///
+    /// # Errors
+    /// [`DecisionError::Executed`], [`DecisionError::Unknown`]; [`DecisionError::Ambiguous`] if several wait under that id.
+    pub fn interruption(&self, call_id: &str) -> Result<Interruption, DecisionError> {
+        let mut found = self.interruptions().into_iter().filter(|item| &*item.call_id == call_id);
+        match (found.next(), found.next()) {
+            (Some(item), None) => Ok(item),
+            (Some(_), Some(_)) => Err(DecisionError::Ambiguous { call_id: call_id.to_owned() }),
+            (None, _) => {
+                let call = self.entries.iter().rev().find_map(|entry| match &entry.record {
+                    Record::CallFinished(done) if &*done.id == call_id => Some(done.name.to_string()),
+                    _ => None,
+                });
+                let call_id = call_id.to_owned();
+                Err(match call {
+                    Some(tool) => DecisionError::Executed { call_id, tool },
+                    None => DecisionError::Unknown { call_id, tool: String::new() },
+                })
+            }
+        }
+    }
+
     pub(crate) fn waits(&self, call: u32) -> bool {
         self.state.open.iter().flat_map(|open| &open.asked.actions).any(|action| action.call == call)
     }
@@ -557,6 +590,19 @@ pub(crate) async fn journal(store: &dyn Store, session_id: &str) -> Result<Vec<A
             return Ok(entries);
         }
     }
+}
+
+/// A text as it was written, but for the order of members, where something that kept it has laid it out anew: schemas and other
+/// JSON in it are compared with those that a store has, and digests are made of them. `None`: it is as it was written, or no JSON,
+/// which is said by who reads it.
+fn as_written(text: &str) -> Option<String> {
+    /// How much deeper than any JSON in it the text itself is.
+    const DEPTH: usize = 32;
+    let own = |rest: &str| rest.starts_with(&format!("{SCHEMA}\",\"version\":"));
+    if text.strip_prefix("{\"schema\":\"").is_some_and(own) {
+        return None;
+    }
+    Json::parse(text, limits::JSON_DEPTH + DEPTH).ok().map(|json| json.canonical())
 }
 
 fn damaged(pos: u64, what: impl Into<String>) -> RunStateError {
