@@ -2,7 +2,7 @@
 //! (SPEC S17, S20, S21).
 //!
 //! ```json
-//! {"schema": "countersign.run_state", "version": 6, "session_id": "…", "decisions": […], "entries": [1767225600000, {…}, 12, {…}, "g2", …],
+//! {"schema": "countersign.run_state", "version": 7, "session_id": "…", "decisions": […], "entries": [1767225600000, {…}, 12, {…}, "g2", …],
 //!  "stored": …, "count": …, "end": […]}
 //! ```
 //! `stored` says how many of the entries the store has that the state is of. It is absent where that has all of them.
@@ -24,6 +24,7 @@ mod follows;
 mod graph;
 mod head;
 mod reopened;
+mod repeats;
 mod signed;
 
 use std::{borrow::Cow, fmt, sync::Arc};
@@ -59,8 +60,9 @@ use crate::{
 const SCHEMA: &str = "countersign.run_state";
 /// The newest version that is read, and the one that is written. Version 2 has questions and groups, version 3 what
 /// several people said and decided, standing rules, and tenants, version 4 forks, runs of graphs, and compressions, version 5
-/// decisions that do not count yet, and what belongs to a run of the library, version 6 turns that have failed and go on.
-const VERSION: u64 = 6;
+/// decisions that do not count yet, and what belongs to a run of the library, version 6 turns that have failed and go on, version 7 what people
+/// are asked once, as the model wrote it.
+const VERSION: u64 = 7;
 /// The first version that leaves out what follows from the entries before.
 const COMPACT: u64 = 5;
 /// The times that entries can have: from 1970 to the year 9999.
@@ -211,7 +213,7 @@ struct Written<'a> {
     end: &'a Cursor,
 }
 
-/// What every version so far has, and what versions 5 and 6 may have.
+/// What every version so far has, and what versions from 5 on may have.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Body<'a, E> {
