@@ -10,6 +10,7 @@ mod decide;
 mod drawing;
 mod driver;
 pub mod failpoint;
+mod followers;
 mod fork;
 mod gate;
 mod graph;

@@ -6,6 +6,8 @@ mod cel;
 #[path = "condition/no_cel.rs"]
 mod cel;
 #[cfg(feature = "cel")]
+mod made;
+#[cfg(feature = "cel")]
 mod numbers;
 
 use std::{fmt, future::Future, panic::AssertUnwindSafe, sync::Arc};
