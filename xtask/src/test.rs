@@ -111,6 +111,17 @@ pub(crate) fn run(places: &Places) -> Outcome {
         })
         .map_err(|error| error + &failures.told())
     });
+    steps.step_after(
+        &[(rust, RUST)],
+        "check the library without features, and with each of its default ones alone",
+        || {
+            ["", "cel", "encryption", "http", "sqlite"].into_iter().try_for_each(|feature| {
+                let mut check = cargo(&places.root);
+                check.args(["check", "-p", "countersign", "--no-default-features", "--features", feature]);
+                process::run(&mut check)
+            })
+        },
+    );
     let needs = [(rust, RUST), (others, OTHERS), (has_browser, BROWSER)];
     steps.step_after(
         &needs,

@@ -288,9 +288,10 @@ fn edited_asks(
             }
             Some(Verdict::Ask(new)) => action.ask.stricter(new),
             Some(Verdict::Allow) | None => action.ask.clone(),
-            Some(Verdict::Deny(why) | Verdict::Refuse(why)) => {
+            Some(Verdict::Deny(why)) => {
                 return Err(invalid_edit(i, &format!("the policy refuses the edited call: {why}"), Vec::new()));
             }
+            Some(Verdict::Refuse(why)) => return Err(invalid_edit(i, why, Vec::new())),
             Some(Verdict::Question(_)) => {
                 let what = format!("{:?} talks to the user and cannot be chosen", edited.name);
                 return Err(invalid_edit(i, &what, Vec::new()));

@@ -13,6 +13,7 @@ use super::{
 use crate::call::{
     args::Args,
     gate::{Ask, DecisionType, is_user},
+    json::same_json,
     preview::Preview,
 };
 
@@ -149,7 +150,7 @@ pub struct Schema(pub Box<RawValue>);
 
 impl PartialEq for Schema {
     fn eq(&self, other: &Self) -> bool {
-        self.0.get() == other.0.get()
+        same_json(self.0.get(), other.0.get())
     }
 }
 impl Eq for Schema {}

@@ -143,6 +143,19 @@ impl Transition {
     }
 }
 
+/// Whether a message is no longer than one can be.
+///
+/// # Errors
+/// `invalid_message`
+pub fn check_message(texts: &[Arc<str>]) -> Result<(), Refusal> {
+    let bytes: usize = texts.iter().map(|text| text.len()).sum();
+    if bytes > limits::MESSAGE_BYTES {
+        let what = format!("content: has {bytes} bytes; a message has at most {}", limits::MESSAGE_BYTES);
+        return Err(Refusal::new(Code::InvalidMessage, what));
+    }
+    Ok(())
+}
+
 impl Draft {
     /// Begins a transition at `now`. Time never runs backwards within a session.
     #[must_use]
@@ -173,6 +186,7 @@ impl Draft {
         {
             return Err(Refusal::new(Code::UnknownAgent, format!("there is no agent {agent:?}")));
         }
+        check_message(&input.text)?;
         let MessageInput { text, by, roles, agent, request_id, on_pending } = input;
         let message = UserMessage { text, by, roles, agent, request_id, queued: 0 };
         let waits = !self.state.open.is_empty();

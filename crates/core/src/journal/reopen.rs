@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     agents::Nested,
-    draft::{Catalog, Draft, MessageInput, Transition},
+    draft::{Catalog, Draft, MessageInput, Transition, check_message},
     parts::{Call, Deadline, Open, Phase},
     record::{
         EndReason, Entry, HandedOff, Interrupted, Kind, Millis, Note, Noted, Record, TurnEnded, UserMessage, after,
@@ -172,6 +172,7 @@ impl Draft {
         if self.state.held || !self.state.queued.is_empty() || !self.state.wants_answer(0) {
             return self.message(input, catalog);
         }
+        check_message(&input.text)?;
         let MessageInput { text, by, roles, request_id, .. } = input;
         self.push(Record::UserMessage(UserMessage { text, by, roles, agent: None, request_id, queued: 0 }));
         Ok(self.settle(catalog))

@@ -11,7 +11,7 @@ use crate::{
     approval::decision::Decision,
     call::json::Json,
     journal::{
-        draft::OnPending,
+        draft::{OnPending, check_message},
         run::{Raw, given},
     },
     limits,
@@ -106,9 +106,7 @@ impl Content {
                 "is empty; it must be a text, or an array of {\"type\":\"text\",\"text\"} blocks",
             ));
         }
-        if texts.iter().map(|text| text.len()).sum::<usize>() > limits::MESSAGE_BYTES {
-            return Err(invalid("content", &format!("has more than {} bytes", limits::MESSAGE_BYTES)));
-        }
+        check_message(&texts)?;
         Ok(texts.into_iter().filter(|text| !text.is_empty()).collect())
     }
 }

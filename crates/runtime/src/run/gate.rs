@@ -187,6 +187,9 @@ impl Inner {
                 errors.iter().take(ERRORS_TOLD).map(|e| format!("{}: {}", pointer(&e.pointer), e.message)).collect();
             return refuse(locale.fill(Text::BadArgs, &[("errors", &told.join("; "))]));
         }
+        if let Err(error) = tool.entry.tool.fits(&args) {
+            return refuse(locale.fill(Text::FunctionArgs, &[("error", &error)]));
+        }
         if question {
             // With the options that are added they may have become too long.
             return match asked.and_then(|asked| asked.args()) {
@@ -220,6 +223,9 @@ impl Inner {
         args: &Args,
     ) -> Option<Verdict> {
         let ready = self.agents.get(agent)?.tool(tool)?;
+        if let Err(error) = ready.entry.tool.fits(args) {
+            return Some(Verdict::Refuse(state.locale.fill(Text::FunctionArgs, &[("error", &error)])));
+        }
         let context = match self.app_context(state).await {
             Ok(context) => context,
             Err(error) => return Some(unread(&ready.entry, &error, state.locale)),

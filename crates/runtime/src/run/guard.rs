@@ -66,7 +66,8 @@ pub(crate) struct Settings {
     pub(crate) watch: Option<Arc<Watch>>,
     /// Whether arguments, results and answers stand in spans.
     pub(crate) trace_content: bool,
-    /// Whether nobody watches deadlines between the parts of a run: what has no deadline of its own then waits for ever.
+    /// Whether it is a run of the library, with or without a store: nobody watches deadlines between its parts, so what has no
+    /// deadline of its own waits for ever.
     pub(crate) patient: bool,
 }
 

@@ -134,7 +134,7 @@ impl Session {
             max_turns,
             watch: Some(watch.clone()),
             trace_content: config.trace_content.unwrap_or_default(),
-            patient: config.store.is_none(),
+            patient: true,
         };
         let durable = config.store.is_some();
         let store = config.store.unwrap_or_else(|| Arc::new(MemoryStore::new()));
