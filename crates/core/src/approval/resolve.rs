@@ -207,7 +207,7 @@ fn check_person(state: &State, open: &Open, decisions: &[Decision], by: &Princip
                 "you have changed it, and who asks for something may not approve it; somebody else must",
             ));
         }
-        if open.asked.kind == Kind::Approval
+        if (open.asked.kind == Kind::Approval || decision.kind == DecisionType::Approve)
             && let (Some(call), Some(subject)) = (call, &by.subject)
             && call.approved_by.contains(subject)
         {

@@ -33,6 +33,9 @@ impl DecisionType {
     /// What can be decided about a call with an unknown outcome (SPEC R4).
     pub const IN_DOUBT: [DecisionType; 3] = [DecisionType::Respond, DecisionType::Approve, DecisionType::Reject];
 
+    /// What can be decided about such a call if it may not run again.
+    pub const ENDED: [DecisionType; 2] = [DecisionType::Respond, DecisionType::Reject];
+
     /// The name on the wire.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -256,10 +259,22 @@ impl Ask {
         }
     }
 
+    /// Whether anything that people may decide lets the call run.
+    #[must_use]
+    pub fn may_run(&self) -> bool {
+        self.allowed.iter().any(|kind| matches!(kind, DecisionType::Approve | DecisionType::Edit))
+    }
+
+    /// The level whose approval is the last one that the call needs.
+    #[must_use]
+    pub fn last_level(&self) -> u32 {
+        u32::try_from(self.levels.len().saturating_sub(1)).unwrap_or(u32::MAX)
+    }
+
     /// Whether approving at `level` is enough for the call to run.
     #[must_use]
     pub fn is_last(&self, level: u32) -> bool {
-        level as usize + 1 >= self.levels.len()
+        level >= self.last_level()
     }
 }
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     asked::{Action, Interrupted, Kind, Schema},
     draft::{Catalog, Draft, Transition},
-    record::{Millis, Record},
+    record::Record,
     run::{At, Raw, given},
     running::shown,
     state::{Call, Open, Phase, State},
@@ -273,7 +273,7 @@ impl Draft {
                 .map(|asked| asked.question.clone())
             {
                 let ask = Ask { timeout: input.timeout, allowed: vec![DecisionType::Respond], ..Ask::default() };
-                let expires_at = (ask.timeout > 0).then(|| self.now + Millis::from(ask.timeout) * 1000);
+                let expires_at = self.due_in(ask.timeout);
                 let action = Action {
                     call: call.call,
                     tool_use_id: call.id.clone(),
@@ -293,14 +293,15 @@ impl Draft {
                 };
                 let at = At { task: 0, node: from, question: name, payload, schema, default };
                 let (n, content) = (self.state.interruptions + 1, call.display.stream.display_as_content);
-                self.push(Record::Interrupted(Arc::new(Interrupted {
+                self.push_asked(Interrupted {
                     n,
                     kind: Kind::Input,
                     actions: vec![action],
                     expires_at,
                     content,
                     at: Some(Arc::new(at)),
-                })));
+                    clock: None,
+                });
             }
         }
     }

@@ -5,6 +5,7 @@ mod asked;
 mod asking;
 mod catalog;
 pub mod checkpoint;
+mod doubt;
 pub mod draft;
 mod ending;
 pub mod fork;

@@ -179,13 +179,12 @@ impl Draft {
     /// their time from now on; numbers and keys stay.
     pub fn again(mut self, made: &[Arc<Entry>]) -> Transition {
         for entry in made {
-            let record = match &entry.record {
+            match &entry.record {
                 Record::Interrupted(asked) => {
-                    Record::Interrupted(Arc::new(Interrupted { expires_at: self.due(asked), ..(**asked).clone() }))
+                    self.push_asked(Interrupted { expires_at: self.due(asked), ..(**asked).clone() });
                 }
-                record => record.clone(),
-            };
-            self.push(record);
+                record => self.push(record.clone()),
+            }
         }
         self.finish()
     }
@@ -194,8 +193,7 @@ impl Draft {
     /// decide. What was deferred keeps its deadline.
     fn ask_once_more(&mut self, open: &Open) {
         let n = self.state.interruptions + 1;
-        let again = Interrupted { n, expires_at: self.due(&open.asked), ..(*open.asked).clone() };
-        self.push(Record::Interrupted(Arc::new(again)));
+        self.push_asked(Interrupted { n, expires_at: self.due(&open.asked), ..(*open.asked).clone() });
         if open.assignee.is_some() {
             let note = Note::Reassigned { role: None, subject: open.assignee.clone(), text: None };
             self.push(Record::Noted(Noted { n, note, by: None, request_id: None }));
@@ -209,7 +207,7 @@ impl Draft {
             call.filter(|_| matches!(asked.kind, Kind::Approval | Kind::Question)).map(|call| call.deadline)
         };
         let due = asked.actions.iter().filter_map(|action| match deadline(action.call).unwrap_or_default() {
-            Deadline::Fresh => (action.ask.timeout > 0).then(|| self.now + Millis::from(action.ask.timeout) * 1000),
+            Deadline::Fresh => self.due_in(action.ask.timeout),
             Deadline::Never => None,
             Deadline::At(at) => Some(at),
         });

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{
     draft::{Catalog, Draft, Transition},
     graph,
-    record::{Action, CallStatus, Decided, EndReason, Interrupted, Kind, Millis, Record},
+    record::{Action, CallStatus, Decided, EndReason, Interrupted, Kind, Record},
     run::{
         At, DoneTask, FrameBegan, FrameState, GraphRun, LoopUpdate, NewTask, Question, Raw, Rejected, Resumed, Round,
         RunRetried, RunStarted, StateEdited, Step, Task, TaskFailed, TaskPhase, TasksDone, Then,
@@ -387,7 +387,7 @@ impl Draft {
 
     fn interrupt_at(&mut self, kind: Kind, at: At, args: Args, ask: Ask) {
         let graph = self.state.run.as_ref().map_or_else(|| Arc::from(""), |run| run.graph.clone());
-        let expires_at = (ask.timeout > 0).then(|| self.now + Millis::from(ask.timeout) * 1000);
+        let expires_at = self.due_in(ask.timeout);
         let action = Action {
             call: 0,
             tool_use_id: format!("t{}", at.task).into(),
@@ -406,14 +406,7 @@ impl Draft {
         };
         let n = self.state.interruptions + 1;
         let at = Some(Arc::new(at));
-        self.push(Record::Interrupted(Arc::new(Interrupted {
-            n,
-            kind,
-            actions: vec![action],
-            expires_at,
-            content: false,
-            at,
-        })));
+        self.push_asked(Interrupted { n, kind, actions: vec![action], expires_at, content: false, at, clock: None });
     }
 
     /// Steps of a task that nobody knows the outcome of, though nothing crashed: what did them was given up half way.

@@ -243,7 +243,7 @@ impl State {
             Record::CallOutdated { call, target } => self.call_outdated(*call, target.as_ref()),
             Record::InputRequired(required) => self.input_required(required),
             Record::CallLost { call } => self.set_phase(*call, |call| {
-                call.forget_attempt();
+                call.lose();
                 Phase::Lost
             }),
             Record::Status { awaiting, .. } => {
@@ -439,7 +439,7 @@ impl State {
         }
         self.open.push(Open {
             asked: asked.clone(),
-            asked_at: at,
+            asked_at: asked.asked_at(at),
             votes: Vec::new(),
             assignee: None,
             reminded: 0,
@@ -476,7 +476,7 @@ impl State {
             let rejected = if asked.kind == Kind::Question { Text::QuestionDeclined } else { Text::Rejected };
             let raised = decided.asks.get(i).cloned().flatten();
             self.set_phase(action.call, |call| match decision.kind {
-                DecisionType::Approve if in_doubt => Phase::Permitted,
+                DecisionType::Approve if in_doubt => call.runs_again(action.level, &people),
                 DecisionType::Approve => {
                     call.approved_by.extend(people.iter().cloned());
                     if action.ask.is_last(action.level) {

@@ -220,6 +220,46 @@ impl Inner {
         Some(self.verdict(&ready, &facts, state.locale).await)
     }
 
+    /// What is said today of a call that a fork has from its original (SPEC P4): by the policy and its tool, and by standing
+    /// rules as far as they reject. One whose tool is gone does not run.
+    ///
+    /// # Errors
+    /// `unresolvable`: its tool may be one of what cannot be reached now.
+    pub(super) async fn verdict_today(&self, state: &State, call: &Call) -> Result<Verdict, Refusal> {
+        let refused = |text: String| Ok(Verdict::Refuse(text));
+        let Some(agent) = self.agents.get(&call.agent) else {
+            return refused(state.locale.fill(Text::NoAgent, &[("agent", &*call.agent)]));
+        };
+        let (tool, args) = match (agent.tool(&call.name), &call.args) {
+            (Some(tool), Some(args)) => (tool, args),
+            (None, _) if agent.has_unreached() => {
+                let what = format!(
+                    "the call {:?} cannot be judged now, since what the tool {:?} may come from cannot be reached; try again \
+                     when it can, or fork at a checkpoint without the call",
+                    &*call.id, &*call.name
+                );
+                return Err(Refusal::new(Code::Unresolvable, what));
+            }
+            (None, _) => return refused(unknown_tool(agent, &call.name, state.locale)),
+            (_, None) => return refused(state.locale.text(Text::UnreadableArgs).to_owned()),
+        };
+        let context = match self.app_context(state).await {
+            Ok(context) => context,
+            Err(error) => return Ok(unread(&tool.entry, &error, state.locale)),
+        };
+        let facts = facts(state, &call.agent, tool.name(&call.name), &call.id, args, &context);
+        let judged = self.verdict(&tool, &facts, state.locale).await;
+        // One that approves was made for the original, or stands for people who have not seen this session.
+        let mut today = match self.standing(state, &tool, &facts, judged.clone()).await.verdict {
+            Verdict::Allow => judged,
+            verdict => verdict,
+        };
+        if let Verdict::Ask(ask) = &mut today {
+            self.settings.be_patient(ask, APPROVAL_TIMEOUT_SECONDS);
+        }
+        Ok(today)
+    }
+
     /// What an edited call would do.
     pub(super) async fn edited_preview(
         &self,
