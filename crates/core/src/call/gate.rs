@@ -305,6 +305,9 @@ pub struct Gate {
     /// The standing rule that decided it in a person's place: its id (SPEC S7).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<Arc<str>>,
+    /// Whose words the model is told, if that rule has words: they have spoken in this turn, too (SPEC P4).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub said_by: Option<Arc<str>>,
     /// What that let through: who would have been asked otherwise, and about which tool. Absent in old journals.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stood_in: Option<Arc<StoodIn>>,
@@ -358,6 +361,15 @@ impl Gate {
     /// A verdict without anything else.
     #[must_use]
     pub fn of(verdict: Verdict) -> Gate {
-        Gate { verdict, idempotent: false, rule: None, stood_in: None, target: None, ends: false, preview: None }
+        Gate {
+            verdict,
+            idempotent: false,
+            rule: None,
+            said_by: None,
+            stood_in: None,
+            target: None,
+            ends: false,
+            preview: None,
+        }
     }
 }

@@ -17,6 +17,7 @@ pub mod record;
 pub mod reopen;
 pub mod run;
 pub mod running;
+pub mod speakers;
 pub mod state;
 mod status;
 pub mod window;

@@ -13,6 +13,7 @@ use super::{
     state::{Call, Open, Phase, State, Status},
 };
 use crate::{
+    approval::{key::approval_key, principal::Principal, resolve::check_reviewer},
     call::{
         args::{Args, ArgsError, Digest},
         gate::{Ask, DecisionType},
@@ -488,7 +489,13 @@ impl Draft {
     ///
     /// # Errors
     /// `session_busy` while nodes run; `invalid_message` if the update is longer than [`limits::UPDATE_BYTES`].
-    pub fn edit_state(mut self, edited: StateEdited, catalog: &dyn Catalog) -> Result<Transition, Refusal> {
+    /// `forbidden` if it would withdraw what is not `by`'s to decide.
+    pub fn edit_state(
+        mut self,
+        edited: StateEdited,
+        by: &Principal,
+        catalog: &dyn Catalog,
+    ) -> Result<Transition, Refusal> {
         if self.state.status == Status::Running {
             return Err(Refusal::new(
                 Code::SessionBusy,
@@ -504,6 +511,12 @@ impl Draft {
             let at = open.asked.at.as_ref().filter(|_| open.asked.kind == Kind::Interrupt);
             at.and_then(|at| self.state.run.as_ref()?.tasks.get(&at.task)).is_some_and(|task| task.frame == 0)
         };
+        for open in self.state.open.iter().filter(stale) {
+            check_reviewer(&self.state, open, by).map_err(|refusal| {
+                let key = approval_key(&self.state.session_id, open.asked.n);
+                Refusal::new(refusal.code, format!("the change would withdraw {key:?}: {}", refusal.message))
+            })?;
+        }
         let stale: Vec<u32> = self.state.open.iter().filter(stale).map(|open| open.asked.n).collect();
         for n in stale {
             self.push(Record::Withdrawn { n, by: edited.by.clone() });

@@ -18,6 +18,7 @@ use super::{
         ToolUse, Usage, UserMessage,
     },
     run::{GraphRun, Step, TaskPhase},
+    speakers::Speakers,
     window::Window,
 };
 pub use super::{
@@ -85,6 +86,9 @@ pub struct State {
     /// The roles that the user of the current turn held.
     #[serde(default)]
     pub roles: Vec<String>,
+    /// Who has spoken in the current turn.
+    #[serde(default, skip_serializing_if = "Speakers::is_empty")]
+    pub speakers: Speakers,
     /// Standing rules of this session alone, oldest first.
     pub sticky: Vec<Rule>,
     /// Messages that wait for their place, oldest first.
@@ -148,6 +152,7 @@ impl State {
             open: Vec::new(),
             reviewers: BTreeSet::new(),
             roles: Vec::new(),
+            speakers: Speakers::default(),
             sticky: Vec::new(),
             queued: VecDeque::new(),
             queued_count: 0,
@@ -181,6 +186,7 @@ impl State {
         self.updated_at = entry.at;
         self.cursor = expand::after(entry);
         self.window.take(entry, self.status.is_active(), &self.shown);
+        self.hears(&entry.record);
         match &entry.record {
             Record::SessionCreated(created) => {
                 self.created_at = entry.at;

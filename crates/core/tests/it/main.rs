@@ -16,4 +16,5 @@ mod nested;
 mod people;
 mod reopen;
 mod schema;
+mod speakers;
 mod world;

@@ -52,6 +52,7 @@ async fn r6_a_session_with_a_record_from_the_future_times_out_in_time() {
         store.append(append).await.expect("stored");
 
         let second = runtime(store, &ledger);
+        second.start().await.expect("started");
         let waits = send(&second, "s", "trade").await.expect("paused");
         assert_eq!(waits.status, Status::AwaitingInput, "{name}");
         let over = async {

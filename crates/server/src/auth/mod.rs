@@ -3,6 +3,7 @@
 //! [`Auth`] says who may connect, and may be replaced while the server runs; a [`pass::Pass`] is what a connection
 //! came with, looked at again with each message.
 
+mod authority;
 pub(crate) mod jwt;
 mod keys;
 pub(crate) mod pass;
