@@ -18,7 +18,7 @@ use countersign::{
     tool::ToolEntry,
 };
 use countersign_server::{
-    Options, Server,
+    Auth, Options, Server,
     config::{
         Config, ConfigCompression, ConfigKey, ConfigStore, ConfigStrategy, guardrails, mcp_servers, sources,
         tool_entries,

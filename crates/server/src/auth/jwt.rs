@@ -179,12 +179,6 @@ impl Jwt {
 
     /// Whose token it is, whose SHA-256 is `digest`.
     pub(super) fn know(&self, digest: &[u8; 32], token: &str) -> Result<Known, BadJwt> {
-        let known = self.known(digest, token)?;
-        self.seen.note(&known.by, now());
-        Ok(known)
-    }
-
-    fn known(&self, digest: &[u8; 32], token: &str) -> Result<Known, BadJwt> {
         let keys = self.keys.get();
         {
             let mut checked = self.checked();

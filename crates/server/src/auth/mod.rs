@@ -217,8 +217,10 @@ impl Access {
                 self.token(digest).map(|by| Known { by: by.clone(), until: None }).ok_or_else(unknown)
             }
             Credential::Jwt(digest, text) => {
-                let known = self.jwt.as_ref().ok_or_else(unknown)?.know(digest, text)?;
+                let jwt = self.jwt.as_ref().ok_or_else(unknown)?;
+                let known = jwt.know(digest, text)?;
                 self.no_namesake(&known.by)?;
+                jwt.seen().note(&known.by, pass::now());
                 Ok(known)
             }
         }
