@@ -67,11 +67,13 @@ impl Runtime {
     /// Makes a new session that has the past of another up to a checkpoint. The other is not changed.
     ///
     /// Only the owner may, and the new session is theirs. Nothing that was decided before counts in it: what waited is
-    /// asked again under its own keys, and so is what was approved and had not begun.
+    /// asked again under its own keys, and so is what was approved and had not begun. The policy of today judges every call
+    /// that may begin, and the stricter of then and today counts.
     ///
     /// # Errors
     /// `session_not_found`, `forbidden`, `invalid_session_id`, `session_exists` (the id is taken), `invalid_message` (no
-    /// checkpoint, or nothing that can be changed there), `invalid_edit`, `store_unavailable`.
+    /// checkpoint, or nothing that can be changed there), `invalid_edit`, `unresolvable` (a call's tool cannot be reached now),
+    /// `store_unavailable`.
     pub async fn fork(&self, by: &Principal, session_id: &str, new: NewFork) -> Result<MadeFork, Refusal> {
         let original = self.read_state(by, session_id).await?;
         owned(by, &original)?;

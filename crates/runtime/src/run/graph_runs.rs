@@ -77,8 +77,8 @@ impl Runtime {
     /// themselves, and ask again under other keys. [`super::Runs::edit`] is the same with a type.
     ///
     /// # Errors
-    /// `session_not_found`, `forbidden`, `session_busy` while nodes run, `invalid_message` (the update does not fit, and
-    /// where; a session without a graph's run), `store_unavailable`.
+    /// `session_not_found`, `forbidden` (it is not one's own, or would withdraw what others decide), `session_busy` while nodes
+    /// run, `invalid_message` (the update does not fit, and where; a session without a graph's run), `store_unavailable`.
     pub async fn edit_run(
         &self,
         by: &Principal,

@@ -359,6 +359,7 @@ async fn p4_a_change_of_the_state_needs_the_right_to_decide_all_that_it_withdraw
             Ok(WorkUpdate::new().sum(10))
         });
         graph.start(ask);
+        graph.edge(ask, Node::END);
     });
     let person = |name: &str, roles: &[&str]| {
         Principal::person(name, roles.iter().map(|role| (*role).to_owned()).collect::<Vec<_>>())

@@ -299,6 +299,7 @@ pub(super) const ROUTES: &[Route] = &[
             Code::Forbidden,
             Code::SessionNotFound,
             Code::SessionExists,
+            Code::Unresolvable,
             Code::TooLarge,
             Code::StoreUnavailable,
         ],
