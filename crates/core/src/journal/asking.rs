@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{
     draft::{Catalog, Draft},
     graph,
-    record::{Action, Interrupted, Kind, Millis, Record},
+    record::{Action, Interrupted, Kind, Millis, Record, after},
     state::{Call, Deadline, Phase},
 };
 use crate::{
@@ -119,7 +119,7 @@ impl Draft {
 
     /// When the time is over of those who have this many seconds from now; 0 is for ever.
     pub(super) fn due_in(&self, seconds: u32) -> Option<Millis> {
-        (seconds > 0).then(|| self.now + Millis::from(seconds) * 1000)
+        (seconds > 0).then(|| after(self.now, seconds))
     }
 }
 
