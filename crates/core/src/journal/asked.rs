@@ -59,6 +59,17 @@ pub struct Interrupted {
     /// Where in a graph it is asked, if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Arc<At>>,
+    /// When it was asked by the clock, if that had gone back behind the session's latest record; else the record says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock: Option<Millis>,
+}
+
+impl Interrupted {
+    /// When it was asked, if the record of it has the time `recorded`.
+    #[must_use]
+    pub fn asked_at(&self, recorded: Millis) -> Millis {
+        self.clock.unwrap_or(recorded)
+    }
 }
 
 impl Interrupted {

@@ -60,6 +60,7 @@ pub struct Draft {
     pub(super) state: Arc<State>,
     entries: Vec<Arc<Entry>>,
     started: Vec<u32>,
+    /// The time by the clock, from which deadlines are counted.
     pub(super) now: Millis,
 }
 
@@ -157,16 +158,17 @@ pub fn check_message(texts: &[Arc<str>]) -> Result<(), Refusal> {
 }
 
 impl Draft {
-    /// Begins a transition at `now`. Time never runs backwards within a session.
+    /// Begins a transition at `now`, by the clock.
     #[must_use]
     pub fn new(state: &State, now: Millis) -> Draft {
-        let state = Arc::new(state.clone());
-        Draft { now: now.max(state.updated_at), state, entries: Vec::new(), started: Vec::new() }
+        Draft { now, state: Arc::new(state.clone()), entries: Vec::new(), started: Vec::new() }
     }
 
+    /// The times of records never run backwards within a session, whatever the clock does. That is for their order alone:
+    /// deadlines are the clock's.
     pub(crate) fn push(&mut self, record: Record) {
         let (pos, cursor) = (self.state.pos + 1, self.state.cursor.clone());
-        let entry = Arc::new(Entry { pos, at: self.now, cursor, record });
+        let entry = Arc::new(Entry { pos, at: self.now.max(self.state.updated_at), cursor, record });
         Arc::make_mut(&mut self.state).apply(&entry);
         self.entries.push(entry);
     }

@@ -18,6 +18,7 @@ use super::{
         Record, ToolUse, Usage, UserMessage,
     },
     run::{GraphRun, Step, TaskPhase},
+    speakers::Speakers,
     window::Window,
 };
 pub use super::{
@@ -90,6 +91,9 @@ pub struct State {
     /// The roles that the user of the current turn held.
     #[serde(default)]
     pub roles: Vec<String>,
+    /// Who has spoken in the current turn.
+    #[serde(default, skip_serializing_if = "Speakers::is_empty")]
+    pub speakers: Speakers,
     /// Standing rules of this session alone, oldest first.
     pub sticky: Vec<Rule>,
     /// Messages that wait for their place, oldest first.
@@ -155,6 +159,7 @@ impl State {
             open: Vec::new(),
             reviewers: BTreeSet::new(),
             roles: Vec::new(),
+            speakers: Speakers::default(),
             sticky: Vec::new(),
             queued: VecDeque::new(),
             queued_count: 0,
@@ -188,6 +193,7 @@ impl State {
         self.updated_at = entry.at;
         self.cursor = expand::after(entry);
         self.window.take(entry, self.status.is_active(), &self.shown);
+        self.hears(&entry.record);
         match &entry.record {
             Record::SessionCreated(created) => {
                 self.created_at = entry.at;
@@ -250,7 +256,7 @@ impl State {
             Record::CallOutdated { call, target } => self.call_outdated(*call, target.as_ref()),
             Record::InputRequired(required) => self.input_required(required),
             Record::CallLost { call } => self.set_phase(*call, |call| {
-                call.forget_attempt();
+                call.lose();
                 Phase::Lost
             }),
             Record::Status { awaiting, .. } => {
@@ -457,7 +463,7 @@ impl State {
         }
         self.open.push(Open {
             asked: asked.clone(),
-            asked_at: at,
+            asked_at: asked.asked_at(at),
             votes: Vec::new(),
             assignee: None,
             reminded: 0,
@@ -494,7 +500,7 @@ impl State {
             let rejected = if asked.kind == Kind::Question { Text::QuestionDeclined } else { Text::Rejected };
             let raised = decided.asks.get(i).cloned().flatten();
             self.set_phase(action.call, |call| match decision.kind {
-                DecisionType::Approve if in_doubt => Phase::Permitted,
+                DecisionType::Approve if in_doubt => call.runs_again(action.level, &people),
                 DecisionType::Approve => {
                     call.approved_by.extend(people.iter().cloned());
                     if action.ask.is_last(action.level) {

@@ -29,6 +29,7 @@ use serde_json::Value;
 
 use super::{
     Inner,
+    authority::Authorities,
     driver::Patience,
     live::LiveRef,
     stops::{Stop, Why},
@@ -69,6 +70,10 @@ pub(crate) struct Settings {
     /// Whether it is a run of the library, with or without a store: nobody watches deadlines between its parts, so what has no
     /// deadline of its own waits for ever.
     pub(crate) patient: bool,
+    /// Who says whether the makers of standing rules may still decide.
+    pub(crate) authorities: Authorities,
+    /// Who may change the state of a graph's session; its owner, if nothing is said.
+    pub(crate) state_edits: Option<Vec<String>>,
 }
 
 impl Settings {

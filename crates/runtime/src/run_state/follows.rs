@@ -9,7 +9,7 @@ use countersign_core::{
     journal::{
         agents,
         checkpoint::is_whole,
-        fork::is_open_to_edits,
+        fork::{is_open_to_edits, must_be_judged},
         record::{Action, CallStatus, Compressed, Decided, Entry, Forked, Interrupted, Kind, Record},
         state::{Call, Open, Phase, State, Status},
     },
@@ -210,7 +210,7 @@ fn forks(state: &State, forked: &Forked) -> bool {
         && forked.active == state.status.is_active()
         && forked.judged.iter().all(|judged| {
             let call = state.calls.iter().find(|call| call.call == judged.call && call.id == judged.tool_use_id);
-            call.is_some_and(|call| is_open_to_edits(call, state))
+            call.is_some_and(|call| must_be_judged(call) && (judged.edited.is_none() || is_open_to_edits(call, state)))
         })
 }
 

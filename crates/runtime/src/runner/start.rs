@@ -135,6 +135,7 @@ impl Session {
             watch: Some(watch.clone()),
             trace_content: config.trace_content.unwrap_or_default(),
             patient: true,
+            ..Settings::default()
         };
         let durable = config.store.is_some();
         let store = config.store.unwrap_or_else(|| Arc::new(MemoryStore::new()));

@@ -4,6 +4,7 @@
 
 mod answers;
 mod client;
+mod clock;
 mod compression;
 mod computer;
 #[cfg(feature = "computer")]

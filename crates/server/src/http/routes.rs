@@ -321,6 +321,7 @@ pub(super) const ROUTES: &[Route] = &[
             Code::SessionNotFound,
             Code::SessionDeleted,
             Code::SessionExists,
+            Code::Unresolvable,
             Code::TooLarge,
             Code::StoreUnavailable,
         ],

@@ -393,6 +393,8 @@ export const en = {
   "rules.until": "Ends",
   "rules.withSession": "with its session",
   "rules.never": "when it is revoked",
+  "rules.suspended": "suspended",
+  "rules.suspendedWhy": "Does not count, since",
   "rules.revokedAt": "Revoked or replaced",
   "rules.session": "Session",
   "rules.openSession": "Where it was made",

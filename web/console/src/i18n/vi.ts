@@ -395,6 +395,8 @@ export const vi: Catalogue = {
   "rules.until": "Kết thúc",
   "rules.withSession": "cùng phiên của nó",
   "rules.never": "khi bị thu hồi",
+  "rules.suspended": "đang tạm dừng",
+  "rules.suspendedWhy": "Không có hiệu lực, vì",
   "rules.revokedAt": "Thu hồi hoặc thay thế",
   "rules.session": "Phiên",
   "rules.openSession": "Nơi được tạo",

@@ -387,6 +387,8 @@ export const zh: Catalogue = {
   "rules.until": "结束",
   "rules.withSession": "随会话结束",
   "rules.never": "撤销时",
+  "rules.suspended": "已暂停",
+  "rules.suspendedWhy": "不生效，因为",
   "rules.revokedAt": "撤销或被取代",
   "rules.session": "会话",
   "rules.openSession": "创建处",
