@@ -201,6 +201,7 @@ mod tests {
 
     #[derive(Deserialize)]
     #[serde(rename_all = "snake_case")]
+    #[expect(dead_code, reason = "only what they are read from matters")]
     enum Size {
         Small,
         Of { width: f32 },

@@ -261,6 +261,8 @@ fn r11_an_answer_that_names_another_question_is_stale() {
         usage: Usage::default(),
         opaque: None,
         run: 0,
+        cut: None,
+        continued: 0,
     };
     let gates = vec![Gate::of(Verdict::Question(plain())); 2];
     let transition = Draft::new(&world.state, world.now).model_responded(answer, gates, &Tools::FIRST);

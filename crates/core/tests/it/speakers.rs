@@ -148,6 +148,8 @@ fn p4_a_standing_rule_speaks_for_its_maker_and_does_not_approve_what_they_have_a
         usage: Usage::default(),
         opaque: None,
         run: 0,
+        cut: None,
+        continued: 0,
     };
     let gated = Draft::new(&world.state, world.now).model_responded(responded, vec![says], &Tools::FIRST);
     world.commit(gated);

@@ -2,7 +2,7 @@
 //! has written already and what was asked about the same tool before.
 //!
 //! `["i", n, expires_at, content, action, …]` is an interruption that asks for approvals. An action is an object, whole, or a list:
-//! `[call, id, agent, tool, arguments, preview, says]`. All else of such a one is as in the latest action before it that is about that tool of
+//! `[call, id, agent, tool, arguments, preview, says, digest]`. All else of such a one is as in the latest action before it that is about that tool of
 //! that agent; arguments that are `null` are those of the latest call with that id; a preview that is a number is that of the gate at this
 //! place in the latest verdicts. Nothing is looked for further back than [`LOOK_BACK`] entries.
 
@@ -69,7 +69,7 @@ enum Shown<'a> {
 impl<'a> Short<'a> {
     /// `None`: nothing of it repeats.
     pub(super) fn of(before: &'a [Arc<Entry>], asked: &'a Interrupted) -> Option<Short<'a>> {
-        if asked.kind != Kind::Approval || asked.at.is_some() {
+        if asked.kind != Kind::Approval || asked.at.is_some() || asked.clock.is_some() {
             return None;
         }
         let part = |(i, action): (usize, &'a Action)| {
@@ -80,6 +80,7 @@ impl<'a> Short<'a> {
                 args: action.args.clone(),
                 preview: action.preview.clone(),
                 agent_says: action.agent_says.clone(),
+                digest: action.digest.clone(),
                 ..like.clone()
             };
             if same != *action {
@@ -112,8 +113,12 @@ impl Serialize for Short<'_> {
         for part in &self.actions {
             match part {
                 Part::Whole(action) => list.serialize_element(action)?,
-                Part::Short { action: Action { call, tool_use_id, agent, name, agent_says, .. }, args, preview } => {
-                    list.serialize_element(&(call, tool_use_id, agent, name, args, preview, agent_says))?;
+                Part::Short {
+                    action: Action { call, tool_use_id, agent, name, agent_says, digest, .. },
+                    args,
+                    preview,
+                } => {
+                    list.serialize_element(&(call, tool_use_id, agent, name, args, preview, agent_says, digest))?;
                 }
             }
         }
@@ -187,14 +192,16 @@ pub(super) fn read<'de, A: SeqAccess<'de>>(before: &[Arc<Entry>], mut list: A) -
                 expires_at,
                 content,
                 at: None,
+                clock: None,
             })))
         }
         _ => Err(missing()),
     }
 }
 
-/// Call, id, agent, tool, arguments, preview, and what the model says that it is for.
-type ShortAction = (u32, Arc<str>, Arc<str>, Arc<str>, Option<Args>, Option<ReadShown>, Option<Arc<str>>);
+/// Call, id, agent, tool, arguments, preview, what the model says that it is for, and digest.
+type ShortAction =
+    (u32, Arc<str>, Arc<str>, Arc<str>, Option<Args>, Option<ReadShown>, Option<Arc<str>>, Option<Arc<str>>);
 
 #[derive(Deserialize)]
 #[serde(untagged)]
@@ -210,7 +217,7 @@ enum ReadPart {
 
 impl ReadPart {
     fn whole(self, before: &[Arc<Entry>], own: &[Action]) -> Option<Action> {
-        let (call, tool_use_id, agent, name, args, preview, agent_says) = match self {
+        let (call, tool_use_id, agent, name, args, preview, agent_says, digest) = match self {
             ReadPart::Whole(action) => return Some(*action),
             ReadPart::Short(short) => *short,
         };
@@ -224,7 +231,7 @@ impl ReadPart {
             Some(ReadShown::Own(preview)) => Some(preview),
             Some(ReadShown::Gate(at)) => Some(gates(before).get(at)?.preview.clone()?),
         };
-        Some(Action { call, tool_use_id, args, preview, agent_says, ..like.clone() })
+        Some(Action { call, tool_use_id, args, preview, agent_says, digest, ..like.clone() })
     }
 }
 
