@@ -80,6 +80,14 @@ impl Interrupted {
     }
 }
 
+impl Interrupted {
+    /// What names it for ever: the digest of its first action, which of questions is the only one.
+    #[must_use]
+    pub fn digest(&self) -> Option<Arc<str>> {
+        self.actions.first().and_then(|action| action.digest.clone())
+    }
+}
+
 /// One waiting call, whole: what is shown is what runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Action {
