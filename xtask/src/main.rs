@@ -10,7 +10,6 @@ mod layout;
 mod npm;
 mod process;
 mod python;
-mod python;
 mod stamp;
 mod test;
 mod web;

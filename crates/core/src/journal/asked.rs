@@ -70,17 +70,7 @@ impl Interrupted {
     pub fn asked_at(&self, recorded: Millis) -> Millis {
         self.clock.unwrap_or(recorded)
     }
-}
 
-impl Interrupted {
-    /// What names it for ever: the digest of its first action, which of questions is the only one.
-    #[must_use]
-    pub fn digest(&self) -> Option<Arc<str>> {
-        self.actions.first().and_then(|action| action.digest.clone())
-    }
-}
-
-impl Interrupted {
     /// What names it for ever: the digest of its first action, which of questions is the only one.
     #[must_use]
     pub fn digest(&self) -> Option<Arc<str>> {
