@@ -93,8 +93,16 @@ impl Maker<'_> {
     }
 
     async fn answer(&mut self, blocks: Vec<Block>, gates: Vec<Gate>) -> Result<()> {
-        let answer =
-            ModelResponded { model: "m".into(), shown: 0, blocks, usage: Usage::default(), opaque: None, run: 0 };
+        let answer = ModelResponded {
+            model: "m".into(),
+            shown: 0,
+            blocks,
+            usage: Usage::default(),
+            opaque: None,
+            run: 0,
+            cut: None,
+            continued: 0,
+        };
         self.take(self.draft().model_responded(answer, gates, &Anything)).await
     }
 
@@ -144,6 +152,7 @@ async fn make(store: &dyn Store, name: &str, group: bool, messages: usize) -> Re
         subject: None,
         tenant: None,
         context: None,
+        birth: None,
     });
     maker.take(draft.finish()).await?;
     if group {

@@ -14,10 +14,11 @@ use super::{
     agents::Nested,
     parts::next_role,
     record::{
-        Block, CallStatus, Decided, EndReason, Entry, Interrupted, Kind, Millis, ModelResponded, Note, Noted, Record,
-        ToolUse, Usage, UserMessage,
+        Block, CallStatus, Cut, Decided, EndReason, Entry, Interrupted, Kind, Millis, ModelResponded, Note, Noted,
+        Record, ToolUse, Usage, UserMessage,
     },
     run::{GraphRun, Step, TaskPhase},
+    speakers::Speakers,
     window::Window,
 };
 pub use super::{
@@ -39,6 +40,8 @@ use crate::{
 pub struct State {
     /// The session.
     pub session_id: Arc<str>,
+    /// What tells it from all other sessions of whatever name and store. Digests and idempotency keys are made of it.
+    pub birth: Arc<str>,
     /// The position of the last record; 0 before the first.
     pub pos: u64,
     /// Where the event stream stands.
@@ -70,6 +73,9 @@ pub struct State {
     pub usage: Usage,
     /// Whether the latest answer has no calls, so that the turn can end.
     pub answered: bool,
+    /// Why the latest answer is not whole, if it is not; of a turn that is over, the one that it ended with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut: Option<Cut>,
     /// The position of the latest answer; 0 before the first.
     pub answer_pos: u64,
     /// Calls so far.
@@ -85,6 +91,9 @@ pub struct State {
     /// The roles that the user of the current turn held.
     #[serde(default)]
     pub roles: Vec<String>,
+    /// Who has spoken in the current turn.
+    #[serde(default, skip_serializing_if = "Speakers::is_empty")]
+    pub speakers: Speakers,
     /// Standing rules of this session alone, oldest first.
     pub sticky: Vec<Rule>,
     /// Messages that wait for their place, oldest first.
@@ -126,6 +135,7 @@ impl State {
     pub fn new(session_id: Arc<str>) -> State {
         State {
             session_id,
+            birth: Arc::from(""),
             pos: 0,
             cursor: Cursor::default(),
             created_at: 0,
@@ -141,6 +151,7 @@ impl State {
             answers: Arc::default(),
             usage: Usage::default(),
             answered: false,
+            cut: None,
             answer_pos: 0,
             call_count: 0,
             calls: Vec::new(),
@@ -148,6 +159,7 @@ impl State {
             open: Vec::new(),
             reviewers: BTreeSet::new(),
             roles: Vec::new(),
+            speakers: Speakers::default(),
             sticky: Vec::new(),
             queued: VecDeque::new(),
             queued_count: 0,
@@ -181,9 +193,11 @@ impl State {
         self.updated_at = entry.at;
         self.cursor = expand::after(entry);
         self.window.take(entry, self.status.is_active(), &self.shown);
+        self.hears(&entry.record);
         match &entry.record {
             Record::SessionCreated(created) => {
                 self.created_at = entry.at;
+                self.born(created.birth.as_ref(), entry.at);
                 self.agent = created.agent.clone();
                 self.locale = created.locale;
                 self.subject = created.subject.clone();
@@ -196,6 +210,7 @@ impl State {
                 self.queued.push_back(message.clone());
             }
             Record::BlockShown(block) => self.shown.push(block.clone()),
+            Record::Replaced { .. } => self.shown.clear(),
             Record::ModelResponded(answer) => {
                 if answer.run == 0 {
                     self.answer_pos = entry.pos;
@@ -241,7 +256,7 @@ impl State {
             Record::CallOutdated { call, target } => self.call_outdated(*call, target.as_ref()),
             Record::InputRequired(required) => self.input_required(required),
             Record::CallLost { call } => self.set_phase(*call, |call| {
-                call.forget_attempt();
+                call.lose();
                 Phase::Lost
             }),
             Record::Status { awaiting, .. } => {
@@ -255,6 +270,7 @@ impl State {
                     EndReason::Error { .. } | EndReason::MaxTurns => Status::Failed,
                 };
                 self.output = ended.output.as_deref().map(Arc::from);
+                self.cut = ended.cut;
                 // Their room too: a session that rests keeps nothing for calls to come.
                 self.calls = Vec::new();
                 self.nested = Vec::new();
@@ -310,6 +326,11 @@ impl State {
         }
     }
 
+    /// Of a session from before there were births its name and time tell it from others.
+    pub(super) fn born(&mut self, birth: Option<&Arc<str>>, at: Millis) {
+        self.birth = birth.cloned().unwrap_or_else(|| format!("{}.{at}", self.session_id).into());
+    }
+
     fn user_message(&mut self, message: &UserMessage) {
         if message.queued != 0 {
             self.queued.retain(|queued| queued.queued != message.queued);
@@ -333,10 +354,14 @@ impl State {
     }
 
     fn model_responded(&mut self, answer: &ModelResponded) {
-        *Arc::make_mut(&mut self.answers).entry(answer.model.clone()).or_default() += 1;
+        let calls = answer.continued.saturating_add(1);
+        *Arc::make_mut(&mut self.answers).entry(answer.model.clone()).or_default() += u64::from(calls);
         self.usage.add(&answer.usage);
-        self.turn_calls += 1;
+        self.turn_calls = self.turn_calls.saturating_add(calls);
         let run = answer.run;
+        if run == 0 {
+            self.cut = answer.cut;
+        }
         let agent = self.agent_of(run).clone();
         let kept = self.shown.len().saturating_sub(answer.shown as usize);
         let shown = if run == 0 { self.shown.split_off(kept) } else { Vec::new() };
@@ -354,7 +379,8 @@ impl State {
                     id: id.clone(),
                     agent: agent.clone(),
                     name: name.clone(),
-                    args: call.args().ok(),
+                    // Without arguments it never reaches a person or a tool, whatever its verdict.
+                    args: if call.is_cut(answer.cut) { None } else { call.args().ok() },
                     phase: Phase::Proposed,
                     ask: None,
                     question: false,
@@ -382,7 +408,7 @@ impl State {
         }
         match self.nested.iter_mut().find(|nested| nested.call == run) {
             Some(nested) => {
-                nested.turn_calls += 1;
+                nested.turn_calls = nested.turn_calls.saturating_add(calls);
                 nested.answered = !self.calls.iter().any(|call| call.run == run);
             }
             None => self.answered = self.calls.is_empty(),
@@ -437,7 +463,7 @@ impl State {
         }
         self.open.push(Open {
             asked: asked.clone(),
-            asked_at: at,
+            asked_at: asked.asked_at(at),
             votes: Vec::new(),
             assignee: None,
             reminded: 0,
@@ -474,7 +500,7 @@ impl State {
             let rejected = if asked.kind == Kind::Question { Text::QuestionDeclined } else { Text::Rejected };
             let raised = decided.asks.get(i).cloned().flatten();
             self.set_phase(action.call, |call| match decision.kind {
-                DecisionType::Approve if in_doubt => Phase::Permitted,
+                DecisionType::Approve if in_doubt => call.runs_again(action.level, &people),
                 DecisionType::Approve => {
                     call.approved_by.extend(people.iter().cloned());
                     if action.ask.is_last(action.level) {

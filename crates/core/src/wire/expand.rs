@@ -233,6 +233,11 @@ impl Out<'_> {
             Record::ModelResponded(answer) if answer.run != 0 => {}
             Record::ModelResponded(answer) => answer.blocks.iter().for_each(|block| self.model_block(block)),
             Record::Group { open } => self.group(*open),
+            Record::Replaced { from, to } => {
+                let open = self.cursor.open;
+                let indexes = (*from..*to).collect();
+                self.event(|_| Event::ContentReplaced { message_id: message_id(open), indexes });
+            }
             Record::Interrupted(asked) => {
                 self.stand(asked.content);
                 let questions = (asked.kind == Kind::Question).then(|| question_delta(asked));
@@ -301,7 +306,9 @@ impl Out<'_> {
                     self.model_block(block);
                 }
                 let (stop_reason, status, error) = match &ended.reason {
-                    EndReason::EndTurn => (StopReason::EndTurn, Status::Completed, None),
+                    EndReason::EndTurn => {
+                        (ended.cut.map_or(StopReason::EndTurn, StopReason::from), Status::Completed, None)
+                    }
                     EndReason::Cancelled => (StopReason::Cancelled, Status::Cancelled, None),
                     EndReason::Error { code, message } => {
                         (StopReason::Error, Status::Failed, Some((code.clone(), message.clone())))
@@ -415,6 +422,7 @@ pub fn request(session_id: &str, asked: &Interrupted) -> Request {
             kind: asked.kind,
             questions: question_delta(asked),
             expires_at: asked.expires_at.map(rfc3339),
+            digest: asked.digest(),
         })
     } else {
         Request::Actions(approval_request(session_id, asked))
@@ -437,6 +445,7 @@ fn request_block(session_id: &str, asked: &Interrupted) -> RequestBlock {
         RequestBlock::Questions {
             approval_key: approval_key(session_id, asked.n),
             expires_at: asked.expires_at.map(rfc3339),
+            digest: asked.digest(),
         }
     } else {
         RequestBlock::Actions(approval_request(session_id, asked))
@@ -482,6 +491,7 @@ fn approval_request(session_id: &str, asked: &Interrupted) -> ApprovalRequest {
                 id: format!("c{}", action.call),
                 agent: action.agent.clone(),
                 args_digest: action.args.digest().to_string(),
+                digest: action.digest.clone(),
                 description: action.description.clone(),
                 server: action.server().map(str::to_owned),
                 display: Shown::of(&action.args),

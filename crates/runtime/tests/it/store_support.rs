@@ -100,6 +100,7 @@ impl Driven {
             subject: subject.map(Into::into),
             tenant: tenant.map(Into::into),
             context: None,
+            birth: None,
         });
         draft.finish()
     }
@@ -132,6 +133,8 @@ impl Driven {
             usage: Usage { input_tokens: 3, output_tokens: 1, ..Usage::default() },
             opaque: None,
             run: 0,
+            cut: None,
+            continued: 0,
         };
         let gates = calls.iter().map(|(_, verdict)| Gate::of(verdict.clone())).collect();
         self.draft(now).model_responded(answer, gates, &Anything)
@@ -146,6 +149,8 @@ impl Driven {
             usage: Usage::default(),
             opaque: None,
             run: 0,
+            cut: None,
+            continued: 0,
         };
         self.draft(now).model_responded(answer, Vec::new(), &Anything)
     }
@@ -158,6 +163,7 @@ impl Driven {
         request_id: Option<&str>,
     ) -> Result<Transition, Refusal> {
         let input = DecideInput {
+            digest: None,
             previews: Vec::new(),
             n,
             reply: vec![decision].into(),

@@ -72,6 +72,11 @@ export function fold(view: SessionView, event: SessionEvent): SessionView {
       }));
     case "content_block_stop":
       return stopBlock(next, event);
+    case "content_replaced":
+      return withMessage(next, event.message_id, (m) => ({
+        ...m,
+        blocks: m.blocks.map((b) => (event.indexes.includes(b.index) ? { ...b, replaced: true } : b)),
+      }));
     case "run_status":
       return { ...next, status: event.status, error: event.error };
     case "approval_resolved":
@@ -229,6 +234,7 @@ export function approvalFromBlock(
     kind: block.kind ?? (block.actions ? "approval" : "question"),
     actions: block.actions ?? block.action_requests ?? [],
     reviewConfigs: block.review_configs ?? [],
+    ...digestOf(block),
     expiresAt: block.expires_at,
     timeoutSeconds: block.timeout_seconds,
     complete: false,
@@ -236,6 +242,11 @@ export function approvalFromBlock(
     ...(block.interrupt ? { interrupt: block.interrupt } : {}),
     ...(block.step ? { step: block.step } : {}),
   };
+}
+
+function digestOf(block: ApprovalRequestBlock): { digest?: string } {
+  const digest = block.digest ?? block.actions?.[0]?.digest;
+  return digest === undefined ? {} : { digest };
 }
 
 function addApproval(view: SessionView, block: ApprovalRequestBlock): SessionView {

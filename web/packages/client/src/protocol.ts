@@ -39,6 +39,8 @@ export interface ApprovalCommand {
   answers?: Record<string, string | string[]>;
   /** The answer to what a node of a graph asks: any value, also `null`. For actions "yes" or "no", for all of them. */
   resume?: JsonValue;
+  /** The digest of one of the actions, or of the questions: the server refuses this if something else was asked. */
+  digest?: string;
   /** The reviewer's own words; the model reads them after the tool results. */
   user_edit_content?: string;
   request_id?: string;
@@ -130,6 +132,8 @@ export interface QuestionOption {
 interface DecisionBase {
   /** Digest of the arguments that were shown; the server refuses the decision if they are not what waits. */
   args_digest?: string;
+  /** `Action.digest` of what was shown; the server refuses the decision if that is not what waits. */
+  digest?: string;
 }
 
 /**
@@ -289,7 +293,25 @@ export type ApprovalUpdatedEvent = NumberedEvent & {
 export interface MessageStopEvent extends NumberedEvent {
   type: "message_stop";
   message_id: string;
-  stop_reason: "end_turn" | "cancelled" | "error" | "max_turns";
+  stop_reason: StopReason;
+}
+
+/** The last four: the turn's last answer is not whole, and this is why. */
+export type StopReason =
+  | "end_turn"
+  | "cancelled"
+  | "error"
+  | "max_turns"
+  | "max_tokens"
+  | "refusal"
+  | "content_filter"
+  | "incomplete";
+
+/** These blocks are of an answer that broke off; the model says something else instead, in the blocks that come. */
+export interface ContentReplacedEvent extends NumberedEvent {
+  type: "content_replaced";
+  message_id: string;
+  indexes: number[];
 }
 
 /** An event that belongs to a session and is folded into its view. */
@@ -303,6 +325,7 @@ export type SessionEvent =
   | RunStatusEvent
   | ApprovalResolvedEvent
   | ApprovalUpdatedEvent
+  | ContentReplacedEvent
   | MessageStopEvent;
 
 export type ServerEvent = HelloEvent | AckEvent | PongEvent | ErrorEvent | SessionEvent;
@@ -312,6 +335,7 @@ const SESSION_EVENTS: ReadonlySet<string> = new Set<SessionEvent["type"]>([
   "content_block_start",
   "content_block_delta",
   "content_block_stop",
+  "content_replaced",
   "group_start",
   "group_end",
   "run_status",
@@ -352,6 +376,8 @@ export interface ApprovalRequestBlock {
   review_configs?: ReviewConfig[];
   /** RFC 3339; absent: waits for ever. */
   expires_at?: string;
+  /** Of questions: what names this request for ever, as `Action.digest` does that of a call. */
+  digest?: string;
   /** Of a question in a list, where no delta follows. */
   timeout_seconds?: number;
   /** Of `interrupt`: what a node of a graph asks, which is answered with `resume`. */
@@ -387,6 +413,8 @@ export interface Action {
   agent?: string;
   /** SHA-256 of the canonical arguments, lower-case hex. */
   args_digest?: string;
+  /** What names this request about this call for ever, lower-case hex. Decisions send it back. */
+  digest?: string;
   description?: string;
   /** The MCP server that the tool is of; the description is that server's word. */
   server?: string;

@@ -10,6 +10,7 @@ import type {
   Resolution,
   ReviewConfig,
   RunStatus,
+  StopReason,
   ToolResultStatus,
 } from "./protocol.js";
 import type { JsonValue } from "./json.js";
@@ -22,6 +23,8 @@ interface BlockBase {
   open: boolean;
   /** The group it was streamed in, if any. */
   groupId?: string;
+  /** It is of an answer that broke off; what the model said instead follows. */
+  replaced?: boolean;
 }
 
 export type BlockView = BlockBase &
@@ -49,7 +52,7 @@ export interface MessageView {
   /** By their id. */
   groups: Record<string, GroupView>;
   open: boolean;
-  stopReason?: string;
+  stopReason?: StopReason;
 }
 
 /** Something that waits, or waited, for a person. */
@@ -59,6 +62,8 @@ export interface ApprovalView {
   kind: ApprovalKind;
   actions: Action[];
   reviewConfigs: ReviewConfig[];
+  /** What names it for ever: of questions their own, else that of its first action. Answers send it back. */
+  digest?: string;
   expiresAt?: string;
   timeoutSeconds?: number;
   /** All of the request has arrived, so it can be decided. */
