@@ -24,6 +24,7 @@ mod groups;
 mod history;
 mod http;
 mod http_tools;
+mod identities;
 mod jwt;
 mod matrix;
 mod mcp_pypi;
