@@ -73,6 +73,9 @@ pub enum Code {
     TooLarge,
     /// The store could not keep it; nothing happened.
     StoreUnavailable,
+    /// The store was closed after an error of its disk. Nothing is acknowledged until the server is started again; what
+    /// was under way may be stored or not.
+    StoreClosed,
     /// A fault of ours; nothing is acknowledged.
     Internal,
 }
@@ -123,7 +126,7 @@ impl Code {
             Code::TooLarge => 413,
             Code::QueueFull => 429,
             Code::Internal => 500,
-            Code::StoreUnavailable => 503,
+            Code::StoreUnavailable | Code::StoreClosed => 503,
         }
     }
 }

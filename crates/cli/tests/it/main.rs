@@ -13,6 +13,7 @@ mod computer;
 mod content_message;
 mod decisions;
 mod demo;
+mod disk;
 mod files;
 mod forks;
 mod golden;

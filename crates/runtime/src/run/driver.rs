@@ -108,7 +108,7 @@ pub(super) struct Patience {
 impl Patience {
     /// Waits a little longer each time, at most two seconds.
     pub(super) async fn wait(&mut self, error: &Refusal) {
-        if self.tries == 0 {
+        if self.tries == 0 && error.code != Code::StoreClosed {
             tracing::error!(error = %error, "a record could not be stored; trying until it can");
         }
         let delay = Duration::from_millis(20) * 2_u32.saturating_pow(self.tries.min(7));

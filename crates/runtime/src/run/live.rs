@@ -27,7 +27,7 @@ use countersign_core::{
 use tokio::sync::{Mutex, MutexGuard, Notify, broadcast};
 
 use super::{
-    Inner, now, spans, store_refusal,
+    Inner, now, spans,
     subscription::{Frame, Subscription, Told},
     view::READ_PAGE,
 };
@@ -116,6 +116,11 @@ impl Inner {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// All live sessions, which are known no more.
+    pub(super) fn take_live(&self) -> Vec<Arc<Live>> {
+        std::mem::take(&mut *self.live_sessions()).into_values().collect()
+    }
+
     /// Forgets a deleted session, so that its id is free for another.
     pub(super) fn forget(&self, session_id: &str) {
         self.live_sessions().remove(session_id);
@@ -131,13 +136,14 @@ impl Inner {
 
     /// The session's state, from memory or from the store. A session that is not stored has `pos` 0.
     pub(super) async fn load(&self, live: &Live, guard: &mut LiveState) -> Result<Arc<State>, Refusal> {
+        self.check_open()?;
         if guard.gone {
             return Err(Refusal::new(Code::SessionNotFound, "the session was deleted"));
         }
         if let Some(state) = &guard.state {
             return Ok(state.clone());
         }
-        let head = self.store.head(&live.session_id).await.map_err(store_refusal)?;
+        let head = self.store.head(&live.session_id).await.map_err(|error| self.refused(error))?;
         let mut state = match &head {
             Some(head) => head.snapshot.clone().unwrap_or_else(|| Arc::new(State::new(live.session_id.clone()))),
             None => Arc::new(State::new(live.session_id.clone())),
@@ -154,7 +160,7 @@ impl Inner {
         let mut pos = if heard > 0 { state.pos.min(heard) } else { state.pos };
         let mut unheard = Vec::new();
         while pos < end {
-            let page = self.store.read(&live.session_id, pos, READ_PAGE).await.map_err(store_refusal)?;
+            let page = self.store.read(&live.session_id, pos, READ_PAGE).await.map_err(|error| self.refused(error))?;
             let Some(last) = page.last() else {
                 return Err(Refusal::new(Code::Internal, "the session's journal has a gap"));
             };
@@ -206,10 +212,10 @@ impl Inner {
         guard.state = None;
         let stored = self.store.append(append).await;
         if let Err(error) = stored {
-            if !matches!(error, StoreError::Conflict | StoreError::Unknown) {
+            if !matches!(error, StoreError::Conflict | StoreError::Unknown | StoreError::Closed(_)) {
                 guard.state = Some(state);
             }
-            return Err(store_refusal(error));
+            return Err(self.refused(error));
         }
         spans::told(&guard.part, &state, transition.entries());
         let committed = transition.commit();
@@ -247,7 +253,7 @@ impl Inner {
             durability: Durability::Synced,
         };
         guard.state = None;
-        self.store.append(append).await.map_err(store_refusal)?;
+        self.store.append(append).await.map_err(|error| self.refused(error))?;
         let state = transition.commit().state;
         (guard.snapshot, guard.published) = (state.pos, state.pos);
         guard.state = Some(state);
@@ -350,7 +356,7 @@ impl LiveState {
         self.state.clone().ok_or_else(|| Refusal::new(Code::Internal, "the session is not loaded"))
     }
 
-    /// The session is deleted: nothing in memory counts any more.
+    /// The session is deleted, or its store closed: nothing in memory counts any more.
     pub(super) fn forget(&mut self) {
         // With the sender gone, followers are told that the session is.
         *self = LiveState { gone: true, ..LiveState::default() };

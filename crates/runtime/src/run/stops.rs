@@ -139,7 +139,7 @@ impl Inner {
             let mut guard = live.lock().await;
             match self.load(live, &mut guard).await {
                 Ok(state) => return Some(state),
-                Err(error) if error.code == Code::SessionNotFound => return None,
+                Err(error) if matches!(error.code, Code::SessionNotFound | Code::StoreClosed) => return None,
                 Err(error) => {
                     drop(guard);
                     patience.wait(&error).await;

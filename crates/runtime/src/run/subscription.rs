@@ -161,7 +161,7 @@ impl Subscription {
     ///
     /// # Errors
     /// `store_unavailable` if the journal cannot be read; call it again to try again.
-    /// `session_not_found` if the session was deleted.
+    /// `session_not_found` if the session was deleted, `store_closed` if its store is closed.
     pub async fn next(&mut self) -> Result<Frame, Refusal> {
         loop {
             if let Told::Frame(frame) = self.next_told().await? {
@@ -200,9 +200,7 @@ impl Subscription {
             match self.receiver.recv().await {
                 Ok(batch) => batch.iter().for_each(|told| self.take(told)),
                 Err(RecvError::Lagged(_)) => self.behind = true,
-                Err(RecvError::Closed) => {
-                    return Err(Refusal::new(Code::SessionNotFound, "the session is gone"));
-                }
+                Err(RecvError::Closed) => return Err(self.inner.no_more_events()),
             }
         }
     }

@@ -349,7 +349,7 @@ impl Runtime {
                            only a person may delete it, or revoke them first";
             return Err(Refusal::new(Code::Forbidden, message));
         }
-        self.inner.store.delete(session_id).await.map_err(store_refusal)?;
+        self.inner.store.delete(session_id).await.map_err(|error| self.inner.refused(error))?;
         guard.forget();
         self.inner.forget(session_id);
         self.inner.agents.session_ended(session_id);
@@ -390,9 +390,10 @@ impl Runtime {
     /// Whether the store can be written to.
     ///
     /// # Errors
-    /// `store_unavailable`.
+    /// `store_unavailable`, `store_closed`.
     pub async fn ready(&self) -> Result<(), Refusal> {
-        self.inner.store.check().await.map_err(store_refusal)
+        self.inner.check_open()?;
+        self.inner.store.check().await.map_err(|error| self.inner.refused(error))
     }
 
     pub(super) async fn read_state(&self, by: &Principal, session_id: &str) -> Result<Arc<State>, Refusal> {

@@ -89,6 +89,9 @@ fn responses(route: &Route, generator: &mut SchemaGenerator) -> Value {
         add(&mut responses[answer.status.to_string()], answer, generator);
     }
     let mut codes: Vec<Code> = route.refusals.to_vec();
+    if codes.contains(&Code::StoreUnavailable) {
+        codes.push(Code::StoreClosed);
+    }
     if !route.open {
         codes.extend([Code::Unauthenticated, Code::Forbidden]);
     }
