@@ -14,6 +14,7 @@ mod content_message;
 mod decisions;
 mod demo;
 mod disk;
+mod edges;
 mod files;
 mod forks;
 mod golden;

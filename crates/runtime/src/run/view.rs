@@ -387,6 +387,14 @@ impl Runtime {
         records.map_err(store_refusal)
     }
 
+    /// Whether the store is open: it was not closed after an error of its disk. Nothing is read or written for that.
+    ///
+    /// # Errors
+    /// `store_closed`.
+    pub fn store_is_open(&self) -> Result<(), Refusal> {
+        self.inner.check_open()
+    }
+
     /// Whether the store can be written to.
     ///
     /// # Errors

@@ -6,6 +6,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use rusqlite_migration::{M, Migrations};
 
 use super::{super::StoreError, SqliteOptions, log};
+use crate::owner_only;
 
 /// 'CSGN', at a fixed place of every database of ours.
 const APPLICATION_ID: i32 = 0x4353_474E;
@@ -40,15 +41,15 @@ pub(super) fn resolve(path: &Path) -> Result<PathBuf, StoreError> {
 
 /// The connection that writes, and whether the database is new; makes or upgrades it.
 pub(super) fn writer(path: &Path, options: &SqliteOptions) -> Result<(Connection, bool), StoreError> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+    make(path).map_err(|e| StoreError::Failed(format!("cannot open {}: {e}", path.display())))?;
     let new = {
-        let conn = connect(path, flags)?;
+        let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         log::leave(&conn);
         !recognise(&conn, path)?
     };
     // Nobody else has it open, and it is ours.
     log::rewrite(path)?;
-    let mut conn = connect(path, flags)?;
+    let mut conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     let failed = |e: rusqlite::Error| error(&e);
     conn.set_transaction_behavior(TransactionBehavior::Immediate);
     let mode: String = conn.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0)).map_err(failed)?;
@@ -74,6 +75,16 @@ pub(super) fn writer(path: &Path, options: &SqliteOptions) -> Result<(Connection
         synced.map_err(|e| StoreError::Failed(format!("cannot sync {}: {e}", parent.display())))?;
     }
     Ok((conn, new))
+}
+
+/// Makes the file if there is none, for its owner only; SQLite gives its log the same rights. One that is there keeps
+/// those that its operator gave it.
+fn make(path: &Path) -> std::io::Result<()> {
+    let file = owner_only::options().read(true).write(true).create(true).truncate(false).open(path)?;
+    if let Some(mode) = owner_only::shared(&file)? {
+        tracing::warn!("{} may be used by other users of this machine (mode {mode})", path.display());
+    }
+    Ok(())
 }
 
 /// A connection that only reads.
