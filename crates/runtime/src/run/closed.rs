@@ -37,6 +37,6 @@ impl Inner {
 
     /// Why a session that was followed has no more events.
     pub(super) fn no_more_events(self: &Arc<Self>) -> Refusal {
-        self.check_open().err().unwrap_or_else(|| Refusal::new(Code::SessionNotFound, "the session is gone"))
+        self.check_open().err().unwrap_or_else(|| Refusal::new(Code::SessionDeleted, "the session was deleted"))
     }
 }

@@ -29,7 +29,7 @@ use tokio::sync::{Mutex, MutexGuard, Notify};
 use super::{
     Inner,
     followers::{Followers, Queue},
-    now, spans,
+    now, spans, store_refusal,
     subscription::{Frame, Subscription, Told},
     view::READ_PAGE,
 };
@@ -65,7 +65,7 @@ pub(super) struct LiveState {
     answer: Option<Arc<Entry>>,
     /// The span of what goes on, if anything does.
     pub(super) part: Weak<tracing::Span>,
-    /// Deleted: whoever still holds this must not see what comes next under its id.
+    /// Deleted: for whoever still holds this.
     gone: bool,
     /// The state came from the store while the model had to answer: whoever was told of a block before the
     /// crash still waits for its end, and its `seq` must stay that of a block (SPEC W2, R7).
@@ -118,7 +118,7 @@ impl Inner {
         std::mem::take(&mut *self.live_sessions()).into_values().collect()
     }
 
-    /// Forgets a deleted session, so that its id is free for another.
+    /// Forgets a deleted session.
     pub(super) fn forget(&self, session_id: &str) {
         self.live_sessions().remove(session_id);
         self.warm.forget(Some(session_id));
@@ -135,7 +135,7 @@ impl Inner {
     pub(super) async fn load(&self, live: &Live, guard: &mut LiveState) -> Result<Arc<State>, Refusal> {
         self.check_open()?;
         if guard.gone {
-            return Err(Refusal::new(Code::SessionNotFound, "the session was deleted"));
+            return Err(store_refusal(StoreError::Deleted(live.session_id.clone())));
         }
         if let Some(state) = &guard.state {
             return Ok(state.clone());
@@ -209,7 +209,11 @@ impl Inner {
         guard.state = None;
         let stored = self.store.append(append).await;
         if let Err(error) = stored {
-            if !matches!(error, StoreError::Conflict | StoreError::Unknown | StoreError::Closed(_)) {
+            let known = !matches!(
+                error,
+                StoreError::Conflict | StoreError::Unknown | StoreError::Deleted(_) | StoreError::Closed(_)
+            );
+            if known {
                 guard.state = Some(state);
             }
             return Err(self.refused(error));

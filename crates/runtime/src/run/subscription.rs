@@ -288,7 +288,7 @@ impl Subscription {
         let Some(replay) = &mut self.replay else { return Ok(()) };
         replay.page.extend(read);
         let Some(entry) = replay.page.pop_front().filter(|entry| entry.pos <= until) else {
-            return Err(Refusal::new(Code::SessionNotFound, "the session is gone"));
+            return Err(Refusal::new(Code::SessionDeleted, "the session was deleted"));
         };
         replay.pos = Some(entry.pos);
         self.take(&Told::Entry(entry.clone()));

@@ -21,6 +21,7 @@ const MIGRATIONS: &[M<'static>] = &[
     M::up(include_str!("seal.sql")),
     // Entries may say that those before them are another session's, which a program before them would not see.
     M::up(""),
+    M::up(include_str!("deleted.sql")),
     M::up(include_str!("lists.sql")),
 ];
 /// Prepared statements kept by each connection; more than there are.
