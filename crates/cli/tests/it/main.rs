@@ -15,6 +15,7 @@ mod connections;
 mod content_message;
 mod decisions;
 mod demo;
+mod disk;
 mod edges;
 mod files;
 mod forks;

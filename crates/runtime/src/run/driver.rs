@@ -19,7 +19,7 @@ use countersign_core::{
         state::{State, Status},
     },
     locale::Text,
-    refusal::Refusal,
+    refusal::{Code, Refusal},
 };
 use futures::{FutureExt as _, future::BoxFuture};
 use tokio::task::{JoinError, JoinSet};
@@ -109,7 +109,7 @@ pub(super) struct Patience {
 impl Patience {
     /// Waits a little longer each time, at most two seconds.
     pub(super) async fn wait(&mut self, error: &Refusal) {
-        if self.tries == 0 {
+        if self.tries == 0 && error.code != Code::StoreClosed {
             tracing::error!(error = %error, "a record could not be stored; trying until it can");
         }
         let delay = Duration::from_millis(20) * 2_u32.saturating_pow(self.tries.min(7));

@@ -31,6 +31,7 @@ impl Inner {
             self.warm.expire();
             let due = self.store.due(now(), DEADLINES_AT_ONCE).await.unwrap_or_else(|error| {
                 tracing::error!(%error, "deadlines could not be read");
+                self.refused(error);
                 Vec::new()
             });
             // Side by side, so that the store can group them and one busy session holds up no other.

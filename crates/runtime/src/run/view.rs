@@ -366,7 +366,7 @@ impl Runtime {
                            only a person may delete it, or revoke them first";
             return Err(Refusal::new(Code::Forbidden, message));
         }
-        self.inner.store.delete(session_id).await.map_err(store_refusal)?;
+        self.inner.store.delete(session_id).await.map_err(|error| self.inner.refused(error))?;
         guard.forget();
         self.inner.forget(session_id);
         self.inner.agents.session_ended(session_id);
@@ -404,12 +404,21 @@ impl Runtime {
         records.map_err(store_refusal)
     }
 
+    /// Whether the store is open: it was not closed after an error of its disk. Nothing is read or written for that.
+    ///
+    /// # Errors
+    /// `store_closed`.
+    pub fn store_is_open(&self) -> Result<(), Refusal> {
+        self.inner.check_open()
+    }
+
     /// Whether the store can be written to.
     ///
     /// # Errors
-    /// `store_unavailable`.
+    /// `store_unavailable`, `store_closed`.
     pub async fn ready(&self) -> Result<(), Refusal> {
-        self.inner.store.check().await.map_err(store_refusal)
+        self.inner.check_open()?;
+        self.inner.store.check().await.map_err(|error| self.inner.refused(error))
     }
 
     pub(super) async fn read_state(&self, by: &Principal, session_id: &str) -> Result<Arc<State>, Refusal> {
