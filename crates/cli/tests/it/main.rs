@@ -6,6 +6,7 @@ mod attacks;
 mod audit;
 mod bad_input;
 mod builtin;
+mod check;
 mod commands;
 mod compression;
 #[cfg(feature = "computer")]

@@ -11,6 +11,7 @@ use super::{
 use crate::{
     approval::question::Questions,
     call::gate::{Ask, DecisionType, is_user},
+    locale::Text,
 };
 
 impl Draft {
@@ -18,11 +19,15 @@ impl Draft {
     /// answer can run without them (SPEC G2, W4).
     pub(super) fn ask(&mut self, catalog: &dyn Catalog) {
         for call in self.state.calls.iter().filter(|call| call.phase == Phase::Lost).cloned().collect::<Vec<_>>() {
-            let ask = Ask {
+            let mut ask = Ask {
                 timeout: 0,
                 allowed: DecisionType::IN_DOUBT.to_vec(),
                 ..call.asks().cloned().unwrap_or_default()
             };
+            if call.input.as_ref().is_some_and(|input| input.forgotten) {
+                let why = self.state.locale.text(Text::AnswerForgotten).to_owned();
+                ask.reason = Some(ask.reason.map_or_else(|| why.clone(), |reason| format!("{reason}; {why}")));
+            }
             let action = self.action(&call, ask, catalog);
             let content = call.display.stream.display_as_content;
             self.interrupt(Kind::InDoubt, action.into_iter().collect(), None, content);

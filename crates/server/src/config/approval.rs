@@ -121,6 +121,7 @@ pub(super) fn ask(section: &Section<'_>) -> (Ask, Vec<RoleAt>) {
     ask.levels = names(&levels);
     ask.escalate = names(&escalate);
     ask.reassign = names(&reassign);
+    section.document.holders.borrow().check(section, &ask);
     (ask, [levels, escalate, reassign].concat())
 }
 
