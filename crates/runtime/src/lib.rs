@@ -77,6 +77,7 @@ pub mod model;
 pub mod otlp;
 #[doc(hidden)]
 pub mod outgoing;
+mod owner_only;
 pub mod policy;
 pub mod run;
 pub mod run_state;

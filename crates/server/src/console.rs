@@ -22,7 +22,7 @@ const INDEX: &str = "index.html";
 /// The folder of files whose names change with their contents.
 const HASHED: &str = "assets/";
 
-const POLICY: &str = "default-src 'self'; connect-src 'self' ws: wss:; img-src 'self' data:; \
+const POLICY: &str = "default-src 'self'; connect-src 'self'; img-src 'self' data:; \
                       object-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'";
 
 /// What is shown when the console was not built into the binary.

@@ -9,7 +9,14 @@ use axum::{
 use countersign::run::Runtime;
 use tokio::{net::TcpListener, sync::watch};
 
-use crate::{console, http, listener::Tcp, metrics::Metrics, options::Options, origin};
+use crate::{
+    console,
+    http::{self, health::Readiness},
+    listener::Tcp,
+    metrics::Metrics,
+    options::Options,
+    origin,
+};
 
 /// How long running tools get to finish when the server stops.
 const GRACE: Duration = Duration::from_secs(10);
@@ -22,6 +29,7 @@ pub(crate) struct App {
     pub(crate) runtime: Runtime,
     pub(crate) options: Arc<Options>,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) readiness: Arc<Readiness>,
     /// True once connections must end.
     pub(crate) closing: watch::Receiver<bool>,
 }
@@ -99,6 +107,7 @@ impl Server {
             runtime: self.runtime,
             options: Arc::new(self.options),
             metrics: Arc::new(Metrics::default()),
+            readiness: Arc::default(),
             closing,
         };
         let mut router = http::routes();

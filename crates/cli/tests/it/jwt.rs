@@ -231,3 +231,17 @@ async fn x_keys_may_stand_in_a_file() {
     let token = key.token(&header("EdDSA", "k"), &claims("ann", json!({})));
     with(&server, &token, "GET", "/v1/sessions", None).await.ok();
 }
+
+#[tokio::test]
+async fn x_a_jwt_is_not_the_person_of_a_token_with_its_name() {
+    let key = Key::ed();
+    let issuer = Issuer::start(&[("k", &key)]).await;
+    let server = taking(&issuer, "").await;
+    let token = |subject| key.token(&header("EdDSA", "k"), &claims(subject, json!({ "roles": ["admin"] })));
+    server.ask_as("carol", "POST", "/v1/sessions", Some(&json!({ "session_id": "carols" }))).await.ok();
+    let detail = refused(&server, &token("carol")).await;
+    assert!(detail.contains("\"carol\"") && detail.contains("[[auth.tokens]]"), "{detail}");
+    // Names that are alike are others, and the refusal is not remembered for them.
+    with(&server, &token("Carol"), "GET", "/v1/sessions/carols", None).await.problem(404, "session_not_found");
+    server.ask_as("carol", "GET", "/v1/sessions/carols", None).await.ok();
+}

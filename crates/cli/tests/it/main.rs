@@ -14,6 +14,7 @@ mod computer;
 mod content_message;
 mod decisions;
 mod demo;
+mod edges;
 mod files;
 mod forks;
 mod golden;

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::{
     on_both_stores,
-    support::{Setup, fold::results, trade},
+    support::{Provider, Setup, fold::results, trade},
 };
 
 on_both_stores! {
@@ -56,6 +56,30 @@ on_both_stores! {
         let text = server.get("/v1/sessions/s/history").await.body;
         assert!(text.contains("[and then?]"), "{text}");
         assert_eq!(server.calls().len(), 1);
+    }
+
+    // A queued message is told from the reviewer's words by its number, not by what it says.
+    async fn w9_a_queued_message_is_not_taken_for_a_comment_of_the_same_words(store) {
+        let answers = vec![json!({ "tool_calls": [{ "id": "c", "name": "execute_trade", "args": trade(1)["args"] }] }), json!({ "text": "done" })];
+        let provider = Provider::start(answers).await;
+        let server = Setup::new(store, &json!({ "turns": [] })).provider(&provider).start().await;
+        let mut ws = server.ws().await;
+        ws.message("s", "go").await;
+        ws.until_status("awaiting_input").await;
+        ws.send(&json!({ "type": "message", "session_id": "s", "content": "hurry", "on_pending": "queue" })).await;
+        assert_eq!(ws.next().await["type"], "ack");
+        ws.send(&json!({
+            "type": "approval", "session_id": "s", "approval_key": "s_1", "decisions": [{ "type": "approve" }],
+            "user_edit_content": "hurry"
+        }))
+        .await;
+        ws.until_status("completed").await;
+        let told = provider.conversation(1);
+        let told: String = told.iter().filter(|m| m["role"] == "user").map(|m| m["content"].to_string()).collect();
+        assert_eq!(told.matches("hurry").count(), 2, "{told}");
+        let history = server.history("s").await;
+        let said = history.as_array().unwrap().iter().filter(|m| m["role"] == "user" && m["content"][0]["text"] == "hurry");
+        assert_eq!(said.count(), 2, "{history}");
     }
 
     async fn w9_a_running_session_is_busy(store) {

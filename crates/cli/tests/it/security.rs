@@ -90,8 +90,13 @@ async fn x_who_decides_comes_from_the_connection() {
     alice.until_status("awaiting_input").await;
     let claim = json!({
         "type": "approval", "session_id": "s", "approval_key": "s_1", "decisions": [{ "type": "approve" }],
-        "by": "carol", "subject": "carol", "roles": ["admin"],
     });
+    for (name, value) in [("by", json!("carol")), ("subject", json!("carol")), ("roles", json!(["admin"]))] {
+        let mut claim = claim.clone();
+        claim[name] = value;
+        alice.send(&claim).await;
+        alice.error("invalid_message").await;
+    }
     alice.send(&claim).await;
     alice.error("forbidden").await;
     let mut bob = server.ws_as("bob").await;

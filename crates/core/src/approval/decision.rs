@@ -15,6 +15,7 @@ use crate::call::{
 /// `{"type":"defer"}` or `{"type":"respond","output"}`; with `always` on approve and reject, and
 /// `args_digest` on any.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Decision {
     /// What is decided.
     #[serde(rename = "type")]
@@ -84,6 +85,7 @@ impl Decision {
 
 /// The call that runs instead of the proposed one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct EditedAction {
     /// The tool; usually the same.
     pub name: String,

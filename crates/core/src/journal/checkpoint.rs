@@ -123,9 +123,7 @@ impl Checkpoints {
             // The loop of an agent begins with the message that begins its turn.
             Record::FrameBegan(began) => began.task == 0,
             // Within a turn a message comes with a decision, with the results it has waited for, or lets a fork go on.
-            Record::UserMessage(message) => {
-                state.status.is_active() || state.queued.front().is_some_and(|queued| queued == message)
-            }
+            Record::UserMessage(message) => state.status.is_active() || message.queued != 0,
             Record::TurnEnded(ended) => match ended.reason {
                 EndReason::EndTurn | EndReason::MaxTurns => true,
                 // The calls that were open got their results with it.

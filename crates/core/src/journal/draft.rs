@@ -173,14 +173,14 @@ impl Draft {
             return Err(Refusal::new(Code::UnknownAgent, format!("there is no agent {agent:?}")));
         }
         let MessageInput { text, by, roles, agent, request_id, on_pending } = input;
-        let message = UserMessage { text, by, roles, agent, request_id };
+        let message = UserMessage { text, by, roles, agent, request_id, queued: 0 };
         let waits = !self.state.open.is_empty();
         match (self.state.status.is_active(), on_pending) {
             (false, _) => self.push(Record::UserMessage(message)),
             // Nothing is under way: it is the next thing that the model hears.
             (true, _) if self.state.held && !waits && self.state.queued.len() < limits::QUEUED_MESSAGES => {
                 if self.state.calls.iter().any(|call| call.phase != Phase::Finished) {
-                    self.push(Record::MessageQueued(message));
+                    self.queue(message);
                     self.release();
                 } else {
                     self.release();
@@ -201,7 +201,7 @@ impl Draft {
                         ),
                     ));
                 }
-                self.push(Record::MessageQueued(message));
+                self.queue(message);
             }
             (true, Some(OnPending::Reject)) if self.state.open.iter().any(|open| open.asked.at.is_some()) => {
                 return Err(Refusal::new(
@@ -278,8 +278,14 @@ impl Draft {
                 roles: Vec::new(),
                 agent: None,
                 request_id: None,
+                queued: 0,
             }));
         }
+    }
+
+    fn queue(&mut self, message: UserMessage) {
+        let queued = self.state.queued_count.saturating_add(1);
+        self.push(Record::MessageQueued(UserMessage { queued, ..message }));
     }
 
     /// The deadline of interruption `n` has come. `None` if it is not waiting or not due (SPEC W7, R6).

@@ -217,7 +217,7 @@ pub struct SessionCreated {
 }
 
 /// See [`Record::UserMessage`].
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UserMessage {
     /// The text blocks, in order; at least one.
     #[serde(deserialize_with = "shared::strings")]
@@ -234,6 +234,10 @@ pub struct UserMessage {
     /// The client's `request_id`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<Arc<str>>,
+    /// Its number among the messages that were queued in its session, from 1; 0: it was not queued. The message keeps it
+    /// when it reaches the conversation, which is how it leaves the queue.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub queued: u32,
 }
 
 /// A block of an assistant's answer.

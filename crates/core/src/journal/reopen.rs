@@ -171,7 +171,7 @@ impl Draft {
             return self.message(input, catalog);
         }
         let MessageInput { text, by, roles, request_id, .. } = input;
-        self.push(Record::UserMessage(UserMessage { text, by, roles, agent: None, request_id }));
+        self.push(Record::UserMessage(UserMessage { text, by, roles, agent: None, request_id, queued: 0 }));
         Ok(self.settle(catalog))
     }
 

@@ -87,8 +87,11 @@ pub struct State {
     pub roles: Vec<String>,
     /// Standing rules of this session alone, oldest first.
     pub sticky: Vec<Rule>,
-    /// Messages that wait for their place.
+    /// Messages that wait for their place, oldest first.
     pub queued: VecDeque<UserMessage>,
+    /// How many messages were ever queued: the number of the last one.
+    #[serde(default, skip_serializing_if = "super::record::is_zero")]
+    pub queued_count: u32,
     /// Blocks of the coming answer that were already shown.
     pub shown: Vec<Block>,
     /// The agent's list of todos (SPEC Q6).
@@ -115,15 +118,6 @@ pub struct State {
     /// The agents that work for calls of others, in the order in which they began.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nested: Vec<Nested>,
-}
-
-impl PartialEq for UserMessage {
-    fn eq(&self, other: &Self) -> bool {
-        self.text == other.text
-            && self.by == other.by
-            && self.agent == other.agent
-            && self.request_id == other.request_id
-    }
 }
 
 impl State {
@@ -156,6 +150,7 @@ impl State {
             roles: Vec::new(),
             sticky: Vec::new(),
             queued: VecDeque::new(),
+            queued_count: 0,
             shown: Vec::new(),
             todos: Vec::new(),
             run: None,
@@ -196,7 +191,10 @@ impl State {
                 self.no_context = created.context.is_none();
             }
             Record::UserMessage(message) => self.user_message(message),
-            Record::MessageQueued(message) => self.queued.push_back(message.clone()),
+            Record::MessageQueued(message) => {
+                self.queued_count = message.queued;
+                self.queued.push_back(message.clone());
+            }
             Record::BlockShown(block) => self.shown.push(block.clone()),
             Record::ModelResponded(answer) => {
                 if answer.run == 0 {
@@ -316,8 +314,8 @@ impl State {
     }
 
     fn user_message(&mut self, message: &UserMessage) {
-        if self.queued.front().is_some_and(|queued| queued == message) {
-            self.queued.pop_front();
+        if message.queued != 0 {
+            self.queued.retain(|queued| queued.queued != message.queued);
         }
         if !self.status.is_active() {
             self.status = Status::Running;

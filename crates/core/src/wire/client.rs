@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 
+use super::fields;
 use crate::{
     approval::decision::Decision,
     call::json::Json,
@@ -70,7 +71,7 @@ pub enum Content {
 
 /// A content block from a client.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum InputBlock {
     /// Text.
     Text {
@@ -187,6 +188,10 @@ pub struct OfSession {
     pub request_id: Option<String>,
 }
 
+/// `ping`
+#[derive(Deserialize)]
+struct Ping {}
+
 /// A refused frame, with what could be read of it so that the answer can name it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BadFrame {
@@ -218,14 +223,17 @@ impl ClientMessage {
             None => return Err(refuse(invalid("type", "is missing"))),
         };
         let message = match kind {
-            "message" => ClientMessage::Message(body(text).map_err(refuse)?),
-            "approval" => ClientMessage::Approval(body(text).map_err(refuse)?),
-            "comment" => ClientMessage::Comment(body(text).map_err(refuse)?),
-            "reassign" => ClientMessage::Reassign(body(text).map_err(refuse)?),
-            "subscribe" => ClientMessage::Subscribe(body(text).map_err(refuse)?),
-            "unsubscribe" => ClientMessage::Unsubscribe(body(text).map_err(refuse)?),
-            "cancel" => ClientMessage::Cancel(body(text).map_err(refuse)?),
-            "ping" => ClientMessage::Ping,
+            "message" => ClientMessage::Message(frame(text, &json).map_err(refuse)?),
+            "approval" => ClientMessage::Approval(frame(text, &json).map_err(refuse)?),
+            "comment" => ClientMessage::Comment(frame(text, &json).map_err(refuse)?),
+            "reassign" => ClientMessage::Reassign(frame(text, &json).map_err(refuse)?),
+            "subscribe" => ClientMessage::Subscribe(frame(text, &json).map_err(refuse)?),
+            "unsubscribe" => ClientMessage::Unsubscribe(frame(text, &json).map_err(refuse)?),
+            "cancel" => ClientMessage::Cancel(frame(text, &json).map_err(refuse)?),
+            "ping" => {
+                frame::<Ping>(text, &json).map_err(refuse)?;
+                ClientMessage::Ping
+            }
             other => {
                 return Err(refuse(Refusal::new(
                     Code::UnknownType,
@@ -264,6 +272,12 @@ pub fn read<T: for<'de> Deserialize<'de>>(text: &str) -> Result<T, Refusal> {
     if !matches!(json, Json::Object(_)) {
         return Err(Refusal::new(Code::InvalidMessage, "the body must be a JSON object"));
     }
+    fields::check::<T>(&json, false)?;
+    body(text)
+}
+
+fn frame<T: for<'de> Deserialize<'de>>(text: &str, json: &Json) -> Result<T, Refusal> {
+    fields::check::<T>(json, true)?;
     body(text)
 }
 
@@ -344,6 +358,22 @@ mod tests {
             Code::InvalidMessage,
             "decisions[0].edited_action.args",
         );
+        for (frame, part) in [
+            (r#"{"type":"ping","x":1}"#, "x: is no key here; it has none"),
+            (r#"{"type":"message","content":"x","agnet":"b"}"#, "agnet: is no key here; known: session_id, agent"),
+            (r#"{"type":"subscribe","session_id":"a","From":1}"#, "From: is no key here; known: session_id, after"),
+            (
+                r#"{"type":"approval","session_id":"a","approval_key":"a_1","decisions":[{"type":"approve","alwyas":true}]}"#,
+                "decisions[0].alwyas: unknown field `alwyas`, expected one of",
+            ),
+            (
+                r#"{"type":"approval","session_id":"a","approval_key":"a_1","decisions":[{"type":"edit","edited_action":{"name":"t","args":{},"arg":{}}}]}"#,
+                "decisions[0].edited_action.arg: unknown field `arg`",
+            ),
+            (r#"{"type":"message","content":[{"type":"text","text":"x","cache":1}]}"#, "content"),
+        ] {
+            check(frame, Code::InvalidMessage, part);
+        }
         check(r#"{"type":"ping","type":"ping"}"#, Code::BadJson, "duplicate key");
         check(
             &format!(r#"{{"type":"ping","x":{}1{}}}"#, "[".repeat(10_000), "]".repeat(10_000)),

@@ -4,6 +4,7 @@ pub mod client;
 pub mod cursor;
 pub mod event;
 pub mod expand;
+mod fields;
 pub mod fold;
 pub mod history;
 pub mod payload;

@@ -380,6 +380,46 @@ fn w9_a_message_queued_while_the_model_answers_waits_for_the_next_results_or_the
     assert_eq!((world.state.queued.len(), world.state.turns), (0, 2), "the turn ended, so it begins the next");
 }
 
+/// A comment in the words of a queued message, by the same person, is another message: both are said.
+#[test]
+fn w9_a_comment_of_a_queued_messages_words_does_not_take_its_place() {
+    let mut world = waiting(&[("pay", plain())]);
+    for text in ["hurry", "hurry", "please"] {
+        let input = MessageInput {
+            text: vec![text.into()],
+            by: Some("ann".into()),
+            on_pending: Some(OnPending::Queue),
+            ..MessageInput::default()
+        };
+        let queued = Draft::new(&world.state, world.now).message(input, &Tools::FIRST).expect("queued");
+        world.commit(queued);
+    }
+    let numbers: Vec<u32> = world.state.queued.iter().map(|message| message.queued).collect();
+    assert_eq!(numbers, [1, 2, 3]);
+    let input = DecideInput {
+        n: 1,
+        reply: vec![Decision::approve()].into(),
+        verdicts: Vec::new(),
+        previews: Vec::new(),
+        user_edit_content: Some("hurry".into()),
+        by: Principal { subject: Some("ann".into()), ..Principal::trusted() },
+        request_id: None,
+    };
+    let decided = resolve::decide(&world.state, world.now, input, &Tools::FIRST).expect("decided");
+    world.commit(decided);
+    assert_eq!(world.state.queued.len(), 3, "the comment is none of them");
+    world.apply(&crate::world::Op::Start(1)).expect("start");
+    world.apply(&crate::world::Op::Finish(0, true)).expect("finish");
+    assert!(world.state.queued.is_empty(), "they came with the result");
+    let said = world.journal.iter().filter_map(|entry| match &entry.record {
+        Record::UserMessage(message) => Some((message.text.join(""), message.queued)),
+        _ => None,
+    });
+    let said: Vec<(String, u32)> = said.collect();
+    let expected = [("go", 0), ("hurry", 0), ("hurry", 1), ("hurry", 2), ("please", 3)];
+    assert_eq!(said, expected.map(|(text, queued)| (text.to_owned(), queued)));
+}
+
 #[test]
 fn r10_the_state_that_a_cycle_loads_and_saves_does_not_grow_with_the_session() {
     use crate::world::Op;

@@ -135,7 +135,7 @@ impl Runtime {
                     then = self.inner.at_checkpoint(original, &live.session_id, earlier).await?;
                 }
                 let (by, roles) = (by.subject.clone(), by.roles.clone());
-                Some(UserMessage { text, by, roles, agent, request_id: None })
+                Some(UserMessage { text, by, roles, agent, request_id: None, queued: 0 })
             }
             None => None,
         };

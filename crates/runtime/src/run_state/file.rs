@@ -7,6 +7,7 @@ use std::{
 };
 
 use super::{RunState, RunStateError};
+use crate::owner_only;
 
 impl RunState {
     /// Writes the state to a file, whole or not at all, and durably. What was there before is replaced. Only the file's owner can
@@ -18,11 +19,7 @@ impl RunState {
         let path = path.as_ref();
         let written = || -> io::Result<()> {
             let new = beside(path, &format!("{}.new", uuid::Uuid::now_v7()));
-            let mut options = File::options();
-            options.write(true).create_new(true);
-            #[cfg(unix)]
-            std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-            let mut file = options.open(&new)?;
+            let mut file = owner_only::options().write(true).create_new(true).open(&new)?;
             let stored = file
                 .write_all(self.to_json().as_bytes())
                 .and_then(|()| file.sync_all())

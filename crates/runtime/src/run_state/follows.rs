@@ -46,10 +46,12 @@ pub(super) fn follows(state: &State, entry: &Entry) -> Result<(), &'static str> 
         return if fits { Ok(()) } else { Err("the entries before it do not lead to it") };
     }
     let fits = match &entry.record {
-        Record::SessionCreated(_) | Record::UserMessage(_) => true,
-        Record::MessageQueued(_) | Record::BlockShown(_) | Record::Group { .. } | Record::Status { .. } => {
-            state.status.is_active()
+        Record::SessionCreated(_) => true,
+        Record::UserMessage(message) => message.queued == 0 || state.queued.front() == Some(message),
+        Record::MessageQueued(message) => {
+            state.status.is_active() && Some(message.queued) == state.queued_count.checked_add(1)
         }
+        Record::BlockShown(_) | Record::Group { .. } | Record::Status { .. } => state.status.is_active(),
         Record::ModelResponded(answer) if answer.run != 0 => {
             answer.shown == 0 && state.asking().any(|nested| nested.call == answer.run)
         }

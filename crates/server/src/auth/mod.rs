@@ -215,8 +215,24 @@ impl Access {
             Credential::Token(digest) => {
                 self.token(digest).map(|by| Known { by: by.clone(), until: None }).ok_or_else(unknown)
             }
-            Credential::Jwt(digest, text) => self.jwt.as_ref().ok_or_else(unknown)?.know(digest, text),
+            Credential::Jwt(digest, text) => {
+                let known = self.jwt.as_ref().ok_or_else(unknown)?.know(digest, text)?;
+                self.no_namesake(&known.by)?;
+                Ok(known)
+            }
         }
+    }
+
+    /// Two sources of names are two people, of whom one must not have the other's sessions, rules and votes.
+    fn no_namesake(&self, by: &Principal) -> Result<(), BadJwt> {
+        let taken = |token: &Token| token.principal.subject == by.subject && token.principal.tenant == by.tenant;
+        if !self.tokens.iter().any(taken) {
+            return Ok(());
+        }
+        let subject = by.subject.as_deref().unwrap_or_default();
+        Err(BadJwt::Refused(format!(
+            "the JWT's subject {subject:?} is that of a token in [[auth.tokens]]; one of the two needs another name"
+        )))
     }
 
     fn token(&self, digest: &[u8; 32]) -> Option<&Arc<Principal>> {

@@ -8,7 +8,7 @@ mod audit;
 mod events;
 mod extract;
 mod graphs;
-mod health;
+pub(crate) mod health;
 mod history;
 pub(crate) mod openapi;
 mod past;

@@ -43,6 +43,10 @@ const UNAUTHENTICATED: u16 = 4401;
 /// Longest reason in a close frame, in bytes (RFC 6455, section 5.5).
 const REASON_BYTES: usize = 123;
 
+/// How long the other side gets to answer our close. Whatever it says until then is read and dropped: a socket that is
+/// closed with unread bytes is reset, and a reset may overtake the reason.
+const GOODBYE: Duration = Duration::from_secs(2);
+
 /// The connection is over; there is nothing more to say.
 struct Over;
 
@@ -57,23 +61,25 @@ struct Connection {
 /// Serves a connection until it ends.
 pub(super) async fn serve(socket: WebSocket, app: App, pass: Pass) {
     let _counted = Counted::new(&app.metrics.connections);
-    let (out, input) = socket.split();
+    let (out, mut input) = socket.split();
     let follows = Follows::new(&app.metrics.subscriptions);
     let mut connection = Connection { app, pass, out, follows };
-    let close = match connection.run(input).await {
+    let close = match connection.run(&mut input).await {
         Ok(close) => close,
         Err(Over) => return,
     };
-    let closing = async {
-        connection.out.send(Message::Close(Some(close))).await?;
-        connection.out.close().await
-    };
-    let _ = timeout(Duration::from_secs(WRITE_STALL_SECONDS), closing).await;
+    let stall = Duration::from_secs(WRITE_STALL_SECONDS);
+    if let Ok(Ok(())) = timeout(stall, connection.out.send(Message::Close(Some(close)))).await {
+        let answered = async { while let Some(Ok(_)) = input.next().await {} };
+        // One that does not answer is closed without it.
+        let _ = timeout(GOODBYE, answered).await;
+    }
+    let _ = timeout(stall, connection.out.close()).await;
 }
 
 impl Connection {
     /// Runs until one side wants to close, and says how.
-    async fn run(&mut self, mut input: SplitStream<WebSocket>) -> Result<CloseFrame, Over> {
+    async fn run(&mut self, input: &mut SplitStream<WebSocket>) -> Result<CloseFrame, Over> {
         let heartbeat = Duration::from_secs(self.app.options.heartbeat_seconds.max(1).into());
         self.say(&ConnectionEvent::Hello {
             protocol: PROTOCOL.to_owned(),
@@ -102,7 +108,11 @@ impl Connection {
                     match frame {
                         None => return Err(Over),
                         Some(Err(error)) => return self.unreadable(error).await,
-                        Some(Ok(Message::Close(_))) => return Err(Over),
+                        Some(Ok(Message::Close(_))) => {
+                            // The answer is made by reading, and sent by flushing (RFC 6455, section 5.5.1).
+                            bounded(&mut self.pass, 0, self.out.flush()).await?;
+                            return Err(Over);
+                        }
                         Some(Ok(Message::Text(text))) => self.take(text.as_str()).await?,
                         Some(Ok(Message::Binary(_))) => {
                             let refusal = Refusal::new(Code::BadJson, "a frame must be text, not binary");

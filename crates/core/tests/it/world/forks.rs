@@ -50,8 +50,14 @@ impl World {
             let verdict = edited(edit % 4 + 2);
             judgements.push(Judged { edited: Some(action), verdict, ..judged(call) });
         }
-        let said =
-            UserMessage { text: vec!["instead".into()], by: None, roles: Vec::new(), agent: None, request_id: None };
+        let said = UserMessage {
+            text: vec!["instead".into()],
+            by: None,
+            roles: Vec::new(),
+            agent: None,
+            request_id: None,
+            queued: 0,
+        };
         ForkInput {
             from: "original".into(),
             by: Some("ann".into()),

@@ -9,6 +9,7 @@ use std::{
 };
 
 use super::super::StoreError;
+use crate::owner_only;
 
 /// How long the lock of a killed process may outlive it: a program it was just starting holds its files open
 /// until it is exec'd.
@@ -25,8 +26,8 @@ impl Ownership {
         path.push(".lock");
         let failed = |e: std::io::Error| StoreError::Failed(format!("cannot use {}: {e}", Path::new(&path).display()));
         // The file stays when the lock goes: removing it would let two processes lock two files of one name.
-        let mut file =
-            File::options().read(true).write(true).create(true).truncate(false).open(&path).map_err(failed)?;
+        let mut options = owner_only::options();
+        let mut file = options.read(true).write(true).create(true).truncate(false).open(&path).map_err(failed)?;
         let since = Instant::now();
         let locked = loop {
             match file.try_lock() {

@@ -6,6 +6,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use rusqlite_migration::{M, Migrations};
 
 use super::{super::StoreError, SqliteOptions};
+use crate::owner_only;
 
 /// 'CSGN', at a fixed place of every database of ours.
 const APPLICATION_ID: i32 = 0x4353_474E;
@@ -43,7 +44,8 @@ pub(super) fn resolve(path: &Path) -> Result<PathBuf, StoreError> {
 
 /// The connection that writes, and whether the database is new; makes or upgrades it.
 pub(super) fn writer(path: &Path, options: &SqliteOptions) -> Result<(Connection, bool), StoreError> {
-    let mut conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
+    make(path).map_err(|e| StoreError::Failed(format!("cannot open {}: {e}", path.display())))?;
+    let mut conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     let new = !recognise(&conn, path)?;
     let failed = |e: rusqlite::Error| error(&e);
     conn.set_transaction_behavior(TransactionBehavior::Immediate);
@@ -80,6 +82,16 @@ pub(super) fn bound_log(conn: &Connection) -> Result<(), StoreError> {
     let most = (pages / 4).clamp(LOG_PAGES.0, LOG_PAGES.1);
     conn.pragma_update(None, "wal_autocheckpoint", most).map_err(failed)?;
     conn.pragma_update(None, "journal_size_limit", most * PAGE).map_err(failed)
+}
+
+/// Makes the file if there is none, for its owner only; SQLite gives its log the same rights. One that is there keeps
+/// those that its operator gave it.
+fn make(path: &Path) -> std::io::Result<()> {
+    let file = owner_only::options().read(true).write(true).create(true).truncate(false).open(path)?;
+    if let Some(mode) = owner_only::shared(&file)? {
+        tracing::warn!("{} may be used by other users of this machine (mode {mode})", path.display());
+    }
+    Ok(())
 }
 
 /// A connection that only reads.
