@@ -45,7 +45,10 @@ fn c_check_connect_tells_names_that_two_servers_have_and_names_of_built_in_tools
     assert!(problems[0].contains("[mcp.one]") && problems[0].contains("\"write_todos\""), "{problems:?}");
     assert!(problems[1].contains("\"read\": from [mcp.one] and from [mcp.two]"), "{problems:?}");
 
-    config(dir.path(), &format!("{both}prefix = \"two_\"\n").replace("one.sh\"]\n", "one.sh\"]\nwithout = [\"write_todos\"]\n"));
+    config(
+        dir.path(),
+        &format!("{both}prefix = \"two_\"\n").replace("one.sh\"]\n", "one.sh\"]\nwithout = [\"write_todos\"]\n"),
+    );
     let said = run(dir.path(), &["check", "--config", "c.toml", "--connect"], "", &[]);
     assert_eq!(said.code, Some(0), "{}{}", said.stdout, said.stderr);
     assert!(said.stdout.contains("two_read"), "{}", said.stdout);
@@ -100,5 +103,10 @@ fn c_check_says_where_it_cannot_know_who_holds_a_role() {
     let jwt = "[auth.jwt]\nissuer = \"https://i\"\naudience = \"a\"\njwks_url = \"https://i.example/keys\"\n";
     fs::write(dir.path().join("c.toml"), format!("{text}{jwt}")).unwrap();
     let said = run(dir.path(), &["check", "--config", "c.toml"], "", &[]);
-    assert!(said.code == Some(0) && said.stdout.contains("whether people can satisfy every rule"), "{}{}", said.stdout, said.stderr);
+    assert!(
+        said.code == Some(0) && said.stdout.contains("whether people can satisfy every rule"),
+        "{}{}",
+        said.stdout,
+        said.stderr
+    );
 }

@@ -100,7 +100,10 @@ fn s13_a_name_that_an_agent_has_from_two_places_is_an_error_that_names_both() {
         "{MINIMAL}mcp = [\"one\"]\ntools = [\"list\"]\n[mcp.one]\ncommand = [\"sh\"]\ntools = [\"list\"]\n[tools.list]\nmcp = \"one/read\"\n"
     );
     let said = lines(&named);
-    assert!(said.len() == 1 && said[0].contains("[tools.list] (of the MCP server \"one\") and from [mcp.one]"), "{said:?}");
+    assert!(
+        said.len() == 1 && said[0].contains("[tools.list] (of the MCP server \"one\") and from [mcp.one]"),
+        "{said:?}"
+    );
 }
 
 #[test]
@@ -133,7 +136,10 @@ fn x_secrets_that_are_written_into_the_file_are_told() {
         ("url = \"https://a.example/mcp?api_key=s3cretvalue\"", Some("its parameter \"api_key\"")),
         ("url = \"https://a.example/s/0a1b2c3d4e5f6a7b8c9d/mcp\"", Some("a part of its path")),
         ("url = \"https://a.example/streamable-http-server/mcp?team=north\"", None),
-        ("url = \"https://a.example/\"\nheaders = { Authorization = \"Basic s3cretvalue\" }", Some("\"Authorization\"")),
+        (
+            "url = \"https://a.example/\"\nheaders = { Authorization = \"Basic s3cretvalue\" }",
+            Some("\"Authorization\""),
+        ),
         ("url = \"https://a.example/\"\nheaders = { X-Api-Key = \"s3cretvalue\" }", Some("\"X-Api-Key\"")),
         ("url = \"https://a.example/\"\nheaders = { X-Api-Key = { env = \"BOB_TOKEN\" }, X-Team = \"a\" }", None),
         ("command = [\"sh\"]\nenv = { GITHUB_TOKEN = \"s3cretvalue\" }", Some("\"GITHUB_TOKEN\"")),
@@ -143,7 +149,10 @@ fn x_secrets_that_are_written_into_the_file_are_told() {
         match told {
             None => assert!(warned.is_empty(), "{server}: {warned:?}"),
             Some(told) => {
-                assert!(warned.len() == 1 && warned[0].contains(told) && warned[0].contains("secret"), "{server}: {warned:?}");
+                assert!(
+                    warned.len() == 1 && warned[0].contains(told) && warned[0].contains("secret"),
+                    "{server}: {warned:?}"
+                );
                 assert!(!warned[0].contains("s3cret"), "{warned:?}");
             }
         }
