@@ -78,6 +78,7 @@ async fn serve_until_told(config: Config, serve: &Serve, seen: Seen) -> Outcome 
         allowed_origins: config.server.allowed_origins.clone(),
         allowed_hosts: config.server.allowed_hosts.clone(),
         host: Some(listen.to_string()),
+        connections: config.server.connections,
         ..Options::default()
     };
     // The address first: a store that is not used is not opened.

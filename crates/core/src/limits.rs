@@ -24,6 +24,26 @@ pub const COMMENTS: u32 = 100;
 pub const RESULT_BYTES: usize = 256 * 1024;
 /// Most bytes of what a reviewer is shown of what a call would do, beside its arguments.
 pub const PREVIEW_BYTES: usize = 32 * 1024;
+/// Lines of both texts, together, of which a short diff is looked for. Of more lines the whole part that differs is shown as
+/// replaced.
+pub const DIFF_LINES: usize = 400_000;
+/// Longest time in which somebody is to be told what a call would do; after that they are told that nothing is known.
+pub const PREVIEW_SECONDS: u64 = 60;
+/// Largest file that the file tools read or write.
+pub const FILE_BYTES: usize = 4 * 1024 * 1024;
+/// Most text of files that one patch reads and writes, together.
+pub const PATCH_BYTES: usize = 32 * 1024 * 1024;
+/// Most steps in which the lines of a patch are looked for in a file: a step is a line that is compared, and each 64 bytes of one.
+pub const PATCH_STEPS: usize = 50_000_000;
+/// Pieces of work on files, of calls and of previews, that are done at the same time. Others wait.
+pub const FILE_WORK: usize = 4;
+/// Most text that the conditions on one call make in all: joined texts and lists, and what is converted.
+pub const CONDITION_BYTES: usize = 16 * 1024 * 1024;
+/// Largest request of an `http` tool, with its arguments in their places.
+pub const REQUEST_BYTES: usize = 4 * 1024 * 1024;
+/// Most bytes of events that wait in memory for one follower of a session. One that is slower gets them from the journal, about
+/// so many bytes of records at a time, or one record.
+pub const FOLLOWER_BYTES: usize = 512 * 1024;
 /// Largest answer of a model, all blocks together.
 pub const RESPONSE_BYTES: usize = 4 * 1024 * 1024;
 /// Most tool calls in one model response; an answer with more fails the turn.
@@ -32,6 +52,8 @@ pub const CALLS_PER_RESPONSE: usize = 256;
 pub const QUEUED_MESSAGES: usize = 32;
 /// Longest `request_id` or `Idempotency-Key`.
 pub const REQUEST_ID_BYTES: usize = 200;
+/// Longest name of a person, and of a role.
+pub const SUBJECT_BYTES: usize = 128;
 /// Longest name of a tool or an agent.
 pub const NAME_BYTES: usize = 128;
 /// Default time to decide an ordinary approval (SPEC W7).

@@ -125,6 +125,8 @@ texts! {
     AnswerTooLong = "answer_too_long",
     /// A function that panicked while it ran.
     ToolBroke = "tool_broke",
+    /// What a call would do could not be found out in time: `seconds`.
+    PreviewLate = "preview_late",
     /// Arguments that do not fit a function's type: `error`.
     FunctionArgs = "function_args",
     /// A function's result that cannot be written: `error`.
@@ -161,6 +163,8 @@ texts! {
     HttpSlash = "http_slash",
     /// An argument that no header can have: `place`.
     HttpHeader = "http_header",
+    /// An argument that makes a request too large: `place`, `bytes`.
+    HttpTooLarge = "http_too_large",
     /// A request that was not sent: `server`, `error`.
     HttpNotSent = "http_not_sent",
     /// A connection that broke after the request was sent: `server`, `error`.

@@ -194,10 +194,10 @@ impl Agent {
         self.hosted.push(server);
         self
     }
-    /// Most model calls in one turn, at least 1 (SPEC S24).
+    /// Most model calls in one turn (SPEC S24). With 0 the agent is refused.
     #[must_use]
     pub fn max_turns(mut self, calls: u32) -> Agent {
-        self.max_turns = calls.max(1);
+        self.max_turns = calls;
         self
     }
     /// Keeps its model calls within a budget of tokens (SPEC G5). Without it nothing is ever compressed.
@@ -209,6 +209,18 @@ impl Agent {
 }
 
 impl Agent {
+    /// What is set to something that cannot be meant.
+    fn out_of_bounds(&self) -> Option<&'static str> {
+        match &self.compression {
+            _ if self.max_turns == 0 => Some("\"max_turns\" is 0, so it could never answer; it must be at least 1"),
+            Some(Compression { budget: 0, .. }) => {
+                Some("the budget of its compression is 0 tokens; it must be at least 1")
+            }
+            Some(Compression { keep: 0, .. }) => Some("its compression keeps 0 turns; the current one is always kept"),
+            _ => None,
+        }
+    }
+
     /// Its loop, with nodes of your own in it: made from [`crate::graph::agent_loop::AgentLoop`] (SPEC G2).
     #[must_use]
     pub fn graph(mut self, graph: &Graph<AgentState>) -> Agent {
@@ -274,6 +286,12 @@ impl Agents {
         if policy.rules.len() > policy::RULES {
             return Err(AgentError(format!("a policy has at most {} rules", policy::RULES)));
         }
+        for (rule, i) in policy.rules.iter().zip(1..) {
+            if let Some(mistake) = rule.then.mistake() {
+                let name = rule.name.as_ref().map_or_else(|| i.to_string(), |name| format!("{name:?}"));
+                return Err(AgentError(format!("rule {name} of the policy: {mistake}")));
+            }
+        }
         let agents = team::all(agents)?;
         let policy = Arc::new(policy);
         let mut by_name = BTreeMap::new();
@@ -282,6 +300,9 @@ impl Agents {
             let name = agent.name.clone();
             if name.is_empty() || name.len() > limits::NAME_BYTES {
                 return Err(AgentError(format!("an agent's name has 1 to {} bytes: {name:?}", limits::NAME_BYTES)));
+            }
+            if let Some(what) = agent.out_of_bounds() {
+                return Err(AgentError(format!("agent {name:?}: {what}")));
             }
             let kits = Kits::new(&agent, &policy)?;
             if let Some(wrong) = agent.graph.as_ref().and_then(|graph| graph.any().wrong_as_loop()) {

@@ -48,11 +48,11 @@ impl Compression {
         Compression { budget: budget_tokens, keep: limits::KEPT_TURNS, strategy: Strategy::Trim }
     }
 
-    /// How many of the newest turns are kept as they are, the current one included: at least 1. A turn is a user's
+    /// How many of the newest turns are kept as they are, the current one included, so at least 1: with 0 the agent is refused. A turn is a user's
     /// message with all that follows from it.
     #[must_use]
     pub fn keep(mut self, turns: u32) -> Compression {
-        self.keep = turns.max(1);
+        self.keep = turns;
         self
     }
 

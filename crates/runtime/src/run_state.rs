@@ -31,7 +31,7 @@ use std::{borrow::Cow, fmt, sync::Arc};
 use countersign_core::{
     journal::{
         draft::Draft,
-        record::{Entry, Record},
+        record::{Entry, Millis, Record},
         state::State,
     },
     wire::{client::check_session_id, cursor::Cursor, event::Request, expand::request},
@@ -61,6 +61,8 @@ const SCHEMA: &str = "countersign.run_state";
 const VERSION: u64 = 6;
 /// The first version that leaves out what follows from the entries before.
 const COMPACT: u64 = 5;
+/// The times that entries can have: from 1970 to the year 9999.
+const TIMES: std::ops::RangeInclusive<Millis> = 0..=253_402_300_799_999;
 /// How many entries are read from a store at once.
 const READ_PAGE: usize = 512;
 
@@ -522,6 +524,9 @@ impl RunState {
             endings.at(&state);
             if entry.pos != pos {
                 return Err(damaged(pos, format!("its position is {}", entry.pos)));
+            }
+            if !TIMES.contains(&entry.at) {
+                return Err(damaged(pos, format!("its time, {} ms, is none", entry.at)));
             }
             follows(&state, entry).map_err(|what| damaged(pos, what))?;
             if let Record::Compressed(compressed) = &entry.record {

@@ -23,12 +23,14 @@ mod metrics;
 mod options;
 mod origin;
 pub mod outgoing;
+mod places;
 mod problem;
 mod server;
+mod serving;
 mod ws;
 
 pub use auth::{Auth, JwtAlgorithm, JwtOptions, KeySource, Token};
 pub use http::openapi::openapi;
-pub use options::{HEARTBEAT_SECONDS, Options};
+pub use options::{ConnectionLimits, HEARTBEAT_SECONDS, Options};
 pub use problem::Problem;
 pub use server::Server;

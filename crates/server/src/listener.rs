@@ -1,71 +1,64 @@
-//! Connections as the server takes them: bounded in number, closed when nobody reads, and closed gently.
+//! Connections as the server takes them: closed when nobody reads, when no request comes, and closed gently.
 
 use std::{
-    future::Future as _,
+    future::{Future as _, poll_fn},
     io,
-    net::SocketAddr,
     pin::Pin,
-    sync::Arc,
     task::{Context, Poll, ready},
     time::Duration,
 };
 
-use axum::serve::Listener;
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf},
-    net::{TcpListener, TcpStream},
-    sync::{OwnedSemaphorePermit, Semaphore},
-    time::{Instant, Sleep},
+    net::TcpStream,
+    time::{Instant, Sleep, sleep},
 };
 
-use crate::options::{CONNECTIONS, WRITE_STALL_SECONDS};
+use crate::{options::WRITE_STALL_SECONDS, places::Place};
 
 /// How long, and how much, a closing connection is still read, so that the peer gets to read the answer to
 /// what it is still sending. A connection that is closed with unread input is reset instead.
 const LINGER: Duration = Duration::from_secs(2);
 const LINGER_BYTES: u64 = 64 * 1024 * 1024;
 
-/// A TCP listener for [`axum::serve`].
-pub(crate) struct Tcp {
-    listener: TcpListener,
-    free: Arc<Semaphore>,
-}
-
-impl Tcp {
-    pub(crate) fn new(listener: TcpListener) -> Tcp {
-        Tcp { listener, free: Arc::new(Semaphore::new(CONNECTIONS)) }
-    }
-}
-
-impl Listener for Tcp {
-    type Io = Connection;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Connection, SocketAddr) {
-        let place = self.free.clone().acquire_owned().await.ok();
-        let (stream, address) = Listener::accept(&mut self.listener).await;
-        // Events are small and wanted now.
-        let _ = stream.set_nodelay(true);
-        (Connection { stream: Some(stream), stalled: None, _place: place }, address)
-    }
-
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
-    }
-}
-
 /// One connection.
 pub(crate) struct Connection {
-    /// Taken on drop only.
+    /// Taken on drop only, as is the place.
     stream: Option<TcpStream>,
+    place: Option<Place>,
+    /// Runs until the head of the first request is there.
+    head: Option<Pin<Box<Sleep>>>,
     /// Runs while a write makes no progress.
     stalled: Option<Pin<Box<Sleep>>>,
-    _place: Option<OwnedSemaphorePermit>,
 }
 
 impl Connection {
+    /// A connection whose first request must have its whole head in this time.
+    pub(crate) fn new(stream: TcpStream, place: Place, header_time: Duration) -> Connection {
+        // Events are small and wanted now.
+        let _ = stream.set_nodelay(true);
+        Connection { stream: Some(stream), place: Some(place), head: Some(Box::pin(sleep(header_time))), stalled: None }
+    }
+
     fn stream(&mut self) -> io::Result<Pin<&mut TcpStream>> {
         self.stream.as_mut().map(Pin::new).ok_or_else(|| io::ErrorKind::NotConnected.into())
+    }
+
+    /// Whether the connection may go on waiting: it has its place, and its first request has time left.
+    fn goes_on(&mut self, context: &mut Context<'_>) -> io::Result<()> {
+        let Some(place) = &self.place else { return Ok(()) };
+        if place.must_go(context) {
+            return Err(io::Error::new(io::ErrorKind::ConnectionAborted, "its place was needed"));
+        }
+        if place.has_begun() {
+            self.head = None;
+        }
+        if let Some(head) = &mut self.head
+            && head.as_mut().poll(context).is_ready()
+        {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "no request came"));
+        }
+        Ok(())
     }
 
     /// A write that did not get anywhere is an error after a while.
@@ -74,6 +67,7 @@ impl Connection {
             self.stalled = None;
             return polled;
         }
+        self.goes_on(context)?;
         let limit = Duration::from_secs(WRITE_STALL_SECONDS);
         let stalled = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + limit)));
         ready!(stalled.as_mut().poll(context));
@@ -83,7 +77,12 @@ impl Connection {
 
 impl AsyncRead for Connection {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        self.get_mut().stream()?.poll_read(context, buffer)
+        let this = self.get_mut();
+        let polled = this.stream()?.poll_read(context, buffer);
+        if polled.is_pending() {
+            this.goes_on(context)?;
+        }
+        polled
     }
 }
 
@@ -119,15 +118,21 @@ impl AsyncWrite for Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        if let (Some(mut stream), Ok(runtime)) = (self.stream.take(), tokio::runtime::Handle::try_current()) {
-            let place = self._place.take();
+        // Nobody was told anything on one that has never asked, and one whose place is needed goes at once.
+        let place = self.place.take().filter(|place| place.has_begun() && !place.is_gone());
+        if let (Some(mut stream), Some(place), Ok(runtime)) =
+            (self.stream.take(), place, tokio::runtime::Handle::try_current())
+        {
             runtime.spawn(async move {
-                let _place = place;
                 let linger = async {
                     stream.shutdown().await?;
                     tokio::io::copy(&mut (&mut stream).take(LINGER_BYTES), &mut tokio::io::sink()).await
                 };
-                let _ = tokio::time::timeout(LINGER, linger).await;
+                let wanted = poll_fn(|context| if place.must_go(context) { Poll::Ready(()) } else { Poll::Pending });
+                tokio::select! {
+                    _ = tokio::time::timeout(LINGER, linger) => {}
+                    () = wanted => {}
+                }
             });
         }
     }

@@ -14,8 +14,8 @@ pub(crate) const SLOWEST_READER: u64 = 16 * 1024;
 pub(crate) const FRAMES_AT_ONCE: usize = 64;
 /// Seconds a request's body may take to arrive.
 pub(crate) const BODY_SECONDS: u64 = 30;
-/// Connections that are open at the same time; more of them wait to be accepted.
-pub(crate) const CONNECTIONS: usize = 16 * 1024;
+/// Largest head of a request, in bytes.
+pub(crate) const HEAD_BYTES: usize = 64 * 1024;
 /// Rows of a list's page, by default.
 pub(crate) const PAGE: usize = 50;
 /// Rows of a list's page, at most.
@@ -47,6 +47,36 @@ pub struct Options {
     pub heartbeat_seconds: u32,
     /// Whether the console is served at `/`.
     pub console: bool,
+    /// The bounds of connections, where the server takes them itself ([`Server::serve`](crate::Server::serve)).
+    pub connections: ConnectionLimits,
+}
+
+/// How many connections there may be, and how long they may say nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectionLimits {
+    /// Open at the same time, in all: 16,384 by default.
+    pub all: usize,
+    /// Of those who have not shown a good token, in all: 8,192 by default, so that the rest is kept for the others. For one
+    /// more of them the one that was quiet longest is closed.
+    pub unknown: usize,
+    /// Of one address, or one network of 64 bits of IPv6: 4,096 by default. Behind a proxy all have the proxy's.
+    pub of_address: usize,
+    /// Seconds within which the head of a connection's first request must be there: 10 by default.
+    pub header_seconds: u32,
+    /// Seconds within which the head of the next request must be there: 75 by default.
+    pub idle_seconds: u32,
+}
+
+impl Default for ConnectionLimits {
+    fn default() -> ConnectionLimits {
+        ConnectionLimits {
+            all: 16 * 1024,
+            unknown: 8 * 1024,
+            of_address: 4 * 1024,
+            header_seconds: 10,
+            idle_seconds: 75,
+        }
+    }
 }
 
 impl Default for Options {
@@ -59,6 +89,7 @@ impl Default for Options {
             allowed_hosts: Vec::new(),
             heartbeat_seconds: HEARTBEAT_SECONDS,
             console: true,
+            connections: ConnectionLimits::default(),
         }
     }
 }

@@ -12,10 +12,9 @@ use tokio::{net::TcpListener, sync::watch};
 use crate::{
     console,
     http::{self, health::Readiness},
-    listener::Tcp,
     metrics::Metrics,
     options::Options,
-    origin,
+    origin, serving,
 };
 
 /// How long running tools get to finish when the server stops.
@@ -80,11 +79,11 @@ impl Server {
         let (runtime, auth) = (self.runtime.clone(), self.options.auth.clone());
         let (closing, receiver) = watch::channel(false);
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        let serving = axum::serve(Tcp::new(listener), self.app(receiver)).with_graceful_shutdown(async {
+        let connections = self.options.connections;
+        let serving = tokio::spawn(serving::serve(listener, self.app(receiver), connections, async {
             // An error means that the other end is gone, which is a reason to stop too.
             let _ = stopped.await;
-        });
-        let serving = tokio::spawn(serving.into_future());
+        }));
         let fresh = tokio::spawn(auth.keep_fresh());
         shutdown.await;
         fresh.abort();

@@ -11,6 +11,7 @@ mod commands;
 mod compression;
 #[cfg(feature = "computer")]
 mod computer;
+mod connections;
 mod content_message;
 mod decisions;
 mod demo;
@@ -26,6 +27,7 @@ mod http;
 mod http_tools;
 mod jwt;
 mod matrix;
+mod mcp_pypi;
 mod pending;
 mod policy;
 mod policy_always;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::{
     on_both_stores,
     support::{
-        DEADLINE, Setup, Ws,
+        DEADLINE, Setup, Store, Ws,
         ask::{ask, events, two_questions},
         fold::{Fold, without_gaps},
         trade,
@@ -154,5 +154,36 @@ impl Ws {
     /// The frames up to the event with this `seq`, with it.
     async fn until_status_seq(&mut self, seq: u64) -> Vec<Value> {
         self.until(|frame| frame["seq"] == seq).await
+    }
+}
+
+/// Three that follow a session of thirty megabytes and read nothing, while it goes on.
+#[tokio::test]
+async fn r9_r7_followers_that_stall_take_little_memory_and_miss_nothing() {
+    let script = json!({ "turns": [{ "text": "x".repeat(200_000) }], "at_end": "repeat", "chunk_chars": 200_000 });
+    let server = Setup::new(Store::Sqlite, &script).start().await;
+    let say = async || server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+    for _ in 0..150 {
+        say().await;
+    }
+    let before = server.memory();
+    let mut stalled = Vec::new();
+    for _ in 0..3 {
+        let mut ws = server.ws().await;
+        ws.subscribe("s", 0).await;
+        stalled.push(ws);
+    }
+    let mut most = 0;
+    for _ in 0..20 {
+        say().await;
+        most = most.max(server.memory().saturating_sub(before));
+    }
+    assert!(most < 40_000_000, "they took {most} bytes");
+    for mut ws in stalled {
+        let last = server.get("/v1/sessions/s/state").await.ok()["seq"].as_u64().unwrap();
+        let frames = ws.until(|frame| frame["seq"] == last).await;
+        assert_eq!(without_gaps(&frames, 0), last);
+        let said = frames.iter().filter_map(|frame| frame["delta"]["text"].as_str()).map(str::len).sum::<usize>();
+        assert_eq!(said, 170 * 200_000 + 170 * "go".len(), "nothing is said twice");
     }
 }

@@ -1,6 +1,7 @@
 //! A tool call: its strict arguments, the verdict on it, and the permit to run it (DESIGN §2).
 
 pub mod args;
+pub mod ask_check;
 pub mod display;
 pub mod gate;
 pub mod json;

@@ -1,6 +1,6 @@
 //! What a reviewer is shown of what a call would do, beside its arguments (SPEC S12).
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -56,19 +56,19 @@ impl Preview {
     /// A unified diff.
     #[must_use]
     pub fn diff(text: &str) -> Preview {
-        Preview::of(PreviewKind::Diff, text)
+        PreviewText::from(text).of_kind(PreviewKind::Diff)
     }
 
     /// A text.
     #[must_use]
     pub fn text(text: &str) -> Preview {
-        Preview::of(PreviewKind::Text, text)
+        PreviewText::from(text).of_kind(PreviewKind::Text)
     }
 
     /// Why there is none.
     #[must_use]
     pub fn failed(why: &str) -> Preview {
-        Preview::of(PreviewKind::Failed, why)
+        PreviewText::from(why).of_kind(PreviewKind::Failed)
     }
 
     /// Says what it was made against.
@@ -76,20 +76,6 @@ impl Preview {
     pub fn against(mut self, base: &str) -> Preview {
         self.base = Some(base.into());
         self
-    }
-
-    /// As much of the text as there is room for, in whole lines if there is one.
-    fn of(kind: PreviewKind, text: &str) -> Preview {
-        let text = text.strip_suffix('\n').unwrap_or(text);
-        let most = limits::PREVIEW_BYTES;
-        if text.len() <= most {
-            return Preview { kind, text: text.into(), left_out: 0, base: None };
-        }
-        let kept = &text[..text.floor_char_boundary(most)];
-        let kept = kept.rfind('\n').map_or(kept, |end| &kept[..end]);
-        let left_out = text[kept.len()..].trim_start_matches('\n').split('\n').count();
-        let left_out = u32::try_from(left_out).unwrap_or(u32::MAX);
-        Preview { kind, text: kept.into(), left_out, base: None }
     }
 
     /// The form that reviewers see.
@@ -109,6 +95,69 @@ impl Preview {
     }
 }
 
+/// The text of a preview while it is made, piece by piece: no more of it is kept than is shown, and of the rest the lines are
+/// counted.
+#[derive(Clone, Debug, Default)]
+pub struct PreviewText {
+    kept: String,
+    /// Line ends in what is not kept.
+    more: usize,
+    full: bool,
+    ends_a_line: bool,
+}
+
+impl From<&str> for PreviewText {
+    fn from(text: &str) -> PreviewText {
+        let mut written = PreviewText::default();
+        written.push(text);
+        written
+    }
+}
+
+impl fmt::Write for PreviewText {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.push(text);
+        Ok(())
+    }
+}
+
+impl PreviewText {
+    /// More of the text.
+    pub fn push(&mut self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        // One line end more than is shown: the last one of a text is none of it.
+        let room = if self.full { 0 } else { (limits::PREVIEW_BYTES + 1).saturating_sub(self.kept.len()) };
+        let end = text.floor_char_boundary(room);
+        self.full |= end < text.len();
+        self.kept.push_str(&text[..end]);
+        self.more += text.as_bytes()[end..].iter().filter(|byte| **byte == b'\n').count();
+        self.ends_a_line = text.ends_with('\n');
+    }
+
+    /// The preview: as much of the text as there is room for, in whole lines if there is one.
+    #[must_use]
+    pub fn of_kind(self, kind: PreviewKind) -> Preview {
+        let line_ends = |text: &str| text.bytes().filter(|byte| *byte == b'\n').count();
+        let most = limits::PREVIEW_BYTES;
+        if !self.full {
+            let text = self.kept.strip_suffix('\n').unwrap_or(&self.kept);
+            if text.len() <= most {
+                return Preview { kind, text: text.into(), left_out: 0, base: None };
+            }
+        }
+        let all = (line_ends(&self.kept) + self.more).saturating_sub(usize::from(self.ends_a_line));
+        let kept = &self.kept[..self.kept.floor_char_boundary(most)];
+        let (kept, left_out) = match kept.rfind('\n') {
+            Some(end) => (&kept[..end], all.saturating_sub(line_ends(&kept[..end]))),
+            // A part of the first line is left out too.
+            None => (kept, all + 1),
+        };
+        Preview { kind, text: kept.into(), left_out: u32::try_from(left_out).unwrap_or(u32::MAX), base: None }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,6 +173,27 @@ mod tests {
         assert_eq!(Preview::diff("+a\n"), short);
         let wide = Preview::text(&"é".repeat(limits::PREVIEW_BYTES));
         assert_eq!((wide.text.len(), wide.left_out), (limits::PREVIEW_BYTES, 1));
+    }
+
+    #[test]
+    fn r9_a_preview_that_is_made_in_pieces_keeps_no_more_than_is_shown() {
+        let long = "+é0123456789\n\n".repeat(limits::PREVIEW_BYTES / 10);
+        for piece in [1, 7, 1000, limits::PREVIEW_BYTES - 1, limits::PREVIEW_BYTES, long.len()] {
+            let mut text = PreviewText::default();
+            let mut rest = &*long;
+            while !rest.is_empty() {
+                let (now, then) = rest.split_at(rest.floor_char_boundary(piece).max(1));
+                text.push(now);
+                rest = then;
+            }
+            assert!(text.kept.len() <= limits::PREVIEW_BYTES + 1, "{}", text.kept.len());
+            assert_eq!(text.of_kind(PreviewKind::Diff), Preview::diff(&long), "in pieces of {piece}");
+        }
+        // What fits to the byte is whole, with the end of its last line or without.
+        let whole = "x".repeat(limits::PREVIEW_BYTES);
+        assert_eq!(Preview::text(&whole).left_out, 0);
+        assert_eq!(Preview::text(&format!("{whole}\n")), Preview::text(&whole));
+        assert_eq!(Preview::text(&format!("{whole}\n\n")).left_out, 2);
     }
 
     #[test]

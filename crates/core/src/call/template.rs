@@ -123,12 +123,16 @@ impl Template {
     }
 
     /// The text for these arguments. Strings stand as they are, everything else as JSON, with numbers as
-    /// they were written; what is not there is empty, and so are places that are no arguments.
+    /// they were written; what is not there is empty, and so are places that are no arguments. What comes after more than
+    /// [`limits::ARGS_BYTES`] is left out.
     #[must_use]
     pub fn render(&self, args: &Args) -> String {
         let json = Json::parse(args.text(), limits::JSON_DEPTH).unwrap_or(Json::Null);
         let mut out = String::new();
         for part in &self.parts {
+            if out.len() > limits::ARGS_BYTES {
+                break;
+            }
             match part {
                 Part::Text(text) => out.push_str(text),
                 Part::Place(Place::Args(path)) => match argument(&json, path) {
@@ -161,6 +165,13 @@ mod tests {
         assert_eq!(only.only(), Some(&Place::Args(vec!["x".to_owned()])));
         assert_eq!(Template::parse(" {{ args.x }}").expect("template").only(), None);
         assert!(Template::parse("").expect("template").parts().is_empty());
+    }
+
+    #[test]
+    fn r9_a_line_of_many_long_arguments_is_bounded_while_it_is_made() {
+        let template = Template::parse(&"{{ args.x }}".repeat(1000)).expect("template");
+        let args = Args::parse(&format!(r#"{{"x":"{}"}}"#, "x".repeat(200_000))).expect("args");
+        assert!(template.render(&args).len() <= 2 * limits::ARGS_BYTES);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{
     draft::{Catalog, Draft},
     graph,
-    record::{Action, Interrupted, Kind, Millis, Record},
+    record::{Action, Interrupted, Kind, Millis, Record, after},
     state::{Call, Deadline, Phase},
 };
 use crate::{
@@ -62,7 +62,7 @@ impl Draft {
             for call in &group {
                 let ask = call.ask.as_deref().cloned().unwrap_or_default();
                 let own = match call.deadline {
-                    Deadline::Fresh => (ask.timeout > 0).then(|| self.now + Millis::from(ask.timeout) * 1000),
+                    Deadline::Fresh => (ask.timeout > 0).then(|| after(self.now, ask.timeout)),
                     Deadline::Never => None,
                     Deadline::At(at) => Some(at),
                 };

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     input::CallInput,
     outdated::Shown,
-    record::{Action, CallStatus, Interrupted, Kind, Millis, is_zero},
+    record::{Action, CallStatus, Interrupted, Kind, Millis, after, is_zero},
 };
 use crate::call::{
     args::Args,
@@ -224,7 +224,7 @@ impl Interrupted {
         let mut seconds: Vec<u32> = self.actions.iter().flat_map(|action| &action.ask.reminders).copied().collect();
         seconds.sort_unstable();
         seconds.dedup();
-        let at = asked_at + Millis::from(*seconds.get(reminded as usize)?) * 1000;
+        let at = after(asked_at, *seconds.get(reminded as usize)?);
         self.expires_at.is_none_or(|end| at < end).then_some(at)
     }
 }

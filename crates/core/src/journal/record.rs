@@ -39,6 +39,12 @@ use crate::{
 /// Milliseconds since 1970-01-01T00:00:00Z.
 pub type Millis = i64;
 
+/// So many seconds later; the end of all time if that is before it.
+#[must_use]
+pub fn after(at: Millis, seconds: u32) -> Millis {
+    at.saturating_add(Millis::from(seconds) * 1000)
+}
+
 /// One record at its place in a session's journal.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Entry {
@@ -330,12 +336,18 @@ fn zero(n: &u64) -> bool {
 }
 
 impl Usage {
-    /// Counts more tokens.
-    pub(super) fn add(&mut self, more: &Usage) {
-        self.input_tokens += more.input_tokens;
-        self.output_tokens += more.output_tokens;
-        self.cached_input_tokens += more.cached_input_tokens;
-        self.reasoning_tokens += more.reasoning_tokens;
+    /// Counts more tokens. What a provider reports is input: a sum that is too large stays at the largest number.
+    pub fn add(&mut self, more: &Usage) {
+        self.input_tokens = self.input_tokens.saturating_add(more.input_tokens);
+        self.output_tokens = self.output_tokens.saturating_add(more.output_tokens);
+        self.cached_input_tokens = self.cached_input_tokens.saturating_add(more.cached_input_tokens);
+        self.reasoning_tokens = self.reasoning_tokens.saturating_add(more.reasoning_tokens);
+    }
+
+    /// Tokens read and written.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.input_tokens.saturating_add(self.output_tokens)
     }
 
     pub(super) fn is_zero(&self) -> bool {

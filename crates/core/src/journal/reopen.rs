@@ -14,7 +14,9 @@ use super::{
     agents::Nested,
     draft::{Catalog, Draft, MessageInput, Transition},
     parts::{Call, Deadline, Open, Phase},
-    record::{EndReason, Entry, HandedOff, Interrupted, Kind, Millis, Note, Noted, Record, TurnEnded, UserMessage},
+    record::{
+        EndReason, Entry, HandedOff, Interrupted, Kind, Millis, Note, Noted, Record, TurnEnded, UserMessage, after,
+    },
     run::{GraphRun, Step},
     state::{State, Status},
 };
@@ -209,7 +211,7 @@ impl Draft {
             call.filter(|_| matches!(asked.kind, Kind::Approval | Kind::Question)).map(|call| call.deadline)
         };
         let due = asked.actions.iter().filter_map(|action| match deadline(action.call).unwrap_or_default() {
-            Deadline::Fresh => (action.ask.timeout > 0).then(|| self.now + Millis::from(action.ask.timeout) * 1000),
+            Deadline::Fresh => (action.ask.timeout > 0).then(|| after(self.now, action.ask.timeout)),
             Deadline::Never => None,
             Deadline::At(at) => Some(at),
         });

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{
     draft::{Catalog, Draft, Transition},
     graph,
-    record::{Action, CallStatus, Decided, EndReason, Interrupted, Kind, Millis, Record},
+    record::{Action, CallStatus, Decided, EndReason, Interrupted, Kind, Record, after},
     run::{
         At, DoneTask, FrameBegan, FrameState, GraphRun, LoopUpdate, NewTask, Question, Raw, Rejected, Resumed, Round,
         RunRetried, RunStarted, StateEdited, Step, Task, TaskFailed, TaskPhase, TasksDone, Then,
@@ -387,7 +387,7 @@ impl Draft {
 
     fn interrupt_at(&mut self, kind: Kind, at: At, args: Args, ask: Ask) {
         let graph = self.state.run.as_ref().map_or_else(|| Arc::from(""), |run| run.graph.clone());
-        let expires_at = (ask.timeout > 0).then(|| self.now + Millis::from(ask.timeout) * 1000);
+        let expires_at = (ask.timeout > 0).then(|| after(self.now, ask.timeout));
         let action = Action {
             call: 0,
             tool_use_id: format!("t{}", at.task).into(),

@@ -99,28 +99,34 @@ impl Window {
         Window { counted: true, ..Window::default() }
     }
 
+    /// What is counted may be on top of what a provider has reported, which can be any number.
+    fn count(&mut self, tokens: u64) {
+        self.tokens = self.tokens.saturating_add(tokens);
+    }
+
     /// Takes the next record; `active` and `shown` are the state's before it.
     pub(super) fn take(&mut self, entry: &Entry, active: bool, shown: &[Block]) {
         match &entry.record {
             Record::UserMessage(message) => {
                 self.turns += u32::from(!active);
-                self.tokens += tokens::MESSAGE + message.text.iter().map(|text| tokens::of(text)).sum::<u64>();
+                let said = message.text.iter().map(|text| tokens::of(text)).sum::<u64>();
+                self.count(tokens::MESSAGE + said);
             }
             // What agents say among themselves is in their own conversations.
             Record::ModelResponded(answer) if answer.run != 0 => {}
             Record::CallFinished(finished) if finished.run != 0 => {}
             Record::ModelResponded(answer) if answer.usage.input_tokens > 0 => {
-                self.tokens = answer.usage.input_tokens.saturating_add(answer.usage.output_tokens);
+                self.tokens = answer.usage.total();
                 self.whole = true;
             }
             Record::ModelResponded(answer) => {
                 let kept = shown.len().saturating_sub(answer.shown as usize);
                 let blocks = shown.iter().skip(kept).chain(&answer.blocks);
-                self.tokens += tokens::MESSAGE + blocks.map(tokens::of_block).sum::<u64>();
+                self.count(tokens::MESSAGE + blocks.map(tokens::of_block).sum::<u64>());
             }
-            Record::CallFinished(finished) => self.tokens += tokens::MESSAGE + tokens::of(&finished.output),
+            Record::CallFinished(finished) => self.count(tokens::MESSAGE + tokens::of(&finished.output)),
             Record::TurnEnded(ended) => {
-                self.tokens += ended.partial.as_ref().map_or(0, tokens::of_block);
+                self.count(ended.partial.as_ref().map_or(0, tokens::of_block));
                 self.due = None;
             }
             Record::MakeRoom(room) => self.due = Some(*room),

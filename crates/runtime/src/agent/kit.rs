@@ -328,6 +328,9 @@ fn ready(agent: &str, entry: &ToolEntry, policy: &Policy) -> Result<ReadyTool, S
     if spec.parameters.get("properties").and_then(|properties| properties.get(MESSAGE_ARGUMENT)).is_some() {
         return Err(format!("{MESSAGE_ARGUMENT:?} cannot be an argument of a tool, it is reserved"));
     }
+    if let Some(mistake) = entry.approval.ask.mistakes().first() {
+        return Err(format!("its approval: {mistake}"));
+    }
     let Compiled { text, schema } = compiled(&spec.parameters)?;
     let rules = policy.rules_for(agent, entry);
     Ok(ReadyTool { entry: entry.clone(), schema, rules, text, hosted: false })

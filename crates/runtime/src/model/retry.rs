@@ -49,9 +49,11 @@ impl RetryPolicy {
             return None;
         }
         let doubled = self.base.saturating_mul(2_u32.saturating_pow(attempt.saturating_sub(1)));
-        let chance = self.jitter.clamp(0.0, 1.0) * if random.is_nan() { 0.0 } else { random.clamp(0.0, 1.0) };
+        let part = |number: f64| if number.is_nan() { 0.0 } else { number.clamp(0.0, 1.0) };
+        let chance = part(self.jitter) * part(random);
         let backoff = doubled.min(self.max).mul_f64(1.0 - chance);
-        let asked = error.retry_after.map(|asked| asked.min(self.retry_after_max) + self.base.mul_f64(chance));
+        let asked =
+            error.retry_after.map(|asked| asked.min(self.retry_after_max).saturating_add(self.base.mul_f64(chance)));
         Some(asked.map_or(backoff, |asked| asked.max(backoff)))
     }
 }
@@ -101,5 +103,8 @@ mod tests {
         assert_eq!(policy.delay(1, &error, -3.0), ms(500));
         let huge = RetryPolicy { attempts: u32::MAX, jitter: f64::INFINITY, ..RetryPolicy::default() };
         assert_eq!(huge.delay(u32::MAX - 1, &error, 0.0), ms(20_000));
+        let none = RetryPolicy { jitter: f64::NAN, base: Duration::MAX, max: Duration::MAX, ..RetryPolicy::default() };
+        let asked = ModelError { retry_after: Some(Duration::from_secs(1)), ..ModelError::transient("429") };
+        assert_eq!(none.delay(1, &asked, 0.5), Some(Duration::MAX));
     }
 }

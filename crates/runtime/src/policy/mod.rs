@@ -10,6 +10,7 @@ mod judge;
 use countersign_core::{
     call::{
         args::Digest,
+        ask_check::AskMistake,
         gate::{Ask, Verdict},
         json::Json,
     },
@@ -83,6 +84,16 @@ pub enum Then {
     AskWhen(CelCondition, Ask),
     /// It does not run: the model is told this, or that the policy refuses it.
     Deny(Option<String>),
+}
+
+impl Then {
+    /// What is wrong with how a person is to be asked.
+    pub(crate) fn mistake(&self) -> Option<AskMistake> {
+        match self {
+            Then::Ask(ask) | Then::AskWhen(_, ask) => ask.mistakes().into_iter().next(),
+            Then::Allow | Then::Deny(_) => None,
+        }
+    }
 }
 
 impl Policy {

@@ -29,6 +29,7 @@ use super::{
     Inner, Outcome, failpoint,
     gate::Weighed,
     graph::{AtWork, Ended, Hot},
+    hold::Hold,
     live::{Live, LiveRef, LiveState},
     now,
     sources::{Held, outdated_of},
@@ -122,11 +123,13 @@ struct Claim<'a> {
     inner: &'a Inner,
     live: &'a Live,
     held: bool,
+    hold: Option<Hold>,
 }
 
 impl Claim<'_> {
     fn give_back(&mut self) {
         if std::mem::take(&mut self.held) {
+            self.hold = None;
             self.live.yield_driver();
             self.inner.driver_ended();
         }
@@ -197,9 +200,28 @@ impl Inner {
         }
     }
 
+    /// Waits until no other runtime of this process carries out the session's effects.
+    async fn alone_at(self: &Arc<Self>, live: &LiveRef) -> Hold {
+        let hold = match Hold::take(self, &live.session_id) {
+            Ok(hold) => hold,
+            Err(_) => {
+                let hold = Hold::wait(self, &live.session_id).await;
+                // It has gone on there.
+                live.lock().await.load_again();
+                hold
+            }
+        };
+        hold.works();
+        hold
+    }
+
     async fn drive(self: Arc<Self>, live: &LiveRef) {
-        let mut claim = Claim { inner: &self, live, held: true };
+        let mut claim = Claim { inner: &self, live, held: true, hold: None };
         let mut closing = self.closing.subscribe();
+        claim.hold = tokio::select! { biased;
+            hold = self.alone_at(live) => Some(hold),
+            _ = closing.wait_for(|closing| *closing) => return,
+        };
         let mut patience = Patience::default();
         // Tasks of their own: one that waits for the session's lock must go on while the driver waits for it too.
         let mut running: JoinSet<Done> = JoinSet::new();

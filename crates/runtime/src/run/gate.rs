@@ -1,6 +1,6 @@
 //! Verdicts: whether a proposed call runs, waits for a person, or goes back to the model (SPEC S1, S26, M3).
 
-use std::{panic::AssertUnwindSafe, sync::Arc};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use countersign_core::{
     approval::{
@@ -21,12 +21,13 @@ use countersign_core::{
         record::{Action, ToolUse},
         state::{Call, State},
     },
-    limits::{APPROVAL_TIMEOUT_SECONDS, QUESTION_TIMEOUT_SECONDS},
+    limits::{APPROVAL_TIMEOUT_SECONDS, PREVIEW_SECONDS, QUESTION_TIMEOUT_SECONDS},
     locale::{Locale, Text},
     refusal::{Code, Refusal},
 };
 use futures::FutureExt as _;
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use super::{Inner, guard::Checked, now, stops::Stop};
 use crate::{
@@ -420,10 +421,11 @@ async fn preview(tool: &ToolEntry, call: &CallFacts<'_>, locale: Locale) -> Opti
 
 /// What a previewer says, or why it says nothing.
 async fn previewed(says: impl Future<Output = Result<Preview, String>>, locale: Locale) -> Preview {
-    match AssertUnwindSafe(says).catch_unwind().await {
-        Ok(Ok(preview)) => preview,
-        Ok(Err(why)) => Preview::failed(&why),
-        Err(_) => Preview::failed(locale.text(Text::ToolBroke)),
+    match timeout(Duration::from_secs(PREVIEW_SECONDS), AssertUnwindSafe(says).catch_unwind()).await {
+        Ok(Ok(Ok(preview))) => preview,
+        Ok(Ok(Err(why))) => Preview::failed(&why),
+        Ok(Err(_)) => Preview::failed(locale.text(Text::ToolBroke)),
+        Err(_) => Preview::failed(&locale.fill(Text::PreviewLate, &[("seconds", &PREVIEW_SECONDS.to_string())])),
     }
 }
 

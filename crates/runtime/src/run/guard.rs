@@ -185,10 +185,7 @@ impl Inner {
     ) -> Result<(), Stop> {
         let (agent, run) = (&ready.agent, answer.run);
         if let Some(watch) = &self.settings.watch {
-            let mut seen = watch.seen();
-            let spent = seen.spent.entry(answer.model.clone()).or_default();
-            spent.input_tokens += answer.usage.input_tokens;
-            spent.output_tokens += answer.usage.output_tokens;
+            watch.seen().spent.entry(answer.model.clone()).or_default().add(&answer.usage);
         }
         if self.settings.hooks.is_empty() && agent.output_guardrails.is_empty() && agent.output.is_none() {
             return Ok(());
@@ -235,7 +232,7 @@ impl Inner {
         #[expect(clippy::cast_precision_loss, reason = "told to people, not counted on")]
         let float = |n: u64| n as f64;
         if let Some(limit) = limits.tokens {
-            let spent = state.usage.input_tokens + state.usage.output_tokens;
+            let spent = state.usage.total();
             if spent >= limit {
                 return over("tokens", float(spent), float(limit));
             }

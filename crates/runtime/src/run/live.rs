@@ -24,22 +24,19 @@ use countersign_core::{
         expand,
     },
 };
-use tokio::sync::{Mutex, MutexGuard, Notify, broadcast};
+use tokio::sync::{Mutex, MutexGuard, Notify};
 
 use super::{
-    Inner, now, spans, store_refusal,
+    Inner,
+    followers::{Followers, Queue},
+    now, spans, store_refusal,
     subscription::{Frame, Subscription, Told},
     view::READ_PAGE,
 };
 use crate::store::{Append, Durability, StoreError};
 
-/// Batches of events a follower may fall behind before it is brought up to date from the journal.
-const FOLLOWER_BATCHES: usize = 256;
 /// A snapshot is kept at least every so many entries, so that a load never folds more.
 const SNAPSHOT_ENTRIES: u64 = 64;
-
-/// What was published together.
-pub(super) type Batch = Arc<[Told]>;
 
 /// A session in memory. Exists while somebody uses it; everything in it can be had from the store again.
 pub(crate) struct Live {
@@ -59,7 +56,7 @@ pub(super) struct LiveState {
     snapshot: u64,
     /// The position of the last entry that followers were told of.
     published: u64,
-    followers: Option<broadcast::Sender<Batch>>,
+    followers: Followers,
     /// Somebody has it who is to be told of entries too, and of what nested runs write.
     entries_wanted: Weak<()>,
     /// The block that the model is writing, as followers see it.
@@ -350,22 +347,25 @@ impl LiveState {
         self.state.clone().ok_or_else(|| Refusal::new(Code::Internal, "the session is not loaded"))
     }
 
+    /// Somebody else has gone on with it: it is read from the store again before its next use.
+    pub(super) fn load_again(&mut self) {
+        self.state = None;
+    }
+
     /// The session is deleted: nothing in memory counts any more.
     pub(super) fn forget(&mut self) {
-        // With the sender gone, followers are told that the session is.
+        // With the followers' queues, followers are told that the session is.
         *self = LiveState { gone: true, ..LiveState::default() };
     }
 
     pub(super) fn has_followers(&self) -> bool {
-        self.followers.as_ref().is_some_and(|followers| followers.receiver_count() > 0)
+        !self.followers.is_empty()
     }
 
-    /// A receiver of everything from now on, and the block being written so far, which no record holds yet.
-    pub(super) fn follow(&mut self, state: &State) -> (broadcast::Receiver<Batch>, Vec<Frame>) {
-        let followers = self.followers.get_or_insert_with(|| broadcast::Sender::new(FOLLOWER_BATCHES));
-        let receiver = followers.subscribe();
+    /// A queue of everything from now on, and the block being written so far, which no record holds yet.
+    pub(super) fn follow(&mut self, state: &State) -> (Arc<Queue>, Vec<Frame>) {
         let writing = self.writing.as_ref().map(|block| begun(state, block)).unwrap_or_default();
-        (receiver, writing)
+        (self.followers.add(), writing)
     }
 
     /// Followers are told of entries too, as long as somebody has what this gives.
@@ -380,11 +380,9 @@ impl LiveState {
     }
 
     pub(super) fn send(&self, told: Vec<Told>) {
-        if let Some(followers) = &self.followers
-            && !told.is_empty()
-        {
-            // Nobody listening is fine: the journal has it.
-            let _ = followers.send(told.into());
+        // Nobody listening is fine: the journal has it.
+        if !told.is_empty() {
+            self.followers.tell(told);
         }
     }
 

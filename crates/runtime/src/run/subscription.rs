@@ -1,27 +1,27 @@
 //! Following a session: a replay from the journal, then live, without a gap or a repeat (SPEC W2, R7).
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, io, sync::Arc};
 
+use super::{
+    Inner,
+    followers::{Missed, Queue},
+    live::{LiveRef, LiveState},
+    store_refusal,
+};
 use countersign_core::{
     journal::{
         record::{Block, Entry},
         state::State,
     },
+    limits,
     refusal::{Code, Refusal},
     wire::{
         event::{Event, SessionEvent},
         expand,
     },
 };
-use tokio::sync::broadcast::{self, error::RecvError};
 
-use super::{
-    Inner,
-    live::{Batch, LiveRef, LiveState},
-    store_refusal,
-};
-
-/// Entries read from the store at once during a replay.
+/// Entries read from the store at once during a replay, if they are short.
 const REPLAY_PAGE: usize = 128;
 
 /// One event, ready to be sent.
@@ -50,6 +50,38 @@ pub(crate) enum Told {
     Entry(Arc<Entry>),
     /// What the model of this nested run writes, to those who follow nested runs too. No record holds it yet.
     Written(u32, Written),
+}
+
+impl Told {
+    /// About how much room it takes.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Told::Frame(frame) => frame.json.len(),
+            Told::Entry(entry) => {
+                let mut written = Count(0);
+                // Plain data with string keys, which always serialises.
+                let _ = serde_json::to_writer(&mut written, &**entry);
+                written.0
+            }
+            Told::Written(_, Written::Begins) => 0,
+            Told::Written(_, Written::Text(text) | Written::Thinking(text)) => text.len(),
+            Told::Written(_, Written::Input { id, tool, json }) => id.len() + tool.len() + json.len(),
+        }
+    }
+}
+
+/// Counts what is written.
+struct Count(usize);
+
+impl io::Write for Count {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// What a model writes in a nested run.
@@ -83,7 +115,7 @@ impl Written {
 pub struct Subscription {
     inner: Arc<Inner>,
     live: LiveRef,
-    receiver: broadcast::Receiver<Batch>,
+    queue: Arc<Queue>,
     ready: VecDeque<Told>,
     replay: Option<Replay>,
     /// Entries are given too.
@@ -105,10 +137,12 @@ struct Entries {
 struct Replay {
     /// Give what came after this `seq`.
     after: u64,
-    /// The position read so far; `None` before the place of `after` is found.
+    /// The position given so far; `None` before the place of `after` is found.
     pos: Option<u64>,
     /// The last position to give.
     until: u64,
+    /// What is read and not given.
+    page: VecDeque<Arc<Entry>>,
     /// The block that was being written when the subscription began.
     writing: Vec<Frame>,
 }
@@ -137,12 +171,12 @@ impl Subscription {
         if after > last + 1 {
             return Err(Refusal::new(Code::InvalidMessage, format!("after: the session's last event has seq {last}")));
         }
-        let (receiver, writing) = guard.follow(&state);
-        let replay = Some(Replay { after, pos: None, until: state.pos, writing });
+        let (queue, writing) = guard.follow(&state);
+        let replay = Some(Replay { after, pos: None, until: state.pos, page: VecDeque::new(), writing });
         Ok(Subscription {
             inner: inner.clone(),
             live: live.clone(),
-            receiver,
+            queue,
             ready: VecDeque::new(),
             replay,
             entries: None,
@@ -190,17 +224,17 @@ impl Subscription {
                 return Ok(told);
             }
             if self.replay.is_some() {
-                self.replay_page().await?;
+                self.replay_one().await?;
                 continue;
             }
             if self.behind {
                 self.catch_up().await?;
                 continue;
             }
-            match self.receiver.recv().await {
+            match self.queue.next().await {
                 Ok(batch) => batch.iter().for_each(|told| self.take(told)),
-                Err(RecvError::Lagged(_)) => self.behind = true,
-                Err(RecvError::Closed) => {
+                Err(Missed::Behind) => self.behind = true,
+                Err(Missed::Gone) => {
                     return Err(Refusal::new(Code::SessionNotFound, "the session is gone"));
                 }
             }
@@ -229,35 +263,38 @@ impl Subscription {
         Ok(())
     }
 
-    async fn replay_page(&mut self) -> Result<(), Refusal> {
+    /// Gives the next entry of the journal, no more at a time: whoever is slow has little waiting here.
+    async fn replay_one(&mut self) -> Result<(), Refusal> {
         let Some(replay) = &self.replay else { return Ok(()) };
         let (after, until) = (replay.after, replay.until);
-        let from = match replay.pos {
+        let pos = match replay.pos {
             Some(pos) => pos,
             None => {
                 let place = self.place_of(after, until).await?;
                 self.entries.as_ref().map_or(place, |entries| place.min(entries.pos))
             }
         };
-        let mut pos = from;
-        if from < until {
-            let page = self.inner.store.read(&self.live.session_id, from, REPLAY_PAGE).await.map_err(store_refusal)?;
-            for entry in page.iter().filter(|entry| entry.pos <= until) {
-                pos = entry.pos;
-                self.take(&Told::Entry(entry.clone()));
-                self.expand_after(entry, after);
-            }
-            if pos == from {
-                return Err(Refusal::new(Code::SessionNotFound, "the session is gone"));
-            }
+        if pos >= until {
+            let writing = self.replay.take().map(|replay| replay.writing).unwrap_or_default();
+            self.ready.extend(writing.into_iter().map(Told::Frame));
+            return Ok(());
         }
-        match &mut self.replay {
-            Some(replay) if pos < until => replay.pos = Some(pos),
-            _ => {
-                let writing = self.replay.take().map(|replay| replay.writing).unwrap_or_default();
-                self.ready.extend(writing.into_iter().map(Told::Frame));
+        let read = match self.replay.as_ref().is_some_and(|replay| replay.page.is_empty()) {
+            false => Vec::new(),
+            true => {
+                let (session_id, most) = (&self.live.session_id, limits::FOLLOWER_BYTES);
+                let page = self.inner.store.read_within(session_id, pos, REPLAY_PAGE, most).await;
+                page.map_err(store_refusal)?
             }
-        }
+        };
+        let Some(replay) = &mut self.replay else { return Ok(()) };
+        replay.page.extend(read);
+        let Some(entry) = replay.page.pop_front().filter(|entry| entry.pos <= until) else {
+            return Err(Refusal::new(Code::SessionNotFound, "the session is gone"));
+        };
+        replay.pos = Some(entry.pos);
+        self.take(&Told::Entry(entry.clone()));
+        self.expand_after(&entry, after);
         Ok(())
     }
 

@@ -157,10 +157,10 @@ impl RunConfig {
         self.context = Some(AppContext::of(serde_json::value::to_raw_value(context)?));
         Ok(self)
     }
-    /// Most model calls of the turn, in the place of each agent's own limit. It is kept in the run's state.
+    /// Most model calls of the turn, at least 1, in the place of each agent's own limit. It is kept in the run's state.
     #[must_use]
     pub fn max_turns(mut self, calls: u32) -> RunConfig {
-        self.max_turns = Some(calls.max(1));
+        self.max_turns = Some(calls);
         self
     }
     /// No limit of model calls.
@@ -195,7 +195,7 @@ impl RunConfig {
     /// Tool calls that run at the same time; at least 1.
     #[must_use]
     pub fn parallel_calls(mut self, calls: usize) -> RunConfig {
-        self.parallel_calls = Some(calls.max(1));
+        self.parallel_calls = Some(calls);
         self
     }
     /// Whether arguments, results and answers stand in the spans of the run ([`crate::run::spans`]). By itself nothing does
@@ -213,7 +213,8 @@ impl RunConfig {
     }
     /// No model is asked once the run, with all its pauses, has cost this much, by [`RunConfig::price`]. Each model of the run's
     /// agents, and each that it has used before, needs a price, under exactly the name that journals have; one that costs nothing
-    /// has a price of 0. Without it nothing runs ([`RunError::NoPrice`](super::RunError::NoPrice)).
+    /// has a price of 0. Without it nothing runs ([`RunError::NoPrice`](super::RunError::NoPrice)). An amount, or a price, that is
+    /// no finite number from 0 on is no bound, and nothing runs with it ([`RunError::Settings`](super::RunError::Settings)).
     #[must_use]
     pub fn max_cost(mut self, money: f64) -> RunConfig {
         self.limits.money = Some(money);
@@ -304,6 +305,24 @@ impl RunConfig {
     pub fn cancel(mut self, handle: &CancelHandle) -> RunConfig {
         self.cancel = Some(handle.clone());
         self
+    }
+
+    /// What is set to something that cannot be meant.
+    pub(crate) fn mistake(&self) -> Option<String> {
+        if self.max_turns == Some(0) {
+            return Some("max_turns is 0, so nothing could be answered; it must be at least 1".to_owned());
+        }
+        if self.parallel_calls == Some(0) {
+            return Some("parallel_calls is 0, so no tool could run; it must be at least 1".to_owned());
+        }
+        let wrong = |money: f64| !(money.is_finite() && money >= 0.0);
+        if let Some(money) = self.limits.money.filter(|money| wrong(*money)) {
+            return Some(format!("max_cost is {money}; it must be a finite number from 0 on"));
+        }
+        self.limits.prices.iter().find_map(|(model, Price { input, output })| {
+            let wrong = [*input, *output].into_iter().find(|price| wrong(*price))?;
+            Some(format!("a price of the model {:?} is {wrong}; it must be a finite number from 0 on", &**model))
+        })
     }
 
     /// This, with what is not set taken from `base`.

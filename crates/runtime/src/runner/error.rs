@@ -130,6 +130,24 @@ pub enum RunError {
         /// The state as it was given.
         state: Box<RunState>,
     },
+    /// What the run was given is no setting that could be meant. Nothing has run.
+    #[error("the run cannot begin: {what}")]
+    Settings {
+        /// Which, and what would be right.
+        what: String,
+        /// The state, if one was given.
+        state: Option<Box<RunState>>,
+    },
+    /// Another run of this process is at work on the session, in the same store: what it runs has an outcome, which is not
+    /// known yet. Nothing has run here; wait for what comes of it there, and take the state then
+    /// ([`RunState::save`]).
+    #[error("the session {session_id:?} is at work in this process: wait for what comes of it")]
+    AtWork {
+        /// The session.
+        session_id: String,
+        /// The state as it was given.
+        state: Box<RunState>,
+    },
     /// The state could not be read or restored.
     #[error("{error}")]
     State {
@@ -212,9 +230,11 @@ impl RunError {
             | RunError::Failed { state, .. }
             | RunError::TooLate { state, .. }
             | RunError::Claimed { state, .. }
+            | RunError::AtWork { state, .. }
             | RunError::Cancelled { state } => Some(state),
             RunError::Decision { state, .. }
             | RunError::NoPrice { state, .. }
+            | RunError::Settings { state, .. }
             | RunError::State { state, .. }
             | RunError::Agent { state, .. }
             | RunError::Refused { state, .. } => state.as_deref(),
@@ -234,9 +254,11 @@ impl RunError {
             | RunError::Failed { state, .. }
             | RunError::TooLate { state, .. }
             | RunError::Claimed { state, .. }
+            | RunError::AtWork { state, .. }
             | RunError::Cancelled { state } => Some(*state),
             RunError::Decision { state, .. }
             | RunError::NoPrice { state, .. }
+            | RunError::Settings { state, .. }
             | RunError::State { state, .. }
             | RunError::Agent { state, .. }
             | RunError::Refused { state, .. } => state.map(|state| *state),
@@ -247,6 +269,7 @@ impl RunError {
     pub(super) fn with(mut self, given: Option<RunState>) -> RunError {
         if let RunError::Decision { state, .. }
         | RunError::NoPrice { state, .. }
+        | RunError::Settings { state, .. }
         | RunError::State { state, .. }
         | RunError::Agent { state, .. }
         | RunError::Refused { state, .. } = &mut self

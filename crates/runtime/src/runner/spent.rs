@@ -7,11 +7,7 @@ use countersign_core::journal::record::{Entry, Record, Usage};
 /// What each model was used for.
 pub(super) fn spent(entries: &[Arc<Entry>]) -> BTreeMap<Arc<str>, Usage> {
     let mut spent: BTreeMap<Arc<str>, Usage> = BTreeMap::new();
-    let mut add = |model: &Arc<str>, usage: &Usage| {
-        let all = spent.entry(model.clone()).or_default();
-        all.input_tokens += usage.input_tokens;
-        all.output_tokens += usage.output_tokens;
-    };
+    let mut add = |model: &Arc<str>, usage: &Usage| spent.entry(model.clone()).or_default().add(usage);
     for entry in entries {
         match &entry.record {
             Record::ModelResponded(answer) => add(&answer.model, &answer.usage),

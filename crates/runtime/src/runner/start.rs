@@ -29,6 +29,7 @@ use crate::{
     run::{
         LiveRef, NewDecision, NewMessage, NewSession, Runtime,
         guard::{Settings, Watch},
+        hold::Hold,
         now,
         settle::{Stands, Unsettled, overdue},
         stops::Why,
@@ -42,6 +43,7 @@ use crate::{
 /// Why a state does not go on. Nothing has run.
 enum Stopped {
     Claimed,
+    AtWork,
     MaxTurns(u32),
     TooLate { call_id: String, expired_at: String, late: Vec<u32> },
     Other(RunError),
@@ -78,6 +80,8 @@ pub(super) struct Session {
     tells_nested: bool,
     /// The runs of nested agents, if so.
     pub(super) nested: Option<Nested>,
+    /// Nobody else in this process goes on with it, until what drives it has ended.
+    pub(super) hold: Option<Hold>,
     /// Whether anything is to be done.
     pub(super) moves: bool,
     /// What it has told when it begins to go on.
@@ -106,6 +110,9 @@ impl Session {
             RunInput::Text(text) => (Some(text), None),
             RunInput::State(state) => (None, Some(*state)),
         };
+        if let Some(what) = config.mistake() {
+            return Err(RunError::Settings { what, state: None }.with(before));
+        }
         let context = match &before {
             Some(state) => Some(state.context()),
             None => config.context.clone(),
@@ -167,6 +174,7 @@ impl Session {
             follow: None,
             tells_nested: false,
             nested: None,
+            hold: None,
             moves: true,
             told: Told { from: 0, until: 0, runs: true },
         };
@@ -178,6 +186,10 @@ impl Session {
             },
             None => session.start(text.unwrap_or_default(), context, durable, follow).await?,
         }
+        match &session.hold {
+            Some(hold) if session.moves => hold.works(),
+            _ => session.hold = None,
+        }
         Ok(session)
     }
 
@@ -188,12 +200,39 @@ impl Session {
         durable: bool,
         follow: bool,
     ) -> Result<(), RunError> {
+        // While another run is at work it says so, or is about to end.
+        self.hold = self.take_hold().await;
         loop {
             match self.say(&text, context.as_ref(), durable, follow).await {
                 // Another run of the session was first. What that means for this one is said by how it stands now.
                 Err(RunError::Refused { refusal, .. })
                     if durable && refusal.code == Code::StoreUnavailable && self.has_moved().await => {}
-                said => return said,
+                said => {
+                    said?;
+                    break;
+                }
+            }
+        }
+        if self.hold.is_none() {
+            tokio::select! { biased;
+                hold = Hold::wait(&self.runtime.inner, &self.session_id) => self.hold = Some(hold),
+                () = self.until_cancelled() => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Nobody else in this process goes on with the session from now on; `None` if another run is at work on it, or this one
+    /// is cancelled before that is known.
+    async fn take_hold(&self) -> Option<Hold> {
+        loop {
+            match Hold::take(&self.runtime.inner, &self.session_id) {
+                Ok(hold) => return Some(hold),
+                Err(busy) if busy.works() => return None,
+                Err(mut busy) => tokio::select! { biased;
+                    () = busy.changed() => {}
+                    () = self.until_cancelled() => return None,
+                },
             }
         }
     }
@@ -274,6 +313,9 @@ impl Session {
             Err(Stopped::Claimed) => {
                 Err(RunError::Claimed { session_id: self.session_id.to_string(), state: Box::new(state) })
             }
+            Err(Stopped::AtWork) => {
+                Err(RunError::AtWork { session_id: self.session_id.to_string(), state: Box::new(state) })
+            }
             Err(Stopped::MaxTurns(limit)) => Err(RunError::MaxTurns { limit, state: Box::new(state) }),
             Err(Stopped::TooLate { call_id, expired_at, late }) => {
                 retract_late(&mut state, &late);
@@ -286,12 +328,16 @@ impl Session {
     async fn go_on_from(&mut self, state: &mut RunState, follow: bool) -> Result<(), Stopped> {
         let (runtime, at) = (self.runtime.clone(), now());
         let agents = &runtime.inner.agents;
+        self.hold = self.take_hold().await;
         let head = self.store.head(&self.session_id).await.map_err(RunStateError::from)?;
         if let Some(head) = &head
             && !state.is_at_end_of(&*self.store, head.pos).await?
         {
             // Another one has gone on from it, or it is of another session.
             return Err(Stopped::Claimed);
+        }
+        if self.hold.is_none() {
+            return Err(Stopped::AtWork);
         }
         // A turn that has failed goes on.
         state.reopen_now(at);
@@ -413,7 +459,7 @@ impl Session {
     }
 
     /// Lets it go on until nothing more happens by itself.
-    pub(super) async fn drive(self) -> Result<RunResult, RunError> {
+    pub(super) async fn drive(mut self) -> Result<RunResult, RunError> {
         if self.moves {
             let mut going = std::pin::pin!(self.runtime.go_on(&self.session_id));
             tokio::select! {
@@ -425,6 +471,7 @@ impl Session {
                 () = &mut going => {}
             }
         }
+        self.hold = None;
         self.finish().await
     }
 

@@ -12,7 +12,10 @@ use super::{
     event::{Reader, RunEvent, RunFrame},
     start::{self, Session},
 };
-use crate::run::subscription::Told;
+use crate::run::{
+    hold::{Ending, Hold},
+    subscription::Told,
+};
 
 /// A run whose events are read while it goes on. It ends when the run waits for a person, or is over; then
 /// [`RunStream::finish`] gives what has come of it, and a run that waits can be streamed on.
@@ -59,30 +62,42 @@ impl std::fmt::Debug for RunStream {
 }
 
 /// What drives the run; it stops when nobody reads the stream any more.
-struct Driver(Option<tokio::task::JoinHandle<()>>);
+#[derive(Default)]
+struct Driver {
+    task: Option<tokio::task::JoinHandle<()>>,
+    ending: Option<Ending>,
+}
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        if let Some(driver) = &self.0 {
-            driver.abort();
+        if let Some(task) = &self.task {
+            task.abort();
+        }
+        // Whoever goes on with the session waits until the task is gone.
+        if let Some(ending) = &self.ending {
+            ending.ends();
         }
     }
 }
 
 impl RunStream {
-    pub(super) fn new(session: Box<Session>) -> RunStream {
+    pub(super) fn new(mut session: Box<Session>) -> RunStream {
         let start::Told { from, until, runs } = session.told;
         let (seq, moves) = (from, session.moves);
         let ended = !moves || !runs && until <= from;
         let (runtime, id) = (session.runtime.clone(), session.session_id.clone());
-        let driver = moves.then(|| {
-            tokio::spawn(async move {
+        let mut driver = Driver::default();
+        if moves {
+            let hold = session.hold.take();
+            driver.ending = hold.as_ref().map(Hold::ending);
+            driver.task = Some(tokio::spawn(async move {
                 runtime.go_on(&id).await;
-            })
-        });
+                drop(hold);
+            }));
+        }
         let agent = session.agent.clone();
         let (reader, then) = Default::default();
-        RunStream { session, driver: Driver(driver), reader, agent, frame: None, then, seq, ended }
+        RunStream { session, driver, reader, agent, frame: None, then, seq, ended }
     }
 
     /// The next event; `None` at the end. Dropping the future loses nothing.
@@ -195,7 +210,7 @@ impl RunStream {
                 Err(error) => return Err(error.with(self.session.given())),
             }
         }
-        if let Some(driver) = self.driver.0.take() {
+        if let Some(driver) = self.driver.task.take() {
             // It ends by itself; a panic of it shows in what has come of the run.
             let _ = driver.await;
         }

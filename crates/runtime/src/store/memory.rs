@@ -311,6 +311,17 @@ impl Store for MemoryStore {
         ready(Ok(entries))
     }
 
+    /// They are shared, not copied.
+    fn read_within(
+        &self,
+        session_id: &str,
+        after: u64,
+        limit: usize,
+        _bytes: usize,
+    ) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, StoreError>> {
+        self.read(session_id, after, limit)
+    }
+
     fn has_request(&self, session_id: &str, request_id: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
         let found = self.shard(session_id).get(session_id).is_some_and(|s| s.requests.contains_key(request_id));
         ready(Ok(found))

@@ -40,6 +40,18 @@ pub trait Store: Send + Sync {
     fn head(&self, session_id: &str) -> BoxFuture<'_, Result<Option<Head>, StoreError>>;
     /// Entries at positions after `after`, oldest first, at most `limit`.
     fn read(&self, session_id: &str, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, StoreError>>;
+    /// The same, but fewer where they are long: no more than `bytes` as they are stored, or one. By itself it reads a few at a
+    /// time.
+    fn read_within(
+        &self,
+        session_id: &str,
+        after: u64,
+        limit: usize,
+        bytes: usize,
+    ) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, StoreError>> {
+        let _ = bytes;
+        self.read(session_id, after, limit.min(FEW))
+    }
     /// Whether an entry of the session carries this `request_id`.
     fn has_request(&self, session_id: &str, request_id: &str) -> BoxFuture<'_, Result<bool, StoreError>>;
     /// One interruption.
@@ -77,6 +89,9 @@ pub trait Store: Send + Sync {
     /// Whether the store can be written to, for `/readyz`.
     fn check(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 }
+
+/// Entries that [`Store::read_within`] reads where a store does not say how long they are.
+const FEW: usize = 8;
 
 /// A waiting interruption: its session, and its number there.
 pub type Due = (Arc<str>, u32);

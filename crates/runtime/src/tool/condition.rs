@@ -1,6 +1,7 @@
 //! Conditions over a call: when a tool needs a person (SPEC S1, P1, P2).
 
 mod cel;
+mod made;
 mod numbers;
 
 use std::{fmt, future::Future, panic::AssertUnwindSafe, sync::Arc};

@@ -209,13 +209,15 @@ impl Approval {
         self.ask.allowed = decisions.into();
         self
     }
-    /// How many different people must approve at each level.
+    /// How many different people must approve at each level, 1 to 100. The session's own subject is one person, so more than one
+    /// need [`Approval::levels`] with other roles; without them the agent is refused.
     #[must_use]
     pub fn quorum(mut self, people: u32) -> Approval {
-        self.ask.quorum = people.max(1);
+        self.ask.quorum = people;
         self
     }
-    /// Who asked for it may not approve it.
+    /// Who asked for it may not approve it. That needs [`Approval::levels`] with a role other than `user`; without one the agent is
+    /// refused, since nobody could approve.
     #[must_use]
     pub fn not_self(mut self) -> Approval {
         self.ask.not_self = true;

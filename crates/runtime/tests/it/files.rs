@@ -296,3 +296,41 @@ async fn s12_a_write_over_a_file_that_is_not_what_was_shown_is_refused() {
         }
     }
 }
+
+/// What one call would do, or why that is not known; the call itself, approved, says the same.
+async fn refused(folder: &Path, tool: &str, args: Value) -> String {
+    let runtime = runtime(memory(), folder, &[(tool, args)]);
+    let outcome = send(&runtime, "s1", "go").await.expect("run");
+    let (kind, text) = shown(&outcome);
+    assert_eq!(kind, PreviewKind::Failed, "{text}");
+    decide(&runtime, &outcome.pending[0], vec![Decision::approve()]).await.expect("decide");
+    let told = results(&runtime, "s1").await;
+    assert!(!told[0].0 && told[0].1.contains(&text), "{told:?}\n{text}");
+    text
+}
+
+#[tokio::test]
+async fn r9_an_edit_that_would_make_a_huge_file_is_refused_before_anything_is_built() {
+    let folder = tempfile::tempdir().expect("folder");
+    // With the largest of both it would be forty gigabytes.
+    fs::write(folder.path().join("a"), " ".repeat(100_000)).expect("a");
+    let edit = json!({ "path": "a", "old_string": " ", "new_string": "x".repeat(100), "replace_all": true });
+    let why = refused(folder.path(), "edit_file", edit).await;
+    assert!(
+        why.contains("a would have 10000000 bytes with 100000 places replaced; a file has at most 4194304"),
+        "{why}"
+    );
+}
+
+#[tokio::test]
+async fn r9_a_patch_of_too_much_text_is_refused() {
+    let folder = tempfile::tempdir().expect("folder");
+    let mut patch = vec!["*** Begin Patch".to_owned()];
+    for i in 0..6 {
+        fs::write(folder.path().join(format!("f{i}")), format!("first\n{}", "x".repeat(3_000_000))).expect("file");
+        patch.push(format!("*** Update File: f{i}\n-first\n+1"));
+    }
+    patch.push("*** End Patch".to_owned());
+    let why = refused(folder.path(), "apply_patch", json!({ "patch": patch.join("\n") })).await;
+    assert!(why.contains("have more than 33554432 bytes together"), "{why}");
+}

@@ -2,7 +2,10 @@
 
 use countersign::tool::condition::CelCondition;
 use countersign_core::{
-    call::gate::{Ask, DecisionType, USER},
+    call::{
+        ask_check::{AskField, LEVELS, QUORUM, role_error, wrong_role},
+        gate::{Ask, DecisionType},
+    },
     limits,
 };
 use toml::de::DeValue;
@@ -10,13 +13,8 @@ use toml::de::DeValue;
 use super::{
     error::nearest,
     reader::{At, Section},
-    server::role_error,
 };
 
-/// Most levels of one approval, roles of one list, and reminders.
-const LEVELS: usize = 16;
-/// Most people that one level can need.
-const QUORUM: u32 = 100;
 const DECISIONS: [DecisionType; 5] =
     [DecisionType::Approve, DecisionType::Reject, DecisionType::Edit, DecisionType::Respond, DecisionType::Defer];
 
@@ -73,56 +71,55 @@ pub(super) fn ask(section: &Section<'_>) -> (Ask, Vec<RoleAt>) {
     if let Some(timeout) = section.whole("timeout", 0..=limits::APPROVAL_TIMEOUT_SECONDS_MAX, " seconds") {
         ask.set_timeout(timeout.value);
     }
-    if let Some(allowed) = decisions(section) {
-        ask.allowed = allowed;
+    let allowed = decisions(section);
+    if let Some(allowed) = &allowed {
+        ask.allowed = allowed.iter().map(|kind| kind.value).collect();
     }
-    let levels = roles(section, "levels");
     if let Some(quorum) = section.whole("quorum", 1..=QUORUM, "") {
         ask.quorum = quorum.value;
-        if quorum.value > 1 && levels.iter().all(|(role, _)| role == USER) {
-            let what = format!(
-                "is {}, but the session's own user is one person; name other roles in \"levels\"",
-                quorum.value
-            );
-            section.bad(quorum.at, "quorum", what);
-        } else if quorum.value > 1 {
-            nobody_is_told_apart(section, "quorum", quorum.at);
-        }
     }
     ask.not_self = section.boolean("not_self").unwrap_or(false);
-    if ask.not_self
-        && let Some(at) = section.has("not_self")
-    {
-        if levels.iter().all(|(role, _)| role == USER) {
-            section.bad(at, "not_self", "leaves nobody who may approve: name a role other than \"user\" in \"levels\"");
-        } else {
-            nobody_is_told_apart(section, "not_self", at);
-        }
-    }
-    let escalate = on_timeout(section);
-    if !escalate.is_empty()
-        && ask.timeout == 0
-        && let Some(at) = section.has("on_timeout")
-    {
-        section.bad(at, "on_timeout", "never happens: \"timeout\" is 0, which waits for ever");
-    }
-    ask.reminders = reminders(section, ask.timeout);
-    let reassign = roles(section, "reassign");
-    for (key, listed) in [("on_timeout", &escalate), ("reassign", &reassign)] {
-        if let Some((_, at)) = listed.iter().find(|(role, _)| role == USER)
-            && (ask.not_self || ask.quorum > 1)
-        {
-            let beside = if ask.not_self { "not_self" } else { "quorum" };
-            let what = format!("names \"user\", who asked for it, which goes around \"{beside}\"; name another role");
-            section.bad(*at, key, what);
-        }
-    }
+    let (levels, escalate, reassign) = (roles(section, "levels"), on_timeout(section), roles(section, "reassign"));
+    let reminders =
+        section.wholes("reminders", 1..=limits::APPROVAL_TIMEOUT_SECONDS_MAX, " seconds").unwrap_or_default();
     let names = |roles: &[RoleAt]| roles.iter().map(|(role, _)| role.clone()).collect::<Vec<_>>();
     ask.levels = names(&levels);
     ask.escalate = names(&escalate);
     ask.reassign = names(&reassign);
-    section.document.holders.borrow().check(section, &ask);
+    ask.reminders = reminders.iter().map(|seconds| seconds.value).collect();
+    let mistakes = ask.mistakes();
+    for mistake in &mistakes {
+        let key = key(mistake.field);
+        let at = mistake.index.and_then(|i| match mistake.field {
+            AskField::Allowed => allowed.as_ref()?.get(i).map(|kind| kind.at),
+            AskField::Reminders => reminders.get(i).map(|seconds| seconds.at),
+            AskField::Levels => levels.get(i).map(|(_, at)| *at),
+            AskField::Escalate => escalate.get(i).map(|(_, at)| *at),
+            AskField::Reassign => reassign.get(i).map(|(_, at)| *at),
+            AskField::Timeout | AskField::Quorum | AskField::NotSelf => None,
+        });
+        section.bad(at.or_else(|| section.has(key)).unwrap_or(section.at), key, &*mistake.what);
+    }
+    for (field, needs) in [(AskField::Quorum, ask.quorum > 1), (AskField::NotSelf, ask.not_self)] {
+        if let Some(at) = section.has(key(field)).filter(|_| needs)
+            && mistakes.iter().all(|mistake| mistake.field != field)
+        {
+            nobody_is_told_apart(section, key(field), at);
+        }
+    }
+    if mistakes.is_empty() {
+        section.document.holders.borrow().check(section, &ask);
+    }
     (ask, [levels, escalate, reassign].concat())
+}
+
+/// The key that a field is written under.
+fn key(field: AskField) -> &'static str {
+    match field {
+        AskField::Allowed => "allowed_decisions",
+        AskField::Escalate => "on_timeout",
+        field => field.name(),
+    }
 }
 
 /// Warns of a key that needs different people where everybody is the same.
@@ -139,20 +136,16 @@ pub(super) fn roles(section: &Section<'_>, key: &'static str) -> Vec<RoleAt> {
     if let (Some([]), Some(at)) = (listed.as_deref(), section.has(key)) {
         section.bad(at, key, "must name at least one role");
     }
-    let mut roles: Vec<RoleAt> = Vec::new();
-    for At { value: role, at } in listed.unwrap_or_default() {
-        if let Some(what) = role_error(&role) {
-            section.bad(at, key, what);
-        } else if roles.iter().any(|(known, _)| *known == role) {
-            section.bad(at, key, format!("has {role:?} twice"));
-        } else if roles.len() == LEVELS {
-            section.bad(at, key, format!("has more than {LEVELS} roles"));
-            break;
+    let mut listed = listed.unwrap_or_default();
+    while let Some((i, what)) = wrong_role(listed.iter().map(|role| &*role.value)) {
+        section.bad(listed[i].at, key, what);
+        if i < LEVELS {
+            listed.remove(i);
         } else {
-            roles.push((role, at));
+            listed.truncate(i);
         }
     }
-    roles
+    listed.into_iter().map(|role| (role.value, role.at)).collect()
 }
 
 /// The roles that are asked in turn at the deadline; none if what waits is rejected then.
@@ -194,27 +187,6 @@ fn on_timeout(section: &Section<'_>) -> Vec<RoleAt> {
     }
 }
 
-/// Seconds after which it is said again, ascending.
-fn reminders(section: &Section<'_>, timeout: u32) -> Vec<u32> {
-    let Some(listed) = section.wholes("reminders", 1..=limits::APPROVAL_TIMEOUT_SECONDS_MAX, " seconds") else {
-        return Vec::new();
-    };
-    let mut reminders: Vec<u32> = Vec::new();
-    for At { value, at } in listed {
-        if timeout > 0 && value >= timeout {
-            section.bad(at, "reminders", format!("has {value}, but after {timeout} seconds (\"timeout\") it is over"));
-        } else if reminders.last().is_some_and(|last| *last >= value) {
-            section.bad(at, "reminders", format!("has {value} after a later one; write them in order, each once"));
-        } else if reminders.len() == LEVELS {
-            section.bad(at, "reminders", format!("has more than {LEVELS} times"));
-            break;
-        } else {
-            reminders.push(value);
-        }
-    }
-    reminders
-}
-
 pub(super) fn require(section: &Section<'_>) -> ConfigRequire {
     let Some(value) = section.value("require") else { return ConfigRequire::Always };
     match value.value {
@@ -233,26 +205,17 @@ pub(super) fn require(section: &Section<'_>) -> ConfigRequire {
     }
 }
 
-fn decisions(section: &Section<'_>) -> Option<Vec<DecisionType>> {
-    let names = section.strings("allowed_decisions")?;
-    let at = section.has("allowed_decisions")?;
+fn decisions(section: &Section<'_>) -> Option<Vec<At<DecisionType>>> {
     let mut allowed = Vec::new();
-    for name in &names {
-        match DECISIONS.into_iter().find(|decision| decision.name() == name.value) {
-            Some(decision) if allowed.contains(&decision) => {
-                section.bad(name.at, "allowed_decisions", format!("has {:?} twice", name.value));
-            }
-            Some(decision) => allowed.push(decision),
+    for At { value: name, at } in section.strings("allowed_decisions")? {
+        match DECISIONS.into_iter().find(|decision| decision.name() == name) {
+            Some(value) => allowed.push(At { value, at }),
             None => {
-                let message = format!("unknown decision {:?}{}", name.value, section.place());
-                section.document.error_near(name.at, message, nearest(&name.value, DECISIONS.map(DecisionType::name)));
+                let message = format!("unknown decision {name:?}{}", section.place());
+                section.document.error_near(at, message, nearest(&name, DECISIONS.map(DecisionType::name)));
                 return None;
             }
         }
-    }
-    if allowed.iter().all(|decision| *decision == DecisionType::Defer) {
-        section.bad(at, "allowed_decisions", "must have one of \"approve\", \"reject\", \"edit\" and \"respond\"");
-        return None;
     }
     Some(allowed)
 }

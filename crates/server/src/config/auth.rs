@@ -2,14 +2,18 @@
 
 use std::{collections::HashMap, fmt};
 
-use countersign_core::approval::principal::{Principal, PrincipalKind};
+use countersign_core::{
+    approval::principal::{Principal, PrincipalKind},
+    call::ask_check::role_error,
+    limits,
+};
 use sha2::{Digest as _, Sha256};
 use toml::de::DeValue;
 
 use super::{
     error::nearest,
     reader::{At, Section},
-    server::{SUBJECT_BYTES, role_error, secret},
+    server::secret,
 };
 use crate::auth::{JwtAlgorithm, JwtOptions, KeySource, Token, check_url, count_keys};
 
@@ -114,8 +118,8 @@ fn tokens(auth: &Section<'_>) -> Vec<ConfigToken> {
 /// A name of somebody or of a tenant.
 fn name(section: &Section<'_>, key: &'static str, required: bool) -> Option<At<String>> {
     let name = if required { section.required(key)? } else { section.string(key)? };
-    if name.value.is_empty() || name.value.len() > SUBJECT_BYTES || name.value.contains(char::is_control) {
-        section.bad(name.at, key, format!("must have 1 to {SUBJECT_BYTES} bytes and no control characters"));
+    if name.value.is_empty() || name.value.len() > limits::SUBJECT_BYTES || name.value.contains(char::is_control) {
+        section.bad(name.at, key, format!("must have 1 to {} bytes and no control characters", limits::SUBJECT_BYTES));
     }
     Some(name)
 }
@@ -197,8 +201,8 @@ fn jwt(section: &Section<'_>) -> Option<JwtOptions> {
     let algorithms = algorithms(section);
     let claim = |key| {
         let claim = section.string(key)?;
-        if claim.value.is_empty() || claim.value.len() > SUBJECT_BYTES {
-            section.bad(claim.at, key, format!("must have 1 to {SUBJECT_BYTES} bytes, the name of a claim"));
+        if claim.value.is_empty() || claim.value.len() > limits::SUBJECT_BYTES {
+            section.bad(claim.at, key, format!("must have 1 to {} bytes, the name of a claim", limits::SUBJECT_BYTES));
         }
         Some(claim.value)
     };

@@ -4,7 +4,10 @@ use countersign::{
     policy::{Glob, RULES},
     tool::condition::CelCondition,
 };
-use countersign_core::call::gate::{Ask, USER};
+use countersign_core::call::{
+    ask_check::role_error,
+    gate::{Ask, USER},
+};
 use toml::de::DeValue;
 
 use super::{
@@ -110,7 +113,7 @@ fn rule(section: &Section<'_>, names: &Names<'_>) -> (ConfigRule, Vec<RoleAt>) {
     }
     let asked_by = one_or_more(section, "role").unwrap_or_default();
     for At { value, at } in &asked_by {
-        if let Some(what) = super::server::role_error(value) {
+        if let Some(what) = role_error(value) {
             section.bad(*at, "role", what);
         } else if value == USER {
             // Elsewhere it means who asked. Taken for a role it would match almost nobody, and nobody would notice.

@@ -9,11 +9,10 @@ use super::{
     error::nearest,
     reader::{At, Section},
 };
+use crate::options::ConnectionLimits;
 
 /// Where the server listens unless the configuration says otherwise.
 pub const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 7410);
-/// Longest subject or role, in bytes.
-pub(super) const SUBJECT_BYTES: usize = 128;
 
 /// How the server is reached (SPEC C).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +23,8 @@ pub struct ConfigServer {
     pub allowed_origins: Vec<String>,
     /// The host names it is reached under, with or without a port; if there are any, others are refused.
     pub allowed_hosts: Vec<String>,
+    /// How many connections there may be, and how long they may say nothing.
+    pub connections: ConnectionLimits,
 }
 
 pub(super) fn locale(root: &Section<'_>) -> Locale {
@@ -35,7 +36,12 @@ pub(super) fn locale(root: &Section<'_>) -> Locale {
 }
 
 pub(super) fn server(root: &Section<'_>, has_tokens: bool) -> ConfigServer {
-    let mut server = ConfigServer { listen: LISTEN, allowed_origins: Vec::new(), allowed_hosts: Vec::new() };
+    let mut server = ConfigServer {
+        listen: LISTEN,
+        allowed_origins: Vec::new(),
+        allowed_hosts: Vec::new(),
+        connections: ConnectionLimits::default(),
+    };
     let Some(section) = root.table("server") else { return server };
     if let Some(listen) = section.string("listen") {
         let address = match listen.value.strip_prefix("localhost:") {
@@ -74,8 +80,27 @@ pub(super) fn server(root: &Section<'_>, has_tokens: bool) -> ConfigServer {
             }
         }
     }
+    server.connections = connections(&section);
     section.finish();
     server
+}
+
+fn connections(section: &Section<'_>) -> ConnectionLimits {
+    let default = ConnectionLimits::default();
+    let count = |key, default: usize| match section.whole(key, 1..=1_000_000, " connections") {
+        Some(At { value, .. }) => value as usize,
+        None => default,
+    };
+    let seconds = |key, default| section.whole(key, 1..=3600, " seconds").map_or(default, |found| found.value);
+    let all = count("connections", default.all);
+    ConnectionLimits {
+        all,
+        // Where fewer are allowed in all, the shares are as large as they would be.
+        unknown: count("unknown_connections", default.unknown.min(all.div_ceil(2))),
+        of_address: count("connections_per_address", default.of_address.min(all)),
+        header_seconds: seconds("header_seconds", default.header_seconds),
+        idle_seconds: seconds("idle_seconds", default.idle_seconds),
+    }
 }
 
 /// A host as browsers send it: lower case, with its port if there is one.
@@ -93,15 +118,6 @@ fn as_origin(text: &str) -> Option<String> {
     let origin = format!("{scheme}://{authority}");
     (text.eq_ignore_ascii_case(&origin) && !authority.contains('@')).then_some(origin)
 }
-
-/// What is wrong with the name of a role, if anything.
-pub(super) fn role_error(role: &str) -> Option<String> {
-    let right = !role.is_empty()
-        && role.len() <= SUBJECT_BYTES
-        && role.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':'));
-    (!right).then(|| format!("has {role:?}, which is no role; a role has letters, digits and _ - . :"))
-}
-
 /// The value of the environment variable that a key names; reported if it is not set.
 pub(super) fn secret(section: &Section<'_>, key: &str, variable: &At<String>) -> Option<String> {
     let name = &variable.value;

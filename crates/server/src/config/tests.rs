@@ -88,7 +88,9 @@ fn c_a_minimal_file_is_enough() {
     let folder = folder();
     let config = Config::parse(MINIMAL, "countersign.toml", folder.path(), &env).expect("config");
     assert_eq!(config.locale, Locale::En);
-    assert_eq!(config.server, ConfigServer { listen: LISTEN, allowed_origins: Vec::new(), allowed_hosts: Vec::new() });
+    let connections = crate::ConnectionLimits::default();
+    let server = ConfigServer { listen: LISTEN, allowed_origins: Vec::new(), allowed_hosts: Vec::new(), connections };
+    assert_eq!(config.server, server);
     assert_eq!(config.store, ConfigStore::Sqlite(folder.path().join("countersign.db")));
     let provider = ConfigProvider::Scripted {
         path: folder.path().join("demo.json"),

@@ -18,6 +18,7 @@ use serde::de::DeserializeOwned;
 use crate::{
     auth::pass::Pass,
     options::{BODY_SECONDS, PAGE, PAGE_MAX},
+    places::Visitor,
     problem::Problem,
     server::App,
 };
@@ -30,6 +31,7 @@ impl FromRequestParts<App> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Caller, Problem> {
         let (known, _) = app.options.auth.identify(&parts.headers).await?;
+        keep_place(parts);
         Ok(Caller(known.by))
     }
 }
@@ -38,7 +40,16 @@ impl FromRequestParts<App> for Pass {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Pass, Problem> {
-        Ok(app.options.auth.admit(&parts.headers).await?)
+        let pass = app.options.auth.admit(&parts.headers).await?;
+        keep_place(parts);
+        Ok(pass)
+    }
+}
+
+/// Who has shown a good token keeps its connection.
+fn keep_place(parts: &Parts) {
+    if let Some(visitor) = parts.extensions.get::<Visitor>() {
+        visitor.is_known();
     }
 }
 

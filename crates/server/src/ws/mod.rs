@@ -4,13 +4,13 @@ mod connection;
 mod follow;
 
 use axum::{
-    extract::{State, WebSocketUpgrade, ws::rejection::WebSocketUpgradeRejection},
+    extract::{Extension, State, WebSocketUpgrade, ws::rejection::WebSocketUpgradeRejection},
     http::{HeaderMap, HeaderValue},
     response::{IntoResponse as _, Response},
 };
 use countersign::core::limits;
 
-use crate::{auth::offered_protocols, problem::Problem, server::App};
+use crate::{auth::offered_protocols, places::Visitor, problem::Problem, server::App};
 
 /// The subprotocol, and what `hello` says.
 pub(crate) const PROTOCOL: &str = "countersign.v1";
@@ -18,6 +18,7 @@ pub(crate) const PROTOCOL: &str = "countersign.v1";
 /// Makes a connection of a request that offers the protocol.
 pub(crate) async fn upgrade(
     State(app): State<App>,
+    visitor: Option<Extension<Visitor>>,
     headers: HeaderMap,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Response {
@@ -29,6 +30,9 @@ pub(crate) async fn upgrade(
         Ok(pass) => pass,
         Err(refusal) => return Problem::of(refusal).into_response(),
     };
+    if let Some(Extension(visitor)) = visitor {
+        visitor.is_known();
+    }
     if !offered_protocols(&headers).any(|name| name == PROTOCOL) {
         return Problem::invalid(format!("the WebSocket must offer the subprotocol {PROTOCOL:?}")).into_response();
     }

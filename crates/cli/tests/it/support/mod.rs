@@ -408,6 +408,13 @@ impl Server {
         }
     }
 
+    /// How much memory the server has, in bytes.
+    pub(crate) fn memory(&self) -> usize {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        1024 * line.trim().trim_end_matches(" kB").parse::<usize>().unwrap()
+    }
+
     /// As a power cut would.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();

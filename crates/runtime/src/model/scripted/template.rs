@@ -1,5 +1,7 @@
 //! `{{ last_user }}` and `{{ last_tool_result }}` in a script's strings.
 
+use countersign_core::limits;
+
 use super::Entry;
 use crate::model::{ModelError, Transcript};
 
@@ -118,11 +120,15 @@ impl Template {
         })
     }
 
-    /// `put` gets the output, the text since the placeholder before, and the placeholder.
+    /// `put` gets the output, the text since the placeholder before, and the placeholder. What comes after more than an answer
+    /// may have is left out: so much is refused.
     fn fill(&self, mut put: impl FnMut(&mut String, &str, Name)) -> String {
         let mut out = String::with_capacity(self.source.len());
         let mut from = 0;
         for (range, name) in &self.holes {
+            if out.len() > limits::RESPONSE_BYTES {
+                return out;
+            }
             let before = &self.source[from..range.start];
             out.push_str(before);
             put(&mut out, before, *name);
@@ -130,5 +136,22 @@ impl Template {
         }
         out.push_str(&self.source[from..]);
         out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r9_a_script_that_repeats_a_long_result_is_bounded_while_it_is_filled_in() {
+        let fills = Fills { last_user: String::new(), last_tool_result: "\"".repeat(limits::RESULT_BYTES) };
+        let text = format!("[\"{}\"]", "{{ last_tool_result }}".repeat(1000));
+        let template = Template::new(text).expect("template");
+        for filled in [template.text(&fills), template.json(&fills)] {
+            // Enough to be refused, and no more than one value beyond that.
+            let len = filled.len();
+            assert!(len > limits::RESPONSE_BYTES && len <= limits::RESPONSE_BYTES + 2 * limits::RESULT_BYTES, "{len}");
+        }
     }
 }

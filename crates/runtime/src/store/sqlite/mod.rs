@@ -188,11 +188,21 @@ impl Store for SqliteStore {
     }
 
     fn read(&self, session_id: &str, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, StoreError>> {
+        self.read_within(session_id, after, limit, usize::MAX)
+    }
+
+    fn read_within(
+        &self,
+        session_id: &str,
+        after: u64,
+        limit: usize,
+        bytes: usize,
+    ) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, StoreError>> {
         let id: Arc<str> = session_id.into();
         async move {
             let asked = id.clone();
             let values = self.values.clone();
-            let read = move |conn: &mut Connection| rows::entries(conn, &asked, after, limit, &values);
+            let read = move |conn: &mut Connection| rows::entries(conn, &asked, after, (limit, bytes), &values);
             let bodies = self.lanes()?.points.read(read).await?;
             rows::parse(&id, bodies, &self.values)
         }

@@ -47,7 +47,7 @@ impl Past {
     /// # Errors
     /// [`StoreError::Corrupt`], [`StoreError::Failed`], [`StoreError::Sealed`].
     pub fn entries(&mut self, session: &str, after: u64, limit: usize) -> Result<Vec<Arc<Entry>>, StoreError> {
-        let bodies = rows::entries(&mut self.conn, session, after, limit, &self.values)?;
+        let bodies = rows::entries(&mut self.conn, session, after, (limit, usize::MAX), &self.values)?;
         rows::parse(session, bodies, &self.values)
     }
 

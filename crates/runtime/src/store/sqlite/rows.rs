@@ -66,12 +66,12 @@ impl RawHead {
     }
 }
 
-/// The bodies of a session's entries after `after`.
+/// The bodies of a session's entries after `after`: so many, and so many bytes, or one.
 pub(super) fn entries(
     conn: &mut Connection,
     session_id: &str,
     after: u64,
-    limit: usize,
+    (limit, bytes): (usize, usize),
     values: &Values,
 ) -> Result<Vec<RawEntry>, StoreError> {
     // Both queries see the same moment.
@@ -85,7 +85,19 @@ pub(super) fn entries(
     if after >= last {
         return Ok(Vec::new());
     }
-    let end = last.min(after.saturating_add(u64::try_from(limit).unwrap_or(u64::MAX)));
+    let mut end = last.min(after.saturating_add(u64::try_from(limit).unwrap_or(u64::MAX)));
+    if bytes < usize::MAX {
+        // Without the bodies themselves.
+        let sql = "SELECT octet_length(body) FROM entries WHERE key > ?1 AND key <= ?2 ORDER BY key";
+        let range = params![key(session, after)?, key(session, end)?];
+        let sizes: Vec<i64> = all(&tx, sql, range, |r| r.get(0))?;
+        let mut left = i64::try_from(bytes).unwrap_or(i64::MAX);
+        let fit = sizes.iter().take_while(|size| {
+            left = left.saturating_sub(**size);
+            left >= 0
+        });
+        end = end.min(after + u64::try_from(fit.count().max(1)).unwrap_or(u64::MAX));
+    }
     let bodies: Vec<(i64, Value)> = all(
         &tx,
         "SELECT key & 4294967295, body FROM entries WHERE key > ?1 AND key <= ?2 ORDER BY key",

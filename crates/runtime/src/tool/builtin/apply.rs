@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use countersign_core::call::preview::Preview;
+use countersign_core::{call::preview::Preview, limits};
 use futures::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -89,6 +89,17 @@ impl Patch {
             return Err(ToolError::new(format!("a patch changes 1 to {FILES} files; this one names {files}")));
         }
         let (mut changes, mut said, mut named) = (Vec::new(), Vec::new(), BTreeSet::new());
+        let mut room = limits::PATCH_BYTES;
+        let mut takes = |bytes: usize| match room.checked_sub(bytes) {
+            Some(left) => {
+                room = left;
+                Ok(())
+            }
+            None => Err(ToolError::new(format!(
+                "the files of this patch have more than {} bytes together, before and after; make several patches of it",
+                limits::PATCH_BYTES
+            ))),
+        };
         let mut once = |path: &str| {
             let place = Place::file(path)?;
             if named.insert(place.clone()) {
@@ -112,8 +123,10 @@ impl Patch {
                 Operation::Update { path, to, hunks } => {
                     let place = once(&path)?;
                     let found = workspace.text(&place)?;
+                    takes(found.text.len())?;
                     let text = hunk::apply(&found.text, &hunks)
                         .map_err(|error| ToolError::new(format!("{place}: {}", error.message)))?;
+                    takes(text.len())?;
                     match to {
                         None => {
                             said.push(format!("changed {place}"));
@@ -132,6 +145,7 @@ impl Patch {
                 Operation::Delete { path } => {
                     let place = once(&path)?;
                     let found = workspace.text(&place)?;
+                    takes(found.text.len())?;
                     said.push(format!("deleted {place}"));
                     changes.push(Change::remove(place, found));
                 }
@@ -148,8 +162,8 @@ impl Previewer for Shows {
         Box::pin(async move {
             let patch: Patch = serde_json::from_str(call.args.text()).map_err(|error| error.to_string())?;
             let workspace = self.0.clone();
-            let (changes, _) = blocking(move |_| patch.changes(&workspace)).await.map_err(|error| error.message)?;
-            Ok(Preview::diff(&diff::of(&changes)))
+            let diff = blocking(move |_| patch.changes(&workspace).map(|(changes, _)| diff::of(&changes)));
+            diff.await.map_err(|error| error.message)
         })
     }
 }

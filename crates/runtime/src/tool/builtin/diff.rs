@@ -2,6 +2,10 @@
 
 use std::{fmt::Write as _, time::Duration};
 
+use countersign_core::{
+    call::preview::{Preview, PreviewKind, PreviewText},
+    limits,
+};
 use similar::TextDiff;
 
 use super::workspace::{Change, There};
@@ -12,15 +16,15 @@ const TIME: Duration = Duration::from_millis(100);
 const AROUND: usize = 3;
 
 /// The diff of these changes, one file after the other.
-pub(super) fn of(changes: &[Change]) -> String {
-    let mut out = String::new();
+pub(super) fn of(changes: &[Change]) -> Preview {
+    let mut out = PreviewText::default();
     for change in changes {
         file(&mut out, change);
     }
-    out
+    out.of_kind(PreviewKind::Diff)
 }
 
-fn file(out: &mut String, change: &Change) {
+fn file(out: &mut PreviewText, change: &Change) {
     let place = &change.place;
     let (from, to) = match (&change.before, &change.after) {
         (There::Nothing, _) => ("/dev/null".to_owned(), format!("b/{place}")),
@@ -46,14 +50,51 @@ fn file(out: &mut String, change: &Change) {
         let _ = writeln!(out, "# {}", if before.is_empty() { "an empty file" } else { "no change" });
         return;
     }
+    if lines(before) + lines(after) > limits::DIFF_LINES {
+        return replaced(out, before, after);
+    }
     let diff = TextDiff::configure().timeout(TIME).diff_lines(before, after);
     // Line ends are as they are; that a file does not end with one is said by the diff itself.
     let _ = write!(out, "{}", diff.unified_diff().context_radius(AROUND));
 }
 
+fn lines(text: &str) -> usize {
+    text.bytes().filter(|byte| *byte == b'\n').count() + usize::from(!text.is_empty() && !text.ends_with('\n'))
+}
+
+/// The lines from the first that differs to the last one, all as replaced: what a diff of very many lines is, where a shorter
+/// one would take too much.
+fn replaced(out: &mut PreviewText, before: &str, after: &str) {
+    let same = |(a, b): &(&str, &str)| a == b;
+    let pairs = before.split_inclusive('\n').zip(after.split_inclusive('\n'));
+    let (above, start) = pairs.take_while(same).fold((0, 0), |(n, bytes), (line, _)| (n + 1, bytes + line.len()));
+    let (before, after) = (&before[start..], &after[start..]);
+    let pairs = before.split_inclusive('\n').rev().zip(after.split_inclusive('\n').rev());
+    let end: usize = pairs.take_while(same).map(|(line, _)| line.len()).sum();
+    let (before, after) = (&before[..before.len() - end], &after[..after.len() - end]);
+    let from = |lines: usize| if lines == 0 { above } else { above + 1 };
+    let (old, new) = (lines(before), lines(after));
+    let _ = writeln!(out, "@@ -{},{old} +{},{new} @@", from(old), from(new));
+    for (sign, text) in [("-", before), ("+", after)] {
+        for line in text.split_inclusive('\n') {
+            out.push(sign);
+            out.push(line);
+            if !line.ends_with('\n') {
+                out.push("\n\\ No newline at end of file\n");
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{super::place::Place, *};
+    use super::{
+        super::{
+            place::Place,
+            workspace::{Found, Stamp, Workspace},
+        },
+        *,
+    };
 
     #[test]
     fn a_change_is_a_unified_diff() {
@@ -64,9 +105,36 @@ mod tests {
             like: None,
         };
         assert_eq!(
-            of(&[change(Some("x\ny"))]),
-            "--- /dev/null\n+++ b/a.txt\n@@ -0,0 +1,2 @@\n+x\n+y\n\\ No newline at end of file\n"
+            &*of(&[change(Some("x\ny"))]).text,
+            "--- /dev/null\n+++ b/a.txt\n@@ -0,0 +1,2 @@\n+x\n+y\n\\ No newline at end of file"
         );
-        assert_eq!(of(&[change(Some(""))]), "--- /dev/null\n+++ b/a.txt\n# an empty file\n");
+        assert_eq!(&*of(&[change(Some(""))]).text, "--- /dev/null\n+++ b/a.txt\n# an empty file");
+    }
+
+    #[test]
+    fn r9_of_very_many_lines_the_part_that_differs_is_shown_as_replaced() {
+        let shown = |before: &str, after: &str| {
+            let mut out = PreviewText::default();
+            replaced(&mut out, before, after);
+            out.of_kind(PreviewKind::Diff).text.to_string()
+        };
+        assert_eq!(shown("a\nb\nc\nd\n", "a\nB\nC\nX\nd\n"), "@@ -2,2 +2,3 @@\n-b\n-c\n+B\n+C\n+X");
+        assert_eq!(shown("a\na\na\n", "a\na\n"), "@@ -3,1 +2,0 @@\n-a");
+        assert_eq!(shown("a\nb", "a\nb\n"), "@@ -2,1 +2,1 @@\n-b\n\\ No newline at end of file\n+b");
+        let change = Change {
+            before: There::Text(Found { text: "\n".repeat(limits::DIFF_LINES), stamp: stamp() }),
+            ..Change::write(Place::file("a.txt").expect("place"), There::Nothing, "x\n".to_owned())
+        };
+        let shown = of(&[change]);
+        assert!(shown.text.len() <= limits::PREVIEW_BYTES);
+        assert_eq!(lines(&shown.text) + shown.left_out as usize, 3 + limits::DIFF_LINES + 1);
+    }
+
+    /// Of some file.
+    fn stamp() -> Stamp {
+        let folder = tempfile::tempdir().expect("folder");
+        std::fs::write(folder.path().join("f"), "").expect("write");
+        let workspace = Workspace::open(folder.path()).expect("open");
+        workspace.text(&Place::file("f").expect("place")).expect("text").stamp
     }
 }

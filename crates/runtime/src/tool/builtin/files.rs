@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use countersign_core::call::{args::Digest, plain, preview::Preview};
+use countersign_core::{
+    call::{args::Digest, plain, preview::Preview},
+    limits,
+};
 use futures::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::{Deserialize, de::DeserializeOwned};
@@ -164,6 +167,14 @@ impl Edit {
                 "old_string is in {place} {places} times; take more of the lines around it, or set replace_all"
             ))),
             _ => {
+                // Before it is built: a short text that is there often can become a very long one.
+                let bytes = (found.text.len() - places * old.len()).saturating_add(places.saturating_mul(new.len()));
+                if bytes > limits::FILE_BYTES {
+                    let most = limits::FILE_BYTES;
+                    return Err(ToolError::new(format!(
+                        "{place} would have {bytes} bytes with {places} places replaced; a file has at most {most}"
+                    )));
+                }
                 let text = found.text.replace(&old, &new);
                 Ok((Change::write(place, There::Text(found), text), places))
             }
@@ -182,8 +193,7 @@ impl<T: DeserializeOwned + Send + 'static> Previewer for Shows<T> {
         Box::pin(async move {
             let args: T = plain::read(call.args.text()).map_err(|error| error.to_string())?;
             let (workspace, change) = (self.workspace.clone(), self.change);
-            let change = blocking(move |_| change(args, &workspace)).await.map_err(|error| error.message)?;
-            Ok(preview(change))
+            blocking(move |_| change(args, &workspace).map(preview)).await.map_err(|error| error.message)
         })
     }
 }
@@ -191,7 +201,7 @@ impl<T: DeserializeOwned + Send + 'static> Previewer for Shows<T> {
 /// What a reviewer is shown of a change.
 fn preview(change: Change) -> Preview {
     let base = base(&change.before);
-    Preview::diff(&diff::of(&[change])).against(&base)
+    diff::of(&[change]).against(&base)
 }
 
 /// Which file a change was made up against, in a few letters.
@@ -235,29 +245,26 @@ fn part(text: &str, offset: u64, limit: u64) -> Result<String, ToolError> {
     if text.is_empty() && offset == 1 {
         return Ok("(the file is empty)".to_owned());
     }
-    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let count = || text.split_inclusive('\n').count();
     let first = usize::try_from(offset - 1).unwrap_or(usize::MAX);
-    if first >= lines.len() {
-        return Err(ToolError::new(format!("the file has {} lines; there is no line {offset}", lines.len())));
+    let (mut lines, mut out, mut read) = (text.split_inclusive('\n').skip(first).peekable(), String::new(), 0);
+    if lines.peek().is_none() {
+        return Err(ToolError::new(format!("the file has {} lines; there is no line {offset}", count())));
     }
-    let (mut out, mut read) = (String::new(), 0);
-    for line in lines[first..].iter().take(usize::try_from(limit).unwrap_or(usize::MAX)) {
-        if out.len() + line.len() > READ_BYTES {
-            if read == 0 {
-                let end = line.floor_char_boundary(READ_BYTES);
-                out.push_str(&line[..end]);
-                let (bytes, line) = (line.len() - end, first + 1);
-                return Ok(format!("{out}\n(line {line} goes on for {bytes} bytes, which cannot be read)"));
-            }
-            break;
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    while read < limit
+        && let Some(line) = lines.next_if(|line| read == 0 || out.len() + line.len() <= READ_BYTES)
+    {
+        if line.len() > READ_BYTES {
+            let end = line.floor_char_boundary(READ_BYTES);
+            let (bytes, line, out) = (line.len() - end, first + 1, &line[..end]);
+            return Ok(format!("{out}\n(line {line} goes on for {bytes} bytes, which cannot be read)"));
         }
         out.push_str(line);
         read += 1;
     }
-    let next = first + read;
-    if next < lines.len() {
-        let from = next + 1;
-        let left = lines.len() - next;
+    if lines.peek().is_some() {
+        let (from, left) = (first + read + 1, lines.count());
         if !out.ends_with('\n') {
             out.push('\n');
         }

@@ -1,5 +1,7 @@
 //! Hunks of a V4A patch, and where in a text they belong.
 
+use countersign_core::limits;
+
 use super::super::ToolError;
 
 /// One part of a file's change.
@@ -83,7 +85,7 @@ impl Hunk {
 /// at its end, and last but for spaces around it. Lines that stay, stay as they are in the file.
 ///
 /// # Errors
-/// A hunk's lines are not in the text.
+/// A hunk's lines are not in the text, or looking for them takes more than [`limits::PATCH_STEPS`].
 pub(super) fn apply(text: &str, hunks: &[Hunk]) -> Result<String, ToolError> {
     let end = if text.split_inclusive('\n').next().is_some_and(|line| line.ends_with("\r\n")) { "\r\n" } else { "\n" };
     let mut lines: Vec<&str> = text.split('\n').collect();
@@ -91,8 +93,8 @@ pub(super) fn apply(text: &str, hunks: &[Hunk]) -> Result<String, ToolError> {
     if ends_with_a_line {
         lines.pop();
     }
-    let mut out: Vec<String> = Vec::with_capacity(lines.len() + 16);
-    let mut at = 0;
+    let mut out = Lines { text: String::with_capacity(text.len()), any: false };
+    let (mut at, mut steps) = (0, limits::PATCH_STEPS);
     // The text's own line end is not part of its lines here, but of its last "\r" it is.
     let carriage = end.strip_suffix('\n').unwrap_or_default();
     for (i, hunk) in hunks.iter().enumerate() {
@@ -100,7 +102,7 @@ pub(super) fn apply(text: &str, hunks: &[Hunk]) -> Result<String, ToolError> {
             |what: &str, missing: &[&str]| ToolError::new(format!("hunk {}: {what}: {:?}", i + 1, missing.join("\n")));
         let mut from = at;
         for under in &hunk.under {
-            let found = find(&lines, &[under], from, false).ok_or_else(|| {
+            let found = find(&lines, &[under], from, false, &mut steps)?.ok_or_else(|| {
                 not_found("the line behind \"@@\" is not in the file, or not behind the hunk before", &[under])
             })?;
             from = found + 1;
@@ -109,39 +111,77 @@ pub(super) fn apply(text: &str, hunks: &[Hunk]) -> Result<String, ToolError> {
         let start = if old.is_empty() {
             if hunk.under.is_empty() || hunk.at_end { lines.len() } else { from }
         } else {
-            find(&lines, &old, from, hunk.at_end)
+            find(&lines, &old, from, hunk.at_end, &mut steps)?
                 .ok_or_else(|| not_found("these lines are not in the file, or not behind the hunk before", &old))?
         };
-        out.extend(lines[at..start].iter().map(|line| (*line).to_owned()));
+        lines[at..start].iter().for_each(|line| out.add(line, ""));
         at = start;
         for line in &hunk.lines {
             match line {
                 Line::Keep(_) => {
-                    out.extend(lines.get(at).map(|line| (*line).to_owned()));
+                    lines.get(at).into_iter().for_each(|line| out.add(line, ""));
                     at += 1;
                 }
                 Line::Remove(_) => at += 1,
-                Line::Add(text) => out.push(format!("{}{carriage}", text.strip_suffix('\r').unwrap_or(text))),
+                Line::Add(text) => out.add(text.strip_suffix('\r').unwrap_or(text), carriage),
             }
         }
     }
-    out.extend(lines[at..].iter().map(|line| (*line).to_owned()));
-    let mut text = out.join("\n");
-    if !out.is_empty() && (ends_with_a_line || lines.is_empty()) {
-        text.push('\n');
+    lines[at..].iter().for_each(|line| out.add(line, ""));
+    if out.any && (ends_with_a_line || lines.is_empty()) {
+        out.text.push('\n');
     }
-    Ok(text)
+    Ok(out.text)
 }
 
-/// Where these lines stand, from a line on.
-fn find(lines: &[&str], wanted: &[&str], from: usize, at_end: bool) -> Option<usize> {
+/// Lines as one text, without the end of the last one.
+struct Lines {
+    text: String,
+    any: bool,
+}
+
+impl Lines {
+    fn add(&mut self, line: &str, end: &str) {
+        if std::mem::replace(&mut self.any, true) {
+            self.text.push('\n');
+        }
+        self.text.push_str(line);
+        self.text.push_str(end);
+    }
+}
+
+/// Where these lines stand, from a line on, if that is found in so many steps.
+fn find(
+    lines: &[&str],
+    wanted: &[&str],
+    from: usize,
+    at_end: bool,
+    steps: &mut usize,
+) -> Result<Option<usize>, ToolError> {
     let same: [fn(&str, &str) -> bool; 3] =
         [|a, b| a == b, |a, b| a.trim_end() == b.trim_end(), |a, b| a.trim() == b.trim()];
-    let last = lines.len().checked_sub(wanted.len())?;
+    let Some(last) = lines.len().checked_sub(wanted.len()) else { return Ok(None) };
     let first = if at_end { last.max(from) } else { from };
-    same.iter().find_map(|same| {
-        (first..=last).find(|at| lines[*at..].iter().zip(wanted).all(|(there, wanted)| same(there, wanted)))
-    })
+    for same in same {
+        for at in first..=last {
+            let mut all = true;
+            for (there, wanted) in lines[at..].iter().zip(wanted) {
+                *steps = steps.checked_sub(1 + (there.len() + wanted.len()) / 64).ok_or_else(|| {
+                    ToolError::new(
+                        "the patch takes too long to look for in this file; use fewer hunks, or write the whole file",
+                    )
+                })?;
+                all = same(there, wanted);
+                if !all {
+                    break;
+                }
+            }
+            if all {
+                return Ok(Some(at));
+            }
+        }
+    }
+    Ok(None)
 }
 
 #[cfg(test)]
@@ -172,6 +212,17 @@ mod tests {
         for hunks in ["-x\n+y", "@@ nowhere\n-b\n+B", "-c\n+C\n@@\n-a\n+A", "-b\n+B\n*** End of File", "x", " a", ""] {
             assert!(patched("a\nb\nc\nb\nd\n", hunks).is_err(), "{hunks:?}");
         }
+    }
+
+    /// The same line all over the file and all over the hunk: as many comparisons as both have lines, multiplied.
+    #[test]
+    fn r9_a_patch_that_is_looked_for_too_long_is_refused() {
+        let text = "a\n".repeat(400_000);
+        let hunk = format!("{}-b\n+c", " a\n".repeat(40_000));
+        assert!(patched(&text, &hunk).expect_err("too long").contains("takes too long"));
+        // One that a person would write is found in a file of any size.
+        let text = format!("{text}b\n");
+        assert!(patched(&text, " a\n-b\n+c").is_ok_and(|patched| patched.ends_with("a\nc\n")));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use countersign_core::limits;
 use rustix::{
     fd::OwnedFd,
     fs::{AtFlags, Dir, FileType, statat},
@@ -20,6 +21,8 @@ use super::{
 pub const LIST_FILES: &str = "list_files";
 /// Most entries of one result.
 const ENTRIES: usize = 1000;
+/// About so many bytes of names are in one result.
+const BYTES: usize = limits::RESULT_BYTES / 2;
 /// Most entries that are looked at in one folder.
 const LOOKED_AT: usize = 20_000;
 /// Most folders below each other.
@@ -45,7 +48,7 @@ pub fn list_files(workspace: &Workspace) -> ToolEntry {
         blocking(move |going| {
             let place = Place::read(list.path.as_deref().unwrap_or("."))?;
             let depth = list.depth.unwrap_or(1).clamp(1, DEPTH);
-            let mut found = Vec::new();
+            let (mut found, mut bytes) = (Vec::new(), 0);
             let mut left_out = false;
             // Level by level, so that what is left out is what is deepest.
             let mut folders = VecDeque::from([(place.parts().to_vec(), String::new(), 1)]);
@@ -60,7 +63,7 @@ pub fn list_files(workspace: &Workspace) -> ToolEntry {
                 let (entries, more) = entries(&folder)?;
                 left_out |= more;
                 for (name, entry) in entries {
-                    if found.len() == ENTRIES {
+                    if found.len() == ENTRIES || bytes > BYTES {
                         left_out = true;
                         folders.clear();
                         break;
@@ -76,6 +79,7 @@ pub fn list_files(workspace: &Workspace) -> ToolEntry {
                         let below = parts.iter().cloned().chain([name]).collect();
                         folders.push_back((below, format!("{path}/"), level + 1));
                     }
+                    bytes += line.len();
                     found.push((path, line));
                 }
             }
@@ -85,7 +89,7 @@ pub fn list_files(workspace: &Workspace) -> ToolEntry {
             }
             let mut lines: Vec<String> = found.into_iter().map(|(_, line)| line).collect();
             if left_out {
-                lines.push(format!("(there is more; at most {ENTRIES} entries are listed)"));
+                lines.push(format!("(there is more; at most {ENTRIES} entries are listed, and about {BYTES} bytes)"));
             }
             Ok(lines.join("\n"))
         })

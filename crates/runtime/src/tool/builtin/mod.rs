@@ -25,7 +25,7 @@ pub use self::{
     list::{LIST_FILES, list_files},
     shell::{SHELL, Shell, shell},
     talk::{NAMES, SHARE_THOUGHT, ask_user_question, named, share_thought, write_todos},
-    workspace::{FILE_BYTES, Workspace},
+    workspace::Workspace,
 };
 use super::ToolEntry;
 

@@ -16,11 +16,10 @@ use rustix::{
     io::Errno,
 };
 
+use countersign_core::limits::FILE_BYTES;
+
 pub(super) use self::{commit::Change, going::blocking};
 use super::{super::ToolError, place::Place};
-
-/// Largest file that the tools read or write, in bytes.
-pub const FILE_BYTES: usize = 4 * 1024 * 1024;
 
 /// A folder, and everything that file tools may touch.
 ///

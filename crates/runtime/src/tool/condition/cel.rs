@@ -17,7 +17,7 @@ use cel::{
 };
 use futures::future::BoxFuture;
 
-use super::numbers;
+use super::{made, numbers};
 use crate::tool::{CallFacts, Condition};
 
 /// Longest expression, in bytes.
@@ -69,6 +69,7 @@ static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib().with_op
 static FUNCTIONS_DECLARED: LazyLock<Result<Context<'static, 'static>, String>> = LazyLock::new(|| {
     let mut context = Context::with_env(ENV.clone());
     numbers::declare(&mut context).map_err(|error| error.to_string())?;
+    made::declare(&mut context).map_err(|error| error.to_string())?;
     let tick = |go_on: bool| {
         if BEGUN.get().is_some_and(|begun| begun.elapsed() > EXPRESSION_TIME) {
             return Err(ExecutionError::function_error("loop", "it took too long over these arguments"));
@@ -96,7 +97,8 @@ thread_local! {
 /// `==` between an integer and a double compares as doubles.
 ///
 /// An error asks a person (SPEC P2): a missing argument (use `has(args.x)`), an overflow, a division by
-/// zero, types that do not fit, loops that take longer than [`EXPRESSION_TIME`].
+/// zero, types that do not fit, loops that take longer than [`EXPRESSION_TIME`], texts and lists of more than
+/// [`CONDITION_BYTES`](countersign_core::limits::CONDITION_BYTES) that it makes of the arguments.
 #[derive(Clone)]
 pub struct CelCondition {
     source: Arc<str>,
@@ -148,6 +150,7 @@ impl CelCondition {
     pub fn holds(&self, scope: &CelScope) -> Result<bool, String> {
         let context = scope.context.as_ref().map_err(Clone::clone)?;
         BEGUN.set(Some(scope.begun));
+        made::begin();
         let evaluated = catch_unwind(AssertUnwindSafe(|| {
             Value::resolve(&self.expression, context).map_err(|error| shortened(&execution_error(&error)))
         }));
@@ -390,6 +393,12 @@ fn rewritten(mut expression: IdedExpr) -> IdedExpr {
                 rewrite(target);
             }
             call.args.iter_mut().for_each(rewrite);
+            // What a loop adds to its result.
+            for added in call.args.iter_mut().filter(|_| of_a_loop) {
+                if let Expr::List(list) = &mut added.expr {
+                    list.elements.iter_mut().for_each(collected);
+                }
+            }
         }
         Expr::Comprehension(loop_) => {
             for part in [&mut loop_.iter_range, &mut loop_.accu_init, &mut loop_.loop_step, &mut loop_.result] {
@@ -411,6 +420,13 @@ fn rewritten(mut expression: IdedExpr) -> IdedExpr {
         Expr::Select(select) => rewrite(&mut select.operand),
     }
     expression
+}
+
+/// Has an item counted that a loop collects.
+fn collected(item: &mut IdedExpr) {
+    let id = item.id;
+    let call = CallExpr { func_name: made::COLLECTED.to_owned(), target: None, args: vec![std::mem::take(item)] };
+    *item = IdedExpr { id, expr: Expr::Call(call) };
 }
 
 fn rewrite(expression: &mut IdedExpr) {

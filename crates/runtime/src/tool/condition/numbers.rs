@@ -8,6 +8,8 @@ use std::cmp::Ordering;
 
 use cel::{Context, DeclarationError, ExecutionError, Value, common::ast::operators};
 
+use super::made;
+
 /// The operators that are replaced, with the names of their replacements.
 const REPLACED: [(&str, &str); 8] = [
     (operators::ADD, "@add"),
@@ -27,7 +29,10 @@ pub(super) fn replacement(operator: &str) -> Option<&'static str> {
 
 /// Declares the replacements.
 pub(super) fn declare(context: &mut Context<'_, '_>) -> Result<(), DeclarationError> {
-    context.add_function("@add", |a: Value, b: Value| arithmetic(a, b, |a, b| a + b, |a, b| a + b))?;
+    context.add_function("@add", |a: Value, b: Value| {
+        made::joins(&a, &b)?;
+        arithmetic(a, b, |a, b| a + b, |a, b| a + b)
+    })?;
     context.add_function("@subtract", |a: Value, b: Value| arithmetic(a, b, |a, b| a - b, |a, b| a - b))?;
     context.add_function("@multiply", |a: Value, b: Value| arithmetic(a, b, |a, b| a * b, |a, b| a * b))?;
     context.add_function("@divide", |a: Value, b: Value| arithmetic(a, b, |a, b| a / b, |a, b| a / b))?;

@@ -5,6 +5,7 @@ use countersign_core::{
         json::Json,
         template::{Part, Place, Template, argument, as_text},
     },
+    limits::REQUEST_BYTES,
     locale::{Locale, Text},
 };
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
@@ -55,7 +56,7 @@ impl Unfit {
 
     /// In words for the model, without the value.
     pub(super) fn say(&self, locale: Locale) -> String {
-        locale.fill(self.text, &[("place", &self.place)])
+        locale.fill(self.text, &[("place", &self.place), ("bytes", &REQUEST_BYTES.to_string())])
     }
 }
 
@@ -159,6 +160,41 @@ impl Values<'_> {
     /// Whether it is one place alone, whose argument is not there, or null.
     fn is_left_out(&self, template: &Template) -> bool {
         template.only().is_some_and(|place| self.found(place).is_none())
+    }
+
+    /// Whether what stands in the places of a template fits into a request, with what stands in those before.
+    fn fits(&self, template: &Template, room: &mut usize) -> Result<(), Unfit> {
+        for place in template.places() {
+            let Place::Args(path) = place else { continue };
+            let Some(value) = argument(self.args, path) else { continue };
+            let left = room.checked_sub(as_text(value).len());
+            *room = left.ok_or_else(|| Unfit::new(Text::HttpTooLarge, place))?;
+        }
+        Ok(())
+    }
+
+    fn json_fits(&self, template: &JsonTemplate, room: &mut usize) -> Result<(), Unfit> {
+        match template {
+            JsonTemplate::Text(text) => self.fits(text, room),
+            JsonTemplate::Array(items) => items.iter().try_for_each(|item| self.json_fits(item, room)),
+            JsonTemplate::Object(members) => members.iter().try_for_each(|(_, member)| self.json_fits(member, room)),
+            JsonTemplate::Plain(_) => Ok(()),
+        }
+    }
+
+    /// Looks at all places before anything is built: an argument may stand in many of them.
+    fn check_size(&self) -> Result<(), Unfit> {
+        let mut left = REQUEST_BYTES;
+        let room = &mut left;
+        let Compiled { url, query, headers, body, .. } = self.request;
+        self.fits(url, room)?;
+        query.iter().try_for_each(|parameter| self.fits(&parameter.value, room))?;
+        headers.iter().try_for_each(|(_, value)| self.fits(value, room))?;
+        match body {
+            Body::None | Body::Arguments => Ok(()),
+            Body::Json(template) => self.json_fits(template, room),
+            Body::Text { text, .. } => self.fits(text, room),
+        }
     }
 
     /// From the path on: what stands in the path has its own rules.
@@ -277,6 +313,7 @@ impl Compiled {
     /// The request for these arguments.
     pub(super) fn fill(&self, args: &Json, secrets: Secrets) -> Result<Filled, Unfit> {
         let values = Values { request: self, args, secrets };
+        values.check_size()?;
         let printable = |place: &Place, value: &str| {
             if is_printable(value) { Ok(value.to_owned()) } else { Err(Unfit::new(Text::HttpHeader, place)) }
         };

@@ -166,6 +166,22 @@ fn x_a_value_never_leads_to_another_place_of_the_server() {
 }
 
 #[test]
+fn r9_a_request_that_repeats_a_long_argument_is_refused_before_it_is_built() {
+    let places = "{{ args.x }}".repeat(1000);
+    let args = json!({ "x": "x".repeat(200_000) }).to_string();
+    for request in [
+        get("http://h.test/a").query("q", places.as_str()),
+        get("http://h.test/a").header("q", places.as_str()),
+        HttpRequest::new("POST", "http://h.test/a").json(json!({ "a": [places.as_str()] })),
+        HttpRequest::new("POST", "http://h.test/a").body(places.as_str()),
+    ] {
+        let refused = filled(&request, &args).expect_err("too large");
+        assert_eq!(refused, "the request was not made: with args.x it would have more than 4194304 bytes");
+        assert!(filled(&request, r#"{"x":"y"}"#).is_ok());
+    }
+}
+
+#[test]
 fn x_a_header_takes_printable_ascii_and_nothing_else() {
     let request = get("http://h/").header("X-Note", "n {{ args.x }}");
     assert_eq!(filled(&request, r#"{"x":"a: b"}"#).expect("filled").headers[0].1, "n a: b");

@@ -1,7 +1,9 @@
 //! The library: what source 004 describes, by the numbered behaviours of the SDKs that it documents
 //! (`docs/openai-agents.md` has the table). A test's name begins with the group and the number.
 
+mod at_work;
 mod basics;
+mod builders;
 mod claimed;
 mod claims;
 mod deadlines;

@@ -1,0 +1,120 @@
+//! SPEC X, R9: who holds connections open without a word takes nothing from those who have a token.
+
+use std::net::SocketAddr;
+
+use futures::future::join_all;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpSocket, TcpStream},
+    time::timeout,
+};
+
+use crate::support::{DEADLINE, Server, Setup, Store};
+
+/// Small bounds, so that the test needs few connections.
+async fn small(lines: &str) -> Server {
+    let setup = Setup::one_trade(Store::Memory).server(lines);
+    setup.person("alice", &["user"]).person("bob", &["user"]).start().await
+}
+
+/// Connections of an address of this machine that have sent this much of a request.
+async fn hold(to: SocketAddr, from: [u8; 4], count: usize, sent: &str) -> Vec<TcpStream> {
+    let connect = async |_| {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind((from, 0).into()).unwrap();
+        let mut stream = socket.connect(to).await.unwrap();
+        // One that is closed at once is what some of them expect.
+        let _ = stream.write_all(sent.as_bytes()).await;
+        stream
+    };
+    join_all((0..count).map(connect)).await
+}
+
+/// Waits until the server has closed it, and says what it answered.
+async fn closed(stream: &mut TcpStream) -> String {
+    let mut said = Vec::new();
+    // A reset is an end too.
+    let _ = timeout(DEADLINE, stream.read_to_end(&mut said)).await.expect("it is closed in time");
+    String::from_utf8(said).unwrap()
+}
+
+/// Those of these that are still open.
+async fn open(streams: &mut [TcpStream]) -> usize {
+    let mut open = 0;
+    for stream in streams {
+        let mut byte = [0];
+        open += usize::from(timeout(std::time::Duration::from_millis(1), stream.read(&mut byte)).await.is_err());
+    }
+    open
+}
+
+#[tokio::test]
+async fn x_silent_connections_take_no_place_of_those_who_have_a_token() {
+    let lines = "connections = 60\nunknown_connections = 40\nconnections_per_address = 60\nheader_seconds = 600";
+    let server = small(lines).await;
+    let mut before = server.ws_as("alice").await;
+    let half = "GET /v1/sessions HTTP/1.1\r\nhost: localhost\r\nx-";
+    let refused = "GET /v1/sessions HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer no\r\n\r\n";
+    let mut held = Vec::new();
+    for (i, sent) in ["", half, "\r\n", refused, ""].into_iter().enumerate() {
+        held.extend(hold(server.address, [127, 0, 0, 1], 70, sent).await);
+        // Hundreds want to stay, forty do, and whoever has a token comes in.
+        assert_eq!(server.ask_as("bob", "GET", "/v1/sessions", None).await.status, 200);
+        let mut ws = server.ws_as("bob").await;
+        ws.message(&format!("s{i}"), "go").await;
+        ws.until_status("awaiting_input").await;
+    }
+    before.nothing_more().await;
+    // Also those who need no token, and want something at once.
+    assert_eq!(server.get("/healthz").await.status, 200);
+    assert!(open(&mut held).await <= 40);
+}
+
+#[tokio::test]
+async fn x_an_address_has_no_more_than_its_share_of_connections() {
+    let lines = "connections = 100\nunknown_connections = 90\nconnections_per_address = 20\nheader_seconds = 600";
+    let server = small(lines).await;
+    let mut others = hold(server.address, [127, 0, 0, 3], 10, "").await;
+    let mut held = hold(server.address, [127, 0, 0, 2], 200, "").await;
+    assert_eq!(server.ask_as("alice", "GET", "/v1/sessions", None).await.status, 200);
+    assert_eq!(server.get("/healthz").await.status, 200);
+    assert!(open(&mut held).await <= 20);
+    assert_eq!(open(&mut others).await, 10, "nobody else lost a place to them");
+}
+
+#[tokio::test]
+async fn x_a_connection_without_a_request_is_closed_in_time() {
+    let server = small("header_seconds = 1\nidle_seconds = 1").await;
+    let mut ws = server.ws_as("alice").await;
+    let half = "GET /healthz HTTP/1.1\r\nhost: ";
+    let whole = format!("GET /healthz HTTP/1.1\r\nhost: {}\r\n\r\n", server.address);
+    let begun = format!("{whole}{half}");
+    for (sent, answers) in [("", 0), (half, 0), (&*whole, 1), (&*begun, 1)] {
+        for mut stream in hold(server.address, [127, 0, 0, 1], 20, sent).await {
+            let said = closed(&mut stream).await;
+            assert_eq!(said.matches("HTTP/1.1 200").count(), answers, "{sent:?}: {said}");
+        }
+    }
+    // A byte now and then is no request either.
+    let mut slow = hold(server.address, [127, 0, 0, 1], 1, "").await.remove(0);
+    let (mut read, mut write) = slow.split();
+    let drip = async {
+        for byte in half.bytes().chain(std::iter::repeat(b'x')) {
+            if write.write_all(&[byte]).await.is_err() {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        }
+    };
+    let mut said = Vec::new();
+    let end = async {
+        let _ = read.read_to_end(&mut said).await;
+    };
+    timeout(DEADLINE, async {
+        tokio::select! { () = drip => {}, () = end => {} }
+    })
+    .await
+    .expect("it is closed in time");
+    // A WebSocket that says nothing is kept alive by its pings.
+    ws.nothing_more().await;
+}

@@ -1,0 +1,178 @@
+//! Real MCP servers from PyPI: FastMCP as the SDK carries it, 2.x and newer, and what is written with them. They are run by
+//! `cargo xtask test`, which installs them; without them these tests are ignored, and said so.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+use crate::support::{DEADLINE, Server, Setup, Store};
+
+/// An environment with a library, and what `server.py` calls that.
+const LIBRARIES: [(&str, &str); 3] = [("mcp-sdk-1", "sdk"), ("mcp-sdk-1", "fastmcp"), ("mcp", "fastmcp")];
+
+fn third_party() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/third-party")
+}
+
+/// A program of an environment that `cargo xtask test` made.
+fn program(environment: &str, name: &str) -> String {
+    // This test is TARGET/debug/deps/it-….
+    let own = std::env::current_exe().unwrap();
+    let target = own.ancestors().nth(3).unwrap();
+    let path = target.join("python").join(environment).join("bin").join(name);
+    assert!(path.is_file(), "{} is not installed: run `cargo xtask test`", path.display());
+    path.to_str().unwrap().to_owned()
+}
+
+fn script() -> String {
+    third_party().join("mcp/server.py").canonicalize().unwrap().to_str().unwrap().to_owned()
+}
+
+/// An agent that calls these tools of the server one after the other, and says what the last one gave.
+fn agent(calls: &[(&str, Value)], mcp: &str) -> Setup {
+    let mut turns: Vec<Value> =
+        calls.iter().map(|(name, args)| json!({ "tool_calls": [{ "name": name, "args": args }] })).collect();
+    turns.push(json!({ "text": "{{ last_tool_result }}" }));
+    Setup::new(Store::Sqlite, &json!({ "turns": turns, "at_end": "repeat" }))
+        .agent("mcp = [\"bank\"]")
+        .more(&format!("\n[mcp.bank]\n{mcp}\n"))
+}
+
+async fn say(server: &Server) -> Value {
+    server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok()
+}
+
+/// Approves what waits, and what comes of it.
+async fn approve(server: &Server, key: &str) -> Value {
+    let yes = json!({ "decisions": [{ "type": "approve" }] });
+    server.post(&format!("/v1/approvals/{key}?wait=true"), &yes).await.ok()
+}
+
+fn paid(folder: &Path) -> Vec<String> {
+    fs::read_to_string(folder.join("paid.txt")).unwrap_or_default().lines().map(str::to_owned).collect()
+}
+
+/// A server over streamable HTTP. Killed when it goes.
+struct Http(Child);
+
+impl Drop for Http {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Http {
+    async fn start(environment: &str, library: &str, port: u16, folder: &Path) -> Http {
+        let process = Command::new(program(environment, "python"))
+            .args([&script(), library, "http", &port.to_string()])
+            .current_dir(folder)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let server = Http(process);
+        let since = Instant::now();
+        while tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_err() {
+            assert!(since.elapsed() < DEADLINE, "{library} does not listen");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        server
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs the packages of tests/third-party: cargo xtask test"]
+async fn s13_servers_of_pypi_are_called_once_approved_and_what_they_say_is_said_once() {
+    for (environment, library) in LIBRARIES {
+        let command = [&program(environment, "python"), script().as_str(), library, "stdio"].map(str::to_owned);
+        let lines = format!("command = {command:?}\nrequire_approval = {{ never = [\"total\"] }}");
+        let pay = json!({ "to": "Ánh", "amount": 12.5 });
+        let server = agent(&[("total", json!({ "a": 40, "b": 2 })), ("pay", pay)], &lines).start().await;
+        let asked = say(&server).await;
+        assert_eq!(asked["pending"], json!(["s_1"]), "{library}: {asked}");
+        let history = server.get("/v1/sessions/s/history").await.ok();
+        let result = history["messages"].as_array().unwrap().iter().find(|message| message["role"] == "tool").unwrap();
+        assert_eq!(result["content"], json!([{ "type": "text", "text": "42" }]), "{library}");
+        assert!(paid(&server.path("")).is_empty());
+        let done = approve(&server, "s_1").await;
+        assert_eq!((&done["status"], &done["text"]), (&json!("completed"), &json!("paid 12.5 to Ánh")), "{library}");
+        assert_eq!(paid(&server.path("")), ["Ánh 12.5"], "{library}");
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs the packages of tests/third-party: cargo xtask test"]
+async fn r4_a_server_of_pypi_that_was_restarted_runs_what_was_approved_once() {
+    for (environment, library) in LIBRARIES {
+        let folder = tempfile::tempdir().unwrap();
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let mut bank = Http::start(environment, library, port, folder.path()).await;
+        let pay = json!({ "to": "Bình", "amount": 1 });
+        let lines = format!("url = \"http://127.0.0.1:{port}/mcp\"");
+        let server = agent(&[("pay", pay.clone()), ("pay", pay)], &lines).start().await;
+        let asked = say(&server).await;
+        assert_eq!(asked["pending"], json!(["s_1"]), "{library}: {asked}");
+        drop(bank);
+        bank = Http::start(environment, library, port, folder.path()).await;
+        let asked = approve(&server, "s_1").await;
+        assert_eq!(asked["pending"], json!(["s_2"]), "{library}: {asked}");
+        assert_eq!(paid(folder.path()).len(), 1, "{library}");
+        // The connection is whole again.
+        let done = approve(&server, "s_2").await;
+        assert_eq!(done["status"], "completed", "{library}: {done}");
+        assert!(done["text"].as_str().unwrap().starts_with("paid "), "{library}: {done}");
+        assert_eq!(paid(folder.path()).len(), 2, "{library}");
+        drop(bank);
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs the packages of tests/third-party: cargo xtask test"]
+async fn s13_a_git_server_of_pypi_commits_only_what_was_approved() {
+    let folder = tempfile::tempdir().unwrap();
+    let git = |args: &[&str]| {
+        let identity = ["-c", "user.name=a", "-c", "user.email=a@b.test", "-c", "init.defaultBranch=main"];
+        let run = Command::new("git").args(identity).args(args).current_dir(folder.path()).output().unwrap();
+        assert!(run.status.success(), "{args:?}: {}", String::from_utf8_lossy(&run.stderr));
+        String::from_utf8(run.stdout).unwrap()
+    };
+    git(&["init"]);
+    git(&["config", "user.name", "a"]);
+    git(&["config", "user.email", "a@b.test"]);
+    git(&["commit", "--allow-empty", "-m", "first"]);
+    fs::write(folder.path().join("a.txt"), "one\n").unwrap();
+    git(&["add", "a.txt"]);
+    let path = folder.path().to_str().unwrap();
+    let command = [program("mcp", "mcp-server-git"), "--repository".to_owned(), path.to_owned()];
+    let lines = format!("command = {command:?}\nrequire_approval = {{ never = [\"git_status\"] }}");
+    let calls = [
+        ("git_status", json!({ "repo_path": path })),
+        ("git_commit", json!({ "repo_path": path, "message": "second" })),
+    ];
+    let server = agent(&calls, &lines).start().await;
+    let asked = say(&server).await;
+    assert_eq!(asked["pending"], json!(["s_1"]), "{asked}");
+    assert_eq!(git(&["log", "--format=%s"]), "first\n");
+    let done = approve(&server, "s_1").await;
+    assert_eq!(done["status"], "completed", "{done}");
+    assert_eq!(git(&["log", "--format=%s"]), "second\nfirst\n");
+}
+
+#[tokio::test]
+#[ignore = "needs the packages of tests/third-party: cargo xtask test"]
+async fn s13_a_time_server_of_pypi_tells_the_time() {
+    let command = [program("mcp", "mcp-server-time"), "--local-timezone".to_owned(), "Asia/Ho_Chi_Minh".to_owned()];
+    let lines = format!("command = {command:?}\nrequire_approval = \"never\"");
+    let convert = json!({ "source_timezone": "Asia/Ho_Chi_Minh", "time": "16:30", "target_timezone": "Asia/Shanghai" });
+    let server = agent(&[("convert_time", convert)], &lines).start().await;
+    let done = say(&server).await;
+    assert!(done["text"].as_str().unwrap().contains("17:30"), "{done}");
+}

@@ -1,0 +1,220 @@
+//! What is wrong with how a person is to be asked. The configuration and programs are refused the same.
+
+use std::fmt;
+
+use super::gate::{Ask, DecisionType, USER, is_user};
+use crate::limits;
+
+/// Most levels of one approval, roles of one list, and reminders.
+pub const LEVELS: usize = 16;
+/// Most people that one level can need.
+pub const QUORUM: u32 = 100;
+
+/// What an [`AskMistake`] is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AskField {
+    /// [`Ask::timeout`]
+    Timeout,
+    /// [`Ask::allowed`]
+    Allowed,
+    /// [`Ask::levels`]
+    Levels,
+    /// [`Ask::quorum`]
+    Quorum,
+    /// [`Ask::not_self`]
+    NotSelf,
+    /// [`Ask::escalate`]
+    Escalate,
+    /// [`Ask::reminders`]
+    Reminders,
+    /// [`Ask::reassign`]
+    Reassign,
+}
+
+impl AskField {
+    /// The name that it has in programs.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            AskField::Timeout => "timeout",
+            AskField::Allowed => "allow",
+            AskField::Levels => "levels",
+            AskField::Quorum => "quorum",
+            AskField::NotSelf => "not_self",
+            AskField::Escalate => "escalate",
+            AskField::Reminders => "reminders",
+            AskField::Reassign => "reassign",
+        }
+    }
+}
+
+/// Something that is wrong with an [`Ask`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AskMistake {
+    /// What it is about.
+    pub field: AskField,
+    /// Which element of it, where it is a list and that is known.
+    pub index: Option<usize>,
+    /// What is wrong, to be said after the field's name.
+    pub what: String,
+}
+
+/// `"quorum" is 2, but …`
+impl fmt::Display for AskMistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} {}", self.field.name(), self.what)
+    }
+}
+
+/// Why this is no role, to be said after what names it.
+#[must_use]
+pub fn role_error(role: &str) -> Option<String> {
+    let right = !role.is_empty()
+        && role.len() <= limits::SUBJECT_BYTES
+        && role.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':'));
+    (!right).then(|| format!("has {role:?}, which is no role; a role has letters, digits and _ - . :"))
+}
+
+/// The first of these that is no role, is there twice, or is one too many.
+#[must_use]
+pub fn wrong_role<'a>(roles: impl IntoIterator<Item = &'a str>) -> Option<(usize, String)> {
+    let mut known: Vec<&str> = Vec::new();
+    for (i, role) in roles.into_iter().enumerate() {
+        if let Some(what) = role_error(role) {
+            return Some((i, what));
+        }
+        if known.contains(&role) {
+            return Some((i, format!("has {role:?} twice")));
+        }
+        if known.len() == LEVELS {
+            return Some((i, format!("has more than {LEVELS} roles")));
+        }
+        known.push(role);
+    }
+    None
+}
+
+impl Ask {
+    /// What is wrong with it: nobody could satisfy it, or it would not do what it says.
+    #[must_use]
+    pub fn mistakes(&self) -> Vec<AskMistake> {
+        let mut all = Vec::new();
+        let mut bad = |field, index, what: String| all.push(AskMistake { field, index, what });
+        let most = limits::APPROVAL_TIMEOUT_SECONDS_MAX;
+        if self.timeout > most {
+            bad(AskField::Timeout, None, format!("is {} seconds; it can be at most {most}", self.timeout));
+        }
+        for (i, kind) in self.allowed.iter().enumerate() {
+            if self.allowed[..i].contains(kind) {
+                bad(AskField::Allowed, Some(i), format!("has {:?} twice", kind.name()));
+            }
+        }
+        if self.allowed.iter().all(|kind| *kind == DecisionType::Defer) {
+            let what = "must have one of \"approve\", \"reject\", \"edit\" and \"respond\"";
+            bad(AskField::Allowed, None, what.to_owned());
+        }
+        let lists = [
+            (AskField::Levels, &self.levels),
+            (AskField::Escalate, &self.escalate),
+            (AskField::Reassign, &self.reassign),
+        ];
+        for (field, roles) in lists {
+            if let Some((i, what)) = wrong_role(roles.iter().map(String::as_str)) {
+                bad(field, Some(i), what);
+            }
+        }
+        self.people(&mut bad);
+        if !self.escalate.is_empty() && self.timeout == 0 {
+            let what = "never happens: \"timeout\" is 0, which waits for ever";
+            bad(AskField::Escalate, None, what.to_owned());
+        }
+        for (i, seconds) in self.reminders.iter().enumerate() {
+            if self.timeout > 0 && *seconds >= self.timeout {
+                let what = format!("has {seconds}, but after {} seconds (\"timeout\") it is over", self.timeout);
+                bad(AskField::Reminders, Some(i), what);
+            } else if i > 0 && self.reminders[i - 1] >= *seconds {
+                let what = format!("has {seconds} after a later one; write them in order, each once");
+                bad(AskField::Reminders, Some(i), what);
+            } else if i == LEVELS {
+                bad(AskField::Reminders, Some(i), format!("has more than {LEVELS} times"));
+            }
+        }
+        all
+    }
+
+    /// Whether those who are asked can be as many, and as different, as it says.
+    fn people(&self, bad: &mut impl FnMut(AskField, Option<usize>, String)) {
+        let own_alone = self.levels.iter().all(|role| role == USER);
+        let quorum = self.quorum;
+        if !(1..=QUORUM).contains(&quorum) {
+            bad(AskField::Quorum, None, format!("is {quorum}; it must be from 1 to {QUORUM}"));
+        } else if quorum > 1 && own_alone {
+            let what = format!("is {quorum}, but the session's own user is one person; name other roles in \"levels\"");
+            bad(AskField::Quorum, None, what);
+        }
+        if self.not_self && own_alone {
+            let what = "leaves nobody who may approve: name a role other than \"user\" in \"levels\"";
+            bad(AskField::NotSelf, None, what.to_owned());
+        }
+        if !self.not_self && quorum <= 1 {
+            return;
+        }
+        let beside = if self.not_self { "not_self" } else { "quorum" };
+        for (field, roles) in [(AskField::Escalate, &self.escalate), (AskField::Reassign, &self.reassign)] {
+            if let Some(i) = roles.iter().position(|role| is_user(Some(role))) {
+                let what =
+                    format!("names \"user\", who asked for it, which goes around \"{beside}\"; name another role");
+                bad(field, Some(i), what);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(ask: &Ask) -> Vec<String> {
+        ask.mistakes().iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn p1_what_nobody_could_satisfy_is_a_mistake() {
+        let levels =
+            |levels: &[&str]| Ask { levels: levels.iter().map(|role| (*role).to_owned()).collect(), ..Ask::default() };
+        assert_eq!(said(&Ask::default()), [""; 0]);
+        assert_eq!(said(&Ask::question(600)), [""; 0]);
+        assert_eq!(said(&Ask { quorum: 2, not_self: true, ..levels(&["admin"]) }), [""; 0]);
+        for (ask, what) in [
+            (Ask { quorum: 2, ..Ask::default() }, "\"quorum\" is 2, but the session's own user is one person"),
+            (Ask { quorum: 2, ..levels(&["user"]) }, "\"quorum\" is 2, but"),
+            (Ask { quorum: 0, ..levels(&["admin"]) }, "\"quorum\" is 0; it must be from 1 to 100"),
+            (Ask { quorum: 101, ..levels(&["admin"]) }, "\"quorum\" is 101; it must"),
+            (Ask { not_self: true, ..Ask::default() }, "\"not_self\" leaves nobody who may approve"),
+            (Ask { not_self: true, ..levels(&["user"]) }, "\"not_self\" leaves nobody"),
+            (levels(&["admin", "admin"]), "\"levels\" has \"admin\" twice"),
+            (levels(&["an admin"]), "\"levels\" has \"an admin\", which is no role"),
+            (
+                Ask { timeout: u32::MAX, ..Ask::default() },
+                "\"timeout\" is 4294967295 seconds; it can be at most 34560000",
+            ),
+            (Ask { allowed: vec![DecisionType::Defer], ..Ask::default() }, "\"allow\" must have one of"),
+            (Ask { allowed: vec![], ..Ask::default() }, "\"allow\" must have one of"),
+            (Ask { allowed: vec![DecisionType::Reject; 2], ..Ask::default() }, "\"allow\" has \"reject\" twice"),
+            (Ask { escalate: vec!["admin".to_owned()], timeout: 0, ..Ask::default() }, "\"escalate\" never happens"),
+            (
+                Ask { escalate: vec!["user".to_owned()], not_self: true, ..levels(&["admin"]) },
+                "\"escalate\" names \"user\", who asked for it, which goes around \"not_self\"",
+            ),
+            (
+                Ask { reassign: vec!["user".to_owned()], quorum: 2, ..levels(&["admin"]) },
+                "\"reassign\" names \"user\", who asked for it, which goes around \"quorum\"",
+            ),
+            (Ask { reminders: vec![300], ..Ask::default() }, "\"reminders\" has 300, but after 300 seconds"),
+            (Ask { reminders: vec![20, 10], ..Ask::default() }, "\"reminders\" has 10 after a later one"),
+        ] {
+            let said = said(&ask);
+            assert!(said.len() == 1 && said[0].starts_with(what), "{what}: {said:?}");
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! What followers of a session have not taken yet: bounded in number and in bytes for each of them.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+};
+
+use countersign_core::limits;
+use tokio::sync::Notify;
+
+use super::subscription::Told;
+
+/// What was published together.
+pub(super) type Batch = Arc<[Told]>;
+
+/// Batches that may wait for a follower.
+const BATCHES: usize = 256;
+
+/// Those who follow a session. When it goes, they are told that the session is gone.
+#[derive(Default)]
+pub(super) struct Followers {
+    queues: Vec<Weak<Queue>>,
+}
+
+/// What waits for one follower.
+#[derive(Default)]
+pub(super) struct Queue {
+    waiting: Mutex<Waiting>,
+    more: Notify,
+}
+
+#[derive(Default)]
+struct Waiting {
+    batches: VecDeque<(Batch, usize)>,
+    bytes: usize,
+    /// There was more than it may have: it gets what it missed from the journal.
+    behind: bool,
+    gone: bool,
+}
+
+/// Why a follower gets nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Missed {
+    /// It fell behind.
+    Behind,
+    /// The session is gone.
+    Gone,
+}
+
+impl Followers {
+    /// One more, who is told everything from now on.
+    pub(super) fn add(&mut self) -> Arc<Queue> {
+        self.queues.retain(|queue| queue.strong_count() > 0);
+        let queue = Arc::new(Queue::default());
+        self.queues.push(Arc::downgrade(&queue));
+        queue
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.queues.iter().all(|queue| queue.strong_count() == 0)
+    }
+
+    pub(super) fn tell(&self, told: Vec<Told>) {
+        // One of them is enough: it is shared by all.
+        let bytes = told.iter().map(Told::bytes).sum();
+        let batch: Batch = told.into();
+        for queue in self.queues.iter().filter_map(Weak::upgrade) {
+            queue.push(&batch, bytes);
+        }
+    }
+}
+
+impl Drop for Followers {
+    fn drop(&mut self) {
+        for queue in self.queues.iter().filter_map(Weak::upgrade) {
+            queue.waiting().gone = true;
+            queue.more.notify_one();
+        }
+    }
+}
+
+impl Queue {
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        // What it holds is never left half changed.
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, batch: &Batch, bytes: usize) {
+        let mut waiting = self.waiting();
+        if waiting.behind {
+            return;
+        }
+        if waiting.batches.len() == BATCHES || waiting.bytes + bytes > limits::FOLLOWER_BYTES {
+            // The journal has all of it.
+            (waiting.batches, waiting.bytes, waiting.behind) = (VecDeque::new(), 0, true);
+        } else {
+            waiting.batches.push_back((batch.clone(), bytes));
+            waiting.bytes += bytes;
+        }
+        drop(waiting);
+        self.more.notify_one();
+    }
+
+    /// The next batch. There is one who waits for it; dropping the future loses nothing.
+    pub(super) async fn next(&self) -> Result<Batch, Missed> {
+        loop {
+            {
+                let mut waiting = self.waiting();
+                if std::mem::take(&mut waiting.behind) {
+                    return Err(Missed::Behind);
+                }
+                if let Some((batch, bytes)) = waiting.batches.pop_front() {
+                    waiting.bytes -= bytes;
+                    return Ok(batch);
+                }
+                if waiting.gone {
+                    return Err(Missed::Gone);
+                }
+            }
+            self.more.notified().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::subscription::Frame, *};
+
+    fn told(bytes: usize) -> Vec<Told> {
+        vec![Told::Frame(Frame { json: "x".repeat(bytes).into(), seq: None })]
+    }
+
+    #[tokio::test]
+    async fn r9_what_waits_for_a_follower_is_bounded_in_bytes_and_in_number() {
+        for bytes in [0, 1, 10_000, limits::FOLLOWER_BYTES, limits::FOLLOWER_BYTES + 1] {
+            let mut followers = Followers::default();
+            let (stalled, reading) = (followers.add(), followers.add());
+            let mut took = 0;
+            for _ in 0..2 * BATCHES {
+                followers.tell(told(bytes));
+                took += usize::from(reading.next().await.is_ok());
+                let waiting = stalled.waiting();
+                assert!(waiting.batches.len() <= BATCHES && waiting.bytes <= limits::FOLLOWER_BYTES);
+            }
+            assert_eq!(stalled.next().await.err(), Some(Missed::Behind));
+            // What is larger than all that may wait comes from the journal, and nobody else's stalling matters.
+            assert_eq!(took, if bytes > limits::FOLLOWER_BYTES { 0 } else { 2 * BATCHES }, "{bytes}");
+            followers.tell(told(1));
+            assert!(stalled.next().await.is_ok(), "it follows on");
+        }
+    }
+
+    #[tokio::test]
+    async fn r7_a_follower_of_a_session_that_goes_takes_what_was_told_before() {
+        let mut followers = Followers::default();
+        let queue = followers.add();
+        followers.tell(told(1));
+        drop(followers);
+        assert!(queue.next().await.is_ok());
+        assert_eq!(queue.next().await.err(), Some(Missed::Gone));
+        let mut followers = Followers::default();
+        drop(followers.add());
+        assert!(followers.is_empty());
+    }
+}

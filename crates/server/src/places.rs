@@ -1,0 +1,265 @@
+//! Who has a connection: how many there may be in all, of one address, and of those who have not shown a good token.
+//!
+//! Nobody is kept waiting for a place. Where there is none, the connection that was quiet longest of those who have not shown a
+//! token is closed: who wants something shows one at once, and who holds connections open without a word loses them first.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    net::{IpAddr, Ipv6Addr},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    task::Context,
+    time::Duration,
+};
+
+use futures::task::AtomicWaker;
+use tokio::time::Instant;
+
+use crate::options::ConnectionLimits;
+
+/// How often the log says that connections were closed or refused for want of places.
+const SAY_EVERY: Duration = Duration::from_secs(60);
+/// In the place of a number in the order: has shown a good token.
+const KNOWN: u64 = 0;
+/// In the place of a number in the order: has no place any more.
+const GONE: u64 = u64::MAX;
+
+/// All connections of a server.
+pub(crate) struct Places {
+    limits: ConnectionLimits,
+    taken: Mutex<Taken>,
+}
+
+#[derive(Default)]
+struct Taken {
+    /// The last number in the order.
+    last: u64,
+    /// In the order in which they were heard of last.
+    unknown: BTreeMap<u64, Arc<Seat>>,
+    known: usize,
+    /// How many an address has.
+    addresses: HashMap<IpAddr, usize>,
+    /// How many had to go, or could not come, since the log said so last, and when that was.
+    turned_away: (u64, Option<Instant>),
+}
+
+/// One connection.
+struct Seat {
+    address: IpAddr,
+    /// Its number in the order, or [`KNOWN`], or [`GONE`]. Changed only while [`Places::taken`] is held.
+    at: AtomicU64,
+    /// It has sent the whole head of a request.
+    begun: AtomicBool,
+    /// Woken when it must go.
+    waker: AtomicWaker,
+}
+
+/// A connection's place, for as long as it is kept.
+pub(crate) struct Place(Visitor);
+
+/// A connection, as its requests know it.
+#[derive(Clone)]
+pub(crate) struct Visitor {
+    places: Arc<Places>,
+    seat: Arc<Seat>,
+}
+
+impl Places {
+    pub(crate) fn new(limits: ConnectionLimits) -> Places {
+        Places { limits, taken: Mutex::default() }
+    }
+
+    fn taken(&self) -> MutexGuard<'_, Taken> {
+        // What it holds is never left half changed.
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A place for a connection from this address; somebody else may have to go. `None` if there is none.
+    pub(crate) fn take(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
+        let address = whose(address);
+        let mut taken = self.taken();
+        let of_address = taken.addresses.get(&address).copied().unwrap_or(0);
+        let mut room = of_address < self.limits.of_address || taken.close_quietest(Some(address));
+        let (unknown, all) = (taken.unknown.len(), taken.unknown.len() + taken.known);
+        room = room && ((unknown < self.limits.unknown && all < self.limits.all) || taken.close_quietest(None));
+        if !room {
+            taken.say("refused");
+            return None;
+        }
+        taken.last += 1;
+        let at = taken.last;
+        let seat = Arc::new(Seat {
+            address,
+            at: AtomicU64::new(at),
+            begun: AtomicBool::new(false),
+            waker: AtomicWaker::new(),
+        });
+        *taken.addresses.entry(address).or_default() += 1;
+        taken.unknown.insert(at, seat.clone());
+        Some(Place(Visitor { places: self.clone(), seat }))
+    }
+
+    /// Closes the connection that was quiet longest of those who have not shown a token, if there is one.
+    pub(crate) fn close_quietest(&self) -> bool {
+        self.taken().close_quietest(None)
+    }
+}
+
+impl Taken {
+    fn close_quietest(&mut self, of: Option<IpAddr>) -> bool {
+        let Some((&at, _)) = self.unknown.iter().find(|(_, seat)| of.is_none_or(|of| seat.address == of)) else {
+            return false;
+        };
+        if let Some(seat) = self.unknown.get(&at).cloned() {
+            self.leave(&seat);
+            seat.waker.wake();
+        }
+        self.say("closed");
+        true
+    }
+
+    fn leave(&mut self, seat: &Seat) {
+        match seat.at.swap(GONE, Ordering::Relaxed) {
+            GONE => return,
+            KNOWN => self.known -= 1,
+            at => drop(self.unknown.remove(&at)),
+        }
+        if let Some(count) = self.addresses.get_mut(&seat.address) {
+            *count -= 1;
+            if *count == 0 {
+                self.addresses.remove(&seat.address);
+            }
+        }
+    }
+
+    fn say(&mut self, what: &str) {
+        let (count, said) = &mut self.turned_away;
+        *count += 1;
+        if said.is_none_or(|said| said.elapsed() >= SAY_EVERY) {
+            tracing::warn!(
+                connections = *count,
+                "there are too many connections; one more was {what} (server.connections and the keys beside it)"
+            );
+            (*count, *said) = (0, Some(Instant::now()));
+        }
+    }
+}
+
+impl Visitor {
+    /// The head of a request is there.
+    pub(crate) fn begins(&self) {
+        self.seat.begun.store(true, Ordering::Relaxed);
+        let mut taken = self.places.taken();
+        let at = self.seat.at.load(Ordering::Relaxed);
+        if let Some(seat) = taken.unknown.remove(&at) {
+            taken.last += 1;
+            let at = taken.last;
+            seat.at.store(at, Ordering::Relaxed);
+            taken.unknown.insert(at, seat);
+        }
+    }
+
+    /// It has shown a good token: it is not closed to make room for others.
+    pub(crate) fn is_known(&self) {
+        let mut taken = self.places.taken();
+        let at = self.seat.at.load(Ordering::Relaxed);
+        if taken.unknown.remove(&at).is_some() {
+            self.seat.at.store(KNOWN, Ordering::Relaxed);
+            taken.known += 1;
+        }
+    }
+}
+
+impl Place {
+    pub(crate) fn visitor(&self) -> Visitor {
+        self.0.clone()
+    }
+
+    /// Whether a request was ever read.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.0.seat.begun.load(Ordering::Relaxed)
+    }
+
+    /// Whether the connection must go; the task is woken when it must.
+    pub(crate) fn must_go(&self, context: &Context<'_>) -> bool {
+        self.0.seat.waker.register(context.waker());
+        self.is_gone()
+    }
+
+    pub(crate) fn is_gone(&self) -> bool {
+        self.0.seat.at.load(Ordering::Relaxed) == GONE
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.places.taken().leave(&self.0.seat);
+    }
+}
+
+/// What counts as one address: of IPv6 the network of 64 bits, of which a machine has as many addresses as it wants.
+fn whose(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into(),
+        address => address,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places(all: usize, unknown: usize, of_address: usize) -> Arc<Places> {
+        Arc::new(Places::new(ConnectionLimits { all, unknown, of_address, ..ConnectionLimits::default() }))
+    }
+
+    fn from(last: u8) -> IpAddr {
+        IpAddr::from([10, 0, 0, last])
+    }
+
+    #[test]
+    fn x_who_was_quiet_longest_makes_room_and_who_is_known_stays() {
+        let places = places(4, 2, 4);
+        let known = places.take(from(1)).expect("a place");
+        known.visitor().is_known();
+        let (first, second) = (places.take(from(2)).expect("a place"), places.take(from(3)).expect("a place"));
+        first.visitor().begins();
+        let third = places.take(from(4)).expect("a place");
+        assert!(second.is_gone() && !first.is_gone() && !third.is_gone() && !known.is_gone());
+        drop(second);
+        third.visitor().is_known();
+        let more: Vec<Place> = (0..3).map(|_| places.take(from(5)).expect("a place")).collect();
+        // There are two known, and two places for everybody else.
+        assert!(first.is_gone() && more[0].is_gone() && !more[1].is_gone() && !more[2].is_gone());
+        more[1].visitor().is_known();
+        more[2].visitor().is_known();
+        assert!(places.take(from(6)).is_none(), "nobody who is known goes");
+        drop(known);
+        assert!(places.take(from(6)).is_some());
+    }
+
+    #[test]
+    fn x_an_address_has_its_share_and_takes_nobody_elses() {
+        let places = places(100, 100, 2);
+        let other = places.take(from(1)).expect("a place");
+        let held: Vec<Place> = (0..5).map(|_| places.take(from(2)).expect("a place")).collect();
+        assert_eq!(held.iter().filter(|place| !place.is_gone()).count(), 2);
+        assert!(!other.is_gone());
+        held[3].visitor().is_known();
+        held[4].visitor().is_known();
+        assert!(places.take(from(2)).is_none());
+        assert!(places.take(from(3)).is_some());
+        let taken = places.taken();
+        assert_eq!((taken.unknown.len(), taken.known, taken.addresses.len()), (1, 2, 2));
+    }
+
+    #[test]
+    fn x_a_network_of_ipv6_is_one_address() {
+        let [a, b, c] =
+            ["2001:db8::1", "2001:db8::ffff:1:2:3", "2001:db8:0:1::1"].map(|a| whose(a.parse().expect("ip")));
+        assert!(a == b && a != c);
+        assert_eq!(whose("::ffff:10.0.0.1".parse().expect("ip")), from(1));
+    }
+}

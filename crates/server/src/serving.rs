@@ -1,0 +1,114 @@
+//! The loop that takes connections and serves HTTP on them, with limits of time.
+
+use std::{convert::Infallible, io, pin::pin, sync::Arc, time::Duration};
+
+use axum::{Router, extract::Request, response::Response};
+use hyper::{
+    body::Incoming,
+    server::conn::http1,
+    service::{Service as _, service_fn},
+};
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    service::TowerToHyperService,
+};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::watch,
+};
+
+use crate::{
+    listener::Connection,
+    options::{ConnectionLimits, HEAD_BYTES},
+    places::{Place, Places},
+};
+
+/// How long nothing is accepted when it cannot be: with and without somebody who was closed for it.
+const NO_ROOM: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+
+/// Serves until `stop` resolves, and then until all connections are closed, each after the request it is at.
+pub(crate) async fn serve(
+    listener: TcpListener,
+    router: Router,
+    limits: ConnectionLimits,
+    stop: impl Future<Output = ()>,
+) {
+    let places = Arc::new(Places::new(limits));
+    let router = TowerToHyperService::new(router);
+    // Each connection has a receiver for as long as it is open.
+    let stopping = watch::Sender::new(false);
+    let mut stop = pin!(stop);
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = &mut stop => break,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, address)) => match places.take(address.ip()) {
+                Some(place) => {
+                    tokio::spawn(connection(stream, place, router.clone(), limits, stopping.subscribe()));
+                }
+                None => drop(stream),
+            },
+            Err(error) if is_the_peers(&error) => {}
+            Err(error) => {
+                // The process has no more files, for example.
+                let (wait, closed) = match places.close_quietest() {
+                    true => (NO_ROOM.0, true),
+                    false => (NO_ROOM.1, false),
+                };
+                tracing::error!(%error, closed, "a connection could not be accepted");
+                tokio::time::sleep(wait).await;
+            }
+        }
+    }
+    drop(listener);
+    stopping.send_replace(true);
+    stopping.closed().await;
+}
+
+/// Serves one connection until it ends. One that becomes a WebSocket is its handler's from then on.
+async fn connection(
+    stream: TcpStream,
+    place: Place,
+    router: TowerToHyperService<Router>,
+    limits: ConnectionLimits,
+    mut stopping: watch::Receiver<bool>,
+) {
+    let visitor = place.visitor();
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        visitor.begins();
+        request.extensions_mut().insert(visitor.clone());
+        let answer = router.call(request);
+        async move { Ok::<Response, Infallible>(answer.await.unwrap_or_else(|never| match never {})) }
+    });
+    let header_time = Duration::from_secs(limits.header_seconds.into());
+    let io = TokioIo::new(Connection::new(stream, place, header_time));
+    let mut http = http1::Builder::new();
+    // It runs while the head of a request after the first one is waited for, from the answer before it on.
+    let idle_time = Duration::from_secs(limits.idle_seconds.into());
+    http.timer(TokioTimer::new()).header_read_timeout(idle_time).max_buf_size(HEAD_BYTES);
+    let mut served = pin!(http.serve_connection(io, service).with_upgrades());
+    let stop = async {
+        // The loop that could say so holds the other end.
+        let _ = stopping.wait_for(|stopping| *stopping).await;
+    };
+    let mut ended = tokio::select! {
+        ended = served.as_mut() => Some(ended),
+        () = stop => None,
+    };
+    if ended.is_none() {
+        served.as_mut().graceful_shutdown();
+        ended = Some(served.await);
+    }
+    if let Some(Err(error)) = ended {
+        tracing::debug!(%error, "a connection ended");
+    }
+}
+
+/// Errors of a connection that ended before it was taken.
+fn is_the_peers(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(error.kind(), ConnectionRefused | ConnectionAborted | ConnectionReset)
+}
