@@ -19,6 +19,8 @@ pub enum Code {
     InvalidSessionId,
     /// No session of that id, or not yours.
     SessionNotFound,
+    /// The session of this id was deleted. No other ever has its id (SPEC R11).
+    SessionDeleted,
     /// The id for a new session is taken.
     SessionExists,
     /// No agent of that name.
@@ -57,7 +59,7 @@ pub enum Code {
     DecisionNotAllowed,
     /// The edited arguments do not fit the tool's schema, or the other tool may not be chosen.
     InvalidEdit,
-    /// The `args_digest` is not that of what waits.
+    /// The `digest` or `args_digest` is not that of what waits.
     StaleAction,
     /// What is approved cannot run: its agent or its tool is gone. It can be rejected.
     Unresolvable,
@@ -111,6 +113,7 @@ impl Code {
             | Code::ApprovalNotFound
             | Code::RuleNotFound
             | Code::NotFound => 404,
+            Code::SessionDeleted => 410,
             Code::MethodNotAllowed => 405,
             Code::ApprovalPending
             | Code::SessionBusy
@@ -144,6 +147,12 @@ impl Refusal {
     /// A refusal without details.
     pub fn new(code: Code, message: impl Into<String>) -> Refusal {
         Refusal { code, message: message.into(), details: None }
+    }
+
+    /// Whether there is no such session (any more): what works for it stops.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        matches!(self.code, Code::SessionNotFound | Code::SessionDeleted)
     }
 
     /// The same with details.

@@ -138,9 +138,9 @@ on_both_stores! {
         assert_eq!((&cancelled["status"], &cancelled["pending"]), (&json!("cancelled"), &json!([])));
         server.post("/v1/sessions/s/cancel", &json!({})).await.problem(409, "nothing_to_cancel");
         assert_eq!(request(server.address, "DELETE", "/v1/sessions/s", &[], None).await.status, 204);
-        server.get("/v1/sessions/s").await.problem(404, "session_not_found");
-        server.get("/v1/approvals/s_1").await.problem(404, "approval_not_found");
-        request(server.address, "DELETE", "/v1/sessions/s", &[], None).await.problem(404, "session_not_found");
+        server.get("/v1/sessions/s").await.problem(410, "session_deleted");
+        server.get("/v1/approvals/s_1").await.problem(410, "session_deleted");
+        request(server.address, "DELETE", "/v1/sessions/s", &[], None).await.problem(410, "session_deleted");
     }
 
     async fn w8_an_idempotency_key_is_a_request_id(store) {

@@ -25,6 +25,7 @@ mod groups;
 mod history;
 mod http;
 mod http_tools;
+mod identities;
 mod jwt;
 mod matrix;
 mod mcp_pypi;

@@ -60,6 +60,14 @@ pub struct Interrupted {
     pub at: Option<Arc<At>>,
 }
 
+impl Interrupted {
+    /// What names it for ever: the digest of its first action, which of questions is the only one.
+    #[must_use]
+    pub fn digest(&self) -> Option<Arc<str>> {
+        self.actions.first().and_then(|action| action.digest.clone())
+    }
+}
+
 /// One waiting call, whole: what is shown is what runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Action {
@@ -100,6 +108,9 @@ pub struct Action {
     /// What it would do, as it was when the call was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preview: Option<Preview>,
+    /// What names this request about this call for ever, see [`crate::approval::digest`]; absent in old journals.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<Arc<str>>,
 }
 
 impl Action {

@@ -9,7 +9,7 @@ use super::{
     state::{Call, Deadline, Phase},
 };
 use crate::{
-    approval::question::Questions,
+    approval::{digest, question::Questions},
     call::gate::{Ask, DecisionType, is_user},
     locale::Text,
 };
@@ -106,6 +106,7 @@ impl Draft {
             agent_says: call.display.agent_says().cloned(),
             path: self.state.path(call),
             preview: call.preview.clone(),
+            digest: None,
         })
     }
 
@@ -114,8 +115,17 @@ impl Draft {
             return false;
         }
         let n = self.state.interruptions + 1;
-        self.push(Record::Interrupted(Arc::new(Interrupted { n, kind, actions, expires_at, content, at: None })));
+        self.ask_people(Interrupted { n, kind, actions, expires_at, content, at: None });
         true
+    }
+
+    /// Puts a request on record, under the digests that name it from now on.
+    pub(super) fn ask_people(&mut self, mut asked: Interrupted) {
+        let digests: Vec<String> = asked.actions.iter().map(|action| digest::of(&self.state, &asked, action)).collect();
+        for (action, digest) in asked.actions.iter_mut().zip(digests) {
+            action.digest = Some(digest.into());
+        }
+        self.push(Record::Interrupted(Arc::new(asked)));
     }
 }
 

@@ -134,7 +134,7 @@ impl Transition {
                     self.state.locale,
                     input.clone(),
                     preview.clone(),
-                    self.state.created_at,
+                    self.state.birth.clone(),
                 ));
             }
         }

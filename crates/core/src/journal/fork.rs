@@ -48,6 +48,9 @@ pub struct Forked {
     /// Calls that were judged anew.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub judged: Vec<Judged>,
+    /// What tells the fork from all other sessions, see [`super::record::SessionCreated::birth`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub birth: Option<Arc<str>>,
 }
 
 /// Whose past a fork has, and how far.
@@ -93,6 +96,8 @@ pub struct ForkInput {
     pub judged: Vec<Judged>,
     /// What the user says next, in a session whose turn is over.
     pub message: Option<UserMessage>,
+    /// What tells the fork from all other sessions.
+    pub birth: Option<Arc<str>>,
 }
 
 /// The entries of an append that are the session's own: without the past that a fork has copied. That was told,
@@ -127,7 +132,7 @@ impl Draft {
     /// # Errors
     /// `invalid_message`: a message while the turn is not over; a call that cannot be changed.
     pub fn fork(mut self, input: ForkInput, catalog: &dyn Catalog) -> Result<Transition, Refusal> {
-        let ForkInput { from, by, roles, request_id, run, judged, message } = input;
+        let ForkInput { from, by, roles, request_id, run, judged, message, birth } = input;
         let active = self.state.status.is_active();
         if active && message.is_some() {
             return Err(Refusal::new(
@@ -165,6 +170,7 @@ impl Draft {
             active,
             held,
             judged,
+            birth,
         })));
         // Other questions of a graph are asked again as they are, and no node is begun for that.
         for asked in &asked {
@@ -199,6 +205,7 @@ impl State {
     pub(super) fn forked(&mut self, forked: &Forked, at: Millis) {
         self.forked_from = Some(ForkedFrom { session_id: forked.from.clone(), checkpoint: forked.at });
         self.created_at = at;
+        self.born(forked.birth.as_ref(), at);
         self.held = forked.held;
         if forked.active {
             self.status = Status::Running;

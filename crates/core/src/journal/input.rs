@@ -304,17 +304,18 @@ impl Draft {
                     agent_says: None,
                     path: self.state.path(&call),
                     preview: None,
+                    digest: None,
                 };
                 let at = At { task: 0, node: from, question: name, payload, schema, default };
                 let (n, content) = (self.state.interruptions + 1, call.display.stream.display_as_content);
-                self.push(Record::Interrupted(Arc::new(Interrupted {
+                self.ask_people(Interrupted {
                     n,
                     kind: Kind::Input,
                     actions: vec![action],
                     expires_at,
                     content,
                     at: Some(Arc::new(at)),
-                })));
+                });
             }
         }
     }

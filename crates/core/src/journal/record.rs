@@ -220,6 +220,9 @@ pub struct SessionCreated {
     /// The application's own data, a JSON object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<Box<RawValue>>,
+    /// What tells it from all other sessions of whatever name and store: random.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub birth: Option<Arc<str>>,
 }
 
 /// See [`Record::UserMessage`].

@@ -197,7 +197,7 @@ impl Draft {
     fn ask_once_more(&mut self, open: &Open) {
         let n = self.state.interruptions + 1;
         let again = Interrupted { n, expires_at: self.due(&open.asked), ..(*open.asked).clone() };
-        self.push(Record::Interrupted(Arc::new(again)));
+        self.ask_people(again);
         if open.assignee.is_some() {
             let note = Note::Reassigned { role: None, subject: open.assignee.clone(), text: None };
             self.push(Record::Noted(Noted { n, note, by: None, request_id: None }));

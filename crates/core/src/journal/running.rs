@@ -403,17 +403,11 @@ impl Draft {
             agent_says: None,
             path: Vec::new(),
             preview: None,
+            digest: None,
         };
         let n = self.state.interruptions + 1;
         let at = Some(Arc::new(at));
-        self.push(Record::Interrupted(Arc::new(Interrupted {
-            n,
-            kind,
-            actions: vec![action],
-            expires_at,
-            content: false,
-            at,
-        })));
+        self.ask_people(Interrupted { n, kind, actions: vec![action], expires_at, content: false, at });
     }
 
     /// Steps of a task that nobody knows the outcome of, though nothing crashed: what did them was given up half way.

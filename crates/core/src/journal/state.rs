@@ -39,6 +39,8 @@ use crate::{
 pub struct State {
     /// The session.
     pub session_id: Arc<str>,
+    /// What tells it from all other sessions of whatever name and store. Digests and idempotency keys are made of it.
+    pub birth: Arc<str>,
     /// The position of the last record; 0 before the first.
     pub pos: u64,
     /// Where the event stream stands.
@@ -126,6 +128,7 @@ impl State {
     pub fn new(session_id: Arc<str>) -> State {
         State {
             session_id,
+            birth: Arc::from(""),
             pos: 0,
             cursor: Cursor::default(),
             created_at: 0,
@@ -184,6 +187,7 @@ impl State {
         match &entry.record {
             Record::SessionCreated(created) => {
                 self.created_at = entry.at;
+                self.born(created.birth.as_ref(), entry.at);
                 self.agent = created.agent.clone();
                 self.locale = created.locale;
                 self.subject = created.subject.clone();
@@ -311,6 +315,11 @@ impl State {
             }
             Record::Forked(forked) => self.forked(forked, entry.at),
         }
+    }
+
+    /// Of a session from before there were births its name and time tell it from others.
+    pub(super) fn born(&mut self, birth: Option<&Arc<str>>, at: Millis) {
+        self.birth = birth.cloned().unwrap_or_else(|| format!("{}.{at}", self.session_id).into());
     }
 
     fn user_message(&mut self, message: &UserMessage) {

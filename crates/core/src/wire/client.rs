@@ -122,6 +122,9 @@ pub struct SendApproval {
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Value")]
     pub resume: Option<Raw>,
+    /// The `digest` of one of the actions, or of the questions, that were shown; refused as `stale_action` if it is another's.
+    #[serde(default)]
+    pub digest: Option<String>,
     /// The reviewer's words, shown in history and told to the model.
     #[serde(default)]
     pub user_edit_content: Option<String>,

@@ -339,6 +339,9 @@ pub enum RequestBlock {
         /// When it times out (RFC 3339); absent if never.
         #[serde(skip_serializing_if = "Option::is_none")]
         expires_at: Option<String>,
+        /// What names the questions for ever, as [`RequestedAction::digest`] does a request about a call.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        digest: Option<Arc<str>>,
     },
 }
 
@@ -438,6 +441,9 @@ pub struct QuestionRequest {
     /// When it times out (RFC 3339); absent if never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<String>,
+    /// What names the questions for ever, as [`RequestedAction::digest`] does a request about a call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub digest: Option<Arc<str>>,
 }
 
 /// The deltas that carry a `type`.
@@ -530,6 +536,10 @@ pub struct RequestedAction {
     pub agent: Arc<str>,
     /// Lower-case hexadecimal SHA-256 of the canonical arguments.
     pub args_digest: String,
+    /// Lower-case hexadecimal SHA-256 of the whole request about this call, which it names for ever: session, call, agent,
+    /// tool, arguments, schema and what is shown. Absent in requests of old journals.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub digest: Option<Arc<str>>,
     /// What the tool says it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<Arc<str>>,

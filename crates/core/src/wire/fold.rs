@@ -364,7 +364,7 @@ impl Fold {
                 };
                 (request.approval_key, HistoryRequest::Actions(approval), false)
             }
-            RequestBlock::Questions { approval_key, expires_at } => {
+            RequestBlock::Questions { approval_key, expires_at, digest } => {
                 let questions = HistoryQuestions {
                     is_resolved: false,
                     action_requests: Vec::new(),
@@ -373,6 +373,7 @@ impl Fold {
                     resolution: None,
                     approval_key: Some(approval_key.clone()),
                     expires_at,
+                    digest,
                 };
                 (approval_key, HistoryRequest::Questions(questions), true)
             }
@@ -506,6 +507,7 @@ impl Fold {
                 block.is_resolved = true;
                 block.approval_key = None;
                 block.expires_at = None;
+                block.digest = None;
                 block.resolution = answers.is_none().then_some(resolution);
                 for action in &mut block.action_requests {
                     action.args.answers.clone_from(&answers);

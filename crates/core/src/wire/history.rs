@@ -147,6 +147,9 @@ pub struct HistoryQuestions {
     /// When it times out (RFC 3339), while it waits.
     #[serde(rename = "expires_at", skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<String>,
+    /// What names it for ever, while it waits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub digest: Option<Arc<str>>,
 }
 
 /// A call of `ask_user_question` in history.

@@ -18,7 +18,9 @@ use countersign_core::{
     wire::client::check_session_id,
 };
 
-use super::{Runtime, live::LiveRef, now, owned, past::Then, session_id as session_id_of, view::SessionView, visible};
+use super::{
+    Runtime, birth, live::LiveRef, now, owned, past::Then, session_id as session_id_of, view::SessionView, visible,
+};
 use crate::store::Durability;
 
 /// A fork to be made.
@@ -150,6 +152,7 @@ impl Runtime {
             run: new.run,
             judged,
             message,
+            birth: Some(birth()),
         };
         let transition = Draft::new(&state, now()).fork(input, &self.inner.agents)?;
         self.inner.begin_with(live, &mut guard, entries, transition).await?;

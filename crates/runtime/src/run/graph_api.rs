@@ -169,6 +169,7 @@ impl<S: GraphState> Runs<S> {
                     previews: Vec::new(),
                     n,
                     reply: Reply::Resume(value),
+                    digest: None,
                     verdicts: Vec::new(),
                     user_edit_content: None,
                     by: by.clone(),

@@ -18,7 +18,7 @@ use countersign_core::{
 };
 
 use super::{
-    Inner, Runtime, graph,
+    Inner, Runtime, birth, graph,
     live::LiveRef,
     now, own_request_id, owned, session_id,
     view::{SessionView, StateView},
@@ -161,6 +161,7 @@ impl Inner {
             subject: by.subject.clone(),
             tenant: by.tenant.clone(),
             context: None,
+            birth: Some(birth()),
         };
         let make = |state: &State| {
             let mut draft = Draft::new(state, now());

@@ -23,7 +23,6 @@ use countersign_core::{
     },
     limits,
     locale::{Locale, Text},
-    refusal::Code,
 };
 use futures::{FutureExt as _, future::BoxFuture};
 use serde_json::Value;
@@ -254,7 +253,7 @@ impl Inner {
             let mut guard = live.lock().await;
             match self.load(live, &mut guard).await {
                 Ok(state) if state.turns == turn && state.status.is_active() => {}
-                Err(error) if error.code != Code::SessionNotFound => {}
+                Err(error) if !error.is_gone() => {}
                 _ => return,
             }
             drop(guard);

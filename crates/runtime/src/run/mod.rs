@@ -436,13 +436,21 @@ impl Runtime {
             None => agents.names.first().cloned().unwrap_or_else(|| Arc::from("")),
         };
         let locale = locale.unwrap_or(self.inner.locale);
-        Ok(SessionCreated { agent, locale, subject: by.subject.clone(), tenant: by.tenant.clone(), context })
+        Ok(SessionCreated {
+            agent,
+            locale,
+            subject: by.subject.clone(),
+            tenant: by.tenant.clone(),
+            context,
+            birth: Some(birth()),
+        })
     }
 }
 
 /// The refusal of a store error.
 pub(crate) fn store_refusal(error: StoreError) -> Refusal {
     match error {
+        StoreError::Deleted(_) => Refusal::new(Code::SessionDeleted, error.to_string()),
         StoreError::BadCursor => Refusal::new(Code::InvalidMessage, format!("cursor: {error}")),
         StoreError::Corrupt(_) | StoreError::Sealed(_) => Refusal::new(Code::Internal, error.to_string()),
         other => Refusal::new(Code::StoreUnavailable, format!("nothing was stored: {other}")),
@@ -469,6 +477,11 @@ fn session_id(given: Option<&str>) -> Result<Arc<str>, Refusal> {
         Some(id) => check_session_id(id).map(|()| Arc::from(id)),
         None => Ok(uuid::Uuid::now_v7().to_string().into()),
     }
+}
+
+/// What tells a new session from all others (SPEC R11).
+pub(crate) fn birth() -> Arc<str> {
+    uuid::Uuid::new_v4().simple().to_string().into()
 }
 
 /// The `request_id` as the session keeps it: those of its owner as they are, those of others beside their names, so that

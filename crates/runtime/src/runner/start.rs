@@ -628,6 +628,6 @@ fn standing(state: &State, staged: &[Staged], call: u32) -> Option<Decision> {
             || (action.ask.is_one_person()
                 && action.role() == other.role()
                 && state.signature_shown(action) == state.signature_shown(other));
-        (same && stands).then(|| Decision { always: None, args_digest: None, ..staged.decision.clone() })
+        (same && stands).then(|| Decision { always: None, args_digest: None, digest: None, ..staged.decision.clone() })
     })
 }

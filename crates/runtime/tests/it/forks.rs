@@ -177,7 +177,7 @@ async fn g6_a_fork_asks_again_under_its_own_keys_and_the_original_stays_as_it_is
         runtime.delete_session(&me(), "s").await.expect("deleted");
         let made = fork(&runtime, "f", at(waited.checkpoint, "g")).await.expect("fork");
         assert_eq!((&made["pending"][0], &made["forked_from"]["session_id"]), (&"g_2".into(), &"f".into()));
-        assert_eq!(fork(&runtime, "s", NewFork::default()).await.expect_err("gone").code, Code::SessionNotFound);
+        assert_eq!(fork(&runtime, "s", NewFork::default()).await.expect_err("gone").code, Code::SessionDeleted);
     }
 }
 

@@ -21,6 +21,7 @@ mod graphs;
 mod groups;
 mod history;
 mod http_tools;
+mod identities;
 mod langgraph;
 mod library;
 #[cfg(feature = "mcp")]
