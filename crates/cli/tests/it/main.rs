@@ -7,6 +7,7 @@ mod audit;
 mod audit_independent;
 mod bad_input;
 mod builtin;
+mod check;
 mod commands;
 mod compression;
 #[cfg(feature = "computer")]

@@ -140,10 +140,13 @@ pub enum Record {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         target: Option<Target>,
     },
-    /// A crash left the outcome of a started call unknown (SPEC R4).
+    /// The outcome of a started call is unknown: a crash, or what it asked was forgotten (SPEC R4).
     CallLost {
         /// The call's number.
         call: u32,
+        /// It had asked people something, and what it was doing then cannot go on with their answers.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        forgotten: bool,
     },
     /// The turn goes on, or waits for these interruptions.
     Status {

@@ -255,8 +255,11 @@ impl State {
             Record::Group { .. } => {}
             Record::CallOutdated { call, target } => self.call_outdated(*call, target.as_ref()),
             Record::InputRequired(required) => self.input_required(required),
-            Record::CallLost { call } => self.set_phase(*call, |call| {
+            Record::CallLost { call, forgotten } => self.set_phase(*call, |call| {
                 call.lose();
+                if let Some(input) = &mut call.input {
+                    input.forgotten = *forgotten;
+                }
                 Phase::Lost
             }),
             Record::Status { awaiting, .. } => {

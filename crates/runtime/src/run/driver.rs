@@ -428,6 +428,9 @@ impl Inner {
                     Err(ToolError { asks: Some(asks), .. }) => {
                         return self.call_asks(live, turn, call, attempt, *asks).await;
                     }
+                    Err(ToolError { forgotten: true, .. }) => {
+                        return self.call_forgotten(live, turn, call, attempt).await;
+                    }
                     outcome => outcome,
                 };
                 let outcome = outcome.map_err(|error| error.message);

@@ -186,7 +186,7 @@ impl Runtime {
     /// # Errors
     /// The store cannot be read.
     pub async fn start(&self) -> Result<(), Refusal> {
-        self.inner.reach_all_tools().await;
+        self.inner.reach_all_tools();
         self.inner.resume_interrupted().await?;
         tokio::spawn(self.inner.clone().watch_deadlines());
         Ok(())

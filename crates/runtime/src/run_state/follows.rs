@@ -161,7 +161,7 @@ pub(super) fn follows(state: &State, entry: &Entry) -> Result<(), &'static str> 
         Record::InputRequired(required) => {
             call(required.call)?.phase == Phase::Started(required.attempt) && !required.questions.is_empty()
         }
-        Record::CallLost { call: number } => {
+        Record::CallLost { call: number, .. } => {
             let call = call(*number)?;
             matches!(call.phase, Phase::Started(_)) || call.phase == Phase::Permitted && call.is_live()
         }

@@ -228,7 +228,7 @@ fn m149_each_mistake_is_told_with_its_line() {
         (
             bank("server_url = \"bank\"\nrequire_aproval = \"never\""),
             vec![
-                format!(r#"12: "server_url" {in_bank} is "bank"; it must be a URL with http or https, without a password, query or fragment"#),
+                format!(r#"12: "server_url" {in_bank} must be a URL with http or https, without a password, query or fragment"#),
                 format!(r#"13: unknown key "require_aproval" {in_bank}; did you mean "require_approval"?"#),
             ],
         ),
