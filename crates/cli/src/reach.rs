@@ -40,8 +40,8 @@ pub(crate) fn reach(config: &Config) -> Result<Reached, String> {
 fn base_url(model: &ConfigModel) -> Option<&str> {
     match &model.provider {
         ConfigProvider::Scripted { .. } => None,
-        ConfigProvider::OpenAiChat { base_url, .. } => Some(base_url),
-        ConfigProvider::Compatible { at: ConfigEndpoint { base_url, .. }, .. }
+        ConfigProvider::OpenAiChat { at: ConfigEndpoint { base_url, .. } }
+        | ConfigProvider::Compatible { at: ConfigEndpoint { base_url, .. }, .. }
         | ConfigProvider::OpenAi { at: ConfigEndpoint { base_url, .. }, .. }
         | ConfigProvider::Anthropic { at: ConfigEndpoint { base_url, .. }, .. }
         | ConfigProvider::Genai { at: ConfigEndpoint { base_url, .. }, .. } => Some(base_url),

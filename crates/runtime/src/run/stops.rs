@@ -9,6 +9,7 @@ use countersign_core::{
         state::{Phase, State},
     },
     locale::{Locale, Text},
+    refusal::Code,
 };
 use tokio::task::AbortHandle;
 
