@@ -66,10 +66,10 @@ pub struct AuditRecord {
     pub n: u64,
     /// The hash of the record before it; 64 zeros before the first.
     pub prev: String,
-    /// Lower-case hexadecimal SHA-256 of `prev`, `n` and the canonical body, each on a line of its own.
+    /// Lower-case hexadecimal SHA-256 of `prev`, LF, `n`, LF and the canonical body: RFC 8785, but numbers keep their text.
     pub hash: String,
     /// What happened, as JSON.
-    #[schemars(with = "serde_json::Value")]
+    #[schemars(with = "crate::wire::schema::AnyObject")]
     pub body: Box<RawValue>,
 }
 
@@ -276,6 +276,9 @@ struct Asked<'a> {
     agent: &'a str,
     args: &'a Args,
     args_digest: String,
+    /// What names the request about this call, which decisions may name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    digest: Option<&'a str>,
     /// The digest of the text that a reviewer is shown (`display`).
     display_digest: String,
     /// From 1, where there are several.
@@ -328,6 +331,7 @@ impl Event {
                         agent: &action.agent,
                         args: &action.args,
                         args_digest: action.args.digest().to_string(),
+                        digest: action.digest.as_deref(),
                         display_digest: Shown::of(&action.args).digest,
                         level: (action.ask.levels.len() > 1).then_some(action.level + 1),
                         quorum: Some(action.quorum()).filter(|quorum| *quorum > 1),

@@ -136,7 +136,7 @@ mod tests {
         let line = Line {
             what: What::Begin,
             tool: "post".to_owned(),
-            key: "s/c1".to_owned(),
+            key: "s/c1/b".to_owned(),
             attempt: 1,
             digest: "0".repeat(64),
             canonical: true,

@@ -283,12 +283,12 @@ impl Player {
                 if asked["actions"].is_null()
                     && let Some((said, answers)) = answer(self.seed, key, asked)
                 {
-                    let frame = json!({ "type": "approval", "session_id": self.session_id, "approval_key": key, "answers": said });
+                    let frame = json!({ "type": "approval", "session_id": self.session_id, "approval_key": key, "answers": said, "digest": digest_of(asked) });
                     return Next::Request(self.request(frame, Asked::Answers { n, answers }));
                 }
                 let decisions = decide(self.seed, key, asked);
                 let kinds = decisions.iter().map(|d| d["type"].as_str().unwrap_or_default().to_owned()).collect();
-                let frame = json!({ "type": "approval", "session_id": self.session_id, "approval_key": key, "decisions": decisions });
+                let frame = json!({ "type": "approval", "session_id": self.session_id, "approval_key": key, "decisions": decisions, "digest": digest_of(asked) });
                 Next::Request(self.request(frame, Asked::Decision { n, kinds }))
             }
             _ => Next::Wait,
@@ -306,6 +306,11 @@ enum Next {
     Request(Box<Request>),
     Wait,
     Done,
+}
+
+/// The digest that names a request: of questions their own, else that of its first action.
+fn digest_of(asked: &Value) -> &Value {
+    if asked["actions"].is_array() { &asked["actions"][0]["digest"] } else { &asked["digest"] }
 }
 
 /// What this person decides about a request: the same whenever it is asked.
@@ -338,6 +343,7 @@ pub fn decide(seed: u64, key: &str, asked: &Value) -> Vec<Value> {
         if rng.percent(50) {
             decision["args_digest"] = action["args_digest"].clone();
         }
+        decision["digest"] = action["digest"].clone();
         decision
     };
     actions.iter().map(decide).collect()

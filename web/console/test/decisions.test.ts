@@ -3,7 +3,7 @@ import type { Action, ReviewConfig } from "@countersign/client";
 import { actionIndexOf, argumentOf, emptyAction, problemsOf, toDecision } from "../src/lib/decisions.js";
 import { clockText } from "../src/lib/time.js";
 
-const action: Action = { name: "trade", args: { q: 1 }, args_digest: "d1" };
+const action: Action = { name: "trade", args: { q: 1 }, args_digest: "d1", digest: "r1" };
 const config: ReviewConfig = { allowed_decisions: ["approve", "edit", "reject"] };
 const raw = (text: string) => ({ tab: "json" as const, texts: {}, raw: text });
 
@@ -13,11 +13,12 @@ describe("toDecision", () => {
   });
 
   it("sends the digest of what was shown with every decision", () => {
-    expect(toDecision(action, config, { ...emptyAction, choice: "approve" })).toEqual({ type: "approve", args_digest: "d1" });
+    expect(toDecision(action, config, { ...emptyAction, choice: "approve" })).toEqual({ type: "approve", args_digest: "d1", digest: "r1" });
     expect(toDecision(action, config, { ...emptyAction, choice: "reject", reason: " no " })).toEqual({
       type: "reject",
       message: "no",
       args_digest: "d1",
+      digest: "r1",
     });
   });
 
@@ -27,6 +28,7 @@ describe("toDecision", () => {
       type: "edit",
       edited_action: { name: "trade", args: { q: 2 } },
       args_digest: "d1",
+      digest: "r1",
     });
     expect(toDecision(action, config, { ...edited, edit: raw('{ "q": 1 }') })?.type).toBe("approve");
     expect(toDecision(action, config, { ...edited, edit: raw('{"q":') })).toBeUndefined();

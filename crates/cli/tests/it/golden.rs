@@ -70,7 +70,7 @@ on_both_stores! {
         assert_eq!(block["kind"], "approval");
         assert_eq!(
             keys(&block["actions"][0]),
-            ["agent", "args", "args_digest", "description", "display", "id", "name", "tool_use_id"]
+            ["agent", "args", "args_digest", "description", "digest", "display", "id", "name", "tool_use_id"]
         );
         assert_eq!(keys(&block["actions"][0]["display"]), ["bytes", "digest", "text", "warnings"]);
         assert_eq!(

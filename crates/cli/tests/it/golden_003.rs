@@ -152,8 +152,10 @@ on_both_stores! {
             event.remove("message_id");
             assert_eq!(event.remove("seq"), seq.map(Value::from));
             if i == 0 {
-                let expires = event["content_block"].as_object_mut().unwrap().remove("expires_at").unwrap();
+                let block = event["content_block"].as_object_mut().unwrap();
+                let expires = block.remove("expires_at").unwrap();
                 assert!(expires.as_str().unwrap().ends_with('Z'), "{expires}");
+                assert_eq!(block.remove("digest").unwrap().as_str().unwrap().len(), 64);
             }
             assert_eq!(frame, printed);
         }

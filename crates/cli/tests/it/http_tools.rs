@@ -116,8 +116,8 @@ const SMALL: &str = r#"{"turns":[{"tool_calls":[{"name":"order","args":{"account
 
 /// The call that a key is of; when its session was made follows.
 fn key_of(taken: &Taken) -> &str {
-    let (call, made) = taken.header("idempotency-key").unwrap().rsplit_once('/').unwrap();
-    assert!(made.parse::<u64>().unwrap() > 1_600_000_000_000, "{made}");
+    let (call, birth) = taken.header("idempotency-key").unwrap().rsplit_once('/').unwrap();
+    assert!(birth.len() == 32 && birth.bytes().all(|byte| byte.is_ascii_hexdigit()), "{birth}");
     call
 }
 

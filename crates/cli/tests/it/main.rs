@@ -4,6 +4,7 @@
 
 mod attacks;
 mod audit;
+mod audit_independent;
 mod bad_input;
 mod builtin;
 mod commands;
@@ -24,6 +25,7 @@ mod groups;
 mod history;
 mod http;
 mod http_tools;
+mod identities;
 mod jwt;
 mod matrix;
 mod mcp_pypi;
@@ -45,6 +47,7 @@ mod secrets;
 mod security;
 mod support;
 mod team;
+mod third_party;
 mod timeouts;
 #[cfg(feature = "otlp")]
 mod traces;

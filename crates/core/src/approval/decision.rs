@@ -13,7 +13,7 @@ use crate::call::{
 ///
 /// `{"type":"approve"}`, `{"type":"reject","message"?}`, `{"type":"edit","edited_action":{name,args}}`,
 /// `{"type":"defer"}` or `{"type":"respond","output"}`; with `always` on approve and reject, and
-/// `args_digest` on any.
+/// `args_digest` and `digest` on any.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Decision {
@@ -30,19 +30,30 @@ pub struct Decision {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
     /// For `approve` and `reject`: also for later calls of this tool by this agent, as a rule that is listed and can
-    /// be revoked (SPEC S7).
+    /// be revoked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub always: Option<Always>,
     /// The digest of the arguments that were shown; refused as `stale_action` if others wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub args_digest: Option<String>,
+    /// The `digest` of the action that was shown; refused as `stale_action` if it is another's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
 }
 
 impl Decision {
     /// A decision of this type without anything else.
     #[must_use]
     pub fn of(kind: DecisionType) -> Decision {
-        Decision { kind, message: None, edited_action: None, output: None, always: None, args_digest: None }
+        Decision {
+            kind,
+            message: None,
+            edited_action: None,
+            output: None,
+            always: None,
+            args_digest: None,
+            digest: None,
+        }
     }
     /// Approve.
     #[must_use]
@@ -75,10 +86,16 @@ impl Decision {
         self.always = Some(always);
         self
     }
-    /// The same, refused unless what waits has this digest.
+    /// The same, refused unless what waits has arguments of this digest.
     #[must_use]
     pub fn for_digest(mut self, digest: Digest) -> Decision {
         self.args_digest = Some(digest.to_string());
+        self
+    }
+    /// The same, refused unless this very request waits: the `digest` of its action.
+    #[must_use]
+    pub fn for_request(mut self, digest: impl Into<String>) -> Decision {
+        self.digest = Some(digest.into());
         self
     }
 }

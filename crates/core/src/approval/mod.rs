@@ -1,6 +1,7 @@
 //! Approvals: decisions and what they do to what waits.
 
 pub mod decision;
+pub mod digest;
 pub mod key;
 pub mod note;
 pub mod principal;

@@ -37,6 +37,8 @@ pub struct DecideInput {
     pub n: u32,
     /// What is decided or answered.
     pub reply: Reply,
+    /// The digest of one of the actions that were shown, if the client says it: refused if it is another request's.
+    pub digest: Option<String>,
     /// What the policy says of each edited call, as if the model had made it: one for each decision, none for one
     /// that is no edit. It can ask more people than before, never fewer.
     pub verdicts: Vec<Option<Verdict>>,
@@ -84,10 +86,11 @@ pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Cata
     let asked = &open.asked;
     check_reviewer(state, open, &input.by)?;
     check_time(asked, now)?;
+    check_request(asked, input.digest.as_deref())?;
     if input.user_edit_content.as_ref().is_some_and(|text| text.len() > limits::DECISION_TEXT_BYTES) {
         return Err(too_long("user_edit_content"));
     }
-    let DecideInput { n, reply, verdicts, previews, user_edit_content, by, request_id } = input;
+    let DecideInput { n, reply, digest, verdicts, previews, user_edit_content, by, request_id } = input;
     let draft = Draft::new(state, now);
     let staged = matches!(reply, Reply::Staged(_));
     match (asked.kind, reply) {
@@ -120,7 +123,8 @@ pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Cata
         (Kind::Approval, Reply::Resume(value)) => {
             let decision = yes_or_no(&value)?;
             let reply = Reply::Decisions(vec![decision; asked.actions.len()]);
-            decide(state, now, DecideInput { n, reply, verdicts, previews, user_edit_content, by, request_id }, catalog)
+            let input = DecideInput { n, reply, digest, verdicts, previews, user_edit_content, by, request_id };
+            decide(state, now, input, catalog)
         }
         (Kind::InDoubt, Reply::Resume(_)) => Err(Refusal::new(
             Code::DecisionsRequired,
@@ -146,7 +150,7 @@ pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Cata
 }
 
 /// Whether this interruption is this principal's to decide.
-fn check_reviewer(state: &State, open: &Open, by: &Principal) -> Result<(), Refusal> {
+pub(crate) fn check_reviewer(state: &State, open: &Open, by: &Principal) -> Result<(), Refusal> {
     let role = open.asked.actions.first().and_then(Action::role);
     if !by.may_decide(state, role) {
         let needed = role.map_or_else(|| "the session's owner".to_owned(), |role| format!("the role {role:?}"));
@@ -188,6 +192,17 @@ fn check_person(state: &State, open: &Open, decisions: &[Decision], by: &Princip
             };
             return Err(Refusal::new(Code::Forbidden, what));
         }
+        if action.ask.not_self
+            && !is_user(action.ask.role(action.level))
+            && let Some(subject) = &by.subject
+            && state.speakers.asked_for(subject, action.call)
+        {
+            return Err(Refusal::new(
+                Code::Forbidden,
+                "you have spoken in this turn before the call was made, and who asks for something may not approve it; \
+                 somebody else must",
+            ));
+        }
         if decision.kind == DecisionType::Approve && open.quorum() > 1 && open.votes.contains(&by.subject) {
             let (approved, quorum) = (open.votes.len(), open.quorum());
             return Err(Refusal::new(
@@ -207,7 +222,7 @@ fn check_person(state: &State, open: &Open, decisions: &[Decision], by: &Princip
                 "you have changed it, and who asks for something may not approve it; somebody else must",
             ));
         }
-        if open.asked.kind == Kind::Approval
+        if (open.asked.kind == Kind::Approval || decision.kind == DecisionType::Approve)
             && let (Some(call), Some(subject)) = (call, &by.subject)
             && call.approved_by.contains(subject)
         {
@@ -284,9 +299,10 @@ fn edited_asks(
             }
             Some(Verdict::Ask(new)) => action.ask.stricter(new),
             Some(Verdict::Allow) | None => action.ask.clone(),
-            Some(Verdict::Deny(why) | Verdict::Refuse(why)) => {
+            Some(Verdict::Deny(why)) => {
                 return Err(invalid_edit(i, &format!("the policy refuses the edited call: {why}"), Vec::new()));
             }
+            Some(Verdict::Refuse(why)) => return Err(invalid_edit(i, why, Vec::new())),
             Some(Verdict::Question(_)) => {
                 let what = format!("{:?} talks to the user and cannot be chosen", edited.name);
                 return Err(invalid_edit(i, &what, Vec::new()));
@@ -447,7 +463,7 @@ fn fill(decisions: &[Decision], actions: usize) -> Result<Vec<Decision>, Refusal
                 first.kind.name()
             ));
         }
-        filled.resize(actions, Decision { args_digest: None, ..first.clone() });
+        filled.resize(actions, Decision { args_digest: None, digest: None, ..first.clone() });
     }
     Ok(filled)
 }
@@ -516,8 +532,26 @@ fn check(
     }
 }
 
-/// What was decided on is what waits, if the reviewer says what that was (SPEC W5).
+/// What was shown is what waits, if the reviewer says what that was: also of what is answered (SPEC W4, R11).
+fn check_request(asked: &Interrupted, digest: Option<&str>) -> Result<(), Refusal> {
+    let waits = |digest| asked.actions.iter().any(|action| action.digest.as_deref() == Some(digest));
+    match digest {
+        Some(digest) if !waits(digest) => {
+            let digests: Vec<_> = asked.actions.iter().map(|action| &action.digest).collect();
+            Err(Refusal::new(Code::StaleAction, "digest: something else waits than what was shown")
+                .with_details(json!({ "digests": digests })))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What was decided on is what waits, if the reviewer says what that was (SPEC W4, W5).
 fn check_digest(decision: &Decision, action: &Action, at: &str) -> Result<(), Refusal> {
+    if decision.digest.is_some() && decision.digest.as_deref() != action.digest.as_deref() {
+        let what = format!("{at}: something else waits than what was shown");
+        let details = json!({ "tool_use_id": action.tool_use_id, "digest": action.digest });
+        return Err(Refusal::new(Code::StaleAction, what).with_details(details));
+    }
     let waits = action.args.digest().to_string();
     match &decision.args_digest {
         Some(digest) if *digest != waits => {

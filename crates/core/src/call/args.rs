@@ -133,7 +133,7 @@ impl schemars::JsonSchema for Args {
         "Args".into()
     }
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({ "type": "object", "description": "The arguments of a tool call." })
+        schemars::json_schema!({ "type": "object", "description": "The arguments of a tool call.", "additionalProperties": true })
     }
 }
 

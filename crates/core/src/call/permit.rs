@@ -3,10 +3,7 @@
 use std::sync::Arc;
 
 use super::{args::Args, preview::Preview};
-use crate::{
-    journal::{input::CallInput, record::Millis},
-    locale::Locale,
-};
+use crate::{journal::input::CallInput, locale::Locale};
 
 /// The right to start one attempt of one call with exactly these arguments.
 ///
@@ -25,7 +22,7 @@ pub struct Permit {
     locale: Locale,
     input: Option<CallInput>,
     preview: Option<Preview>,
-    session_created_at: Millis,
+    birth: Arc<str>,
 }
 
 impl Permit {
@@ -41,9 +38,9 @@ impl Permit {
         locale: Locale,
         input: Option<CallInput>,
         preview: Option<Preview>,
-        session_created_at: Millis,
+        birth: Arc<str>,
     ) -> Permit {
-        Permit { session_id, call, attempt, tool_use_id, agent, tool, args, locale, input, preview, session_created_at }
+        Permit { session_id, call, attempt, tool_use_id, agent, tool, args, locale, input, preview, birth }
     }
 
     /// The session the call belongs to.
@@ -96,16 +93,10 @@ impl Permit {
     pub fn locale(&self) -> Locale {
         self.locale
     }
-    /// The same for every attempt of this call, and for no other call of a session with this id: `SESSION/cN` (SPEC M2,
-    /// R4). A session that is made after one of the same id was deleted counts its calls from 1 again.
+    /// The same for every attempt of this call, and for no other call of any session, whatever its store and its id:
+    /// `SESSION/cN/BIRTH`, where `BIRTH` is random and the session's own (SPEC M2, R4, R11). At most 175 bytes.
     #[must_use]
     pub fn idempotency_key(&self) -> String {
-        format!("{}/c{}", self.session_id, self.call)
-    }
-    /// The same for every attempt of this call, and for no other call, even where the session's id was another session's
-    /// before: [`Permit::idempotency_key`] and when the session was made, in milliseconds.
-    #[must_use]
-    pub fn key_of_all_sessions(&self) -> String {
-        format!("{}/{}", self.idempotency_key(), self.session_created_at)
+        format!("{}/c{}/{}", self.session_id, self.call, self.birth)
     }
 }

@@ -9,7 +9,7 @@ use super::{
     state::{Call, Deadline, Phase},
 };
 use crate::{
-    approval::question::Questions,
+    approval::{digest, question::Questions},
     call::gate::{Ask, DecisionType, is_user},
 };
 
@@ -18,11 +18,9 @@ impl Draft {
     /// answer can run without them (SPEC G2, W4).
     pub(super) fn ask(&mut self, catalog: &dyn Catalog) {
         for call in self.state.calls.iter().filter(|call| call.phase == Phase::Lost).cloned().collect::<Vec<_>>() {
-            let ask = Ask {
-                timeout: 0,
-                allowed: DecisionType::IN_DOUBT.to_vec(),
-                ..call.asks().cloned().unwrap_or_default()
-            };
+            let asks = call.asks().cloned().unwrap_or_default();
+            let allowed = if asks.may_run() { DecisionType::IN_DOUBT.to_vec() } else { DecisionType::ENDED.to_vec() };
+            let ask = Ask { timeout: 0, allowed, ..asks };
             let action = self.action(&call, ask, catalog);
             let content = call.display.stream.display_as_content;
             self.interrupt(Kind::InDoubt, action.into_iter().collect(), None, content);
@@ -57,7 +55,7 @@ impl Draft {
             for call in &group {
                 let ask = call.ask.as_deref().cloned().unwrap_or_default();
                 let own = match call.deadline {
-                    Deadline::Fresh => (ask.timeout > 0).then(|| after(self.now, ask.timeout)),
+                    Deadline::Fresh => self.due_in(ask.timeout),
                     Deadline::Never => None,
                     Deadline::At(at) => Some(at),
                 };
@@ -101,6 +99,7 @@ impl Draft {
             agent_says: call.display.agent_says().cloned(),
             path: self.state.path(call),
             preview: call.preview.clone(),
+            digest: None,
         })
     }
 
@@ -109,8 +108,23 @@ impl Draft {
             return false;
         }
         let n = self.state.interruptions + 1;
-        self.push(Record::Interrupted(Arc::new(Interrupted { n, kind, actions, expires_at, content, at: None })));
+        self.ask_people(Interrupted { n, kind, actions, expires_at, content, at: None, clock: None });
         true
+    }
+
+    /// Puts a request on record, under the digests that name it from now on.
+    pub(super) fn ask_people(&mut self, mut asked: Interrupted) {
+        asked.clock = (self.now < self.state.updated_at).then_some(self.now);
+        let digests: Vec<String> = asked.actions.iter().map(|action| digest::of(&self.state, &asked, action)).collect();
+        for (action, digest) in asked.actions.iter_mut().zip(digests) {
+            action.digest = Some(digest.into());
+        }
+        self.push(Record::Interrupted(Arc::new(asked)));
+    }
+
+    /// When the time is over of those who have this many seconds from now; 0 is for ever.
+    pub(super) fn due_in(&self, seconds: u32) -> Option<Millis> {
+        (seconds > 0).then(|| after(self.now, seconds))
     }
 }
 

@@ -44,7 +44,7 @@ pub struct MessageInput {
     pub on_pending: Option<OnPending>,
 }
 
-/// What a message does to a session that waits or runs (SPEC W9).
+/// What a message does to a session that waits or runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnPending {
@@ -60,6 +60,7 @@ pub struct Draft {
     pub(super) state: Arc<State>,
     entries: Vec<Arc<Entry>>,
     started: Vec<u32>,
+    /// The time by the clock, from which deadlines are counted.
     pub(super) now: Millis,
 }
 
@@ -135,7 +136,7 @@ impl Transition {
                     self.state.locale,
                     input.clone(),
                     preview.clone(),
-                    self.state.created_at,
+                    self.state.birth.clone(),
                 ));
             }
         }
@@ -143,17 +144,31 @@ impl Transition {
     }
 }
 
+/// Whether a message is no longer than one can be.
+///
+/// # Errors
+/// `invalid_message`
+pub fn check_message(texts: &[Arc<str>]) -> Result<(), Refusal> {
+    let bytes: usize = texts.iter().map(|text| text.len()).sum();
+    if bytes > limits::MESSAGE_BYTES {
+        let what = format!("content: has {bytes} bytes; a message has at most {}", limits::MESSAGE_BYTES);
+        return Err(Refusal::new(Code::InvalidMessage, what));
+    }
+    Ok(())
+}
+
 impl Draft {
-    /// Begins a transition at `now`. Time never runs backwards within a session.
+    /// Begins a transition at `now`, by the clock.
     #[must_use]
     pub fn new(state: &State, now: Millis) -> Draft {
-        let state = Arc::new(state.clone());
-        Draft { now: now.max(state.updated_at), state, entries: Vec::new(), started: Vec::new() }
+        Draft { now, state: Arc::new(state.clone()), entries: Vec::new(), started: Vec::new() }
     }
 
+    /// The times of records never run backwards within a session, whatever the clock does. That is for their order alone:
+    /// deadlines are the clock's.
     pub(crate) fn push(&mut self, record: Record) {
         let (pos, cursor) = (self.state.pos + 1, self.state.cursor.clone());
-        let entry = Arc::new(Entry { pos, at: self.now, cursor, record });
+        let entry = Arc::new(Entry { pos, at: self.now.max(self.state.updated_at), cursor, record });
         Arc::make_mut(&mut self.state).apply(&entry);
         self.entries.push(entry);
     }
@@ -173,6 +188,7 @@ impl Draft {
         {
             return Err(Refusal::new(Code::UnknownAgent, format!("there is no agent {agent:?}")));
         }
+        check_message(&input.text)?;
         let MessageInput { text, by, roles, agent, request_id, on_pending } = input;
         let message = UserMessage { text, by, roles, agent, request_id, queued: 0 };
         let waits = !self.state.open.is_empty();

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     asked::{Action, Interrupted, Kind, Schema},
     draft::{Catalog, Draft, Transition},
-    record::{Record, after},
+    record::Record,
     run::{At, Raw, given},
     running::shown,
     state::{Call, Open, Phase, State},
@@ -273,7 +273,7 @@ impl Draft {
                 .map(|asked| asked.question.clone())
             {
                 let ask = Ask { timeout: input.timeout, allowed: vec![DecisionType::Respond], ..Ask::default() };
-                let expires_at = (ask.timeout > 0).then(|| after(self.now, ask.timeout));
+                let expires_at = self.due_in(ask.timeout);
                 let action = Action {
                     call: call.call,
                     tool_use_id: call.id.clone(),
@@ -290,17 +290,19 @@ impl Draft {
                     agent_says: None,
                     path: self.state.path(&call),
                     preview: None,
+                    digest: None,
                 };
                 let at = At { task: 0, node: from, question: name, payload, schema, default };
                 let (n, content) = (self.state.interruptions + 1, call.display.stream.display_as_content);
-                self.push(Record::Interrupted(Arc::new(Interrupted {
+                self.ask_people(Interrupted {
                     n,
                     kind: Kind::Input,
                     actions: vec![action],
                     expires_at,
                     content,
                     at: Some(Arc::new(at)),
-                })));
+                    clock: None,
+                });
             }
         }
     }

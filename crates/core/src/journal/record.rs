@@ -224,6 +224,9 @@ pub struct SessionCreated {
     /// The application's own data, a JSON object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<Box<RawValue>>,
+    /// What tells it from all other sessions of whatever name and store: random.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub birth: Option<Arc<str>>,
 }
 
 /// See [`Record::UserMessage`].
@@ -546,7 +549,7 @@ pub struct Answered {
     pub request_id: Option<Arc<str>>,
 }
 
-/// How a call ended, as the wire says it (SPEC W3).
+/// How a call ended, as the wire says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CallStatus {

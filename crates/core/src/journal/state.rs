@@ -18,6 +18,7 @@ use super::{
         Record, ToolUse, Usage, UserMessage,
     },
     run::{GraphRun, Step, TaskPhase},
+    speakers::Speakers,
     window::Window,
 };
 pub use super::{
@@ -39,6 +40,8 @@ use crate::{
 pub struct State {
     /// The session.
     pub session_id: Arc<str>,
+    /// What tells it from all other sessions of whatever name and store. Digests and idempotency keys are made of it.
+    pub birth: Arc<str>,
     /// The position of the last record; 0 before the first.
     pub pos: u64,
     /// Where the event stream stands.
@@ -88,6 +91,9 @@ pub struct State {
     /// The roles that the user of the current turn held.
     #[serde(default)]
     pub roles: Vec<String>,
+    /// Who has spoken in the current turn.
+    #[serde(default, skip_serializing_if = "Speakers::is_empty")]
+    pub speakers: Speakers,
     /// Standing rules of this session alone, oldest first.
     pub sticky: Vec<Rule>,
     /// Messages that wait for their place, oldest first.
@@ -129,6 +135,7 @@ impl State {
     pub fn new(session_id: Arc<str>) -> State {
         State {
             session_id,
+            birth: Arc::from(""),
             pos: 0,
             cursor: Cursor::default(),
             created_at: 0,
@@ -152,6 +159,7 @@ impl State {
             open: Vec::new(),
             reviewers: BTreeSet::new(),
             roles: Vec::new(),
+            speakers: Speakers::default(),
             sticky: Vec::new(),
             queued: VecDeque::new(),
             queued_count: 0,
@@ -185,9 +193,11 @@ impl State {
         self.updated_at = entry.at;
         self.cursor = expand::after(entry);
         self.window.take(entry, self.status.is_active(), &self.shown);
+        self.hears(&entry.record);
         match &entry.record {
             Record::SessionCreated(created) => {
                 self.created_at = entry.at;
+                self.born(created.birth.as_ref(), entry.at);
                 self.agent = created.agent.clone();
                 self.locale = created.locale;
                 self.subject = created.subject.clone();
@@ -246,7 +256,7 @@ impl State {
             Record::CallOutdated { call, target } => self.call_outdated(*call, target.as_ref()),
             Record::InputRequired(required) => self.input_required(required),
             Record::CallLost { call } => self.set_phase(*call, |call| {
-                call.forget_attempt();
+                call.lose();
                 Phase::Lost
             }),
             Record::Status { awaiting, .. } => {
@@ -314,6 +324,11 @@ impl State {
             }
             Record::Forked(forked) => self.forked(forked, entry.at),
         }
+    }
+
+    /// Of a session from before there were births its name and time tell it from others.
+    pub(super) fn born(&mut self, birth: Option<&Arc<str>>, at: Millis) {
+        self.birth = birth.cloned().unwrap_or_else(|| format!("{}.{at}", self.session_id).into());
     }
 
     fn user_message(&mut self, message: &UserMessage) {
@@ -448,7 +463,7 @@ impl State {
         }
         self.open.push(Open {
             asked: asked.clone(),
-            asked_at: at,
+            asked_at: asked.asked_at(at),
             votes: Vec::new(),
             assignee: None,
             reminded: 0,
@@ -485,7 +500,7 @@ impl State {
             let rejected = if asked.kind == Kind::Question { Text::QuestionDeclined } else { Text::Rejected };
             let raised = decided.asks.get(i).cloned().flatten();
             self.set_phase(action.call, |call| match decision.kind {
-                DecisionType::Approve if in_doubt => Phase::Permitted,
+                DecisionType::Approve if in_doubt => call.runs_again(action.level, &people),
                 DecisionType::Approve => {
                     call.approved_by.extend(people.iter().cloned());
                     if action.ask.is_last(action.level) {

@@ -422,6 +422,7 @@ pub fn request(session_id: &str, asked: &Interrupted) -> Request {
             kind: asked.kind,
             questions: question_delta(asked),
             expires_at: asked.expires_at.map(rfc3339),
+            digest: asked.digest(),
         })
     } else {
         Request::Actions(approval_request(session_id, asked))
@@ -444,6 +445,7 @@ fn request_block(session_id: &str, asked: &Interrupted) -> RequestBlock {
         RequestBlock::Questions {
             approval_key: approval_key(session_id, asked.n),
             expires_at: asked.expires_at.map(rfc3339),
+            digest: asked.digest(),
         }
     } else {
         RequestBlock::Actions(approval_request(session_id, asked))
@@ -489,6 +491,7 @@ fn approval_request(session_id: &str, asked: &Interrupted) -> ApprovalRequest {
                 id: format!("c{}", action.call),
                 agent: action.agent.clone(),
                 args_digest: action.args.digest().to_string(),
+                digest: action.digest.clone(),
                 description: action.description.clone(),
                 server: action.server().map(str::to_owned),
                 display: Shown::of(&action.args),

@@ -391,7 +391,7 @@ impl Fold {
                 };
                 (request.approval_key, HistoryRequest::Actions(approval), false)
             }
-            RequestBlock::Questions { approval_key, expires_at } => {
+            RequestBlock::Questions { approval_key, expires_at, digest } => {
                 let questions = HistoryQuestions {
                     is_resolved: false,
                     action_requests: Vec::new(),
@@ -400,6 +400,7 @@ impl Fold {
                     resolution: None,
                     approval_key: Some(approval_key.clone()),
                     expires_at,
+                    digest,
                 };
                 (approval_key, HistoryRequest::Questions(questions), true)
             }
@@ -558,6 +559,7 @@ impl Fold {
                 block.is_resolved = true;
                 block.approval_key = None;
                 block.expires_at = None;
+                block.digest = None;
                 block.resolution = answers.is_none().then_some(resolution);
                 for action in &mut block.action_requests {
                     action.args.answers.clone_from(&answers);

@@ -55,7 +55,14 @@ impl Session {
         let state = Arc::new(State::new("s".into()));
         let mut session = Session { state, journal: Vec::new(), catalog };
         let mut draft = session.draft();
-        draft.create(SessionCreated { agent: "a".into(), locale, subject: None, tenant: None, context: None });
+        draft.create(SessionCreated {
+            agent: "a".into(),
+            locale,
+            subject: None,
+            tenant: None,
+            context: None,
+            birth: None,
+        });
         session.commit(draft.finish());
         session
     }

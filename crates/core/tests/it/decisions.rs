@@ -6,7 +6,7 @@ use countersign_core::{
     approval::{
         decision::Decision,
         principal::Principal,
-        resolve::{self, DecideInput},
+        resolve::{self, DecideInput, Reply},
         rule::Always,
     },
     call::{
@@ -17,7 +17,7 @@ use countersign_core::{
     journal::{
         draft::{Draft, MessageInput, OnPending},
         graph,
-        record::{Block, ModelResponded, Record, ToolUse, Usage},
+        record::{Block, Kind, ModelResponded, Record, ToolUse, Usage},
         state::{Phase, State},
     },
     refusal::{Code, Refusal},
@@ -34,6 +34,12 @@ pub fn waiting(calls: &[(&str, Ask)]) -> World {
     let input = MessageInput { text: vec!["go".into()], ..MessageInput::default() };
     let transition = Draft::new(&world.state, world.now).message(input, &Tools::FIRST).expect("message");
     world.commit(transition);
+    answer(&mut world, calls);
+    world
+}
+
+/// The model answers with these calls.
+pub fn answer(world: &mut World, calls: &[(&str, Ask)]) {
     let blocks = (0..)
         .zip(calls)
         .map(|(i, (name, _))| Block::ToolUse(ToolUse::new(format!("t{i}"), *name, format!(r#"{{"n":{i}}}"#))));
@@ -50,7 +56,6 @@ pub fn waiting(calls: &[(&str, Ask)]) -> World {
     let gates = calls.iter().map(|(_, ask)| Gate::of(Verdict::Ask(ask.clone()))).collect();
     let transition = Draft::new(&world.state, world.now).model_responded(answer, gates, &Tools::FIRST);
     world.commit(transition);
-    world
 }
 
 pub fn decide(world: &mut World, n: u32, decisions: Vec<Decision>, by: Principal) -> Result<(), Refusal> {
@@ -65,15 +70,24 @@ pub fn decide_under(
     by: Principal,
     verdicts: Vec<Option<Verdict>>,
 ) -> Result<(), Refusal> {
-    let input = DecideInput {
+    say(world, DecideInput { verdicts, ..reply(n, decisions.into(), by) })
+}
+
+/// What somebody says to an interruption, and nothing beside it.
+pub fn reply(n: u32, reply: Reply, by: Principal) -> DecideInput {
+    DecideInput {
+        digest: None,
         previews: Vec::new(),
         n,
-        reply: decisions.into(),
-        verdicts,
+        reply,
+        verdicts: Vec::new(),
         user_edit_content: None,
         by,
         request_id: None,
-    };
+    }
+}
+
+pub fn say(world: &mut World, input: DecideInput) -> Result<(), Refusal> {
     let transition = resolve::decide(&world.state, world.now, input, &Tools::FIRST)?;
     world.commit(transition);
     Ok(())
@@ -182,6 +196,92 @@ fn w5_a_decision_on_other_arguments_than_wait_is_stale() {
     let upper =
         Decision { args_digest: Some(args(r#"{"n":0}"#).digest().to_string().to_uppercase()), ..Decision::approve() };
     refused(&[("pay", plain())], vec![upper], Code::StaleAction, "other arguments wait");
+}
+
+fn digests(world: &World) -> Vec<String> {
+    let actions = world.state.open.iter().flat_map(|open| &open.asked.actions);
+    actions.map(|action| action.digest.as_deref().expect("a digest").to_owned()).collect()
+}
+
+/// What is asked about again is another request, though nothing of the call has changed.
+#[test]
+fn r11_each_request_has_a_digest_of_its_own() {
+    let levels = Ask { levels: vec!["user".into(), "admin".into()], ..plain() };
+    let mut world = waiting(&[("pay", plain()), ("pay", plain()), ("safe", levels)]);
+    let mut seen = digests(&world);
+    assert!(seen.iter().all(|digest| digest.len() == 64 && digest.bytes().all(|b| b"0123456789abcdef".contains(&b))));
+    let decisions = vec![Decision::approve(), Decision::defer(), Decision::approve()];
+    decide(&mut world, 1, decisions, Principal::trusted()).expect("decided");
+    world.apply(&crate::world::Op::Start(1)).expect("start");
+    world.apply(&crate::world::Op::Crash).expect("crash");
+    seen.extend(digests(&world));
+    let in_doubt = world.state.open.iter().find(|open| open.asked.kind == Kind::InDoubt).expect("in doubt").asked.n;
+    decide(&mut world, in_doubt, vec![Decision::approve()], Principal::trusted()).expect("again");
+    world.apply(&crate::world::Op::Start(1)).expect("start");
+    world.apply(&crate::world::Op::Crash).expect("crash");
+    seen.extend(digests(&world));
+    let waits_on = seen.iter().filter(|digest| seen.iter().filter(|other| other == digest).count() > 1).count();
+    seen.sort();
+    seen.dedup();
+    assert!(seen.len() >= 6, "three at first, the deferred one, the next level, twice in doubt: {seen:?}");
+    assert!(waits_on > 0, "what goes on waiting keeps its digest");
+}
+
+#[test]
+fn r11_a_decision_that_names_another_request_is_stale() {
+    let mut world = waiting(&[("pay", plain()), ("pay", plain())]);
+    let shown = digests(&world);
+    let of = |digest: &str| Decision::approve().for_request(digest);
+    for wrong in [vec![of(&shown[1])], vec![of(&shown[0]), of(&shown[0])], vec![of(&shown[0].to_uppercase())]] {
+        let before = world.state.clone();
+        let refusal = decide(&mut world, 1, wrong, Principal::trusted()).expect_err("stale");
+        assert_eq!((refusal.code, &before), (Code::StaleAction, &world.state), "{refusal}");
+        assert!(refusal.details.expect("details")["digest"].is_string());
+    }
+    decide(&mut world, 1, vec![Decision::defer()], Principal::trusted()).expect("deferred");
+    let old = decide(&mut world, 2, vec![of(&shown[0]), of(&shown[1])], Principal::trusted()).expect_err("stale");
+    assert_eq!(old.code, Code::StaleAction);
+    let shown = digests(&world);
+    // It is of one action, so it is not filled in for others.
+    decide(&mut world, 2, vec![of(&shown[0])], Principal::trusted()).expect("decided");
+}
+
+#[test]
+fn r11_an_answer_that_names_another_question_is_stale() {
+    let question = r#"{"questions":[{"question":"Q","options":[{"label":"A"}]}]}"#;
+    let mut world = World::new();
+    let input = MessageInput { text: vec!["go".into()], ..MessageInput::default() };
+    let transition = Draft::new(&world.state, world.now).message(input, &Tools::FIRST).expect("message");
+    world.commit(transition);
+    let block = |i: u32| Block::ToolUse(ToolUse::new(format!("q{i}"), "ask_user_question", question));
+    let answer = ModelResponded {
+        model: "m".into(),
+        shown: 0,
+        blocks: vec![block(1), block(2)],
+        usage: Usage::default(),
+        opaque: None,
+        run: 0,
+        cut: None,
+        continued: 0,
+    };
+    let gates = vec![Gate::of(Verdict::Question(plain())); 2];
+    let transition = Draft::new(&world.state, world.now).model_responded(answer, gates, &Tools::FIRST);
+    world.commit(transition);
+    let shown = digests(&world);
+    assert_ne!(shown[0], shown[1], "the same words, asked twice");
+    let answer = |digest: &str| DecideInput {
+        n: 1,
+        reply: Reply::Answers(serde_json::json!({ "Q": "A" })),
+        digest: Some(digest.to_owned()),
+        verdicts: Vec::new(),
+        previews: Vec::new(),
+        user_edit_content: None,
+        by: Principal::trusted(),
+        request_id: None,
+    };
+    let decide = |digest: &str| resolve::decide(&world.state, world.now, answer(digest), &Tools::FIRST);
+    assert_eq!(decide(&shown[1]).expect_err("another question's").code, Code::StaleAction);
+    assert!(decide(&shown[0]).is_ok());
 }
 
 #[test]
@@ -401,6 +501,7 @@ fn w9_a_comment_of_a_queued_messages_words_does_not_take_its_place() {
     let input = DecideInput {
         n: 1,
         reply: vec![Decision::approve()].into(),
+        digest: None,
         verdicts: Vec::new(),
         previews: Vec::new(),
         user_edit_content: Some("hurry".into()),

@@ -7,7 +7,7 @@ use countersign_core::{
     call::gate::Ask,
     journal::{
         draft::{Catalog, Draft, ToolFacts},
-        record::Record,
+        record::{Action, Record},
         reopen::Reopening,
         state::{Deadline, Phase, State, Status},
     },
@@ -50,7 +50,11 @@ fn asked(state: &State) -> Vec<String> {
     state
         .open
         .iter()
-        .map(|open| format!("{:?} {:?} {:?}", open.asked.kind, open.asked.actions, open.assignee))
+        .map(|open| {
+            // What is asked once more is another request, and has a digest of its own.
+            let actions = open.asked.actions.iter().map(|action| Action { digest: None, ..action.clone() });
+            format!("{:?} {:?} {:?}", open.asked.kind, actions.collect::<Vec<_>>(), open.assignee)
+        })
         .collect()
 }
 

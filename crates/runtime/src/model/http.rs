@@ -13,18 +13,13 @@ use reqwest::{
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{ModelError, key::ApiKey};
+use super::{ModelConfigError, ModelError, key::ApiKey};
 use crate::outgoing::{self, chain};
 
 /// How much of an error's body is read.
 const ERROR_BODY_BYTES: usize = 64 * 1024;
 /// How much of a provider's own words an error repeats.
 const ERROR_TEXT_CHARS: usize = 1000;
-
-/// A model's configuration that cannot be used. Its text names the field and what would be right.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct ModelConfigError(pub String);
 
 /// A provider's address.
 #[derive(Clone)]

@@ -1,19 +1,29 @@
 //! Models: what answers the conversation. Each provider is one module behind [`Model`].
 
+#[cfg(feature = "http")]
 pub mod anthropic;
+#[cfg(feature = "http")]
 mod blocks;
+#[cfg(feature = "http")]
 mod call;
+mod function;
 #[cfg(feature = "genai")]
 pub mod genai;
 pub mod hosted_mcp;
+#[cfg(feature = "http")]
 mod http;
 mod key;
+#[cfg(feature = "http")]
 pub mod openai;
+#[cfg(feature = "http")]
 pub mod openai_chat;
 pub mod retry;
 pub mod scripted;
+#[cfg(feature = "http")]
 mod sent;
+#[cfg(feature = "http")]
 pub mod sse;
+#[cfg(feature = "http")]
 mod text;
 
 use std::{sync::Arc, time::Duration};
@@ -26,7 +36,10 @@ use futures::{future::BoxFuture, stream::BoxStream};
 use serde_json::value::RawValue;
 
 use self::hosted_mcp::HostedMcp;
-pub use self::{http::ModelConfigError, key::ApiKey};
+pub use self::{
+    function::{Answer, IntoAnswer},
+    key::ApiKey,
+};
 
 /// Providers with OpenAI's chat completions that are known by name: [`openai_chat`] reaches them, with their address.
 pub const COMPATIBLE_PROVIDERS: [&str; 10] =
@@ -166,6 +179,11 @@ pub enum ModelEvent {
     /// The answer is over.
     Stop,
 }
+
+/// A model's configuration that cannot be used. Its text names the field and what would be right.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ModelConfigError(pub String);
 
 /// Why a model gave no answer.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -32,6 +32,8 @@ pub struct NewDecision {
     pub answers: Option<Value>,
     /// To a node of a graph, in place of decisions: its answer (SPEC G3). To calls: yes or no, for all of them.
     pub resume: Option<Raw>,
+    /// The digest of one of the actions, or of the questions, that were shown; refused as `stale_action` if it is another's.
+    pub digest: Option<String>,
     /// The reviewer's words, shown in history and told to the model.
     pub user_edit_content: Option<String>,
     /// Makes it safe to send again.
@@ -118,6 +120,7 @@ impl Runtime {
         }
         let input = DecideInput {
             n,
+            digest: decision.digest,
             verdicts,
             previews,
             reply: match (decision.resume, decision.answers) {

@@ -19,7 +19,7 @@ use countersign_core::{
         state::{State, Status},
     },
     locale::Text,
-    refusal::{Code, Refusal},
+    refusal::Refusal,
 };
 use futures::{FutureExt as _, future::BoxFuture};
 use tokio::task::{JoinError, JoinSet};
@@ -232,7 +232,7 @@ impl Inner {
         loop {
             if !reached && !*closing.borrow() {
                 match self.reach_tools(live).await {
-                    Err(error) if error.code != Code::SessionNotFound => {
+                    Err(error) if !error.is_gone() => {
                         patience.wait(&error).await;
                         continue;
                     }
@@ -355,7 +355,7 @@ impl Inner {
                 Ok(alone) => single.or_else(|| alone.map(|alone| (0, alone))),
                 Err(error) => {
                     drop(guard);
-                    if error.code == Code::SessionNotFound {
+                    if error.is_gone() {
                         running.shutdown().await;
                         claim.give_back();
                         return;
@@ -529,7 +529,7 @@ impl Inner {
             };
             match tried.await {
                 Ok(_) => return,
-                Err(error) if error.code == Code::SessionNotFound => return,
+                Err(error) if error.is_gone() => return,
                 Err(error) => {
                     drop(guard);
                     if *self.closing.borrow() {
@@ -553,7 +553,7 @@ impl Inner {
             let mut guard = live.lock().await;
             match self.try_store(live, &mut guard, turn, &make).await {
                 Ok(stored) => return stored,
-                Err(error) if error.code == Code::SessionNotFound => return false,
+                Err(error) if error.is_gone() => return false,
                 Err(error) => {
                     drop(guard);
                     if *self.closing.borrow() {

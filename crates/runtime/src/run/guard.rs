@@ -23,13 +23,13 @@ use countersign_core::{
     },
     limits,
     locale::{Locale, Text},
-    refusal::Code,
 };
 use futures::{FutureExt as _, future::BoxFuture};
 use serde_json::Value;
 
 use super::{
     Inner,
+    authority::Authorities,
     driver::Patience,
     live::LiveRef,
     stops::{Stop, Why},
@@ -67,8 +67,13 @@ pub(crate) struct Settings {
     pub(crate) watch: Option<Arc<Watch>>,
     /// Whether arguments, results and answers stand in spans.
     pub(crate) trace_content: bool,
-    /// Whether nobody watches deadlines between the parts of a run: what has no deadline of its own then waits for ever.
+    /// Whether it is a run of the library, with or without a store: nobody watches deadlines between its parts, so what has no
+    /// deadline of its own waits for ever.
     pub(crate) patient: bool,
+    /// Who says whether the makers of standing rules may still decide.
+    pub(crate) authorities: Authorities,
+    /// Who may change the state of a graph's session; its owner, if nothing is said.
+    pub(crate) state_edits: Option<Vec<String>>,
 }
 
 impl Settings {
@@ -254,7 +259,7 @@ impl Inner {
             let mut guard = live.lock().await;
             match self.load(live, &mut guard).await {
                 Ok(state) if state.turns == turn && state.status.is_active() => {}
-                Err(error) if error.code != Code::SessionNotFound => {}
+                Err(error) if !error.is_gone() => {}
                 _ => return,
             }
             drop(guard);

@@ -196,7 +196,7 @@ impl Pages<'_> {
     async fn read_on(&self, window: &mut Window, entries: usize) -> Result<(), Refusal> {
         let read = self.read(window.pos, entries).await?;
         if read.is_empty() {
-            return Err(Refusal::new(Code::SessionNotFound, "the session is gone"));
+            return Err(Refusal::new(Code::SessionDeleted, "the session was deleted"));
         }
         self.take(window, &read);
         Ok(())

@@ -65,7 +65,7 @@ pub(super) struct LiveState {
     answer: Option<Arc<Entry>>,
     /// The span of what goes on, if anything does.
     pub(super) part: Weak<tracing::Span>,
-    /// Deleted: whoever still holds this must not see what comes next under its id.
+    /// Deleted: for whoever still holds this.
     gone: bool,
     /// The state came from the store while the model had to answer: whoever was told of a block before the
     /// crash still waits for its end, and its `seq` must stay that of a block (SPEC W2, R7).
@@ -113,7 +113,7 @@ impl Inner {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets a deleted session, so that its id is free for another.
+    /// Forgets a deleted session.
     pub(super) fn forget(&self, session_id: &str) {
         self.live_sessions().remove(session_id);
         self.warm.forget(Some(session_id));
@@ -129,7 +129,7 @@ impl Inner {
     /// The session's state, from memory or from the store. A session that is not stored has `pos` 0.
     pub(super) async fn load(&self, live: &Live, guard: &mut LiveState) -> Result<Arc<State>, Refusal> {
         if guard.gone {
-            return Err(Refusal::new(Code::SessionNotFound, "the session was deleted"));
+            return Err(store_refusal(StoreError::Deleted(live.session_id.clone())));
         }
         if let Some(state) = &guard.state {
             return Ok(state.clone());
@@ -203,7 +203,7 @@ impl Inner {
         guard.state = None;
         let stored = self.store.append(append).await;
         if let Err(error) = stored {
-            if !matches!(error, StoreError::Conflict | StoreError::Unknown) {
+            if !matches!(error, StoreError::Conflict | StoreError::Unknown | StoreError::Deleted(_)) {
                 guard.state = Some(state);
             }
             return Err(store_refusal(error));

@@ -4,6 +4,7 @@
 //! acknowledged before it is stored, and no effect begins before the records that caused it are stored
 //! (DESIGN invariant 4). A session that waits is rows in the store and nothing else.
 
+mod authority;
 mod builder;
 mod compress;
 mod decide;
@@ -65,6 +66,7 @@ use crate::{
     model::retry::RetryPolicy,
     store::{Durability, Store, StoreError},
 };
+pub use authority::{Authority, RuleMaker};
 pub use builder::RuntimeBuilder;
 pub use decide::NewDecision;
 pub use drawing::GraphView;
@@ -74,7 +76,7 @@ pub use graph_runs::{BegunRun, NewRun};
 pub use history::{Direction, HistoryPage, HistoryQuery};
 pub use note::NewNote;
 pub use past::{CheckpointQuery, CheckpointView};
-pub use rules::{RuleQuery, RuleView};
+pub use rules::{RuleQuery, RuleScope, RuleState, RuleView};
 pub use view::{
     AgentView, ApprovalQuery, ApprovalStatus, ApprovalView, ListPage, ReplyView, SessionView, StateView, UpdateView,
 };
@@ -439,13 +441,21 @@ impl Runtime {
             None => agents.names.first().cloned().unwrap_or_else(|| Arc::from("")),
         };
         let locale = locale.unwrap_or(self.inner.locale);
-        Ok(SessionCreated { agent, locale, subject: by.subject.clone(), tenant: by.tenant.clone(), context })
+        Ok(SessionCreated {
+            agent,
+            locale,
+            subject: by.subject.clone(),
+            tenant: by.tenant.clone(),
+            context,
+            birth: Some(birth()),
+        })
     }
 }
 
 /// The refusal of a store error.
 pub(crate) fn store_refusal(error: StoreError) -> Refusal {
     match error {
+        StoreError::Deleted(_) => Refusal::new(Code::SessionDeleted, error.to_string()),
         StoreError::BadCursor => Refusal::new(Code::InvalidMessage, format!("cursor: {error}")),
         StoreError::Corrupt(_) | StoreError::Sealed(_) => Refusal::new(Code::Internal, error.to_string()),
         other => Refusal::new(Code::StoreUnavailable, format!("nothing was stored: {other}")),
@@ -472,6 +482,11 @@ fn session_id(given: Option<&str>) -> Result<Arc<str>, Refusal> {
         Some(id) => check_session_id(id).map(|()| Arc::from(id)),
         None => Ok(uuid::Uuid::now_v7().to_string().into()),
     }
+}
+
+/// What tells a new session from all others (SPEC R11).
+pub(crate) fn birth() -> Arc<str> {
+    uuid::Uuid::new_v4().simple().to_string().into()
 }
 
 /// The `request_id` as the session keeps it: those of its owner as they are, those of others beside their names, so that

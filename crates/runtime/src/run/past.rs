@@ -140,7 +140,7 @@ impl Journal<'_> {
         let left = usize::try_from(self.end - self.pos).unwrap_or(READ_PAGE).min(READ_PAGE);
         let page = self.inner.store.read(self.session_id, self.pos, left).await.map_err(store_refusal)?;
         let Some(last) = page.last() else {
-            return Err(Refusal::new(Code::SessionNotFound, "the session is gone"));
+            return Err(Refusal::new(Code::SessionDeleted, "the session was deleted"));
         };
         self.pos = last.pos;
         Ok(Some(page))

@@ -38,7 +38,9 @@ impl Inner {
                 .for_each_concurrent(DEADLINES_SIDE_BY_SIDE, |(session_id, n)| {
                     let inner = self.clone();
                     async move {
-                        if let Err(error) = inner.time_out(&session_id, n).await {
+                        if let Err(error) = inner.time_out(&session_id, n).await
+                            && !error.is_gone()
+                        {
                             tracing::error!(session = &*session_id, n, %error, "a time-out could not be stored");
                         }
                     }

@@ -151,6 +151,7 @@ impl Runtime {
         };
         Ok(DecideInput {
             n,
+            digest: reply.digest,
             reply: said,
             verdicts,
             previews,

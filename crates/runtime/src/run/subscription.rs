@@ -235,7 +235,7 @@ impl Subscription {
                 Ok(batch) => batch.iter().for_each(|told| self.take(told)),
                 Err(Missed::Behind) => self.behind = true,
                 Err(Missed::Gone) => {
-                    return Err(Refusal::new(Code::SessionNotFound, "the session is gone"));
+                    return Err(Refusal::new(Code::SessionDeleted, "the session was deleted"));
                 }
             }
         }
@@ -290,7 +290,7 @@ impl Subscription {
         let Some(replay) = &mut self.replay else { return Ok(()) };
         replay.page.extend(read);
         let Some(entry) = replay.page.pop_front().filter(|entry| entry.pos <= until) else {
-            return Err(Refusal::new(Code::SessionNotFound, "the session is gone"));
+            return Err(Refusal::new(Code::SessionDeleted, "the session was deleted"));
         };
         replay.pos = Some(entry.pos);
         self.take(&Told::Entry(entry.clone()));

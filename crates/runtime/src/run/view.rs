@@ -112,6 +112,7 @@ pub struct ApprovalView {
     pub by: Option<Arc<str>>,
     /// What was decided, or answered.
     #[serde(flatten)]
+    #[schemars(with = "ReplyMembers")]
     pub reply: Option<ReplyView>,
 }
 
@@ -138,6 +139,22 @@ pub enum ReplyView {
     Answers(Answers),
     /// To a node of a graph.
     Resume(#[schemars(with = "Value")] Raw),
+}
+
+/// How a [`ReplyView`] is written, if there is one: at most one of these.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only its schema is used")]
+struct ReplyMembers {
+    /// To actions, one for each; to questions that were declined, one reject.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    decisions: Option<Vec<Decision>>,
+    /// To questions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    answers: Option<Answers>,
+    /// To a node of a graph.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Value>")]
+    resume: Option<Raw>,
 }
 
 /// Whether an interruption waits.

@@ -8,7 +8,7 @@ use countersign_core::{
     journal::{
         record::{Action, Interrupted, Kind, Record},
         run::Raw,
-        state::Phase,
+        state::{Open, Phase},
     },
     refusal::Refusal,
 };
@@ -25,6 +25,15 @@ pub(crate) struct Staged {
     pub(crate) call: u32,
     /// What was decided, with the digest of what was shown.
     pub(crate) decision: Decision,
+}
+
+impl Staged {
+    /// Whether it was decided on this very request.
+    fn is_of(&self, item: &Interruption) -> bool {
+        self.call == item.call
+            && self.decision.digest.as_deref().unwrap_or_default() == item.digest
+            && !matches!(item.kind, Kind::Interrupt | Kind::Input)
+    }
 }
 
 /// An answer that waits until the run goes on.
@@ -48,6 +57,12 @@ pub enum DecisionError {
         /// Its tool.
         tool: String,
     },
+    /// Several calls of this id wait, of different answers: take the one that is meant from [`RunState::interruptions`].
+    #[error("several calls of the id {call_id:?} wait: take the one that is meant from RunState::interruptions")]
+    Ambiguous {
+        /// The id.
+        call_id: String,
+    },
     /// The call has its result already.
     #[error("the call {call_id:?} of the tool {tool:?} has its result already")]
     Executed {
@@ -56,12 +71,13 @@ pub enum DecisionError {
         /// Its tool.
         tool: String,
     },
-    /// Something else waits under this call than what was shown.
-    #[error("the call {call_id:?} waits with other arguments than the ones that were shown")]
+    /// The call waits, but is asked about anew since this was shown: because of other arguments or another tool, at another
+    /// level, after a deferral, or since nobody knows whether it has run. [`RunState::interruptions`] has what waits now.
+    #[error("the call {call_id:?} is asked about anew since this was shown; decide on what waits now")]
     Stale {
         /// The call.
         call_id: String,
-        /// The digest of what waits.
+        /// The [digest](Interruption::digest) of what waits.
         digest: String,
     },
     /// Something else was decided about this call before, and does not count yet: [`RunState::retract`] it first.
@@ -238,11 +254,14 @@ impl RunState {
         let open = self.state.open.iter().find(|open| approval_key(session_id, open.asked.n) == item.approval_key);
         let waits = open.and_then(|open| Some((open, open.asked.actions.iter().find(|a| a.call == item.call)?)));
         let Some((open, action)) = waits else {
-            return Err(DecisionError::Unknown { call_id: item.call_id.to_string(), tool: item.tool.to_string() });
+            // It may be asked something else by now.
+            let mut actions = self.state.open.iter().flat_map(|open| &open.asked.actions);
+            let now = actions.find(|action| action.call == item.call && action.tool_use_id == item.call_id);
+            let (call_id, tool) = (item.call_id.to_string(), item.tool.to_string());
+            return Err(now.map_or(DecisionError::Unknown { call_id, tool }, |action| stale(item, action)));
         };
-        let digest = action.args.digest().to_string();
-        if digest != item.digest {
-            return Err(DecisionError::Stale { call_id: item.call_id.to_string(), digest });
+        if !is_of(item, open, action, session_id) {
+            return Err(stale(item, action));
         }
         Ok(&open.asked)
     }
@@ -250,9 +269,7 @@ impl RunState {
     /// Takes a decision or an answer back that does not count yet. `false`: there was none.
     pub fn retract(&mut self, item: &Interruption) -> bool {
         let before = self.staged.len() + self.answers.len();
-        if !matches!(item.kind, Kind::Interrupt | Kind::Input) {
-            self.staged.retain(|staged| staged.call != item.call);
-        }
+        self.staged.retain(|staged| !staged.is_of(item));
         let session_id = &self.state.session_id;
         self.answers.retain(|staged| approval_key(session_id, staged.n) != item.approval_key);
         self.staged.len() + self.answers.len() < before
@@ -261,7 +278,7 @@ impl RunState {
     /// What was decided about a call and does not count yet.
     #[must_use]
     pub fn decided(&self, item: &Interruption) -> Option<DecisionType> {
-        self.staged.iter().find(|staged| staged.call == item.call).map(|staged| staged.decision.kind)
+        self.staged.iter().find(|staged| staged.is_of(item)).map(|staged| staged.decision.kind)
     }
 
     /// Decides about a call: any [`Decision`].
@@ -278,9 +295,8 @@ impl RunState {
             return Err(DecisionError::Duplicate { call_id: item.call_id.to_string(), before: "answer" });
         }
         let action = self.waiting(item)?;
-        let waits = action.args.digest();
-        if waits.to_string() != item.digest || action.args.text() != item.arguments || action.name != item.tool {
-            return Err(DecisionError::Stale { call_id: item.call_id.to_string(), digest: waits.to_string() });
+        if decision.digest.as_ref().is_some_and(|digest| *digest != item.digest) {
+            return Err(stale(item, action));
         }
         if !action.allowed().contains(&decision.kind) {
             return Err(DecisionError::NotAllowed {
@@ -295,7 +311,8 @@ impl RunState {
         if let Some(before) = self.contradicts(action, &decision) {
             return Err(DecisionError::Duplicate { call_id: item.call_id.to_string(), before });
         }
-        let decision = decision.for_digest(waits);
+        let decision = decision.for_digest(action.args.digest());
+        let decision = Decision { digest: action.digest.as_deref().map(str::to_owned), ..decision };
         let call = action.call;
         match self.staged.iter().find(|staged| staged.call == call) {
             Some(before) if before.decision == decision => Ok(()),
@@ -329,12 +346,16 @@ impl RunState {
             return Err(DecisionError::Unknown { call_id, tool });
         }
         let open = self.state.open.iter().filter(|open| !matches!(open.asked.kind, Kind::Interrupt | Kind::Input));
-        let mut actions = open.flat_map(|open| &open.asked.actions);
-        let same = |action: &&Action| {
+        let mut actions = open.flat_map(|open| open.asked.actions.iter().map(move |action| (open, action)));
+        let same = |(_, action): &(&Open, &Action)| {
             action.call == item.call && action.tool_use_id == item.call_id && action.agent == item.agent
         };
-        if let Some(action) = actions.find(same) {
-            return Ok(action);
+        if let Some((open, action)) = actions.find(same) {
+            return if is_of(item, open, action, &self.state.session_id) {
+                Ok(action)
+            } else {
+                Err(stale(item, action))
+            };
         }
         // A result from before its turn was open again is void.
         let has_none = self
@@ -348,6 +369,19 @@ impl RunState {
         }
         Err(DecisionError::Unknown { call_id, tool })
     }
+}
+
+/// Whether an item is of this very request: shown once, it is of no other for ever (SPEC R11).
+fn is_of(item: &Interruption, open: &Open, action: &Action, session_id: &str) -> bool {
+    approval_key(session_id, open.asked.n) == item.approval_key
+        && action.digest.as_deref().unwrap_or_default() == item.digest
+        && action.args.text() == item.arguments
+        && action.name == item.tool
+}
+
+fn stale(item: &Interruption, action: &Action) -> DecisionError {
+    let digest = action.digest.as_deref().unwrap_or_default().to_owned();
+    DecisionError::Stale { call_id: item.call_id.to_string(), digest }
 }
 
 /// What is wrong with an answer, each with its place. How it is sent over the wire is not said.

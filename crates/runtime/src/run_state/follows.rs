@@ -1,7 +1,7 @@
 //! Whether an entry of a journal can come after those before it: no to what no transition of the core makes.
 
 use countersign_core::{
-    approval::{question::Questions, rule::Rule},
+    approval::{digest, question::Questions, rule::Rule},
     call::{
         args::Args,
         gate::{DecisionType, Target},
@@ -9,7 +9,7 @@ use countersign_core::{
     journal::{
         agents,
         checkpoint::is_whole,
-        fork::is_open_to_edits,
+        fork::{is_open_to_edits, must_be_judged},
         record::{Action, CallStatus, Compressed, Decided, Entry, Forked, Interrupted, Kind, Record},
         state::{Call, Open, Phase, State, Status},
     },
@@ -43,6 +43,11 @@ pub(super) fn follows(state: &State, entry: &Entry) -> Result<(), &'static str> 
     }
     let call =
         |number: u32| state.calls.iter().find(|call| call.call == number).ok_or("it names a call that is not open");
+    if let Record::Interrupted(asked) = &entry.record
+        && !digest::are_right(state, asked)
+    {
+        return Err("the digest of what it asks is not of that");
+    }
     if let Some(fits) = graph::fits(state, &entry.record) {
         return if fits { Ok(()) } else { Err("the entries before it do not lead to it") };
     }
@@ -205,7 +210,7 @@ fn forks(state: &State, forked: &Forked) -> bool {
         && forked.active == state.status.is_active()
         && forked.judged.iter().all(|judged| {
             let call = state.calls.iter().find(|call| call.call == judged.call && call.id == judged.tool_use_id);
-            call.is_some_and(|call| is_open_to_edits(call, state))
+            call.is_some_and(|call| must_be_judged(call) && (judged.edited.is_none() || is_open_to_edits(call, state)))
         })
 }
 

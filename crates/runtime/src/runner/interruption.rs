@@ -42,6 +42,10 @@ pub struct Interruption {
     /// The arguments, as they would run, to the last digit: canonical JSON.
     pub arguments: String,
     /// The SHA-256 of [`Interruption::arguments`], in hexadecimal.
+    pub args_digest: String,
+    /// What names this very request for ever, in hexadecimal: a digest of the session, the interruption, the call and all that
+    /// was shown. Asked about again, whatever the reason, a call has another one, and a decision on this one is
+    /// [`Stale`](crate::DecisionError::Stale). Empty in sessions of before there were such digests.
     pub digest: String,
     /// Why a person is asked: the rule, in its author's words.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -141,7 +145,8 @@ impl Interruption {
             agent: action.agent.clone(),
             tool: action.name.clone(),
             arguments: action.args.text().to_owned(),
-            digest: action.args.digest().to_string(),
+            args_digest: action.args.digest().to_string(),
+            digest: action.digest.as_deref().unwrap_or_default().to_owned(),
             reason: action.ask.reason.clone(),
             policy: action.ask.policy.clone(),
             description: action.description.clone(),

@@ -134,7 +134,8 @@ impl Session {
             max_turns,
             watch: Some(watch.clone()),
             trace_content: config.trace_content.unwrap_or_default(),
-            patient: config.store.is_none(),
+            patient: true,
+            ..Settings::default()
         };
         let durable = config.store.is_some();
         let store = config.store.unwrap_or_else(|| Arc::new(MemoryStore::new()));
@@ -629,6 +630,6 @@ fn standing(state: &State, staged: &[Staged], call: u32) -> Option<Decision> {
             || (action.ask.is_one_person()
                 && action.role() == other.role()
                 && state.signature_shown(action) == state.signature_shown(other));
-        (same && stands).then(|| Decision { always: None, args_digest: None, ..staged.decision.clone() })
+        (same && stands).then(|| Decision { always: None, args_digest: None, digest: None, ..staged.decision.clone() })
     })
 }

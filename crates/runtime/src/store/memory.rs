@@ -1,7 +1,7 @@
 //! A store that forgets everything when the process ends: for tests, demos and throw-away agents.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, hash_map},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet, hash_map},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -59,7 +59,18 @@ impl AuditLog {
     }
 }
 
-type Shard = HashMap<Arc<str>, Session>;
+#[derive(Default)]
+struct Shard {
+    sessions: HashMap<Arc<str>, Session>,
+    /// The ids of deleted sessions, which no other gets.
+    deleted: HashSet<Arc<str>>,
+}
+
+impl Shard {
+    fn get(&self, session_id: &str) -> Option<&Session> {
+        self.sessions.get(session_id)
+    }
+}
 
 struct Session {
     entries: Vec<Arc<Entry>>,
@@ -113,7 +124,10 @@ impl MemoryStore {
         let Append { session_id, expected, entries, state, .. } = append;
         let claims = index::claims(&entries);
         let mut shard = self.shard(&session_id);
-        let session = match shard.entry(session_id) {
+        if shard.deleted.contains(&session_id) {
+            return Err(StoreError::Deleted(session_id));
+        }
+        let session = match shard.sessions.entry(session_id) {
             hash_map::Entry::Vacant(vacant) => {
                 if expected != 0 {
                     return Err(StoreError::Conflict);
@@ -209,7 +223,8 @@ impl MemoryStore {
 
     fn delete_now(&self, session_id: &str) -> bool {
         let mut shard = self.shard(session_id);
-        let Some(session) = shard.remove(session_id) else { return false };
+        let Some((id, session)) = shard.sessions.remove_entry(session_id) else { return false };
+        shard.deleted.insert(id);
         let mut due = lock(&self.due);
         for row in session.interruptions.into_values() {
             if let (Some(at), None) = (row.due_at(), row.resolution) {
@@ -233,13 +248,13 @@ impl MemoryStore {
         };
         match &filter.session_id {
             Some(id) => {
-                if let Some(session) = self.shard(id).get(&**id) {
+                if let Some(session) = self.shard(id).get(id) {
                     take(&mut found, session);
                 }
             }
             None => {
                 for shard in &self.shards {
-                    lock(shard).values().for_each(|session| take(&mut found, session));
+                    lock(shard).sessions.values().for_each(|session| take(&mut found, session));
                 }
             }
         }
@@ -252,7 +267,7 @@ impl MemoryStore {
         let mut found: Vec<Arc<State>> = Vec::new();
         for shard in &self.shards {
             let shard = lock(shard);
-            let states = shard.values().map(|session| &session.state).filter(|state| {
+            let states = shard.sessions.values().map(|session| &session.state).filter(|state| {
                 start
                     .as_ref()
                     .is_none_or(|start| (state.updated_at, &*state.session_id) < (start.at, &*start.session_id))
@@ -296,11 +311,13 @@ impl Store for MemoryStore {
     }
 
     fn head(&self, session_id: &str) -> BoxFuture<'_, Result<Option<Head>, StoreError>> {
-        let head = self
-            .shard(session_id)
-            .get(session_id)
-            .map(|session| Head { pos: session.entries.len() as u64, snapshot: Some(session.state.clone()) });
-        ready(Ok(head))
+        let shard = self.shard(session_id);
+        if let Some(id) = shard.deleted.get(session_id) {
+            return ready(Err(StoreError::Deleted(id.clone())));
+        }
+        let head =
+            |session: &Session| Head { pos: session.entries.len() as u64, snapshot: Some(session.state.clone()) };
+        ready(Ok(shard.get(session_id).map(head)))
     }
 
     fn read(&self, session_id: &str, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, StoreError>> {
@@ -354,7 +371,9 @@ impl Store for MemoryStore {
         let mut running: Vec<Arc<str>> = Vec::new();
         for shard in &self.shards {
             let shard = lock(shard);
-            running.extend(shard.iter().filter(|(_, s)| s.state.status == Status::Running).map(|(id, _)| id.clone()));
+            running.extend(
+                shard.sessions.iter().filter(|(_, s)| s.state.status == Status::Running).map(|(id, _)| id.clone()),
+            );
         }
         running.sort_unstable();
         ready(Ok(running))

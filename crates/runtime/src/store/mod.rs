@@ -8,6 +8,7 @@ pub mod index;
 pub mod memory;
 pub mod page;
 pub mod seal;
+#[cfg(feature = "sqlite")]
 pub mod sqlite;
 
 use std::sync::Arc;
@@ -35,8 +36,12 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// [`StoreError::Conflict`] if the position is another, or the `request_id` of an entry is already there.
     /// A queued message brings its id twice: when it is queued, and when it finds its place.
+    /// [`StoreError::Deleted`] if there was a session of this id, which is deleted.
     fn append(&self, append: Append) -> BoxFuture<'_, Result<(), StoreError>>;
-    /// The head of a session.
+    /// The head of a session; `None` if there never was one of this id.
+    ///
+    /// # Errors
+    /// [`StoreError::Deleted`] if there was one, which is deleted.
     fn head(&self, session_id: &str) -> BoxFuture<'_, Result<Option<Head>, StoreError>>;
     /// Entries at positions after `after`, oldest first, at most `limit`.
     fn read(&self, session_id: &str, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, StoreError>>;
@@ -84,7 +89,8 @@ pub trait Store: Send + Sync {
     fn standing(&self, of: RuleOwner, agent: &str, tool: &str) -> BoxFuture<'_, Result<Vec<RuleRow>, StoreError>>;
     /// Rules that match, newest first.
     fn rules(&self, filter: RuleFilter, page: Page) -> BoxFuture<'_, Result<Paged<RuleRow>, StoreError>>;
-    /// Deletes a session with everything of it but what the audit log tells. `false` if there is none.
+    /// Deletes a session with everything of it but what the audit log tells. Its id is kept: no session ever has it again,
+    /// so that nothing that names the deleted one counts for another (SPEC R11). `false` if there is none.
     fn delete(&self, session_id: &str) -> BoxFuture<'_, Result<bool, StoreError>>;
     /// Whether the store can be written to, for `/readyz`.
     fn check(&self) -> BoxFuture<'_, Result<(), StoreError>>;
@@ -321,9 +327,12 @@ pub struct Paged<T> {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The session is not at the expected position: somebody else appended, or it was deleted.
+    /// The session is not at the expected position: somebody else appended.
     #[error("the session has moved on")]
     Conflict,
+    /// The session of this id was deleted.
+    #[error("the session {0:?} was deleted, and its id is never used again")]
+    Deleted(Arc<str>),
     /// The page cursor is not one of this store's.
     #[error("the cursor is not one that a page returned")]
     BadCursor,

@@ -40,7 +40,7 @@ pub const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
 /// * **Secrets** are `{{ env.NAME }}` places, whose values are given by [`HttpRequest::env`]. They are in no preview, error,
 ///   log or state, and where the answer repeats one it is taken out.
 /// * **One attempt is sent once**: on a connection of its own, without retries, following no redirect, through no proxy on
-///   this machine. Every attempt of a call has the same [`IDEMPOTENCY_KEY`], that of [`Permit::key_of_all_sessions`].
+///   this machine. Every attempt of a call has the same [`IDEMPOTENCY_KEY`], that of [`Permit::idempotency_key`].
 /// * **Result**: the body of an answer with a status of 2xx, which must be UTF-8 text. More than the output limit is an
 ///   error. An answer with another status is an error, with the beginning of its body.
 /// * **It ends as a whole**: the connection is closed when the call is cancelled, and at the time limit.
@@ -126,10 +126,7 @@ impl Tool for HttpTool {
     fn run(&self, permit: Permit) -> BoxFuture<'static, Result<String, ToolError>> {
         let inner = self.inner.clone();
         Box::pin(async move {
-            inner
-                .run(permit.args().text(), &permit.key_of_all_sessions(), permit.locale())
-                .await
-                .map_err(ToolError::new)
+            inner.run(permit.args().text(), &permit.idempotency_key(), permit.locale()).await.map_err(ToolError::new)
         })
     }
 }

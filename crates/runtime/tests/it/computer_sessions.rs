@@ -10,6 +10,7 @@ use countersign::{
         approval::{decision::Decision, principal::Principal},
         call::args::Args,
         journal::state::Status,
+        refusal::Code,
     },
     model::scripted::Scripted,
     run::{Outcome, Runtime},
@@ -129,6 +130,7 @@ async fn s14_a_session_never_gets_the_browser_of_a_deleted_one_with_its_id() {
     decide(&runtime, &outcome.pending[0], vec![Decision::approve()]).await.expect("decide");
     assert_eq!(hears(&mut said).await, "/");
     runtime.delete_session(&Principal::trusted(), "s").await.expect("deleted");
-    let outcome = send(&runtime, "s", "go").await.expect("run");
+    assert_eq!(send(&runtime, "s", "go").await.expect_err("its id is gone too").code, Code::SessionDeleted);
+    let outcome = send(&runtime, "t", "go").await.expect("run");
     assert!(shown(&outcome).contains("in a browser that is started for it"), "{}", shown(&outcome));
 }

@@ -4,6 +4,7 @@
 
 mod answers;
 mod client;
+mod clock;
 mod compression;
 mod computer;
 #[cfg(feature = "computer")]
@@ -22,6 +23,7 @@ mod graphs;
 mod groups;
 mod history;
 mod http_tools;
+mod identities;
 mod langgraph;
 mod library;
 #[cfg(feature = "mcp")]

@@ -27,7 +27,7 @@ conformance! {
     reading_gives_what_was_appended,
     r9_any_text_comes_back_unchanged,
     a_session_that_is_not_there,
-    a_deleted_session_is_gone_and_can_be_made_again,
+    r11_a_deleted_session_is_gone_and_its_id_is_never_used_again,
     a_store_that_can_be_written_to_says_so,
     r8_the_audit_log_is_written_with_the_entries_and_stays,
 }
@@ -302,7 +302,7 @@ async fn a_session_that_is_not_there(store: Tested) {
     assert!(keys(&store, filter).await.is_empty());
 }
 
-async fn a_deleted_session_is_gone_and_can_be_made_again(store: Tested) {
+async fn r11_a_deleted_session_is_gone_and_its_id_is_never_used_again(store: Tested) {
     begun(&*store, "kept", 1, None).await;
     let mut driven = waiting(&*store, "s", 1, Some("ann"), "t", asks(Some("admin"), 60)).await;
     let queued = driven.says(2, "x", Some("r"), Some(OnPending::Queue)).expect("queue");
@@ -310,25 +310,27 @@ async fn a_deleted_session_is_gone_and_can_be_made_again(store: Tested) {
     assert!(store.delete("s").await.expect("delete"));
     assert!(!store.delete("s").await.expect("delete"), "once");
     let late = driven.decides(3, 1, Decision::approve(), None).expect("decide");
-    assert!(
-        matches!(driven.store(&*store, late).await, Err(StoreError::Conflict)),
-        "nothing is written to it any more"
-    );
+    assert!(is_deleted(driven.store(&*store, late).await, "s"), "nothing is written to it any more");
     a_session_is_absent(&store, "s").await;
     assert_eq!(ids(&store, SessionFilter::default()).await, ["kept"]);
 
     begun(&*store, "other", 4, None).await;
-    let again = begun(&*store, "s", 5, None).await;
-    assert_eq!(load(&*store, "s").await.as_ref(), Some(&*again.state));
-    assert_eq!(texts(&store.read("s", 0, 99).await.expect("read")), texts(&again.entries));
+    let mut again = Driven::new("s");
+    let created = again.created(5, None);
+    assert!(is_deleted(again.store(&*store, created).await, "s"));
+    a_session_is_absent(&store, "s").await;
     assert!(!store.has_request("s", "r").await.expect("request"));
-    assert!(store.interruption("s", 1).await.expect("row").is_none());
+    assert_eq!(store.due(i64::MAX, 9).await.expect("due"), []);
     let admin = Visible { roles: vec!["admin".to_owned()], ..Visible::default() };
     assert!(ids(&store, SessionFilter { visible_to: Some(admin), ..SessionFilter::default() }).await.is_empty());
 }
 
+fn is_deleted<T>(answer: Result<T, StoreError>, id: &str) -> bool {
+    matches!(answer, Err(StoreError::Deleted(deleted)) if *deleted == *id)
+}
+
 async fn a_session_is_absent(store: &Tested, id: &str) {
-    assert!(store.head(id).await.expect("head").is_none());
+    assert!(is_deleted(store.head(id).await, id));
     assert!(store.read(id, 0, 9).await.expect("read").is_empty());
     assert!(store.interruption(id, 1).await.expect("row").is_none());
     assert!(keys(store, InterruptionFilter::default()).await.is_empty());

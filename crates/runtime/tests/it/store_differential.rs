@@ -187,11 +187,12 @@ async fn run(open: Open, steps: &[Step], seen: &RefCell<BTreeSet<&'static str>>)
     let memory = MemoryStore::new();
     let mut sqlite = open(&path).expect("open");
     let mut sessions: BTreeMap<usize, Driven> = BTreeMap::new();
+    let mut names = SESSIONS.map(|(id, _)| id.to_owned());
     let mut now = 1000;
     for (i, step) in steps.iter().enumerate() {
         now += step.later;
-        step_both(*step, now, &memory, &sqlite, &mut sessions, seen).await;
-        compare_session(step.session, &memory, &sqlite, sessions.get(&step.session)).await;
+        step_both(*step, now, &memory, &sqlite, &mut names, &mut sessions, seen).await;
+        compare_session(&names[step.session], &memory, &sqlite, sessions.get(&step.session)).await;
         if i % 5 == 4 || i + 1 == steps.len() {
             compare_lists(now, &memory, &sqlite).await;
         }
@@ -201,7 +202,7 @@ async fn run(open: Open, steps: &[Step], seen: &RefCell<BTreeSet<&'static str>>)
         }
     }
     for session in 0..SESSIONS.len() {
-        compare_session(session, &memory, &sqlite, sessions.get(&session)).await;
+        compare_session(&names[session], &memory, &sqlite, sessions.get(&session)).await;
     }
 }
 
@@ -210,16 +211,26 @@ async fn step_both(
     now: Millis,
     memory: &MemoryStore,
     sqlite: &SqliteStore,
+    names: &mut [String],
     sessions: &mut BTreeMap<usize, Driven>,
     seen: &RefCell<BTreeSet<&'static str>>,
 ) {
-    let (id, subject) = SESSIONS[step.session];
+    let subject = SESSIONS[step.session].1;
+    let id = &mut names[step.session];
     if step.op == Op::Delete {
         let deleted = (memory.delete(id).await.expect("delete"), sqlite.delete(id).await.expect("delete"));
         assert_eq!(deleted.0, deleted.1);
         assert_eq!(deleted.0, sessions.remove(&step.session).is_some());
         if deleted.0 {
             seen.borrow_mut().insert(step.op.kind());
+            // No session ever has this id again.
+            let again = Driven::new(id);
+            let append = again.append_of(&again.created(now, subject));
+            assert!(matches!(memory.append(append.clone()).await, Err(StoreError::Deleted(gone)) if *gone == **id));
+            assert!(matches!(sqlite.append(append).await, Err(StoreError::Deleted(gone)) if *gone == **id));
+            assert!(matches!(memory.head(id).await, Err(StoreError::Deleted(_))));
+            assert!(matches!(sqlite.head(id).await, Err(StoreError::Deleted(_))));
+            id.push('x');
         }
         return;
     }
@@ -342,8 +353,7 @@ fn same<T: PartialEq + std::fmt::Debug>(
     a.next
 }
 
-async fn compare_session(at: usize, memory: &MemoryStore, sqlite: &SqliteStore, driven: Option<&Driven>) {
-    let (id, _) = SESSIONS[at];
+async fn compare_session(id: &str, memory: &MemoryStore, sqlite: &SqliteStore, driven: Option<&Driven>) {
     for store in [memory as &dyn Store, sqlite] {
         assert_eq!(load(store, id).await.as_ref(), driven.map(|d| &*d.state));
         let read = store.read(id, 0, usize::MAX).await.expect("read");

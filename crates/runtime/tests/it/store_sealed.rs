@@ -178,6 +178,10 @@ async fn x_a_value_of_another_store_or_of_a_deleted_session_is_refused() {
     }
     let store = open_sealed(&path).expect("open");
     store.delete("s").await.expect("delete");
+    drop(store);
+    // As if somebody had taken its id out of the deleted ones.
+    change(&path, "DELETE FROM deleted");
+    let store = open_sealed(&path).expect("open");
     let again = begun(&store, "s", 2, None).await;
     drop(store);
     let before = std::fs::read(&path).expect("read");

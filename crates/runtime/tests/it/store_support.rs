@@ -100,6 +100,7 @@ impl Driven {
             subject: subject.map(Into::into),
             tenant: tenant.map(Into::into),
             context: None,
+            birth: None,
         });
         draft.finish()
     }
@@ -162,6 +163,7 @@ impl Driven {
         request_id: Option<&str>,
     ) -> Result<Transition, Refusal> {
         let input = DecideInput {
+            digest: None,
             previews: Vec::new(),
             n,
             reply: vec![decision].into(),

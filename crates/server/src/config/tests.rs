@@ -180,6 +180,7 @@ algorithms = ["ES384"]
 roles_claim = "realm_access.roles"
 tenant_claim = "org"
 leeway = 0
+standing_for = 3600
 "#;
 
 #[test]
@@ -239,6 +240,7 @@ fn c_everything_that_is_declared_is_read() {
         roles_claim: "realm_access.roles".to_owned(),
         tenant_claim: Some("org".to_owned()),
         leeway: 0,
+        standing_for: 3600,
         ..JwtOptions::new("https://id.example.com", "countersign", url)
     };
     assert_eq!(config.jwt, Some(jwt));

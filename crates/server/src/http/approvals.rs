@@ -13,6 +13,7 @@ use countersign::{
         approval::{decision::Decision, principal::Principal},
         journal::run::{Raw, given},
         refusal::{Code, Refusal},
+        wire::schema::GivenAnswers,
     },
     run::{ApprovalQuery, ApprovalStatus, ApprovalView, NewDecision, NewNote},
 };
@@ -116,13 +117,16 @@ pub(super) struct Decide {
     decisions: Option<Vec<Decision>>,
     /// For questions: question text → answer.
     #[serde(default)]
-    #[schemars(with = "Option<Value>")]
+    #[schemars(with = "Option<GivenAnswers>")]
     answers: Option<Box<RawValue>>,
     /// For what a node of a graph asks: its answer, any JSON value; `null` is one too. For actions: "yes" or "no", for all
     /// of them.
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "Value")]
     resume: Option<Raw>,
+    /// The `digest` of one of the actions, or of the questions, that were shown; refused as `stale_action` if it is another's.
+    #[serde(default)]
+    digest: Option<String>,
     /// The reviewer's words, shown in history and told to the model.
     #[serde(default)]
     user_edit_content: Option<String>,
@@ -149,8 +153,8 @@ pub(super) async fn decide(
 ) -> Result<Response, Problem> {
     let request_id = request_id(&headers, body.request_id)?;
     let reply = reply(body.decisions, body.answers.as_deref(), body.resume)?;
-    let decision =
-        NewDecision { approval_key: key.clone(), user_edit_content: body.user_edit_content, request_id, ..reply };
+    let (digest, user_edit_content) = (body.digest, body.user_edit_content);
+    let decision = NewDecision { approval_key: key.clone(), digest, user_edit_content, request_id, ..reply };
     let said = said(&decision);
     let (runtime, decider) = (app.runtime.clone(), pass.by().clone());
     let stored = to_the_end(async move { runtime.decide(&decider, decision, false).await })

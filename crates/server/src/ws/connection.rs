@@ -254,6 +254,7 @@ impl Connection {
             }
             let new = NewDecision {
                 approval_key: approval.approval_key,
+                digest: approval.digest,
                 user_edit_content: approval.user_edit_content,
                 request_id: approval.request_id,
                 ..reply(approval.decisions, approval.answers.as_deref(), approval.resume)?

@@ -23,7 +23,7 @@ use crate::{metrics::Counted, options::SUBSCRIPTIONS};
 /// How long to wait before the journal is read again after a failure of the store.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// What one session gives: an event, or why there is none. After `session_not_found` nothing more comes.
+/// What one session gives: an event, or why there is none. After `session_not_found` or `session_deleted` nothing more comes.
 pub(super) type Event = (Arc<str>, Result<Frame, Refusal>);
 
 /// The followed sessions. Each is followed once.

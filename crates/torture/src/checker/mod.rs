@@ -121,13 +121,20 @@ impl Findings {
     }
 }
 
+/// The session and the number of the call that an idempotency key names: `SESSION/cN/BIRTH`.
+fn call_of(key: &str) -> Option<(&str, u32)> {
+    let (session, rest) = key.split_once("/c")?;
+    let (call, _birth) = rest.split_once('/')?;
+    Some((session, call.parse().ok()?))
+}
+
 /// Checks sessions against the ledger they share.
 #[must_use]
 pub fn check(sessions: &[Evidence<'_>], ledger: &[Line]) -> Findings {
     let mut findings = Findings::default();
     let mut effects: HashMap<(&str, u32), Vec<&Line>> = HashMap::new();
     for line in ledger {
-        let call = line.key.rsplit_once("/c").and_then(|(session, n)| Some((session, n.parse().ok()?)));
+        let call = call_of(&line.key);
         match call {
             Some(call) => effects.entry(call).or_default().push(line),
             None => findings.wrong(format!("R4 the idempotency key {:?} names no call", line.key)),

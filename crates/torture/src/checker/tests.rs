@@ -25,11 +25,11 @@ fn digest(text: &str) -> String {
 }
 
 fn line(what: What, attempt: u32) -> Line {
-    Line { what, tool: "pay".into(), key: "s/c1".into(), attempt, digest: digest("{\"n\":1}"), canonical: true }
+    Line { what, tool: "pay".into(), key: "s/c1/b".into(), attempt, digest: digest("{\"n\":1}"), canonical: true }
 }
 
 fn finished(status: &str) -> Value {
-    json!({ "call_finished": { "call": 1, "id": "t", "name": "pay", "status": status, "output": "pay s/c1 done\n" } })
+    json!({ "call_finished": { "call": 1, "id": "t", "name": "pay", "status": status, "output": "pay s/c1/b done\n" } })
 }
 
 fn decided(n: u32, kind: &str, id: &str) -> Value {
@@ -162,7 +162,7 @@ fn r1_effects_without_leave_are_found() {
     let edited = plus(asked(false), vec![decided(1, "edit", "q2"), started(1), finished("success"), ended()]);
     finds(&case(edited, "edit", vec![line(What::Begin, 1), line(What::End, 1)]), "arguments that nobody allowed");
     let mut stranger = good();
-    stranger.ledger.push(Line { key: "t/c9".into(), ..line(What::Begin, 1) });
+    stranger.ledger.push(Line { key: "t/c9/b".into(), ..line(What::Begin, 1) });
     finds(&stranger, "a call that no journal has");
     let mut nameless = good();
     nameless.ledger[0].key = "?".into();

@@ -49,7 +49,10 @@ export function allowedOf(config: ReviewConfig): DecisionType[] {
 
 /** The decision for one action; nothing while it is undecided or its edit cannot be read. */
 export function toDecision(action: Action, config: ReviewConfig, draft: ActionDraft): Decision | undefined {
-  const digest = action.args_digest === undefined ? {} : { args_digest: action.args_digest };
+  const digest = {
+    ...(action.args_digest === undefined ? {} : { args_digest: action.args_digest }),
+    ...(action.digest === undefined ? {} : { digest: action.digest }),
+  };
   const always = draft.always === undefined ? {} : { always: draft.always };
   switch (draft.choice) {
     case "approve":

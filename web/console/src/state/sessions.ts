@@ -94,7 +94,7 @@ function flush(): void {
 
 client.on("error", (event) => {
   if (event.session_id === undefined) return;
-  if (["session_not_found", "forbidden", "invalid_session_id"].includes(event.code)) {
+  if (["session_not_found", "session_deleted", "forbidden", "invalid_session_id"].includes(event.code)) {
     opened.get(event.session_id)?.set((s) => (s.view.lastSeq === 0 ? { ...s, missing: true } : s));
   }
 });

@@ -12,6 +12,7 @@ import { Emitter } from "./emitter.js";
 import { CountersignError } from "./errors.js";
 import { randomId } from "./ids.js";
 import { parseJson, stringifyJson } from "./json.js";
+import type { ApprovalView } from "./view.js";
 import {
   isSessionEvent,
   SUBPROTOCOL,
@@ -150,6 +151,14 @@ export class CountersignClient extends Emitter<ClientEvents> {
     return this.#request({ ...message, type: "message", session_id: sessionId, request_id: randomId() });
   }
 
+  /** Reply to a request as it was shown: with its digest, so that the reply counts for nothing else. */
+  reply(approval: ApprovalView, reply: Omit<ApprovalCommand, "type" | "request_id" | "session_id" | "approval_key" | "digest">): Promise<AckEvent> {
+    const { sessionId, approvalKey, digest } = approval;
+    const shown = digest === undefined ? {} : { digest };
+    return this.sendApproval({ session_id: sessionId, approval_key: approvalKey, ...reply, ...shown });
+  }
+
+  /** Reply to a request by its key. {@link CountersignClient.reply} says too what was shown. */
   sendApproval(approval: Omit<ApprovalCommand, "type" | "request_id">): Promise<AckEvent> {
     return this.#request({ ...approval, type: "approval", request_id: randomId() });
   }

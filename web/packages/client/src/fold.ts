@@ -234,6 +234,7 @@ export function approvalFromBlock(
     kind: block.kind ?? (block.actions ? "approval" : "question"),
     actions: block.actions ?? block.action_requests ?? [],
     reviewConfigs: block.review_configs ?? [],
+    ...digestOf(block),
     expiresAt: block.expires_at,
     timeoutSeconds: block.timeout_seconds,
     complete: false,
@@ -241,6 +242,11 @@ export function approvalFromBlock(
     ...(block.interrupt ? { interrupt: block.interrupt } : {}),
     ...(block.step ? { step: block.step } : {}),
   };
+}
+
+function digestOf(block: ApprovalRequestBlock): { digest?: string } {
+  const digest = block.digest ?? block.actions?.[0]?.digest;
+  return digest === undefined ? {} : { digest };
 }
 
 function addApproval(view: SessionView, block: ApprovalRequestBlock): SessionView {

@@ -65,6 +65,8 @@ export interface HistoryApproval {
   submittedResume?: JsonValue;
   resolution?: Resolution;
   expires_at?: string;
+  /** Of questions that wait: what names them for ever. */
+  digest?: string;
 }
 
 /** One page, oldest message first. */
@@ -183,7 +185,8 @@ function approvalBlock(approval: ApprovalView): HistoryApproval {
     ...(approval.expiresAt === undefined ? {} : { expires_at: approval.expiresAt }),
   };
   if (approval.kind === "question") {
-    if (resolution === undefined) return { ...head, ...waiting, actionRequests: actions };
+    const digest = approval.digest === undefined ? {} : { digest: approval.digest };
+    if (resolution === undefined) return { ...head, ...waiting, ...digest, actionRequests: actions };
     const { answers, decisions } = approval;
     if (!answers) {
       const declined = decisions ? { submittedDecisions: decisions } : {};

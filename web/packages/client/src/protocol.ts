@@ -39,6 +39,8 @@ export interface ApprovalCommand {
   answers?: Record<string, string | string[]>;
   /** The answer to what a node of a graph asks: any value, also `null`. For actions "yes" or "no", for all of them. */
   resume?: JsonValue;
+  /** The digest of one of the actions, or of the questions: the server refuses this if something else was asked. */
+  digest?: string;
   /** The reviewer's own words; the model reads them after the tool results. */
   user_edit_content?: string;
   request_id?: string;
@@ -130,6 +132,8 @@ export interface QuestionOption {
 interface DecisionBase {
   /** Digest of the arguments that were shown; the server refuses the decision if they are not what waits. */
   args_digest?: string;
+  /** `Action.digest` of what was shown; the server refuses the decision if that is not what waits. */
+  digest?: string;
 }
 
 /**
@@ -372,6 +376,8 @@ export interface ApprovalRequestBlock {
   review_configs?: ReviewConfig[];
   /** RFC 3339; absent: waits for ever. */
   expires_at?: string;
+  /** Of questions: what names this request for ever, as `Action.digest` does that of a call. */
+  digest?: string;
   /** Of a question in a list, where no delta follows. */
   timeout_seconds?: number;
   /** Of `interrupt`: what a node of a graph asks, which is answered with `resume`. */
@@ -407,6 +413,8 @@ export interface Action {
   agent?: string;
   /** SHA-256 of the canonical arguments, lower-case hex. */
   args_digest?: string;
+  /** What names this request about this call for ever, lower-case hex. Decisions send it back. */
+  digest?: string;
   description?: string;
   /** The MCP server that the tool is of; the description is that server's word. */
   server?: string;

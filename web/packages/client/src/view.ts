@@ -62,6 +62,8 @@ export interface ApprovalView {
   kind: ApprovalKind;
   actions: Action[];
   reviewConfigs: ReviewConfig[];
+  /** What names it for ever: of questions their own, else that of its first action. Answers send it back. */
+  digest?: string;
   expiresAt?: string;
   timeoutSeconds?: number;
   /** All of the request has arrived, so it can be decided. */

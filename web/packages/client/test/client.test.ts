@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { CountersignClient, CountersignError, type ConnectionState } from "../src/index.js";
 import { backoffMs } from "../src/backoff.js";
+import { approvalFromBlock } from "../src/fold.js";
 
 /** A WebSocket under the test's control. */
 class FakeSocket {
@@ -87,6 +88,23 @@ describe("CountersignClient", () => {
     const details = { resolution: "decided", answers: { "Which?": "C", "When?": "Now" }, by: "bob" };
     last().receive({ type: "error", code: "approval_already_resolved", message: "", request_id: frame.request_id, details });
     await expect(sent).rejects.toMatchObject({ code: "approval_already_resolved", details });
+  });
+
+  it("replies with the digest of what was shown", async () => {
+    const client = make();
+    client.connect();
+    last().hello();
+    const asked = { type: "approval_request", approval_key: "s_1" } as const;
+    const actions = approvalFromBlock({ ...asked, actions: [{ name: "pay", args: {}, digest: "aa" }] }, "s");
+    const decisions = [{ type: "approve" as const, digest: "aa" }];
+    const questions = approvalFromBlock({ ...asked, kind: "question", digest: "bb" }, "s");
+    const old = approvalFromBlock({ ...asked, actions: [{ name: "pay", args: {} }] }, "s");
+    void client.reply(actions, { decisions });
+    expect(last().sent.at(-1)).toMatchObject({ type: "approval", session_id: "s", approval_key: "s_1", decisions, digest: "aa" });
+    void client.reply(questions, { answers: { Q: "A" } });
+    expect(last().sent.at(-1)).toMatchObject({ answers: { Q: "A" }, digest: "bb" });
+    void client.reply(old, { decisions: [{ type: "approve" }] });
+    expect(last().sent.at(-1)).not.toHaveProperty("digest");
   });
 
   it("follows its sessions again from the last seq after a reconnect", async () => {

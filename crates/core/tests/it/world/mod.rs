@@ -23,7 +23,7 @@ use countersign_core::{
     journal::{
         draft::{Catalog, Draft, MessageInput, Transition},
         graph,
-        record::{Block, Entry, InputRequired, Kind, Millis, SessionCreated},
+        record::{Block, Entry, InputRequired, Kind, Millis, Record, SessionCreated},
         reopen::Reopening,
         run::Raw,
         state::{Call, Open, State},
@@ -64,6 +64,8 @@ pub struct World {
     parked: HashSet<u32>,
     /// The calls of the answer that is being committed: number and arguments.
     pending_answer: Vec<(u32, String)>,
+    /// What has named a request about a call: never another (SPEC R11).
+    digests: HashSet<Arc<str>>,
 }
 
 impl World {
@@ -75,6 +77,7 @@ impl World {
             subject: Some("ann".into()),
             tenant: None,
             context: None,
+            birth: None,
         });
         let mut world = World {
             state: Arc::new(State::new("s".into())),
@@ -91,6 +94,7 @@ impl World {
             seen: Vec::new(),
             parked: HashSet::new(),
             pending_answer: Vec::new(),
+            digests: HashSet::new(),
         };
         world.commit(draft.finish());
         world
@@ -104,6 +108,12 @@ impl World {
         let turns = self.state.turns;
         let committed = transition.commit();
         for entry in &committed.entries {
+            if let Record::Interrupted(asked) = &entry.record {
+                for action in &asked.actions {
+                    let digest = action.digest.clone().expect("a digest");
+                    assert!(self.digests.insert(digest), "two requests have one digest: {asked:?}");
+                }
+            }
             self.watch(entry);
             self.seen.push(self.tools);
             self.past.push((self.allowed.clone(), self.by_policy.clone(), self.again.clone()));
@@ -199,6 +209,7 @@ impl World {
                 let decisions: Vec<Decision> = decisions.iter().map(|d| decision(*d)).collect();
                 let of_edit = |d: &Decision| d.edited_action.as_ref().map(|_| edited(*verdict));
                 let input = DecideInput {
+                    digest: None,
                     previews: Vec::new(),
                     n: open.asked.n,
                     verdicts: decisions.iter().map(of_edit).collect(),
@@ -232,6 +243,7 @@ impl World {
             Op::Reply(i, answers, comment) if !self.state.open.is_empty() => {
                 let open = &self.state.open[i % self.state.open.len()];
                 let input = DecideInput {
+                    digest: None,
                     previews: Vec::new(),
                     n: open.asked.n,
                     verdicts: Vec::new(),
@@ -291,6 +303,7 @@ impl World {
                     _ => serde_json::json!(null),
                 };
                 let input = DecideInput {
+                    digest: None,
                     previews: Vec::new(),
                     n: open.asked.n,
                     verdicts: Vec::new(),

@@ -376,7 +376,7 @@ impl Inner {
             };
             match stored.await {
                 Ok(()) => break,
-                Err(error) if error.code == Code::SessionNotFound => break,
+                Err(error) if error.is_gone() => break,
                 Err(error) => {
                     drop(guard);
                     if *self.closing.borrow() {

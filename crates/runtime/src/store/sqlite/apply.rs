@@ -171,7 +171,13 @@ impl Write {
                 Ok((r.get(0)?, r.get(1)?))
             })?;
         let session = match found {
-            None if self.expected == 0 => None,
+            None => {
+                rows::check_not_deleted(conn, &self.session_id)?;
+                if self.expected > 0 {
+                    return Err(StoreError::Conflict);
+                }
+                None
+            }
             Some((session, pos)) if self.expected > 0 && u64::try_from(pos) == Ok(self.expected) => Some(session),
             _ => return Err(StoreError::Conflict),
         };
@@ -237,10 +243,11 @@ fn reviewer(conn: &Connection, session: i64, role: &str) -> Result<(), StoreErro
     Ok(())
 }
 
-/// Deletes a session with everything of it. `false` if there is none.
+/// Deletes a session with everything of it but its id. `false` if there is none.
 pub(super) fn delete(conn: &Connection, session_id: &str) -> Result<bool, StoreError> {
     let session: Option<i64> = find(conn, "SELECT row FROM sessions WHERE id = ?1", [session_id], |r| r.get(0))?;
     let Some(session) = session else { return Ok(false) };
+    run(conn, "INSERT INTO deleted (id) VALUES (?1)", [session_id])?;
     for sql in [
         "DELETE FROM sessions WHERE row = ?1",
         "DELETE FROM entries WHERE key BETWEEN ?1 << 32 AND (?1 << 32 | 4294967295)",

@@ -34,12 +34,24 @@ pub(super) type RawEntry = (u64, Millis, Value);
 
 /// See [`super::super::Store::head`].
 pub(super) fn head(conn: &Connection, session_id: &str) -> Result<Option<RawHead>, StoreError> {
-    find(
+    let head = find(
         conn,
         "SELECT s.pos, s.created_at, s.title, p.body FROM sessions s LEFT JOIN snapshots p ON p.session = s.row WHERE s.id = ?1",
         [session_id],
         |r| Ok(RawHead { pos: r.get(0)?, born: r.get(1)?, ending: column(r, 2)?, snapshot: column(r, 3)? }),
-    )
+    )?;
+    if head.is_none() {
+        check_not_deleted(conn, session_id)?;
+    }
+    Ok(head)
+}
+
+/// Refuses the id of a deleted session.
+pub(super) fn check_not_deleted(conn: &Connection, session_id: &str) -> Result<(), StoreError> {
+    match find(conn, "SELECT 1 FROM deleted WHERE id = ?1", [session_id], |_| Ok(()))? {
+        Some(()) => Err(StoreError::Deleted(session_id.into())),
+        None => Ok(()),
+    }
 }
 
 impl RawHead {

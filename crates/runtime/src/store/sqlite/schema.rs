@@ -21,6 +21,7 @@ const MIGRATIONS: &[M<'static>] = &[
     M::up(include_str!("seal.sql")),
     // Entries may say that those before them are another session's, which a program before them would not see.
     M::up(""),
+    M::up(include_str!("deleted.sql")),
 ];
 /// SQLite's default, which new databases have.
 const PAGE: i64 = 4096;

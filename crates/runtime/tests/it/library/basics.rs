@@ -156,7 +156,7 @@ async fn s6_decisions_that_do_not_fit_are_told_apart() {
     let mut changed = second.clone();
     changed.arguments = r#"{"n":1}"#.to_owned();
     let error = paused.state.approve(&changed).expect_err("other arguments");
-    assert_eq!(error.to_string(), "the call \"c2\" waits with other arguments than the ones that were shown");
+    assert_eq!(error.to_string(), "the call \"c2\" is asked about anew since this was shown; decide on what waits now");
     let error = paused.state.respond(&second, "made up").expect_err("not allowed");
     assert!(matches!(&error, DecisionError::NotAllowed { decision: "respond", .. }), "{error}");
 

@@ -1,6 +1,6 @@
 //! E: what was shown is what runs, and once.
 
-use countersign::{Agent, DecisionError, RunConfig, RunState, Runner, ToolEntry, run, tool::Approval};
+use countersign::{Agent, DecisionError, Interruption, RunConfig, RunState, Runner, ToolEntry, run, tool::Approval};
 
 use super::{Ran, calls, decide_all, gated, ids, item, ran, script, told, tool};
 
@@ -14,6 +14,48 @@ async fn e46_a_changed_copy_of_an_item_decides_nothing() {
     assert!(matches!(paused.state.approve(&changed), Err(DecisionError::Stale { .. })));
     let again = run(&agent, paused.state).await.expect("paused");
     assert_eq!((&*again.interruptions[0].arguments, ran(&done).len()), (r#"{"n":1}"#, 0));
+}
+
+/// A card that was shown once is of that request for ever, whatever is asked about the same call later.
+#[tokio::test]
+async fn r11_an_old_card_decides_nothing_that_is_asked_later() {
+    let done = Ran::default();
+    let answer = [calls(&[("a", "c1", "{}"), ("b", "c2", "{}")])];
+    let levels = Approval::always().timeout(0).levels(["user", "admin"]);
+    let agent = || {
+        let b = tool("b", &done).needs_approval(levels.clone());
+        Agent::new("Helper", script(&answer)).tool(gated("a", &done)).tool(b)
+    };
+    let stale = |state: &mut RunState, card: &Interruption| {
+        let before = state.to_json();
+        let said = [
+            state.approve(card),
+            state.reject(card),
+            state.approve_with(card, &serde_json::json!({})),
+            state.always_approve(card),
+        ];
+        assert!(said.iter().all(|said| matches!(said, Err(DecisionError::Stale { .. }))), "{said:?}");
+        assert!(!state.retract(card) && state.decided(card).is_none());
+        assert_eq!(state.to_json(), before);
+    };
+    let mut paused = run(&agent(), "go").await.expect("paused");
+    let (a, b) = (item(&paused, "c1"), item(&paused, "c2"));
+    // Its first level says yes; at the second the card of the first counts for nothing.
+    paused.state.approve(&b).expect("approved");
+    let mut next = run(&agent(), paused.state).await.expect("paused");
+    assert_eq!(ids(&next), ["c1", "c2"]);
+    stale(&mut next.state, &b);
+    // Left undecided it came back: that is another request too, with the same arguments.
+    stale(&mut next.state, &a);
+    assert_eq!(item(&next, "c1").args_digest, a.args_digest);
+    // The same names in another run.
+    let mut other = run(&agent(), "go").await.expect("paused");
+    let mut card = item(&other, "c1");
+    card.digest = item(&next, "c1").digest.clone();
+    stale(&mut other.state, &card);
+    assert!(ran(&done).is_empty());
+    let read = RunState::from_json(&next.state.to_json()).expect("read");
+    assert_eq!(read.interruptions()[0].digest, item(&next, "c1").digest);
 }
 
 #[tokio::test]
@@ -173,8 +215,9 @@ async fn e59_a_call_that_was_cut_off_is_not_run_again_by_itself() {
         std::sync::Arc::new(countersign::store::memory::MemoryStore::new());
     let runner = Runner::new(RunConfig::new().store(store.clone()));
     let mut paused = runner.run(&agent, "go").await.expect("paused");
-    paused.state.approve(&paused.interruptions[0]).expect("approved");
-    let id = paused.interruptions[0].session_id.clone();
+    let card = paused.interruptions[0].clone();
+    paused.state.approve(&card).expect("approved");
+    let id = card.session_id.clone();
     tokio::select! {
         _ = runner.run(&agent, paused.state) => panic!("it hangs"),
         () = begun.notified() => {}
@@ -183,6 +226,8 @@ async fn e59_a_call_that_was_cut_off_is_not_run_again_by_itself() {
     let left = RunState::save(&*store, &id).await.expect("saved");
     let paused = runner.run(&agent, left).await.expect("asks");
     let [lost] = &*paused.interruptions else { panic!("{:?}", paused.interruptions) };
+    // Who was shown that it would run has not been asked whether it has run.
+    assert!(matches!(paused.state.clone().approve(&card), Err(DecisionError::Stale { .. })));
     assert_eq!(lost.to_string(), "It is not known whether the tool a of agent Helper has run with {}");
     assert_eq!(
         (lost.kind, count.load(std::sync::atomic::Ordering::SeqCst)),

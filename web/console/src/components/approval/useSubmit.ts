@@ -18,7 +18,7 @@ export interface Submission {
 
 /** Sending a person's reply to a request, and what came of it. */
 export function useSubmit(approval: ApprovalView): Submission {
-  const { sessionId, approvalKey } = approval;
+  const { approvalKey } = approval;
   const [voted, setVoted] = useTabState(`voted:${approvalKey}`, () => false);
   const [state, setState] = useState<Submission["state"]>("no");
   const [error, setError] = useState<CountersignError>();
@@ -26,7 +26,7 @@ export function useSubmit(approval: ApprovalView): Submission {
     setState("sending");
     setError(undefined);
     try {
-      await client.sendApproval({ session_id: sessionId, approval_key: approvalKey, ...reply });
+      await client.reply(approval, reply);
       // One of several: it goes on waiting, and there is still something to do with it.
       const vote = progress(approval) && "decisions" in reply && reply.decisions.every((d) => d.type === "approve");
       setState(vote ? "no" : "stored");
