@@ -14,6 +14,7 @@ pub mod outdated;
 mod parts;
 pub mod record;
 pub mod reopen;
+pub mod restart;
 pub mod run;
 pub mod running;
 pub mod state;
