@@ -24,6 +24,7 @@ mod golden;
 mod golden_003;
 mod graph;
 mod groups;
+mod held;
 mod history;
 mod http;
 mod http_tools;

@@ -15,6 +15,7 @@ pub use super::{
     fork::{Forked, Judged},
     input::InputRequired,
     reopen::TurnReopened,
+    restart::Restarted,
     window::{Compressed, MakeRoom},
 };
 use crate::{
@@ -206,6 +207,8 @@ pub enum Record {
     MakeRoom(MakeRoom),
     /// What came before is read by no model any more; a summary may stand in its place (SPEC G5).
     Compressed(Compressed),
+    /// A process has taken the turn up after another one had ended in the middle of it, or holds it.
+    Restarted(Restarted),
     /// The records before this one were copied from another session, of which this one is a fork.
     Forked(Arc<Forked>),
 }

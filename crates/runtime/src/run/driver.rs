@@ -241,6 +241,7 @@ impl Inner {
             }
             let mut guard = live.lock().await;
             if *closing.borrow() {
+                self.ends_in_order(live, &mut guard).await;
                 drop(guard);
                 // Waits until what runs is gone: a tool's processes end with its task.
                 running.shutdown().await;
@@ -265,7 +266,8 @@ impl Inner {
                         self.agents.forget(&live.session_id);
                     }
                 }
-                if !recovered {
+                // What is held began before it was, and is not begun again.
+                if !recovered && !state.held {
                     // Nothing of this session runs anywhere now, so what was started has an unknown outcome.
                     let mut permits = Vec::new();
                     let context = self.app_context(&state).await.map_err(store_refusal)?;

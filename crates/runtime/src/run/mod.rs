@@ -79,7 +79,8 @@ pub use note::NewNote;
 pub use past::{CheckpointQuery, CheckpointView};
 pub use rules::{RuleQuery, RuleScope, RuleState, RuleView};
 pub use view::{
-    AgentView, ApprovalQuery, ApprovalStatus, ApprovalView, ListPage, ReplyView, SessionView, StateView, UpdateView,
+    AgentView, ApprovalQuery, ApprovalStatus, ApprovalView, Held, ListPage, ReplyView, SessionView, StateView,
+    UpdateView,
 };
 
 /// Runs agents over a store. Cheap to clone; all clones are the same runtime.

@@ -64,11 +64,25 @@ pub struct SessionView {
     /// Whose past it has, if it is a fork. Not in lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkedFrom>,
+    /// Why its turn does not go on by itself, if it does not: a message, a decision or a cancel lets it. Not in lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held: Option<Held>,
+}
+
+/// Why a turn does not go on by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Held {
+    /// It was forked, and nobody has let it go on yet.
+    Fork,
+    /// The server ended in the middle of it, several times in a row.
+    Crashes,
 }
 
 impl SessionView {
     pub(crate) fn of_state(state: &State) -> SessionView {
-        SessionView { forked_from: state.forked_from.clone(), ..SessionView::of(&Summary::of(state)) }
+        let held = state.held.then_some(if state.restarts > 0 { Held::Crashes } else { Held::Fork });
+        SessionView { forked_from: state.forked_from.clone(), held, ..SessionView::of(&Summary::of(state)) }
     }
 
     pub(crate) fn of(summary: &Summary) -> SessionView {
@@ -82,6 +96,7 @@ impl SessionView {
             updated_at: rfc3339(summary.updated_at),
             pending: summary.pending.iter().map(|n| approval_key(&summary.session_id, *n)).collect(),
             forked_from: None,
+            held: None,
         }
     }
 }

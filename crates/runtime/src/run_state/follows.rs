@@ -57,7 +57,9 @@ pub(super) fn follows(state: &State, entry: &Entry) -> Result<(), &'static str> 
         Record::MessageQueued(message) => {
             state.status.is_active() && Some(message.queued) == state.queued_count.checked_add(1)
         }
-        Record::BlockShown(_) | Record::Group { .. } | Record::Status { .. } => state.status.is_active(),
+        Record::BlockShown(_) | Record::Group { .. } | Record::Restarted(_) | Record::Status { .. } => {
+            state.status.is_active()
+        }
         Record::ModelResponded(answer) if answer.run != 0 => {
             answer.shown == 0 && state.asking().any(|nested| nested.call == answer.run)
         }
