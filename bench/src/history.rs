@@ -93,8 +93,16 @@ impl Maker<'_> {
     }
 
     async fn answer(&mut self, blocks: Vec<Block>, gates: Vec<Gate>) -> Result<()> {
-        let answer =
-            ModelResponded { model: "m".into(), shown: 0, blocks, usage: Usage::default(), opaque: None, run: 0 };
+        let answer = ModelResponded {
+            model: "m".into(),
+            shown: 0,
+            blocks,
+            usage: Usage::default(),
+            opaque: None,
+            run: 0,
+            cut: None,
+            continued: 0,
+        };
         self.take(self.draft().model_responded(answer, gates, &Anything)).await
     }
 

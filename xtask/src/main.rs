@@ -9,6 +9,7 @@ mod fuzz;
 mod layout;
 mod npm;
 mod process;
+mod python;
 mod stamp;
 mod test;
 mod web;

@@ -11,7 +11,7 @@ use crate::{
     failures::Failures,
     npm,
     process::{self, cargo, program, say},
-    web,
+    python, web,
 };
 
 /// What has been done so far.
@@ -79,6 +79,7 @@ const PACKAGES: &str = "the console's packages";
 const CONSOLE: &str = "build the console";
 const RUST: &str = "build all of Rust";
 const OTHERS: &str = "servers that others wrote";
+const PYTHON: &str = "generators of clients from PyPI";
 const BROWSER: &str = "a browser";
 /// What other crates of a user's program may ask of serde_json beyond what genai does.
 const SERDE_JSON: &str = "serde_json/arbitrary_precision,serde_json/unbounded_depth";
@@ -91,6 +92,7 @@ pub(crate) fn run(places: &Places) -> Outcome {
 
     let packages = steps.step(PACKAGES, || npm::check_node(&places.root).and_then(|()| npm::install(places, "web")));
     let others = steps.step_after(&[(packages, PACKAGES)], OTHERS, || npm::install(places, "tests/third-party"));
+    let python = steps.step(PYTHON, || python::install(places, "tests/third-party/clients"));
     let mut browser = None;
     let has_browser = steps.step(BROWSER, || {
         browser = Some(chromium::ensure(places)?);
@@ -109,6 +111,17 @@ pub(crate) fn run(places: &Places) -> Outcome {
         })
         .map_err(|error| error + &failures.told())
     });
+    steps.step_after(
+        &[(rust, RUST)],
+        "check the library without features, and with each of its default ones alone",
+        || {
+            ["", "cel", "encryption", "http", "sqlite"].into_iter().try_for_each(|feature| {
+                let mut check = cargo(&places.root);
+                check.args(["check", "-p", "countersign", "--no-default-features", "--features", feature]);
+                process::run(&mut check)
+            })
+        },
+    );
     let needs = [(rust, RUST), (others, OTHERS), (has_browser, BROWSER)];
     steps.step_after(
         &needs,
@@ -135,6 +148,15 @@ pub(crate) fn run(places: &Places) -> Outcome {
                 whole.env("CHROMIUM", browser);
             }
             process::run(&mut whole)
+        },
+    );
+    steps.step_after(
+        &[(rust, RUST), (others, OTHERS), (python, PYTHON)],
+        "test clients that others' generators make",
+        || {
+            let mut test = cargo(&places.root);
+            test.args(["test", "-p", "countersign-cli", "--test", "it", "--", "--ignored", "third_party"]);
+            process::run(test.env("THIRD_PARTY_PYTHON", python::folder(places)))
         },
     );
     steps.step_after(&[(console, CONSOLE)], "check the console's types", || npm_script(&["run", "check"]));

@@ -54,6 +54,8 @@ enum Command {
     Schema,
     /// Prints the OpenAPI document of the HTTP interface
     Openapi,
+    /// Prints the AsyncAPI document of the WebSocket
+    Asyncapi,
     /// The tools of the demo
     #[command(hide = true)]
     DemoTool(demo::tool::DemoTool),
@@ -74,7 +76,8 @@ fn main() -> ExitCode {
         Command::Demo(demo) => demo::run(&demo),
         Command::Completions(completions) => completions::run(&completions),
         Command::Schema => print(&countersign::core::wire::schema::wire_schema()),
-        Command::Openapi => print(&countersign_server::openapi()),
+        Command::Openapi => print(countersign_server::openapi()),
+        Command::Asyncapi => print(&countersign_server::asyncapi()),
         Command::DemoTool(tool) => demo::tool::run(&tool),
     };
     match outcome {

@@ -22,38 +22,37 @@ pub(crate) fn model(declared: &ConfigModel) -> Result<Arc<dyn Model>, String> {
         ConfigProvider::Scripted { path, script } => Arc::new(
             Scripted::from_json(script).map_err(|error| format!("model {name:?}: {}: {error}", path.display()))?,
         ),
-        ConfigProvider::OpenAiChat { model, base_url, api_key_env }
-        | ConfigProvider::Compatible { at: ConfigEndpoint { model, base_url, api_key_env }, .. } => {
-            let mut config = OpenAiChatConfig::new(model.as_str());
-            config.base_url.clone_from(base_url);
-            config.api_key = key(api_key_env.as_deref())?;
+        ConfigProvider::OpenAiChat { at } | ConfigProvider::Compatible { at, .. } => {
+            let config = OpenAiChatConfig {
+                base_url: at.base_url.clone(),
+                api_key: key(at.api_key_env.as_deref())?,
+                headers: at.headers.clone(),
+                max_tokens: at.max_tokens,
+                ..OpenAiChatConfig::new(at.model.as_str())
+            };
             Arc::new(OpenAiChat::new(config).map_err(wrong)?)
         }
-        ConfigProvider::OpenAi {
-            at: ConfigEndpoint { model, base_url, api_key_env },
-            reasoning_effort,
-            reasoning_summary,
-            encrypted_reasoning,
-            max_output_tokens,
-        } => {
+        ConfigProvider::OpenAi { at, reasoning_effort, reasoning_summary, encrypted_reasoning } => {
             let config = OpenAiConfig {
-                base_url: base_url.clone(),
-                api_key: key(api_key_env.as_deref())?,
+                base_url: at.base_url.clone(),
+                api_key: key(at.api_key_env.as_deref())?,
+                headers: at.headers.clone(),
+                max_tokens: at.max_tokens,
                 reasoning_effort: reasoning_effort.clone(),
                 reasoning_summary: *reasoning_summary,
                 encrypted_reasoning: *encrypted_reasoning,
-                max_output_tokens: *max_output_tokens,
-                ..OpenAiConfig::new(model.as_str())
+                ..OpenAiConfig::new(at.model.as_str())
             };
             Arc::new(OpenAi::new(config).map_err(wrong)?)
         }
-        ConfigProvider::Anthropic { at: ConfigEndpoint { model, base_url, api_key_env }, max_tokens, thinking } => {
+        ConfigProvider::Anthropic { at, thinking } => {
             let config = AnthropicConfig {
-                base_url: base_url.clone(),
-                api_key: key(api_key_env.as_deref())?,
-                max_tokens: *max_tokens,
+                base_url: at.base_url.clone(),
+                api_key: key(at.api_key_env.as_deref())?,
+                headers: at.headers.clone(),
+                max_tokens: at.max_tokens,
                 thinking: *thinking,
-                ..AnthropicConfig::new(model.as_str())
+                ..AnthropicConfig::new(at.model.as_str())
             };
             Arc::new(Anthropic::new(config).map_err(wrong)?)
         }
@@ -64,9 +63,10 @@ pub(crate) fn model(declared: &ConfigModel) -> Result<Arc<dyn Model>, String> {
 #[cfg(feature = "genai")]
 fn genai(name: &str, provider: &str, at: &ConfigEndpoint) -> Result<Arc<dyn Model>, String> {
     use countersign::model::genai::{Genai, GenaiConfig};
-    let ConfigEndpoint { model, base_url, api_key_env } = at;
-    let mut config = GenaiConfig::new(provider, model.as_str(), base_url.as_str());
-    config.api_key = key(api_key_env.as_deref())?;
+    let mut config = GenaiConfig::new(provider, at.model.as_str(), at.base_url.as_str());
+    config.api_key = key(at.api_key_env.as_deref())?;
+    config.headers.clone_from(&at.headers);
+    config.max_tokens = at.max_tokens;
     Ok(Arc::new(Genai::new(config).map_err(|error| format!("model {name:?}: {error}"))?))
 }
 

@@ -341,6 +341,7 @@ fn ruled(rule: &Rule, call: &CallFacts<'_>, at: Millis, before: &Verdict, verdic
         tool: call.tool,
         digest: call.args.digest(),
         subject: call.subject,
+        speakers: None,
         shown: None,
         now: at,
     };

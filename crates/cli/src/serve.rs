@@ -18,7 +18,7 @@ use countersign::{
     tool::ToolEntry,
 };
 use countersign_server::{
-    Options, Server,
+    Auth, Options, Server,
     config::{
         Config, ConfigCompression, ConfigKey, ConfigStore, ConfigStrategy, guardrails, mcp_servers, sources,
         tool_entries,
@@ -84,7 +84,7 @@ async fn serve_until_told(config: Config, serve: &Serve, seen: Seen) -> Outcome 
     // The address first: a store that is not used is not opened.
     let listener = TcpListener::bind(listen).await.map_err(|error| format!("cannot listen on {listen}: {error}"))?;
     let address = listener.local_addr().map_err(|error| error.to_string())?;
-    let runtime = assemble(&config).await?;
+    let runtime = assemble(&config, &options.auth).await?;
     runtime.start().await.map_err(|refusal| format!("the store cannot be read: {refusal}"))?;
     say(&format!("listening on http://{address}"))?;
     if config.is_open() {
@@ -100,7 +100,7 @@ async fn serve_until_told(config: Config, serve: &Serve, seen: Seen) -> Outcome 
 }
 
 /// The runtime that a configuration declares.
-async fn assemble(config: &Config) -> Result<Runtime, String> {
+async fn assemble(config: &Config, auth: &Auth) -> Result<Runtime, String> {
     let (tools, guardrails) = (tool_entries(config)?, guardrails(config)?);
     let servers = mcp_servers(config)?;
     let models: Vec<(&str, Arc<dyn Model>)> = config
@@ -111,13 +111,16 @@ async fn assemble(config: &Config) -> Result<Runtime, String> {
     let mut builder = Runtime::builder(store(config.store.clone(), keys(&config.store_keys)?).await?)
         .locale(config.locale)
         .policy(config.policy()?)
+        // Standing approvals live no longer than the authority of their makers, who are looked up as they are.
+        .authority(Arc::new(auth.clone()))
         .trace_content(config.tracing.content);
     for declared in &config.agents {
         let model = models.iter().find(|(name, _)| *name == declared.model).map(|(_, model)| model.clone());
         let model = model.ok_or_else(|| format!("there is no model {:?}", declared.model))?;
         let mut agent = Agent::new(declared.name.as_str(), (declared.model.as_str(), model))
             .instructions(declared.instructions.as_str())
-            .max_turns(declared.max_turns);
+            .max_turns(declared.max_turns)
+            .on_cut(declared.on_cut);
         for to in &declared.handoffs {
             let about = config.agents.iter().find(|agent| agent.name == *to);
             let about = about.and_then(|agent| agent.handoff_description.as_deref());

@@ -66,10 +66,10 @@ pub struct AuditRecord {
     pub n: u64,
     /// The hash of the record before it; 64 zeros before the first.
     pub prev: String,
-    /// Lower-case hexadecimal SHA-256 of `prev`, `n` and the canonical body, each on a line of its own.
+    /// Lower-case hexadecimal SHA-256 of `prev`, LF, `n`, LF and the canonical body: RFC 8785, but numbers keep their text.
     pub hash: String,
     /// What happened, as JSON.
-    #[schemars(with = "serde_json::Value")]
+    #[schemars(with = "crate::wire::schema::AnyObject")]
     pub body: Box<RawValue>,
 }
 

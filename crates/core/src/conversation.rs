@@ -211,7 +211,7 @@ impl Conversation {
                 self.calls += u32::try_from(calls).unwrap_or(u32::MAX);
             }
             // What people say they say to the session's own agent.
-            Record::UserMessage(_) | Record::BlockShown(_) if self.run != 0 => {}
+            Record::UserMessage(_) | Record::BlockShown(_) | Record::Replaced { .. } if self.run != 0 => {}
             Record::UserMessage(message) => {
                 if !std::mem::replace(&mut self.active, true) {
                     // Every call has its result.
@@ -223,6 +223,7 @@ impl Conversation {
                 if self.open.is_empty() { self.messages.push(Message::User(text)) } else { self.held.push(text) }
             }
             Record::BlockShown(block) => self.shown.push(block.clone()),
+            Record::Replaced { .. } => self.shown.clear(),
             Record::ModelResponded(answer) => {
                 self.settle();
                 let keep = self.shown.len().saturating_sub(answer.shown as usize);

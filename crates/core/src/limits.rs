@@ -48,6 +48,8 @@ pub const FOLLOWER_BYTES: usize = 512 * 1024;
 pub const RESPONSE_BYTES: usize = 4 * 1024 * 1024;
 /// Most tool calls in one model response; an answer with more fails the turn.
 pub const CALLS_PER_RESPONSE: usize = 256;
+/// How often a model is asked to go on with one answer that was cut, where its agent wants that.
+pub const CONTINUATIONS: u32 = 8;
 /// Most messages that wait in a session's queue (`on_pending: queue`).
 pub const QUEUED_MESSAGES: usize = 32;
 /// Longest `request_id` or `Idempotency-Key`.

@@ -123,6 +123,16 @@ texts! {
     TooManyCalls = "too_many_calls",
     /// A model's answer that is too long: `bytes`.
     AnswerTooLong = "answer_too_long",
+    /// Beside an answer that is not whole: `reason`.
+    AnswerCut = "answer_cut",
+    /// Why a turn failed whose agent takes no answer that is not whole: `reason`.
+    AnswerRefused = "answer_refused",
+    /// Why a turn failed whose answer was cut before anything was said: `reason`.
+    NothingSaid = "nothing_said",
+    /// The result of a call that an answer was cut in: `reason`.
+    CallCut = "call_cut",
+    /// What a model is told whose answer was cut, so that it goes on.
+    GoOn = "go_on",
     /// A function that panicked while it ran.
     ToolBroke = "tool_broke",
     /// What a call would do could not be found out in time: `seconds`.

@@ -5,78 +5,116 @@ use serde_json::Value;
 
 use crate::call::plain::made_plain;
 
-/// The machine-readable reason of a refusal, the same on WebSocket and HTTP (SPEC W).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, schemars::JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Code {
+/// The one table of codes. `docs/errors.md` is written from it, and a test fails when the two differ.
+macro_rules! codes {
+    ($($(#[doc = $meaning:literal])+ $code:ident = $status:literal, $remedy:literal;)+) => {
+        /// The machine-readable reason of a refusal, the same on WebSocket and HTTP.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, schemars::JsonSchema)]
+        #[serde(rename_all = "snake_case")]
+        pub enum Code {
+            $($(#[doc = $meaning])+ $code,)+
+        }
+
+        impl Code {
+            /// Every code.
+            pub const ALL: &[Code] = &[$(Code::$code),+];
+
+            /// The HTTP status of the problem document (SPEC W8, RFC 9457).
+            #[must_use]
+            pub fn http_status(self) -> u16 {
+                match self {
+                    $(Code::$code => $status,)+
+                }
+            }
+
+            /// What was wrong.
+            #[must_use]
+            pub fn meaning(self) -> &'static str {
+                match self {
+                    $(Code::$code => concat!($($meaning),+).trim_ascii(),)+
+                }
+            }
+
+            /// What the sender can do.
+            #[must_use]
+            pub fn remedy(self) -> &'static str {
+                match self {
+                    $(Code::$code => $remedy,)+
+                }
+            }
+        }
+    };
+}
+
+codes! {
     /// The frame or body is not JSON, or not strict JSON.
-    BadJson,
+    BadJson = 400, "Send one JSON object in UTF-8; the message says where it goes wrong.";
     /// The message's `type` is not known.
-    UnknownType,
+    UnknownType = 400, "Use a `type` that the message lists.";
     /// A field is missing, of the wrong type or out of bounds.
-    InvalidMessage,
+    InvalidMessage = 400, "Mend the field that the message names.";
     /// The session id is not `[A-Za-z0-9._-]{1,128}`.
-    InvalidSessionId,
+    InvalidSessionId = 400, "Choose another id, or let the server make one.";
     /// No session of that id, or not yours.
-    SessionNotFound,
-    /// The session of this id was deleted. No other ever has its id (SPEC R11).
-    SessionDeleted,
+    SessionNotFound = 404, "Check the id, and whose token you send.";
+    /// The session of this id was deleted. No other ever has its id.
+    SessionDeleted = 410, "Use another id.";
     /// The id for a new session is taken.
-    SessionExists,
+    SessionExists = 409, "Choose another id, or leave it out.";
     /// No agent of that name.
-    UnknownAgent,
+    UnknownAgent = 404, "Use a name of `GET /v1/agents`.";
     /// `cancel` while no turn is active.
-    NothingToCancel,
+    NothingToCancel = 409, "Nothing: the turn is over.";
     /// Nothing in the session's run has failed.
-    NothingToRetry,
+    NothingToRetry = 409, "Nothing: the run has not failed, or goes on already.";
     /// There is no such graph.
-    UnknownGraph,
+    UnknownGraph = 404, "Use a name of `GET /v1/graphs`.";
     /// The answer does not fit the schema of what asks.
-    InvalidResume,
+    InvalidResume = 400, "Mend what `details.errors` point at, and send it again.";
     /// A graph waits for a value, not for decisions or answers.
-    ResumeRequired,
-    /// A message while something waits for a decision (SPEC W9).
-    ApprovalPending,
-    /// A message while a turn is running (SPEC W9).
-    SessionBusy,
+    ResumeRequired = 400, "Send `resume`.";
+    /// A message while something waits for a decision.
+    ApprovalPending = 409, "Decide what `details` names, or send the message with `on_pending`: `reject` or `queue`.";
+    /// A message while a turn is running.
+    SessionBusy = 409, "Wait for the turn, cancel it, or send the message with `on_pending`: `queue`.";
     /// The session's queue of messages is full.
-    QueueFull,
-    /// No interruption of that key.
-    ApprovalNotFound,
+    QueueFull = 429, "Wait until the turn has taken some.";
+    /// No interruption of that key, or not yours.
+    ApprovalNotFound = 404, "Check the key, and whose token you send.";
     /// No standing rule of that id, or not yours.
-    RuleNotFound,
+    RuleNotFound = 404, "Use an id of `GET /v1/rules`.";
     /// Somebody else, or the deadline, was first.
-    ApprovalAlreadyResolved,
+    ApprovalAlreadyResolved = 409, "Nothing: `details` say how it ended.";
     /// The decisions cannot be matched with the actions.
-    DecisionsMismatch,
+    DecisionsMismatch = 400, "Send one decision for each action, in their order.";
     /// `decisions` where `answers` are needed.
-    AnswersRequired,
+    AnswersRequired = 400, "Send `answers`, or one reject to decline.";
     /// `answers` where `decisions` are needed.
-    DecisionsRequired,
-    /// The answers do not fit the questions (SPEC Q3).
-    InvalidAnswers,
+    DecisionsRequired = 400, "Send `decisions`.";
+    /// The answers do not fit the questions.
+    InvalidAnswers = 400, "Mend what `details.errors` name, and send them again.";
     /// The decision is not one of the action's `allowed_decisions`.
-    DecisionNotAllowed,
+    DecisionNotAllowed = 400, "Take one of those.";
     /// The edited arguments do not fit the tool's schema, or the other tool may not be chosen.
-    InvalidEdit,
+    InvalidEdit = 400, "Mend what `details.errors` point at, and send it again.";
     /// The `digest` or `args_digest` is not that of what waits.
-    StaleAction,
+    StaleAction = 409, "Show the person what waits now, and ask again.";
     /// What is approved cannot run: its agent or its tool is gone. It can be rejected.
-    Unresolvable,
+    Unresolvable = 409, "Reject it, or bring the tool back.";
     /// Who asks is not known.
-    Unauthenticated,
+    Unauthenticated = 401, "Send a token that is valid now.";
     /// Who asks may not do this.
-    Forbidden,
+    Forbidden = 403, "Let somebody with the right do it.";
     /// No such page.
-    NotFound,
+    NotFound = 404, "Use a path of `/openapi.json`.";
     /// The HTTP method is not one of the resource's.
-    MethodNotAllowed,
+    MethodNotAllowed = 405, "Use a method of `/openapi.json`.";
     /// The frame or body is too large.
-    TooLarge,
+    TooLarge = 413, "Send less.";
     /// The store could not keep it; nothing happened.
-    StoreUnavailable,
+    StoreUnavailable = 503, "Try again later, with the same `request_id`.";
     /// A fault of ours; nothing is acknowledged.
-    Internal,
+    Internal = 500, "Tell the operator; the log has more.";
 }
 
 impl Code {
@@ -88,48 +126,45 @@ impl Code {
             _ => "internal".to_owned(),
         }
     }
-
-    /// The HTTP status of the problem document (SPEC W8, RFC 9457).
-    #[must_use]
-    pub fn http_status(self) -> u16 {
-        match self {
-            Code::BadJson
-            | Code::UnknownType
-            | Code::InvalidMessage
-            | Code::InvalidSessionId
-            | Code::DecisionsMismatch
-            | Code::AnswersRequired
-            | Code::DecisionsRequired
-            | Code::InvalidAnswers
-            | Code::DecisionNotAllowed
-            | Code::InvalidEdit
-            | Code::InvalidResume
-            | Code::ResumeRequired => 400,
-            Code::Unauthenticated => 401,
-            Code::Forbidden => 403,
-            Code::SessionNotFound
-            | Code::UnknownAgent
-            | Code::UnknownGraph
-            | Code::ApprovalNotFound
-            | Code::RuleNotFound
-            | Code::NotFound => 404,
-            Code::SessionDeleted => 410,
-            Code::MethodNotAllowed => 405,
-            Code::ApprovalPending
-            | Code::SessionBusy
-            | Code::SessionExists
-            | Code::ApprovalAlreadyResolved
-            | Code::StaleAction
-            | Code::Unresolvable
-            | Code::NothingToCancel
-            | Code::NothingToRetry => 409,
-            Code::TooLarge => 413,
-            Code::QueueFull => 429,
-            Code::Internal => 500,
-            Code::StoreUnavailable => 503,
-        }
-    }
 }
+
+/// Why a turn fails: the code in `run_status` and in outcomes, what happened, and what can be done. Nothing was refused there.
+pub const FAILURES: &[(&str, &str, &str)] = &[
+    (
+        "model_error",
+        "The model could not be asked, or its answer broke off.",
+        "Look at the message and the log; send a message or retry.",
+    ),
+    ("max_turns", "The turn used up its model calls.", "Raise the agent's `max_turns`, or send a message to go on."),
+    ("budget", "The run used up its tokens or its money.", "Raise the budget; the run goes on from its state."),
+    (
+        "unknown_agent",
+        "The agent that should go on is not there.",
+        "Bring it back, or send a message that names another.",
+    ),
+    ("instructions_failed", "The program could not make the agent's instructions.", "Look at the log."),
+    ("invalid_output", "The last answer does not fit the agent's output schema.", "Send a message or retry."),
+    ("input_guardrail", "A guardrail stopped what was said.", "Say it otherwise; the log has what it found."),
+    ("output_guardrail", "A guardrail stopped the answer.", "Look at the log."),
+    ("tool_input_guardrail", "A guardrail stopped a call.", "Look at the log."),
+    ("tool_output_guardrail", "A guardrail stopped a call's result.", "Look at the log."),
+    ("node_failed", "A node of a graph failed.", "Mend what the message names, and retry the run."),
+    ("invalid_update", "A node changed the state in a way that does not fit it.", "Mend the node, and retry the run."),
+    ("invalid_resume", "An answer on record does not fit what the node reads.", "Mend the node, and retry the run."),
+    ("step_limit", "The run of a graph used up its rounds.", "Raise the limit, and retry the run."),
+    ("too_deep", "Graphs stand in graphs deeper than is allowed.", "Make the graph flatter."),
+    ("too_many_tasks", "A round of a graph has more tasks than are allowed.", "Fan out over less."),
+    ("too_many_questions", "Nodes ask more at once than is allowed.", "Ask less at once."),
+    ("invalid_loop", "A node in an agent's loop leads where the loop cannot go.", "Mend its routes."),
+    ("graph_gone", "The program does not have the graph any more.", "Bring it back, and retry the run."),
+    ("node_gone", "The graph does not have the node any more.", "Bring it back, and retry the run."),
+    (
+        "state_unreadable",
+        "The state on record is not what the graph's type reads.",
+        "Mend the type, and retry the run.",
+    ),
+    ("internal", "A fault of ours.", "Tell the operator; the log has more."),
+];
 
 /// Why an input was not taken. Whatever it was meant for is exactly as it was.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

@@ -58,6 +58,7 @@ pub struct Agent {
     pub(crate) sources: Sources,
     pub(crate) hosted: Vec<HostedMcp>,
     pub(crate) max_turns: u32,
+    pub(crate) on_cut: OnCut,
     pub(crate) graph: Option<Graph<AgentState>>,
     pub(crate) compression: Option<Compression>,
     pub(crate) input_guardrails: Vec<Guardrail>,
@@ -67,6 +68,20 @@ pub struct Agent {
     pub(crate) tool_use: ToolUse,
     /// The name it was given, where another one has that already.
     pub(crate) called: Option<Arc<str>>,
+}
+
+/// What follows when a model's answer is not whole: it reached its most tokens, a filter stopped it, or the model refused.
+/// An answer in which nothing was said fails the turn in any case, and calls that were cut never run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnCut {
+    /// It counts as it is. If the turn ends with it, the turn's stop reason says why it is not whole.
+    #[default]
+    End,
+    /// The turn fails (`model_error`).
+    Fail,
+    /// The model is asked to go on where it was cut, up to 8 times and within `max_turns`, if it reached its most tokens in
+    /// the middle of a text; anything else counts as it is.
+    Continue,
 }
 
 impl Agent {
@@ -83,6 +98,7 @@ impl Agent {
             sources: Vec::new(),
             hosted: Vec::new(),
             max_turns: limits::MAX_TURNS,
+            on_cut: OnCut::default(),
             graph: None,
             compression: None,
             input_guardrails: Vec::new(),
@@ -198,6 +214,12 @@ impl Agent {
     #[must_use]
     pub fn max_turns(mut self, calls: u32) -> Agent {
         self.max_turns = calls;
+        self
+    }
+    /// What follows when an answer of its model is not whole.
+    #[must_use]
+    pub fn on_cut(mut self, on_cut: OnCut) -> Agent {
+        self.on_cut = on_cut;
         self
     }
     /// Keeps its model calls within a budget of tokens (SPEC G5). Without it nothing is ever compressed.

@@ -62,7 +62,115 @@
 //!   failed goes on when what it failed by is mended.
 //! - A store ([`RunConfig::store`], [`RunConfig::session`]) keeps what a run does as it does it: a session goes on with the next
 //!   input, and one whose process died in the middle of a turn goes on with the state that [`RunState::save`] takes out of it.
+//! - [`Sessions`] is the same in fewer words: `store.session("s").approve("call_1").run(&agent)`.
 //! - [`graph`] has work that is more than a conversation, [`run::Runtime`] what a server is made of.
+//!
+//! # What an interruption wants
+//!
+//! [`Interruption::kind`] says it. An [`Kind::Approval`] is [approved](RunState::approve), edited
+//! ([`RunState::approve_with`]) or [rejected](RunState::reject). A [`Kind::Question`], an [`Kind::Interrupt`] of a graph's node and an
+//! [`Kind::Input`] of a tool are [answered](RunState::answer).
+//!
+//! A call that is [`Kind::InDoubt`] was begun, and its process ended before it had a result: nobody knows whether it has run. Look
+//! where its effect would be. **It ran**: give its result ([`RunState::respond`]). **It did not, or may run again**:
+//! [approve](RunState::approve) it, and it runs once more. **Leave it**: [reject](RunState::reject) it, and the model is told that
+//! nobody knows. A program that approves whatever waits runs such a call twice, so look at the kind first. A tool that is declared
+//! [idempotent](ToolEntry::idempotent) is never in doubt: it gets the same [`ToolContext::idempotency_key`] again. What runs in
+//! this process is not in doubt either: a second run of the session is refused ([`RunError::AtWork`]).
+//!
+//! ```
+//! use countersign::{Kind, RunState};
+//!
+//! /// Approves what is asked for the first time, and leaves what may have run to a person.
+//! fn decide(state: &mut RunState) -> Result<(), countersign::DecisionError> {
+//!     for item in &state.interruptions() {
+//!         match item.kind {
+//!             Kind::Approval => state.approve(item)?,
+//!             Kind::InDoubt => println!("{item}: look whether it did, then respond, approve or reject"),
+//!             kind => println!("{item}: {kind:?}, to be answered"),
+//!         }
+//!     }
+//!     Ok(())
+//! }
+//! ```
+//!
+//! # After a cancel
+//!
+//! A [`CancelHandle`] ends the turn: what ran is stopped, what waited is withdrawn, and the run ends with
+//! [`RunError::Cancelled`]. Nothing of that turn goes on; a stopped call may have done a part of its work, and its result says so.
+//! The conversation does go on: say the next thing on the error's state, or in its session.
+//!
+//! ```
+//! # use countersign::{Agent, CancelHandle, Message, RunConfig, RunError, Runner, run, tool};
+//! /// Is asked about.
+//! #[tool(needs_approval)]
+//! async fn buy() -> &'static str {
+//!     "bought"
+//! }
+//! # use countersign::model::Answer;
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+//! # let agent = Agent::new("Helper", |messages: Vec<Message>| async move {
+//! #     let calls = messages.iter().any(|message| matches!(message, Message::ToolResult(_)));
+//! #     if calls { Answer::text("Never mind.") } else { Answer::default().call("buy", &serde_json::json!({})) }
+//! # }).tool(buy);
+//! let paused = run(&agent, "Buy it.").await?;
+//! let cancel = CancelHandle::new();
+//! cancel.cancel();
+//! let cancelled = Runner::new(RunConfig::new().cancel(&cancel)).run(&agent, paused.state).await;
+//! let Err(RunError::Cancelled { mut state }) = cancelled else { panic!("it was cancelled") };
+//! state.add_input("Leave it, then.");
+//! assert_eq!(run(&agent, *state).await?.final_output, "Never mind.");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Testing an agent
+//!
+//! A test needs no provider: a model is an async function of the conversation, or follows a script
+//! ([`model::scripted::Scripted`]). Ask for what must be true whatever the model says: what is asked about, with which arguments, and
+//! what has run when nobody approved.
+//!
+//! ```
+//! use std::sync::{
+//!     Arc,
+//!     atomic::{AtomicU32, Ordering},
+//! };
+//!
+//! use countersign::{Agent, Message, model::Answer, run, tool::{Approval, function}};
+//! use serde_json::{Map, Value, json};
+//!
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+//! let sent = Arc::new(AtomicU32::new(0));
+//! let counts = sent.clone();
+//! let send = function::tool("send", "Sends a mail.", move |_: Map<String, Value>| {
+//!     let counts = counts.clone();
+//!     async move { Ok(counts.fetch_add(1, Ordering::SeqCst)) }
+//! });
+//! let agent = Agent::new("Mailer", |messages: Vec<Message>| async move {
+//!     match messages.last() {
+//!         Some(Message::ToolResult(_)) => Answer::text("Done."),
+//!         _ => Answer::default().call("send", &json!({ "to": "ann@example.com" })),
+//!     }
+//! })
+//! .tool(send.needs_approval(Approval::always()));
+//!
+//! let mut paused = run(&agent, "Write to Ann.").await?;
+//! assert_eq!(paused.interruptions[0].arguments, r#"{"to":"ann@example.com"}"#);
+//! assert_eq!(sent.load(Ordering::SeqCst), 0, "nothing runs before somebody approves");
+//! paused.state.reject(&paused.interruptions[0])?;
+//! assert_eq!(run(&agent, paused.state).await?.final_output, "Done.");
+//! assert_eq!(sent.load(Ordering::SeqCst), 0, "nor after somebody rejects");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Features
+//!
+//! By default there are `sqlite` (the SQLite store), `http` (models of OpenAI and Anthropic and what speaks like them, tools that are
+//! requests, tools that use a computer), `cel` (conditions as expressions) and `encryption` (of what a store holds). A program that needs none of
+//! them turns them off with `default-features = false`. `mcp`, `genai`, `computer` and `otlp` are off by default.
 
 // What the derives write says `::countersign`, also here.
 extern crate self as countersign;
@@ -75,6 +183,7 @@ pub mod mcp;
 pub mod model;
 #[cfg(feature = "otlp")]
 pub mod otlp;
+#[cfg(feature = "http")]
 #[doc(hidden)]
 pub mod outgoing;
 mod owner_only;
@@ -87,14 +196,20 @@ pub mod store;
 pub mod team;
 pub mod tool;
 
-pub use agent::Agent;
-pub use countersign_core::{self as core, call::gate::DecisionType, journal::record::Usage};
+pub use agent::{Agent, OnCut};
+pub use countersign_core::{
+    self as core,
+    approval::principal::Principal,
+    call::{args::Args, gate::DecisionType, permit::Permit},
+    conversation::Message,
+    journal::record::{Cut, Kind, Usage},
+};
 pub use countersign_macros::tool;
 /// What the methods of [`RunHooks`], of tools and of models give: a future in a box.
 pub use futures::{future::BoxFuture, stream::BoxStream};
 pub use run_state::{ContextStrategy, DecisionError, RunState, RunStateError};
 pub use runner::{
-    NestedEvent, RunError, RunEvent, RunFrame, RunInput, RunResult, RunStream, Runner,
+    NestedEvent, RunError, RunEvent, RunFrame, RunInput, RunResult, RunStream, Runner, Sessions, StoredSession,
     config::{CancelHandle, Price, RejectedCall, RunConfig},
     context::{Instructions, RunContext},
     guardrail::{GuardrailKind, GuardrailOutput, GuardrailResult, ToolGuardrailOutput},

@@ -2,7 +2,7 @@
 //! (SPEC S17, S20, S21).
 //!
 //! ```json
-//! {"schema": "countersign.run_state", "version": 6, "session_id": "…", "decisions": […], "entries": [1767225600000, {…}, 12, {…}, "g2", …],
+//! {"schema": "countersign.run_state", "version": 7, "session_id": "…", "decisions": […], "entries": [1767225600000, {…}, 12, {…}, "g2", …],
 //!  "stored": …, "count": …, "end": […]}
 //! ```
 //! `stored` says how many of the entries the store has that the state is of. It is absent where that has all of them.
@@ -24,16 +24,19 @@ mod follows;
 mod graph;
 mod head;
 mod reopened;
+mod repeats;
 mod signed;
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
 use countersign_core::{
+    call::json::Json,
     journal::{
         draft::Draft,
         record::{Entry, Millis, Record},
         state::State,
     },
+    limits,
     wire::{client::check_session_id, cursor::Cursor, event::Request, expand::request},
 };
 use serde::{Deserialize, Serialize};
@@ -57,8 +60,9 @@ use crate::{
 const SCHEMA: &str = "countersign.run_state";
 /// The newest version that is read, and the one that is written. Version 2 has questions and groups, version 3 what
 /// several people said and decided, standing rules, and tenants, version 4 forks, runs of graphs, and compressions, version 5
-/// decisions that do not count yet, and what belongs to a run of the library, version 6 turns that have failed and go on.
-const VERSION: u64 = 6;
+/// decisions that do not count yet, and what belongs to a run of the library, version 6 turns that have failed and go on, version 7 what people
+/// are asked once, as the model wrote it.
+const VERSION: u64 = 7;
 /// The first version that leaves out what follows from the entries before.
 const COMPACT: u64 = 5;
 /// The times that entries can have: from 1970 to the year 9999.
@@ -209,7 +213,7 @@ struct Written<'a> {
     end: &'a Cursor,
 }
 
-/// What every version so far has, and what versions 5 and 6 may have.
+/// What every version so far has, and what versions from 5 on may have.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Body<'a, E> {
@@ -312,6 +316,13 @@ impl RunState {
     /// # Errors
     /// [`RunStateError::NotARunState`], [`RunStateError::Newer`], [`RunStateError::Damaged`].
     pub fn from_json(text: &str) -> Result<RunState, RunStateError> {
+        if let Some(tidy) = as_written(text) {
+            return RunState::read(&tidy);
+        }
+        RunState::read(text)
+    }
+
+    fn read(text: &str) -> Result<RunState, RunStateError> {
         match serde_json::from_str::<Body<'_, compact::Entries>>(text) {
             Ok(mut body) if body.schema == SCHEMA && (COMPACT..=VERSION).contains(&body.version) => {
                 let entries = std::mem::take(&mut body.entries.list);
@@ -448,6 +459,30 @@ impl RunState {
         Interruption::all(&self.state, None)
     }
 
+    /// What waits under a call's id, in the model's words; of a question of a graph's node that id is the node's path. Deciding about it
+    /// needs no copy: `state.approve(&state.interruption("call_1")?)`.
+    ///
+    /// # Errors
+    /// [`DecisionError::Executed`], [`DecisionError::Unknown`]; [`DecisionError::Ambiguous`] if several wait under that id.
+    pub fn interruption(&self, call_id: &str) -> Result<Interruption, DecisionError> {
+        let mut found = self.interruptions().into_iter().filter(|item| &*item.call_id == call_id);
+        match (found.next(), found.next()) {
+            (Some(item), None) => Ok(item),
+            (Some(_), Some(_)) => Err(DecisionError::Ambiguous { call_id: call_id.to_owned() }),
+            (None, _) => {
+                let call = self.entries.iter().rev().find_map(|entry| match &entry.record {
+                    Record::CallFinished(done) if &*done.id == call_id => Some(done.name.to_string()),
+                    _ => None,
+                });
+                let call_id = call_id.to_owned();
+                Err(match call {
+                    Some(tool) => DecisionError::Executed { call_id, tool },
+                    None => DecisionError::Unknown { call_id, tool: String::new() },
+                })
+            }
+        }
+    }
+
     pub(crate) fn waits(&self, call: u32) -> bool {
         self.state.open.iter().flat_map(|open| &open.asked.actions).any(|action| action.call == call)
     }
@@ -557,6 +592,19 @@ pub(crate) async fn journal(store: &dyn Store, session_id: &str) -> Result<Vec<A
             return Ok(entries);
         }
     }
+}
+
+/// A text as it was written, but for the order of members, where something that kept it has laid it out anew: schemas and other
+/// JSON in it are compared with those that a store has, and digests are made of them. `None`: it is as it was written, or no JSON,
+/// which is said by who reads it.
+fn as_written(text: &str) -> Option<String> {
+    /// How much deeper than any JSON in it the text itself is.
+    const DEPTH: usize = 32;
+    let own = |rest: &str| rest.starts_with(&format!("{SCHEMA}\",\"version\":"));
+    if text.strip_prefix("{\"schema\":\"").is_some_and(own) {
+        return None;
+    }
+    Json::parse(text, limits::JSON_DEPTH + DEPTH).ok().map(|json| json.canonical())
 }
 
 fn damaged(pos: u64, what: impl Into<String>) -> RunStateError {

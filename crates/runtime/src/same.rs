@@ -40,6 +40,7 @@ impl Agent {
             sources,
             hosted,
             max_turns,
+            on_cut,
             graph,
             compression,
             input_guardrails,
@@ -68,6 +69,7 @@ impl Agent {
             && all(sources, &other.sources, Arc::ptr_eq)
             && all(hosted, &other.hosted, |mine, theirs| mine.is_the_same(theirs))
             && *max_turns == other.max_turns
+            && *on_cut == other.on_cut
             && graphs
             && compressions
             && all(input_guardrails, &other.input_guardrails, |mine, theirs| mine.is(theirs))

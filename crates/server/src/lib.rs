@@ -30,7 +30,7 @@ mod serving;
 mod ws;
 
 pub use auth::{Auth, JwtAlgorithm, JwtOptions, KeySource, Token};
-pub use http::openapi::openapi;
+pub use http::{asyncapi::asyncapi, openapi::openapi};
 pub use options::{ConnectionLimits, HEARTBEAT_SECONDS, Options};
 pub use problem::Problem;
 pub use server::Server;

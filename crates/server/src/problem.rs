@@ -4,7 +4,10 @@ use axum::{
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use countersign::core::refusal::{Code, Refusal};
+use countersign::core::{
+    refusal::{Code, Refusal},
+    wire::schema::AnyObject,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -28,6 +31,7 @@ pub struct Problem {
     detail: String,
     /// More for programs.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<AnyObject>")]
     details: Option<Box<Value>>,
 }
 

@@ -1,9 +1,11 @@
 //! A connection to a server, and what its user remembers.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, sync::LazyLock, time::Duration};
 
+use countersign::core::wire::schema::{closed, wire_schema};
 use futures::{SinkExt as _, StreamExt as _};
-use serde_json::Value;
+use jsonschema::Validator;
+use serde_json::{Value, json};
 use tokio::{net::TcpStream, time::timeout};
 use tokio_tungstenite::{
     MaybeTlsStream, WebSocketStream, connect_async,
@@ -93,11 +95,25 @@ impl Conn {
         match timeout(PATIENCE, text).await {
             Ok(text) => {
                 let text = text?;
-                serde_json::from_str(&text).map_err(|error| Over::Wrong(format!("{text:?}: {error}")))
+                let frame = serde_json::from_str(&text).map_err(|error| Over::Wrong(format!("{text:?}: {error}")))?;
+                published(&frame)?;
+                Ok(frame)
             }
             Err(_) => Err(Over::Wrong(format!("nothing came for {} seconds", PATIENCE.as_secs()))),
         }
     }
+}
+
+/// Checks that a frame is one of those that the server publishes, and has nothing that is not published (SPEC R12).
+fn published(frame: &Value) -> Result<(), Over> {
+    static FRAMES: LazyLock<Result<Validator, String>> = LazyLock::new(|| {
+        let wire = closed(&wire_schema());
+        let either = json!([{ "$ref": "#/$defs/SessionEvent" }, { "$ref": "#/$defs/ConnectionEvent" }]);
+        let schema = json!({ "anyOf": either, "$defs": wire["$defs"] });
+        jsonschema::draft202012::new(&schema).map_err(|error| error.to_string())
+    });
+    let frames = FRAMES.as_ref().map_err(|error| Over::Wrong(error.clone()))?;
+    frames.validate(frame).map_err(|error| Over::Wrong(format!("R12: {frame} is not what is published: {error}")))
 }
 
 /// What a person asked for, and the answer: the memory that outlives every server.

@@ -158,6 +158,14 @@ impl Follow {
                 self.fold.messages.push(FoldedMessage { id: place.0, role, ..FoldedMessage::default() });
                 Ok(())
             }
+            "content_replaced" if self.open.is_none() => {
+                let shown = self.message(&place.0)?.blocks.len() as u64;
+                let indexes = event["indexes"].as_array().map(Vec::as_slice).unwrap_or_default();
+                match indexes.iter().all(|index| index.as_u64().is_some_and(|index| index < shown)) {
+                    true if !indexes.is_empty() => Ok(()),
+                    _ => Err("the end of blocks that are not there".to_owned()),
+                }
+            }
             "group_start" if self.open.is_none() => {
                 let id = event["group_id"].as_str().unwrap_or_default().to_owned();
                 self.message(&place.0)?;

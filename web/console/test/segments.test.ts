@@ -16,13 +16,26 @@ const result = (index: number, id: string, groupId?: string): BlockView => ({
 });
 const groups = { a: { id: "a", open: false }, b: { id: "b", open: true } };
 const shape = (blocks: BlockView[], calls: string[] = []) =>
-  layOut(blocks, groups, new Set(calls)).map((s) => ("group" in s ? [s.group.id, ...s.blocks.map((b) => b.index)] : s.block.index));
+  layOut(blocks, groups, new Set(calls)).map((s) => {
+    if ("replaced" in s) return ["replaced", ...s.replaced.map((b) => b.index)];
+    return "group" in s ? [s.group.id, ...s.blocks.map((b) => b.index)] : s.block.index;
+  });
 
 it("puts the steps of a group together, and all else by itself", () => {
   expect(shape([thinking(0, "a"), use(1, "t", "a"), result(2, "t", "a"), text(3), thinking(4, "b")], ["t"])).toEqual([
     ["a", 0, 1],
     3,
     ["b", 4],
+  ]);
+});
+
+it("folds away what an answer that broke off had said, whatever groups it stood in", () => {
+  const gone = (block: BlockView): BlockView => ({ ...block, replaced: true });
+  expect(shape([text(0), gone(thinking(1, "a")), gone(text(2)), thinking(3, "b"), text(4)])).toEqual([
+    0,
+    ["replaced", 1, 2],
+    ["b", 3],
+    4,
   ]);
 });
 

@@ -8,7 +8,8 @@ use crate::{
     support::{
         Server, Setup, Store, Ws,
         http::{events, request},
-        policy::{edit, ruled},
+        policy::{edit, people, ruled},
+        trade,
         ws::{upgrade, upgrade_at},
     },
 };
@@ -548,4 +549,31 @@ async fn x_a_role_is_what_the_configuration_gives_and_nothing_else() {
     server.decide_as("bob", "s_2", approve()).await.ok();
     assert_eq!(server.calls().len(), 1);
     assert_eq!(server.say_as("users", "u").await["status"], "completed", "hers is let through by the rule");
+}
+
+/// Bob tells the model what to do, the model does it, and bob approves it: that is one person (SPEC P4).
+#[tokio::test]
+async fn p4_a_reviewer_who_dictates_a_call_does_not_approve_it() {
+    let script = json!({ "turns": [
+        { "tool_calls": [trade(1)] }, { "tool_calls": [trade(999)] }, { "text": "done" },
+    ], "at_end": "repeat" });
+    let four_eyes = "\n[[policy.rules]]\nrequire = true\nlevels = [\"admin\"]\nnot_self = true\n";
+    for said in [
+        json!({ "decisions": [{ "type": "reject", "message": "trade 999" }] }),
+        json!({ "decisions": [{ "type": "reject" }], "user_edit_content": "trade 999" }),
+        json!({ "decisions": [{ "type": "approve" }], "user_edit_content": "and then trade 999" }),
+    ] {
+        let server = people(Setup::new(Store::Memory, &script), four_eyes).start().await;
+        assert_eq!(server.say_as("alice", "s").await["status"], "awaiting_input");
+        server.ask_as("bob", "POST", "/v1/approvals/s_1?wait=true", Some(&said)).await.ok();
+        let before = server.calls().len();
+        let own = server.decide_as("bob", "s_2", json!({ "type": "approve" })).await.problem(403, "forbidden");
+        assert!(own["detail"].as_str().unwrap().contains("you have spoken in this turn"), "{own}");
+        assert_eq!(server.calls().len(), before, "{said}");
+        server.decide_as("carol", "s_2", json!({ "type": "approve" })).await.ok();
+        assert_eq!(server.calls().len(), before + 1);
+        // In the next turn he has said nothing.
+        server.say_as("alice", "s").await;
+        server.decide_as("bob", "s_3", json!({ "type": "approve" })).await.ok();
+    }
 }

@@ -7,8 +7,8 @@ use crate::{
     support::{
         Setup, Store,
         fold::{Fold, without_gaps},
-        http::{Sse, events, request},
-        trade,
+        http::{self, Sse, events, request},
+        published, trade,
     },
 };
 
@@ -258,5 +258,23 @@ async fn w8_health_metrics_and_the_document() {
     assert_eq!(document["openapi"], "3.1.0");
     for path in ["/v1/sessions", "/v1/approvals/{approval_key}", "/v1/sessions/{session_id}/events", "/v1/ws"] {
         assert!(document["paths"][path].is_object(), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn r12_what_is_served_is_what_is_printed_and_checked_in_and_an_etag_spares_a_copy() {
+    let server = Setup::one_trade(Store::Memory).start().await;
+    for (path, command) in [("openapi.json", "openapi"), ("asyncapi.json", "asyncapi"), ("wire.schema.json", "schema")]
+    {
+        let path = format!("/{path}");
+        let served = server.get(&path).await;
+        let kept = std::fs::read_to_string(format!("{}/../../docs{path}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+        assert_eq!(served.json(), serde_json::from_str::<Value>(&kept).unwrap(), "{path}");
+        assert_eq!(served.json(), published::printed(command), "{path}");
+        let etag = served.header("etag").unwrap();
+        for (known, status) in [(etag, 304), (&*format!("W/{etag}, \"x\""), 304), ("\"x\"", 200)] {
+            let again = http::request(server.address, "GET", &path, &[("if-none-match", known)], None).await;
+            assert_eq!((again.status, again.body.is_empty()), (status, status == 304), "{path} {known}");
+        }
     }
 }

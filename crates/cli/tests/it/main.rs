@@ -4,6 +4,7 @@
 
 mod attacks;
 mod audit;
+mod audit_independent;
 mod bad_input;
 mod builtin;
 mod check;
@@ -47,6 +48,7 @@ mod secrets;
 mod security;
 mod support;
 mod team;
+mod third_party;
 mod timeouts;
 #[cfg(feature = "otlp")]
 mod traces;

@@ -147,6 +147,8 @@ fn calls(method: &str, path: &str) -> Vec<Call> {
         ("get", "/healthz") => vec![call(May::All, |_| "/healthz".into())],
         ("get", "/readyz") => vec![call(May::All, |_| "/readyz".into())],
         ("get", "/openapi.json") => vec![call(May::All, |_| "/openapi.json".into())],
+        ("get", "/asyncapi.json") => vec![call(May::All, |_| "/asyncapi.json".into())],
+        ("get", "/wire.schema.json") => vec![call(May::All, |_| "/wire.schema.json".into())],
         ("get", "/metrics") => vec![call(May::Known, |_| "/metrics".into())],
         ("get", "/v1/agents") => vec![call(May::Known, |_| "/v1/agents".into())],
         ("get", "/v1/sessions/{session_id}/graph") => vec![
@@ -369,8 +371,7 @@ fn endpoints() -> Vec<(String, String)> {
 fn kinds() -> Vec<String> {
     let schema = printed("schema");
     let reference = schema["properties"]["client"]["$ref"].as_str().unwrap().trim_start_matches('#').to_owned();
-    let kinds = schema.pointer(&reference).unwrap()["oneOf"].as_array().unwrap().iter();
-    kinds.map(|kind| kind["properties"]["type"]["const"].as_str().unwrap().to_owned()).collect()
+    schema.pointer(&reference).unwrap()["discriminator"]["mapping"].as_object().unwrap().keys().cloned().collect()
 }
 
 /// An answer as somebody sees it who does not know the id.

@@ -1,10 +1,12 @@
 //! SPEC S7: "always" as rules that are made, listed, revoked, and told of in the log.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 
 use crate::{
     on_both_stores,
-    support::{Server, Setup, Store, http::Response, policy::people, trade},
+    support::{DEADLINE, Server, Setup, Store, http::Response, policy::people, trade},
 };
 
 const ASK: &str = "\n[[policy.rules]]\nrequire = true\n";
@@ -145,5 +147,57 @@ on_both_stores! {
             assert!(refused["detail"].as_str().unwrap().contains("more than one person"), "{refused}");
         }
         assert!(rules(&server, "bob", "").await.is_empty() && server.calls().is_empty());
+    }
+}
+
+/// Until the newest rule that carol sees is in this state.
+async fn until_rule(server: &Server, by: &str, state: &str) -> Value {
+    let deadline = Instant::now() + DEADLINE;
+    loop {
+        let rule = rules(server, by, "").await.swap_remove(0);
+        if rule["state"] == state {
+            return rule;
+        }
+        assert!(Instant::now() < deadline, "{rule}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+on_both_stores! {
+    // SPEC P4: bob's rule stands in an admin's place for as long as he is one.
+    async fn p4_a_standing_approval_lives_no_longer_than_its_makers_authority(store) {
+        let admins = "\n[[policy.rules]]\nrequire = true\nlevels = [\"admin\"]\n";
+        let mut server = trades(store, admins).start().await;
+        assert_eq!(status(&server, "s").await, "awaiting_input");
+        always(&server, "bob", "s_1", "approve", json!({ "scope": "tool", "until": LATER })).await.ok();
+        assert_eq!(status(&server, "s").await, "completed", "it stands");
+        let rule = until_rule(&server, "carol", "active").await;
+        assert_eq!((&rule["by"], &rule["role"], rule.get("suspended")), (&json!("bob"), &json!("admin"), None));
+        // He is of legal now.
+        let bobs = |roles: &str| format!("subject = \"bob\"\nroles = [\"{roles}\"]");
+        server.configure(|text| text.replace(&bobs("admin"), &bobs("legal")));
+        let rule = until_rule(&server, "carol", "suspended").await;
+        assert_eq!(rule["suspended"], json!("\"bob\" has no token with the role \"admin\" any more"));
+        assert_eq!(rule["standing"], json!(true), "nobody has revoked it");
+        assert_eq!(status(&server, "s").await, "awaiting_input", "so a person is asked");
+        assert_eq!(status(&server, "t").await, "awaiting_input");
+        // He is an admin again, and then gone.
+        server.configure(|text| text.replace(&bobs("legal"), &bobs("admin")));
+        until_rule(&server, "carol", "active").await;
+        assert_eq!(status(&server, "u").await, "completed");
+        server.configure(|text| {
+            let tokens: Vec<&str> = text.split("\n[[auth.tokens]]\n").collect();
+            let kept = tokens.into_iter().filter(|part| !part.contains("subject = \"bob\""));
+            kept.collect::<Vec<_>>().join("\n[[auth.tokens]]\n")
+        });
+        let rule = until_rule(&server, "carol", "suspended").await;
+        assert_eq!(rule["suspended"], json!("\"bob\" has no token any more"));
+        assert_eq!(status(&server, "v").await, "awaiting_input");
+        if matches!(store, Store::Sqlite) {
+            server.kill();
+            server.start_again().await;
+            assert_eq!(status(&server, "w").await, "awaiting_input", "nor after a restart");
+        }
+        assert_eq!(server.ask_as("carol", "DELETE", "/v1/rules/s_1.0", None).await.ok()["state"], "ended");
     }
 }

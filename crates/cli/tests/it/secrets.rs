@@ -143,7 +143,7 @@ impl Seen {
     }
 }
 
-const PATHS: [&str; 16] = [
+const PATHS: [&str; 18] = [
     "/v1/sessions",
     "/v1/sessions/nobody",
     "/v1/sessions/look",
@@ -159,6 +159,8 @@ const PATHS: [&str; 16] = [
     "/readyz",
     "/metrics",
     "/openapi.json",
+    "/asyncapi.json",
+    "/wire.schema.json",
     "/nowhere",
 ];
 

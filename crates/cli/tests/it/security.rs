@@ -24,7 +24,7 @@ async fn x_without_a_token_everything_but_health_is_401() {
         server.ask_as("mallory", "GET", path, None).await.problem(401, "unauthenticated");
     }
     server.post("/v1/sessions", &json!({})).await.problem(401, "unauthenticated");
-    for path in ["/healthz", "/readyz", "/openapi.json", "/"] {
+    for path in ["/healthz", "/readyz", "/openapi.json", "/asyncapi.json", "/wire.schema.json", "/"] {
         assert_eq!(server.get(path).await.status, 200, "{path}");
     }
     let (status, problem) =

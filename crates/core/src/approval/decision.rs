@@ -30,7 +30,7 @@ pub struct Decision {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
     /// For `approve` and `reject`: also for later calls of this tool by this agent, as a rule that is listed and can
-    /// be revoked (SPEC S7).
+    /// be revoked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub always: Option<Always>,
     /// The digest of the arguments that were shown; refused as `stale_action` if others wait.

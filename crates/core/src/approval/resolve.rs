@@ -150,7 +150,7 @@ pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Cata
 }
 
 /// Whether this interruption is this principal's to decide.
-fn check_reviewer(state: &State, open: &Open, by: &Principal) -> Result<(), Refusal> {
+pub(crate) fn check_reviewer(state: &State, open: &Open, by: &Principal) -> Result<(), Refusal> {
     let role = open.asked.actions.first().and_then(Action::role);
     if !by.may_decide(state, role) {
         let needed = role.map_or_else(|| "the session's owner".to_owned(), |role| format!("the role {role:?}"));
@@ -192,6 +192,17 @@ fn check_person(state: &State, open: &Open, decisions: &[Decision], by: &Princip
             };
             return Err(Refusal::new(Code::Forbidden, what));
         }
+        if action.ask.not_self
+            && !is_user(action.ask.role(action.level))
+            && let Some(subject) = &by.subject
+            && state.speakers.asked_for(subject, action.call)
+        {
+            return Err(Refusal::new(
+                Code::Forbidden,
+                "you have spoken in this turn before the call was made, and who asks for something may not approve it; \
+                 somebody else must",
+            ));
+        }
         if decision.kind == DecisionType::Approve && open.quorum() > 1 && open.votes.contains(&by.subject) {
             let (approved, quorum) = (open.votes.len(), open.quorum());
             return Err(Refusal::new(
@@ -211,7 +222,7 @@ fn check_person(state: &State, open: &Open, decisions: &[Decision], by: &Princip
                 "you have changed it, and who asks for something may not approve it; somebody else must",
             ));
         }
-        if open.asked.kind == Kind::Approval
+        if (open.asked.kind == Kind::Approval || decision.kind == DecisionType::Approve)
             && let (Some(call), Some(subject)) = (call, &by.subject)
             && call.approved_by.contains(subject)
         {
@@ -288,9 +299,10 @@ fn edited_asks(
             }
             Some(Verdict::Ask(new)) => action.ask.stricter(new),
             Some(Verdict::Allow) | None => action.ask.clone(),
-            Some(Verdict::Deny(why) | Verdict::Refuse(why)) => {
+            Some(Verdict::Deny(why)) => {
                 return Err(invalid_edit(i, &format!("the policy refuses the edited call: {why}"), Vec::new()));
             }
+            Some(Verdict::Refuse(why)) => return Err(invalid_edit(i, why, Vec::new())),
             Some(Verdict::Question(_)) => {
                 let what = format!("{:?} talks to the user and cannot be chosen", edited.name);
                 return Err(invalid_edit(i, &what, Vec::new()));

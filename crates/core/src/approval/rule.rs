@@ -16,6 +16,7 @@ use crate::{
     },
     journal::{
         record::{Action, Decided, Interrupted, Kind, Millis},
+        speakers::Speakers,
         state::State,
     },
 };
@@ -39,7 +40,7 @@ pub enum Always {
     },
 }
 
-/// How [`Always`] is written.
+/// How "always" is written.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 enum Written {
@@ -51,14 +52,17 @@ enum Written {
 #[serde(tag = "scope", rename_all = "snake_case", deny_unknown_fields)]
 enum WrittenScope {
     /// Later calls of this tool by this agent in this session.
+    #[schemars(title = "SessionScope")]
     Session {},
     /// Later calls with the same arguments, in all sessions of this user.
+    #[schemars(title = "ArgumentsScope")]
     Arguments {
         /// RFC 3339.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         until: Option<String>,
     },
     /// Later calls of this tool by this agent, in all sessions of this user.
+    #[schemars(title = "ToolScope")]
     Tool {
         /// RFC 3339.
         until: String,
@@ -261,7 +265,7 @@ impl Rule {
             // A rule from before the tool needed more people, or others, does not stand for them.
             ask.is_one_person()
                 && other_role(ask.role(0)) == self.role.as_deref()
-                && !(ask.not_self && (self.by.is_none() || self.by.as_deref() == call.subject))
+                && !(ask.not_self && self.by.as_deref().is_none_or(|by| call.is_asked_for_by(by)))
         })
     }
 }
@@ -282,10 +286,19 @@ pub struct RuleFacts<'a> {
     pub digest: Digest,
     /// The session's subject.
     pub subject: Option<&'a str>,
+    /// Who has spoken before the call; `None`: that is not looked at.
+    pub speakers: Option<&'a Speakers>,
     /// The [signature](crate::journal::outdated::signature) of the tool as it is now; `None`: as it was when the rule was made.
     pub shown: Option<&'a str>,
     /// Now.
     pub now: Millis,
+}
+
+impl RuleFacts<'_> {
+    /// Whether this person has asked for it.
+    fn is_asked_for_by(&self, subject: &str) -> bool {
+        self.subject == Some(subject) || self.speakers.is_some_and(|speakers| speakers.include(subject))
+    }
 }
 
 #[cfg(test)]
@@ -334,7 +347,7 @@ mod tests {
         assert_eq!(serde_json::to_string(&old).expect("text"), text, "and is written as it was");
         let (ask, digest) = (Ask::default(), Args::parse("{}").expect("args").digest());
         let applies = |rule: &Rule, shown| {
-            let facts = RuleFacts { agent: "a", tool: "pay", digest, subject: None, shown, now: 0 };
+            let facts = RuleFacts { agent: "a", tool: "pay", digest, subject: None, speakers: None, shown, now: 0 };
             rule.applies(&facts, Some(&ask))
         };
         assert!(applies(&old, Some("other")) && applies(&old, None));

@@ -59,7 +59,8 @@ impl Args {
     /// # Errors
     /// As [`Args::parse`].
     pub fn parse_without(text: &str, key: &str) -> Result<(Args, Option<Json>), ArgsError> {
-        let mut members = Args::object(text)?;
+        // Some models say `null` for no arguments.
+        let mut members = Args::object(if text.trim() == "null" { "" } else { text })?;
         let at = members.iter().position(|(name, _)| name == key);
         let taken = at.map(|at| members.remove(at).1);
         Ok((Args::of(&Json::Object(members)), taken))
@@ -132,7 +133,7 @@ impl schemars::JsonSchema for Args {
         "Args".into()
     }
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({ "type": "object", "description": "The arguments of a tool call." })
+        schemars::json_schema!({ "type": "object", "description": "The arguments of a tool call.", "additionalProperties": true })
     }
 }
 

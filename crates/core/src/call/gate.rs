@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::preview::Preview;
 use crate::limits;
 
-/// What a reviewer may do with a waiting call (SPEC W5).
+/// What a reviewer may do with a waiting call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DecisionType {
@@ -32,6 +32,9 @@ impl DecisionType {
     pub const QUESTION: [DecisionType; 3] = [DecisionType::Approve, DecisionType::Edit, DecisionType::Reject];
     /// What can be decided about a call with an unknown outcome (SPEC R4).
     pub const IN_DOUBT: [DecisionType; 3] = [DecisionType::Respond, DecisionType::Approve, DecisionType::Reject];
+
+    /// What can be decided about such a call if it may not run again.
+    pub const ENDED: [DecisionType; 2] = [DecisionType::Respond, DecisionType::Reject];
 
     /// The name on the wire.
     #[must_use]
@@ -256,10 +259,22 @@ impl Ask {
         }
     }
 
+    /// Whether anything that people may decide lets the call run.
+    #[must_use]
+    pub fn may_run(&self) -> bool {
+        self.allowed.iter().any(|kind| matches!(kind, DecisionType::Approve | DecisionType::Edit))
+    }
+
+    /// The level whose approval is the last one that the call needs.
+    #[must_use]
+    pub fn last_level(&self) -> u32 {
+        u32::try_from(self.levels.len().saturating_sub(1)).unwrap_or(u32::MAX)
+    }
+
     /// Whether approving at `level` is enough for the call to run.
     #[must_use]
     pub fn is_last(&self, level: u32) -> bool {
-        level as usize + 1 >= self.levels.len()
+        level >= self.last_level()
     }
 }
 
@@ -290,6 +305,9 @@ pub struct Gate {
     /// The standing rule that decided it in a person's place: its id (SPEC S7).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<Arc<str>>,
+    /// Whose words the model is told, if that rule has words: they have spoken in this turn, too (SPEC P4).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub said_by: Option<Arc<str>>,
     /// What that let through: who would have been asked otherwise, and about which tool. Absent in old journals.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stood_in: Option<Arc<StoodIn>>,
@@ -343,6 +361,15 @@ impl Gate {
     /// A verdict without anything else.
     #[must_use]
     pub fn of(verdict: Verdict) -> Gate {
-        Gate { verdict, idempotent: false, rule: None, stood_in: None, target: None, ends: false, preview: None }
+        Gate {
+            verdict,
+            idempotent: false,
+            rule: None,
+            said_by: None,
+            stood_in: None,
+            target: None,
+            ends: false,
+            preview: None,
+        }
     }
 }

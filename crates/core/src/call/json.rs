@@ -442,7 +442,7 @@ fn loses_digits(text: &str) -> bool {
 }
 
 /// Sign, significant digits and exponent of the last digit: equal for equal decimal values.
-fn decimal(text: &str) -> (bool, String, i64) {
+pub(super) fn decimal(text: &str) -> (bool, String, i64) {
     let (mantissa, exponent) = match text.find(['e', 'E']) {
         // An exponent beyond i64 is not finite or is zero; saturating keeps the comparison right.
         Some(i) => (&text[..i], text[i + 1..].parse::<i64>().unwrap_or(i64::MAX / 2)),
@@ -460,6 +460,15 @@ fn decimal(text: &str) -> (bool, String, i64) {
     }
     let fraction_len = i64::try_from(fraction.len()).unwrap_or(i64::MAX);
     (negative, digits, exponent.saturating_sub(fraction_len).saturating_add(dropped))
+}
+
+/// Whether two JSON texts say the same, to the last digit: whatever keeps them may lay them out differently.
+#[must_use]
+pub fn same_json(one: &str, other: &str) -> bool {
+    /// How much deeper than any JSON in it a record is.
+    const DEPTH: usize = 32;
+    let canonical = |text: &str| Json::parse(text, limits::JSON_DEPTH + DEPTH).map(|json| json.canonical());
+    one == other || matches!((canonical(one), canonical(other)), (Ok(one), Ok(other)) if one == other)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 pub mod args;
 pub mod ask_check;
 pub mod display;
+pub mod exact;
 pub mod gate;
 pub mod json;
 pub mod permit;

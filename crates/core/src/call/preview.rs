@@ -40,7 +40,7 @@ pub enum PreviewKind {
     Failed,
 }
 
-/// A [`Preview`] as reviewers see it, the same on every screen. It is made from the record each time.
+/// What a call would do, as reviewers see it, the same on every screen. It is made from the record each time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ShownPreview {
     /// How it is read.

@@ -60,7 +60,7 @@ pub struct Warning {
     pub count: u64,
 }
 
-/// Kinds of [`Warning`].
+/// Kinds of warnings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WarningKind {

@@ -64,7 +64,7 @@ pub struct Nested {
     pub answered: bool,
 }
 
-/// One step from a session's own agent down to a nested call (SPEC S4).
+/// One step from a session's own agent down to a nested call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct PathStep {
     /// The agent that made the call.

@@ -13,10 +13,11 @@ use super::{
 use crate::call::{
     args::Args,
     gate::{Ask, DecisionType, is_user},
+    json::same_json,
     preview::Preview,
 };
 
-/// What kind of answer an interruption waits for (SPEC W4).
+/// What kind of answer an interruption waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -27,9 +28,9 @@ pub enum Kind {
     InDoubt,
     /// Questions that wait for answers.
     Question,
-    /// A node of a graph that waits for an answer (SPEC G3).
+    /// A node of a graph that waits for an answer.
     Interrupt,
-    /// A call that asks something before it can end (SPEC S13).
+    /// A call that asks something before it can end.
     Input,
 }
 
@@ -58,9 +59,18 @@ pub struct Interrupted {
     /// Where in a graph it is asked, if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Arc<At>>,
+    /// When it was asked by the clock, if that had gone back behind the session's latest record; else the record says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock: Option<Millis>,
 }
 
 impl Interrupted {
+    /// When it was asked, if the record of it has the time `recorded`.
+    #[must_use]
+    pub fn asked_at(&self, recorded: Millis) -> Millis {
+        self.clock.unwrap_or(recorded)
+    }
+
     /// What names it for ever: the digest of its first action, which of questions is the only one.
     #[must_use]
     pub fn digest(&self) -> Option<Arc<str>> {
@@ -149,7 +159,7 @@ pub struct Schema(pub Box<RawValue>);
 
 impl PartialEq for Schema {
     fn eq(&self, other: &Self) -> bool {
-        self.0.get() == other.0.get()
+        same_json(self.0.get(), other.0.get())
     }
 }
 impl Eq for Schema {}

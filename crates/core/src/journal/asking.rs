@@ -19,11 +19,9 @@ impl Draft {
     /// answer can run without them (SPEC G2, W4).
     pub(super) fn ask(&mut self, catalog: &dyn Catalog) {
         for call in self.state.calls.iter().filter(|call| call.phase == Phase::Lost).cloned().collect::<Vec<_>>() {
-            let mut ask = Ask {
-                timeout: 0,
-                allowed: DecisionType::IN_DOUBT.to_vec(),
-                ..call.asks().cloned().unwrap_or_default()
-            };
+            let asks = call.asks().cloned().unwrap_or_default();
+            let allowed = if asks.may_run() { DecisionType::IN_DOUBT.to_vec() } else { DecisionType::ENDED.to_vec() };
+            let mut ask = Ask { timeout: 0, allowed, ..asks };
             if call.input.as_ref().is_some_and(|input| input.forgotten) {
                 let why = self.state.locale.text(Text::AnswerForgotten).to_owned();
                 ask.reason = Some(ask.reason.map_or_else(|| why.clone(), |reason| format!("{reason}; {why}")));
@@ -62,7 +60,7 @@ impl Draft {
             for call in &group {
                 let ask = call.ask.as_deref().cloned().unwrap_or_default();
                 let own = match call.deadline {
-                    Deadline::Fresh => (ask.timeout > 0).then(|| after(self.now, ask.timeout)),
+                    Deadline::Fresh => self.due_in(ask.timeout),
                     Deadline::Never => None,
                     Deadline::At(at) => Some(at),
                 };
@@ -115,17 +113,23 @@ impl Draft {
             return false;
         }
         let n = self.state.interruptions + 1;
-        self.ask_people(Interrupted { n, kind, actions, expires_at, content, at: None });
+        self.ask_people(Interrupted { n, kind, actions, expires_at, content, at: None, clock: None });
         true
     }
 
     /// Puts a request on record, under the digests that name it from now on.
     pub(super) fn ask_people(&mut self, mut asked: Interrupted) {
+        asked.clock = (self.now < self.state.updated_at).then_some(self.now);
         let digests: Vec<String> = asked.actions.iter().map(|action| digest::of(&self.state, &asked, action)).collect();
         for (action, digest) in asked.actions.iter_mut().zip(digests) {
             action.digest = Some(digest.into());
         }
         self.push(Record::Interrupted(Arc::new(asked)));
+    }
+
+    /// When the time is over of those who have this many seconds from now; 0 is for ever.
+    pub(super) fn due_in(&self, seconds: u32) -> Option<Millis> {
+        (seconds > 0).then(|| after(self.now, seconds))
     }
 }
 

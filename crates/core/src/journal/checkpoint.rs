@@ -72,7 +72,7 @@ impl Checkpoints {
             self.began = Some(name);
         }
         self.last = Some(name);
-        self.ahead = matches!(entry.record, Record::Group { .. });
+        self.ahead = matches!(entry.record, Record::Group { .. } | Record::Replaced { .. });
         self.state.apply(entry);
         before
     }
@@ -192,7 +192,11 @@ fn name(record: &Record) -> &'static str {
         Record::SessionCreated(_) => "created",
         Record::UserMessage(_) => "message",
         Record::MessageQueued(_) => "queued",
-        Record::BlockShown(_) | Record::Group { .. } | Record::ModelResponded(_) | Record::CallsGated(_) => "answer",
+        Record::BlockShown(_)
+        | Record::Group { .. }
+        | Record::Replaced { .. }
+        | Record::ModelResponded(_)
+        | Record::CallsGated(_) => "answer",
         Record::Interrupted(_) => "asked",
         Record::Decided(_) | Record::Answered(_) => "decision",
         Record::TimedOut { .. } => "timeout",

@@ -24,6 +24,7 @@ use crate::{
     locale::{Locale, Text},
     refusal::{Code, Refusal},
     todo::{Todo, Todos},
+    wire::expand,
 };
 
 /// A user's message.
@@ -43,7 +44,7 @@ pub struct MessageInput {
     pub on_pending: Option<OnPending>,
 }
 
-/// What a message does to a session that waits or runs (SPEC W9).
+/// What a message does to a session that waits or runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnPending {
@@ -59,6 +60,7 @@ pub struct Draft {
     pub(super) state: Arc<State>,
     entries: Vec<Arc<Entry>>,
     started: Vec<u32>,
+    /// The time by the clock, from which deadlines are counted.
     pub(super) now: Millis,
 }
 
@@ -142,17 +144,31 @@ impl Transition {
     }
 }
 
+/// Whether a message is no longer than one can be.
+///
+/// # Errors
+/// `invalid_message`
+pub fn check_message(texts: &[Arc<str>]) -> Result<(), Refusal> {
+    let bytes: usize = texts.iter().map(|text| text.len()).sum();
+    if bytes > limits::MESSAGE_BYTES {
+        let what = format!("content: has {bytes} bytes; a message has at most {}", limits::MESSAGE_BYTES);
+        return Err(Refusal::new(Code::InvalidMessage, what));
+    }
+    Ok(())
+}
+
 impl Draft {
-    /// Begins a transition at `now`. Time never runs backwards within a session.
+    /// Begins a transition at `now`, by the clock.
     #[must_use]
     pub fn new(state: &State, now: Millis) -> Draft {
-        let state = Arc::new(state.clone());
-        Draft { now: now.max(state.updated_at), state, entries: Vec::new(), started: Vec::new() }
+        Draft { now, state: Arc::new(state.clone()), entries: Vec::new(), started: Vec::new() }
     }
 
+    /// The times of records never run backwards within a session, whatever the clock does. That is for their order alone:
+    /// deadlines are the clock's.
     pub(crate) fn push(&mut self, record: Record) {
         let (pos, cursor) = (self.state.pos + 1, self.state.cursor.clone());
-        let entry = Arc::new(Entry { pos, at: self.now, cursor, record });
+        let entry = Arc::new(Entry { pos, at: self.now.max(self.state.updated_at), cursor, record });
         Arc::make_mut(&mut self.state).apply(&entry);
         self.entries.push(entry);
     }
@@ -172,6 +188,7 @@ impl Draft {
         {
             return Err(Refusal::new(Code::UnknownAgent, format!("there is no agent {agent:?}")));
         }
+        check_message(&input.text)?;
         let MessageInput { text, by, roles, agent, request_id, on_pending } = input;
         let message = UserMessage { text, by, roles, agent, request_id, queued: 0 };
         let waits = !self.state.open.is_empty();
@@ -356,6 +373,18 @@ impl Draft {
         self.finish()
     }
 
+    /// What was shown of the coming answer so far is no part of it: the model says something else. Nothing is recorded
+    /// where nothing was shown.
+    pub fn replaced(mut self) -> Transition {
+        let places: Vec<_> = self.state.shown.iter().filter_map(expand::place).collect();
+        let to = self.state.cursor.index;
+        let from = to.saturating_sub(u32::try_from(places.len()).unwrap_or(u32::MAX));
+        if places.iter().any(|place| !place.empty) {
+            self.push(Record::Replaced { from, to });
+        }
+        self.finish()
+    }
+
     /// A group begins or ends now, because the block that makes it so is shown while it is written (SPEC Q5).
     pub fn group(mut self, open: bool) -> Transition {
         self.push(Record::Group { open });
@@ -369,7 +398,12 @@ impl Draft {
         if !self.state.wants_answer(run) {
             return self.finish();
         }
-        let text = if run == 0 { String::new() } else { text_of(&answer.blocks) };
+        let mut text = if run == 0 { String::new() } else { text_of(&answer.blocks) };
+        if let Some(cut) = answer.cut.filter(|_| run != 0) {
+            // Whoever it works for must not take it for the whole.
+            let note = self.state.locale.fill(Text::AnswerCut, &[("reason", cut.name())]);
+            text = format!("{text}\n[{note}]");
+        }
         self.push(Record::ModelResponded(answer));
         if self.state.calls_of(run).next().is_some() {
             self.push(Record::CallsGated(gates));

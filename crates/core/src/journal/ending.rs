@@ -76,7 +76,7 @@ impl Draft {
         }
         self.give_up(self.state.calls.clone());
         let with = u32::try_from(self.state.pos - before).ok().filter(|_| reason != EndReason::EndTurn);
-        let ended = TurnEnded { reason, partial, message: None, output: None, with, request_id };
+        let ended = TurnEnded { reason, partial, message: None, output: None, cut: None, with, request_id };
         self.push(Record::TurnEnded(Box::new(ended)));
     }
 
@@ -105,7 +105,9 @@ impl Draft {
 
     pub(super) fn end_turn(&mut self, reason: EndReason, message: Option<String>, output: Option<String>) {
         let with = (reason != EndReason::EndTurn).then_some(0);
-        let ended = TurnEnded { reason, partial: None, message, output, with, request_id: None };
+        let answered = reason == EndReason::EndTurn && self.state.answered && output.is_none();
+        let cut = self.state.cut.filter(|_| answered);
+        let ended = TurnEnded { reason, partial: None, message, output, cut, with, request_id: None };
         self.push(Record::TurnEnded(Box::new(ended)));
     }
 }

@@ -92,7 +92,7 @@ pub struct ForkInput {
     pub request_id: Option<Arc<str>>,
     /// Whether it goes on by itself.
     pub run: bool,
-    /// The verdicts on calls that are judged anew: those of [`must_be_judged`], and those that are changed.
+    /// The verdicts of today on all calls of which [`must_be_judged`] is true, as they are or are changed.
     pub judged: Vec<Judged>,
     /// What the user says next, in a session whose turn is over.
     pub message: Option<UserMessage>,
@@ -108,11 +108,12 @@ pub fn own(entries: &[Arc<Entry>]) -> &[Arc<Entry>] {
     forked.map_or(entries, |at| &entries[at..])
 }
 
-/// Whether the policy must be asked anew about a call before a fork: a standing rule let it through, in the place of a
-/// person, whom an old journal's verdict does not name.
+/// Whether the policy is asked anew about a call before a fork: it may begin there, or begin once more. What let it through in
+/// the original, if only that nobody had to be asked, counts there alone (SPEC P4).
 #[must_use]
 pub fn must_be_judged(call: &Call) -> bool {
-    call.by_rule && call.ask.is_none() && call.attempts == 0 && call.phase == Phase::Permitted
+    let over = matches!(call.phase, Phase::Delegated | Phase::Settled(..) | Phase::Finished);
+    !over && !call.question
 }
 
 /// Whether a fork may change a call: it has not begun, and its end is not known.
@@ -221,14 +222,11 @@ impl State {
         let in_doubt = |n: u32| open.iter().any(|open| open.asked.n == n && open.asked.kind == Kind::InDoubt);
         for call in &mut self.calls {
             match call.phase {
-                Phase::Waiting(n) if in_doubt(n) => call.phase = Phase::Lost,
+                Phase::Waiting(n) if in_doubt(n) => call.lose(),
                 // A person has said that it may run again, to the original.
-                Phase::Permitted if call.attempts > 0 => call.phase = Phase::Lost,
+                Phase::Permitted if call.attempts > 0 => call.lose(),
                 // Only the original knows how it ended.
-                Phase::Started(_) | Phase::Asking => {
-                    call.forget_attempt();
-                    call.phase = Phase::Lost;
-                }
+                Phase::Started(_) | Phase::Asking => call.lose(),
                 Phase::Permitted if call.ask.is_none() && !call.by_rule => {}
                 Phase::Waiting(_) | Phase::Gated | Phase::Permitted => call.ask_anew(),
                 Phase::Proposed | Phase::Delegated | Phase::Lost | Phase::Settled(..) | Phase::Finished => {}
@@ -257,6 +255,10 @@ impl Call {
 
     /// The verdict of today counts beside what was asked before, never in its place.
     fn judge(&mut self, judged: &Judged, by: Option<&Arc<str>>) {
+        if self.phase == Phase::Lost {
+            self.judge_doubt(&judged.verdict);
+            return;
+        }
         if !matches!(self.phase, Phase::Gated | Phase::Permitted) || self.question {
             return;
         }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     asked::{Action, Interrupted, Kind, Schema},
     draft::{Catalog, Draft, Transition},
-    record::{Record, after},
+    record::Record,
     run::{At, Raw, given},
     running::shown,
     state::{Call, Open, Phase, State},
@@ -287,7 +287,7 @@ impl Draft {
                 .map(|asked| asked.question.clone())
             {
                 let ask = Ask { timeout: input.timeout, allowed: vec![DecisionType::Respond], ..Ask::default() };
-                let expires_at = (ask.timeout > 0).then(|| after(self.now, ask.timeout));
+                let expires_at = self.due_in(ask.timeout);
                 let action = Action {
                     call: call.call,
                     tool_use_id: call.id.clone(),
@@ -315,6 +315,7 @@ impl Draft {
                     expires_at,
                     content,
                     at: Some(Arc::new(at)),
+                    clock: None,
                 });
             }
         }

@@ -141,7 +141,7 @@ impl State {
         call.forget_attempt();
         call.asks_after_all();
         if call.attempts > 0 {
-            call.phase = Phase::Lost;
+            call.lose();
         } else {
             call.ask_anew();
         }

@@ -200,7 +200,7 @@ impl Open {
     #[must_use]
     pub fn quorum(&self) -> u32 {
         let quorum = self.asked.actions.iter().map(Action::quorum).max().unwrap_or(1);
-        if self.asked.kind == Kind::Approval { quorum } else { 1 }
+        if matches!(self.asked.kind, Kind::Approval | Kind::InDoubt) { quorum } else { 1 }
     }
 
     /// When it is to be said again, if it is.
@@ -237,5 +237,6 @@ impl PartialEq for Interrupted {
             && self.expires_at == other.expires_at
             && self.content == other.content
             && self.at == other.at
+            && self.clock == other.clock
     }
 }

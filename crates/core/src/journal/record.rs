@@ -79,6 +79,13 @@ pub enum Record {
         /// Whether one is open from now on.
         open: bool,
     },
+    /// What was shown of an answer that broke off is no part of the conversation: the model has said something else since.
+    Replaced {
+        /// The index of the first block in the open message.
+        from: u32,
+        /// The index after the last one.
+        to: u32,
+    },
     /// The model's answer is complete.
     ModelResponded(ModelResponded),
     /// The verdicts on the calls of the answer just before, in the same order.
@@ -290,6 +297,19 @@ impl ToolUse {
     pub fn args(&self) -> Result<Args, ArgsError> {
         Args::parse_without(&self.input, MESSAGE_ARGUMENT).map(|(args, _)| args)
     }
+
+    /// Whether it is not, or not surely, what the model meant, in an answer that was cut for this reason: then it is never
+    /// asked about and never run.
+    #[must_use]
+    pub fn is_cut(&self, cut: Option<Cut>) -> bool {
+        match cut {
+            None => false,
+            // Arguments that were not begun read like none.
+            Some(Cut::MaxTokens | Cut::Incomplete) => self.input.trim().is_empty() || self.args().is_err(),
+            // What was withdrawn is not carried out, whatever of it had been said.
+            Some(Cut::Refusal | Cut::ContentFilter) => true,
+        }
+    }
 }
 
 /// See [`Record::ModelResponded`].
@@ -313,6 +333,39 @@ pub struct ModelResponded {
     /// The call for which the agent works that gave it; 0: the session's own.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub run: u32,
+    /// Why it is not whole, if it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut: Option<Cut>,
+    /// How many further model calls it took, each of which went on where the one before was cut.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub continued: u32,
+}
+
+/// Why a model's answer is not whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Cut {
+    /// It reached the most tokens of an answer, or of the model's context.
+    MaxTokens,
+    /// The model refused to answer, or to go on.
+    Refusal,
+    /// The provider's filter stopped it.
+    ContentFilter,
+    /// The provider stopped it, and gave no other reason.
+    Incomplete,
+}
+
+impl Cut {
+    /// Its name on the wire.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Cut::MaxTokens => "max_tokens",
+            Cut::Refusal => "refusal",
+            Cut::ContentFilter => "content_filter",
+            Cut::Incomplete => "incomplete",
+        }
+    }
 }
 
 pub(crate) fn is_zero(n: &u32) -> bool {
@@ -499,7 +552,7 @@ pub struct Answered {
     pub request_id: Option<Arc<str>>,
 }
 
-/// How a call ended, as the wire says it (SPEC W3).
+/// How a call ended, as the wire says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CallStatus {
@@ -573,6 +626,9 @@ pub struct TurnEnded {
     /// The turn's last word, where that is a tool's result and not the model's (SPEC S24).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
+    /// Why the turn's last answer is not whole, where the turn has ended with one that is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut: Option<Cut>,
     /// How many of the records just before it withdrew what waited and gave up open calls because of it. Absent where the
     /// turn came to its own end, and in old journals, whose failed turns do not go on.
     #[serde(default, skip_serializing_if = "Option::is_none")]

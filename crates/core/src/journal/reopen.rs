@@ -12,11 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     agents::Nested,
-    draft::{Catalog, Draft, MessageInput, Transition},
+    draft::{Catalog, Draft, MessageInput, Transition, check_message},
     parts::{Call, Deadline, Open, Phase},
-    record::{
-        EndReason, Entry, HandedOff, Interrupted, Kind, Millis, Note, Noted, Record, TurnEnded, UserMessage, after,
-    },
+    record::{EndReason, Entry, HandedOff, Interrupted, Kind, Millis, Note, Noted, Record, TurnEnded, UserMessage},
     run::{GraphRun, Step},
     state::{State, Status},
 };
@@ -172,6 +170,7 @@ impl Draft {
         if self.state.held || !self.state.queued.is_empty() || !self.state.wants_answer(0) {
             return self.message(input, catalog);
         }
+        check_message(&input.text)?;
         let MessageInput { text, by, roles, request_id, .. } = input;
         self.push(Record::UserMessage(UserMessage { text, by, roles, agent: None, request_id, queued: 0 }));
         Ok(self.settle(catalog))
@@ -181,13 +180,12 @@ impl Draft {
     /// their time from now on; numbers and keys stay.
     pub fn again(mut self, made: &[Arc<Entry>]) -> Transition {
         for entry in made {
-            let record = match &entry.record {
+            match &entry.record {
                 Record::Interrupted(asked) => {
-                    Record::Interrupted(Arc::new(Interrupted { expires_at: self.due(asked), ..(**asked).clone() }))
+                    self.ask_people(Interrupted { expires_at: self.due(asked), ..(**asked).clone() });
                 }
-                record => record.clone(),
-            };
-            self.push(record);
+                record => self.push(record.clone()),
+            }
         }
         self.finish()
     }
@@ -211,7 +209,7 @@ impl Draft {
             call.filter(|_| matches!(asked.kind, Kind::Approval | Kind::Question)).map(|call| call.deadline)
         };
         let due = asked.actions.iter().filter_map(|action| match deadline(action.call).unwrap_or_default() {
-            Deadline::Fresh => (action.ask.timeout > 0).then(|| after(self.now, action.ask.timeout)),
+            Deadline::Fresh => self.due_in(action.ask.timeout),
             Deadline::Never => None,
             Deadline::At(at) => Some(at),
         });

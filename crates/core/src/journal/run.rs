@@ -12,6 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 use super::record::Schema;
+use crate::call::json::same_json;
 
 /// A JSON value, kept as text.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -42,7 +43,7 @@ impl From<Box<RawValue>> for Raw {
 
 impl PartialEq for Raw {
     fn eq(&self, other: &Raw) -> bool {
-        self.get() == other.get()
+        same_json(self.get(), other.get())
     }
 }
 impl Eq for Raw {}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{
     draft::{Catalog, Draft, Transition},
     graph,
-    record::{Action, CallStatus, Decided, EndReason, Interrupted, Kind, Record, after},
+    record::{Action, CallStatus, Decided, EndReason, Interrupted, Kind, Record},
     run::{
         At, DoneTask, FrameBegan, FrameState, GraphRun, LoopUpdate, NewTask, Question, Raw, Rejected, Resumed, Round,
         RunRetried, RunStarted, StateEdited, Step, Task, TaskFailed, TaskPhase, TasksDone, Then,
@@ -13,6 +13,7 @@ use super::{
     state::{Call, Open, Phase, State, Status},
 };
 use crate::{
+    approval::{key::approval_key, principal::Principal, resolve::check_reviewer},
     call::{
         args::{Args, ArgsError, Digest},
         gate::{Ask, DecisionType},
@@ -387,7 +388,7 @@ impl Draft {
 
     fn interrupt_at(&mut self, kind: Kind, at: At, args: Args, ask: Ask) {
         let graph = self.state.run.as_ref().map_or_else(|| Arc::from(""), |run| run.graph.clone());
-        let expires_at = (ask.timeout > 0).then(|| after(self.now, ask.timeout));
+        let expires_at = self.due_in(ask.timeout);
         let action = Action {
             call: 0,
             tool_use_id: format!("t{}", at.task).into(),
@@ -407,7 +408,7 @@ impl Draft {
         };
         let n = self.state.interruptions + 1;
         let at = Some(Arc::new(at));
-        self.ask_people(Interrupted { n, kind, actions: vec![action], expires_at, content: false, at });
+        self.ask_people(Interrupted { n, kind, actions: vec![action], expires_at, content: false, at, clock: None });
     }
 
     /// Steps of a task that nobody knows the outcome of, though nothing crashed: what did them was given up half way.
@@ -489,7 +490,13 @@ impl Draft {
     ///
     /// # Errors
     /// `session_busy` while nodes run; `invalid_message` if the update is longer than [`limits::UPDATE_BYTES`].
-    pub fn edit_state(mut self, edited: StateEdited, catalog: &dyn Catalog) -> Result<Transition, Refusal> {
+    /// `forbidden` if it would withdraw what is not `by`'s to decide.
+    pub fn edit_state(
+        mut self,
+        edited: StateEdited,
+        by: &Principal,
+        catalog: &dyn Catalog,
+    ) -> Result<Transition, Refusal> {
         if self.state.status == Status::Running {
             return Err(Refusal::new(
                 Code::SessionBusy,
@@ -505,6 +512,12 @@ impl Draft {
             let at = open.asked.at.as_ref().filter(|_| open.asked.kind == Kind::Interrupt);
             at.and_then(|at| self.state.run.as_ref()?.tasks.get(&at.task)).is_some_and(|task| task.frame == 0)
         };
+        for open in self.state.open.iter().filter(stale) {
+            check_reviewer(&self.state, open, by).map_err(|refusal| {
+                let key = approval_key(&self.state.session_id, open.asked.n);
+                Refusal::new(refusal.code, format!("the change would withdraw {key:?}: {}", refusal.message))
+            })?;
+        }
         let stale: Vec<u32> = self.state.open.iter().filter(stale).map(|open| open.asked.n).collect();
         for n in stale {
             self.push(Record::Withdrawn { n, by: edited.by.clone() });

@@ -14,10 +14,11 @@ use super::{
     agents::Nested,
     parts::next_role,
     record::{
-        Block, CallStatus, Decided, EndReason, Entry, Interrupted, Kind, Millis, ModelResponded, Note, Noted, Record,
-        ToolUse, Usage, UserMessage,
+        Block, CallStatus, Cut, Decided, EndReason, Entry, Interrupted, Kind, Millis, ModelResponded, Note, Noted,
+        Record, ToolUse, Usage, UserMessage,
     },
     run::{GraphRun, Step, TaskPhase},
+    speakers::Speakers,
     window::Window,
 };
 pub use super::{
@@ -72,6 +73,9 @@ pub struct State {
     pub usage: Usage,
     /// Whether the latest answer has no calls, so that the turn can end.
     pub answered: bool,
+    /// Why the latest answer is not whole, if it is not; of a turn that is over, the one that it ended with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut: Option<Cut>,
     /// The position of the latest answer; 0 before the first.
     pub answer_pos: u64,
     /// Calls so far.
@@ -87,6 +91,9 @@ pub struct State {
     /// The roles that the user of the current turn held.
     #[serde(default)]
     pub roles: Vec<String>,
+    /// Who has spoken in the current turn.
+    #[serde(default, skip_serializing_if = "Speakers::is_empty")]
+    pub speakers: Speakers,
     /// Standing rules of this session alone, oldest first.
     pub sticky: Vec<Rule>,
     /// Messages that wait for their place, oldest first.
@@ -144,6 +151,7 @@ impl State {
             answers: Arc::default(),
             usage: Usage::default(),
             answered: false,
+            cut: None,
             answer_pos: 0,
             call_count: 0,
             calls: Vec::new(),
@@ -151,6 +159,7 @@ impl State {
             open: Vec::new(),
             reviewers: BTreeSet::new(),
             roles: Vec::new(),
+            speakers: Speakers::default(),
             sticky: Vec::new(),
             queued: VecDeque::new(),
             queued_count: 0,
@@ -184,6 +193,7 @@ impl State {
         self.updated_at = entry.at;
         self.cursor = expand::after(entry);
         self.window.take(entry, self.status.is_active(), &self.shown);
+        self.hears(&entry.record);
         match &entry.record {
             Record::SessionCreated(created) => {
                 self.created_at = entry.at;
@@ -200,6 +210,7 @@ impl State {
                 self.queued.push_back(message.clone());
             }
             Record::BlockShown(block) => self.shown.push(block.clone()),
+            Record::Replaced { .. } => self.shown.clear(),
             Record::ModelResponded(answer) => {
                 if answer.run == 0 {
                     self.answer_pos = entry.pos;
@@ -245,7 +256,7 @@ impl State {
             Record::CallOutdated { call, target } => self.call_outdated(*call, target.as_ref()),
             Record::InputRequired(required) => self.input_required(required),
             Record::CallLost { call, forgotten } => self.set_phase(*call, |call| {
-                call.forget_attempt();
+                call.lose();
                 if let Some(input) = &mut call.input {
                     input.forgotten = *forgotten;
                 }
@@ -262,6 +273,7 @@ impl State {
                     EndReason::Error { .. } | EndReason::MaxTurns => Status::Failed,
                 };
                 self.output = ended.output.as_deref().map(Arc::from);
+                self.cut = ended.cut;
                 // Their room too: a session that rests keeps nothing for calls to come.
                 self.calls = Vec::new();
                 self.nested = Vec::new();
@@ -345,10 +357,14 @@ impl State {
     }
 
     fn model_responded(&mut self, answer: &ModelResponded) {
-        *Arc::make_mut(&mut self.answers).entry(answer.model.clone()).or_default() += 1;
+        let calls = answer.continued.saturating_add(1);
+        *Arc::make_mut(&mut self.answers).entry(answer.model.clone()).or_default() += u64::from(calls);
         self.usage.add(&answer.usage);
-        self.turn_calls += 1;
+        self.turn_calls = self.turn_calls.saturating_add(calls);
         let run = answer.run;
+        if run == 0 {
+            self.cut = answer.cut;
+        }
         let agent = self.agent_of(run).clone();
         let kept = self.shown.len().saturating_sub(answer.shown as usize);
         let shown = if run == 0 { self.shown.split_off(kept) } else { Vec::new() };
@@ -366,7 +382,8 @@ impl State {
                     id: id.clone(),
                     agent: agent.clone(),
                     name: name.clone(),
-                    args: call.args().ok(),
+                    // Without arguments it never reaches a person or a tool, whatever its verdict.
+                    args: if call.is_cut(answer.cut) { None } else { call.args().ok() },
                     phase: Phase::Proposed,
                     ask: None,
                     question: false,
@@ -394,7 +411,7 @@ impl State {
         }
         match self.nested.iter_mut().find(|nested| nested.call == run) {
             Some(nested) => {
-                nested.turn_calls += 1;
+                nested.turn_calls = nested.turn_calls.saturating_add(calls);
                 nested.answered = !self.calls.iter().any(|call| call.run == run);
             }
             None => self.answered = self.calls.is_empty(),
@@ -449,7 +466,7 @@ impl State {
         }
         self.open.push(Open {
             asked: asked.clone(),
-            asked_at: at,
+            asked_at: asked.asked_at(at),
             votes: Vec::new(),
             assignee: None,
             reminded: 0,
@@ -486,7 +503,7 @@ impl State {
             let rejected = if asked.kind == Kind::Question { Text::QuestionDeclined } else { Text::Rejected };
             let raised = decided.asks.get(i).cloned().flatten();
             self.set_phase(action.call, |call| match decision.kind {
-                DecisionType::Approve if in_doubt => Phase::Permitted,
+                DecisionType::Approve if in_doubt => call.runs_again(action.level, &people),
                 DecisionType::Approve => {
                     call.approved_by.extend(people.iter().cloned());
                     if action.ask.is_last(action.level) {

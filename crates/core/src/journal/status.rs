@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A session's status (SPEC W2 `run_status`).
+/// A session's status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {

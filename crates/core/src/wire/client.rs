@@ -11,11 +11,12 @@ use crate::{
     approval::decision::Decision,
     call::json::Json,
     journal::{
-        draft::OnPending,
+        draft::{OnPending, check_message},
         run::{Raw, given},
     },
     limits,
     refusal::{Code, Refusal},
+    wire::schema::GivenAnswers,
 };
 
 /// A message from a client. The JSON object's `type` names the variant.
@@ -23,20 +24,28 @@ use crate::{
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ClientMessage {
     /// Starts a turn.
+    #[schemars(title = "MessageCommand")]
     Message(SendMessage),
     /// Decides or answers.
+    #[schemars(title = "ApprovalCommand")]
     Approval(SendApproval),
     /// Says something about what waits, to the other people.
+    #[schemars(title = "CommentCommand")]
     Comment(SendComment),
     /// Hands what waits to somebody else.
+    #[schemars(title = "ReassignCommand")]
     Reassign(SendReassign),
     /// Follows a session.
+    #[schemars(title = "SubscribeCommand")]
     Subscribe(Subscribe),
     /// Stops following a session.
+    #[schemars(title = "UnsubscribeCommand")]
     Unsubscribe(OfSession),
     /// Stops the turn.
+    #[schemars(title = "CancelCommand")]
     Cancel(OfSession),
     /// Asks for a `pong`.
+    #[schemars(title = "PingCommand")]
     Ping,
 }
 
@@ -54,7 +63,7 @@ pub struct SendMessage {
     /// Makes it safe to send again.
     #[serde(default)]
     pub request_id: Option<String>,
-    /// What to do if the session waits or runs (SPEC W9).
+    /// What to do if the session waits or runs.
     #[serde(default)]
     pub on_pending: Option<OnPending>,
 }
@@ -74,6 +83,7 @@ pub enum Content {
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum InputBlock {
     /// Text.
+    #[schemars(title = "InputText")]
     Text {
         /// The text.
         text: String,
@@ -96,9 +106,7 @@ impl Content {
                 "is empty; it must be a text, or an array of {\"type\":\"text\",\"text\"} blocks",
             ));
         }
-        if texts.iter().map(|text| text.len()).sum::<usize>() > limits::MESSAGE_BYTES {
-            return Err(invalid("content", &format!("has more than {} bytes", limits::MESSAGE_BYTES)));
-        }
+        check_message(&texts)?;
         Ok(texts.into_iter().filter(|text| !text.is_empty()).collect())
     }
 }
@@ -115,7 +123,7 @@ pub struct SendApproval {
     pub decisions: Option<Vec<Decision>>,
     /// For questions: question text → answer.
     #[serde(default)]
-    #[schemars(with = "Option<Value>")]
+    #[schemars(with = "Option<GivenAnswers>")]
     pub answers: Option<Box<RawValue>>,
     /// For what a node of a graph asks: its answer, any JSON value; `null` is one too. For actions: "yes" or "no", for all
     /// of them.

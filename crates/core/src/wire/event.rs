@@ -11,11 +11,12 @@ use crate::{
     call::{args::Args, gate::DecisionType, preview::ShownPreview, shown::Shown},
     journal::{
         agents::PathStep,
-        record::{CallStatus, Kind},
+        record::{CallStatus, Cut, Kind},
         run::Raw,
         state::Status,
     },
     refusal::Code,
+    wire::schema::AnyObject,
 };
 
 /// A frame from the server that belongs to a session.
@@ -36,6 +37,7 @@ pub struct SessionEvent {
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Event {
     /// A message begins. One assistant message for a turn; it stays open through pauses.
+    #[schemars(title = "MessageStartEvent")]
     MessageStart {
         /// Unique in the session.
         message_id: String,
@@ -43,6 +45,7 @@ pub enum Event {
         role: Role,
     },
     /// A block begins, or begins again if the index is open.
+    #[schemars(title = "ContentBlockStartEvent")]
     ContentBlockStart {
         /// The message.
         message_id: String,
@@ -52,6 +55,7 @@ pub enum Event {
         content_block: ContentBlock,
     },
     /// More of the block.
+    #[schemars(title = "ContentBlockDeltaEvent")]
     ContentBlockDelta {
         /// The message.
         message_id: String,
@@ -61,16 +65,26 @@ pub enum Event {
         delta: Delta,
     },
     /// The block is complete.
+    #[schemars(title = "ContentBlockStopEvent")]
     ContentBlockStop {
         /// The message.
         message_id: String,
         /// The block's index.
         index: u32,
-        /// For a `tool_use`: what the call is for, in one line (SPEC H5).
+        /// For a `tool_use`: what the call is for, in one line.
         #[serde(skip_serializing_if = "Option::is_none")]
         tool_content_message: Option<Arc<str>>,
     },
-    /// Blocks that belong together begin: thinking, calls, their results and approvals (SPEC Q5).
+    /// These blocks are of an answer of the model that broke off: it says something else instead, in the blocks that come.
+    #[schemars(title = "ContentReplacedEvent")]
+    ContentReplaced {
+        /// The message.
+        message_id: String,
+        /// The blocks' indexes.
+        indexes: Vec<u32>,
+    },
+    /// Blocks that belong together begin: thinking, calls, their results and approvals.
+    #[schemars(title = "GroupStartEvent")]
     GroupStart {
         /// The message.
         message_id: String,
@@ -78,6 +92,7 @@ pub enum Event {
         group_id: String,
     },
     /// The group is complete: what comes next stands by itself.
+    #[schemars(title = "GroupEndEvent")]
     GroupEnd {
         /// The message.
         message_id: String,
@@ -88,6 +103,7 @@ pub enum Event {
         summary: Option<Arc<str>>,
     },
     /// What the turn is doing.
+    #[schemars(title = "RunStatusEvent")]
     RunStatus {
         /// `running`, `awaiting_input`, `completed`, `failed` or `cancelled`.
         status: Status,
@@ -98,6 +114,7 @@ pub enum Event {
         error: Option<RunError>,
     },
     /// An interruption is over, whoever ended it.
+    #[schemars(title = "ApprovalResolvedEvent")]
     ApprovalResolved {
         /// Its key.
         approval_key: String,
@@ -113,6 +130,7 @@ pub enum Event {
         decisions: Option<Vec<Decision>>,
     },
     /// Something was said or changed about an interruption that goes on waiting.
+    #[schemars(title = "ApprovalUpdatedEvent")]
     ApprovalUpdated {
         /// Its key.
         approval_key: String,
@@ -124,6 +142,7 @@ pub enum Event {
         by: Option<Arc<str>>,
     },
     /// The message is complete.
+    #[schemars(title = "MessageStopEvent")]
     MessageStop {
         /// The message.
         message_id: String,
@@ -137,6 +156,7 @@ pub enum Event {
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ConnectionEvent {
     /// The first frame.
+    #[schemars(title = "HelloEvent")]
     Hello {
         /// `countersign.v1`.
         protocol: String,
@@ -152,6 +172,7 @@ pub enum ConnectionEvent {
         roles: Vec<String>,
     },
     /// The message, decision or cancel is stored durably.
+    #[schemars(title = "AckEvent")]
     Ack {
         /// Echoed.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -160,6 +181,7 @@ pub enum ConnectionEvent {
         session_id: String,
     },
     /// Something was refused, or failed. Nothing changed.
+    #[schemars(title = "ErrorEvent")]
     Error {
         /// The stable code.
         code: Code,
@@ -176,9 +198,11 @@ pub enum ConnectionEvent {
         approval_key: Option<String>,
         /// More for programs.
         #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "Option<AnyObject>")]
         details: Option<Box<Value>>,
     },
     /// The answer to `ping`.
+    #[schemars(title = "PongEvent")]
     Pong,
 }
 
@@ -197,11 +221,13 @@ pub enum Role {
 #[serde(tag = "update", rename_all = "snake_case")]
 pub enum ApprovalUpdate {
     /// Somebody said something about it, to the other people.
+    #[schemars(title = "CommentUpdate")]
     Comment {
         /// What.
         text: Arc<str>,
     },
     /// It is somebody else's to decide.
+    #[schemars(title = "ReassignedUpdate")]
     Reassigned {
         /// Holders of this role, in place of those who were asked.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -214,8 +240,10 @@ pub enum ApprovalUpdate {
         text: Option<Arc<str>>,
     },
     /// It has waited for so long that it is said again.
+    #[schemars(title = "ReminderUpdate")]
     Reminder,
     /// One of the people who must approve did, and more must.
+    #[schemars(title = "ApprovedUpdate")]
     Approved {
         /// How many have by now.
         approved: u32,
@@ -248,6 +276,25 @@ pub enum StopReason {
     Error,
     /// The turn used up its model calls.
     MaxTurns,
+    /// The last answer reached the most tokens that it may have: it is not whole.
+    MaxTokens,
+    /// The model refused to answer, or to go on.
+    Refusal,
+    /// The provider's filter stopped the last answer: it is not whole.
+    ContentFilter,
+    /// The provider stopped the last answer before it was whole, and gave no other reason.
+    Incomplete,
+}
+
+impl From<Cut> for StopReason {
+    fn from(cut: Cut) -> StopReason {
+        match cut {
+            Cut::MaxTokens => StopReason::MaxTokens,
+            Cut::Refusal => StopReason::Refusal,
+            Cut::ContentFilter => StopReason::ContentFilter,
+            Cut::Incomplete => StopReason::Incomplete,
+        }
+    }
 }
 
 /// Why a run failed.
@@ -259,15 +306,18 @@ pub struct RunError {
     pub message: String,
 }
 
-/// A content block, as its start shows it (SPEC W3).
+/// A content block, as its start shows it.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ContentBlock {
     /// Text.
+    #[schemars(title = "TextBlock")]
     Text,
     /// The model's reasoning.
+    #[schemars(title = "ThinkingBlock")]
     Thinking,
     /// A tool call.
+    #[schemars(title = "ToolUseBlock")]
     ToolUse {
         /// The call's id.
         id: Arc<str>,
@@ -275,6 +325,7 @@ pub enum ContentBlock {
         name: Arc<str>,
     },
     /// A call's result.
+    #[schemars(title = "ToolResultBlock")]
     ToolResult {
         /// The call's id.
         tool_use_id: Arc<str>,
@@ -284,13 +335,16 @@ pub enum ContentBlock {
         status: CallStatus,
     },
     /// A person is asked.
+    #[schemars(title = "ApprovalRequestBlock")]
     ApprovalRequest(RequestBlock),
     /// What was decided; the decisions follow in a delta.
+    #[schemars(title = "ApprovalResultBlock")]
     ApprovalResult {
         /// The interruption.
         approval_key: String,
     },
     /// Nobody decided in time.
+    #[schemars(title = "ApprovalTimeoutBlock")]
     ApprovalTimeout {
         /// The interruption.
         approval_key: String,
@@ -307,16 +361,19 @@ pub enum Delta {
     /// Of text, thinking and tool calls.
     Typed(TypedDelta),
     /// Of a result.
+    #[schemars(title = "ResultDelta")]
     Content {
         /// The result's text.
         content: String,
     },
     /// Of an `approval_result`.
+    #[schemars(title = "DecisionsDelta")]
     Decisions {
         /// The full set, filled in.
         decisions: Vec<Decision>,
     },
     /// Of the `approval_result` of a graph's question.
+    #[schemars(title = "ResumeDelta")]
     Resume {
         /// The answer.
         #[schemars(with = "Value")]
@@ -330,9 +387,11 @@ pub enum Delta {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum RequestBlock {
-    /// Of actions: it is whole (source 000).
+    /// Of actions: it is whole.
+    #[schemars(title = "ActionRequestBlock")]
     Actions(ApprovalRequest),
-    /// Of questions, which follow in a delta (source 003).
+    /// Of questions, which follow in a delta.
+    #[schemars(title = "QuestionRequestBlock")]
     Questions {
         /// `{session_id}_{n}`.
         approval_key: String,
@@ -345,7 +404,7 @@ pub enum RequestBlock {
     },
 }
 
-/// The questions of an `approval_request` (source 003).
+/// The questions of an `approval_request`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct QuestionDelta {
     /// One call of `ask_user_question`.
@@ -363,7 +422,7 @@ pub struct QuestionAction {
     pub name: Arc<str>,
     /// `{questions: […]}`.
     pub args: Args,
-    /// The agent that asks, where it works for another one's call; absent for the session's own (source 003).
+    /// The agent that asks, where it works for another one's call; absent for the session's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<Arc<str>>,
     /// The calls of other agents that led to it, from the session's own agent down; absent for that one's own questions.
@@ -371,7 +430,7 @@ pub struct QuestionAction {
     pub path: Vec<PathStep>,
 }
 
-/// What source 003 writes beside a question. Only answers, or one reject, are taken (SPEC Q4).
+/// What is said beside a question. Only answers, or one reject, are taken.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct QuestionReview {
     /// `ask_user_question`.
@@ -380,13 +439,34 @@ pub struct QuestionReview {
     pub allowed_decisions: Vec<DecisionType>,
 }
 
-/// What waits under a key, whole, wherever it is not streamed (SPEC W4, W8).
+/// The kinds of requests that have actions.
+#[derive(JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[expect(dead_code, reason = "only its schema is used")]
+enum ActionKind {
+    Approval,
+    InDoubt,
+    Interrupt,
+    Input,
+}
+
+/// The kind of requests that have questions.
+#[derive(JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[expect(dead_code, reason = "only its schema is used")]
+enum QuestionKind {
+    Question,
+}
+
+/// What waits under a key, whole, wherever it is not streamed.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Request {
     /// Actions.
+    #[schemars(title = "ActionApprovalView")]
     Actions(ApprovalRequest),
     /// Questions.
+    #[schemars(title = "QuestionApprovalView")]
     Questions(QuestionRequest),
 }
 
@@ -434,6 +514,7 @@ pub struct QuestionRequest {
     /// `{session_id}_{n}`.
     pub approval_key: String,
     /// `question`.
+    #[schemars(with = "QuestionKind")]
     pub kind: Kind,
     /// The questions.
     #[serde(flatten)]
@@ -451,28 +532,32 @@ pub struct QuestionRequest {
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum TypedDelta {
     /// More text.
+    #[schemars(title = "TextDelta")]
     TextDelta {
         /// The text.
         text: String,
     },
     /// More thinking.
+    #[schemars(title = "ThinkingDelta")]
     ThinkingDelta {
         /// The text.
         thinking: String,
     },
     /// More of a call's arguments, as the model writes them.
+    #[schemars(title = "InputJsonDelta")]
     InputJsonDelta {
         /// A piece of JSON text.
         partial_json: String,
     },
 }
 
-/// The `approval_request` block of actions (source 000, SPEC W4).
+/// The `approval_request` block of actions.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ApprovalRequest {
     /// `{session_id}_{n}`.
     pub approval_key: String,
     /// What kind of answer it waits for.
+    #[schemars(with = "ActionKind")]
     pub kind: Kind,
     /// What waits, in the model's order.
     pub actions: Vec<RequestedAction>,
@@ -488,10 +573,10 @@ pub struct ApprovalRequest {
     /// Who has approved it since, where more people must. Never in the block of the stream.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub approved_by: Vec<Arc<str>>,
-    /// What a node of a graph asks, where it is one that does: it is answered with `resume` (SPEC G3).
+    /// What a node of a graph asks, where it is one that does: it is answered with `resume`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interrupt: Option<GraphQuestion>,
-    /// The step of a graph's node whose outcome is unknown, where it is one and no call (SPEC R4).
+    /// The step of a graph's node whose outcome is unknown, where it is one and no call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<GraphStep>,
 }
@@ -517,7 +602,7 @@ pub struct GraphQuestion {
     pub payload: Raw,
     /// The JSON Schema that the answer must fit.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Value>")]
+    #[schemars(with = "Option<AnyObject>")]
     pub schema: Option<Arc<crate::journal::record::Schema>>,
 }
 
@@ -543,7 +628,7 @@ pub struct RequestedAction {
     /// What the tool says it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<Arc<str>>,
-    /// The MCP server that the tool is of, under the name it has here; the description is that server's word (SPEC S13).
+    /// The MCP server that the tool is of, under the name it has here; the description is that server's word.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
     /// The arguments as a reviewer is to see them. It is made from `args` each time, never stored.
@@ -552,7 +637,7 @@ pub struct RequestedAction {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_says: Option<String>,
     /// The calls of other agents that led to it, from the session's own agent down; empty for that one's own calls
-    /// (SPEC S4).
+    ///.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub path: Vec<PathStep>,
     /// What the call would do, as it was when it was made: a diff of files, command lines.
@@ -591,7 +676,7 @@ pub struct ReviewConfig {
     pub reassign: Vec<String>,
     /// The JSON Schema that an edit must fit.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Value>")]
+    #[schemars(with = "Option<AnyObject>")]
     pub args_schema: Option<Arc<crate::journal::record::Schema>>,
     /// The rule that asked.
     #[serde(skip_serializing_if = "Option::is_none")]

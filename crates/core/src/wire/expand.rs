@@ -233,6 +233,11 @@ impl Out<'_> {
             Record::ModelResponded(answer) if answer.run != 0 => {}
             Record::ModelResponded(answer) => answer.blocks.iter().for_each(|block| self.model_block(block)),
             Record::Group { open } => self.group(*open),
+            Record::Replaced { from, to } => {
+                let open = self.cursor.open;
+                let indexes = (*from..*to).collect();
+                self.event(|_| Event::ContentReplaced { message_id: message_id(open), indexes });
+            }
             Record::Interrupted(asked) => {
                 self.stand(asked.content);
                 let questions = (asked.kind == Kind::Question).then(|| question_delta(asked));
@@ -301,7 +306,9 @@ impl Out<'_> {
                     self.model_block(block);
                 }
                 let (stop_reason, status, error) = match &ended.reason {
-                    EndReason::EndTurn => (StopReason::EndTurn, Status::Completed, None),
+                    EndReason::EndTurn => {
+                        (ended.cut.map_or(StopReason::EndTurn, StopReason::from), Status::Completed, None)
+                    }
                     EndReason::Cancelled => (StopReason::Cancelled, Status::Cancelled, None),
                     EndReason::Error { code, message } => {
                         (StopReason::Error, Status::Failed, Some((code.clone(), message.clone())))

@@ -21,7 +21,7 @@ use crate::{
         question::{Answers, Questions},
     },
     call::{args::Args, display::MESSAGE_ARGUMENT},
-    journal::record::Entry,
+    journal::record::{Entry, Record},
 };
 
 /// Where a message begins: the position of its entry, and which of the entry's events it is.
@@ -68,6 +68,12 @@ pub struct Fold {
     waiting: HashMap<String, usize>,
     /// The last text of the turn that is open.
     last_text: Option<usize>,
+    /// The blocks of the answer that is being given, by their indexes, with their rows: it may still break off.
+    answering: Vec<(u32, usize)>,
+    /// The last text before those.
+    text_before: Option<usize>,
+    /// The index of the block that is open.
+    index: u32,
     /// Messages from this one on are wanted only for what they say of those before: their texts are not kept.
     lean_from: usize,
 }
@@ -124,6 +130,7 @@ fn message(role: HistoryRole, content: Vec<HistoryBlock>) -> HistoryMessage {
         status: None,
         display_type: DisplayType::Content,
         summary: None,
+        replaced: false,
     }
 }
 
@@ -144,6 +151,9 @@ impl Fold {
             calls_open: false,
             waiting: HashMap::new(),
             last_text: None,
+            answering: Vec::new(),
+            text_before: None,
+            index: 0,
             lean_from: usize::MAX,
         }
     }
@@ -168,6 +178,12 @@ impl Fold {
     pub fn entry(&mut self, entry: &Entry) {
         for (i, event) in (0..).zip(expand(&self.session_id.clone(), entry)) {
             self.event(Place(entry.pos, i), event.event);
+        }
+        // The answer is there, or will never be.
+        match &entry.record {
+            Record::ModelResponded(answer) if answer.run == 0 => self.answering.clear(),
+            Record::TurnEnded(_) => self.answering.clear(),
+            _ => {}
         }
     }
 
@@ -198,7 +214,9 @@ impl Fold {
     /// Whether nothing that comes later changes these messages, but for the end of what waits in them.
     #[must_use]
     pub fn is_settled(&self, range: &Range<usize>) -> bool {
-        let may_be_final = self.last_text.is_some_and(|at| range.contains(&at));
+        let before = self.text_before.filter(|_| !self.answering.is_empty());
+        let may_be_final = [self.last_text, before].into_iter().flatten().any(|at| range.contains(&at));
+        let may_be_replaced = self.answering.iter().any(|(_, row)| range.contains(row));
         let may_be_joined = self.calls_open && range.contains(&(self.rows.len().saturating_sub(1)));
         let may_be_last = self.group.and_then(|at| self.groups.get(at)?.rows.clone()).is_some_and(|rows| {
             // The first says what the newest is for, and the last may turn out not to be.
@@ -206,7 +224,7 @@ impl Fold {
         });
         // What waits may be handed to another role, until it ends: soon after, for its turn does not go on before.
         let may_be_handed_on = self.waiting.values().any(|at| range.contains(at) && self.is_approval(*at));
-        !(may_be_final || may_be_joined || may_be_last || may_be_handed_on)
+        !(may_be_final || may_be_replaced || may_be_joined || may_be_last || may_be_handed_on)
     }
 
     /// The numbers of the requests in these messages that are not over, as far as the fold has come.
@@ -264,7 +282,11 @@ impl Fold {
                 self.writing = Writing::Nothing;
                 self.last_text = None;
             }
-            Event::ContentBlockStart { content_block, .. } => self.start(at, content_block),
+            Event::ContentBlockStart { index, content_block, .. } => {
+                self.index = index;
+                self.start(at, content_block);
+            }
+            Event::ContentReplaced { indexes, .. } => self.replaced(&indexes),
             Event::ContentBlockDelta { delta, .. } => self.delta(delta),
             Event::ContentBlockStop { tool_content_message, .. } => self.stop(tool_content_message),
             Event::GroupStart { .. } => {
@@ -288,10 +310,15 @@ impl Fold {
                     return;
                 }
                 let last = self.last_text.take().and_then(|at| self.rows.get_mut(at));
-                if let (StopReason::EndTurn, Some(last)) = (stop_reason, last)
-                    && let Some(HistoryBlock::Text { is_final, .. }) = last.message.content.first_mut()
-                {
-                    *is_final = Some(true);
+                let Some(HistoryBlock::Text { is_final, stop_reason: why, .. }) =
+                    last.and_then(|last| last.message.content.first_mut())
+                else {
+                    return;
+                };
+                match stop_reason {
+                    StopReason::EndTurn => *is_final = Some(true),
+                    StopReason::Cancelled | StopReason::Error | StopReason::MaxTurns => {}
+                    cut => *why = Some(cut),
                 }
             }
             Event::ApprovalUpdated {
@@ -309,7 +336,7 @@ impl Fold {
         if let (Writing::User(row), ContentBlock::Text) = (&self.writing, &block) {
             let row = *row;
             if let Some(row) = self.rows.get_mut(row) {
-                row.message.content.push(HistoryBlock::Text { text: String::new(), is_final: None });
+                row.message.content.push(HistoryBlock::Text { text: String::new(), is_final: None, stop_reason: None });
             }
             return;
         }
@@ -328,7 +355,7 @@ impl Fold {
                 return;
             }
             ContentBlock::ToolResult { tool_use_id, name, status } => {
-                let content = vec![HistoryBlock::Text { text: String::new(), is_final: None }];
+                let content = vec![HistoryBlock::Text { text: String::new(), is_final: None, stop_reason: None }];
                 Writing::Result(self.push(
                     at,
                     HistoryMessage {
@@ -444,15 +471,17 @@ impl Fold {
                 let block = if thinking {
                     HistoryBlock::Thinking { thinking: text }
                 } else {
-                    HistoryBlock::Text { text, is_final: None }
+                    HistoryBlock::Text { text, is_final: None, stop_reason: None }
                 };
                 let row = self.push(at, message(HistoryRole::Assistant, vec![block]));
                 self.weigh(row, bytes);
+                self.answers(row);
                 if !thinking {
                     self.last_text = Some(row);
                 }
             }
             Writing::Call { row, id, name, input } => {
+                self.answers(row);
                 let args = Args::parse_without(&input, MESSAGE_ARGUMENT).map(|(args, _)| args);
                 if let (Some(said), Some(group)) = (&tool_content_message, self.group) {
                     self.groups[group].summary = Some(said.clone());
@@ -465,6 +494,29 @@ impl Fold {
             }
             Writing::Nothing | Writing::Result(_) | Writing::Questions(_) | Writing::Decisions(_) => {}
         }
+    }
+
+    /// The block that is complete now is of the answer that is being given.
+    fn answers(&mut self, row: usize) {
+        if self.answering.is_empty() {
+            self.text_before = self.last_text;
+        }
+        self.answering.push((self.index, row));
+    }
+
+    /// These blocks are of an answer that broke off.
+    fn replaced(&mut self, indexes: &[u32]) {
+        for (index, row) in &self.answering {
+            if indexes.contains(index)
+                && let Some(row) = self.rows.get_mut(*row)
+            {
+                row.message.replaced = true;
+            }
+        }
+        self.answering.clear();
+        // Calls that begin now are of another answer, and none of those texts is the last one.
+        self.calls_open = false;
+        self.last_text = self.text_before;
     }
 
     /// Whether a message asks about calls.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::event::{GraphQuestion, RequestedAction, Resolution, ReviewConfig};
+use super::event::{GraphQuestion, RequestedAction, Resolution, ReviewConfig, StopReason};
 use crate::{
     approval::{
         decision::Decision,
@@ -15,7 +15,7 @@ use crate::{
     journal::{record::CallStatus, run::Raw},
 };
 
-/// One message of the history (source 003).
+/// One message of the history.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct HistoryMessage {
     /// Who speaks.
@@ -37,11 +37,14 @@ pub struct HistoryMessage {
     /// For a result: how the call ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<CallStatus>,
-    /// Where it stands (SPEC H1).
+    /// Where it stands.
     pub display_type: DisplayType,
     /// On the first and the last message of a group: the newest `tool_content_message` of its calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summary: Option<Arc<str>>,
+    /// It is of an answer of the model that broke off: what the model says instead follows. Absent means no.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub replaced: bool,
 }
 
 /// Where a history message stands.
@@ -88,7 +91,7 @@ pub struct HistoryCall {
     /// The arguments the model gave; absent if they are no JSON object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub args: Option<Args>,
-    /// What the call is for, in one line (SPEC H5).
+    /// What the call is for, in one line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_content_message: Option<Arc<str>>,
 }
@@ -98,19 +101,25 @@ pub struct HistoryCall {
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum HistoryBlock {
     /// Text.
+    #[schemars(title = "HistoryText")]
     Text {
         /// The text.
         text: String,
-        /// The last text of a turn (SPEC H4).
+        /// The last text of a turn.
         #[serde(skip_serializing_if = "Option::is_none")]
         is_final: Option<bool>,
+        /// On the last text of a turn whose answer is not whole: why. It is not final then.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        stop_reason: Option<StopReason>,
     },
     /// The model's reasoning.
+    #[schemars(title = "HistoryThinking")]
     Thinking {
         /// The text.
         thinking: String,
     },
-    /// An approval or questions, waiting or resolved (SPEC H2, H3).
+    /// An approval or questions, waiting or resolved.
+    #[schemars(title = "HistoryStep")]
     ApprovalRequest(Box<HistoryRequest>),
 }
 
@@ -119,12 +128,14 @@ pub enum HistoryBlock {
 #[serde(untagged)]
 pub enum HistoryRequest {
     /// Actions.
+    #[schemars(title = "HistoryActionStep")]
     Actions(HistoryApproval),
     /// Questions.
+    #[schemars(title = "HistoryQuestionStep")]
     Questions(HistoryQuestions),
 }
 
-/// Questions in history (SPEC H2).
+/// Questions in history.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HistoryQuestions {
@@ -161,7 +172,7 @@ pub struct HistoryQuestionAction {
     pub args: HistoryQuestionArgs,
 }
 
-/// See [`HistoryQuestionAction`].
+/// The questions and, once there are some, the answers.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct HistoryQuestionArgs {
     /// As they were asked.
@@ -171,7 +182,7 @@ pub struct HistoryQuestionArgs {
     pub answers: Option<Answers>,
 }
 
-/// An approval in history: camel case, as source 003 spells it.
+/// An approval in history: camel case.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HistoryApproval {

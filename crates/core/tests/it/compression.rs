@@ -89,7 +89,16 @@ impl Session {
         blocks.extend(calls.iter().map(|(id, _)| Block::ToolUse(ToolUse::new(*id, "look", "{}"))));
         let gate = |(_, verdict): &(&str, Verdict)| Gate::of(verdict.clone());
         let gates = calls.iter().map(gate).collect();
-        let answer = ModelResponded { model: "m".into(), shown: 0, blocks, usage, opaque: None, run: 0 };
+        let answer = ModelResponded {
+            model: "m".into(),
+            shown: 0,
+            blocks,
+            usage,
+            opaque: None,
+            run: 0,
+            cut: None,
+            continued: 0,
+        };
         let transition = self.draft().model_responded(answer, gates, &self.catalog);
         self.commit(transition);
     }

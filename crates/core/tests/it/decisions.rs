@@ -34,6 +34,12 @@ pub fn waiting(calls: &[(&str, Ask)]) -> World {
     let input = MessageInput { text: vec!["go".into()], ..MessageInput::default() };
     let transition = Draft::new(&world.state, world.now).message(input, &Tools::FIRST).expect("message");
     world.commit(transition);
+    answer(&mut world, calls);
+    world
+}
+
+/// The model answers with these calls.
+pub fn answer(world: &mut World, calls: &[(&str, Ask)]) {
     let blocks = (0..)
         .zip(calls)
         .map(|(i, (name, _))| Block::ToolUse(ToolUse::new(format!("t{i}"), *name, format!(r#"{{"n":{i}}}"#))));
@@ -44,11 +50,12 @@ pub fn waiting(calls: &[(&str, Ask)]) -> World {
         usage: Usage::default(),
         opaque: None,
         run: 0,
+        cut: None,
+        continued: 0,
     };
     let gates = calls.iter().map(|(_, ask)| Gate::of(Verdict::Ask(ask.clone()))).collect();
     let transition = Draft::new(&world.state, world.now).model_responded(answer, gates, &Tools::FIRST);
     world.commit(transition);
-    world
 }
 
 pub fn decide(world: &mut World, n: u32, decisions: Vec<Decision>, by: Principal) -> Result<(), Refusal> {
@@ -63,16 +70,24 @@ pub fn decide_under(
     by: Principal,
     verdicts: Vec<Option<Verdict>>,
 ) -> Result<(), Refusal> {
-    let input = DecideInput {
+    say(world, DecideInput { verdicts, ..reply(n, decisions.into(), by) })
+}
+
+/// What somebody says to an interruption, and nothing beside it.
+pub fn reply(n: u32, reply: Reply, by: Principal) -> DecideInput {
+    DecideInput {
         digest: None,
         previews: Vec::new(),
         n,
-        reply: decisions.into(),
-        verdicts,
+        reply,
+        verdicts: Vec::new(),
         user_edit_content: None,
         by,
         request_id: None,
-    };
+    }
+}
+
+pub fn say(world: &mut World, input: DecideInput) -> Result<(), Refusal> {
     let transition = resolve::decide(&world.state, world.now, input, &Tools::FIRST)?;
     world.commit(transition);
     Ok(())
@@ -246,6 +261,8 @@ fn r11_an_answer_that_names_another_question_is_stale() {
         usage: Usage::default(),
         opaque: None,
         run: 0,
+        cut: None,
+        continued: 0,
     };
     let gates = vec![Gate::of(Verdict::Question(plain())); 2];
     let transition = Draft::new(&world.state, world.now).model_responded(answer, gates, &Tools::FIRST);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use countersign_core::{
+    call::gate::{DecisionType, Verdict},
     journal::{
         checkpoint::{Checkpoints, is_whole},
         draft::Draft,
@@ -50,7 +51,7 @@ proptest! {
             .iter()
             .copied()
             .filter(|pos| is_whole(&world.state_at(*pos)))
-            .filter(|pos| !matches!(world.journal[usize::try_from(*pos).unwrap() - 1].record, Record::Group { .. }))
+            .filter(|pos| !matches!(world.journal[usize::try_from(*pos).unwrap() - 1].record, Record::Group { .. } | Record::Replaced { .. }))
             .collect();
         let copied = |pos: &u64| world.journal.iter().any(|e| e.pos > *pos && matches!(e.record, Record::Forked(_)));
         for pos in &found {
@@ -86,8 +87,26 @@ proptest! {
                 // An agent that has begun goes on; what it calls is asked about anew.
                 let begun = call.attempts > 0 || call.phase == Phase::Delegated;
                 prop_assert!(call.approved_by.is_empty() || call.phase == Phase::Finished || begun);
+                let today = entries.iter().find_map(|entry| match &entry.record {
+                    Record::Forked(forked) => forked.judged.iter().find(|one| one.call == call.call),
+                    _ => None,
+                });
                 if call.phase == Phase::Permitted {
                     prop_assert!(call.attempts == 0 && call.ask.is_none() && !call.by_rule, "{call:?}");
+                    prop_assert_eq!(today.map(|one| &one.verdict), Some(&Verdict::Allow), "as it is today");
+                }
+                match today.map(|one| &one.verdict) {
+                    Some(Verdict::Deny(_)) if call.attempts == 0 => prop_assert_eq!(&call.phase, &Phase::Finished),
+                    Some(Verdict::Deny(_)) => {
+                        let Phase::Waiting(n) = call.phase else { panic!("in doubt: {call:?}") };
+                        let open = state.waiting(n).expect("it waits");
+                        prop_assert_eq!(open.asked.actions[0].allowed(), DecisionType::ENDED);
+                    }
+                    Some(Verdict::Ask(ask)) => {
+                        let asked = call.asks().expect("people are asked");
+                        prop_assert!(asked.asks_for_all_of(ask), "{asked:?} is weaker than {ask:?}");
+                    }
+                    _ => {}
                 }
             }
             let next = graph::next(&state);

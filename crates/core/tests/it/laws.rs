@@ -78,6 +78,10 @@ fn the_events_are_well_formed(world: &World) {
                 Event::ContentBlockStop { message_id, index, .. } => {
                     assert_eq!(open.take(), Some((message_id, index)));
                 }
+                Event::ContentReplaced { message_id, indexes } => {
+                    assert_eq!((open.clone(), messages.get(&message_id)), (None, Some(&true)));
+                    assert!(!indexes.is_empty(), "something is replaced");
+                }
                 Event::GroupStart { message_id, group_id } => {
                     assert_eq!((open.clone(), group.replace(group_id)), (None, None), "a group in a block or a group");
                     assert_eq!(messages.get(&message_id), Some(&true));
@@ -472,6 +476,7 @@ fn the_random_sessions_reach_every_kind_of_record() {
         "message_queued",
         "model_responded",
         "noted",
+        "replaced",
         "resumed",
         "rule_revoked",
         "session_created",

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "these are tests")]
 
 mod audit;
+mod clock;
 mod compression;
 mod decisions;
 mod drawing;
@@ -15,4 +16,5 @@ mod nested;
 mod people;
 mod reopen;
 mod schema;
+mod speakers;
 mod world;

@@ -176,6 +176,34 @@ fn r4_a_call_in_doubt_is_asked_of_the_role_that_approved_it_also_after_an_edit()
     assert_eq!(owner.code, Code::Forbidden);
 }
 
+/// SPEC P4: that something runs a second time is allowed by those who had to allow the first.
+#[test]
+fn p4_a_call_in_doubt_runs_again_only_if_all_allow_it_who_had_to_allow_it() {
+    let (ann, bob, eve) = (|| person("ann", &[]), || person("bob", &["admin"]), || person("eve", &["admin"]));
+    for roles in [["user", "admin"], ["admin", "user"]] {
+        let mut world = waiting(&[("pay", Ask { quorum: 2, ..levels(&roles) })]);
+        let mut n = 1;
+        while !matches!(world.state.calls[0].phase, Phase::Permitted) {
+            for who in [ann(), bob(), eve()] {
+                let _ = decide(&mut world, n, vec![Decision::approve()], who);
+            }
+            n += 1;
+        }
+        world.apply(&crate::world::Op::Start(1)).expect("start");
+        world.apply(&crate::world::Op::Crash).expect("crash");
+        let doubt = world.state.waiting(n).expect("in doubt").clone();
+        assert_eq!((doubt.asked.actions[0].role(), doubt.quorum()), (Some("admin"), 2), "{roles:?}");
+        let refused = decide(&mut world, n, vec![Decision::respond("it ran")], ann()).expect_err("not the owner's");
+        assert_eq!(refused.code, Code::Forbidden);
+        decide(&mut world, n, vec![Decision::approve()], bob()).expect("one of two");
+        assert_eq!(phases(&world), [Phase::Waiting(n)]);
+        decide(&mut world, n, vec![Decision::approve()], eve()).expect("two");
+        assert_eq!(phases(&world), [Phase::Waiting(n + 1)], "and the user, whose level it also was");
+        decide(&mut world, n + 1, vec![Decision::approve()], ann()).expect("the user");
+        assert_eq!(phases(&world), [Phase::Permitted]);
+    }
+}
+
 #[test]
 fn p1_where_who_asks_may_not_approve_who_changes_it_asks() {
     let four_eyes = Ask { not_self: true, ..levels(&["admin"]) };

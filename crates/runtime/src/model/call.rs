@@ -4,9 +4,18 @@
 //! - The server may be silent for the idle timeout and no longer, before its first byte or after any.
 //! - Whatever an error repeats of what the provider said, the key is not in it.
 
-use std::{collections::VecDeque, mem, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    mem,
+    sync::Arc,
+    time::Duration,
+};
 
-use countersign_core::{conversation::Message, journal::record::Usage, limits};
+use countersign_core::{
+    conversation::Message,
+    journal::record::{Cut, Usage},
+    limits,
+};
 use futures::{
     StreamExt as _, TryStreamExt as _,
     stream::{self, BoxStream},
@@ -15,7 +24,8 @@ use reqwest::{
     Client, Response,
     header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue},
 };
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
 use tokio::time::timeout;
 
 use super::{
@@ -88,6 +98,8 @@ pub(super) struct Reach {
     pub(super) idle_timeout: Duration,
     /// Headers of every request.
     pub(super) headers: &'static [(&'static str, &'static str)],
+    /// The headers that the configuration adds.
+    pub(super) more_headers: BTreeMap<String, ApiKey>,
 }
 
 /// A provider that is reached over HTTP. Cloning is cheap and shares the connections.
@@ -105,6 +117,8 @@ struct Shared<P> {
     client: Client,
     endpoint: Endpoint,
     key: Option<ApiKey>,
+    /// What no error may repeat: the key, and the values of the headers that the configuration adds.
+    secrets: Vec<ApiKey>,
     headers: HeaderMap,
     idle_timeout: Duration,
     protocol: P,
@@ -139,10 +153,18 @@ impl<P: Protocol> Http<P> {
             Some(_) => return Err(ModelConfigError("the API key is empty".to_owned())),
             None => {}
         }
+        for (name, value) in http::headers(&reach.more_headers)? {
+            if headers.insert(&name, value).is_some() {
+                return Err(ModelConfigError(format!("`headers` has {:?}, which is sent already", name.as_str())));
+            }
+        }
+        let mut secrets: Vec<ApiKey> = reach.api_key.iter().cloned().collect();
+        secrets.extend(reach.more_headers.into_values().filter(ApiKey::is_long));
         let shared = Shared {
             client: endpoint.client()?,
             endpoint,
             key: reach.api_key,
+            secrets,
             headers,
             idle_timeout: reach.idle_timeout,
             protocol,
@@ -163,7 +185,7 @@ impl<P: Protocol> Http<P> {
     /// Asks it. The stream ends after the first error.
     pub(super) fn call(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
         // Secrets of servers that the provider calls are sent with the request, so they may come back too.
-        let mut secrets: Vec<ApiKey> = self.shared.key.iter().cloned().collect();
+        let mut secrets = self.shared.secrets.clone();
         secrets.extend(request.hosted.iter().filter_map(|server| server.secret().cloned()));
         let call = Call { shared: self.shared.clone(), state: State::New(Box::new(request)), ready: VecDeque::new() };
         stream::try_unfold(call, |mut call| async move { Ok(call.next().await?.map(|event| (event, call))) })
@@ -306,18 +328,73 @@ impl<R: Reader> Open<R> {
         let part = match timeout(patience, self.response.chunk()).await {
             Ok(Ok(Some(part))) => part,
             _ if finished => return finish(&mut self.answer, ready).map(|()| false),
-            Ok(Ok(None)) => return finish(&mut self.answer, ready).map(|()| false),
+            Ok(Ok(None)) => {
+                // Some servers leave out the empty line after their last event.
+                self.take(b"\n\n", shared, ready)?;
+                return finish(&mut self.answer, ready).map(|()| false);
+            }
             Ok(Err(error)) => return Err(http::transport_error("the answer broke off from", &shared.endpoint, error)),
             Err(_) => return Err(shared.silent()),
         };
-        self.decoder.feed(&part, &mut self.events).map_err(|e| ModelError::permanent(e.to_string()))?;
-        for event in self.events.drain(..) {
-            if self.answer.take(&event, ready).map_err(|error| shared.read_error(error))? {
-                return finish(&mut self.answer, ready).map(|()| false);
-            }
+        if self.take(&part, shared, ready)? {
+            return finish(&mut self.answer, ready).map(|()| false);
         }
         Ok(true)
     }
+
+    /// Takes more of the stream. True when nothing that follows counts.
+    fn take<P: Protocol<Reader = R>>(
+        &mut self,
+        bytes: &[u8],
+        shared: &Shared<P>,
+        ready: &mut VecDeque<ModelEvent>,
+    ) -> Result<bool, ModelError> {
+        self.decoder.feed(bytes, &mut self.events).map_err(|e| ModelError::permanent(e.to_string()))?;
+        for event in self.events.drain(..) {
+            // A server that forgets the empty line before its end mark has put both into one event.
+            let ends = event.data.trim_end().strip_suffix("\n[DONE]").map(str::to_owned);
+            let mark = ends.is_some().then(|| SseEvent { event: String::new(), data: "[DONE]".to_owned() });
+            let event = SseEvent { data: ends.unwrap_or(event.data), event: event.event };
+            for event in [Some(event), mark].into_iter().flatten() {
+                if self.answer.take(&event, ready).map_err(|error| shared.read_error(error))? {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// How a provider says that an answer ended, in the words of any of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// It is whole.
+    Whole,
+    /// It is not.
+    Cut(Cut),
+    /// The provider failed in the middle of it: asking again may help.
+    Failed,
+}
+
+/// Reads a reason to stop. One that is not known is taken for the end of a whole answer, since servers have names of
+/// their own for that.
+pub(super) fn ending(reason: &str) -> Ending {
+    Ending::Cut(match &*reason.to_ascii_lowercase() {
+        "length" | "max_tokens" | "max_output_tokens" | "model_length" | "model_context_window_exceeded" => {
+            Cut::MaxTokens
+        }
+        "refusal" => Cut::Refusal,
+        "content_filter" | "content-filter" | "safety" | "recitation" | "blocklist" | "prohibited_content" | "spii"
+        | "image_safety" | "language" | "sensitive" | "error_toxic" => Cut::ContentFilter,
+        "incomplete" | "pause_turn" | "malformed_function_call" | "unexpected_tool_call" | "other" => Cut::Incomplete,
+        "error" | "network_error" | "insufficient_system_resource" | "aborted" => return Ending::Failed,
+        _ => return Ending::Whole,
+    })
+}
+
+/// An answer that its provider failed in the middle of.
+pub(super) fn failed_in_the_middle(reason: &str) -> ModelError {
+    ModelError::transient(format!("the provider failed in the middle of its answer: {reason}"))
 }
 
 /// How large an answer has become.
@@ -339,22 +416,39 @@ impl Size {
     }
 }
 
+/// A number of tokens as servers tell it: a whole number, also one that is written as a float. Anything else is none,
+/// since usage that cannot be read is no reason to lose an answer.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Count(pub(super) Option<u64>);
+
+impl<'de> Deserialize<'de> for Count {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Count, D::Error> {
+        let text = Box::<RawValue>::deserialize(deserializer)?;
+        let text = text.get().trim_matches('"');
+        // A float above the largest number of tokens is that number.
+        let float = || text.parse::<f64>().ok().filter(|n| *n >= 0.0).map(|n| n as u64);
+        Ok(Count(text.parse().ok().or_else(float)))
+    }
+}
+
 /// What OpenAI's APIs say of the tokens they count.
 #[derive(Default, Deserialize)]
 pub(super) struct Details {
-    cached_tokens: Option<u64>,
-    reasoning_tokens: Option<u64>,
+    #[serde(default)]
+    cached_tokens: Count,
+    #[serde(default)]
+    reasoning_tokens: Count,
 }
 
 /// Tokens read and written, with the details of each; `None` if neither is told.
-pub(super) fn usage(told: (Option<u64>, Option<u64>), details: (Option<Details>, Option<Details>)) -> Option<Usage> {
-    let (input_tokens, output_tokens) = told;
+pub(super) fn usage(told: (Count, Count), details: (Option<Details>, Option<Details>)) -> Option<Usage> {
+    let (Count(input_tokens), Count(output_tokens)) = told;
     let of = |details: Option<Details>| details.unwrap_or_default();
     (input_tokens.is_some() || output_tokens.is_some()).then(|| Usage {
         input_tokens: input_tokens.unwrap_or(0),
         output_tokens: output_tokens.unwrap_or(0),
-        cached_input_tokens: of(details.0).cached_tokens.unwrap_or(0),
-        reasoning_tokens: of(details.1).reasoning_tokens.unwrap_or(0),
+        cached_input_tokens: of(details.0).cached_tokens.0.unwrap_or(0),
+        reasoning_tokens: of(details.1).reasoning_tokens.0.unwrap_or(0),
     })
 }
 

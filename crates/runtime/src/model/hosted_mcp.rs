@@ -18,7 +18,7 @@ use countersign_core::{
 use futures::{FutureExt as _, future::BoxFuture};
 use serde_json::{Value, json};
 
-use super::{ApiKey, ModelConfigError, ToolSpec, http::Endpoint};
+use super::{ApiKey, ModelConfigError, ToolSpec};
 use crate::tool::{Approval, Tool, ToolEntry, ToolError};
 
 /// Before the label in the name of a call.
@@ -59,6 +59,17 @@ pub struct HostedMcp {
     entry: ToolEntry,
 }
 
+#[cfg(feature = "http")]
+fn is_address(url: &str) -> bool {
+    super::http::Endpoint::new(url, &[]).is_ok()
+}
+
+/// Without providers over HTTP there is nobody who could call it.
+#[cfg(not(feature = "http"))]
+fn is_address(_: &str) -> bool {
+    false
+}
+
 impl std::fmt::Debug for HostedMcp {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("HostedMcp").field("label", &self.label).field("require", &self.require).finish_non_exhaustive()
@@ -85,7 +96,7 @@ impl HostedMcp {
                  and end with a letter or digit, and have no __ in it"
             )));
         }
-        if Endpoint::new(server_url, &[]).is_err() {
+        if !is_address(server_url) {
             return Err(ModelConfigError(format!(
                 "`server_url` of the MCP server {label:?} must be a URL with http or https, without a password"
             )));

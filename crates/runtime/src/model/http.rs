@@ -1,26 +1,25 @@
 //! What the providers that are reached over HTTP share: the client, the address and the errors.
 
 use std::{
+    collections::BTreeMap,
     fmt::Write as _,
     time::{Duration, SystemTime},
 };
 
-use reqwest::{Client, Response, StatusCode, Url, header::HeaderMap};
+use reqwest::{
+    Client, Response, StatusCode, Url,
+    header::{HeaderMap, HeaderName, HeaderValue},
+};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{ModelError, key::ApiKey};
+use super::{ModelConfigError, ModelError, key::ApiKey};
 use crate::outgoing::{self, chain};
 
 /// How much of an error's body is read.
 const ERROR_BODY_BYTES: usize = 64 * 1024;
 /// How much of a provider's own words an error repeats.
 const ERROR_TEXT_CHARS: usize = 1000;
-
-/// A model's configuration that cannot be used. Its text names the field and what would be right.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct ModelConfigError(pub String);
 
 /// A provider's address.
 #[derive(Clone)]
@@ -61,6 +60,42 @@ impl Endpoint {
             .build()
             .map_err(|e| ModelConfigError(format!("the HTTP client cannot be made: {}", chain(e))))
     }
+}
+
+/// Headers that a request has anyway, or that are the connection's.
+const OWN_HEADERS: [&str; 9] = [
+    "accept",
+    "accept-encoding",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "host",
+    "transfer-encoding",
+    "user-agent",
+];
+
+/// The headers that a configuration adds to every request. None of their values is ever printed.
+///
+/// # Errors
+/// A name or a value cannot be sent, or is not the configuration's to say.
+pub(super) fn headers(added: &BTreeMap<String, ApiKey>) -> Result<Vec<(HeaderName, HeaderValue)>, ModelConfigError> {
+    let wrong = |name: &str, what: &str| ModelConfigError(format!("`headers` has {name:?}, {what}"));
+    let mut headers = Vec::with_capacity(added.len());
+    for (name, value) in added {
+        let key = HeaderName::try_from(name).map_err(|_| wrong(name, "which is no name of a header"))?;
+        if OWN_HEADERS.contains(&key.as_str()) {
+            return Err(wrong(name, "which cannot be set"));
+        }
+        let mut value = HeaderValue::try_from(value.expose())
+            .map_err(|_| wrong(name, "whose value has characters that cannot be sent in a header"))?;
+        value.set_sensitive(true);
+        if headers.iter().any(|(known, _)| *known == key) {
+            return Err(wrong(name, "which it has twice"));
+        }
+        headers.push((key, value));
+    }
+    Ok(headers)
 }
 
 /// A request that got no answer, or an answer that broke off: all of it may pass.

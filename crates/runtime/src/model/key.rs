@@ -18,6 +18,11 @@ impl ApiKey {
         &self.0
     }
 
+    /// Whether it is long enough to be a secret: the words of headers may be as short as `1`.
+    pub(crate) fn is_long(&self) -> bool {
+        self.0.len() >= 8
+    }
+
     /// A text with the key taken out, for providers that repeat it in their errors.
     pub(crate) fn redact(&self, text: String) -> String {
         if self.0.is_empty() || !text.contains(&*self.0) { text } else { text.replace(&*self.0, "[API key]") }

@@ -1,35 +1,74 @@
 //! Models: what answers the conversation. Each provider is one module behind [`Model`].
 
+#[cfg(feature = "http")]
 pub mod anthropic;
+#[cfg(feature = "http")]
 mod blocks;
+#[cfg(feature = "http")]
 mod call;
+mod function;
 #[cfg(feature = "genai")]
 pub mod genai;
 pub mod hosted_mcp;
+#[cfg(feature = "http")]
 mod http;
 mod key;
+#[cfg(feature = "http")]
 pub mod openai;
+#[cfg(feature = "http")]
 pub mod openai_chat;
 pub mod retry;
 pub mod scripted;
+#[cfg(feature = "http")]
 mod sent;
+#[cfg(feature = "http")]
 pub mod sse;
+#[cfg(feature = "http")]
 mod text;
 
 use std::{sync::Arc, time::Duration};
 
-use countersign_core::{conversation::Message, journal::record::Usage};
+use countersign_core::{
+    conversation::Message,
+    journal::record::{Cut, Usage},
+};
 use futures::{future::BoxFuture, stream::BoxStream};
 use serde_json::value::RawValue;
 
 use self::hosted_mcp::HostedMcp;
-pub use self::{http::ModelConfigError, key::ApiKey};
+pub use self::{
+    function::{Answer, IntoAnswer},
+    key::ApiKey,
+};
 
 /// Providers with OpenAI's chat completions that are known by name: [`openai_chat`] reaches them, with their address.
 pub const COMPATIBLE_PROVIDERS: [&str; 10] =
     ["cohere", "deepseek", "fireworks", "groq", "mistral", "moonshot", "openrouter", "together", "xai", "zai"];
 /// Providers that are reached through the genai crate, in a build with the feature `genai`.
 pub const GENAI_PROVIDERS: [&str; 2] = ["gemini", "ollama"];
+
+/// Where a provider that is known by name is reached, unless another address is set; `None` for `openai-chat`, which
+/// may be any server, and for names that are not known.
+#[must_use]
+pub fn default_base_url(provider: &str) -> Option<&'static str> {
+    Some(match provider {
+        "anthropic" => "https://api.anthropic.com/v1",
+        "cohere" => "https://api.cohere.ai/compatibility/v1",
+        "deepseek" => "https://api.deepseek.com/v1",
+        "fireworks" => "https://api.fireworks.ai/inference/v1",
+        "gemini" => "https://generativelanguage.googleapis.com/v1beta",
+        "groq" => "https://api.groq.com/openai/v1",
+        "mistral" => "https://api.mistral.ai/v1",
+        "moonshot" => "https://api.moonshot.ai/v1",
+        "ollama" => "http://localhost:11434",
+        "openai" => "https://api.openai.com/v1",
+        "openrouter" => "https://openrouter.ai/api/v1",
+        "together" => "https://api.together.xyz/v1",
+        "xai" => "https://api.x.ai/v1",
+        "zai" => "https://api.z.ai/api/paas/v4",
+        _ => return None,
+    })
+}
 
 /// Something that answers a conversation, streaming.
 ///
@@ -135,9 +174,16 @@ pub enum ModelEvent {
     Usage(Usage),
     /// What the provider wants back unchanged with this answer.
     Opaque(Box<RawValue>),
-    /// The answer is complete.
+    /// The answer is not whole, and this is why. It comes before [`ModelEvent::Stop`].
+    Cut(Cut),
+    /// The answer is over.
     Stop,
 }
+
+/// A model's configuration that cannot be used. Its text names the field and what would be right.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ModelConfigError(pub String);
 
 /// Why a model gave no answer.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -8,7 +8,11 @@ use std::{
 use countersign_core::locale::Locale;
 use tokio::sync::watch;
 
-use super::{Inner, Runtime, guard::Settings};
+use super::{
+    Inner, Runtime,
+    authority::{Authorities, Authority},
+    guard::Settings,
+};
 use crate::{
     agent::{Agent, AgentError, Agents},
     graph::{Graph, GraphState, compiled::AnyGraph},
@@ -75,6 +79,20 @@ impl RuntimeBuilder {
     #[must_use]
     pub fn trace_content(mut self, yes: bool) -> RuntimeBuilder {
         self.settings.trace_content = yes;
+        self
+    }
+    /// Who says whether the makers of standing approvals may still decide: their rules are suspended while they may not
+    /// (SPEC P4). Without one all rules count.
+    #[must_use]
+    pub fn authority(mut self, authority: Arc<dyn Authority>) -> RuntimeBuilder {
+        self.settings.authorities = Authorities(Some(authority));
+        self
+    }
+    /// Who may change the state of graphs' sessions, beside having the right to decide all that a change withdraws: holders of
+    /// one of these roles, `user` being the session's own. Nobody, if there are none; the session's owner, if this is not said.
+    #[must_use]
+    pub fn state_edits(mut self, roles: Vec<String>) -> RuntimeBuilder {
+        self.settings.state_edits = Some(roles);
         self
     }
     /// What a run of the library adds.

@@ -9,7 +9,7 @@ use countersign_core::{
     compression::{Cut, Summary},
     conversation::{Conversation, Message},
     journal::{
-        record::{Compressed, Usage},
+        record::{self, Compressed, Usage},
         state::State,
     },
     limits,
@@ -134,7 +134,15 @@ async fn read(model: &Arc<dyn Model>, request: ModelRequest) -> Result<(String, 
             }
             ModelEvent::Usage(tokens) => usage = tokens,
             ModelEvent::Stop => return Ok((text, usage)),
-            ModelEvent::Thinking(_) | ModelEvent::ToolUse { .. } | ModelEvent::Input(_) | ModelEvent::Opaque(_) => {}
+            // Words about why there is none are no summary; one that is only cut is better than nothing.
+            ModelEvent::Cut(cut @ (record::Cut::Refusal | record::Cut::ContentFilter)) => {
+                return Err(ModelError::permanent(format!("the model gave no whole summary: {}", cut.name())));
+            }
+            ModelEvent::Cut(_)
+            | ModelEvent::Thinking(_)
+            | ModelEvent::ToolUse { .. }
+            | ModelEvent::Input(_)
+            | ModelEvent::Opaque(_) => {}
         }
     }
     Err(ModelError::transient("the model's stream ended in the middle of its answer"))

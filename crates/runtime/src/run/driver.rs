@@ -487,7 +487,7 @@ impl Inner {
             })
             .collect();
         let weighed = tokio::select! { biased;
-            weighed = self.gates(&state, state.agent_of(answer.run), &calls, &[]) => weighed,
+            weighed = self.gates(&state, state.agent_of(answer.run), &calls, answer.cut, &[]) => weighed,
             () = self.turn_is_over(live, turn) => return, // A rule may never answer.
         };
         failpoint::hit("model.before_commit");
@@ -524,7 +524,7 @@ impl Inner {
             let mut guard = live.lock().await;
             let tried = async {
                 let state = self.load(live, &mut guard).await?;
-                let gates = gates_of(&self.gates(&state, state.agent_of(answer.run), calls, before).await);
+                let gates = gates_of(&self.gates(&state, state.agent_of(answer.run), calls, answer.cut, before).await);
                 let make = |state: &State, _| {
                     Some(Draft::new(state, now()).model_responded(answer.clone(), gates.clone(), &self.agents))
                 };

@@ -4,10 +4,7 @@ use std::sync::Arc;
 
 use countersign_core::{
     approval::{decision::EditedAction, principal::Principal},
-    call::{
-        args::Args,
-        gate::{Ask, Verdict},
-    },
+    call::{args::Args, gate::Verdict},
     journal::{
         draft::Draft,
         fork::{ForkInput, is_open_to_edits, must_be_judged},
@@ -72,11 +69,13 @@ impl Runtime {
     /// Makes a new session that has the past of another up to a checkpoint. The other is not changed.
     ///
     /// Only the owner may, and the new session is theirs. Nothing that was decided before counts in it: what waited is
-    /// asked again under its own keys, and so is what was approved and had not begun.
+    /// asked again under its own keys, and so is what was approved and had not begun. The policy of today judges every call
+    /// that may begin, and the stricter of then and today counts.
     ///
     /// # Errors
     /// `session_not_found`, `forbidden`, `invalid_session_id`, `session_exists` (the id is taken), `invalid_message` (no
-    /// checkpoint, or nothing that can be changed there), `invalid_edit`, `store_unavailable`.
+    /// checkpoint, or nothing that can be changed there), `invalid_edit`, `unresolvable` (a call's tool cannot be reached now),
+    /// `store_unavailable`.
     pub async fn fork(&self, by: &Principal, session_id: &str, new: NewFork) -> Result<MadeFork, Refusal> {
         let original = self.read_state(by, session_id).await?;
         owned(by, &original)?;
@@ -143,7 +142,9 @@ impl Runtime {
         };
         let Then { state, entries, .. } = then;
         let roles = if by.subject == state.subject { by.roles.clone() } else { state.roles.clone() };
-        let judged = self.judged(&State { roles: roles.clone(), ..state.clone() }, &new.edit.calls).await?;
+        // No rule was made in the new session.
+        let today = State { roles: roles.clone(), sticky: Vec::new(), ..state.clone() };
+        let judged = self.judged(&today, &new.edit.calls).await?;
         let input = ForkInput {
             from: original.session_id.clone(),
             by: by.subject.clone(),
@@ -159,9 +160,14 @@ impl Runtime {
         Ok(MadeFork { session: SessionView::of_state(&*guard.state()?), made: true })
     }
 
-    /// The verdicts on the calls that are changed, and on those that a standing rule has let through.
+    /// The verdicts of today on the calls that may begin in a fork, as they are or as they are changed (SPEC P4).
     async fn judged(&self, state: &State, edits: &[EditedCall]) -> Result<Vec<Judged>, Refusal> {
         let mut judged = Vec::new();
+        let mut agents: Vec<&str> =
+            state.calls.iter().filter(|call| must_be_judged(call)).map(|call| &*call.agent).collect();
+        agents.sort_unstable();
+        agents.dedup();
+        self.inner.agents.prepare(agents.into_iter()).await;
         for (i, edit) in edits.iter().enumerate() {
             let call = editable(state, edit, i)?;
             if edits[..i].iter().any(|before| before.tool_use_id == edit.tool_use_id) {
@@ -176,35 +182,25 @@ impl Runtime {
             judged.push(Judged {
                 call: call.call,
                 tool_use_id: call.id.clone(),
-                // Beside what is asked about the model's own call, where a rule has stood in a person's place.
-                verdict: if must_be_judged(call) {
-                    self.own_verdict(state, call).await.stricter(verdict)
-                } else {
-                    verdict
-                },
+                verdict,
                 edited: Some(action),
                 preview,
             });
         }
         for call in state.calls.iter().filter(|call| must_be_judged(call)) {
             if judged.iter().all(|one| one.call != call.call) {
-                let verdict = self.own_verdict(state, call).await;
-                let action = |args| EditedAction { name: call.name.to_string(), args };
-                let preview = match call.args.clone().map(action) {
-                    Some(action) => self.inner.preview_of(state, &call.agent, &call.id, &action, None).await,
-                    None => None,
+                let verdict = self.inner.verdict_today(state, call).await?;
+                let preview = match (&verdict, &call.preview, &call.args) {
+                    (Verdict::Ask(_), None, Some(args)) => {
+                        let action = EditedAction { name: call.name.to_string(), args: args.clone() };
+                        self.inner.preview_of(state, &call.agent, &call.id, &action, None).await
+                    }
+                    _ => None,
                 };
                 judged.push(Judged { call: call.call, tool_use_id: call.id.clone(), edited: None, verdict, preview });
             }
         }
         Ok(judged)
-    }
-
-    /// What the policy says today of a call as it is.
-    async fn own_verdict(&self, state: &State, call: &Call) -> Verdict {
-        let Some(args) = &call.args else { return Verdict::Ask(Ask::default()) };
-        let verdict = self.inner.verdict_on(state, &call.agent, &call.name, &call.id, args).await;
-        verdict.unwrap_or_else(|| Verdict::Ask(Ask::default()))
     }
 }
 

@@ -18,7 +18,7 @@ use countersign_core::{
     journal::{
         draft::ToolKind,
         outdated::{signature, words},
-        record::{Action, ToolUse},
+        record::{Action, Cut, ToolUse},
         state::{Call, State},
     },
     limits::{APPROVAL_TIMEOUT_SECONDS, PREVIEW_SECONDS, QUESTION_TIMEOUT_SECONDS},
@@ -48,10 +48,17 @@ impl Inner {
         state: &State,
         agent: &str,
         calls: &[&ToolUse],
+        cut: Option<Cut>,
         before: &[Weighed],
     ) -> Vec<Weighed> {
         let mut gates = Vec::with_capacity(calls.len());
         for (i, call) in calls.iter().enumerate() {
+            if let Some(cut) = cut.filter(|_| call.is_cut(cut)) {
+                let text = state.locale.fill(Text::CallCut, &[("reason", cut.name())]);
+                let gate = Gate::of(Verdict::Refuse(text));
+                gates.push(Weighed { gate, judged: None, said: None, checked: None });
+                continue;
+            }
             let mut weighed = self.gate(state, agent, call, before.get(i)).await;
             match &mut weighed.gate.verdict {
                 Verdict::Ask(ask) => self.settings.be_patient(ask, APPROVAL_TIMEOUT_SECONDS),
@@ -89,7 +96,7 @@ impl Inner {
             None => self.verdict(&tool, &facts, locale).await,
         };
         let judged = Some(verdict.clone());
-        let Standing { mut verdict, mut rule, mut instead, rules_read } =
+        let Standing { mut verdict, mut rule, said_by, mut instead, rules_read } =
             self.standing(state, &tool, &facts, verdict).await;
         let checked = match before.and_then(|before| before.checked.clone()) {
             Some(checked) => Some(checked),
@@ -136,6 +143,7 @@ impl Inner {
             verdict,
             idempotent: tool.entry.idempotent,
             rule,
+            said_by,
             stood_in: instead.map(|ask| Arc::new(StoodIn { ask, shown: words(&tool.facts()) })),
             preview,
             target: tool.entry.target.clone(),
@@ -180,6 +188,9 @@ impl Inner {
                 errors.iter().take(ERRORS_TOLD).map(|e| format!("{}: {}", pointer(&e.pointer), e.message)).collect();
             return refuse(locale.fill(Text::BadArgs, &[("errors", &told.join("; "))]));
         }
+        if let Err(error) = tool.entry.tool.fits(&args) {
+            return refuse(locale.fill(Text::FunctionArgs, &[("error", &error)]));
+        }
         if question {
             // With the options that are added they may have become too long.
             return match asked.and_then(|asked| asked.args()) {
@@ -213,12 +224,55 @@ impl Inner {
         args: &Args,
     ) -> Option<Verdict> {
         let ready = self.agents.get(agent)?.tool(tool)?;
+        if let Err(error) = ready.entry.tool.fits(args) {
+            return Some(Verdict::Refuse(state.locale.fill(Text::FunctionArgs, &[("error", &error)])));
+        }
         let context = match self.app_context(state).await {
             Ok(context) => context,
             Err(error) => return Some(unread(&ready.entry, &error, state.locale)),
         };
         let facts = facts(state, agent, ready.name(tool), tool_use_id, args, &context);
         Some(self.verdict(&ready, &facts, state.locale).await)
+    }
+
+    /// What is said today of a call that a fork has from its original (SPEC P4): by the policy and its tool, and by standing
+    /// rules as far as they reject. One whose tool is gone does not run.
+    ///
+    /// # Errors
+    /// `unresolvable`: its tool may be one of what cannot be reached now.
+    pub(super) async fn verdict_today(&self, state: &State, call: &Call) -> Result<Verdict, Refusal> {
+        let refused = |text: String| Ok(Verdict::Refuse(text));
+        let Some(agent) = self.agents.get(&call.agent) else {
+            return refused(state.locale.fill(Text::NoAgent, &[("agent", &*call.agent)]));
+        };
+        let (tool, args) = match (agent.tool(&call.name), &call.args) {
+            (Some(tool), Some(args)) => (tool, args),
+            (None, _) if agent.has_unreached() => {
+                let what = format!(
+                    "the call {:?} cannot be judged now, since what the tool {:?} may come from cannot be reached; try again \
+                     when it can, or fork at a checkpoint without the call",
+                    &*call.id, &*call.name
+                );
+                return Err(Refusal::new(Code::Unresolvable, what));
+            }
+            (None, _) => return refused(unknown_tool(agent, &call.name, state.locale)),
+            (_, None) => return refused(state.locale.text(Text::UnreadableArgs).to_owned()),
+        };
+        let context = match self.app_context(state).await {
+            Ok(context) => context,
+            Err(error) => return Ok(unread(&tool.entry, &error, state.locale)),
+        };
+        let facts = facts(state, &call.agent, tool.name(&call.name), &call.id, args, &context);
+        let judged = self.verdict(&tool, &facts, state.locale).await;
+        // One that approves was made for the original, or stands for people who have not seen this session.
+        let mut today = match self.standing(state, &tool, &facts, judged.clone()).await.verdict {
+            Verdict::Allow => judged,
+            verdict => verdict,
+        };
+        if let Verdict::Ask(ask) = &mut today {
+            self.settings.be_patient(ask, APPROVAL_TIMEOUT_SECONDS);
+        }
+        Ok(today)
     }
 
     /// What an edited call would do.
@@ -316,7 +370,7 @@ impl Inner {
     /// What standing rules make of a verdict: one that rejects always does, one that approves stands in the place of
     /// the person who would be asked (SPEC S7). When they cannot be read, a person is asked.
     async fn standing(&self, state: &State, tool: &ReadyTool, call: &CallFacts<'_>, verdict: Verdict) -> Standing {
-        let silent = |verdict, rules_read| Standing { verdict, rule: None, instead: None, rules_read };
+        let silent = |verdict, rules_read| Standing { verdict, rule: None, said_by: None, instead: None, rules_read };
         let ask = match &verdict {
             Verdict::Allow => None,
             Verdict::Ask(ask) => Some(ask),
@@ -342,28 +396,45 @@ impl Inner {
         let rules: Vec<(&str, &Rule)> =
             here.chain(everywhere.iter().map(|row| (&*row.session_id, &row.rule))).collect();
         let now = now();
+        let tenant = state.tenant.as_deref();
         // What a rule has let through was seen by whoever made it: a tool that has changed since is another one.
         let today =
             if rules.iter().any(|(_, rule)| rule.shown.is_some()) { signature(&tool.facts()) } else { "".into() };
         let applies = |rule: &Rule| {
             let (agent, digest, subject) = (call.agent, call.args.digest(), call.subject);
-            let facts = |tool| RuleFacts { agent, tool, digest, subject, shown: Some(&today), now };
+            let facts = |tool| RuleFacts {
+                agent,
+                tool,
+                digest,
+                subject,
+                speakers: Some(&state.speakers),
+                shown: Some(&today),
+                now,
+            };
             tool.names(call.tool).any(|tool| rule.applies(&facts(tool), ask))
         };
-        let found =
-            |approve: bool| rules.iter().rev().find(|(_, rule)| rule.approve == approve && applies(rule)).copied();
+        let found = |approve: bool| {
+            rules
+                .iter()
+                .rev()
+                .find(|(_, rule)| {
+                    rule.approve == approve && applies(rule) && self.settings.authorities.check(rule, tenant).is_ok()
+                })
+                .copied()
+        };
         let id = |(session, rule): (&str, &Rule)| rule.id.map(|id| id.name(session).into());
         if let Some((session, rule)) = found(false) {
             let text = rule.message.clone().unwrap_or_else(|| {
                 let default = state.locale.text(Text::Rejected);
                 self.rejection(call.tool, call.tool_use_id, default).unwrap_or_else(|| default.to_owned())
             });
+            let said_by = rule.message.as_ref().and(rule.by.clone());
             let rule = id((session, rule));
-            return Standing { verdict: Verdict::Deny(text), rule, instead: None, rules_read: true };
+            return Standing { verdict: Verdict::Deny(text), rule, said_by, instead: None, rules_read: true };
         }
         match (found(true).map(id), verdict) {
             (Some(rule), Verdict::Ask(ask)) => {
-                Standing { verdict: Verdict::Allow, rule, instead: Some(ask), rules_read: true }
+                Standing { verdict: Verdict::Allow, rule, said_by: None, instead: Some(ask), rules_read: true }
             }
             (_, verdict) => silent(verdict, true),
         }
@@ -375,6 +446,8 @@ struct Standing {
     verdict: Verdict,
     /// The rule that decided.
     rule: Option<Arc<str>>,
+    /// Who made it, if it has words for the model.
+    said_by: Option<Arc<str>>,
     /// How a person would have been asked, if a rule has approved in their place.
     instead: Option<Ask>,
     /// False if the rules could not be read.

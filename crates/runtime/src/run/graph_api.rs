@@ -202,8 +202,8 @@ impl<S: GraphState> Runs<S> {
     /// anew with it, here, and ask again under other keys: whoever was asked was shown the state as it was.
     ///
     /// # Errors
-    /// `session_not_found`, `session_busy` while nodes run, `invalid_message` (the update does not fit),
-    /// `store_unavailable`.
+    /// `session_not_found`, `forbidden` (it is not one's own, or would withdraw what others decide), `session_busy` while nodes
+    /// run, `invalid_message` (the update does not fit), `store_unavailable`.
     pub async fn edit(&self, by: &Principal, session: &str, update: &S::Update) -> Result<Outcome<S>, Refusal> {
         check_session_id(session)?;
         let raw = Raw::of(update).map_err(|error| invalid(format!("the update is no JSON: {error}")))?;

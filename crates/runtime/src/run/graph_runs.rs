@@ -22,6 +22,7 @@ use super::{
     live::LiveRef,
     now, own_request_id, owned, session_id,
     view::{SessionView, StateView},
+    visible,
 };
 use crate::{graph::compiled::AnyGraph, store::Durability};
 
@@ -76,8 +77,8 @@ impl Runtime {
     /// themselves, and ask again under other keys. [`super::Runs::edit`] is the same with a type.
     ///
     /// # Errors
-    /// `session_not_found`, `forbidden`, `session_busy` while nodes run, `invalid_message` (the update does not fit, and
-    /// where; a session without a graph's run), `store_unavailable`.
+    /// `session_not_found`, `forbidden` (it is not one's own, or would withdraw what others decide), `session_busy` while nodes
+    /// run, `invalid_message` (the update does not fit, and where; a session without a graph's run), `store_unavailable`.
     pub async fn edit_run(
         &self,
         by: &Principal,
@@ -230,9 +231,7 @@ impl Inner {
     ) -> Result<(), Refusal> {
         let mut guard = live.lock().await;
         let state = self.load(live, &mut guard).await?;
-        owned(by, &state)?;
-        // Whoever changes what a person was asked about decides as they do.
-        by.check_may_decide()?;
+        self.may_edit_state(by, &state)?;
         let request_id = own_request_id(by, &state, request_id);
         if self.is_repeat(&live.session_id, request_id.as_deref()).await? {
             return Ok(());
@@ -249,9 +248,27 @@ impl Inner {
             .map_err(|error| invalid(format!("the update does not fit the state: {error}")))?;
         graph.merge(&mut merged, vec![read]).map_err(|error| invalid(error.to_string()))?;
         let edited = StateEdited { update, by: by.subject.clone(), request_id: request_id.map(Arc::from) };
-        let make = |state: &State| Draft::new(state, now()).edit_state(edited, &self.agents);
+        let make = |state: &State| Draft::new(state, now()).edit_state(edited, by, &self.agents);
         self.transact(live, &mut guard, Durability::Synced, make).await?;
         Ok(())
+    }
+
+    /// Whether a person may change what the nodes of a session look at, as far as they withdraw nothing.
+    fn may_edit_state(&self, by: &Principal, state: &State) -> Result<(), Refusal> {
+        let Some(roles) = &self.settings.state_edits else {
+            owned(by, state)?;
+            // Whoever changes what a person was asked about decides as they do.
+            return by.check_may_decide();
+        };
+        visible(by, state)?;
+        if roles.iter().any(|role| by.may_decide(state, Some(role))) {
+            return Ok(());
+        }
+        let what = match &roles[..] {
+            [] => "the policy lets nobody change the state of a session".to_owned(),
+            roles => format!("the policy lets only these change the state of a session: {}", roles.join(", ")),
+        };
+        Err(Refusal::new(Code::Forbidden, what))
     }
 }
 

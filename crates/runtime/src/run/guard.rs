@@ -29,6 +29,7 @@ use serde_json::Value;
 
 use super::{
     Inner,
+    authority::Authorities,
     driver::Patience,
     live::LiveRef,
     stops::{Stop, Why},
@@ -66,8 +67,13 @@ pub(crate) struct Settings {
     pub(crate) watch: Option<Arc<Watch>>,
     /// Whether arguments, results and answers stand in spans.
     pub(crate) trace_content: bool,
-    /// Whether nobody watches deadlines between the parts of a run: what has no deadline of its own then waits for ever.
+    /// Whether it is a run of the library, with or without a store: nobody watches deadlines between its parts, so what has no
+    /// deadline of its own waits for ever.
     pub(crate) patient: bool,
+    /// Who says whether the makers of standing rules may still decide.
+    pub(crate) authorities: Authorities,
+    /// Who may change the state of a graph's session; its owner, if nothing is said.
+    pub(crate) state_edits: Option<Vec<String>>,
 }
 
 impl Settings {
@@ -490,8 +496,20 @@ impl Output {
         OutputSchema { name: self.name.clone(), schema: self.schema.clone(), strict: false }
     }
 
+    /// The JSON of an answer: models that are asked for nothing else still put it into a code fence.
+    pub(super) fn json(text: &str) -> &str {
+        let text = text.trim();
+        let inside = || {
+            let (info, rest) = text.strip_prefix("```")?.split_once('\n')?;
+            let inside = rest.trim_end().strip_suffix("```")?;
+            (!info.contains(['`', '{', '[', '"']) && !inside.contains("\n```")).then_some(inside.trim())
+        };
+        inside().unwrap_or(text)
+    }
+
     /// What is wrong with an answer; nothing, if it fits.
     fn check(&self, text: &str, locale: Locale) -> Vec<String> {
+        let text = Output::json(text);
         // Each reader would have another of the two.
         if let Some(name) = plain::member_twice(text) {
             return vec![locale.fill(Text::OutputTwice, &[("name", &format!("{name:?}"))])];

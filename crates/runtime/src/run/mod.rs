@@ -4,6 +4,7 @@
 //! acknowledged before it is stored, and no effect begins before the records that caused it are stored
 //! (DESIGN invariant 4). A session that waits is rows in the store and nothing else.
 
+mod authority;
 mod builder;
 mod compress;
 mod decide;
@@ -65,6 +66,7 @@ use crate::{
     model::retry::RetryPolicy,
     store::{Durability, Store, StoreError},
 };
+pub use authority::{Authority, RuleMaker};
 pub use builder::RuntimeBuilder;
 pub use decide::NewDecision;
 pub use drawing::GraphView;
@@ -74,7 +76,7 @@ pub use graph_runs::{BegunRun, NewRun};
 pub use history::{Direction, HistoryPage, HistoryQuery};
 pub use note::NewNote;
 pub use past::{CheckpointQuery, CheckpointView};
-pub use rules::{RuleQuery, RuleView};
+pub use rules::{RuleQuery, RuleScope, RuleState, RuleView};
 pub use view::{
     AgentView, ApprovalQuery, ApprovalStatus, ApprovalView, ListPage, ReplyView, SessionView, StateView, UpdateView,
 };
@@ -155,6 +157,9 @@ pub struct Outcome {
     pub session_id: Arc<str>,
     /// Its status.
     pub status: countersign_core::journal::state::Status,
+    /// Why the turn has ended, if it has: an answer that is not whole says so here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop_reason: Option<countersign_core::wire::event::StopReason>,
     /// The text of the latest answer.
     pub text: String,
     /// The keys that wait.

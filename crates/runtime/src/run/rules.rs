@@ -13,7 +13,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
-    Runtime, now, store_refusal,
+    Runtime,
+    authority::Authorities,
+    now, store_refusal,
     view::{ListPage, visible_to},
 };
 use crate::store::{Durability, Page, RuleFilter, RuleRow};
@@ -55,12 +57,29 @@ pub struct RuleView {
     pub until: Option<String>,
     /// Whether it stands: not revoked, and its time is not over.
     pub standing: bool,
+    /// Whether it counts now.
+    pub state: RuleState,
+    /// Why it is suspended, if it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suspended: Option<String>,
     /// When it was revoked, or another took its place (RFC 3339).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revoked_at: Option<String>,
     /// Who revoked it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revoked_by: Option<Arc<str>>,
+}
+
+/// Whether a standing rule counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RuleState {
+    /// It does.
+    Active,
+    /// It does not for now, since whoever made it may not decide any more (SPEC P4).
+    Suspended,
+    /// It was revoked, or its time is over.
+    Ended,
 }
 
 /// How far a standing rule reaches.
@@ -76,8 +95,10 @@ pub enum RuleScope {
 }
 
 impl RuleView {
-    fn of(row: &RuleRow) -> RuleView {
+    fn of(row: &RuleRow, authorities: &Authorities) -> RuleView {
         let rule = &row.rule;
+        let standing = row.revoked_at.is_none() && rule.until.is_none_or(|until| now() < until);
+        let suspended = authorities.check(rule, row.tenant.as_deref()).err().filter(|_| standing);
         RuleView {
             id: row.id.name(&row.session_id),
             scope: match (rule.everywhere, &rule.args) {
@@ -96,7 +117,13 @@ impl RuleView {
             by: rule.by.clone(),
             made_at: rfc3339(row.made_at),
             until: rule.until.map(rfc3339),
-            standing: row.revoked_at.is_none() && rule.until.is_none_or(|until| now() < until),
+            standing,
+            state: match (standing, &suspended) {
+                (false, _) => RuleState::Ended,
+                (true, Some(_)) => RuleState::Suspended,
+                (true, None) => RuleState::Active,
+            },
+            suspended,
             revoked_at: row.revoked_at.map(rfc3339),
             revoked_by: row.revoked_by.clone(),
         }
@@ -126,7 +153,8 @@ impl Runtime {
         let filter =
             RuleFilter { standing, now: now(), session_id, visible_to: visible_to(by), ..RuleFilter::default() };
         let page = self.inner.store.rules(filter, Page { cursor, limit }).await.map_err(store_refusal)?;
-        Ok(ListPage { rows: page.rows.iter().map(RuleView::of).collect(), next_cursor: page.next })
+        let view = |row: &RuleRow| RuleView::of(row, &self.inner.settings.authorities);
+        Ok(ListPage { rows: page.rows.iter().map(view).collect(), next_cursor: page.next })
     }
 
     /// Revokes a rule: from the next call on people are asked again. Any person who may see it may revoke it.
@@ -143,13 +171,14 @@ impl Runtime {
         let Some(row) = self.rule_row(by, session_id, rule).await? else { return Err(not_found()) };
         by.check_may_decide()?;
         if row.revoked_at.is_some() {
-            return Ok(RuleView::of(&row));
+            return Ok(RuleView::of(&row, &self.inner.settings.authorities));
         }
         let state = self.inner.load(&live, &mut guard).await?;
         let transition = Draft::new(&state, now()).revoke(rule, by.subject.clone());
         self.inner.transact(&live, &mut guard, Durability::Synced, |_| Ok(transition)).await?;
         drop(guard);
-        self.rule_row(by, session_id, rule).await?.as_ref().map(RuleView::of).ok_or_else(not_found)
+        let row = self.rule_row(by, session_id, rule).await?.ok_or_else(not_found)?;
+        Ok(RuleView::of(&row, &self.inner.settings.authorities))
     }
 
     async fn rule_row(&self, by: &Principal, session_id: &str, id: RuleId) -> Result<Option<RuleRow>, Refusal> {

@@ -2,14 +2,16 @@
 //!
 //! Only the block being written is not on record, so at most one `content_block_start` is out that a
 //! crash can take back; it then starts over under the same `seq`. A block that was finished and shown
-//! before an answer broke off stays; when the model is asked again and says the same, it is not repeated.
+//! before an answer broke off stays; when the model is asked again and says the same, it is not repeated, and when it says
+//! something else, what was shown is marked as replaced.
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use countersign_core::{
+    conversation::{Answer, Message},
     journal::{
-        draft::Draft,
-        record::{Block, ModelResponded, ToolUse, Usage},
+        draft::{Catalog as _, Draft},
+        record::{Block, Cut, ModelResponded, ToolUse, Usage},
         state::State,
     },
     limits,
@@ -17,7 +19,7 @@ use countersign_core::{
     refusal::Refusal,
     wire::expand,
 };
-use futures::StreamExt as _;
+use futures::{FutureExt as _, StreamExt as _, future::BoxFuture};
 use serde_json::value::RawValue;
 
 use super::{
@@ -31,8 +33,8 @@ use super::{
     transcript::JournalTranscript,
 };
 use crate::{
-    agent::Ready,
-    model::{ModelError, ModelEvent, ModelRequest},
+    agent::{OnCut, Ready},
+    model::{ModelError, ModelEvent, ModelRequest, Transcript},
     store::Durability,
 };
 
@@ -56,7 +58,6 @@ impl Inner {
             let gone = state.locale.fill(Text::NoAgent, &[("agent", name)]);
             return Asked::Stopped(Stop::no_agent(name, gone));
         };
-        let agent = &ready.agent;
         ready.prepare().await;
         let mut attempt = 0;
         let instructions = match self.before_model(ready, &state, run).await {
@@ -64,16 +65,7 @@ impl Inner {
             Err(stop) => return Asked::Stopped(stop),
         };
         loop {
-            let request = ModelRequest {
-                session_id: state.session_id.clone(),
-                answers_before: state.answers.get(&agent.model_name).copied().unwrap_or_default(),
-                instructions: instructions.clone(),
-                tools: ready.specs(),
-                hosted: ready.kits.hosted().clone(),
-                output: agent.output.as_ref().map(|output| output.for_model()),
-                conversation: Box::new(JournalTranscript::of(&self, &state, run)),
-            };
-            let answer = Writer::new(&self, &live, &state, run, ready).read(agent.model.call(request));
+            let answer = self.whole_answer(&live, &state, run, ready, &instructions);
             let error = match answer.await {
                 Ok(Some(answer)) => {
                     return match self.after_model(ready, &live, &state, &answer).await {
@@ -89,6 +81,78 @@ impl Inner {
             tracing::warn!(session = &*state.session_id, attempt, error = %error, ?delay, "the model call failed; trying again");
             tokio::time::sleep(delay).await;
         }
+    }
+
+    /// Asks for one answer, and for the rest of it where it was cut and the agent wants that. `None` if the turn ended
+    /// meanwhile.
+    async fn whole_answer(
+        self: &Arc<Self>,
+        live: &LiveRef,
+        state: &Arc<State>,
+        run: u32,
+        ready: &Ready,
+        instructions: &Arc<str>,
+    ) -> Result<Option<ModelResponded>, ModelError> {
+        let agent = &ready.agent;
+        let most = self.agents.max_turns(state.agent_of(run)).saturating_sub(state.turn_calls);
+        let most = most.min(limits::CONTINUATIONS + 1);
+        let mut writer = Writer::new(self, live, state, run, ready);
+        writer.start().await;
+        loop {
+            let before = JournalTranscript::of(self, state, run);
+            let conversation: Box<dyn Transcript> = match writer.said_so_far() {
+                None => Box::new(before),
+                Some(answer) => Box::new(GoingOn { before, answer, ask: state.locale.text(Text::GoOn).to_owned() }),
+            };
+            let answers = state.answers.get(&agent.model_name).copied().unwrap_or_default();
+            let request = ModelRequest {
+                session_id: state.session_id.clone(),
+                answers_before: answers + u64::from(writer.continued),
+                instructions: instructions.clone(),
+                tools: ready.specs(),
+                hosted: ready.kits.hosted().clone(),
+                output: agent.output.as_ref().map(|output| output.for_model()),
+                conversation,
+            };
+            if writer.read(agent.model.call(request)).await?.is_err() {
+                return Ok(None);
+            }
+            let Some(cut) = writer.cut else { break };
+            let why = |text| Err(ModelError::permanent(state.locale.fill(text, &[("reason", cut.name())])));
+            if !writer.says_anything() {
+                return why(Text::NothingSaid);
+            }
+            match agent.on_cut {
+                OnCut::Fail => return why(Text::AnswerRefused),
+                OnCut::Continue if writer.can_go_on(cut) && writer.continued + 1 < most => writer.go_on(),
+                OnCut::Continue | OnCut::End => break,
+            }
+        }
+        Ok(writer.finish().await.ok())
+    }
+}
+
+/// The conversation, as a model reads it that is to go on with an answer which was cut.
+struct GoingOn {
+    before: JournalTranscript,
+    answer: Answer,
+    ask: String,
+}
+
+impl Transcript for GoingOn {
+    fn messages(&self) -> BoxFuture<'_, Result<Vec<Message>, ModelError>> {
+        async {
+            let mut messages = self.before.messages().await?;
+            messages.extend([Message::Assistant(self.answer.clone()), Message::User(self.ask.clone())]);
+            Ok(messages)
+        }
+        .boxed()
+    }
+    fn last_user(&self) -> BoxFuture<'_, Result<String, ModelError>> {
+        self.before.last_user()
+    }
+    fn last_tool_result(&self) -> BoxFuture<'_, Result<String, ModelError>> {
+        self.before.last_tool_result()
     }
 }
 
@@ -121,6 +185,12 @@ struct Writer<'a> {
     ids: BTreeSet<String>,
     usage: Usage,
     opaque: Option<Box<RawValue>>,
+    cut: Option<Cut>,
+    /// How many further calls the answer took, and the tokens of those before the last one.
+    continued: u32,
+    usage_before: Usage,
+    /// What followers have seen of an answer that broke off is no part of this one, and they have not been told yet.
+    diverged: bool,
 }
 
 /// The turn is over; whatever the model says is not wanted.
@@ -145,14 +215,15 @@ impl<'a> Writer<'a> {
             ids: BTreeSet::new(),
             usage: Usage::default(),
             opaque: None,
+            cut: None,
+            continued: 0,
+            usage_before: Usage::default(),
+            diverged: false,
         }
     }
 
-    /// Reads the stream to its end. `None` if the turn ended meanwhile.
-    async fn read(
-        mut self,
-        mut stream: futures::stream::BoxStream<'static, Result<ModelEvent, ModelError>>,
-    ) -> Result<Option<ModelResponded>, ModelError> {
+    /// Begins the answer.
+    async fn start(&mut self) {
         if self.run != 0 {
             self.aside = self.live.lock().await.tells_entries();
             self.tell(Some(Written::Begins)).await;
@@ -160,6 +231,13 @@ impl<'a> Writer<'a> {
             self.repeating = !state.shown.is_empty();
             self.before.clone_from(&state.shown);
         }
+    }
+
+    /// Reads a stream to its end.
+    async fn read(
+        &mut self,
+        mut stream: futures::stream::BoxStream<'static, Result<ModelEvent, ModelError>>,
+    ) -> Result<Result<(), Stale>, ModelError> {
         while let Some(event) = stream.next().await {
             failpoint::hit("model.mid_stream");
             let wanted = match event? {
@@ -182,13 +260,55 @@ impl<'a> Writer<'a> {
                     self.opaque = Some(opaque);
                     Ok(())
                 }
-                ModelEvent::Stop => return Ok(self.finish().await.ok()),
+                ModelEvent::Cut(cut) => {
+                    self.cut = Some(cut);
+                    Ok(())
+                }
+                ModelEvent::Stop => return Ok(Ok(())),
             };
             if wanted.is_err() {
-                return Ok(None);
+                return Ok(Err(Stale));
             }
         }
         Err(ModelError::transient("the model's stream ended in the middle of its answer"))
+    }
+
+    /// The blocks so far.
+    fn all(&self) -> impl Iterator<Item = &Block> {
+        self.blocks.iter().chain(&self.open)
+    }
+
+    /// Whether there is anything in the answer for a person or a tool.
+    fn says_anything(&self) -> bool {
+        self.all().any(|block| match block {
+            Block::Text(text) => !text.trim().is_empty(),
+            Block::Thinking(_) => false,
+            Block::ToolUse(_) => true,
+        })
+    }
+
+    /// Whether the model can go on where it was cut: in the middle of a text.
+    fn can_go_on(&self, cut: Cut) -> bool {
+        matches!(cut, Cut::MaxTokens | Cut::Incomplete) && !self.all().any(|block| matches!(block, Block::ToolUse(_)))
+    }
+
+    /// The answer is asked for again from where it was cut.
+    fn go_on(&mut self) {
+        self.cut = None;
+        self.continued += 1;
+        self.usage_before.add(&std::mem::take(&mut self.usage));
+        // What a provider wants back is about its own part, and would not fit the whole.
+        self.opaque = None;
+    }
+
+    /// What the model has to go on from, if it does.
+    fn said_so_far(&self) -> Option<Answer> {
+        let said = || Answer {
+            model: self.agent.agent.model_name.clone(),
+            blocks: self.all().cloned().collect(),
+            opaque: None,
+        };
+        (self.continued > 0).then(said)
     }
 
     /// Tells those who follow nested runs.
@@ -321,7 +441,7 @@ impl<'a> Writer<'a> {
         }
         drop(guard);
         self.put_on_record(&left).await?;
-        self.recorded = 0;
+        self.begins_over();
         Ok(true)
     }
 
@@ -336,8 +456,7 @@ impl<'a> Writer<'a> {
         self.blocks.push(block);
         if self.repeating && self.before.get(self.blocks.len() - 1) != self.blocks.last() {
             // It says something else this time: all of it is shown anew.
-            self.repeating = false;
-            self.recorded = 0;
+            self.begins_over();
         }
         if self.repeating {
             self.recorded = self.blocks.len();
@@ -351,14 +470,49 @@ impl<'a> Writer<'a> {
         if self.run != 0 || self.repeating {
             return Ok(());
         }
-        while let Some(block) = self.blocks.get(self.recorded).cloned() {
+        loop {
+            self.tell_replaced().await?;
+            let Some(block) = self.blocks.get(self.recorded).cloned() else { return Ok(()) };
             if self.make_way(&block).await? {
                 continue;
             }
             self.put_on_record(&block).await?;
             self.recorded += 1;
         }
-        Ok(())
+    }
+
+    /// What followers have seen so far is of an answer that broke off; this one is shown from its beginning.
+    fn begins_over(&mut self) {
+        self.repeating = false;
+        self.recorded = 0;
+        self.diverged = true;
+    }
+
+    /// Puts on record that what was shown of an answer that broke off is no part of this one, if it is so.
+    async fn tell_replaced(&mut self) -> Result<(), Stale> {
+        if !std::mem::take(&mut self.diverged) {
+            return Ok(());
+        }
+        // A block that is open would be closed under the number that this record takes.
+        let left = self.live.lock().await.partial();
+        if let Some(left) = left {
+            self.put_on_record(&left).await?;
+        }
+        let mut patience = Patience::default();
+        loop {
+            let mut guard = self.live.lock().await;
+            if self.inner.load(self.live, &mut guard).await.is_ok() {
+                self.current(&mut guard).await.ok_or(Stale)?;
+            }
+            let make = |state: &State| Ok(Draft::new(state, now()).replaced());
+            match self.inner.transact(self.live, &mut guard, Durability::Buffered, make).await {
+                Ok(_) => return Ok(()),
+                Err(error) => {
+                    drop(guard);
+                    patience.wait(&error).await;
+                }
+            }
+        }
     }
 
     /// Records a block, however long the store takes to accept it.
@@ -386,8 +540,7 @@ impl<'a> Writer<'a> {
         self.close();
         if self.repeating {
             // It stopped earlier this time: what it repeated is not the end of what was shown.
-            self.repeating = false;
-            self.recorded = 0;
+            self.begins_over();
         }
         if self.run == 0 {
             self.make_way_for_the_rest().await?;
@@ -397,14 +550,20 @@ impl<'a> Writer<'a> {
             model: self.agent.agent.model_name.clone(),
             shown: u32::try_from(self.recorded).unwrap_or(u32::MAX),
             blocks: self.blocks,
-            usage: self.usage,
-            opaque: self.opaque,
+            usage: {
+                self.usage_before.add(&self.usage);
+                self.usage_before
+            },
+            opaque: self.opaque.filter(|_| self.continued == 0),
             run: self.run,
+            cut: self.cut,
+            continued: self.continued,
         })
     }
 
     /// What is not on record yet takes the place of what followers see.
     async fn make_way_for_the_rest(&mut self) -> Result<(), Stale> {
+        self.tell_replaced().await?;
         match self.blocks.get(self.recorded).cloned() {
             Some(next) => drop(self.make_way(&next).await?),
             // It does not begin over what an earlier stream left open.
@@ -412,10 +571,11 @@ impl<'a> Writer<'a> {
                 let left = self.live.lock().await.partial();
                 if let Some(left) = left {
                     self.put_on_record(&left).await?;
-                    self.recorded = 0;
+                    self.begins_over();
                 }
             }
         }
+        self.tell_replaced().await?;
         if let Some(first) = self.blocks.get(self.recorded) {
             let mut guard = self.live.lock().await;
             let state = self.current(&mut guard).await.ok_or(Stale)?;

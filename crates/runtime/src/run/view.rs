@@ -22,7 +22,7 @@ use countersign_core::{
     todo::Todo,
     wire::{
         client::check_session_id,
-        event::{ApprovalUpdate, Request, Resolution},
+        event::{ApprovalUpdate, Event, Request, Resolution, StopReason},
         expand,
     },
 };
@@ -30,7 +30,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Inner, Outcome, Runtime, now, owned, store_refusal, visible};
+use super::{Inner, Outcome, Runtime, guard::Output, now, owned, store_refusal, visible};
 use crate::store::{InterruptionFilter, InterruptionRow, Page, RuleFilter, SessionFilter, Summary, Visible};
 
 /// The role that may read the audit log.
@@ -112,6 +112,7 @@ pub struct ApprovalView {
     pub by: Option<Arc<str>>,
     /// What was decided, or answered.
     #[serde(flatten)]
+    #[schemars(with = "ReplyMembers")]
     pub reply: Option<ReplyView>,
 }
 
@@ -138,6 +139,22 @@ pub enum ReplyView {
     Answers(Answers),
     /// To a node of a graph.
     Resume(#[schemars(with = "Value")] Raw),
+}
+
+/// How a [`ReplyView`] is written, if there is one: at most one of these.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only its schema is used")]
+struct ReplyMembers {
+    /// To actions, one for each; to questions that were declined, one reject.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    decisions: Option<Vec<Decision>>,
+    /// To questions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    answers: Option<Answers>,
+    /// To a node of a graph.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Value>")]
+    resume: Option<Raw>,
 }
 
 /// Whether an interruption waits.
@@ -554,18 +571,31 @@ impl Inner {
                     }
                 }
             }
+            let typed = self.agents.get(&state.agent).is_some_and(|ready| ready.agent.output.is_some());
+            if typed && state.status == Status::Completed {
+                text = Output::json(&text).to_owned();
+            }
         }
         if state.status == Status::Failed
             && let Some(entry) = self.entry(&state.session_id, state.pos).await?
         {
             error = expand::expand(&state.session_id, &entry).into_iter().rev().find_map(|event| match event.event {
-                countersign_core::wire::event::Event::RunStatus { error, .. } => error,
+                Event::RunStatus { error, .. } => error,
                 _ => None,
             });
         }
+        let out_of_calls = error.as_ref().is_some_and(|error| error.code == "max_turns");
+        let stop_reason = match state.status {
+            Status::Completed => Some(state.cut.map_or(StopReason::EndTurn, StopReason::from)),
+            Status::Cancelled => Some(StopReason::Cancelled),
+            Status::Failed if out_of_calls => Some(StopReason::MaxTurns),
+            Status::Failed => Some(StopReason::Error),
+            _ => None,
+        };
         Ok(Outcome {
             session_id: state.session_id.clone(),
             status: state.status,
+            stop_reason,
             text,
             pending: state.pending_keys(),
             interruptions: Inner::interruptions(state),

@@ -3,6 +3,9 @@
 //! A list in which stand, in order: records; whole numbers, the milliseconds that have passed since the entry before (the
 //! first since 1970-01-01T00:00:00Z), where there are any; `"sN"`, the first attempt of call N was begun; `"gN"`, nobody
 //! needs to be asked about the N calls of the answer before. Where an entry stands in the event stream follows from the one before.
+//!
+//! Version 7 also has lists: `["g", [N, gate], …]`, verdicts of which N after each other are the same; and what `repeats` says
+//! of what people are asked. So what is asked about is in the text once, as the model wrote it.
 
 use std::{fmt, sync::Arc};
 
@@ -19,7 +22,10 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-use super::{RunStateError, damaged};
+use super::{
+    RunStateError, damaged,
+    repeats::{self, Short},
+};
 
 /// Writes entries.
 pub(super) struct Compact<'a>(pub(super) &'a [Arc<Entry>]);
@@ -29,7 +35,7 @@ impl Serialize for Compact<'_> {
         let mut list = serializer.serialize_seq(None)?;
         let mut at: Millis = 0;
         let free = Gate::of(Verdict::Allow);
-        for entry in self.0 {
+        for (i, entry) in self.0.iter().enumerate() {
             if entry.at != at {
                 list.serialize_element(&(entry.at - at))?;
                 at = entry.at;
@@ -39,6 +45,13 @@ impl Serialize for Compact<'_> {
                 Record::CallsGated(gates) if gates.iter().all(|gate| *gate == free) => {
                     list.serialize_element(&format_args!("g{}", gates.len()))?;
                 }
+                Record::CallsGated(gates) if repeats::are(gates) => {
+                    list.serialize_element(&repeats::Gates(gates))?;
+                }
+                Record::Interrupted(asked) => match Short::of(&self.0[..i], asked) {
+                    Some(short) => list.serialize_element(&short)?,
+                    None => list.serialize_element(&entry.record)?,
+                },
                 record => list.serialize_element(record)?,
             }
         }
@@ -65,6 +78,11 @@ pub(super) fn read(list: &[&RawValue]) -> Result<Vec<Arc<Entry>>, RunStateError>
         let read = match text.as_bytes().first() {
             Some(b'-' | b'0'..=b'9') => entries.passed(serde_json::from_str(text).map_err(wrong)?),
             Some(b'"') => entries.short(&serde_json::from_str::<String>(text).map_err(wrong)?),
+            Some(b'[') => {
+                let mut text = serde_json::Deserializer::from_str(text);
+                Next(&mut entries).deserialize(&mut text).map_err(wrong)?;
+                Ok(())
+            }
             _ => {
                 entries.record(serde_json::from_str(text).map_err(wrong)?);
                 Ok(())
@@ -141,7 +159,7 @@ impl<'de> Visitor<'de> for Next<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a record, a number of milliseconds, \"sN\" or \"gN\"")
+        f.write_str("a record, a number of milliseconds, \"sN\", \"gN\", or a list of what repeats")
     }
 
     fn visit_i64<E: de::Error>(self, passed: i64) -> Result<(), E> {
@@ -155,6 +173,12 @@ impl<'de> Visitor<'de> for Next<'_> {
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<(), E> {
         self.0.short(text).map_err(E::custom)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<(), A::Error> {
+        let record = repeats::read(&self.0.list, list)?;
+        self.0.record(record);
+        Ok(())
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<(), A::Error> {

@@ -57,6 +57,12 @@ pub enum DecisionError {
         /// Its tool.
         tool: String,
     },
+    /// Several calls of this id wait, of different answers: take the one that is meant from [`RunState::interruptions`].
+    #[error("several calls of the id {call_id:?} wait: take the one that is meant from RunState::interruptions")]
+    Ambiguous {
+        /// The id.
+        call_id: String,
+    },
     /// The call has its result already.
     #[error("the call {call_id:?} of the tool {tool:?} has its result already")]
     Executed {

@@ -9,10 +9,11 @@ use countersign_core::{
     journal::{
         agents,
         checkpoint::is_whole,
-        fork::is_open_to_edits,
+        fork::{is_open_to_edits, must_be_judged},
         record::{Action, CallStatus, Compressed, Decided, Entry, Forked, Interrupted, Kind, Record},
         state::{Call, Open, Phase, State, Status},
     },
+    wire::expand,
 };
 
 use super::graph;
@@ -59,6 +60,10 @@ pub(super) fn follows(state: &State, entry: &Entry) -> Result<(), &'static str> 
         Record::BlockShown(_) | Record::Group { .. } | Record::Status { .. } => state.status.is_active(),
         Record::ModelResponded(answer) if answer.run != 0 => {
             answer.shown == 0 && state.asking().any(|nested| nested.call == answer.run)
+        }
+        Record::Replaced { from, to } => {
+            let shown = state.shown.iter().filter(|block| expand::place(block).is_some()).count();
+            from < to && *to == state.cursor.index && (to - from) as usize == shown
         }
         Record::ModelResponded(answer) => state.status.is_active() && answer.shown as usize <= state.shown.len(),
         Record::CallsGated(gates) => {
@@ -205,7 +210,7 @@ fn forks(state: &State, forked: &Forked) -> bool {
         && forked.active == state.status.is_active()
         && forked.judged.iter().all(|judged| {
             let call = state.calls.iter().find(|call| call.call == judged.call && call.id == judged.tool_use_id);
-            call.is_some_and(|call| is_open_to_edits(call, state))
+            call.is_some_and(|call| must_be_judged(call) && (judged.edited.is_none() || is_open_to_edits(call, state)))
         })
 }
 

@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
-use countersign_core::journal::{
-    draft::{Catalog, Draft, Transition},
-    record::{Entry, HandedOff, Millis, Note, Noted, Record, TurnReopened},
-    reopen::{Reopening, ending},
-    state::State,
+use countersign_core::{
+    call::json::same_json,
+    journal::{
+        draft::{Catalog, Draft, Transition},
+        record::{Entry, HandedOff, Millis, Note, Noted, Record, TurnReopened},
+        reopen::{Reopening, ending},
+        state::State,
+    },
 };
 
 use super::{RunState, RunStateError, follows::follows};
@@ -112,9 +115,9 @@ fn reopens(entry: &Arc<Entry>) -> bool {
 /// Whether two entries are the same one. A text may have been laid out differently since, and its first entry may have
 /// other data of the application's.
 fn is_same(one: &Entry, other: &Entry) -> bool {
-    let record = |entry: &Entry| serde_json::to_value(&entry.record).ok();
+    let record = |entry: &Entry| serde_json::to_string(&entry.record).unwrap_or_default();
     (one.pos, one.at, &one.cursor) == (other.pos, other.at, &other.cursor)
-        && (one.pos == 1 || record(one) == record(other))
+        && (one.pos == 1 || same_json(&record(one), &record(other)))
 }
 
 /// The first of the entries that nothing makes on a state apart from its store.

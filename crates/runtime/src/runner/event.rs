@@ -98,9 +98,13 @@ pub enum RunEvent {
         /// Who ended it, if anybody is known.
         by: Option<String>,
     },
-    /// What was told of the text, the reasoning or the call that is not complete yet is void: the model begins it over, since
-    /// its answer broke off and it was asked again.
+    /// What was told of the text, the reasoning or the call that is not complete yet is void: the model's answer broke off, it
+    /// was asked again, and says something else now. What it says in the same words again is not told twice; nor is a reader
+    /// told anything twice that is slower than the model: it gets larger pieces.
     BlockRestarted,
+    /// All that was told of the answer's texts, reasoning and calls so far is void: it broke off, and the model says something
+    /// else now, from its beginning.
+    AnswerReplaced,
     /// What the run is doing. After any other than [`Status::Running`] the stream ends.
     Status {
         /// What.
@@ -174,21 +178,75 @@ pub(super) struct Reader {
     /// Whether the message that is being told is a user's.
     user: bool,
     open: Option<Block>,
+    /// What was told of the open block before it began again, as long as what comes now may be the same.
+    told: Option<Block>,
+}
+
+impl Block {
+    /// What it holds so far.
+    fn content(&self) -> &str {
+        match self {
+            Block::Text(text) | Block::Thinking(text) | Block::Request(text) => text,
+            Block::Call { input, .. } => input,
+            Block::Result { output, .. } => output,
+            Block::Other => "",
+        }
+    }
+
+    /// Whether it may be the same block, begun again.
+    fn is_again(&self, before: &Block) -> bool {
+        match (self, before) {
+            (Block::Text(_), Block::Text(_))
+            | (Block::Thinking(_), Block::Thinking(_))
+            | (Block::Other, Block::Other) => true,
+            (Block::Call { id, tool, .. }, Block::Call { id: was, tool: of, .. })
+            | (Block::Result { id, tool, .. }, Block::Result { id: was, tool: of, .. }) => (id, tool) == (was, of),
+            (Block::Request(key), Block::Request(was)) => key == was,
+            _ => false,
+        }
+    }
+
+    /// The event that tells of more of it.
+    fn told(&self, more: &str, user: bool) -> Option<RunEvent> {
+        let text = || more.to_owned();
+        match self {
+            _ if more.is_empty() => None,
+            Block::Text(_) if user => None,
+            Block::Text(_) => Some(RunEvent::TextDelta { text: text() }),
+            Block::Thinking(_) => Some(RunEvent::ThinkingDelta { text: text() }),
+            Block::Call { id, tool, .. } => {
+                Some(RunEvent::ArgumentsDelta { call_id: id.clone(), tool: tool.clone(), json: text() })
+            }
+            Block::Result { .. } | Block::Request(_) | Block::Other => None,
+        }
+    }
 }
 
 impl Reader {
-    /// What a frame says. The items of a request are for the caller to find.
-    pub(super) fn take(&mut self, frame: &RunFrame) -> RunEvent {
+    /// What a frame says: at least one event. The items of a request are for the caller to find.
+    pub(super) fn take(&mut self, frame: &RunFrame) -> Vec<RunEvent> {
+        let mut events = match &*frame.name {
+            "content_block_start" => self.start(begun(frame.value.get("content_block").unwrap_or_default())),
+            "content_block_delta" => self.delta(frame.value.get("delta").unwrap_or_default()),
+            "content_block_stop" => self.stop(),
+            _ => vec![self.other(frame)],
+        };
+        if events.is_empty() {
+            events.push(RunEvent::Other);
+        }
+        events
+    }
+
+    fn other(&mut self, frame: &RunFrame) -> RunEvent {
         let value = &frame.value;
         match &*frame.name {
             "message_start" => self.user = string(value, "role") == "user",
             "message_stop" => self.user = false,
-            "content_block_start" => {
-                let over = self.open.replace(begun(value.get("content_block").unwrap_or_default())).is_some();
-                return if over { RunEvent::BlockRestarted } else { RunEvent::Other };
+            "content_replaced" => {
+                // What comes now is told from its beginning, also in the words of before.
+                (self.open, self.told) = (None, None);
+                return RunEvent::AnswerReplaced;
             }
-            "content_block_delta" => return self.delta(value.get("delta").unwrap_or_default()),
-            "content_block_stop" => return self.stop(),
             "approval_resolved" => {
                 return RunEvent::ApprovalResolved {
                     approval_key: string(value, "approval_key"),
@@ -216,34 +274,66 @@ impl Reader {
         RunEvent::Other
     }
 
-    fn delta(&mut self, delta: &Value) -> RunEvent {
-        let said = |key: &str| string(delta, key);
-        match &mut self.open {
-            Some(Block::Text(text)) => {
-                let more = said("text");
-                text.push_str(&more);
-                if self.user { RunEvent::Other } else { RunEvent::TextDelta { text: more } }
+    /// A block begins. One that is open begins again: for a reader that fell behind with all that it holds so far, and where
+    /// the model was asked again with what it says now.
+    fn start(&mut self, block: Block) -> Vec<RunEvent> {
+        let mut events = Vec::new();
+        if let Some(open) = self.open.take() {
+            let told = self.told.take().unwrap_or(open);
+            if block.is_again(&told) {
+                self.told = Some(told);
+            } else {
+                events.push(RunEvent::BlockRestarted);
             }
-            Some(Block::Thinking(text)) => {
-                let more = said("thinking");
-                text.push_str(&more);
-                RunEvent::ThinkingDelta { text: more }
-            }
-            Some(Block::Call { id, tool, input }) => {
-                let json = said("partial_json");
-                input.push_str(&json);
-                RunEvent::ArgumentsDelta { call_id: id.clone(), tool: tool.clone(), json }
-            }
-            Some(Block::Result { output, .. }) => {
-                output.push_str(&said("content"));
-                RunEvent::Other
-            }
-            Some(Block::Request(_) | Block::Other) | None => RunEvent::Other,
         }
+        self.open = Some(block);
+        events
     }
 
-    fn stop(&mut self) -> RunEvent {
-        match self.open.take() {
+    fn delta(&mut self, delta: &Value) -> Vec<RunEvent> {
+        let said = |key: &str| string(delta, key);
+        let Some(open) = &mut self.open else { return Vec::new() };
+        let more = match open {
+            Block::Text(_) => said("text"),
+            Block::Thinking(_) => said("thinking"),
+            Block::Call { .. } => said("partial_json"),
+            Block::Result { .. } => said("content"),
+            Block::Request(_) | Block::Other => return Vec::new(),
+        };
+        match open {
+            Block::Text(content) | Block::Thinking(content) => content.push_str(&more),
+            Block::Call { input: content, .. } | Block::Result { output: content, .. } => content.push_str(&more),
+            Block::Request(_) | Block::Other => {}
+        }
+        let Some(told) = &self.told else { return open.told(&more, self.user).into_iter().collect() };
+        if told.content().starts_with(open.content()) {
+            // All of that was told.
+            return Vec::new();
+        }
+        let new = open.content().strip_prefix(told.content()).and_then(|new| open.told(new, self.user));
+        let events = match new {
+            Some(new) => vec![new],
+            None => self.restarted(),
+        };
+        self.told = None;
+        events
+    }
+
+    /// What was told of the open block is void: it is told anew.
+    fn restarted(&self) -> Vec<RunEvent> {
+        let anew = self.open.as_ref().and_then(|open| open.told(open.content(), self.user));
+        std::iter::once(RunEvent::BlockRestarted).chain(anew).collect()
+    }
+
+    fn stop(&mut self) -> Vec<RunEvent> {
+        let mut events = Vec::new();
+        if let (Some(told), Some(open)) = (self.told.take(), &self.open)
+            && told.content() != open.content()
+        {
+            // It says less than before.
+            events = self.restarted();
+        }
+        events.push(match self.open.take() {
             Some(Block::Text(text)) if self.user => RunEvent::UserSaid { text },
             Some(Block::Text(text)) => RunEvent::Text { text },
             Some(Block::Thinking(text)) => RunEvent::Thinking { text },
@@ -253,7 +343,8 @@ impl Reader {
             }
             Some(Block::Request(approval_key)) => RunEvent::ApprovalRequested { approval_key, items: Vec::new() },
             Some(Block::Other) | None => RunEvent::Other,
-        }
+        });
+        events
     }
 }
 

@@ -16,17 +16,19 @@ mod result;
 mod said;
 mod spent;
 mod start;
+mod stored;
 mod stream;
 
-pub(crate) use self::error::over_budget;
 use self::{config::RunConfig, start::Session};
 pub use self::{
     error::RunError,
     event::{RunEvent, RunFrame},
     nested::NestedEvent,
     result::RunResult,
+    stored::{Sessions, StoredSession},
     stream::RunStream,
 };
+pub(crate) use self::{error::over_budget, said::answers};
 use crate::{agent::Agent, run_state::RunState};
 
 /// What a run begins with: what the user says, or the state of a run that goes on.

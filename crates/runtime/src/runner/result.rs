@@ -5,7 +5,10 @@ use std::sync::Arc;
 use countersign_core::{
     call::plain,
     conversation::{Conversation, Message},
-    journal::{record::Usage, state::Status},
+    journal::{
+        record::{Cut, Usage},
+        state::Status,
+    },
 };
 use serde::de::DeserializeOwned;
 
@@ -18,6 +21,9 @@ use crate::run_state::RunState;
 pub struct RunResult {
     /// The last answer. While something waits it is what was said so far.
     pub final_output: String,
+    /// Why the last answer is not whole, if it is not: what was said is there, but not all of it (see
+    /// [`Agent::on_cut`](crate::Agent::on_cut)).
+    pub cut: Option<Cut>,
     /// What waits for a person, in the order of the calls; nothing, if the run is over.
     pub interruptions: Vec<Interruption>,
     /// All that is needed to go on: decide on it, keep it, send it elsewhere.

@@ -34,7 +34,7 @@ pub(super) fn retract_late(state: &mut RunState, late: &[u32]) {
 }
 
 /// What was answered, as replies to what asks.
-pub(super) fn answers(state: &RunState, session_id: &str) -> Vec<NewDecision> {
+pub(crate) fn answers(state: &RunState, session_id: &str) -> Vec<NewDecision> {
     let reply = |staged: &StagedAnswer| {
         let approval_key = approval_key(session_id, staged.n);
         let kind = state.state().waiting(staged.n).map(|open| open.asked.kind);

@@ -134,7 +134,8 @@ impl Session {
             max_turns,
             watch: Some(watch.clone()),
             trace_content: config.trace_content.unwrap_or_default(),
-            patient: config.store.is_none(),
+            patient: true,
+            ..Settings::default()
         };
         let durable = config.store.is_some();
         let store = config.store.unwrap_or_else(|| Arc::new(MemoryStore::new()));
@@ -542,6 +543,7 @@ impl Session {
         saved.staged = self.kept_for(&saved);
         Ok(RunResult {
             final_output: outcome,
+            cut: state.cut,
             interruptions,
             usage: state.usage,
             model_calls: state.answers.values().sum(),

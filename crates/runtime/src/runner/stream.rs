@@ -126,21 +126,21 @@ impl RunStream {
     }
 
     fn take(&mut self, frame: RunFrame) {
-        let event = self.reader.take(&frame);
+        let events = self.reader.take(&frame);
         let mut tool = None;
         let start::Told { until, runs, .. } = self.session.told;
         self.seq = frame.seq.unwrap_or(self.seq);
-        match &event {
+        match events.last() {
             // What was told before it went on is not its end.
-            RunEvent::Status { status, .. } if runs => {
+            Some(RunEvent::Status { status, .. }) if runs => {
                 self.ended = *status != Status::Running && self.seq > until;
             }
-            RunEvent::ToolResult { tool: name, status: CallStatus::Success, .. } => tool = Some(name.clone()),
+            Some(RunEvent::ToolResult { tool: name, status: CallStatus::Success, .. }) => tool = Some(name.clone()),
             _ => {}
         }
         // Nothing runs: these are all the events that there are.
         self.ended |= !runs && self.seq >= until;
-        self.then.push_back(event);
+        self.then.extend(events);
         if let Some(tool) = tool {
             self.handed_on(&tool);
         }

@@ -8,6 +8,7 @@ pub mod index;
 pub mod memory;
 pub mod page;
 pub mod seal;
+#[cfg(feature = "sqlite")]
 pub mod sqlite;
 
 use std::sync::Arc;

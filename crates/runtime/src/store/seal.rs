@@ -4,19 +4,17 @@
 //! text and a tag of 128 bits. The tag is also over the [`Place`] it was sealed for and over everything before the
 //! nonce: a value that was changed, or that stands in another row, session, table or store, is not opened.
 
+#[cfg(feature = "encryption")]
+mod cipher;
+#[cfg(not(feature = "encryption"))]
+#[path = "seal/no_cipher.rs"]
+mod cipher;
+
 use std::{fmt, sync::Arc};
 
-use aes_gcm::{
-    Aes256Gcm, KeyInit as _, Nonce, Tag,
-    aead::{AeadInOut as _, Generate as _},
-};
-use base64::{
-    Engine as _, alphabet,
-    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
-};
-use zeroize::Zeroizing;
-
 use countersign_core::journal::record::Millis;
+
+use self::cipher::{Cipher, random};
 
 /// The only format so far.
 const FORMAT: u8 = 1;
@@ -28,12 +26,6 @@ const ID_BYTES: usize = 64;
 const NONCE: usize = 12;
 /// Bytes of a tag.
 const TAG: usize = 16;
-
-/// Base64 with or without `=` at its end.
-const BASE64: GeneralPurpose = GeneralPurpose::new(
-    &alphabet::STANDARD,
-    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
-);
 
 /// What is wrong with the keys of a store, or with a value that they should open.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -93,7 +85,7 @@ pub enum SealError {
 /// A key and its name. It is never printed, and its memory is wiped when it goes.
 pub struct Key {
     id: Box<str>,
-    cipher: Aes256Gcm,
+    cipher: Cipher,
 }
 
 impl Key {
@@ -108,11 +100,7 @@ impl Key {
         if id.is_empty() || id.len() > ID_BYTES || !id.chars().all(allowed) {
             return Err(bad("has no right id; it must have 1 to 64 letters, digits, _ - or ."));
         }
-        let mut bytes = Zeroizing::new([0; KEY_BYTES]);
-        if !decode(text.trim(), &mut bytes) {
-            return Err(bad("is no key; it must be 32 random bytes as base64, or as 64 hexadecimal digits"));
-        }
-        let cipher = Aes256Gcm::new_from_slice(&*bytes).map_err(|_| bad("cannot be used"))?;
+        let cipher = Cipher::parse(text).map_err(bad)?;
         Ok(Key { id: id.into(), cipher })
     }
 
@@ -121,24 +109,6 @@ impl Key {
     pub fn id(&self) -> &str {
         &self.id
     }
-}
-
-fn decode(text: &str, into: &mut [u8; KEY_BYTES]) -> bool {
-    if text.len() == 2 * KEY_BYTES {
-        let digit = |b: u8| char::from(b).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-        return into.iter_mut().zip(text.as_bytes().chunks_exact(2)).all(|(byte, pair)| {
-            let both = digit(pair[0]).zip(digit(pair[1]));
-            *byte = both.map_or(0, |(high, low)| high << 4 | low);
-            both.is_some()
-        });
-    }
-    // A little more than a key, which the decoder asks for.
-    let mut room = Zeroizing::new([0; KEY_BYTES + 4]);
-    let decoded = BASE64.decode_slice(text, &mut *room) == Ok(KEY_BYTES);
-    if decoded {
-        into.copy_from_slice(&room[..KEY_BYTES]);
-    }
-    decoded
 }
 
 /// The keys of a store: the first writes, all read. They are never printed: `Debug` shows nothing of them.
@@ -300,7 +270,7 @@ impl Sealer {
     /// # Errors
     /// [`SealError::NoRandom`].
     pub fn anew(keys: Keys) -> Result<Sealer, SealError> {
-        let store = StoreName::try_generate().map_err(|e| SealError::NoRandom(e.to_string()))?;
+        let store = random().map_err(SealError::NoRandom)?;
         Ok(Sealer { keys, store })
     }
 
@@ -323,16 +293,16 @@ impl Sealer {
     pub fn seal(&self, place: Place<'_>, plain: &[u8]) -> Result<Vec<u8>, SealError> {
         let too_large = || value(place, "is too large to be sealed");
         let key = self.keys.0.first().ok_or_else(too_large)?;
-        let nonce = Nonce::try_generate().map_err(|e| SealError::NoRandom(e.to_string()))?;
+        let nonce = random().map_err(SealError::NoRandom)?;
         let head = 2 + key.id.len();
         let mut out = Vec::with_capacity(head + NONCE + plain.len() + TAG);
         out.extend([FORMAT, u8::try_from(key.id.len()).unwrap_or(u8::MAX)]);
         out.extend(key.id.as_bytes());
         let bound = self.bound(place, &out);
-        out.extend(&nonce);
+        out.extend(nonce);
         out.extend(plain);
-        let tag = key.cipher.encrypt_inout_detached(&nonce, &bound, (&mut out[head + NONCE..]).into());
-        out.extend(tag.map_err(|_| too_large())?);
+        let tag = key.cipher.seal(nonce, &bound, &mut out[head + NONCE..]);
+        out.extend(tag.ok_or_else(too_large)?);
         Ok(out)
     }
 
@@ -352,12 +322,12 @@ impl Sealer {
         let (head, rest) = sealed.split_at(2 + id.len());
         let (nonce, rest) = rest.split_at_checked(NONCE).ok_or_else(changed)?;
         let (text, tag) = rest.len().checked_sub(TAG).map(|end| rest.split_at(end)).ok_or_else(changed)?;
-        let nonce = Nonce::try_from(nonce).map_err(|_| changed())?;
-        let tag = Tag::try_from(tag).map_err(|_| changed())?;
+        let nonce = nonce.try_into().map_err(|_| changed())?;
+        let tag = tag.try_into().map_err(|_| changed())?;
         let mut plain = text.to_vec();
-        let opened =
-            key.cipher.decrypt_inout_detached(&nonce, &self.bound(place, head), plain.as_mut_slice().into(), &tag);
-        opened.map_err(|_| changed())?;
+        if !key.cipher.open(nonce, &self.bound(place, head), &mut plain, tag) {
+            return Err(changed());
+        }
         Ok(plain)
     }
 

@@ -1,7 +1,13 @@
 //! Conditions over a call: when a tool needs a person (SPEC S1, P1, P2).
 
+#[cfg(feature = "cel")]
 mod cel;
+#[cfg(not(feature = "cel"))]
+#[path = "condition/no_cel.rs"]
+mod cel;
+#[cfg(feature = "cel")]
 mod made;
+#[cfg(feature = "cel")]
 mod numbers;
 
 use std::{fmt, future::Future, panic::AssertUnwindSafe, sync::Arc};
@@ -10,7 +16,9 @@ use countersign_core::call::args::Args;
 use futures::{FutureExt as _, future::BoxFuture};
 use serde::de::DeserializeOwned;
 
-pub use self::cel::{CelCondition, CelScope, EXPRESSION_BYTES, EXPRESSION_NESTING, EXPRESSION_TIME};
+pub use self::cel::{CelCondition, CelScope};
+#[cfg(feature = "cel")]
+pub use self::cel::{EXPRESSION_BYTES, EXPRESSION_NESTING, EXPRESSION_TIME};
 use super::{AppContext, Approval, CallFacts, Condition, ContextError, function::read_args};
 
 /// What a condition may look at, owned: a copy of [`CallFacts`] for an async function.

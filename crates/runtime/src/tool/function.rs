@@ -11,7 +11,7 @@ use std::{
 };
 
 use countersign_core::{
-    call::{args::Args, permit::Permit, plain, preview::Preview},
+    call::{args::Args, exact::lost_number, permit::Permit, plain, preview::Preview},
     locale::{Locale, Text},
 };
 use futures::{FutureExt as _, future::BoxFuture};
@@ -82,13 +82,16 @@ fn parameters_of<T: JsonSchema + 'static>() -> Arc<Value> {
     made().entry(TypeId::of::<T>()).or_insert(schema).clone()
 }
 
+/// Whether arguments can become the declared type; what is wrong otherwise.
+type Fits = fn(&str) -> Result<(), String>;
 type Run = dyn Fn(ToolContext, Args) -> BoxFuture<'static, Result<String, ToolError>> + Send + Sync;
 
 /// An async Rust function as a tool (SPEC S1).
 ///
 /// * Its arguments are read from the canonical text that was approved, so numbers are exact: a field of type
-///   `i64` or `u64` gets 9007199254740993 as it was written. Arguments that do not fit the type are an error
-///   for the model and the function does not run.
+///   `i64` or `u64` gets 9007199254740993 as it was written. Arguments that cannot become the type (`99999999999` for a
+///   `u32`, a number with more digits than an `f64` holds) are an error for the model, or for whoever edits the call: no
+///   person is asked about them, and the function does not run.
 /// * A result that serializes to a JSON string is given to the model as that string, anything else as JSON.
 /// * A panic is an error for the model, without its text; the text is in the log.
 /// * Dropping the call drops the function's future at its current `await`.
@@ -96,6 +99,7 @@ type Run = dyn Fn(ToolContext, Args) -> BoxFuture<'static, Result<String, ToolEr
 pub struct FunctionTool {
     spec: ToolSpec,
     run: Arc<Run>,
+    fits: Fits,
 }
 
 impl FunctionTool {
@@ -144,7 +148,7 @@ impl FunctionTool {
             })
         };
         let spec = ToolSpec { name: name.into(), description: description.into(), parameters: parameters_of::<T>() };
-        FunctionTool { spec, run: Arc::new(run) }
+        FunctionTool { spec, run: Arc::new(run), fits: fits::<T> }
     }
 
     /// The tool with what the runtime knows of it: nobody is asked, and it is not idempotent.
@@ -166,7 +170,17 @@ impl FunctionTool {
     }
 }
 
+/// Whether arguments can become a `T`. Reading them may be code of the application's, which may panic.
+fn fits<T: DeserializeOwned>(text: &str) -> Result<(), String> {
+    let read = std::panic::catch_unwind(|| read_args::<T>(text).map(drop).map_err(|error| error.to_string()));
+    read.unwrap_or_else(|_| Err("they cannot be read".to_owned()))
+}
+
 impl Tool for FunctionTool {
+    fn fits(&self, args: &Args) -> Result<(), String> {
+        (self.fits)(args.text())
+    }
+
     fn run(&self, permit: Permit) -> BoxFuture<'static, Result<String, ToolError>> {
         let context = ToolContext::from(&permit);
         Box::pin(FunctionTool::call(self.run.clone(), self.spec.name.clone(), context, permit.args().clone()))
@@ -185,12 +199,20 @@ where
 }
 
 /// Arguments as a value of a type. To JSON Schema `1.0` and `1e2` are integers, so a person may have approved them where serde
-/// wants `1` and `100`: those are read, too, if it does not take them as they stand.
+/// wants `1` and `100`: those are read, too, if it does not take them as they stand. A number that the type would have with other
+/// digits is an error.
 pub(crate) fn read_args<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
-    plain::read(text).or_else(|error| {
+    let read = plain::read(text).or_else(|error| {
         let whole = with_whole_numbers(text);
         if whole == text { Err(error) } else { plain::read(&whole).map_err(|_| error) }
-    })
+    })?;
+    match lost_number::<T>(text) {
+        None => Ok(read),
+        Some(number) => {
+            let what = format!("the number {number} has more digits than can be kept where it is read");
+            Err(serde::de::Error::custom(what))
+        }
+    }
 }
 
 /// JSON with each whole number that stands as a fraction or with an exponent as an integer.
@@ -311,6 +333,18 @@ mod tests {
             with_whole_numbers(r#"[1.0,"1.0",-0.0, 2e0 ,1.25,{"1.0":12.0}]"#),
             r#"[1,"1.0",0, 2 ,1.25,{"1.0":12}]"#
         );
+    }
+
+    #[tokio::test]
+    async fn r1_a_number_that_would_lose_digits_never_reaches_the_function() {
+        #[derive(serde::Deserialize, JsonSchema)]
+        struct Pay {
+            amount: f64,
+        }
+        let tool = FunctionTool::new("pay", "", |pay: Pay| async move { Ok(format!("{}", pay.amount)) });
+        assert_eq!(call(&tool, r#"{"amount":1234567.125}"#).await.expect("result"), "1234567.125");
+        let error = call(&tool, r#"{"amount":9007199254740993}"#).await.expect_err("it loses digits").message;
+        assert!(error.contains("the number 9007199254740993 has more digits"), "{error}");
     }
 
     #[tokio::test]

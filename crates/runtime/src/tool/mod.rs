@@ -5,6 +5,7 @@ pub mod command;
 pub mod condition;
 pub mod context;
 pub mod function;
+#[cfg(feature = "http")]
 pub mod http;
 mod on_approval;
 pub(crate) mod process;
@@ -51,6 +52,15 @@ pub mod __private {
 pub trait Tool: Send + Sync {
     /// Runs one attempt. `Ok` is the result for the model, `Err` an error result for it.
     fn run(&self, permit: Permit) -> BoxFuture<'static, Result<String, ToolError>>;
+    /// Whether it could take these arguments, which fit its schema; what is wrong with them otherwise, in words for the model
+    /// or for whoever edits the call. It is asked before a person is, and decides nothing about what runs.
+    ///
+    /// # Errors
+    /// What is wrong.
+    fn fits(&self, args: &Args) -> Result<(), String> {
+        let _ = args;
+        Ok(())
+    }
     /// What is looked at before and after each run (SPEC S11).
     fn guardrails(&self) -> Option<&ToolGuardrails> {
         None
@@ -172,6 +182,11 @@ pub struct CallFacts<'a> {
 }
 
 /// A tool's approval rule.
+///
+/// How long people have is one rule for every [`Approval`]: as long as [`Approval::timeout`] says. Where nothing is said, a call
+/// waits **for ever in a run of the library** ([`crate::run()`], [`crate::Runner`]), whether a store is set or not: nobody watches
+/// deadlines between its parts. In a [`crate::run::Runtime`], which a server is made of and which watches them, it is rejected
+/// after 300 seconds.
 #[derive(Clone)]
 pub struct Approval {
     /// When a person is needed.
@@ -307,6 +322,9 @@ struct Guarded {
 impl Tool for Guarded {
     fn run(&self, permit: Permit) -> BoxFuture<'static, Result<String, ToolError>> {
         self.tool.run(permit)
+    }
+    fn fits(&self, args: &Args) -> Result<(), String> {
+        self.tool.fits(args)
     }
     fn guardrails(&self) -> Option<&ToolGuardrails> {
         Some(&self.guardrails)

@@ -12,6 +12,7 @@ enum Item {
     Block(Block),
     Group,
     GroupEnd { summary: Value },
+    Replaced { message: String, indexes: Vec<u64> },
     Resolved { key: String, resolution: Value, answers: Value, decisions: Value },
     Stop { id: String, reason: String },
     Status(Value),
@@ -86,6 +87,17 @@ impl Client {
             }
         }
         shape
+    }
+
+    /// The texts of the blocks that were replaced.
+    pub fn replaced(&self) -> Vec<&str> {
+        let gone = |block: &&Block| {
+            self.items.iter().any(|item| {
+                matches!(item, Item::Replaced { message, indexes }
+                    if *message == block.message && indexes.contains(&block.index))
+            })
+        };
+        self.blocks().filter(gone).map(|block| block.text.as_str()).collect()
     }
 
     /// Whether a block is open.
@@ -200,6 +212,16 @@ impl Client {
                 assert_eq!(self.messages.pop().map(|(id, _)| id), Some(message.clone()), "not open: {event}");
                 self.items.push(Item::Stop { id: message, reason: text_of(&event["stop_reason"]) });
             }
+            "content_replaced" => {
+                assert_eq!(message, last, "blocks of a message that is not open: {event}");
+                let indexes = event["indexes"].as_array().expect("indexes").iter();
+                let indexes: Vec<u64> = indexes.map(|index| index.as_u64().expect("an index")).collect();
+                // They are the newest blocks, and nothing else.
+                let next = self.next_index[&message];
+                let first = next - indexes.len() as u64;
+                assert_eq!(indexes, (first..next).collect::<Vec<_>>(), "other blocks than the newest: {event}");
+                self.items.push(Item::Replaced { message, indexes });
+            }
             "approval_resolved" => {
                 let key = text_of(&event["approval_key"]);
                 let again = self.items.iter().any(|i| matches!(i, Item::Resolved { key: known, .. } if *known == key));
@@ -257,9 +279,10 @@ impl Client {
                     fold.calling = false;
                     fold.push(json!({ "role": "user", "content": content }));
                 }
-                Item::Message { .. } => fold.last_text = None,
+                Item::Message { .. } => (fold.last_text, fold.texts) = (None, Vec::new()),
                 Item::Block(block) if !block.closed || self.role(&block.message) == "user" => {}
                 Item::Block(block) => fold.block(block),
+                Item::Replaced { message, indexes } => fold.replace(message, indexes),
                 Item::Group => fold.begin_group(),
                 Item::GroupEnd { summary } => fold.end_group(summary),
                 Item::Resolved { key, resolution, answers, decisions } => {
@@ -289,12 +312,26 @@ struct Fold {
     /// What the newest call of the open group is for.
     newest: Value,
     last_text: Option<usize>,
+    /// The texts of the message.
+    texts: Vec<usize>,
     /// Whether the next call joins the last row.
     calling: bool,
     requests: HashMap<String, usize>,
+    /// The row of each block, by its message and index.
+    rows_of: HashMap<(String, u64), usize>,
 }
 
 impl Fold {
+    fn replace(&mut self, message: &str, indexes: &[u64]) {
+        for index in indexes {
+            if let Some(row) = self.rows_of.get(&(message.to_owned(), *index)) {
+                self.rows[*row]["replaced"] = json!(true);
+            }
+        }
+        self.calling = false;
+        self.last_text = self.texts.iter().rev().copied().find(|row| self.rows[*row]["replaced"].is_null());
+    }
+
     fn push(&mut self, mut row: Value) {
         row["display_type"] = json!("content");
         self.rows.push(row);
@@ -328,9 +365,14 @@ impl Fold {
         let start = &block.start;
         let kind = start["type"].as_str().expect("type");
         let joins = std::mem::replace(&mut self.calling, kind == "tool_use");
+        if matches!(kind, "text" | "thinking") && !block.text.is_empty() || kind == "tool_use" {
+            let row = self.rows.len() - usize::from(joins && kind == "tool_use");
+            self.rows_of.insert((block.message.clone(), block.index), row);
+        }
         match kind {
             "text" if !block.text.is_empty() => {
                 self.last_text = Some(self.rows.len());
+                self.texts.push(self.rows.len());
                 self.push(json!({ "role": "assistant", "content": [{ "type": "text", "text": block.text }] }));
             }
             "thinking" if !block.text.is_empty() => {

@@ -3,26 +3,30 @@
 use std::sync::Arc;
 
 use countersign::{
+    agent::Agent,
     core::{
         approval::{
             decision::Decision,
             principal::{Principal, PrincipalKind},
             rule::Always,
         },
-        call::args::Args,
+        call::{args::Args, gate::Ask},
         journal::state::Status,
         refusal::{Code, Refusal},
     },
+    model::scripted::Scripted,
+    policy::{Glob, Policy, PolicyRule, Then},
     run::{
         ApprovalQuery, CheckpointQuery, CheckpointView, Direction, EditedCall, ForkEdit, HistoryQuery, NewDecision,
         NewFork, NewMessage, RuleQuery, Runtime,
     },
     run_state::RunState,
     store::Store,
+    tool::Approval,
 };
 use serde_json::Value;
 
-use crate::support::{Ledger, decide, runtime, send, stores};
+use crate::support::{Ledger, decide, entry, runtime, send, stores};
 
 /// The first call runs by itself, the second waits; then a word; then it waits once more.
 const SCRIPT: &str = r#"{"turns":[
@@ -404,5 +408,70 @@ async fn g6_one_request_makes_one_fork_and_requests_of_the_past_are_new_in_it() 
         // And so does a message.
         fork(&runtime, "s", at(said, "h")).await.expect("fork");
         assert_eq!(send(&runtime, "h", "quickly").await.expect("paused").pending, ["h_1"], "{name}");
+    }
+}
+
+/// A runtime in which the policy says this of every call, or nothing.
+fn today(store: &Arc<dyn Store>, ledger: &Ledger, then: Option<Then>) -> Runtime {
+    let model = Scripted::from_json(SCRIPT).expect("script");
+    let agent = Agent::new("trader", ("demo", Arc::new(model)))
+        .tool(entry("look", Approval::never(), ledger))
+        .tool(entry("trade", Approval::never(), ledger));
+    let rule = |then| PolicyRule { tools: vec![Glob::new("*")], then, ..PolicyRule::default() };
+    let policy = Policy { rules: then.map(rule).into_iter().collect() };
+    Runtime::builder(store.clone()).agent(agent).policy(policy).build().expect("runtime")
+}
+
+fn ann() -> Principal {
+    Principal::person("ann", vec!["user".to_owned()])
+}
+
+async fn yes(runtime: &Runtime, by: &Principal, key: &str) -> Result<(), Refusal> {
+    let decision =
+        NewDecision { approval_key: key.to_owned(), decisions: vec![Decision::approve()], ..NewDecision::default() };
+    runtime.decide_and_run(by, decision).await.map(drop)
+}
+
+#[tokio::test]
+async fn p4_what_nobody_was_asked_about_is_judged_anew_in_a_fork_and_the_stricter_counts() {
+    for (name, store, _dir) in stores() {
+        let ledger = Ledger::default();
+        let then = today(&store, &ledger, None);
+        then.run(&ann(), NewMessage::text("s", "buy")).await.expect("both ran");
+        assert_eq!(ran(&ledger).await.len(), 2, "{name}");
+        let all = then.checkpoints(&ann(), "s", CheckpointQuery { cursor: None, limit: 200 }).await.expect("list").rows;
+        let at_first = |what: &str| all.iter().rev().find(|one| one.after == what).expect("a checkpoint").checkpoint;
+        let (answered, begun) = (at_first("answer"), at_first("start"));
+        let fork = async |runtime: &Runtime, checkpoint, id: &str| {
+            let new = NewFork { run: true, ..at(checkpoint, id) };
+            runtime.fork(&ann(), "s", new).await.expect("fork");
+            runtime.wait(&ann(), id).await.expect("wait")
+        };
+        // Nobody is asked today either.
+        fork(&then, answered, "free").await;
+        assert_eq!(ran(&ledger).await.len(), 4, "{name}");
+        // Today an admin is.
+        let admin = today(&store, &ledger, Some(Then::Ask(Ask { levels: vec!["admin".into()], ..Ask::default() })));
+        for id in ["a", "b"] {
+            let waits = fork(&admin, answered, id).await;
+            assert_eq!((waits.status, waits.pending.len()), (Status::AwaitingInput, 1), "{name}");
+            let refused = yes(&admin, &ann(), &waits.pending[0]).await.expect_err("not hers");
+            assert_eq!(refused.code, Code::Forbidden, "{name}");
+        }
+        // What had begun is the admin's to explain, though nobody was asked about it then.
+        let waits = fork(&admin, begun, "c").await;
+        assert_eq!(waits.status, Status::AwaitingInput, "{name}");
+        for key in &waits.pending {
+            assert_eq!(yes(&admin, &ann(), key).await.expect_err("not hers").code, Code::Forbidden, "{name}");
+        }
+        // Today it is forbidden.
+        let forbidden = today(&store, &ledger, Some(Then::Deny(None)));
+        let over = fork(&forbidden, answered, "d").await;
+        assert_eq!(over.status, Status::Completed, "{name}: the model is told");
+        let waits = fork(&forbidden, begun, "e").await;
+        for key in &waits.pending {
+            assert_eq!(yes(&forbidden, &ann(), key).await.expect_err("no").code, Code::DecisionNotAllowed, "{name}");
+        }
+        assert_eq!(ran(&ledger).await.len(), 4, "{name}: nothing more ran");
     }
 }

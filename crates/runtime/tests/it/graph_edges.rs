@@ -5,8 +5,9 @@ use std::{sync::Arc, time::Duration};
 use countersign::{
     agent::Agent,
     core::{
-        approval::decision::Decision,
+        approval::{decision::Decision, principal::Principal},
         journal::{run::Raw, state::Status},
+        refusal::Code,
     },
     graph::{
         Context, Graph, Node, NodeError, Outcome, StateGraph,
@@ -349,7 +350,54 @@ async fn g6_a_fork_reuses_no_answer_of_a_node_of_the_users(store: Arc<dyn Store>
     }
 }
 
+/// What an admin was asked about the state as it was, nobody takes from them but an admin; and who may change it at all can
+/// be said.
+async fn p4_a_change_of_the_state_needs_the_right_to_decide_all_that_it_withdraws(store: Arc<dyn Store>) {
+    let graph = in_line("guarded", |graph| {
+        let ask = graph.node("ask", |ctx: Context<Work>| async move {
+            let _: bool = ctx.interrupt("may it?", ()).role("admin").typed().await;
+            Ok(WorkUpdate::new().sum(10))
+        });
+        graph.start(ask);
+        graph.edge(ask, Node::END);
+    });
+    let person = |name: &str, roles: &[&str]| {
+        Principal::person(name, roles.iter().map(|role| (*role).to_owned()).collect::<Vec<_>>())
+    };
+    let (ann, boss, bob) = (person("ann", &["user"]), person("ann", &["admin"]), person("bob", &["admin"]));
+    let of = |edits: Option<&[&str]>| {
+        let mut builder = Runtime::builder(store.clone()).graph(&graph);
+        if let Some(roles) = edits {
+            builder = builder.state_edits(roles.iter().map(|role| (*role).to_owned()).collect());
+        }
+        let runtime = builder.build().expect("runtime");
+        runtime.runs(&graph).expect("the graph")
+    };
+    let update = || WorkUpdate::new().sum(1);
+    let runs = of(None);
+    runs.run(&ann, "s", &Work::default()).await.expect("it waits");
+    let refused = runs.edit(&ann, "s", &update()).await.expect_err("not hers to withdraw");
+    assert_eq!(refused.code, Code::Forbidden);
+    assert!(refused.message.contains("withdraw \"s_1\""), "{refused}");
+    assert_eq!(runs.state(&ann, "s").await.expect("state").sum, 0, "nothing has changed");
+    assert_eq!(runs.edit(&bob, "s", &update()).await.expect_err("not his session").code, Code::Forbidden);
+    let waits = runs.edit(&boss, "s", &update()).await.expect("she is an admin too");
+    assert_eq!(waits.waiting().len(), 1);
+    // Nobody, or others.
+    let refused = of(Some(&[])).edit(&boss, "s", &update()).await.expect_err("nobody");
+    assert!(refused.code == Code::Forbidden && refused.message.contains("nobody"), "{refused}");
+    let runs = of(Some(&["admin"]));
+    assert_eq!(runs.edit(&ann, "s", &update()).await.expect_err("no admin").code, Code::Forbidden);
+    runs.edit(&bob, "s", &update()).await.expect("an admin");
+    let runs = of(Some(&["user"]));
+    assert_eq!(runs.edit(&bob, "s", &update()).await.expect_err("not his session").code, Code::Forbidden);
+    let refused = runs.edit(&ann, "s", &update()).await.expect_err("it still waits for an admin");
+    assert!(refused.message.contains("withdraw"), "{refused}");
+    assert_eq!(runs.state(&ann, "s").await.expect("state").sum, 2);
+}
+
 conformance!(
+    p4_a_change_of_the_state_needs_the_right_to_decide_all_that_it_withdraws,
     g6_the_state_at_a_checkpoint_is_what_it_was_then,
     g6_an_edit_and_a_long_run_begin_nothing_twice,
     g1_a_branch_that_fails_leaves_what_runs_alone,

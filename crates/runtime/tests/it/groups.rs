@@ -222,6 +222,49 @@ fn s23_a_broken_stream_may_be_followed_by_any_first_block() {
 }
 
 #[test]
+fn s23_what_a_broken_attempt_has_shown_is_marked_as_replaced_once_the_model_says_something_else() {
+    // What the attempt that breaks off shows, what the next one says, and what of the former is replaced.
+    let hm = || thinking("Hm");
+    let cases: Vec<(Vec<Part>, Vec<Part>, &[&str])> = vec![
+        (vec![hm(), text("Wo")], vec![thinking("Well"), text("Words")], &["Hm", "Wo"]),
+        // It says the same: nothing is replaced.
+        (vec![hm(), text("Wo")], vec![hm(), text("Words")], &[]),
+        // What is open begins over in its place.
+        (vec![text("Wo")], vec![text("Other words")], &[]),
+        (vec![text("Wo")], vec![hm(), text("Words")], &["Wo"]),
+        (vec![hm(), call("x", "look"), input("{}"), text("Wo")], vec![text("Words")], &["Hm", "{}", "Wo"]),
+        (
+            vec![call("x", "look"), input("{\"n\":1}"), hm()],
+            vec![call("y", "look"), input("{\"n\":2}")],
+            &["{\"n\":1}", "Hm"],
+        ),
+    ];
+    for (first, again, replaced) in cases {
+        for (name, store, _dir) in stores() {
+            let life = Life::new(store, Paced::new(vec![cut(&first, first.len()), whole(&again)]));
+            let following = life.message(true);
+            let mut client = Client::default();
+            life.agrees(&mut client, following);
+            assert_eq!(client.replaced(), replaced, "{name}: {:?}", client.said());
+            // What the model reads next has none of it.
+            let history = life.run(life.runtime.whole_history(&me(), "s")).expect("history");
+            assert_eq!(history.iter().filter(|message| message.replaced).count(), replaced.len());
+        }
+        // After a crash as after a broken stream.
+        let life = Life::quick(vec![first.clone(), whole(&again)]);
+        let mut following = life.message(true).expect("follow");
+        let mut client = Client::default();
+        life.step(first.len());
+        life.read(&mut following, &mut client);
+        drop(following);
+        life.crash().agrees(&mut client, None);
+        for text in replaced.iter().take(replaced.len().saturating_sub(1)) {
+            assert!(client.replaced().contains(text), "{text}: {:?}", client.replaced());
+        }
+    }
+}
+
+#[test]
 fn q5_who_joins_while_the_first_block_of_a_group_is_written_sees_its_group_begin() {
     for (name, store, _dir) in stores() {
         let answer = vec![thinking("H"), thinking("m"), call("x", "look"), input("{}"), stop()];

@@ -4,6 +4,7 @@
 
 mod answers;
 mod client;
+mod clock;
 mod compression;
 mod computer;
 #[cfg(feature = "computer")]
@@ -12,6 +13,7 @@ mod computer_chromium;
 mod computer_sessions;
 mod conversations;
 mod crashes;
+mod cut_answers;
 mod failing;
 mod files;
 mod forks;
@@ -45,6 +47,7 @@ mod models_fake;
 #[cfg(feature = "genai")]
 mod models_genai;
 mod models_hosted_mcp;
+mod models_odd;
 mod models_openai;
 mod models_openai_errors;
 mod models_responses;

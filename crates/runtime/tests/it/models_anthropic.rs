@@ -276,8 +276,13 @@ async fn s23_anthropic_failures_are_told_apart() {
             vec!["text as far".to_owned(), "transient the provider's answer ended before it was complete".to_owned()],
         ),
         (
-            [&[start()][..], &end("refusal")].concat(),
-            vec!["permanent the model's answer ended before it said anything: refusal".to_owned()],
+            [&begun[..], &end("refusal")].concat(),
+            vec![
+                "text as far".to_owned(),
+                "cut refusal".to_owned(),
+                "usage 330 42, 300 cached".to_owned(),
+                "stop".to_owned(),
+            ],
         ),
         (
             vec![delta(0, json!({"text": "x"}))],

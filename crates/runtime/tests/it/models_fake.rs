@@ -230,6 +230,7 @@ pub(crate) fn tell(events: Vec<Result<ModelEvent, ModelError>>) -> Vec<String> {
                 ("usage", text)
             }
             Ok(ModelEvent::Opaque(raw)) => ("opaque", raw.get().to_owned()),
+            Ok(ModelEvent::Cut(cut)) => ("cut", cut.name().to_owned()),
             Ok(ModelEvent::Stop) => ("stop", String::new()),
             Err(error) if error.transient => ("transient", error.message),
             Err(error) => ("permanent", error.message),

@@ -114,15 +114,20 @@ async fn m1_gemini_streams_become_blocks_and_signatures_go_back() {
 
 #[tokio::test]
 async fn m1_gemini_answers_that_end_early_or_say_nothing_are_told_apart() {
-    for (events, want) in [
-        (
-            vec![gemini(&[json!({"text": "as far"})], None)],
-            "transient the provider's answer ended before it was complete",
-        ),
-        (vec![gemini(&[], Some("SAFETY"))], "permanent the model's answer ended before it said anything: SAFETY"),
-    ] {
+    for (events, want) in [(
+        vec![gemini(&[json!({"text": "as far"})], None)],
+        "transient the provider's answer ended before it was complete",
+    )] {
         let fake = Fake::streaming(gemini_events(&events)).await;
         assert_eq!(told(&model(&fake, "gemini")).await.last().map(String::as_str), Some(want));
+    }
+}
+
+#[tokio::test]
+async fn m1_gemini_says_why_an_answer_is_not_whole() {
+    for (reason, cut) in [("SAFETY", "cut content_filter"), ("MAX_TOKENS", "cut max_tokens")] {
+        let fake = Fake::streaming(gemini_events(&[gemini(&[json!({"text": "as far"})], Some(reason))])).await;
+        assert_eq!(told(&model(&fake, "gemini")).await[..2], ["text as far", cut]);
     }
 }
 

@@ -180,17 +180,31 @@ async fn m3_arguments_that_are_cut_off_or_no_json_come_through_as_they_were_writ
     let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
     let fake = Fake::streaming(deltas(&parts) + &end("length")).await;
     let told = told(&fake.model()).await;
-    assert_eq!(told, ["call a pay {\"amount\": 10", "call b no such tool not JSON \u{202e}\0", "stop"]);
+    let want = ["call a pay {\"amount\": 10", "call b no such tool not JSON \u{202e}\0", "cut max_tokens", "stop"];
+    assert_eq!(told, want);
 }
 
 #[tokio::test]
 async fn m1_every_finish_reason_completes_an_answer_also_without_the_end_mark() {
-    for reason in ["stop", "length", "content_filter", "tool_calls", "something new"] {
+    for (reason, cut) in [
+        ("stop", ""),
+        ("tool_calls", ""),
+        ("something new", ""),
+        ("length", "cut max_tokens"),
+        ("MAX_TOKENS", "cut max_tokens"),
+        ("content_filter", "cut content_filter"),
+        ("refusal", "cut refusal"),
+        ("incomplete", "cut incomplete"),
+    ] {
         let text = deltas(&[r#"{"content":"x"}"#]) + &end(reason);
-        assert_eq!(told(&Fake::streaming(&*text).await.model()).await, ["text x", "stop"], "{reason}");
+        let want: Vec<&str> = ["text x", cut, "stop"].into_iter().filter(|line| !line.is_empty()).collect();
+        assert_eq!(told(&Fake::streaming(&*text).await.model()).await, want, "{reason}");
         let without = text.replace("data: [DONE]\n\n", "");
-        assert_eq!(told(&Fake::streaming(without).await.model()).await, ["text x", "stop"], "{reason}");
+        assert_eq!(told(&Fake::streaming(without).await.model()).await, want, "{reason}");
     }
+    let text = deltas(&[r#"{"content":"x"}"#]) + &end("error");
+    let failed = "transient the provider failed in the middle of its answer: error";
+    assert_eq!(told(&Fake::streaming(text).await.model()).await, ["text x", failed]);
     let text = deltas(&[r#"{"content":"x"}"#]) + "data: [DONE]\n\n";
     assert_eq!(told(&Fake::streaming(text).await.model()).await, ["text x", "stop"]);
 }
@@ -204,7 +218,7 @@ async fn m1_reasoning_refusals_and_typed_content_are_read() {
         r#"{"refusal":"I cannot."}"#,
     ];
     let fake = Fake::streaming(deltas(&sent) + &end("stop")).await;
-    assert_eq!(told(&fake.model()).await, ["thinking abc", "text dI cannot.", "stop"]);
+    assert_eq!(told(&fake.model()).await, ["thinking abc", "text dI cannot.", "cut refusal", "stop"]);
 }
 
 #[tokio::test]

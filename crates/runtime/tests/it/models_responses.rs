@@ -225,7 +225,7 @@ async fn m1_responses_the_request_is_in_the_apis_shape() {
     let config = OpenAiConfig {
         reasoning_effort: Some("low".into()),
         reasoning_summary: true,
-        max_output_tokens: Some(900),
+        max_tokens: Some(900),
         ..config(&fake)
     };
     let schema = json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": false});
@@ -270,7 +270,7 @@ async fn m1_responses_refusals_are_text_and_go_back_as_refusals() {
     ];
     let fake = Fake::streaming(typed(&events)).await;
     let model = model(&fake);
-    assert_eq!(told(&model).await[0], "text Well. I will not.");
+    assert_eq!(told(&model).await[..2], ["text Well. I will not.", "cut refusal"]);
     let opaque = kept(&model).await;
     let blocks = vec![Block::Text("Well. I will not.".into())];
     assert_eq!(sent(&fake, &model, vec![answered(blocks, opaque)]).await, [message("msg_1", None, &parts)]);
@@ -321,10 +321,7 @@ async fn s23_responses_failures_are_told_apart() {
             vec![json!({"type": "error", "error": {"type": "invalid_request_error", "message": "no"}})],
             vec![format!("permanent {error}no")],
         ),
-        (
-            vec![incomplete("max_output_tokens")],
-            vec!["permanent the model's answer ended before it said anything: max_output_tokens".to_owned()],
-        ),
+        (vec![incomplete("max_output_tokens")], vec!["cut max_tokens".to_owned(), "stop".to_owned()]),
         (vec![text_delta(0, 0, "x")], vec!["transient the provider sent text of no message".to_owned()]),
         (vec![args_delta(0, "x")], vec!["transient the provider sent arguments of no call".to_owned()]),
         (
@@ -340,7 +337,7 @@ async fn s23_responses_failures_are_told_apart() {
     }
     let fake = Fake::streaming(typed(&[cut, incomplete("max_output_tokens")])).await;
     let told = told(&model(&fake)).await;
-    assert_eq!((&*told[0], &*told[2]), ("text as far as", "stop"), "what was said counts");
+    assert_eq!(told[..2], ["text as far as", "cut max_tokens"], "what was said counts");
 }
 
 #[tokio::test]

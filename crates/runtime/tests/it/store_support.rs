@@ -133,6 +133,8 @@ impl Driven {
             usage: Usage { input_tokens: 3, output_tokens: 1, ..Usage::default() },
             opaque: None,
             run: 0,
+            cut: None,
+            continued: 0,
         };
         let gates = calls.iter().map(|(_, verdict)| Gate::of(verdict.clone())).collect();
         self.draft(now).model_responded(answer, gates, &Anything)
@@ -147,6 +149,8 @@ impl Driven {
             usage: Usage::default(),
             opaque: None,
             run: 0,
+            cut: None,
+            continued: 0,
         };
         self.draft(now).model_responded(answer, Vec::new(), &Anything)
     }

@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use super::{
     Known,
+    authority::Seen,
     keys::{Key, KeySet, KeySource, Keys},
     pass::now,
     signatures,
@@ -85,6 +86,8 @@ pub struct JwtOptions {
     pub kind_claim: Option<String>,
     /// How many seconds the issuer's clock may be off.
     pub leeway: u32,
+    /// How many seconds a standing approval counts after whoever made it was last seen with the role that it stands for.
+    pub standing_for: u32,
 }
 
 impl JwtOptions {
@@ -101,6 +104,7 @@ impl JwtOptions {
             tenant_claim: None,
             kind_claim: None,
             leeway: 30,
+            standing_for: 24 * 60 * 60,
         }
     }
 }
@@ -112,6 +116,7 @@ pub(crate) struct Jwt {
     rules: Vec<(Algorithm, Validation)>,
     keys: Arc<Keys>,
     checked: Mutex<Checked>,
+    seen: Seen,
 }
 
 /// Tokens that were found good with these keys, by their SHA-256: a client that sends its token with each request has
@@ -156,7 +161,7 @@ impl Jwt {
         });
         let (rules, keys) = (rules.collect(), Arc::new(Keys::new(options.keys.clone())));
         let checked = Mutex::new(Checked { keys: keys.get(), good: HashMap::new() });
-        Jwt { options, rules, keys, checked }
+        Jwt { options, rules, keys, checked, seen: Seen::default() }
     }
 
     pub(super) fn options(&self) -> &JwtOptions {
@@ -165,6 +170,11 @@ impl Jwt {
 
     pub(super) fn keys(&self) -> &Arc<Keys> {
         &self.keys
+    }
+
+    /// Who was seen with a good token, and when.
+    pub(super) fn seen(&self) -> &Seen {
+        &self.seen
     }
 
     /// Whose token it is, whose SHA-256 is `digest`.

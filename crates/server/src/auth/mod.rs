@@ -3,6 +3,7 @@
 //! [`Auth`] says who may connect, and may be replaced while the server runs; a [`pass::Pass`] is what a connection
 //! came with, looked at again with each message.
 
+mod authority;
 pub(crate) mod jwt;
 mod keys;
 pub(crate) mod pass;
@@ -216,8 +217,10 @@ impl Access {
                 self.token(digest).map(|by| Known { by: by.clone(), until: None }).ok_or_else(unknown)
             }
             Credential::Jwt(digest, text) => {
-                let known = self.jwt.as_ref().ok_or_else(unknown)?.know(digest, text)?;
+                let jwt = self.jwt.as_ref().ok_or_else(unknown)?;
+                let known = jwt.know(digest, text)?;
                 self.no_namesake(&known.by)?;
+                jwt.seen().note(&known.by, pass::now());
                 Ok(known)
             }
         }

@@ -1,6 +1,6 @@
 //! `[agents.*]`.
 
-use countersign::tool::builtin::WORKSPACE_NAMES;
+use countersign::{OnCut, tool::builtin::WORKSPACE_NAMES};
 use countersign_core::limits;
 
 use super::{
@@ -43,6 +43,8 @@ pub struct ConfigAgent {
     pub output_guardrails: Vec<String>,
     /// Most model calls in one turn (SPEC S24).
     pub max_turns: u32,
+    /// What follows when an answer is not whole.
+    pub on_cut: OnCut,
     /// When its conversation is made shorter (SPEC G5).
     pub compression: Option<ConfigCompression>,
 }
@@ -70,6 +72,7 @@ pub(super) fn read(name: &str, section: &Section<'_>, names: &Names<'_>) -> Opti
     let used = section.strings("tools").unwrap_or_default();
     let used_servers = section.strings("mcp").unwrap_or_default();
     let max_turns = section.whole("max_turns", 1..=MAX_TURNS_MAX, "").map_or(limits::MAX_TURNS, |n| n.value);
+    let on_cut = team::on_cut(section);
     let handoffs = team::handoffs(section, agents);
     let handoff_description = section.string("handoff_description").map(|text| text.value);
     let output_schema = team::output_schema(section);
@@ -164,6 +167,7 @@ pub(super) fn read(name: &str, section: &Section<'_>, names: &Names<'_>) -> Opti
         input_guardrails,
         output_guardrails,
         max_turns,
+        on_cut,
         compression,
     })
 }

@@ -19,6 +19,8 @@ use crate::auth::{JwtAlgorithm, JwtOptions, KeySource, Token, check_url, count_k
 
 /// Longest time that the issuer's clock may be off, in seconds.
 const LEEWAY_MAX: u32 = 300;
+/// Longest time for which a standing approval outlives the last sight of its maker, in seconds.
+const STANDING_FOR_MAX: u32 = 366 * 24 * 60 * 60;
 /// Longest issuer or audience, in bytes.
 const ISSUER_BYTES: usize = 1024;
 
@@ -209,12 +211,14 @@ fn jwt(section: &Section<'_>) -> Option<JwtOptions> {
     let [subject, roles, tenant_claim, kind_claim] =
         ["subject_claim", "roles_claim", "tenant_claim", "kind_claim"].map(claim);
     let leeway = section.whole("leeway", 0..=LEEWAY_MAX, " seconds");
+    let standing_for = section.whole("standing_for", 0..=STANDING_FOR_MAX, " seconds");
     section.finish();
     let mut options = JwtOptions::new(issuer?, audience?, keys?);
     options.algorithms = algorithms.unwrap_or(options.algorithms);
     options.subject_claim = subject.unwrap_or(options.subject_claim);
     options.roles_claim = roles.unwrap_or(options.roles_claim);
     options.leeway = leeway.map_or(options.leeway, |leeway| leeway.value);
+    options.standing_for = standing_for.map_or(options.standing_for, |seconds| seconds.value);
     Some(JwtOptions { tenant_claim, kind_claim, ..options })
 }
 

@@ -244,7 +244,11 @@ fn address(section: &Section<'_>) -> Option<ConfigReach> {
 }
 
 /// A table of texts. A value `{ env = "NAME" }` is the variable's.
-fn texts(section: &Section<'_>, key: &'static str, right: impl Fn(&str) -> bool) -> BTreeMap<String, ApiKey> {
+pub(super) fn texts(
+    section: &Section<'_>,
+    key: &'static str,
+    right: impl Fn(&str) -> bool,
+) -> BTreeMap<String, ApiKey> {
     let mut texts = BTreeMap::new();
     let Some(table) = section.json(key) else { return texts };
     let Value::Object(members) = table.value else {

@@ -2,12 +2,13 @@
 
 mod hosted_mcp;
 
-use std::{fs, path::PathBuf};
+use std::{collections::BTreeMap, fs, path::PathBuf};
 
 use axum::http::Uri;
 use countersign::model::{
-    COMPATIBLE_PROVIDERS, GENAI_PROVIDERS,
+    ApiKey, COMPATIBLE_PROVIDERS, GENAI_PROVIDERS,
     anthropic::{THINKING_BUDGET_MIN, Thinking},
+    default_base_url,
     scripted::Scripted,
 };
 use toml::de::DeValue;
@@ -15,6 +16,7 @@ use toml::de::DeValue;
 pub use self::hosted_mcp::ConfigHostedMcp;
 use super::{
     approval::RoleAt,
+    mcp::texts,
     reader::Section,
     server::{secret, unknown},
 };
@@ -47,12 +49,8 @@ pub enum ConfigProvider {
     },
     /// From a server with OpenAI's chat completions.
     OpenAiChat {
-        /// The model's name there.
-        model: String,
-        /// The address to which `/chat/completions` is added, without a slash at its end.
-        base_url: String,
-        /// The environment variable that has the key; it was set and not empty when the file was loaded.
-        api_key_env: Option<String>,
+        /// The model's name, the address to which `/chat/completions` is added, and the key.
+        at: ConfigEndpoint,
     },
     /// From a server with OpenAI's Responses API.
     OpenAi {
@@ -64,15 +62,11 @@ pub enum ConfigProvider {
         reasoning_summary: bool,
         /// Whether its reasoning is asked for in encrypted form; `None`: by the model's name.
         encrypted_reasoning: Option<bool>,
-        /// Most tokens of an answer.
-        max_output_tokens: Option<u32>,
     },
     /// From a server with Anthropic's Messages API.
     Anthropic {
         /// The model's name, the address to which `/messages` is added, and the key.
         at: ConfigEndpoint,
-        /// Most tokens of an answer, more than those for thinking.
-        max_tokens: Option<u32>,
         /// How much it is to think.
         thinking: Option<Thinking>,
     },
@@ -115,6 +109,10 @@ pub struct ConfigEndpoint {
     pub base_url: String,
     /// The environment variable that has the key; it was set and not empty when the file was loaded.
     pub api_key_env: Option<String>,
+    /// Headers that are added to every request, with their values.
+    pub headers: BTreeMap<String, ApiKey>,
+    /// Most tokens of an answer, those for thinking included.
+    pub max_tokens: Option<u32>,
 }
 
 const PROVIDERS: [&str; 4] = ["scripted", "openai-chat", "openai", "anthropic"];
@@ -127,12 +125,12 @@ const KEYS: [(&str, &[&str]); 11] = [
     ("model", &["openai-chat", "openai", "anthropic", COMPATIBLE, GENAI]),
     ("base_url", &["openai-chat", "openai", "anthropic", COMPATIBLE, GENAI]),
     ("api_key_env", &["openai-chat", "openai", "anthropic", COMPATIBLE, GENAI]),
+    ("headers", &["openai-chat", "openai", "anthropic", COMPATIBLE, GENAI]),
+    ("max_tokens", &["openai-chat", "openai", "anthropic", COMPATIBLE, GENAI]),
     ("reasoning_effort", &["openai"]),
     ("reasoning_summary", &["openai"]),
     ("encrypted_reasoning", &["openai"]),
-    ("max_output_tokens", &["openai"]),
     ("hosted_mcp", &["openai"]),
-    ("max_tokens", &["anthropic"]),
     ("thinking", &["anthropic"]),
 ];
 
@@ -157,16 +155,13 @@ pub(super) fn read(name: &str, section: &Section<'_>) -> (Option<ConfigModel>, V
     let (mut hosted, mut roles) = (Vec::new(), Vec::new());
     let found = match kind {
         Some("scripted") => scripted(section),
-        Some("openai-chat") => endpoint(section).map(|at| {
-            let ConfigEndpoint { model, base_url, api_key_env } = at;
-            ConfigProvider::OpenAiChat { model, base_url, api_key_env }
-        }),
+        Some("openai-chat") => endpoint(section, "openai-chat").map(|at| ConfigProvider::OpenAiChat { at }),
         Some("openai") => {
             (hosted, roles) = hosted_mcp::read(section);
             openai(section)
         }
         Some("anthropic") => anthropic(section),
-        Some(kind) => endpoint(section).map(|at| {
+        Some(kind) => endpoint(section, said.unwrap_or_default()).map(|at| {
             let provider = said.unwrap_or_default().to_owned();
             if kind == GENAI {
                 ConfigProvider::Genai { provider, at }
@@ -201,9 +196,8 @@ fn openai(section: &Section<'_>) -> Option<ConfigProvider> {
     let reasoning_effort = section.string("reasoning_effort").map(|text| text.value);
     let reasoning_summary = section.boolean("reasoning_summary").unwrap_or(false);
     let encrypted_reasoning = section.boolean("encrypted_reasoning");
-    let max_output_tokens = section.whole("max_output_tokens", 1..=TOKENS_MAX, " tokens").map(|at| at.value);
-    let at = endpoint(section)?;
-    Some(ConfigProvider::OpenAi { at, reasoning_effort, reasoning_summary, encrypted_reasoning, max_output_tokens })
+    let at = endpoint(section, "openai")?;
+    Some(ConfigProvider::OpenAi { at, reasoning_effort, reasoning_summary, encrypted_reasoning })
 }
 
 fn anthropic(section: &Section<'_>) -> Option<ConfigProvider> {
@@ -218,16 +212,15 @@ fn anthropic(section: &Section<'_>) -> Option<ConfigProvider> {
             None
         }
     });
-    let max_tokens = section.whole("max_tokens", 1..=TOKENS_MAX, " tokens");
-    if let (Some(most), Some(Thinking::Budget(budget))) = (&max_tokens, thinking)
-        && most.value <= budget
+    let at = endpoint(section, "anthropic")?;
+    if let (Some(most), Some(Thinking::Budget(budget)), Some(place)) =
+        (at.max_tokens, thinking, section.has("max_tokens"))
+        && most <= budget
     {
-        let what =
-            format!("is {}; it must be more than \"thinking\" ({budget}), which counts as part of it", most.value);
-        section.bad(most.at, "max_tokens", what);
+        let what = format!("is {most}; it must be more than \"thinking\" ({budget}), which counts as part of it");
+        section.bad(place, "max_tokens", what);
     }
-    let at = endpoint(section)?;
-    Some(ConfigProvider::Anthropic { at, max_tokens: max_tokens.map(|at| at.value), thinking })
+    Some(ConfigProvider::Anthropic { at, thinking })
 }
 
 fn scripted(section: &Section<'_>) -> Option<ConfigProvider> {
@@ -256,10 +249,13 @@ pub fn check_script(script: &str) -> Result<(), String> {
     Scripted::from_json(script).map(drop).map_err(|error| error.to_string())
 }
 
-fn endpoint(section: &Section<'_>) -> Option<ConfigEndpoint> {
+fn endpoint(section: &Section<'_>, provider: &str) -> Option<ConfigEndpoint> {
     let model = section.required("model");
-    // Providers are reached only where the configuration says.
-    let base_url = section.required("base_url").and_then(|url| {
+    // A provider that is known by name has an address of its own, which the name says.
+    let own = default_base_url(provider).filter(|_| section.has("base_url").is_none());
+    let said = if own.is_none() { section.required("base_url") } else { None };
+    let base_url = own.map(str::to_owned).or_else(|| {
+        let url = said?;
         let right = as_base_url(&url.value);
         if right.is_none() {
             let what = format!(
@@ -270,6 +266,8 @@ fn endpoint(section: &Section<'_>) -> Option<ConfigEndpoint> {
         }
         right
     });
+    let headers = texts(section, "headers", |name| !name.is_empty() && name.is_ascii());
+    let max_tokens = section.whole("max_tokens", 1..=TOKENS_MAX, " tokens").map(|at| at.value);
     let api_key_env = section.string("api_key_env");
     if let Some(variable) = &api_key_env {
         secret(section, "api_key_env", variable);
@@ -281,7 +279,8 @@ fn endpoint(section: &Section<'_>) -> Option<ConfigEndpoint> {
         !model.value.is_empty()
     });
     let (model, base_url) = (model?.value, base_url?);
-    Some(ConfigEndpoint { model, base_url, api_key_env: api_key_env.map(|variable| variable.value) })
+    let api_key_env = api_key_env.map(|variable| variable.value);
+    Some(ConfigEndpoint { model, base_url, api_key_env, headers, max_tokens })
 }
 
 pub(super) fn as_base_url(text: &str) -> Option<String> {

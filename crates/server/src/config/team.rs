@@ -1,6 +1,6 @@
 //! What agents have of one another, and what is laid around them: agents as tools, handoffs, guardrails (SPEC S11, S24, S25).
 
-use countersign::team::ToolUse;
+use countersign::{OnCut, team::ToolUse};
 use countersign_core::call::{
     display::{ContentMessage, StreamRule},
     schema::ArgsSchema,
@@ -101,6 +101,20 @@ pub(super) fn guardrails(section: &Section<'_>, key: &'static str, declared: &[&
         }
         is
     })
+}
+
+/// What follows when an answer of an agent's model is not whole.
+pub(super) fn on_cut(section: &Section<'_>) -> OnCut {
+    const NAMES: [(&str, OnCut); 3] = [("end", OnCut::End), ("fail", OnCut::Fail), ("continue", OnCut::Continue)];
+    let Some(said) = section.string("on_cut") else { return OnCut::default() };
+    match NAMES.iter().find(|(name, _)| *name == said.value) {
+        Some((_, on_cut)) => *on_cut,
+        None => {
+            let what = format!("is {:?}; it must be \"end\", \"fail\" or \"continue\"", said.value);
+            section.bad(said.at, "on_cut", what);
+            OnCut::default()
+        }
+    }
 }
 
 /// What ends an agent's turn (SPEC S24).

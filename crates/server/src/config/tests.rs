@@ -9,9 +9,9 @@ mod models;
 mod policy;
 mod tracing;
 
-use std::{fs, path::PathBuf, time::Instant};
+use std::{collections::BTreeMap, fs, path::PathBuf, time::Instant};
 
-use countersign::tool::Require;
+use countersign::{OnCut, tool::Require};
 use countersign_core::{
     approval::principal::PrincipalKind,
     call::{
@@ -111,6 +111,7 @@ fn c_a_minimal_file_is_enough() {
         input_guardrails: Vec::new(),
         output_guardrails: Vec::new(),
         max_turns: 20,
+        on_cut: OnCut::End,
         compression: None,
     };
     assert_eq!(config.agents, [agent]);
@@ -179,6 +180,7 @@ algorithms = ["ES384"]
 roles_claim = "realm_access.roles"
 tenant_claim = "org"
 leeway = 0
+standing_for = 3600
 "#;
 
 #[test]
@@ -191,9 +193,13 @@ fn c_everything_that_is_declared_is_read() {
     assert_eq!(config.server.allowed_hosts, ["agents.example.com", "127.0.0.1:7410"]);
     assert_eq!(config.store, ConfigStore::Memory);
     let big = ConfigProvider::OpenAiChat {
-        model: "gpt-x".to_owned(),
-        base_url: "http://127.0.0.1:9999/v1".to_owned(),
-        api_key_env: Some("BOB_TOKEN".to_owned()),
+        at: ConfigEndpoint {
+            model: "gpt-x".to_owned(),
+            base_url: "http://127.0.0.1:9999/v1".to_owned(),
+            api_key_env: Some("BOB_TOKEN".to_owned()),
+            headers: BTreeMap::new(),
+            max_tokens: None,
+        },
     };
     assert_eq!(config.models[1].provider, big);
     assert_eq!(
@@ -234,6 +240,7 @@ fn c_everything_that_is_declared_is_read() {
         roles_claim: "realm_access.roles".to_owned(),
         tenant_claim: Some("org".to_owned()),
         leeway: 0,
+        standing_for: 3600,
         ..JwtOptions::new("https://id.example.com", "countersign", url)
     };
     assert_eq!(config.jwt, Some(jwt));

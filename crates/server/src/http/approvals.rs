@@ -13,6 +13,7 @@ use countersign::{
         approval::{decision::Decision, principal::Principal},
         journal::run::{Raw, given},
         refusal::{Code, Refusal},
+        wire::schema::GivenAnswers,
     },
     run::{ApprovalQuery, ApprovalStatus, ApprovalView, NewDecision, NewNote},
 };
@@ -116,7 +117,7 @@ pub(super) struct Decide {
     decisions: Option<Vec<Decision>>,
     /// For questions: question text → answer.
     #[serde(default)]
-    #[schemars(with = "Option<Value>")]
+    #[schemars(with = "Option<GivenAnswers>")]
     answers: Option<Box<RawValue>>,
     /// For what a node of a graph asks: its answer, any JSON value; `null` is one too. For actions: "yes" or "no", for all
     /// of them.

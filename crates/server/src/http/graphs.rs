@@ -50,7 +50,7 @@ pub(super) struct SessionParams {
     format: Format,
 }
 
-/// The graphs that sessions can run (SPEC G3).
+/// The graphs that sessions can run.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct GraphList {
     /// By name.
@@ -70,7 +70,7 @@ pub(super) async fn list(State(app): State<App>, Caller(_): Caller) -> Json<Grap
     Json(GraphList { graphs: names.into_iter().map(|name| GraphRow { name }).collect() })
 }
 
-/// A graph of the program (SPEC G7).
+/// A graph of the program.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct NamedGraph {
     /// Its name.
@@ -95,7 +95,7 @@ pub(super) async fn of_graph(
     })
 }
 
-/// The graph an agent runs on (SPEC G7).
+/// The graph an agent runs on.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Graph {
     /// The agent.

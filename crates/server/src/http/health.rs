@@ -16,7 +16,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::{sync::Mutex, time::timeout};
 
-use super::{extract::Caller, openapi::openapi};
+use super::extract::Caller;
 use crate::{problem::Problem, server::App};
 
 /// The answer of `/healthz` and `/readyz`.
@@ -65,8 +65,4 @@ pub(super) async fn readyz(State(app): State<App>) -> Result<Json<Health>, Probl
 pub(super) async fn metrics(State(app): State<App>, Caller(_): Caller) -> Response {
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     ([(header::CONTENT_TYPE, kind)], app.metrics.text()).into_response()
-}
-
-pub(super) async fn document() -> impl IntoResponse {
-    Json(openapi())
 }

@@ -4,7 +4,9 @@
 
 mod agents;
 pub(crate) mod approvals;
+pub(crate) mod asyncapi;
 mod audit;
+mod documents;
 mod events;
 mod extract;
 mod graphs;

@@ -1,7 +1,8 @@
 //! `/openapi.json`, made of the table of routes and of the types they really use.
 
-use countersign::core::refusal::Code;
-use schemars::{SchemaGenerator, generate::SchemaSettings};
+use std::sync::LazyLock;
+
+use countersign::core::{refusal::Code, wire::schema::Schemas};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -10,30 +11,47 @@ use super::{
 };
 use crate::problem::{PROBLEM_JSON, Problem};
 
+/// What the operations of a tag are about, in the order in which they are shown.
+const TAGS: &[(&str, &str)] = &[
+    ("sessions", "Conversations, and all that is kept of them."),
+    ("approvals", "What waits for a person, and deciding it."),
+    ("rules", "Decisions that hold for later calls too."),
+    ("agents", "The agents, and the graphs they run on."),
+    ("graphs", "Graphs of the program that embeds the server."),
+    ("audit", "Who was asked what, and who decided what."),
+    ("websocket", "The same conversation over one connection."),
+    ("operation", "For operators and generators of clients."),
+];
+
 /// The OpenAPI 3.1 document of the HTTP interface. It is checked in as `docs/openapi.json`, and a test fails
 /// when the two differ.
 #[must_use]
-pub fn openapi() -> Value {
-    let settings = SchemaSettings::draft2020_12().with(|settings| {
-        settings.definitions_path = "/components/schemas".into();
-        settings.meta_schema = None;
-    });
-    let mut generator = settings.into_generator();
-    let problem = generator.subschema_for::<Problem>();
+pub fn openapi() -> &'static Value {
+    static DOCUMENT: LazyLock<Value> = LazyLock::new(made);
+    &DOCUMENT
+}
+
+fn made() -> Value {
+    let mut schemas = Schemas::new("#/components/schemas/");
+    let problem = schemas.output::<Problem>();
     let mut paths = Map::new();
     for route in ROUTES {
-        let operation = operation(route, &mut generator);
+        let operation = operation(route, &mut schemas);
         let path = paths.entry(route.path).or_insert_with(|| json!({}));
         path[route.method] = operation;
     }
-    json!({
+    let tags: Vec<Value> = TAGS.iter().map(|(name, about)| json!({ "name": name, "description": about })).collect();
+    let mut document = json!({
         "openapi": "3.1.0",
         "info": {
             "title": "Countersign",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "Agents whose dangerous tool calls wait for a person. \
-                            All of the WebSocket protocol, without a WebSocket.",
+            "license": { "name": env!("CARGO_PKG_LICENSE"), "identifier": env!("CARGO_PKG_LICENSE") },
+            "description": "Agents whose dangerous tool calls wait for a person. The WebSocket at /v1/ws, for messages, \
+                            decisions and events, is described by /asyncapi.json and /wire.schema.json.",
         },
+        "servers": [{ "url": "/", "description": "The server that gave this document." }],
+        "tags": tags,
         "paths": paths,
         "components": {
             "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
@@ -43,22 +61,33 @@ pub fn openapi() -> Value {
                     "content": { (PROBLEM_JSON): { "schema": problem } },
                 },
             },
-            "schemas": generator.take_definitions(true),
         },
-    })
+    });
+    let definitions = schemas.finish(&mut document);
+    document["components"]["schemas"] = Value::Object(definitions);
+    document
 }
 
-fn operation(route: &Route, generator: &mut SchemaGenerator) -> Value {
+/// The tag of a path: what it is under, or else it is for operators.
+fn tag(path: &str) -> &'static str {
+    let under = path.strip_prefix("/v1/").unwrap_or_default().split('/').next().unwrap_or_default();
+    let under = if under == "ws" { "websocket" } else { under };
+    TAGS.iter().map(|(name, _)| *name).find(|name| *name == under).unwrap_or("operation")
+}
+
+fn operation(route: &Route, schemas: &mut Schemas) -> Value {
     let mut parameters: Vec<Value> = path_parameters(route.path).collect();
     parameters.extend(route.parameters.iter().map(parameter));
     let mut operation = json!({
         "operationId": route.id,
+        "tags": [tag(route.path)],
         "summary": route.summary,
         "parameters": parameters,
-        "responses": responses(route, generator),
+        "responses": responses(route, schemas),
     });
     if let Some(body) = route.body {
-        operation["requestBody"] = json!({ "content": { "application/json": { "schema": body(generator) } } });
+        operation["requestBody"] =
+            json!({ "required": true, "content": { "application/json": { "schema": body(schemas) } } });
     }
     // Without [auth] no token is needed.
     if !route.open {
@@ -78,22 +107,36 @@ fn parameter(parameter: &Parameter) -> Value {
         Kind::Text => json!({ "type": "string" }),
         Kind::Whole => json!({ "type": "integer", "minimum": 0 }),
         Kind::Flag => json!({ "type": "boolean" }),
-        Kind::OneOf(values) => json!({ "enum": values }),
+        Kind::OneOf(values) => json!({ "type": "string", "enum": values }),
     };
     json!({ "in": parameter.place, "name": parameter.name, "description": parameter.about, "schema": schema })
 }
 
-fn responses(route: &Route, generator: &mut SchemaGenerator) -> Value {
+/// Codes that come under another status than their own, where there is a body.
+const OF_BODIES: [(u16, Code); 2] = [(408, Code::InvalidMessage), (415, Code::InvalidMessage)];
+
+fn responses(route: &Route, schemas: &mut Schemas) -> Value {
     let mut responses = json!({ "default": { "$ref": "#/components/responses/Problem" } });
     for answer in route.answers {
-        add(&mut responses[answer.status.to_string()], answer, generator);
+        add(&mut responses[answer.status.to_string()], answer, schemas);
     }
-    let mut codes: Vec<Code> = route.refusals.to_vec();
+    let mut codes: Vec<(u16, Code)> = route.refusals.iter().map(|code| (code.http_status(), *code)).collect();
+    let mut more = Vec::new();
+    if route.body.is_some() {
+        codes.extend(OF_BODIES);
+        more.extend([Code::BadJson, Code::InvalidMessage, Code::TooLarge]);
+    }
+    if path_parameters(route.path).next().is_some() {
+        more.push(Code::InvalidMessage);
+    }
     if !route.open {
-        codes.extend([Code::Unauthenticated, Code::Forbidden]);
+        more.push(Code::Unauthenticated);
     }
-    for code in codes {
-        let response = &mut responses[code.http_status().to_string()];
+    // A foreign page, or a name that is not the server's, is refused everywhere.
+    more.extend([Code::Forbidden, Code::Internal]);
+    codes.extend(more.into_iter().map(|code| (code.http_status(), code)));
+    for (status, code) in codes {
+        let response = &mut responses[status.to_string()];
         if response.is_null() {
             *response = json!({ "$ref": "#/components/responses/Problem", "description": "" });
         }
@@ -108,14 +151,14 @@ fn responses(route: &Route, generator: &mut SchemaGenerator) -> Value {
 }
 
 /// Two answers of one status are alternatives.
-fn add(response: &mut Value, answer: &Answer, generator: &mut SchemaGenerator) {
+fn add(response: &mut Value, answer: &Answer, schemas: &mut Schemas) {
     let known = response["description"].as_str().unwrap_or_default();
     let about = if known.is_empty() { answer.about.to_owned() } else { format!("{known} {}", answer.about) };
     response["description"] = json!(about);
     if answer.media.is_empty() {
         return;
     }
-    let schema = answer.schema.map_or_else(|| json!({ "type": "string" }), |schema| schema(generator).to_value());
+    let schema = answer.schema.map_or_else(|| json!({ "type": "string" }), |schema| schema(schemas));
     let media = &mut response["content"][answer.media]["schema"];
     *media = match media.take() {
         Value::Null => schema,
@@ -142,7 +185,54 @@ mod tests {
 
     #[test]
     fn w8_the_checked_in_openapi_document_is_this_one() {
-        golden("openapi.json", &openapi());
+        golden("openapi.json", openapi());
+    }
+
+    #[test]
+    fn r12_the_checked_in_asyncapi_document_is_this_one() {
+        golden("asyncapi.json", &crate::http::asyncapi::asyncapi());
+    }
+
+    /// Calls `check` with every schema of a document and the keys that lead to it.
+    fn each(value: &Value, path: &str, check: &mut impl FnMut(&Map<String, Value>, &str)) {
+        match value {
+            Value::Object(object) => {
+                check(object, path);
+                object.iter().for_each(|(key, inner)| each(inner, &format!("{path}/{key}"), check));
+            }
+            Value::Array(items) => items.iter().for_each(|inner| each(inner, path, check)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn r12_generators_of_clients_get_along_with_the_documents() {
+        for document in [openapi(), &countersign::core::wire::schema::wire_schema()] {
+            let mut unions = 0;
+            each(document, "", &mut |schema, path| {
+                if path.ends_with("/properties") {
+                    return;
+                }
+                for keyword in ["items", "anyOf", "oneOf", "properties"] {
+                    let inner = schema.get(keyword).cloned().unwrap_or_default();
+                    let none = inner.is_boolean()
+                        || inner.as_array().into_iter().flatten().any(Value::is_boolean)
+                        || inner.as_object().into_iter().flatten().any(|(_, value)| value.is_boolean());
+                    assert!(!none || path.ends_with("/properties"), "a boolean schema at {path}: {schema:?}");
+                }
+                assert!(schema.get("default") != Some(&Value::Null), "a default of null at {path}");
+                assert!(!schema.contains_key("allOf"), "an intersection at {path}");
+                let union = ["oneOf", "anyOf", "$ref"].iter().any(|keyword| schema.contains_key(*keyword));
+                assert!(!union || !schema.contains_key("properties"), "a union that is an object at {path}");
+                unions += usize::from(schema.contains_key("discriminator"));
+                if let Some(text) = schema.get("description").and_then(Value::as_str) {
+                    for citation in ["SPEC", "source 0", "[`"] {
+                        assert!(!text.contains(citation), "{path} cites what its reader does not have: {text}");
+                    }
+                }
+            });
+            assert!(unions > 4, "unions say what tells their alternatives apart");
+        }
     }
 
     #[test]
@@ -163,7 +253,6 @@ mod tests {
                 _ => {}
             }
         }
-        let document = openapi();
-        walk(&document, &document);
+        walk(openapi(), openapi());
     }
 }

@@ -1,8 +1,9 @@
 //! What a route in the table is.
 
 use axum::routing::MethodRouter;
-use countersign::core::refusal::Code;
-use schemars::{JsonSchema, Schema, SchemaGenerator};
+use countersign::core::{refusal::Code, wire::schema::Schemas};
+use schemars::JsonSchema;
+use serde_json::Value;
 
 use crate::server::App;
 
@@ -25,7 +26,7 @@ pub(super) struct Route {
 }
 
 /// The schema of a type.
-pub(super) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
+pub(super) type SchemaOf = fn(&mut Schemas) -> Value;
 
 /// A parameter of the query or a header.
 pub(super) struct Parameter {
@@ -67,6 +68,12 @@ pub(super) const fn other(status: u16, about: &'static str, media: &'static str)
     Answer { status, about, media, schema: None }
 }
 
-pub(super) fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
-    generator.subschema_for::<T>()
+/// What a body is read as.
+pub(super) fn body<T: JsonSchema>(schemas: &mut Schemas) -> Value {
+    schemas.input::<T>()
+}
+
+/// What an answer is written as.
+pub(super) fn of<T: JsonSchema>(schemas: &mut Schemas) -> Value {
+    schemas.output::<T>()
 }

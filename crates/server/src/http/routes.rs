@@ -3,13 +3,13 @@
 
 use axum::routing::{delete, get, post};
 use countersign::{
-    core::refusal::Code,
+    core::{refusal::Code, wire::schema::AnyObject},
     run::{ApprovalView, GraphView, Outcome, RuleView, SessionView, StateView},
 };
 
 use super::{
-    agents, approvals, audit, events, graphs, health, history, past,
-    route::{Answer, Kind, Parameter, Route, header, json, of, other, query},
+    agents, approvals, audit, documents, events, graphs, health, history, past,
+    route::{Answer, Kind, Parameter, Route, body, header, json, of, other, query},
     rules, runs, sessions,
 };
 use crate::ws;
@@ -18,6 +18,8 @@ const CURSOR: Parameter = query("cursor", Kind::Text, "The next_cursor of the pa
 const LIMIT: Parameter = query("limit", Kind::Whole, "Rows of the page, from 1 to 200; 50 by default.");
 const IDEMPOTENCY_KEY: Parameter =
     header("Idempotency-Key", "The same as request_id in the body: makes it safe to send again.");
+const IF_NONE_MATCH: Parameter = header("If-None-Match", "The ETag of a copy that one has.");
+const UNCHANGED: Answer = other(304, "The copy is the same.", "");
 const FORMAT: Parameter = query(
     "format",
     Kind::OneOf(graphs::FORMATS),
@@ -54,7 +56,7 @@ pub(super) const ROUTES: &[Route] = &[
         method: "get",
         path: "/v1/ws",
         id: "connect",
-        summary: "The WebSocket, subprotocol countersign.v1; its frames are described by wire.schema.json.",
+        summary: "The WebSocket, subprotocol countersign.v1; /asyncapi.json describes its frames.",
         parameters: &[header(
             "Sec-WebSocket-Protocol",
             "countersign.v1, and from browsers bearer.TOKEN as a second one.",
@@ -71,7 +73,7 @@ pub(super) const ROUTES: &[Route] = &[
         id: "createSession",
         summary: "Makes a session. The same id again is answered with the session as it is.",
         parameters: &[IDEMPOTENCY_KEY],
-        body: Some(of::<sessions::CreateSession>),
+        body: Some(body::<sessions::CreateSession>),
         answers: &[
             json(201, "The session was made.", of::<SessionView>),
             json(200, "The session was there.", of::<SessionView>),
@@ -134,14 +136,15 @@ pub(super) const ROUTES: &[Route] = &[
         path: "/v1/sessions/{session_id}/messages",
         id: "sendMessage",
         summary: "Sends a message, and answers when the turn pauses or ends; or streams its events.",
-        parameters: &[
-            IDEMPOTENCY_KEY,
-            header("Accept", "text/event-stream: the events as they come, instead of the outcome."),
-        ],
-        body: Some(of::<sessions::PostMessage>),
+        parameters: &[IDEMPOTENCY_KEY],
+        body: Some(body::<sessions::PostMessage>),
         answers: &[
             json(200, "Where the turn stands now.", of::<Outcome>),
-            other(200, "The events of the turn, until it pauses or ends.", EVENTS),
+            other(
+                200,
+                "With Accept: text/event-stream the events of the turn as they come, until it pauses or ends.",
+                EVENTS,
+            ),
         ],
         refusals: &[
             Code::BadJson,
@@ -165,7 +168,7 @@ pub(super) const ROUTES: &[Route] = &[
         id: "cancelTurn",
         summary: "Stops the turn; what waits resolves as cancelled.",
         parameters: &[IDEMPOTENCY_KEY],
-        body: Some(of::<sessions::CancelTurn>),
+        body: Some(body::<sessions::CancelTurn>),
         answers: &[json(200, "The session.", of::<SessionView>)],
         refusals: &[
             Code::InvalidSessionId,
@@ -237,7 +240,7 @@ pub(super) const ROUTES: &[Route] = &[
         id: "editState",
         summary: "Changes the state of a graph's run that waits, has failed or is over, as a node would have changed it.",
         parameters: &[IDEMPOTENCY_KEY],
-        body: Some(of::<runs::EditState>),
+        body: Some(body::<runs::EditState>),
         answers: &[json(200, "The state as it is now.", of::<StateView>)],
         refusals: &[
             Code::BadJson,
@@ -259,7 +262,7 @@ pub(super) const ROUTES: &[Route] = &[
         id: "retryRun",
         summary: "Takes a failed run of a graph up again: what failed is tried again, what is done stays done.",
         parameters: &[IDEMPOTENCY_KEY],
-        body: Some(of::<runs::RetryRun>),
+        body: Some(body::<runs::RetryRun>),
         answers: &[json(200, "The session.", of::<SessionView>)],
         refusals: &[
             Code::BadJson,
@@ -304,7 +307,7 @@ pub(super) const ROUTES: &[Route] = &[
         id: "forkSession",
         summary: "Makes a new session that has this one's past up to a checkpoint. This one is not changed.",
         parameters: &[IDEMPOTENCY_KEY],
-        body: Some(of::<past::ForkSession>),
+        body: Some(body::<past::ForkSession>),
         answers: &[
             json(201, "The new session.", of::<SessionView>),
             json(200, "The session that the same request has made before.", of::<SessionView>),
@@ -318,6 +321,7 @@ pub(super) const ROUTES: &[Route] = &[
             Code::SessionNotFound,
             Code::SessionDeleted,
             Code::SessionExists,
+            Code::Unresolvable,
             Code::TooLarge,
             Code::StoreUnavailable,
         ],
@@ -365,7 +369,7 @@ pub(super) const ROUTES: &[Route] = &[
             query("wait", Kind::Flag, "Answer with the outcome, when the turn pauses or ends."),
             IDEMPOTENCY_KEY,
         ],
-        body: Some(of::<approvals::Decide>),
+        body: Some(body::<approvals::Decide>),
         answers: &[
             json(200, "The approval as it is now.", of::<ApprovalView>),
             json(200, "With wait: where the turn stands.", of::<Outcome>),
@@ -399,7 +403,7 @@ pub(super) const ROUTES: &[Route] = &[
         id: "commentApproval",
         summary: "Says something about what waits, to the other people; the model is not told.",
         parameters: &[IDEMPOTENCY_KEY],
-        body: Some(of::<approvals::Comment>),
+        body: Some(body::<approvals::Comment>),
         answers: &[json(200, "The approval as it is now.", of::<ApprovalView>)],
         refusals: NOTE,
         open: false,
@@ -411,7 +415,7 @@ pub(super) const ROUTES: &[Route] = &[
         id: "reassignApproval",
         summary: "Hands what waits to one person, or to holders of another role that the policy allows.",
         parameters: &[IDEMPOTENCY_KEY],
-        body: Some(of::<approvals::Reassign>),
+        body: Some(body::<approvals::Reassign>),
         answers: &[json(200, "The approval as it is now.", of::<ApprovalView>)],
         refusals: NOTE,
         open: false,
@@ -515,7 +519,7 @@ pub(super) const ROUTES: &[Route] = &[
         id: "startRun",
         summary: "Begins a run of a graph, as the turn of a session; it goes on by itself.",
         parameters: &[IDEMPOTENCY_KEY],
-        body: Some(of::<runs::StartRun>),
+        body: Some(body::<runs::StartRun>),
         answers: &[
             json(201, "The session of the run.", of::<SessionView>),
             json(200, "The session of the run that the same request has begun before.", of::<SessionView>),
@@ -577,12 +581,36 @@ pub(super) const ROUTES: &[Route] = &[
         path: "/openapi.json",
         id: "openapi",
         summary: "This document.",
-        parameters: &[],
+        parameters: &[IF_NONE_MATCH],
         body: None,
-        answers: &[other(200, "OpenAPI 3.1.", "application/json")],
+        answers: &[json(200, "OpenAPI 3.1.", of::<AnyObject>), UNCHANGED],
         refusals: &[],
         open: true,
-        handler: || get(health::document),
+        handler: || get(documents::openapi),
+    },
+    Route {
+        method: "get",
+        path: "/asyncapi.json",
+        id: "asyncapi",
+        summary: "The WebSocket's frames.",
+        parameters: &[IF_NONE_MATCH],
+        body: None,
+        answers: &[json(200, "AsyncAPI 3.", of::<AnyObject>), UNCHANGED],
+        refusals: &[],
+        open: true,
+        handler: || get(documents::asyncapi),
+    },
+    Route {
+        method: "get",
+        path: "/wire.schema.json",
+        id: "wireSchema",
+        summary: "The WebSocket's frames, and the events of event streams.",
+        parameters: &[IF_NONE_MATCH],
+        body: None,
+        answers: &[json(200, "JSON Schema 2020-12.", of::<AnyObject>), UNCHANGED],
+        refusals: &[],
+        open: true,
+        handler: || get(documents::wire_schema),
     },
 ];
 

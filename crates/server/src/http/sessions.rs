@@ -12,13 +12,13 @@ use countersign::{
         journal::{draft::OnPending, state::Status},
         locale::Locale,
         refusal::Refusal,
-        wire::client::Content,
+        wire::{client::Content, schema::AnyObject},
     },
     run::{NewMessage, NewSession, Outcome, SessionView, StateView},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, value::RawValue};
+use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 
 use super::{
@@ -42,7 +42,7 @@ pub(super) struct CreateSession {
     locale: Option<Locale>,
     /// The application's own data, a JSON object.
     #[serde(default)]
-    #[schemars(with = "Option<Value>")]
+    #[schemars(with = "Option<AnyObject>")]
     context: Option<Box<RawValue>>,
     /// Makes it safe to send again.
     #[serde(default)]

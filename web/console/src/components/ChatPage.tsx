@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from "react";
-import { pendingApprovals, timeline, type ApprovalView, type CountersignError, type SessionView } from "@countersign/client";
+import { isCut, pendingApprovals, timeline, type ApprovalView, type CountersignError, type SessionView } from "@countersign/client";
 import { useI18n } from "../i18n/index.js";
 import { announce } from "../lib/announce.js";
 import { statusText } from "../lib/status.js";
@@ -157,6 +157,15 @@ export function ChatPage({ sessionId, onMenu, onInbox }: Props) {
 function TurnEnd({ view }: { view: SessionView }) {
   const { t } = useI18n();
   if (view.status === "cancelled") return <p className="turn-end">{t("chat.stopped")}</p>;
+  const reason = view.messages.findLast((m) => m.role === "assistant")?.stopReason;
+  if (view.status === "completed" && isCut(reason)) {
+    return (
+      <p className="turn-end cut" role="status">
+        <Icon name="warning" />
+        {t(`chat.cut.${reason}`)}
+      </p>
+    );
+  }
   if (view.status !== "failed") return null;
   const error = view.error as { code?: string; message?: string } | string | undefined;
   const text = typeof error === "string" ? error : error?.message;

@@ -132,6 +132,7 @@ function Rule({ rule, onRevoked }: { rule: StandingRule; onRevoked: (rule: Stand
       t("rules.until"),
       rule.until ? momentText(rule.until, language) : t(rule.scope === "session" ? "rules.withSession" : "rules.never"),
     ],
+    ...(rule.suspended === undefined ? [] : [[t("rules.suspendedWhy"), visibleText(rule.suspended)] as [string, string]]),
     ...(rule.revoked_at
       ? [
           [
@@ -157,6 +158,7 @@ function Rule({ rule, onRevoked }: { rule: StandingRule; onRevoked: (rule: Stand
           <span className="rule-scope">{t(`rules.scope.${rule.scope}`)}</span>
         </h2>
         {ended && <span className="hint">{t("rules.expired")}</span>}
+        {rule.state === "suspended" && <span className="hint">{t("rules.suspended")}</span>}
         {rule.standing && (
           <button
             type="button"

@@ -1,7 +1,11 @@
 /** A message's blocks as they are laid out: some by themselves, runs of steps in their groups. */
 import type { BlockView, GroupView } from "@countersign/client";
 
-export type Segment = { key: string; block: BlockView } | { key: string; group: GroupView; blocks: BlockView[] };
+export type Segment =
+  | { key: string; block: BlockView }
+  | { key: string; group: GroupView; blocks: BlockView[] }
+  /** What an answer that broke off had said. */
+  | { key: string; replaced: BlockView[] };
 
 /** `calls`: the ids of all calls of the message, which may have been cut into parts. */
 export function layOut(blocks: BlockView[], groups: Record<string, GroupView>, calls: ReadonlySet<string>): Segment[] {
@@ -10,7 +14,10 @@ export function layOut(blocks: BlockView[], groups: Record<string, GroupView>, c
     if (!isShown(block, calls)) continue;
     const group = block.groupId === undefined ? undefined : groups[block.groupId];
     const before = found.at(-1);
-    if (!group) found.push({ key: String(block.index), block });
+    if (block.replaced) {
+      if (before && "replaced" in before) before.replaced.push(block);
+      else found.push({ key: `replaced-${block.index}`, replaced: [block] });
+    } else if (!group) found.push({ key: String(block.index), block });
     else if (before && "group" in before && before.group === group) before.blocks.push(block);
     else found.push({ key: group.id, group, blocks: [block] });
   }

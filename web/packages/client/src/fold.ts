@@ -72,6 +72,11 @@ export function fold(view: SessionView, event: SessionEvent): SessionView {
       }));
     case "content_block_stop":
       return stopBlock(next, event);
+    case "content_replaced":
+      return withMessage(next, event.message_id, (m) => ({
+        ...m,
+        blocks: m.blocks.map((b) => (event.indexes.includes(b.index) ? { ...b, replaced: true } : b)),
+      }));
     case "run_status":
       return { ...next, status: event.status, error: event.error };
     case "approval_resolved":

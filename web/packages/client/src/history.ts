@@ -14,6 +14,7 @@ import {
   type GraphQuestion,
   type Resolution,
   type ReviewConfig,
+  type StopReason,
   type ToolResultStatus,
 } from "./protocol.js";
 import type { ApprovalView, BlockView, GroupView, MessageView, SessionView } from "./view.js";
@@ -32,6 +33,8 @@ export interface HistoryMessage {
   display_type: "content" | "group_start" | "group_item" | "group_end";
   /** Of a group, on its first and its last message. */
   summary?: string;
+  /** It is of an answer that broke off; what the model said instead follows. */
+  replaced?: true;
 }
 
 export interface HistoryCall {
@@ -43,7 +46,8 @@ export interface HistoryCall {
 }
 
 export type HistoryBlock =
-  | { type: "text"; text: string; is_final?: true }
+  /** `stop_reason`: the turn ended with this text, which is not whole. */
+  | { type: "text"; text: string; is_final?: true; stop_reason?: StopReason }
   | { type: "thinking"; thinking: string }
   | HistoryApproval;
 
@@ -98,7 +102,7 @@ function assistantSteps(message: MessageView, view: SessionView): Step[] {
   const steps: Step[] = [];
   const groups = new Map(Object.entries(message.groups).map(([id, group]) => [id, { ...group }]));
   /** The calls that the next one joins, if it follows directly. */
-  let calls: { list: HistoryCall[]; groupId: string | undefined; index: number } | undefined;
+  let calls: { list: HistoryCall[]; groupId: string | undefined; index: number; replaced: boolean } | undefined;
   let lastText: Extract<HistoryBlock, { type: "text" }> | undefined;
 
   for (const block of message.blocks) {
@@ -108,21 +112,34 @@ function assistantSteps(message: MessageView, view: SessionView): Step[] {
     if (block.type === "tool_use" && group?.open && block.toolContentMessage !== undefined) {
       group.summary = block.toolContentMessage;
     }
-    if (block.type === "tool_use" && calls && calls.groupId === block.groupId && calls.index === block.index - 1) {
+    const replaced = block.replaced === true;
+    const follows = calls && calls.groupId === block.groupId && calls.index === block.index - 1;
+    if (block.type === "tool_use" && calls && follows && calls.replaced === replaced) {
       calls.list.push(callOf(block));
       calls.index = block.index;
       continue;
     }
     const made = messageOf(block, view);
     if (!made) continue;
+    if (replaced) made.replaced = true;
     steps.push({ seq: block.seq, message: made, ...(group ? { group } : {}) });
-    if (made.tool_calls) calls = { list: made.tool_calls, groupId: block.groupId, index: block.index };
+    if (made.tool_calls) calls = { list: made.tool_calls, groupId: block.groupId, index: block.index, replaced };
     const first = made.content[0];
-    if (block.type === "text" && first?.type === "text") lastText = first;
+    if (block.type === "text" && first?.type === "text" && !replaced) lastText = first;
   }
   if (lastText && message.stopReason === "end_turn") lastText.is_final = true;
+  else if (lastText && isCut(message.stopReason)) lastText.stop_reason = message.stopReason;
   return steps;
 }
+
+/** Whether a turn ended with an answer that is not whole. */
+export function isCut(reason: StopReason | undefined): reason is CutReason {
+  return reason !== undefined && CUT.has(reason);
+}
+
+export type CutReason = "max_tokens" | "refusal" | "content_filter" | "incomplete";
+
+const CUT: ReadonlySet<StopReason> = new Set<CutReason>(["max_tokens", "refusal", "content_filter", "incomplete"]);
 
 function messageOf(block: BlockView, view: SessionView): HistoryMessage | undefined {
   const message = (content: HistoryBlock[]): HistoryMessage => ({ role: "assistant", content, display_type: "content" });

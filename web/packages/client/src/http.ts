@@ -106,6 +106,10 @@ export interface StandingRule {
   until?: string;
   /** Not revoked, and its time is not over. */
   standing: boolean;
+  /** Whether it counts now; a suspended one does not, since whoever made it may not decide any more. */
+  state: "active" | "suspended" | "ended";
+  /** Why it is suspended. */
+  suspended?: string;
   /** When it was revoked, or another took its place. */
   revoked_at?: string;
   revoked_by?: string;

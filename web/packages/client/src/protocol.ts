@@ -293,7 +293,25 @@ export type ApprovalUpdatedEvent = NumberedEvent & {
 export interface MessageStopEvent extends NumberedEvent {
   type: "message_stop";
   message_id: string;
-  stop_reason: "end_turn" | "cancelled" | "error" | "max_turns";
+  stop_reason: StopReason;
+}
+
+/** The last four: the turn's last answer is not whole, and this is why. */
+export type StopReason =
+  | "end_turn"
+  | "cancelled"
+  | "error"
+  | "max_turns"
+  | "max_tokens"
+  | "refusal"
+  | "content_filter"
+  | "incomplete";
+
+/** These blocks are of an answer that broke off; the model says something else instead, in the blocks that come. */
+export interface ContentReplacedEvent extends NumberedEvent {
+  type: "content_replaced";
+  message_id: string;
+  indexes: number[];
 }
 
 /** An event that belongs to a session and is folded into its view. */
@@ -307,6 +325,7 @@ export type SessionEvent =
   | RunStatusEvent
   | ApprovalResolvedEvent
   | ApprovalUpdatedEvent
+  | ContentReplacedEvent
   | MessageStopEvent;
 
 export type ServerEvent = HelloEvent | AckEvent | PongEvent | ErrorEvent | SessionEvent;
@@ -316,6 +335,7 @@ const SESSION_EVENTS: ReadonlySet<string> = new Set<SessionEvent["type"]>([
   "content_block_start",
   "content_block_delta",
   "content_block_stop",
+  "content_replaced",
   "group_start",
   "group_end",
   "run_status",

@@ -10,6 +10,7 @@ import type {
   Resolution,
   ReviewConfig,
   RunStatus,
+  StopReason,
   ToolResultStatus,
 } from "./protocol.js";
 import type { JsonValue } from "./json.js";
@@ -22,6 +23,8 @@ interface BlockBase {
   open: boolean;
   /** The group it was streamed in, if any. */
   groupId?: string;
+  /** It is of an answer that broke off; what the model said instead follows. */
+  replaced?: boolean;
 }
 
 export type BlockView = BlockBase &
@@ -49,7 +52,7 @@ export interface MessageView {
   /** By their id. */
   groups: Record<string, GroupView>;
   open: boolean;
-  stopReason?: string;
+  stopReason?: StopReason;
 }
 
 /** Something that waits, or waited, for a person. */

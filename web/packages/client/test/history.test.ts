@@ -292,6 +292,27 @@ describe("history", () => {
     const cut = history(begin, start(0, { type: "text" }), delta(0, { type: "text_delta", text: "half" }), end("cancelled"));
     expect(cut).toEqual([{ role: "assistant", content: [{ type: "text", text: "half" }], display_type: "content" }]);
   });
+
+  it("marks what an answer that broke off had said, and calls none of it final", () => {
+    const replaced: Loose = { type: "content_replaced", message_id: "m1", indexes: [0, 1] };
+    const again = [begin, ...text(0, "Wo"), ...use(1, "a", "look", "{}"), replaced, ...use(2, "b", "look", "{}")];
+    const messages = history(...again, ...result(3, "b", "look", "seen"), end());
+    expect(messages.map((m) => [m.replaced, m.tool_calls?.map((c) => c.id)])).toEqual([
+      [true, undefined],
+      [true, ["a"]],
+      [undefined, ["b"]],
+      [undefined, undefined],
+    ]);
+    expect(messages[0]?.content).toEqual([{ type: "text", text: "Wo" }]);
+  });
+
+  it("says why the last text of a turn is not whole", () => {
+    for (const reason of ["max_tokens", "refusal", "content_filter", "incomplete"]) {
+      const last = history(begin, ...text(0, "As far as"), end(reason)).at(-1);
+      expect(last?.content).toEqual([{ type: "text", text: "As far as", stop_reason: reason }]);
+    }
+    expect(history(begin, ...text(0, "x"), end("error")).at(-1)?.content).toEqual([{ type: "text", text: "x" }]);
+  });
 });
 
 describe("todos", () => {

@@ -44,6 +44,8 @@ pub(super) struct Block {
     /// What a call is for.
     pub(super) line: Value,
     pub(super) whole: bool,
+    /// It is of an answer that broke off.
+    pub(super) replaced: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -114,6 +116,14 @@ impl Fold {
                 block.line = line.clone();
                 if let (Some(group), true) = (&mut self.group, line.is_string()) {
                     group.line = line;
+                }
+            }
+            "content_replaced" => {
+                let gone = event["indexes"].as_array().expect("indexes");
+                for item in &mut self.items {
+                    if let Item::Block(block) = item {
+                        block.replaced |= block.message == id && gone.contains(&json!(block.index));
+                    }
                 }
             }
             "message_stop" => {

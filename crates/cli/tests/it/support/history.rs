@@ -70,6 +70,15 @@ impl Fold {
     }
 
     fn block(&self, history: &mut History, block: &Block, joins: bool) {
+        let before = history.messages.len();
+        self.row(history, block, joins);
+        let shown = history.messages.len() > before || block.kind() == "tool_use";
+        if block.replaced && shown {
+            history.messages.last_mut().unwrap()["replaced"] = json!(true);
+        }
+    }
+
+    fn row(&self, history: &mut History, block: &Block, joins: bool) {
         match block.kind() {
             "text" | "thinking" if block.content.is_empty() => {}
             kind @ ("text" | "thinking") => {

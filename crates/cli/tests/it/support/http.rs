@@ -8,7 +8,7 @@ use tokio::{
     net::TcpStream,
 };
 
-use super::DEADLINE;
+use super::{DEADLINE, published};
 
 pub(crate) struct Response {
     pub(crate) status: u16,
@@ -90,7 +90,13 @@ pub(crate) async fn request(
         }
         parse(&answer)
     };
-    tokio::time::timeout(DEADLINE, work).await.unwrap_or_else(|_| panic!("{method} {path} is answered in time"))
+    let answer = tokio::time::timeout(DEADLINE, work).await;
+    let answer = answer.unwrap_or_else(|_| panic!("{method} {path} is answered in time"));
+    published::check_answer(method, path, &answer);
+    if answer.header("content-type").is_some_and(|kind| kind.starts_with("text/event-stream")) {
+        events(&answer.body);
+    }
+    answer
 }
 
 fn parse(answer: &[u8]) -> Response {
@@ -123,6 +129,7 @@ pub(crate) fn events(body: &str) -> Vec<(Option<u64>, Value)> {
     let parsed = body.split("\n\n").filter_map(|event| {
         let field = |name: &str| event.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
         let data = serde_json::from_str(field("data:")?).unwrap();
+        published::check_frame(&data);
         Some((field("id:").map(|id| id.parse().unwrap()), data))
     });
     parsed.collect()
@@ -160,6 +167,7 @@ impl Sse {
                 if line.trim().is_empty()
                     && let Some(data) = data.take()
                 {
+                    published::check_frame(&data);
                     return data;
                 }
             }

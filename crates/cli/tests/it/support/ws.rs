@@ -14,7 +14,7 @@ use tokio_tungstenite::{
     },
 };
 
-use super::DEADLINE;
+use super::{DEADLINE, published};
 
 pub(crate) struct Ws(pub(crate) WebSocketStream<TcpStream>);
 
@@ -88,6 +88,10 @@ impl Ws {
             loop {
                 match self.0.next().await.expect("the connection is open").expect("a message") {
                     Message::Ping(_) | Message::Pong(_) => {}
+                    Message::Text(text) => {
+                        published::check_frame(&serde_json::from_str(&text).expect("a frame is JSON"));
+                        return Message::Text(text);
+                    }
                     message => return message,
                 }
             }

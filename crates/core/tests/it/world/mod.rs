@@ -168,6 +168,8 @@ impl World {
                     0 => self.draft().block_shown(Block::Text("early".into())),
                     1 => self.draft().block_shown(Block::Thinking("hm".into())),
                     2 => self.draft().block_shown(Block::Thinking(String::new())),
+                    // What was shown so far is of an attempt that broke off.
+                    3 => self.draft().replaced(),
                     open => self.draft().group(open % 2 == 0),
                 };
                 self.commit(transition);

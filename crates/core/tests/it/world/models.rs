@@ -98,7 +98,16 @@ impl World {
             })
             .collect();
         let shown = if run == 0 { u32::try_from(self.state.shown.len()).expect("few") } else { 0 };
-        let answer = ModelResponded { model: "m".into(), shown, blocks, usage: Usage::default(), opaque: None, run };
+        let answer = ModelResponded {
+            model: "m".into(),
+            shown,
+            blocks,
+            usage: Usage::default(),
+            opaque: None,
+            run,
+            cut: None,
+            continued: 0,
+        };
         let transition = self.draft().model_responded(answer, gates, &self.tools);
         self.commit(transition);
     }

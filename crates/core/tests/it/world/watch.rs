@@ -39,6 +39,10 @@ impl World {
                         (DecisionType::Approve, _)
                             if asked.kind == countersign_core::journal::record::Kind::InDoubt =>
                         {
+                            if action.level > 0 {
+                                // Others must allow it, too.
+                                continue;
+                            }
                             *self.again.entry(action.call).or_insert(1) =
                                 self.again.get(&action.call).copied().unwrap_or(1).saturating_add(1);
                         }
@@ -85,10 +89,18 @@ impl World {
             Record::Forked(forked) => {
                 for one in &forked.judged {
                     let changed = one.edited.as_ref().map(|edited| edited.args.text().to_owned());
-                    if self.by_policy.remove(&one.call).is_some() && one.verdict == Verdict::Allow {
-                        self.by_policy.extend(changed.map(|args| (one.call, args)));
-                    } else {
-                        self.allowed.remove(&one.call);
+                    let begun = self
+                        .journal
+                        .iter()
+                        .any(|e| matches!(e.record, Record::CallStarted { call, .. } if call == one.call));
+                    match (&one.verdict, self.by_policy.remove(&one.call)) {
+                        (Verdict::Deny(_) | Verdict::Refuse(_), _) => drop(self.allowed.remove(&one.call)),
+                        // A person says what becomes of it, as it is.
+                        (_, by_policy) if begun => self.by_policy.extend(by_policy.map(|args| (one.call, args))),
+                        (Verdict::Allow, Some(args)) => {
+                            self.by_policy.insert(one.call, changed.unwrap_or(args));
+                        }
+                        _ => drop(self.allowed.remove(&one.call)),
                     }
                 }
                 self.allowed.extend(self.by_policy.clone());

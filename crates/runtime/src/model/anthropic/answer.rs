@@ -10,7 +10,7 @@ use super::kept::{BY, Content, Opaque};
 use crate::model::{
     ModelError, ModelEvent,
     blocks::{Blocks, Kind},
-    call::{self, BLOCK_BYTES, ReadError, Reader},
+    call::{self, BLOCK_BYTES, Count, Ending, ReadError, Reader},
     http::ErrorObject,
     sse::SseEvent,
     text::Piece,
@@ -45,12 +45,13 @@ struct Delta {
     stop_reason: Option<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Tokens {
-    input_tokens: Option<u64>,
-    cache_creation_input_tokens: Option<u64>,
-    cache_read_input_tokens: Option<u64>,
-    output_tokens: Option<u64>,
+    input_tokens: Count,
+    cache_creation_input_tokens: Count,
+    cache_read_input_tokens: Count,
+    output_tokens: Count,
 }
 
 /// A block of the content as it begins, as far as it is looked at.
@@ -75,7 +76,6 @@ pub(super) struct Assembler {
     /// Tokens read: new ones, written to the cache, read from it; tokens written.
     tokens: [Option<u64>; 4],
     stop_reason: Option<String>,
-    said_anything: bool,
     finished: bool,
 }
 
@@ -97,7 +97,6 @@ impl Assembler {
             given: HashMap::new(),
             tokens: [None; 4],
             stop_reason: None,
-            said_anything: false,
             finished: false,
         }
     }
@@ -142,7 +141,7 @@ impl Assembler {
         let Tokens { input_tokens, cache_creation_input_tokens, cache_read_input_tokens, output_tokens } = tokens;
         let told = [input_tokens, cache_creation_input_tokens, cache_read_input_tokens, output_tokens];
         for (known, told) in self.tokens.iter_mut().zip(told) {
-            *known = told.or(*known);
+            *known = told.0.or(*known);
         }
     }
 
@@ -161,7 +160,7 @@ impl Assembler {
             "text" => {
                 let begun = read(&raw)?;
                 let block = self.blocks.begin(Kind::Text)?;
-                self.say(block, &begun.text.unwrap_or_default())?;
+                self.blocks.write(block, &begun.text.unwrap_or_default())?;
                 Place::Text(block)
             }
             "thinking" => {
@@ -171,7 +170,6 @@ impl Assembler {
                 Place::Thinking(block, begun.signature.unwrap_or_default())
             }
             "tool_use" => {
-                self.said_anything = true;
                 let begun = read(&raw)?;
                 let (id, name) = (begun.id.unwrap_or_default(), begun.name.unwrap_or_default());
                 Place::Call(self.blocks.begin(Kind::Call { id, name })?, begun.input)
@@ -190,7 +188,7 @@ impl Assembler {
         match self.content.get_mut(&at) {
             Some(Place::Text(block)) => {
                 let block = *block;
-                self.say(block, &delta.text.unwrap_or_default())?;
+                self.blocks.write(block, &delta.text.unwrap_or_default())?;
             }
             Some(Place::Thinking(block, signature)) => {
                 if let Some(more) = delta.signature {
@@ -204,11 +202,6 @@ impl Assembler {
             None => return Err(ModelError::transient("the provider went on with a block that did not begin").into()),
         }
         Ok(())
-    }
-
-    fn say(&mut self, block: usize, text: &Piece) -> Result<(), ModelError> {
-        self.said_anything |= !text.bytes().trim_ascii().is_empty();
-        self.blocks.write(block, text)
     }
 
     fn end(&mut self, at: u64) -> Result<(), ReadError> {
@@ -262,8 +255,9 @@ impl Assembler {
 impl Reader for Assembler {
     fn take(&mut self, event: &SseEvent, ready: &mut VecDeque<ModelEvent>) -> Result<bool, ReadError> {
         let data = event.data.trim();
-        if data.is_empty() {
-            return Ok(false);
+        // Some servers end their streams as chat completions end.
+        if data.is_empty() || data == "[DONE]" {
+            return Ok(data == "[DONE]" && self.finished);
         }
         let mut read: Event = serde_json::from_str(data).map_err(|e| malformed(&e))?;
         read.kind.get_or_insert_with(|| event.event.clone());
@@ -296,11 +290,11 @@ impl Reader for Assembler {
     fn finish(&mut self, ready: &mut VecDeque<ModelEvent>) -> Result<(), ModelError> {
         self.blocks.end_all();
         self.give_out(ready);
-        let cut = |reason: &&String| {
-            matches!(&***reason, "max_tokens" | "refusal" | "model_context_window_exceeded") && !self.said_anything
-        };
-        if let Some(reason) = self.stop_reason.as_ref().filter(cut) {
-            return Err(ModelError::permanent(format!("the model's answer ended before it said anything: {reason}")));
+        let reason = self.stop_reason.take().unwrap_or_default();
+        match call::ending(&reason) {
+            Ending::Whole => {}
+            Ending::Cut(cut) => ready.push_back(ModelEvent::Cut(cut)),
+            Ending::Failed => return Err(call::failed_in_the_middle(&reason)),
         }
         ready.extend(self.usage().map(ModelEvent::Usage));
         if let Some(opaque) = self.opaque() {

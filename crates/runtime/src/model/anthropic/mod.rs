@@ -1,8 +1,7 @@
 //! The Anthropic Messages API, streaming (SPEC M1, `anthropic`).
 //!
 //! Decisions:
-//! - An answer is complete when `message_delta` has brought a reason to stop, whatever it is, and at `message_stop`.
-//!   One in which nothing was said and nothing called, because its tokens ran out or the model refused, is an error.
+//! - An answer is over when `message_delta` has brought a reason to stop, whatever it is, and at `message_stop`.
 //! - Thinking goes back as it came, with its signature, to the same model only. An answer that calls tools and has no
 //!   thinking of this model before its calls cannot be followed by thinking: such a request asks for none.
 //! - Tokens read from and written to the provider's cache count as input.
@@ -12,7 +11,7 @@ mod answer;
 mod kept;
 mod request;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use countersign_core::conversation::Message;
 use futures::stream::BoxStream;
@@ -50,6 +49,8 @@ pub struct AnthropicConfig {
     pub api_key: Option<ApiKey>,
     /// The longest time in which the server may send nothing at all, before its first byte or after any.
     pub idle_timeout: Duration,
+    /// Headers that are added to every request. Their values are kept out of every text, as the key is.
+    pub headers: BTreeMap<String, ApiKey>,
     /// Most tokens of an answer, thinking included. `None`: 8192, and the budget for thinking.
     pub max_tokens: Option<u32>,
     /// How much it is to think; `None` asks for none.
@@ -65,6 +66,7 @@ impl AnthropicConfig {
             base_url: "https://api.anthropic.com/v1".to_owned(),
             api_key: None,
             idle_timeout: Duration::from_secs(120),
+            headers: BTreeMap::new(),
             max_tokens: None,
             thinking: None,
         }
@@ -119,6 +121,7 @@ impl Anthropic {
             key_header: ("x-api-key", ""),
             idle_timeout: config.idle_timeout,
             headers: &[("anthropic-version", VERSION)],
+            more_headers: config.headers,
         };
         Ok(Anthropic { http: Http::new(reach, protocol)? })
     }

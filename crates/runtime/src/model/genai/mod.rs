@@ -11,7 +11,12 @@
 
 mod request;
 
-use std::{collections::VecDeque, fmt, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    fmt,
+    sync::Arc,
+    time::Duration,
+};
 
 use ::genai::{
     Client, ModelIden, ServiceTarget,
@@ -29,7 +34,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     ApiKey, Model, ModelConfigError, ModelError, ModelEvent, ModelRequest,
-    call::{self, BLOCK_BYTES, Size},
+    call::{self, BLOCK_BYTES, Ending, Size},
     http::{self, Endpoint},
 };
 
@@ -46,6 +51,10 @@ pub struct GenaiConfig {
     pub api_key: Option<ApiKey>,
     /// The longest time in which the server may send nothing at all, before its first byte or after any.
     pub idle_timeout: Duration,
+    /// Headers that are added to every request. Their values are kept out of every text, as the key is.
+    pub headers: BTreeMap<String, ApiKey>,
+    /// Most tokens of an answer; `None`: the provider's own bound.
+    pub max_tokens: Option<u32>,
 }
 
 impl GenaiConfig {
@@ -58,6 +67,8 @@ impl GenaiConfig {
             base_url: base_url.into(),
             api_key: None,
             idle_timeout: Duration::from_secs(120),
+            headers: BTreeMap::new(),
+            max_tokens: None,
         }
     }
 }
@@ -76,6 +87,8 @@ struct Shared {
     provider: String,
     shown: String,
     key: Option<ApiKey>,
+    /// What no error may repeat.
+    secrets: Vec<ApiKey>,
     options: ChatOptions,
 }
 
@@ -96,7 +109,7 @@ impl Genai {
     /// # Errors
     /// A field cannot be used; the text names it.
     pub fn new(config: GenaiConfig) -> Result<Genai, ModelConfigError> {
-        let GenaiConfig { provider, model, base_url, api_key, idle_timeout } = config;
+        let GenaiConfig { provider, model, base_url, api_key, idle_timeout, headers, max_tokens } = config;
         let kind = match &*provider {
             "gemini" => AdapterKind::Gemini,
             "ollama" => AdapterKind::Ollama,
@@ -130,6 +143,15 @@ impl Genai {
         if kind == AdapterKind::Ollama && !key.is_empty() {
             options = options.with_extra_headers(("Authorization", format!("Bearer {key}")));
         }
+        for (name, value) in http::headers(&headers)? {
+            let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
+            options = options.with_extra_headers((name.as_str(), value));
+        }
+        if let Some(most) = max_tokens {
+            options = options.with_max_tokens(most);
+        }
+        let mut secrets: Vec<ApiKey> = api_key.iter().cloned().collect();
+        secrets.extend(headers.into_values().filter(ApiKey::is_long));
         let target = ServiceTarget {
             endpoint: Address::from_owned(endpoint.url().to_string()),
             auth: AuthData::from_single(key),
@@ -143,6 +165,7 @@ impl Genai {
             provider,
             shown: endpoint.shown,
             key: api_key,
+            secrets,
             options,
         };
         Ok(Genai { shared: Arc::new(shared) })
@@ -152,12 +175,9 @@ impl Genai {
 impl Model for Genai {
     fn call(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
         let call = Call { shared: self.shared.clone(), state: State::New(Box::new(request)), ready: VecDeque::new() };
-        let key = self.shared.key.clone();
+        let secrets = self.shared.secrets.clone();
         stream::try_unfold(call, |mut call| async move { Ok(call.next().await?.map(|event| (event, call))) })
-            .map_err(move |error: ModelError| match &key {
-                Some(key) => error.without(key),
-                None => error,
-            })
+            .map_err(move |error: ModelError| secrets.iter().fold(error, ModelError::without))
             .boxed()
     }
 }
@@ -275,12 +295,11 @@ enum Part {
 struct Reader {
     opaque: Opaque,
     size: Size,
-    said_anything: bool,
 }
 
 impl Reader {
     fn new(opaque: Opaque) -> Reader {
-        Reader { opaque, size: Size::default(), said_anything: false }
+        Reader { opaque, size: Size::default() }
     }
 
     fn take(&mut self, event: ChatStreamEvent, ready: &mut VecDeque<ModelEvent>) -> Result<(), ModelError> {
@@ -291,7 +310,6 @@ impl Reader {
                     Some(Part::Text(bytes)) => *bytes += chunk.content.len(),
                     _ => self.opaque.parts.push(Part::Text(chunk.content.len())),
                 }
-                self.said_anything |= !chunk.content.is_empty();
                 ready.push_back(ModelEvent::Text(chunk.content));
             }
             ChatStreamEvent::ReasoningChunk(chunk) => {
@@ -312,7 +330,6 @@ impl Reader {
                 };
                 self.size.grow(BLOCK_BYTES + call_id.len() + fn_name.len() + arguments.len())?;
                 self.opaque.parts.push(Part::Call(thought_signatures.unwrap_or_default()));
-                self.said_anything = true;
                 ready.push_back(ModelEvent::ToolUse { id: call_id, name: fn_name });
                 ready.push_back(ModelEvent::Input(arguments));
             }
@@ -333,8 +350,10 @@ impl Reader {
             return Err(incomplete());
         }
         let stopped = reason.map_or("", |reason| reason.raw());
-        if !self.said_anything && !matches!(stopped.to_ascii_lowercase().as_str(), "" | "stop" | "load" | "unload") {
-            return Err(ModelError::permanent(format!("the model's answer ended before it said anything: {stopped}")));
+        match call::ending(stopped) {
+            Ending::Whole => {}
+            Ending::Cut(cut) => ready.push_back(ModelEvent::Cut(cut)),
+            Ending::Failed => return Err(call::failed_in_the_middle(stopped)),
         }
         if let Some(usage) = &end.captured_usage {
             let count = |tokens: Option<i32>| tokens.and_then(|n| u64::try_from(n).ok()).unwrap_or(0);

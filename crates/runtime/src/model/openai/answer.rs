@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use countersign_core::journal::record::Usage;
+use countersign_core::journal::record::{Cut, Usage};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -10,7 +10,7 @@ use super::items::{Asked, BY, Item, Opaque, Part, Said};
 use crate::model::{
     ModelError, ModelEvent,
     blocks::{Blocks, Kind},
-    call::{self, BLOCK_BYTES, Details, ReadError, Reader, usage},
+    call::{self, BLOCK_BYTES, Count, Details, Ending, ReadError, Reader, usage},
     hosted_mcp,
     http::ErrorObject,
     sse::SseEvent,
@@ -97,7 +97,8 @@ pub(super) struct Assembler {
     usage: Option<Usage>,
     /// Why it is not complete, if the provider said so.
     incomplete: Option<String>,
-    said_anything: bool,
+    /// Whether what the model said is that it refuses.
+    refused: bool,
     finished: bool,
 }
 
@@ -139,7 +140,7 @@ impl Assembler {
             asked,
             usage: None,
             incomplete: None,
-            said_anything: false,
+            refused: false,
             finished: false,
         }
     }
@@ -228,7 +229,6 @@ impl Assembler {
             "message" => Place::Message { id: item.id, phase: item.phase, parts: BTreeMap::new(), done: false },
             "reasoning" => Place::Reasoning { block: None, part: 0, raw: None },
             "function_call" => {
-                self.said_anything = true;
                 let call = Kind::Call {
                     id: item.call_id.or_else(|| item.id.clone()).unwrap_or_default(),
                     name: item.name.unwrap_or_default(),
@@ -319,7 +319,6 @@ impl Assembler {
         let block = self.blocks.begin(Kind::Call { id: id.clone(), name: name_here })?;
         self.blocks.write(block, &text)?;
         self.blocks.end(block);
-        self.said_anything = true;
         self.asked.insert(id.clone(), asked);
         self.items.insert(at, Place::Approval { id, server_label, name });
         Ok(())
@@ -333,6 +332,7 @@ impl Assembler {
         if let Some((_, block)) = parts.get(&part) {
             return Ok(*block);
         }
+        self.refused |= kind == Part::Refusal;
         let block = self.blocks.begin(Kind::Text)?;
         // A part is over when the next one begins.
         parts.values().for_each(|(_, before)| self.blocks.end(*before));
@@ -343,7 +343,6 @@ impl Assembler {
     fn say(&mut self, at: u64, part: Option<u64>, kind: Part, delta: Option<&RawValue>) -> Result<(), ReadError> {
         let text = read_piece(delta)?;
         let block = self.part(at, part.unwrap_or(0), kind)?;
-        self.said_anything |= !text.bytes().is_empty();
         Ok(self.blocks.write(block, &text)?)
     }
 
@@ -370,7 +369,6 @@ impl Assembler {
     /// Writes the text of a block of which nothing was streamed.
     fn fill(&mut self, block: usize, text: &Piece) -> Result<(), ReadError> {
         if self.blocks.is_empty(block) {
-            self.said_anything |= !text.bytes().is_empty();
             self.blocks.write(block, text)?;
         }
         Ok(())
@@ -404,7 +402,7 @@ impl Reader for Assembler {
         let data = event.data.trim();
         // Some servers end their streams as chat completions end.
         if data.is_empty() || data == "[DONE]" {
-            return Ok(data == "[DONE]");
+            return Ok(data == "[DONE]" && self.finished);
         }
         let mut read: Event = serde_json::from_str(data).map_err(|e| malformed(&e))?;
         let kind = read.kind.get_or_insert_with(|| event.event.clone());
@@ -441,9 +439,12 @@ impl Reader for Assembler {
     fn finish(&mut self, ready: &mut VecDeque<ModelEvent>) -> Result<(), ModelError> {
         self.blocks.end_all();
         self.give_out(ready);
-        if let Some(reason) = self.incomplete.as_ref().filter(|_| !self.said_anything) {
-            return Err(ModelError::permanent(format!("the model's answer ended before it said anything: {reason}")));
-        }
+        let cut = match self.incomplete.as_deref().map(call::ending) {
+            Some(Ending::Cut(cut)) => Some(cut),
+            Some(Ending::Whole | Ending::Failed) => Some(Cut::Incomplete),
+            None => self.refused.then_some(Cut::Refusal),
+        };
+        ready.extend(cut.map(ModelEvent::Cut));
         ready.extend(self.usage.map(ModelEvent::Usage));
         if let Some(opaque) = self.opaque() {
             let raw = serde_json::value::to_raw_value(&opaque).map_err(|e| malformed(&e))?;
@@ -466,8 +467,10 @@ fn read_piece(raw: Option<&RawValue>) -> Result<Piece, ModelError> {
 fn read_usage(raw: &RawValue) -> Option<Usage> {
     #[derive(Deserialize)]
     struct Fields {
-        input_tokens: Option<u64>,
-        output_tokens: Option<u64>,
+        #[serde(default)]
+        input_tokens: Count,
+        #[serde(default)]
+        output_tokens: Count,
         input_tokens_details: Option<Details>,
         output_tokens_details: Option<Details>,
     }

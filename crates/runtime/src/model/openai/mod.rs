@@ -5,8 +5,7 @@
 //! with the answer and goes back exactly as it came, in its order, to the same model only.
 //!
 //! Decisions:
-//! - An answer is complete at `response.completed` or `response.incomplete`. An incomplete one in which nothing was
-//!   said and nothing called is an error that says why; any other counts as it is, as with chat completions.
+//! - An answer is over at `response.completed` or `response.incomplete`.
 //! - An item's text is what was streamed of it; only an item of which nothing was streamed is read from its end.
 //! - A request to approve a call of an MCP server that the provider calls is a call of `mcp__LABEL__TOOL` here, and
 //!   the result of that call is the answer to it (SPEC S13).
@@ -15,7 +14,7 @@ mod answer;
 mod items;
 mod request;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use countersign_core::conversation::Message;
 use futures::stream::BoxStream;
@@ -40,6 +39,8 @@ pub struct OpenAiConfig {
     pub api_key: Option<ApiKey>,
     /// The longest time in which the server may send nothing at all, before its first byte or after any.
     pub idle_timeout: Duration,
+    /// Headers that are added to every request. Their values are kept out of every text, as the key is.
+    pub headers: BTreeMap<String, ApiKey>,
     /// How much it is to reason, in the provider's words: `minimal`, `low`, `medium`, `high` …
     pub reasoning_effort: Option<String>,
     /// Whether summaries of its reasoning are asked for; they are shown as its thinking.
@@ -48,7 +49,7 @@ pub struct OpenAiConfig {
     /// it out for OpenAI's models that cannot reason, which refuse it.
     pub encrypted_reasoning: Option<bool>,
     /// Most tokens of an answer, reasoning included.
-    pub max_output_tokens: Option<u32>,
+    pub max_tokens: Option<u32>,
 }
 
 impl OpenAiConfig {
@@ -60,10 +61,11 @@ impl OpenAiConfig {
             base_url: "https://api.openai.com/v1".to_owned(),
             api_key: None,
             idle_timeout: Duration::from_secs(120),
+            headers: BTreeMap::new(),
             reasoning_effort: None,
             reasoning_summary: false,
             encrypted_reasoning: None,
-            max_output_tokens: None,
+            max_tokens: None,
         }
     }
 }
@@ -79,7 +81,7 @@ struct Responses {
     effort: Option<String>,
     summary: bool,
     encrypted: bool,
-    max_output_tokens: Option<u32>,
+    max_tokens: Option<u32>,
 }
 
 impl fmt::Debug for OpenAi {
@@ -95,8 +97,8 @@ impl OpenAi {
     /// # Errors
     /// A field cannot be used; the text names it.
     pub fn new(config: OpenAiConfig) -> Result<OpenAi, ModelConfigError> {
-        if config.max_output_tokens == Some(0) {
-            return Err(ModelConfigError("`max_output_tokens` must be at least 1".to_owned()));
+        if config.max_tokens == Some(0) {
+            return Err(ModelConfigError("`max_tokens` must be at least 1".to_owned()));
         }
         let by_name = || !WITHOUT_REASONING.iter().any(|name| config.model.starts_with(name));
         let protocol = Responses {
@@ -104,7 +106,7 @@ impl OpenAi {
             effort: config.reasoning_effort,
             summary: config.reasoning_summary,
             encrypted: config.encrypted_reasoning.unwrap_or_else(by_name),
-            max_output_tokens: config.max_output_tokens,
+            max_tokens: config.max_tokens,
         };
         let reach = Reach {
             base_url: config.base_url,
@@ -114,6 +116,7 @@ impl OpenAi {
             key_header: ("authorization", "Bearer "),
             idle_timeout: config.idle_timeout,
             headers: &[],
+            more_headers: config.headers,
         };
         Ok(OpenAi { http: Http::new(reach, protocol)? })
     }

@@ -112,7 +112,7 @@ pub(super) fn body(api: &Responses, request: &ModelRequest, conversation: &[Mess
         tools,
         text: format,
         reasoning: (!reasoning.is_empty()).then(|| reasoning.into()),
-        max_output_tokens: api.max_output_tokens,
+        max_output_tokens: api.max_tokens,
         include: if api.encrypted { &["reasoning.encrypted_content"] } else { &[] },
         store: false,
         stream: true,

@@ -1,20 +1,23 @@
 //! From the chunks of a stream to the events of an answer, one block open at a time.
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{HashMap, VecDeque},
     mem,
 };
 
-use countersign_core::journal::record::Usage;
-use serde::{Deserialize, Serialize};
+use countersign_core::journal::record::{Cut, Usage};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::super::{
-    ModelError, ModelEvent,
-    call::{self, BLOCK_BYTES, Details, ReadError, Reader, Size, usage},
-    http::ErrorObject,
-    sse::SseEvent,
-    text::{Piece, Pieces},
+use super::{
+    super::{
+        ModelError, ModelEvent,
+        call::{self, BLOCK_BYTES, Count, Details, Ending, ReadError, Reader, Size, usage},
+        http::ErrorObject,
+        sse::SseEvent,
+        text::{Piece, Pieces},
+    },
+    kept::{BY, Opaque, Whole},
 };
 
 #[derive(Deserialize)]
@@ -40,6 +43,8 @@ struct Delta {
     reasoning_content: Option<Box<RawValue>>,
     reasoning: Option<Box<RawValue>>,
     reasoning_details: Option<Vec<Box<RawValue>>>,
+    thinking_blocks: Option<Vec<Box<RawValue>>>,
+    extra_content: Option<Box<RawValue>>,
     tool_calls: Option<Vec<CallDelta>>,
 }
 
@@ -57,26 +62,6 @@ struct FunctionDelta {
     arguments: Option<Box<RawValue>>,
 }
 
-/// What goes back to the provider with an answer, unchanged.
-#[derive(Debug, Default, Deserialize, Serialize)]
-pub(super) struct Opaque {
-    /// Which adapter made this.
-    pub(super) by: String,
-    /// Which model it is for.
-    pub(super) model: String,
-    /// The name under which reasoning text came.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) reasoning_field: Option<String>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) reasoning_details: Vec<Box<RawValue>>,
-    /// By the call's place in the answer, from 0.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub(super) extra_content: BTreeMap<usize, Box<RawValue>>,
-}
-
-/// The value of [`Opaque::by`].
-pub(super) const BY: &str = "openai-chat";
-
 /// Puts an answer together. Blocks come out in the order in which they began: the first one at once, as it
 /// is written, the later ones as soon as those before them can get no more, which for a call is known when
 /// its arguments are a whole JSON value, or at the end.
@@ -90,8 +75,14 @@ pub(super) struct Assembler {
     by_id: HashMap<String, usize>,
     size: Size,
     usage: Option<Usage>,
+    reasoning_details: Whole,
+    thinking_blocks: Whole,
     opaque: Opaque,
     any: bool,
+    /// Why the answer is not whole, if the provider said so.
+    cut: Option<Cut>,
+    /// Whether what the model said is that it refuses.
+    refused: bool,
     finished: bool,
 }
 
@@ -130,8 +121,12 @@ impl Assembler {
             by_id: HashMap::new(),
             size: Size::default(),
             usage: None,
+            reasoning_details: Whole::default(),
+            thinking_blocks: Whole::default(),
             opaque: Opaque { by: BY.to_owned(), model: model.to_owned(), ..Opaque::default() },
             any: false,
+            cut: None,
+            refused: false,
             finished: false,
         }
     }
@@ -154,7 +149,13 @@ impl Assembler {
             if let Some(delta) = choice.delta.or(choice.message) {
                 self.delta(delta)?;
             }
-            self.finished |= choice.finish_reason.is_some_and(|reason| !reason.is_empty());
+            match choice.finish_reason.as_deref().map(|reason| (reason, call::ending(reason))) {
+                None | Some(("", _)) => continue,
+                Some((reason, Ending::Failed)) => return Err(call::failed_in_the_middle(reason).into()),
+                Some((_, Ending::Cut(cut))) => self.cut = Some(cut),
+                Some((_, Ending::Whole)) => {}
+            }
+            self.finished = true;
         }
         self.give_out(false, ready);
         Ok(())
@@ -162,25 +163,40 @@ impl Assembler {
 
     fn delta(&mut self, delta: Delta) -> Result<(), ModelError> {
         let named = [("reasoning_content", delta.reasoning_content), ("reasoning", delta.reasoning)];
+        let mut thought = false;
         for (field, value) in named {
             let text = value.as_deref().map(read_string).transpose()?.unwrap_or_default();
             if !text.bytes().is_empty() {
                 self.opaque.reasoning_field.get_or_insert_with(|| field.to_owned());
                 self.write(Kind::Thinking, &text)?;
+                thought = true;
                 // Some servers send the same text under both names.
                 break;
             }
         }
         for detail in delta.reasoning_details.unwrap_or_default() {
             self.size.grow(detail.get().len() + BLOCK_BYTES)?;
-            self.opaque.reasoning_details.push(detail);
+            self.reasoning_details.push(detail)?;
+        }
+        for block in delta.thinking_blocks.unwrap_or_default() {
+            self.size.grow(block.get().len() + BLOCK_BYTES)?;
+            let said = self.thinking_blocks.push(block)?;
+            if !thought {
+                self.write(Kind::Thinking, &said)?;
+            }
+        }
+        if let Some(extra) = delta.extra_content {
+            self.size.grow(extra.get().len())?;
+            self.opaque.message_extra = Some(extra);
         }
         if let Some(content) = delta.content {
             for (kind, text) in read_content(&content)? {
                 self.write(kind, &text)?;
             }
         }
-        self.write(Kind::Text, &delta.refusal.unwrap_or_default())?;
+        let refusal = delta.refusal.unwrap_or_default();
+        self.refused |= !refusal.bytes().is_empty();
+        self.write(Kind::Text, &refusal)?;
         for call in delta.tool_calls.unwrap_or_default() {
             self.call(call)?;
         }
@@ -205,6 +221,8 @@ impl Assembler {
         if let Some(index) = delta.index {
             self.by_index.insert(index, at);
         }
+        // What some servers write for no arguments, and others before the first of them.
+        let args = if args.bytes() == b"null" && self.calls[at].args.is_empty() { Piece::default() } else { args };
         self.size.grow(args.bytes().len())?;
         if let Some(extra) = delta.extra_content {
             self.size.grow(extra.get().len())?;
@@ -310,9 +328,9 @@ impl Reader for Assembler {
     fn take(&mut self, event: &SseEvent, ready: &mut VecDeque<ModelEvent>) -> Result<bool, ReadError> {
         let data = event.data.trim();
         if data == "[DONE]" {
-            // The end mark completes whatever came before it.
+            // The end mark completes whatever came before it. Before everything it is the end of nothing.
             self.finished |= self.any;
-            return Ok(true);
+            return Ok(self.any);
         }
         if event.event == "error" {
             return Err(ReadError::Said(ErrorObject::parse(data).unwrap_or_else(|| ErrorObject::text(data))));
@@ -333,13 +351,15 @@ impl Reader for Assembler {
 
     fn finish(&mut self, ready: &mut VecDeque<ModelEvent>) -> Result<(), ModelError> {
         self.give_out(true, ready);
+        ready.extend(self.cut.or(self.refused.then_some(Cut::Refusal)).map(ModelEvent::Cut));
         ready.extend(self.usage.map(ModelEvent::Usage));
         let opaque = &mut self.opaque;
         if self.calls.is_empty() {
             opaque.reasoning_field = None;
         }
-        if opaque.reasoning_field.is_some() || !opaque.reasoning_details.is_empty() || !opaque.extra_content.is_empty()
-        {
+        opaque.reasoning_details = mem::take(&mut self.reasoning_details).finish();
+        opaque.thinking_blocks = mem::take(&mut self.thinking_blocks).finish();
+        if !opaque.is_empty() {
             let raw = serde_json::value::to_raw_value(opaque).map_err(|e| malformed(&e))?;
             ready.push_back(ModelEvent::Opaque(raw));
         }
@@ -440,8 +460,10 @@ fn read_content(raw: &RawValue) -> Result<Vec<(Kind, Piece)>, ModelError> {
 fn read_usage(raw: &RawValue) -> Option<Usage> {
     #[derive(Deserialize)]
     struct Fields {
-        prompt_tokens: Option<u64>,
-        completion_tokens: Option<u64>,
+        #[serde(default)]
+        prompt_tokens: Count,
+        #[serde(default)]
+        completion_tokens: Count,
         prompt_tokens_details: Option<Details>,
         completion_tokens_details: Option<Details>,
     }

@@ -9,18 +9,19 @@
 //! - lines, events and answers have no limit, and there is no idle timeout.
 //!
 //! Decisions where servers differ:
-//! - An answer is complete at `[DONE]`, or when `finish_reason` was sent, whatever the reason; an answer that
-//!   ends before either is a transient error.
+//! - An answer is over at `[DONE]`, or when `finish_reason` was sent, whatever the reason; an answer that
+//!   ends before either, or with `error`, is a transient error.
 //! - A fragment belongs to the call with its `index`; without one, to the call with its `id`, else to the
 //!   newest call. A repeated index with another id and name begins a new call, since some servers send 0 always.
 //! - Reasoning is read from `reasoning_content`, else `reasoning`; a refusal is text.
-//! - `reasoning_details` and a call's `extra_content` (reasoning signatures) go back as they came, to the
-//!   same model only. Reasoning text goes back under the name it came by, with calls of the current turn.
+//! - `reasoning_details` (OpenRouter), `thinking_blocks` (LiteLLM) and `extra_content` (Gemini) of the answer and of its
+//!   calls, in which signatures are, go back as they came, put together from their pieces, to the same model only. Reasoning text goes back under the name it came by, with calls of the current turn.
 
 mod answer;
+mod kept;
 mod request;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use countersign_core::conversation::Message;
 use futures::stream::BoxStream;
@@ -42,6 +43,11 @@ pub struct OpenAiChatConfig {
     pub api_key: Option<ApiKey>,
     /// The longest time in which the server may send nothing at all, before its first byte or after any.
     pub idle_timeout: Duration,
+    /// Headers that are added to every request. Their values are kept out of every text, as the key is.
+    pub headers: BTreeMap<String, ApiKey>,
+    /// Most tokens of an answer, reasoning included; `None`: the provider's own bound. It is sent as `max_tokens`, but to
+    /// OpenAI itself and to Azure as `max_completion_tokens`, since their newer models refuse the other name.
+    pub max_tokens: Option<u32>,
 }
 
 impl OpenAiChatConfig {
@@ -53,6 +59,8 @@ impl OpenAiChatConfig {
             base_url: "https://api.openai.com/v1".to_owned(),
             api_key: None,
             idle_timeout: Duration::from_secs(120),
+            headers: BTreeMap::new(),
+            max_tokens: None,
         }
     }
 }
@@ -65,11 +73,21 @@ pub struct OpenAiChat {
 
 struct Chat {
     model: Arc<str>,
+    /// The bound on an answer, and the name under which it is sent.
+    max_tokens: Option<(&'static str, u32)>,
+}
+
+/// The name of the bound on an answer at this address.
+fn max_tokens_name(base_url: &str) -> &'static str {
+    let url = reqwest::Url::parse(base_url.trim()).ok();
+    let host = url.as_ref().and_then(|url| url.host_str()).unwrap_or_default();
+    let of = |domain: &str| host == domain || host.strip_suffix(domain).is_some_and(|left| left.ends_with('.'));
+    if of("openai.com") || of("openai.azure.com") { "max_completion_tokens" } else { "max_tokens" }
 }
 
 impl fmt::Debug for OpenAiChat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Chat { model } = self.http.protocol();
+        let Chat { model, .. } = self.http.protocol();
         f.debug_struct("OpenAiChat").field("model", model).field("url", &self.http.shown()).finish_non_exhaustive()
     }
 }
@@ -80,7 +98,11 @@ impl OpenAiChat {
     /// # Errors
     /// A field cannot be used; the text names it.
     pub fn new(config: OpenAiChatConfig) -> Result<OpenAiChat, ModelConfigError> {
-        let protocol = Chat { model: config.model.as_str().into() };
+        if config.max_tokens == Some(0) {
+            return Err(ModelConfigError("`max_tokens` must be at least 1".to_owned()));
+        }
+        let max_tokens = config.max_tokens.map(|most| (max_tokens_name(&config.base_url), most));
+        let protocol = Chat { model: config.model.as_str().into(), max_tokens };
         let reach = Reach {
             base_url: config.base_url,
             path: &["chat", "completions"],
@@ -89,6 +111,7 @@ impl OpenAiChat {
             key_header: ("authorization", "Bearer "),
             idle_timeout: config.idle_timeout,
             headers: &[],
+            more_headers: config.headers,
         };
         Ok(OpenAiChat { http: Http::new(reach, protocol)? })
     }
@@ -113,7 +136,7 @@ impl Protocol for Chat {
 
     fn body(&self, request: &ModelRequest, messages: &[Message]) -> Result<Vec<u8>, ModelError> {
         call::no_hosted(request, "`openai-chat`")?;
-        request::body(&self.model, request, messages).map_err(|e| call::unwritable(&e))
+        request::body(self, request, messages).map_err(|e| call::unwritable(&e))
     }
 
     fn reader(&self, _: &[Message]) -> Assembler {

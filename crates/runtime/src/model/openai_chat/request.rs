@@ -17,7 +17,8 @@ use super::{
         ModelRequest, OutputSchema, ToolSpec,
         sent::{self, join},
     },
-    answer::{BY, Opaque},
+    Chat,
+    kept::{BY, Opaque},
 };
 
 #[derive(Serialize)]
@@ -28,6 +29,10 @@ struct Body<'a> {
     tools: Vec<ToolWire<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     response_format: Option<Format<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_completion_tokens: Option<u32>,
     stream: bool,
     stream_options: StreamOptions,
 }
@@ -71,6 +76,10 @@ struct AnswerWire<'a> {
     reasoning: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     reasoning_details: Vec<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    thinking_blocks: Vec<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    extra_content: Option<Box<RawValue>>,
 }
 
 #[derive(Serialize)]
@@ -105,7 +114,9 @@ struct SpecWire<'a> {
 }
 
 /// The JSON body of a request.
-pub(super) fn body(model: &str, request: &ModelRequest, conversation: &[Message]) -> serde_json::Result<Vec<u8>> {
+pub(super) fn body(api: &Chat, request: &ModelRequest, conversation: &[Message]) -> serde_json::Result<Vec<u8>> {
+    let model = &*api.model;
+    let most = |named: &str| api.max_tokens.and_then(|(name, most)| (name == named).then_some(most));
     let ModelRequest { instructions, tools, output, .. } = request;
     let messages = messages(model, instructions, tools, conversation);
     let tools = tools.iter().map(|tool| ToolWire {
@@ -117,6 +128,8 @@ pub(super) fn body(model: &str, request: &ModelRequest, conversation: &[Message]
         messages,
         tools: tools.collect(),
         response_format: output.as_ref().map(format_of),
+        max_tokens: most("max_tokens"),
+        max_completion_tokens: most("max_completion_tokens"),
         stream: true,
         stream_options: StreamOptions { include_usage: true },
     })
@@ -186,6 +199,8 @@ fn answer_wire<'a>(answer: &'a Answer, model: &str, tools: &[ToolSpec], current_
         reasoning_content: named("reasoning_content"),
         reasoning: named("reasoning"),
         reasoning_details: opaque.reasoning_details,
+        thinking_blocks: opaque.thinking_blocks,
+        extra_content: opaque.message_extra,
         tool_calls,
     }
 }

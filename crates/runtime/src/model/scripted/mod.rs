@@ -18,6 +18,7 @@
 //! - `{{ last_user }}` and `{{ last_tool_result }}` in `text`, `thinking`, `error` and `args` stand for the
 //!   newest user message and tool result; inside a JSON string of `args` they are escaped for it.
 //! - `error` fails the call for good, with this text, after whatever else the entry has.
+//! - `stop_reason` says that the answer is not whole: `max_tokens`, `refusal`, `content_filter` or `incomplete`.
 //! - `chunk_chars` cuts texts and arguments into parts of that many characters.
 //! - `delay_ms` is how long the answer takes in all: it is divided evenly over the answer's parts, each of
 //!   which waits for its share first. Without `chunk_chars` each text and each argument text is one part.
@@ -27,6 +28,7 @@ mod template;
 
 use std::{path::Path, sync::Arc, time::Duration};
 
+use countersign_core::journal::record::Cut;
 use futures::{
     StreamExt as _,
     stream::{self, BoxStream},
@@ -58,6 +60,8 @@ struct Entry {
     parts: Vec<Part>,
     /// How the answer ends: completely, or with an error of this text.
     error: Option<Template>,
+    /// Why it is not whole, if it is not.
+    cut: Option<Cut>,
     delay: Duration,
     /// Whether a part is a template, so that the conversation is needed.
     dynamic: bool,
@@ -130,10 +134,9 @@ impl Iterator for Plain {
     fn next(&mut self) -> Option<Self::Item> {
         let at = self.at;
         self.at += 1;
-        match self.entry.parts.get(at) {
-            Some(part) => Some(Ok(part.event(self.answer))),
-            None if at == self.entry.parts.len() => Some(self.entry.ending(&Fills::default())),
-            None => None,
+        match (self.entry.parts.get(at), at - self.entry.parts.len().min(at)) {
+            (Some(part), _) => Some(Ok(part.event(self.answer))),
+            (None, after) => self.entry.ending(&Fills::default()).into_iter().nth(after),
         }
     }
 }
@@ -154,7 +157,7 @@ async fn filled(
         part.fill(answer, chunk_chars, &fills, &mut events);
     }
     let mut events: Vec<_> = events.into_iter().map(Ok).collect();
-    events.push(entry.ending(&fills));
+    events.extend(entry.ending(&fills));
     // The beginning of a call and the end come without a wait of their own.
     let waits = |event: &Result<ModelEvent, ModelError>| {
         matches!(event, Ok(ModelEvent::Text(_) | ModelEvent::Thinking(_) | ModelEvent::Input(_)))
@@ -173,11 +176,12 @@ async fn filled(
 }
 
 impl Entry {
-    fn ending(&self, fills: &Fills) -> Result<ModelEvent, ModelError> {
-        match &self.error {
+    fn ending(&self, fills: &Fills) -> Vec<Result<ModelEvent, ModelError>> {
+        let end = match &self.error {
             Some(error) => Err(ModelError::permanent(error.text(fills))),
             None => Ok(ModelEvent::Stop),
-        }
+        };
+        self.cut.map(|cut| Ok(ModelEvent::Cut(cut))).into_iter().chain([end]).collect()
     }
 
     fn templates(&self) -> impl Iterator<Item = &Template> {

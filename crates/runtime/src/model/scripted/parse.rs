@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use countersign_core::journal::record::Cut;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -113,6 +114,7 @@ struct TurnFile<'a> {
     tool_calls: Vec<CallFile<'a>>,
     #[serde(borrow)]
     error: Option<&'a RawValue>,
+    stop_reason: Option<Cut>,
     #[serde(default)]
     delay_ms: u64,
 }
@@ -140,6 +142,7 @@ pub(super) fn script(text: &str) -> Result<Script, ScriptError> {
     let end = Entry {
         parts: reader.cut_plain(END).map(Part::Text).collect(),
         error: None,
+        cut: None,
         delay: Duration::ZERO,
         dynamic: false,
     };
@@ -173,7 +176,8 @@ impl Reader<'_> {
             self.push(args, Part::Input, &mut parts);
         }
         let error = turn.error.map(|error| self.string(error, "error")).transpose()?;
-        let mut entry = Entry { parts, error, delay: Duration::from_millis(turn.delay_ms), dynamic: false };
+        let mut entry =
+            Entry { parts, error, cut: turn.stop_reason, delay: Duration::from_millis(turn.delay_ms), dynamic: false };
         let dynamic = entry.templates().any(|template| !template.is_plain());
         entry.dynamic = dynamic;
         Ok(entry)

@@ -2,6 +2,7 @@
 //! and one that uses a computer (SPEC S14).
 
 mod apply;
+#[cfg(feature = "http")]
 mod computer;
 mod diff;
 mod files;
@@ -13,14 +14,15 @@ mod shell;
 mod talk;
 mod workspace;
 
+#[cfg(feature = "http")]
+pub use self::computer::{
+    Button, COMPUTER, COMPUTER_USE_PREVIEW, Computer, ComputerAction, Environment, Hosts, Point, Screenshot, computer,
+    computer_use_preview, each_action, of_each_action,
+};
 #[cfg(feature = "computer")]
 pub use self::computer::{Chromium, ChromiumComputer, ChromiumSessions};
 pub use self::{
     apply::{APPLY_PATCH, apply_patch},
-    computer::{
-        Button, COMPUTER, COMPUTER_USE_PREVIEW, Computer, ComputerAction, Environment, Hosts, Point, Screenshot,
-        computer, computer_use_preview, each_action, of_each_action,
-    },
     files::{EDIT_FILE, READ_FILE, WRITE_FILE, edit_file, read_file, write_file},
     list::{LIST_FILES, list_files},
     shell::{SHELL, Shell, shell},

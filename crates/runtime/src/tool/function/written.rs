@@ -2,7 +2,10 @@
 
 use std::{fmt::Display, future::Future, sync::Arc, time::Duration};
 
-use countersign_core::call::permit::Permit;
+use countersign_core::{
+    call::{args::Args, permit::Permit},
+    journal::input::CallInput,
+};
 use futures::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
@@ -108,8 +111,20 @@ pub struct Limited {
 }
 
 impl Tool for Limited {
+    fn fits(&self, args: &Args) -> Result<(), String> {
+        self.tool.fits(args)
+    }
+
     fn guardrails(&self) -> Option<&ToolGuardrails> {
         self.tool.guardrails()
+    }
+
+    fn has_parked(&self, session_id: &str, call: u32, input: &CallInput) -> bool {
+        self.tool.has_parked(session_id, call, input)
+    }
+
+    fn session_ended(&self, session_id: &str) {
+        self.tool.session_ended(session_id);
     }
 
     fn run(&self, permit: Permit) -> BoxFuture<'static, Result<String, ToolError>> {

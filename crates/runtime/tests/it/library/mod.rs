@@ -10,16 +10,19 @@ mod deadlines;
 mod guardrails;
 mod identity;
 mod kept;
+mod layouts;
 mod nested_streams;
 mod partial;
 mod policy;
 mod reopened;
 mod reopened_work;
 mod size;
+mod slow_readers;
 mod states;
 mod sticky;
 mod streams;
 mod turns;
+mod typed;
 
 use std::sync::{Arc, Mutex};
 

@@ -303,7 +303,8 @@ fn of_version_6(done: &Ran) -> Agent {
 async fn s21_the_released_version_6_is_read_and_goes_on() {
     let text = include_str!("../run_state_v6.json");
     let state = RunState::from_json(text).expect("version 6");
-    assert_eq!(state.to_json(), text.trim_end());
+    let today = RunState::from_json(&state.to_json()).expect("as it is written today");
+    assert_eq!((today.to_json(), today.entries().len()), (state.to_json(), state.entries().len()));
     assert_eq!((state.state().status, ids_of(&state)), (Status::AwaitingInput, vec!["c2".to_owned()]));
     let done = Ran::default();
     let over = countersign::run(&of_version_6(&done), state).await.expect("over");

@@ -1,4 +1,5 @@
-//! How large a state is: at most 1.3 times the history that it carries.
+//! How large a state is: at most 1.3 times the conversation that it carries, and beside that 1 KiB, 200 bytes for each call that a person
+//! was asked about, and once what each tool says that they were asked about (its description and schema).
 
 use countersign::{
     Agent, RunConfig, Runner,
@@ -67,4 +68,65 @@ async fn s17_a_state_is_at_most_1_3_times_its_history() {
     let item = paused.interruptions[0].clone();
     paused.state.approve(&item).expect("approved");
     assert_eq!(run(&agent, paused.state).await.expect("over").final_output, "done");
+}
+
+/// Whether the text of a state is as small as is promised.
+fn is_small(what: &str, result: &countersign::RunResult, asked: usize, tools: usize) -> usize {
+    let (state, history) = (result.state.to_json().len(), history(result));
+    let most = history * 13 / 10 + 1024 + 200 * asked + tools;
+    println!("{what}: {state} bytes of state, {history} of history, {:.2}", state as f64 / history as f64);
+    assert!(state <= most, "{what}: {state} bytes of state, {history} of history; at most {most} are promised");
+    let read = countersign::RunState::from_json(&result.state.to_json()).expect("read");
+    assert_eq!(read.to_json(), result.state.to_json(), "{what}");
+    state
+}
+
+#[tokio::test]
+async fn s17_a_state_has_what_people_are_asked_once() {
+    let text = |n: usize| format!(r#"{{"invoice":"2026-11-{n:04}","note":"{}"}}"#, "as agreed by phone, ".repeat(50));
+    for (what, count, small) in
+        [("one small call", 1, true), ("60 calls of 1 kB", 60, false), ("250 small calls", 250, true)]
+    {
+        let done = Ran::default();
+        let proposed: Vec<(String, String)> =
+            (0..count).map(|n| (format!("call_{n}"), if small { "{}".to_owned() } else { text(n) })).collect();
+        let proposed: Vec<(&str, &str, &str)> = proposed.iter().map(|(id, args)| ("pay", &**id, &**args)).collect();
+        let tool = gated("pay", &done);
+        let tools = tool.spec.description.len() + tool.spec.parameters.to_string().len();
+        let agent = Agent::new("Clerk", script(&[calls(&proposed)])).tool(tool);
+        let mut paused = run(&agent, "Pay what is due.").await.expect("paused");
+        assert_eq!(paused.interruptions.len(), count);
+        is_small(what, &paused, count, tools);
+        for item in &paused.interruptions {
+            paused.state.approve(item).expect("approved");
+        }
+        is_small(&format!("{what}, decided"), &paused, count, tools);
+        let over = run(&agent, paused.state).await.expect("over");
+        assert_eq!(ran(&done).len(), count);
+        is_small(&format!("{what}, over"), &over, count, tools);
+    }
+}
+
+#[tokio::test]
+async fn s17_a_state_has_what_people_are_asked_in_turns_once() {
+    let done = Ran::default();
+    let note = "as agreed by phone, ".repeat(50);
+    let answers: Vec<String> = (0..12)
+        .map(|n| calls(&[("pay", &format!("c{n}"), &format!(r#"{{ "note": "{note}", "invoice": {n}.0 }}"#))]))
+        .collect();
+    let tool = gated("pay", &done);
+    let tools = tool.spec.description.len() + tool.spec.parameters.to_string().len();
+    let agent = Agent::new("Clerk", script(&answers)).tool(tool);
+    let mut result = run(&agent, "Pay what is due.").await.expect("paused");
+    let mut asked = 0;
+    while result.is_paused() {
+        asked += 1;
+        is_small("a turn", &result, asked, tools);
+        let text = result.state.to_json();
+        result.state = countersign::RunState::from_json(&text).expect("read");
+        assert_eq!(result.interruptions[0].arguments, result.state.interruptions()[0].arguments);
+        result.state.approve(&result.interruptions[0]).expect("approved");
+        result = run(&agent, result.state).await.expect("goes on");
+    }
+    assert_eq!((asked, ran(&done).len()), (12, 12));
 }

@@ -37,7 +37,7 @@ async fn j119_decisions_are_kept_in_the_text_word_for_word() {
 async fn s21_the_released_version_5_is_read_and_goes_on() {
     let text = include_str!("../run_state_v5.json");
     let state = RunState::from_json(text).expect("version 5");
-    assert_eq!(state.to_json(), text.trim_end().replacen("\"version\":5", "\"version\":6", 1));
+    assert_eq!(state.to_json(), text.trim_end().replacen("\"version\":5", "\"version\":7", 1));
     assert_eq!((state.stamp(), state.interruptions().len()), (Some("app 7"), 2));
     assert_eq!(state.context().read::<Value>().expect("context"), json!({ "user": "Ann" }));
     let done = Ran::default();

@@ -1,6 +1,10 @@
 //! `[models.*]` of the providers with APIs of their own (SPEC M1, S13).
 
-use countersign::model::{ApiKey, anthropic::Thinking, hosted_mcp::HostedApproval};
+use std::collections::BTreeMap;
+
+use countersign::model::{
+    ApiKey, COMPATIBLE_PROVIDERS, GENAI_PROVIDERS, anthropic::Thinking, default_base_url, hosted_mcp::HostedApproval,
+};
 use countersign_core::call::gate::Ask;
 
 use super::{MINIMAL, lines};
@@ -18,6 +22,8 @@ fn endpoint() -> ConfigEndpoint {
         model: "x".to_owned(),
         base_url: "http://h/v1".to_owned(),
         api_key_env: Some("BOB_TOKEN".to_owned()),
+        headers: BTreeMap::new(),
+        max_tokens: None,
     }
 }
 
@@ -31,22 +37,22 @@ fn m1_openai_and_anthropic_are_read_with_their_options() {
         reasoning_effort: None,
         reasoning_summary: false,
         encrypted_reasoning: None,
-        max_output_tokens: None,
     };
     assert_eq!((&model.provider, model.provider.name()), (&plain, "openai"));
-    let options =
-        "reasoning_effort = \"low\"\nreasoning_summary = true\nencrypted_reasoning = false\nmax_output_tokens = 900";
+    let options = "reasoning_effort = \"low\"\nreasoning_summary = true\nencrypted_reasoning = false\nmax_tokens = 900";
     let full = ConfigProvider::OpenAi {
-        at: endpoint(),
+        at: ConfigEndpoint { max_tokens: Some(900), ..endpoint() },
         reasoning_effort: Some("low".to_owned()),
         reasoning_summary: true,
         encrypted_reasoning: Some(false),
-        max_output_tokens: Some(900),
     };
     assert_eq!(read(&format!("[models.m]\nprovider = \"openai\"\n{AT}{options}")).provider, full);
     for (said, thinking) in [("4096", Thinking::Budget(4096)), ("\"adaptive\"", Thinking::Adaptive)] {
         let model = read(&format!("[models.m]\nprovider = \"anthropic\"\n{AT}max_tokens = 9000\nthinking = {said}"));
-        let want = ConfigProvider::Anthropic { at: endpoint(), max_tokens: Some(9000), thinking: Some(thinking) };
+        let want = ConfigProvider::Anthropic {
+            at: ConfigEndpoint { max_tokens: Some(9000), ..endpoint() },
+            thinking: Some(thinking),
+        };
         assert_eq!(model.provider, want);
     }
 }
@@ -57,6 +63,44 @@ fn m1_providers_with_chat_completions_are_known_by_name() {
         let model = read(&format!("[models.m]\nprovider = {provider:?}\n{AT}"));
         assert_eq!(model.provider, ConfigProvider::Compatible { provider: provider.to_owned(), at: endpoint() });
         assert_eq!(model.provider.name(), provider);
+    }
+}
+
+#[test]
+fn m1_a_provider_that_is_known_by_name_has_an_address_of_its_own() {
+    let at = |provider: &str| match read(&format!("[models.m]\nprovider = {provider:?}\nmodel = \"x\"")).provider {
+        ConfigProvider::OpenAi { at, .. }
+        | ConfigProvider::Anthropic { at, .. }
+        | ConfigProvider::Compatible { at, .. } => at.base_url,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(at("openai"), "https://api.openai.com/v1");
+    assert_eq!(at("anthropic"), "https://api.anthropic.com/v1");
+    for provider in COMPATIBLE_PROVIDERS {
+        assert_eq!(Some(&*at(provider)), default_base_url(provider), "{provider}");
+    }
+    for provider in GENAI_PROVIDERS {
+        assert!(default_base_url(provider).is_some(), "{provider}");
+    }
+    assert_eq!(default_base_url("openai-chat"), None, "it may be any server");
+}
+
+#[test]
+fn m1_every_provider_takes_headers_and_a_bound_on_its_answers() {
+    for provider in ["openai-chat", "openai", "anthropic", "deepseek"] {
+        let more = "max_tokens = 50\nheaders = { X-Title = \"desk\", X-Token = { env = \"BOB_TOKEN\" } }";
+        let model = read(&format!("[models.m]\nprovider = {provider:?}\n{AT}{more}"));
+        let at = match model.provider {
+            ConfigProvider::OpenAiChat { at }
+            | ConfigProvider::OpenAi { at, .. }
+            | ConfigProvider::Anthropic { at, .. }
+            | ConfigProvider::Compatible { at, .. } => at,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(at.max_tokens, Some(50));
+        assert_eq!(at.headers.keys().collect::<Vec<_>>(), ["X-Title", "X-Token"]);
+        assert_eq!(at.headers["X-Title"], ApiKey::new("desk"));
+        assert!(!format!("{at:?}").contains("desk"), "a header may be a secret");
     }
 }
 
@@ -126,14 +170,25 @@ fn m149_each_mistake_is_told_with_its_line() {
     for (added, want) in [
         (
             "[models.m]\nprovider = \"openai\"".to_owned(),
-            vec![r#"6: missing "model" in [models.m]"#.to_owned(), r#"6: missing "base_url" in [models.m]"#.to_owned()],
+            vec![r#"6: missing "model" in [models.m]"#.to_owned()],
         ),
         (
-            openai("max_tokens = 5\nscript = \"demo.json\""),
+            openai("thinking = 5000\nscript = \"demo.json\""),
             vec![
-                r#"11: "max_tokens" in [models.m] means nothing to the provider "openai""#.to_owned(),
+                r#"11: "thinking" in [models.m] means nothing to the provider "openai""#.to_owned(),
                 r#"12: "script" in [models.m] means nothing to the provider "openai""#.to_owned(),
             ],
+        ),
+        (
+            openai("max_tokens = 0\nheaders = { a = 1 }"),
+            vec![
+                r#"11: "max_tokens" in [models.m] is 0; it must be 1 to 10000000 tokens"#.to_owned(),
+                r#"12: "headers" in [models.m] has for "a" no text; it is a text, or { env = "VARIABLE" }"#.to_owned(),
+            ],
+        ),
+        (
+            openai("headers = { a = { env = \"NONE\" } }"),
+            vec![r#"11: "headers" in [models.m] names the environment variable NONE, which is not set"#.to_owned()],
         ),
         (
             anthropic("hosted_mcp = {}"),

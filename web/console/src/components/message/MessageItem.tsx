@@ -1,7 +1,8 @@
 import { memo, useMemo } from "react";
-import type { BlockView, MessageView, SessionView } from "@countersign/client";
+import { isCut, type BlockView, type MessageView, type SessionView } from "@countersign/client";
 import { useI18n } from "../../i18n/index.js";
 import { layOut } from "../../lib/segments.js";
+import { Icon } from "../Icon.js";
 import { Block, type MessageContext } from "./Block.js";
 import { Group } from "./Group.js";
 
@@ -32,14 +33,34 @@ export const MessageItem = memo(function MessageItem({ message, blocks, approval
 function Segments({ message, blocks, approvals }: Props) {
   const { uses, ...calls } = useMemo(() => callsOf(message.blocks), [message.blocks]);
   const segments = useMemo(() => layOut(blocks, message.groups, uses), [blocks, message.groups, uses]);
-  const end = message.open ? undefined : message.stopReason === "end_turn" ? "ended" : "cut";
+  const whole = message.stopReason === "end_turn" || isCut(message.stopReason);
+  const end = message.open ? undefined : whole ? "ended" : "cut";
   const context: MessageContext = { ...calls, approvals, end };
   return segments.map((segment) =>
-    "group" in segment ? (
+    "replaced" in segment ? (
+      <Replaced key={segment.key} blocks={segment.replaced} />
+    ) : "group" in segment ? (
       <Group key={segment.key} group={segment.group} blocks={segment.blocks} context={context} />
     ) : (
       <Block key={segment.key} block={segment.block} context={context} />
     ),
+  );
+}
+
+/** What an answer that broke off had said: out of the way, and nothing in it goes on. */
+function Replaced({ blocks }: { blocks: BlockView[] }) {
+  const { t } = useI18n();
+  const context: MessageContext = { approvals: {}, results: new Map(), newestTodos: undefined, end: "cut" };
+  return (
+    <details className="thinking replaced">
+      <summary>
+        <Icon name="chevron" />
+        {t("chat.replaced")}
+      </summary>
+      {blocks.map((block) => (
+        <Block key={block.index} block={block} context={context} />
+      ))}
+    </details>
   );
 }
 
@@ -49,7 +70,7 @@ function callsOf(blocks: BlockView[]) {
   let newestTodos: string | undefined;
   for (const b of blocks) {
     if (b.type === "tool_result") results.set(b.toolUseId, b);
-    if (b.type !== "tool_use") continue;
+    if (b.type !== "tool_use" || b.replaced) continue;
     uses.add(b.id);
     if (b.name === "write_todos") newestTodos = b.id;
   }

@@ -1,0 +1,250 @@
+//! Whether a type holds the numbers of arguments as they are written. What a person has approved must be what runs (SPEC R1).
+//!
+//! Strict JSON ([`Json::parse`]) takes only numbers that are 64-bit integers, or that a double holds. But a program may read such
+//! an integer as a double, and any number as a float of 32 bits.
+
+use std::fmt;
+
+use serde::{
+    de::{
+        self, DeserializeOwned, Deserializer, IntoDeserializer, Visitor,
+        value::{MapAccessDeserializer, MapDeserializer, SeqDeserializer},
+    },
+    forward_to_deserialize_any,
+};
+
+use super::json::{Json, decimal};
+use crate::limits;
+
+/// As many digits any float holds.
+const ALWAYS: usize = 6;
+/// The name under which serde_json asks for a text as it stands.
+const RAW: &str = "$serde_json::private::RawValue";
+
+/// A number of the text that a `T` that is read from it would have with other digits. Only what a `T` reads is looked at.
+#[must_use]
+pub fn lost_number<T: DeserializeOwned>(text: &str) -> Option<String> {
+    if !may_lose(text) {
+        return None;
+    }
+    let json = Json::parse(text, limits::JSON_DEPTH).ok()?;
+    match T::deserialize(Node(&json)) {
+        Err(Wrong::Number(number)) => Some(number),
+        // What else is wrong is said by who reads it.
+        Err(Wrong::Other) | Ok(_) => None,
+    }
+}
+
+/// Whether a number stands in it that not every float holds.
+fn may_lose(text: &str) -> bool {
+    let mut digits = 0;
+    text.bytes().any(|byte| {
+        let long = (matches!(byte, b'e' | b'E') && digits > 0) || digits > ALWAYS;
+        digits = if matches!(byte, b'0'..=b'9' | b'.') { digits + 1 } else { 0 };
+        long
+    })
+}
+
+#[derive(Debug)]
+enum Wrong {
+    /// This number has other digits when it is read.
+    Number(String),
+    Other,
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("it cannot be read")
+    }
+}
+
+impl std::error::Error for Wrong {}
+
+impl de::Error for Wrong {
+    fn custom<T: fmt::Display>(_: T) -> Wrong {
+        Wrong::Other
+    }
+}
+
+/// Whether a float is written as this number, at its shortest or in full.
+fn is_same(number: &str, float: f64, shortest: &str) -> bool {
+    let wanted = decimal(number);
+    let in_full = || float.fract() == 0.0 && decimal(&format!("{float:.0}")) == wanted;
+    float.is_finite() && (decimal(shortest) == wanted || in_full())
+}
+
+fn double(number: &str) -> Result<f64, Wrong> {
+    match number.parse::<f64>() {
+        Ok(float) if is_same(number, float, &format!("{float:e}")) => Ok(float),
+        _ => Err(Wrong::Number(number.to_owned())),
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Node<'a>(&'a Json);
+
+impl<'de, 'a: 'de> IntoDeserializer<'de, Wrong> for Node<'a> {
+    type Deserializer = Node<'a>;
+    fn into_deserializer(self) -> Node<'a> {
+        self
+    }
+}
+
+impl<'a> Node<'a> {
+    fn members(self) -> Option<impl Iterator<Item = (&'a str, Node<'a>)> + Clone> {
+        match self.0 {
+            Json::Object(members) => Some(members.iter().map(|(name, value)| (&**name, Node(value)))),
+            _ => None,
+        }
+    }
+}
+
+macro_rules! whole {
+    ($($name:ident)*) => {
+        $(fn $name<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
+            match self.0 {
+                // To JSON Schema, and to who reads arguments, `1.0` is a whole number.
+                Json::Number(number) if number.contains(['.', 'e', 'E']) => {
+                    let double: f64 = number.parse().unwrap_or_default();
+                    visitor.visit_i64(format!("{double:.0}").parse().unwrap_or_default())
+                }
+                _ => self.deserialize_any(visitor),
+            }
+        })*
+    };
+}
+
+impl<'de, 'a: 'de> Deserializer<'de> for Node<'a> {
+    type Error = Wrong;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
+        match self.0 {
+            Json::Null => visitor.visit_unit(),
+            Json::Bool(value) => visitor.visit_bool(*value),
+            Json::Number(number) => match (number.parse::<i64>(), number.parse::<u64>()) {
+                (Ok(n), _) => visitor.visit_i64(n),
+                (_, Ok(n)) => visitor.visit_u64(n),
+                _ => visitor.visit_f64(number.parse().unwrap_or_default()),
+            },
+            Json::String(text) => visitor.visit_borrowed_str(text),
+            Json::Array(items) => visitor.visit_seq(SeqDeserializer::new(items.iter().map(Node))),
+            Json::Object(members) => {
+                visitor.visit_map(MapDeserializer::new(members.iter().map(|(name, value)| (&**name, Node(value)))))
+            }
+        }
+    }
+
+    fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
+        match self.0 {
+            Json::Number(number) => visitor.visit_f64(double(number)?),
+            _ => self.deserialize_any(visitor),
+        }
+    }
+
+    fn deserialize_f32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
+        match self.0 {
+            Json::Number(number) => match number.parse::<f32>() {
+                Ok(float) if is_same(number, float.into(), &format!("{float:e}")) => visitor.visit_f32(float),
+                _ => Err(Wrong::Number(number.clone())),
+            },
+            _ => self.deserialize_any(visitor),
+        }
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
+        match self.0 {
+            Json::Null => visitor.visit_none(),
+            _ => visitor.visit_some(self),
+        }
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, Wrong> {
+        if name == RAW {
+            // It is kept as it stands.
+            let raw = std::iter::once((RAW, self.0.canonical()));
+            return visitor.visit_map(MapDeserializer::new(raw));
+        }
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Wrong> {
+        match (self.0, self.members()) {
+            (Json::String(name), _) => visitor.visit_enum((&**name).into_deserializer()),
+            (_, Some(members)) => visitor.visit_enum(MapAccessDeserializer::new(MapDeserializer::new(members))),
+            _ => Err(Wrong::Other),
+        }
+    }
+
+    whole! {
+        deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64
+        deserialize_u8 deserialize_u16 deserialize_u32 deserialize_u64
+    }
+
+    forward_to_deserialize_any! {
+        bool i128 u128 char str string bytes byte_buf unit unit_struct seq tuple tuple_struct map struct identifier ignored_any
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde::Deserialize;
+    use serde_json::{Number, Value, value::RawValue};
+
+    use super::*;
+
+    #[derive(Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    #[expect(dead_code, reason = "only what they are read from matters")]
+    enum Size {
+        Small,
+        Of { width: f32 },
+    }
+
+    #[derive(Deserialize)]
+    #[expect(dead_code, reason = "only what they are read from matters")]
+    struct Order {
+        whole: Option<i64>,
+        #[serde(default)]
+        price: Option<f64>,
+        #[serde(default)]
+        size: Option<Size>,
+        #[serde(default)]
+        raw: Option<Box<RawValue>>,
+        #[serde(flatten)]
+        rest: BTreeMap<String, Value>,
+    }
+
+    #[test]
+    fn r1_a_number_that_a_float_would_change_is_found() {
+        for same in
+            ["0", "-0", "-0.0", "0.1", "1.10", "1e2", "123456789.125", "1e308", "9007199254740992", "9007199254740994"]
+        {
+            assert_eq!(lost_number::<f64>(same), None, "{same}");
+        }
+        assert_eq!(lost_number::<f64>("1152921504606846976"), None, "two to the power of 60");
+        for lost in ["9007199254740993", "-9007199254740993", "18446744073709551615"] {
+            assert_eq!(lost_number::<f64>(lost).as_deref(), Some(lost));
+        }
+        assert_eq!(lost_number::<f32>("16777217").as_deref(), Some("16777217"));
+        assert_eq!(lost_number::<f32>("16777216"), None);
+    }
+
+    #[test]
+    fn r1_it_is_found_wherever_a_type_reads_it_and_only_there() {
+        let lost = |members: &str| lost_number::<Order>(&format!("{{{members}}}"));
+        assert_eq!(lost(r#""whole":9007199254740993,"price":0.5,"size":"small","note":"9007199254740993.5""#), None);
+        assert_eq!(lost(r#""whole":1.0e2,"price":9007199254740993"#).as_deref(), Some("9007199254740993"));
+        assert_eq!(lost(r#""size":{"of":{"width":16777217}}"#).as_deref(), Some("16777217"));
+        assert_eq!(lost(r#""raw":9007199254740993,"price":0.25,"more":[9007199254740993]"#), None);
+        assert_eq!(lost(r#""raw":1234567,"price":9007199254740993"#).as_deref(), Some("9007199254740993"));
+        assert_eq!(lost_number::<Vec<u64>>("[18446744073709551615,1234567890]"), None);
+        assert_eq!(lost_number::<Number>("12345678901"), None);
+    }
+}

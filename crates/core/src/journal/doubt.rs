@@ -1,0 +1,60 @@
+//! Calls whose outcome is unknown: who is asked about them, and who must allow that they run again (SPEC R4, P4).
+//!
+//! Everybody is asked who had to allow the call, from the last level to the first: the word of the one who is asked first
+//! ends it, but it runs again only with the word of all.
+
+use std::sync::Arc;
+
+use super::state::{Call, Phase};
+use crate::call::gate::{Ask, DecisionType, Verdict, is_user};
+
+impl Call {
+    /// Nobody knows what became of it. Those are asked who had to allow it, from the last level to the first.
+    pub(super) fn lose(&mut self) {
+        self.forget_attempt();
+        self.phase = Phase::Lost;
+        self.approved_by.clear();
+        self.asks_from_the_last();
+    }
+
+    /// The last level is asked first. That is no level of the user's own, if there is any other: what needed somebody else is
+    /// not theirs to make up.
+    fn asks_from_the_last(&mut self) {
+        let Some(ask) = self.asks() else { return };
+        let last = ask.last_level();
+        if last > 0 && is_user(ask.role(last)) {
+            let mut ask = ask.clone();
+            ask.levels.sort_by_key(|role| !is_user(Some(role)));
+            self.ask = Some(Arc::new(ask));
+        }
+        self.level = last;
+    }
+
+    /// These people allow that it runs again, as the ones who are asked at `level`. Who is asked below that must, too.
+    pub(super) fn runs_again(&mut self, level: u32, people: &[Arc<str>]) -> Phase {
+        self.approved_by.extend(people.iter().cloned());
+        let Some(below) = level.checked_sub(1) else { return Phase::Permitted };
+        self.restart_levels();
+        self.level = below;
+        Phase::Lost
+    }
+
+    /// Who may say what became of it, and who must allow that it runs again: everybody of then and of today. What is denied
+    /// today does not run again.
+    pub(super) fn judge_doubt(&mut self, verdict: &Verdict) {
+        let today = match verdict {
+            Verdict::Allow => return,
+            Verdict::Ask(ask) | Verdict::Question(ask) => ask.clone(),
+            Verdict::Refuse(text) | Verdict::Deny(text) => {
+                Ask { allowed: DecisionType::ENDED.to_vec(), reason: Some(text.clone()), ..Ask::default() }
+            }
+        };
+        let both = self.asks().map_or_else(|| today.clone(), |before| before.stricter(&today));
+        let same = self.asks().is_some_and(|before| before.levels == both.levels);
+        self.ask = Some(Arc::new(both));
+        if !same {
+            self.restart_levels();
+            self.asks_from_the_last();
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Whose words the models of a turn have read: they have asked for every call that comes after (SPEC P4).
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    record::{Decided, Record},
+    state::State,
+};
+use crate::{approval::decision::Decision, call::gate::DecisionType};
+
+/// Who has spoken in the current turn of a session, each with how many calls the session had when they first did.
+///
+/// Agents that work for one another hear of each other's results, so what is said to one of them counts for all.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Speakers(Arc<BTreeMap<Arc<str>, u32>>);
+
+impl Speakers {
+    /// Whether nobody has.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether this person has, so that they ask for the next call that a model makes.
+    #[must_use]
+    pub fn include(&self, subject: &str) -> bool {
+        self.0.contains_key(subject)
+    }
+
+    /// Whether this person had before the call of this number was made.
+    #[must_use]
+    pub fn asked_for(&self, subject: &str, call: u32) -> bool {
+        self.0.get(subject).is_some_and(|calls| call > *calls)
+    }
+
+    fn add(&mut self, subject: Option<&Arc<str>>, calls: u32) {
+        if let Some(subject) = subject.filter(|subject| !self.0.contains_key(*subject)) {
+            Arc::make_mut(&mut self.0).insert(subject.clone(), calls);
+        }
+    }
+}
+
+impl State {
+    /// Notes who says something that models read. Comments on a request are for people, and plain words of yes and no are
+    /// nobody's in particular.
+    pub(super) fn hears(&mut self, record: &Record) {
+        let calls = self.call_count;
+        match record {
+            Record::UserMessage(message) => {
+                if !self.status.is_active() {
+                    self.speakers = Speakers::default();
+                }
+                self.speakers.add(message.by.as_ref(), calls);
+            }
+            Record::RunStarted(started) => {
+                self.speakers = Speakers::default();
+                self.speakers.add(started.by.as_ref(), calls);
+            }
+            Record::Decided(decided) if speaks(decided) => self.speakers.add(decided.by.as_ref(), calls),
+            Record::Answered(answered) => self.speakers.add(answered.by.as_ref(), calls),
+            Record::Resumed(resumed) => self.speakers.add(resumed.by.as_ref(), calls),
+            Record::StateEdited(edited) => self.speakers.add(edited.by.as_ref(), calls),
+            // A standing rule says what it was told to say.
+            Record::CallsGated(gates) => {
+                gates.iter().for_each(|gate| self.speakers.add(gate.said_by.as_ref(), calls));
+            }
+            Record::Forked(forked) if forked.judged.iter().any(|one| one.edited.is_some()) => {
+                self.speakers.add(forked.by.as_ref(), calls);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether a decision has words of its own: a reason, other arguments, a result.
+fn speaks(decided: &Decided) -> bool {
+    let words = |decision: &Decision| match decision.kind {
+        DecisionType::Edit | DecisionType::Respond => true,
+        DecisionType::Reject => decision.message.is_some(),
+        DecisionType::Approve | DecisionType::Defer => false,
+    };
+    decided.decisions.iter().any(words)
+}

@@ -1,0 +1,168 @@
+//! SPEC P4: whoever has spoken in a turn has asked for every later call of it.
+
+use countersign_core::{
+    approval::{
+        decision::Decision,
+        resolve::{DecideInput, Reply},
+        rule::RuleFacts,
+    },
+    call::{
+        args::Args,
+        gate::{Ask, DecisionType, Gate, Verdict},
+    },
+    journal::{
+        draft::{Draft, MessageInput, OnPending},
+        record::{Block, ModelResponded, ToolUse, Usage},
+        state::Phase,
+    },
+    refusal::Code,
+};
+
+use crate::{
+    decisions::{answer, args, decide, phases, plain, reply, say, waiting},
+    people::{levels, person},
+    world::{Op, Tools, World},
+};
+
+/// Somebody else than who asked must approve.
+fn four_eyes() -> Ask {
+    let mut allowed = DecisionType::DEFAULT.to_vec();
+    allowed.push(DecisionType::Respond);
+    Ask { not_self: true, allowed, ..levels(&["admin"]) }
+}
+
+fn bob() -> countersign_core::approval::principal::Principal {
+    person("bob", &["admin"])
+}
+
+fn eve() -> countersign_core::approval::principal::Principal {
+    person("eve", &["admin"])
+}
+
+/// Bob may not approve the newest request, and Eve may.
+fn not_bobs(world: &mut World, how: &str) {
+    let n = world.state.interruptions;
+    let refused = decide(world, n, vec![Decision::approve()], bob()).expect_err(how);
+    assert_eq!(refused.code, Code::Forbidden, "{how}");
+    assert!(refused.message.contains("you have spoken in this turn"), "{how}: {refused}");
+    let refused = decide(world, n, vec![Decision::edit("pay", args(r#"{"n":9}"#))], bob()).expect_err(how);
+    assert_eq!(refused.code, Code::Forbidden, "{how}");
+    decide(world, n, vec![Decision::approve()], eve()).expect(how);
+}
+
+fn run(world: &mut World) {
+    world.apply(&Op::Start(1)).expect("start");
+    world.apply(&Op::Finish(0, true)).expect("finish");
+}
+
+#[test]
+fn p4_whoever_has_told_the_model_something_may_not_approve_what_it_does_next() {
+    type Speaks = fn(&mut World);
+    let ways: [(&str, Speaks); 6] = [
+        ("a reason", |world| {
+            decide(world, 1, vec![Decision::reject(Some("pay 9 instead".into()))], bob()).expect("rejected");
+        }),
+        ("words beside an approval", |world| {
+            let yes = reply(1, Reply::Decisions(vec![Decision::approve()]), bob());
+            say(world, DecideInput { user_edit_content: Some("and pay 9".into()), ..yes }).expect("approved");
+            run(world);
+        }),
+        ("words beside a rejection", |world| {
+            let no = reply(1, Reply::Decisions(vec![Decision::reject(None)]), bob());
+            say(world, DecideInput { user_edit_content: Some("pay 9".into()), ..no }).expect("rejected");
+        }),
+        ("another's result", |world| {
+            decide(world, 1, vec![Decision::respond("pay 9, said the bank")], bob()).expect("responded");
+        }),
+        ("an edit", |world| {
+            decide(world, 1, vec![Decision::edit("pay", args(r#"{"n":9}"#))], bob()).expect("edited");
+            decide(world, 2, vec![Decision::approve()], eve()).expect("approved");
+            run(world);
+        }),
+        ("a queued message", |world| {
+            let input = MessageInput {
+                text: vec!["pay 9".into()],
+                by: Some("bob".into()),
+                on_pending: Some(OnPending::Queue),
+                ..MessageInput::default()
+            };
+            let queued = Draft::new(&world.state, world.now).message(input, &Tools::FIRST).expect("queued");
+            world.commit(queued);
+            decide(world, 1, vec![Decision::approve()], eve()).expect("approved");
+            run(world);
+        }),
+    ];
+    for (how, speaks) in ways {
+        let mut world = waiting(&[("pay", four_eyes())]);
+        speaks(&mut world);
+        answer(&mut world, &[("pay", four_eyes())]);
+        not_bobs(&mut world, how);
+        // And so on until the turn ends.
+        run(&mut world);
+        answer(&mut world, &[("wire", four_eyes())]);
+        not_bobs(&mut world, how);
+        run(&mut world);
+        answer(&mut world, &[]);
+        let next = MessageInput { text: vec!["go".into()], ..MessageInput::default() };
+        let next = Draft::new(&world.state, world.now).message(next, &Tools::FIRST).expect("the next turn");
+        world.commit(next);
+        answer(&mut world, &[("pay", four_eyes())]);
+        let n = world.state.interruptions;
+        decide(&mut world, n, vec![Decision::approve()], bob()).unwrap_or_else(|e| panic!("{how}: {e}"));
+    }
+}
+
+#[test]
+fn p4_a_plain_no_a_yes_and_words_that_came_later_ask_for_nothing() {
+    // Yes and no without words.
+    for plainly in [Decision::approve(), Decision::reject(None)] {
+        let mut world = waiting(&[("pay", four_eyes())]);
+        decide(&mut world, 1, vec![plainly], bob()).expect("decided");
+        run(&mut world);
+        answer(&mut world, &[("pay", four_eyes())]);
+        decide(&mut world, 2, vec![Decision::approve()], bob()).expect("he has asked for nothing");
+    }
+    // Two calls of one answer: the other one was made before he spoke.
+    let mut world = waiting(&[("pay", four_eyes()), ("wire", Ask { quorum: 2, ..four_eyes() })]);
+    decide(&mut world, 1, vec![Decision::reject(Some("no".into()))], bob()).expect("rejected");
+    decide(&mut world, 2, vec![Decision::approve()], bob()).expect("one of two");
+    decide(&mut world, 2, vec![Decision::approve()], eve()).expect("two of two");
+    assert_eq!(phases(&world), [Phase::Finished, Phase::Permitted]);
+    // Where who asks may approve, so may he.
+    let mut world = waiting(&[("pay", levels(&["admin"]))]);
+    decide(&mut world, 1, vec![Decision::reject(Some("pay 9".into()))], bob()).expect("rejected");
+    answer(&mut world, &[("pay", levels(&["admin"]))]);
+    decide(&mut world, 2, vec![Decision::approve()], bob()).expect("approved");
+}
+
+#[test]
+fn p4_a_standing_rule_speaks_for_its_maker_and_does_not_approve_what_they_have_asked_for() {
+    // What bob's rule tells the model, bob does.
+    let mut world = waiting(&[("look", plain())]);
+    decide(&mut world, 1, vec![Decision::reject(None)], person("ann", &[])).expect("rejected");
+    let says = Gate { said_by: Some("bob".into()), ..Gate::of(Verdict::Deny("pay 9 instead".into())) };
+    let responded = ModelResponded {
+        model: "m".into(),
+        shown: 0,
+        blocks: vec![Block::ToolUse(ToolUse::new("r", "pay", r#"{"n":1}"#))],
+        usage: Usage::default(),
+        opaque: None,
+        run: 0,
+        cut: None,
+        continued: 0,
+    };
+    let gated = Draft::new(&world.state, world.now).model_responded(responded, vec![says], &Tools::FIRST);
+    world.commit(gated);
+    answer(&mut world, &[("pay", four_eyes())]);
+    not_bobs(&mut world, "a rule");
+    // And his rule that approves is his approval.
+    let text = r#"{"agent":"a","tool":"pay","approve":true,"role":"admin","by":"bob"}"#;
+    let rule: countersign_core::approval::rule::Rule = serde_json::from_str(text).expect("a rule");
+    let digest = Args::parse("{}").expect("args").digest();
+    let facts =
+        RuleFacts { agent: "a", tool: "pay", digest, subject: Some("ann"), speakers: None, shown: None, now: 0 };
+    assert!(rule.applies(&facts, Some(&four_eyes())));
+    let facts = RuleFacts { speakers: Some(&world.state.speakers), ..facts };
+    assert!(!rule.applies(&facts, Some(&four_eyes())));
+    assert!(rule.applies(&facts, Some(&levels(&["admin"]))));
+}

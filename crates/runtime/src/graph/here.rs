@@ -1,0 +1,162 @@
+//! A graph that is run by itself, as an agent is: `graph.run(state)`.
+
+use std::sync::Arc;
+
+use countersign_core::{
+    approval::{key::approval_key, principal::Principal},
+    journal::record::Kind,
+};
+
+use super::{Graph, GraphState, Outcome};
+use crate::{
+    Interruption, RunError, RunState,
+    run::{
+        NewDecision, Runtime,
+        guard::Settings,
+        now,
+        settle::{Stands, Unsettled},
+    },
+    runner::answers,
+    store::{Store, memory::MemoryStore},
+};
+
+/// What a graph's run begins with: its state, or a run that goes on, with what was answered on it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum GraphInput<S> {
+    /// The state that it begins with.
+    State(S),
+    /// A run that goes on.
+    Paused(Box<RunState>),
+}
+
+impl<S: GraphState> From<S> for GraphInput<S> {
+    fn from(state: S) -> GraphInput<S> {
+        GraphInput::State(state)
+    }
+}
+
+impl<S: GraphState> From<RunState> for GraphInput<S> {
+    fn from(state: RunState) -> GraphInput<S> {
+        GraphInput::Paused(Box::new(state))
+    }
+}
+
+/// Where a graph's run stands when nothing more happens by itself.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct GraphResult<S> {
+    /// The state, and whether it is over.
+    pub outcome: Outcome<S>,
+    /// What waits for a person, as in a run of an agent: see [`RunState::answer`].
+    pub interruptions: Vec<Interruption>,
+    /// All that is needed to go on: answer on it, keep it, send it elsewhere.
+    pub state: RunState,
+}
+
+impl<S> GraphResult<S> {
+    /// Whether it waits for a person.
+    #[must_use]
+    pub fn is_paused(&self) -> bool {
+        matches!(self.outcome, Outcome::Paused { .. })
+    }
+}
+
+impl<S: GraphState> Graph<S> {
+    /// Runs the graph here until it is over, or waits for a person. A run that waits goes on with its state, here or in another
+    /// process.
+    ///
+    /// ```
+    /// # use countersign::graph::{Context, Graph, GraphState, Node, NodeError, StateGraph};
+    /// #[derive(Clone, Default, serde::Serialize, serde::Deserialize, GraphState)]
+    /// struct Invoice {
+    ///     amount: u64,
+    ///     paid: bool,
+    /// }
+    ///
+    /// async fn review(ctx: Context<Invoice>) -> Result<InvoiceUpdate, NodeError> {
+    ///     let yes: bool = ctx.interrupt("pay?", ctx.state().amount).typed().await;
+    ///     Ok(InvoiceUpdate::new().paid(yes))
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// let mut graph = StateGraph::new("invoice");
+    /// let node = graph.node("review", review);
+    /// graph.start(node);
+    /// graph.edge(node, Node::END);
+    /// let graph: Graph<Invoice> = graph.compile()?;
+    ///
+    /// let mut result = graph.run(Invoice { amount: 120, paid: false }).await?;
+    /// while result.is_paused() {
+    ///     for interruption in &result.interruptions {
+    ///         result.state.answer(interruption, &true)?;
+    ///     }
+    ///     result = graph.run(result.state).await?;
+    /// }
+    /// assert!(result.outcome.done().is_some_and(|invoice| invoice.paid));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`RunError`]; a run that has failed is an [`Outcome::Failed`].
+    pub async fn run(&self, input: impl Into<GraphInput<S>>) -> Result<GraphResult<S>, RunError> {
+        self.run_in(Arc::new(MemoryStore::new()), input).await
+    }
+
+    /// The same in a store, which has what it does as it does it.
+    ///
+    /// # Errors
+    /// As [`Graph::run`]; [`RunError::Claimed`] if the run has gone on in the store since.
+    pub async fn run_in(
+        &self,
+        store: Arc<dyn Store>,
+        input: impl Into<GraphInput<S>>,
+    ) -> Result<GraphResult<S>, RunError> {
+        let settings = Settings { patient: true, ..Settings::default() };
+        let runtime = Runtime::builder(store.clone()).graph(self).settings(settings).build()?;
+        let (runs, by) = (runtime.runs(self)?, Principal::trusted());
+        let (outcome, id) = match input.into() {
+            GraphInput::State(state) => {
+                let id = uuid::Uuid::now_v7().to_string();
+                (Box::pin(runs.run(&by, &*id, &state)).await?, id)
+            }
+            GraphInput::Paused(state) => {
+                let id = state.state().session_id.clone();
+                Box::pin(goes_on(&runtime, &by, &*store, *state)).await?;
+                Box::pin(runtime.go_on(&id)).await;
+                (runs.outcome(&by, &id).await?, id.to_string())
+            }
+        };
+        let state = RunState::save(&*store, &id).await?;
+        Ok(GraphResult { outcome, interruptions: state.interruptions(), state })
+    }
+}
+
+/// Puts a run where it goes on, with what was answered and decided on it.
+async fn goes_on(runtime: &Runtime, by: &Principal, store: &dyn Store, mut state: RunState) -> Result<(), RunError> {
+    let id = state.state().session_id.clone();
+    let claimed = |state: RunState| RunError::Claimed { session_id: id.to_string(), state: Box::new(state) };
+    match store.head(&id).await.map_err(crate::RunStateError::from)? {
+        None => state.begins_in(store).await?,
+        Some(head) => {
+            if !state.is_at_end_of(store, head.pos).await? {
+                return Err(claimed(state));
+            }
+        }
+    }
+    let decided = state.state().open.iter().filter(|open| open.asked.kind == Kind::InDoubt).filter_map(|open| {
+        let call = open.asked.actions.first()?.call;
+        let staged = state.staged.iter().find(|staged| staged.call == call)?;
+        let approval_key = approval_key(&id, open.asked.n);
+        Some(NewDecision { approval_key, decisions: vec![staged.decision.clone()], ..NewDecision::default() })
+    });
+    let replies = decided.chain(answers(&state, &id)).collect();
+    let stands = Stands { pos: state.stored_pos(), unstored: state.unstored().to_vec(), at: now() };
+    match runtime.settle(by, &id, stands, replies, state.inputs.clone(), std::future::pending()).await {
+        Ok(()) => Ok(()),
+        Err(Unsettled::Refused(refusal)) => Err(RunError::Refused { refusal, state: Some(Box::new(state)) }),
+        Err(Unsettled::Moved | Unsettled::Cancelled) => Err(claimed(state)),
+    }
+}

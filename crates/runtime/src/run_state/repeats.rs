@@ -1,0 +1,256 @@
+//! What repeats in the entries of a state and is written once: verdicts that are the same, and, of what people are asked, what the model
+//! has written already and what was asked about the same tool before.
+//!
+//! `["i", n, expires_at, content, action, …]` is an interruption that asks for approvals. An action is an object, whole, or a list:
+//! `[call, id, agent, tool, arguments, preview, says, digest]`. All else of such a one is as in the latest action before it that is about that tool of
+//! that agent; arguments that are `null` are those of the latest call with that id; a preview that is a number is that of the gate at this
+//! place in the latest verdicts. Nothing is looked for further back than [`LOOK_BACK`] entries.
+
+use std::{fmt, sync::Arc};
+
+use countersign_core::{
+    call::{args::Args, gate::Gate, preview::Preview},
+    journal::record::{Action, Block, Entry, Interrupted, Kind, Millis, Record},
+    limits::CALLS_PER_RESPONSE,
+};
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{self, MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer},
+    ser::SerializeSeq as _,
+};
+
+/// How many entries before one are looked through.
+const LOOK_BACK: usize = 512;
+/// How many verdicts that are the same are worth a list.
+const SAME: usize = 4;
+
+/// The last entries, the latest first.
+fn back(entries: &[Arc<Entry>]) -> impl Iterator<Item = &Record> {
+    entries.iter().rev().take(LOOK_BACK).map(|entry| &entry.record)
+}
+
+/// Whether some verdicts repeat.
+pub(super) fn are(gates: &[Gate]) -> bool {
+    gates.chunk_by(PartialEq::eq).any(|same| same.len() >= SAME)
+}
+
+/// Verdicts, of which some repeat.
+pub(super) struct Gates<'a>(pub(super) &'a [Gate]);
+
+impl Serialize for Gates<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_seq(None)?;
+        list.serialize_element("g")?;
+        for same in self.0.chunk_by(PartialEq::eq) {
+            list.serialize_element(&(same.len(), &same[0]))?;
+        }
+        list.end()
+    }
+}
+
+/// An interruption, without what repeats.
+pub(super) struct Short<'a> {
+    asked: &'a Interrupted,
+    actions: Vec<Part<'a>>,
+}
+
+enum Part<'a> {
+    Whole(&'a Action),
+    Short { action: &'a Action, args: Option<&'a Args>, preview: Option<Shown<'a>> },
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Shown<'a> {
+    Gate(usize),
+    Own(&'a Preview),
+}
+
+impl<'a> Short<'a> {
+    /// `None`: nothing of it repeats.
+    pub(super) fn of(before: &'a [Arc<Entry>], asked: &'a Interrupted) -> Option<Short<'a>> {
+        if asked.kind != Kind::Approval || asked.at.is_some() || asked.clock.is_some() {
+            return None;
+        }
+        let part = |(i, action): (usize, &'a Action)| {
+            let like = like(before, &asked.actions[..i], &action.agent, &action.name)?;
+            let same = Action {
+                call: action.call,
+                tool_use_id: action.tool_use_id.clone(),
+                args: action.args.clone(),
+                preview: action.preview.clone(),
+                agent_says: action.agent_says.clone(),
+                digest: action.digest.clone(),
+                ..like.clone()
+            };
+            if same != *action {
+                return None;
+            }
+            let args = Some(&action.args).filter(|args| written(before, &action.tool_use_id).as_ref() != Some(*args));
+            let gates = gates(before);
+            let preview = action.preview.as_ref().map(|preview| {
+                let at = gates.iter().position(|gate| gate.preview.as_ref() == Some(preview));
+                at.map_or(Shown::Own(preview), Shown::Gate)
+            });
+            Some(Part::Short { action, args, preview })
+        };
+        let actions = asked.actions.iter().enumerate();
+        let actions: Vec<Part<'_>> =
+            actions.map(|(i, action)| part((i, action)).unwrap_or(Part::Whole(action))).collect();
+        let short = actions.iter().any(|part| matches!(part, Part::Short { .. }));
+        short.then_some(Short { asked, actions })
+    }
+}
+
+impl Serialize for Short<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Interrupted { n, expires_at, content, .. } = self.asked;
+        let mut list = serializer.serialize_seq(None)?;
+        list.serialize_element("i")?;
+        list.serialize_element(n)?;
+        list.serialize_element(expires_at)?;
+        list.serialize_element(content)?;
+        for part in &self.actions {
+            match part {
+                Part::Whole(action) => list.serialize_element(action)?,
+                Part::Short {
+                    action: Action { call, tool_use_id, agent, name, agent_says, digest, .. },
+                    args,
+                    preview,
+                } => {
+                    list.serialize_element(&(call, tool_use_id, agent, name, args, preview, agent_says, digest))?;
+                }
+            }
+        }
+        list.end()
+    }
+}
+
+/// The latest action about a tool of an agent.
+fn like<'a>(before: &'a [Arc<Entry>], own: &'a [Action], agent: &str, tool: &str) -> Option<&'a Action> {
+    let of = |action: &&Action| &*action.agent == agent && &*action.name == tool;
+    own.iter().rev().find(of).or_else(|| {
+        back(before).find_map(|record| match record {
+            Record::Interrupted(asked) => asked.actions.iter().rev().find(of),
+            _ => None,
+        })
+    })
+}
+
+/// The arguments of the latest call of this id.
+fn written(before: &[Arc<Entry>], id: &str) -> Option<Args> {
+    let of = |block: &Block| match block {
+        Block::ToolUse(call) if &*call.id == id => Some(call.args().ok()),
+        _ => None,
+    };
+    let found = back(before).find_map(|record| match record {
+        Record::BlockShown(block) => of(block),
+        Record::ModelResponded(answer) => answer.blocks.iter().rev().find_map(of),
+        _ => None,
+    });
+    found.flatten()
+}
+
+/// The latest verdicts.
+fn gates(before: &[Arc<Entry>]) -> &[Gate] {
+    let found = back(before).find_map(|record| match record {
+        Record::CallsGated(gates) => Some(&**gates),
+        _ => None,
+    });
+    found.unwrap_or_default()
+}
+
+/// Reads a list of what repeats.
+pub(super) fn read<'de, A: SeqAccess<'de>>(before: &[Arc<Entry>], mut list: A) -> Result<Record, A::Error> {
+    let missing = || de::Error::custom("it is no record");
+    match list.next_element::<String>()?.as_deref() {
+        Some("g") => {
+            let mut gates: Vec<Gate> = Vec::new();
+            while let Some((count, gate)) = list.next_element::<(usize, Gate)>()? {
+                if count > CALLS_PER_RESPONSE.saturating_sub(gates.len()) {
+                    return Err(missing());
+                }
+                gates.extend(std::iter::repeat_n(gate, count));
+            }
+            Ok(Record::CallsGated(gates))
+        }
+        Some("i") => {
+            let n = list.next_element::<u32>()?.ok_or_else(missing)?;
+            let expires_at = list.next_element::<Option<Millis>>()?.ok_or_else(missing)?;
+            let content = list.next_element::<bool>()?.ok_or_else(missing)?;
+            let mut actions: Vec<Action> = Vec::new();
+            while let Some(part) = list.next_element::<ReadPart>()? {
+                let action = part
+                    .whole(before, &actions)
+                    .ok_or_else(|| de::Error::custom("what it repeats was not there before"))?;
+                actions.push(action);
+            }
+            Ok(Record::Interrupted(Arc::new(Interrupted {
+                n,
+                kind: Kind::Approval,
+                actions,
+                expires_at,
+                content,
+                at: None,
+                clock: None,
+            })))
+        }
+        _ => Err(missing()),
+    }
+}
+
+/// Call, id, agent, tool, arguments, preview, what the model says that it is for, and digest.
+type ShortAction =
+    (u32, Arc<str>, Arc<str>, Arc<str>, Option<Args>, Option<ReadShown>, Option<Arc<str>>, Option<Arc<str>>);
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum ReadShown {
+    Gate(usize),
+    Own(Preview),
+}
+
+enum ReadPart {
+    Whole(Box<Action>),
+    Short(Box<ShortAction>),
+}
+
+impl ReadPart {
+    fn whole(self, before: &[Arc<Entry>], own: &[Action]) -> Option<Action> {
+        let (call, tool_use_id, agent, name, args, preview, agent_says, digest) = match self {
+            ReadPart::Whole(action) => return Some(*action),
+            ReadPart::Short(short) => *short,
+        };
+        let like = like(before, own, &agent, &name)?;
+        let args = match args {
+            Some(args) => args,
+            None => written(before, &tool_use_id)?,
+        };
+        let preview = match preview {
+            None => None,
+            Some(ReadShown::Own(preview)) => Some(preview),
+            Some(ReadShown::Gate(at)) => Some(gates(before).get(at)?.preview.clone()?),
+        };
+        Some(Action { call, tool_use_id, args, preview, agent_says, digest, ..like.clone() })
+    }
+}
+
+impl<'de> Deserialize<'de> for ReadPart {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ReadPart, D::Error> {
+        struct Either;
+        impl<'de> Visitor<'de> for Either {
+            type Value = ReadPart;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an action, or a list of what is its own")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<ReadPart, A::Error> {
+                Action::deserialize(MapAccessDeserializer::new(map)).map(|action| ReadPart::Whole(Box::new(action)))
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<ReadPart, A::Error> {
+                let list = de::value::SeqAccessDeserializer::new(list);
+                ShortAction::deserialize(list).map(|short| ReadPart::Short(Box::new(short)))
+            }
+        }
+        deserializer.deserialize_any(Either)
+    }
+}

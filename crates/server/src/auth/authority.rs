@@ -1,0 +1,178 @@
+//! Whether people may still decide what they once decided for later calls too (SPEC P4).
+//!
+//! Who has a static token is looked up as it is now. Of JWTs only those are known that came: a person counts as holding a role
+//! for so long after one with it was last seen. That is remembered by this process alone, so after a restart a rule is
+//! suspended until whoever made it is seen again, which is the safe side.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use countersign::{
+    core::approval::principal::{Principal, PrincipalKind},
+    run::{Authority, RuleMaker},
+};
+
+use super::{Access, Auth, pass::now};
+
+/// Most persons that are remembered; then they begin anew, and standing rules wait until their makers are seen again.
+const PERSONS: usize = 10_000;
+/// Most roles of one person that are remembered.
+const ROLES: usize = 256;
+
+/// A subject in its tenant.
+type Person = (Option<Arc<str>>, Arc<str>);
+
+/// When somebody was last seen.
+#[derive(Default)]
+struct LastSeen {
+    /// At all.
+    at: u64,
+    /// With each role.
+    roles: HashMap<String, u64>,
+}
+
+/// Who was seen with a good JWT, and when (Unix seconds).
+#[derive(Default)]
+pub(crate) struct Seen(Mutex<HashMap<Person, LastSeen>>);
+
+impl Seen {
+    /// Somebody is here now. Only persons decide.
+    pub(super) fn note(&self, by: &Principal, now: u64) {
+        let (PrincipalKind::Person, Some(subject)) = (by.kind, &by.subject) else { return };
+        let person = (by.tenant.clone(), subject.clone());
+        let mut seen = self.seen();
+        if seen.len() >= PERSONS && !seen.contains_key(&person) {
+            seen.clear();
+        }
+        let last = seen.entry(person).or_default();
+        // A clock that goes back does not make what was seen older.
+        last.at = last.at.max(now);
+        for role in &by.roles {
+            if let Some(at) = last.roles.get_mut(role) {
+                *at = now.max(*at);
+            } else if last.roles.len() < ROLES {
+                last.roles.insert(role.clone(), now);
+            }
+        }
+    }
+
+    /// When this person was last seen with the role, or at all if there is none.
+    fn when(&self, person: &Person, role: Option<&str>) -> Option<u64> {
+        let seen = self.seen();
+        let last = seen.get(person)?;
+        role.map_or(Some(last.at), |role| last.roles.get(role).copied())
+    }
+
+    /// Nothing panics while it holds the lock, and what is there may be forgotten at any time.
+    fn seen(&self) -> MutexGuard<'_, HashMap<Person, LastSeen>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Authority for Auth {
+    fn check(&self, maker: RuleMaker<'_>) -> Result<(), String> {
+        self.access().check(maker, now())
+    }
+}
+
+impl Access {
+    fn check(&self, maker: RuleMaker<'_>, now: u64) -> Result<(), String> {
+        if self.open {
+            return Ok(());
+        }
+        let Some(subject) = maker.subject else {
+            return Err("it is not on record who made it".to_owned());
+        };
+        let mut tokens = self.tokens.iter().map(|token| &token.principal).filter(|by| {
+            by.subject.as_deref() == Some(subject)
+                && by.tenant.as_deref() == maker.tenant
+                && by.kind == PrincipalKind::Person
+        });
+        let has_token = tokens.clone().next().is_some();
+        if tokens.any(|by| maker.role.is_none_or(|role| by.holds(role))) {
+            return Ok(());
+        }
+        let with = maker.role.map_or_else(String::new, |role| format!(" with the role {role:?}"));
+        let Some(jwt) = &self.jwt else {
+            return Err(if has_token {
+                format!("{subject:?} has no token{with} any more")
+            } else {
+                format!("{subject:?} has no token any more")
+            });
+        };
+        let bound = u64::from(jwt.options().standing_for);
+        let person = (maker.tenant.map(Arc::from), Arc::from(subject));
+        match jwt.seen().when(&person, maker.role) {
+            Some(at) if now < at.saturating_add(bound) => Ok(()),
+            Some(_) => Err(format!("{subject:?} was not seen{with} for {bound} seconds")),
+            None => Err(format!("{subject:?} was not seen{with} since the server started")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{JwtOptions, KeySource, Token, jwt::Jwt},
+        *,
+    };
+
+    fn person(subject: &str, tenant: Option<&str>, roles: &[&str]) -> Principal {
+        let roles = roles.iter().map(|role| (*role).to_owned()).collect();
+        Principal { tenant: tenant.map(Into::into), ..Principal::person(subject, roles) }
+    }
+
+    fn maker<'a>(subject: &'a str, role: Option<&'a str>) -> RuleMaker<'a> {
+        RuleMaker { subject: Some(subject), tenant: None, role }
+    }
+
+    fn access(tokens: &[Principal], jwt: Option<Jwt>) -> Access {
+        let tokens = tokens.iter().map(|by| Token::new(by.clone(), "secret")).collect();
+        Access { open: false, tokens, jwt: jwt.map(Arc::new) }
+    }
+
+    #[test]
+    fn p4_a_rule_counts_while_its_maker_has_a_token_with_its_role() {
+        let service = Principal { kind: PrincipalKind::Service, ..person("bot", None, &["admin"]) };
+        let access =
+            access(&[person("bob", None, &["admin"]), person("eve", Some("north"), &["admin"]), service], None);
+        let check = |maker| access.check(maker, 0).map_err(|why| why.contains("no token"));
+        assert_eq!(check(maker("bob", Some("admin"))), Ok(()));
+        assert_eq!(check(maker("bob", None)), Ok(()));
+        for gone in
+            [maker("bob", Some("cfo")), maker("eve", Some("admin")), maker("bot", Some("admin")), maker("x", None)]
+        {
+            assert_eq!(check(gone), Err(true), "{gone:?}");
+        }
+        assert_eq!(check(RuleMaker { tenant: Some("north"), ..maker("eve", Some("admin")) }), Ok(()));
+        assert!(access.check(RuleMaker { subject: None, ..maker("", None) }, 0).is_err());
+        assert!(Access { open: true, tokens: Vec::new(), jwt: None }.check(maker("x", Some("y")), 0).is_ok());
+    }
+
+    #[test]
+    fn p4_a_rule_counts_for_so_long_after_its_maker_was_seen_with_its_role() {
+        let mut options = JwtOptions::new("https://id.test", "countersign", KeySource::File("none".into()));
+        options.standing_for = 100;
+        let access = access(&[], Some(Jwt::new(options)));
+        let jwt = access.jwt.clone().expect("JWTs");
+        let check = |maker, now| access.check(maker, now).is_ok();
+        assert!(!check(maker("bob", None), 0), "nobody was seen");
+        jwt.seen().note(&person("bob", None, &["admin"]), 1000);
+        jwt.seen().note(&person("bob", None, &["user"]), 1050);
+        assert!(check(maker("bob", Some("admin")), 1099) && !check(maker("bob", Some("admin")), 1100));
+        assert!(check(maker("bob", None), 1149) && !check(maker("bob", None), 1150));
+        assert!(!check(RuleMaker { tenant: Some("north"), ..maker("bob", None) }, 1000), "another bob");
+        jwt.seen().note(&Principal { kind: PrincipalKind::Agent, ..person("bot", None, &["admin"]) }, 1000);
+        assert!(!check(maker("bot", Some("admin")), 1000), "no person");
+        for n in 0..PERSONS {
+            jwt.seen().note(&person(&format!("p{n}"), None, &[]), 1000);
+        }
+        assert!(jwt.seen().seen().len() <= PERSONS);
+        jwt.seen().note(&person("many", None, &[]), 1000);
+        let roles: Vec<String> = (0..2 * ROLES).map(|n| format!("r{n}")).collect();
+        jwt.seen().note(&Principal::person("many", roles), 1000);
+        assert!(jwt.seen().seen()[&(None, Arc::from("many"))].roles.len() <= ROLES);
+    }
+}

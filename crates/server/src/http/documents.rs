@@ -1,0 +1,57 @@
+//! What the server says of itself: documents that are made once and are the same for everybody.
+
+use std::sync::LazyLock;
+
+use axum::{
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    response::{IntoResponse as _, Response},
+};
+use countersign::core::call::args::Digest;
+use serde_json::Value;
+
+/// A document as it is sent.
+struct Document {
+    text: String,
+    etag: HeaderValue,
+}
+
+impl Document {
+    fn new(value: &Value) -> Document {
+        let text = value.to_string();
+        // Hexadecimal digits in quotes are always a header value.
+        let etag = HeaderValue::from_str(&format!("\"{}\"", Digest::of(text.as_bytes())))
+            .unwrap_or(HeaderValue::from_static("\"\""));
+        Document { text, etag }
+    }
+
+    fn answer(&'static self, headers: &HeaderMap) -> Response {
+        let known = headers.get_all(header::IF_NONE_MATCH).into_iter().any(|value| {
+            value
+                .as_bytes()
+                .split(|byte| *byte == b',')
+                .map(<[u8]>::trim_ascii)
+                .any(|tag| tag == b"*" || tag.strip_prefix(b"W/").unwrap_or(tag) == self.etag.as_bytes())
+        });
+        let tag = [(header::ETAG, self.etag.clone()), (header::CACHE_CONTROL, HeaderValue::from_static("no-cache"))];
+        if known {
+            return (StatusCode::NOT_MODIFIED, tag).into_response();
+        }
+        (tag, [(header::CONTENT_TYPE, "application/json")], self.text.as_str()).into_response()
+    }
+}
+
+pub(super) async fn openapi(headers: HeaderMap) -> Response {
+    static DOCUMENT: LazyLock<Document> = LazyLock::new(|| Document::new(super::openapi::openapi()));
+    DOCUMENT.answer(&headers)
+}
+
+pub(super) async fn asyncapi(headers: HeaderMap) -> Response {
+    static DOCUMENT: LazyLock<Document> = LazyLock::new(|| Document::new(&super::asyncapi::asyncapi()));
+    DOCUMENT.answer(&headers)
+}
+
+pub(super) async fn wire_schema(headers: HeaderMap) -> Response {
+    static DOCUMENT: LazyLock<Document> =
+        LazyLock::new(|| Document::new(&countersign::core::wire::schema::wire_schema()));
+    DOCUMENT.answer(&headers)
+}
