@@ -1,6 +1,6 @@
 //! Benchmarks, each a ratio against something measured in the same run.
 //!
-//! `cargo run --release -p countersign-bench [--] [cycle|sealed|memory|many|growth|history|compressed|graphs|paused|policy|server|library]…`
+//! `cargo run --release -p countersign-bench [--] [cycle|sealed|memory|many|growth|history|lists|compressed|graphs|paused|policy|server|library]…`
 //! runs the named ones, or all. What each number means is in `bench/README.md`.
 
 mod bare;
@@ -10,6 +10,7 @@ mod graphs;
 mod growth;
 mod history;
 mod library;
+mod lists;
 mod paused;
 mod policy;
 mod server;
@@ -70,6 +71,9 @@ fn run() -> Result<bool> {
     }
     if want("history") {
         verdicts.extend(history::last_pages()?);
+    }
+    if want("lists") {
+        verdicts.extend(lists::who_sees_none()?);
     }
     if want("compressed") {
         verdicts.extend(compressed::transcripts()?);

@@ -5,11 +5,11 @@ use std::{net::IpAddr, path::PathBuf};
 use clap::Args;
 use countersign::{model::hosted_mcp::HostedApproval, tool::builtin::Hosts};
 use countersign_server::config::{
-    Config, ConfigAgent, ConfigCompression, ConfigError, ConfigHostedMcp, ConfigRuns, ConfigStore, ConfigStrategy,
+    Config, ConfigAgent, ConfigCompression, ConfigError, ConfigHostedMcp, ConfigRuns, ConfigStore, ConfigStrategy, host,
 };
 use serde_json::{Value, json};
 
-use crate::{Outcome, asks, mcp, policy, rules, say};
+use crate::{Outcome, asks, mcp, policy, reach, rules, say};
 
 /// Arguments of `check`.
 #[derive(Args)]
@@ -20,7 +20,7 @@ pub(crate) struct Check {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Reach the MCP servers too, and say which tools they have
+    /// Reach the MCP servers and the models' addresses too, and say which tools the servers have
     #[arg(long)]
     connect: bool,
 }
@@ -34,19 +34,22 @@ pub(crate) fn run(check: &Check) -> Outcome {
             if !check.connect {
                 return Ok(());
             }
-            let reached = mcp::reach(&config)?;
-            say(&mcp::in_words(&reached))?;
-            mcp::all_reached(&reached)
+            let reached = reach::reach(&config)?;
+            say(&reached.in_words())?;
+            reached.all()
         }
         (Ok(config), true) => {
             let mut found = found_json(&config)?;
             if !check.connect {
                 return say(&found.to_string());
             }
-            let reached = mcp::reach(&config)?;
-            found["mcp_reached"] = mcp::as_json(&reached);
+            let reached = reach::reach(&config)?;
+            found["mcp_reached"] = mcp::as_json(&reached.servers);
+            found["models_reached"] = reached.models_json();
+            found["problems"] = json!(reached.problems());
+            found["ok"] = json!(reached.problems().is_empty());
             say(&found.to_string())?;
-            mcp::all_reached(&reached)
+            reached.all()
         }
         (Err(errors), false) => Err(lines(&errors)),
         (Err(errors), true) => {
@@ -116,6 +119,11 @@ fn found(config: &Config) -> Result<String, String> {
     };
     if let Some(jwt) = &config.jwt {
         let _ = write!(text, "\nJWTs of {} for {}", jwt.issuer, jwt.audience);
+        if rules::needs_roles(config) {
+            text.push_str(
+                "; who holds which role is theirs to say, so whether people can satisfy every rule is not known",
+            );
+        }
     }
     if !config.is_open() && expects_tls(config.server.listen.ip()) {
         let _ = write!(text, "\n{TLS_EXPECTED}");
@@ -130,19 +138,20 @@ fn hosted<'c>(config: &'c Config, agent: &ConfigAgent) -> &'c [ConfigHostedMcp] 
 
 fn hosted_in_words(server: &ConfigHostedMcp) -> String {
     let ConfigHostedMcp { label, server_url, require_approval, approval, .. } = server;
+    let at = host(server_url).unwrap_or_default();
     let named = |names: &[String]| names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
     let asked = match require_approval {
         HostedApproval::Always => "asks about every call".to_owned(),
         HostedApproval::Never => {
             return format!(
-                "MCP server {label} of the provider, at {server_url}: it asks about no call, and nothing here can stop one"
+                "MCP server {label} of the provider, at {at}: it asks about no call, and nothing here can stop one"
             );
         }
         HostedApproval::Tools { never, .. } if never.is_empty() => "asks about every call".to_owned(),
         HostedApproval::Tools { never, .. } => format!("asks about all calls but those of {}", named(never)),
     };
     let decided = asks::decides(&approval.require);
-    format!("MCP server {label} of the provider, at {server_url}: it {asked}, and {decided}")
+    format!("MCP server {label} of the provider, at {at}: it {asked}, and {decided}")
 }
 
 fn found_json(config: &Config) -> Result<Value, String> {
@@ -180,7 +189,7 @@ fn found_json(config: &Config) -> Result<Value, String> {
         })),
         "mcp": config.mcp.iter().map(|server| &server.name).collect::<Vec<_>>(),
         "hosted_mcp": config.models.iter().flat_map(|model| model.hosted_mcp.iter().map(move |server| json!({
-            "model": model.name, "label": server.label, "server_url": server.server_url,
+            "model": model.name, "label": server.label, "host": host(&server.server_url),
             "require_approval": match &server.require_approval {
                 HostedApproval::Always => json!("always"),
                 HostedApproval::Never => json!("never"),
@@ -190,6 +199,7 @@ fn found_json(config: &Config) -> Result<Value, String> {
         "policy": rules::as_json(config, &policy::judge(config)?),
         "subjects": config.tokens.iter().map(|token| &token.subject).collect::<Vec<_>>(),
         "jwt": config.jwt.as_ref().map(|jwt| json!({ "issuer": jwt.issuer, "audience": jwt.audience })),
+        "roles_known": config.jwt.is_none() || !rules::needs_roles(config),
         "tls_expected": !config.is_open() && expects_tls(config.server.listen.ip()),
         "warnings": config.warnings.iter().map(error_json).collect::<Vec<_>>(),
     }))

@@ -9,6 +9,7 @@ mod graph;
 mod mcp;
 mod models;
 mod policy;
+mod reach;
 mod rekey;
 mod reload;
 mod remote;

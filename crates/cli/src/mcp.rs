@@ -1,60 +1,61 @@
 //! What `check` says of MCP servers, and of those it has reached.
 
+use std::collections::BTreeMap;
+
 use countersign::mcp::McpToolInfo;
 use countersign_server::config::{Config, ConfigMcp, ConfigMcpTool, ConfigRequire, mcp_servers};
 use serde_json::{Value, json};
 
-use crate::Outcome;
-
 /// A server that was tried.
 pub(crate) struct Reached {
-    name: String,
+    pub(crate) name: String,
     /// Its tools, or why it was not reached.
-    tools: Result<Vec<McpToolInfo>, String>,
+    pub(crate) tools: Result<Vec<McpToolInfo>, String>,
     /// What the configuration names that it does not have.
     unknown: Vec<String>,
 }
 
-/// Reaches all servers at once, and ends what that has begun.
-pub(crate) fn reach(config: &Config) -> Result<Vec<Reached>, String> {
+/// Reaches all servers at once, each for as long as it may take, and ends what that has begun.
+pub(crate) async fn reach(config: &Config) -> Result<Vec<Reached>, String> {
     use countersign::tool::source::ToolSource as _;
     let servers = mcp_servers(config)?;
-    let executor = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let executor = executor.map_err(|error| format!("servers cannot be reached: {error}"))?;
-    let tried: Vec<_> = servers
-        .into_iter()
-        .map(|(name, server)| {
-            let named: Vec<String> =
-                config.mcp_tools.iter().filter(|tool| tool.server == name).map(|tool| tool.tool.clone()).collect();
-            executor.spawn(async move {
-                let tools = server.connect().await.map_err(|error| error.to_string());
-                let mut unknown = server.unknown_names();
-                if let Ok(tools) = &tools {
-                    let missing = named.iter().filter(|name| !tools.iter().any(|tool| tool.name == **name));
-                    unknown.extend(missing.map(|name| format!("the server has no tool {name:?}")));
-                }
-                server.close().await;
-                Reached { name, tools, unknown }
-            })
-        })
-        .collect();
-    executor.block_on(async {
-        let mut reached = Vec::new();
-        for one in tried {
-            reached.push(one.await.map_err(|error| error.to_string())?);
+    let tried = servers.into_iter().map(|(name, server)| async move {
+        let named = config.mcp_tools.iter().filter(|tool| tool.server == name).map(|tool| &tool.tool);
+        let tools = server.connect().await.map_err(|error| error.to_string());
+        let mut unknown = server.unknown_names();
+        if let Ok(tools) = &tools {
+            let missing = named.filter(|name| !tools.iter().any(|tool| tool.name == **name));
+            unknown.extend(missing.map(|name| format!("the server has no tool {name:?}")));
         }
-        Ok(reached)
-    })
+        server.close().await;
+        Reached { name, tools, unknown }
+    });
+    Ok(futures::future::join_all(tried).await)
 }
 
-/// An error if one was not reached, or has not what the configuration names.
-pub(crate) fn all_reached(reached: &[Reached]) -> Outcome {
+/// What is wrong: servers that were not reached, what they have not, and names that agents would have twice.
+pub(crate) fn problems(config: &Config, reached: &[Reached]) -> Vec<String> {
     let mut wrong = Vec::new();
     for Reached { name, tools, unknown } in reached {
         wrong.extend(tools.as_ref().err().map(|error| format!("[mcp.{name}] cannot be reached: {error}")));
         wrong.extend(unknown.iter().map(|what| format!("[mcp.{name}]: {what}")));
     }
-    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
+    for agent in &config.agents {
+        let own = agent.tools.iter().map(|name| (name.as_str(), "\"tools\"".to_owned()));
+        let mut known: BTreeMap<&str, String> = own.collect();
+        for server in reached.iter().filter(|server| agent.mcp.contains(&server.name)) {
+            for tool in server.tools.iter().flatten().filter(|tool| tool.used) {
+                let place = format!("[mcp.{}]", server.name);
+                if let Some(other) = known.insert(&tool.as_name, place.clone()) {
+                    wrong.push(format!(
+                        "[agents.{}] has two tools called {:?}: from {other} and from {place}; give a server a \"prefix\"",
+                        agent.name, tool.as_name
+                    ));
+                }
+            }
+        }
+    }
+    wrong
 }
 
 pub(crate) fn in_words(reached: &[Reached]) -> String {
@@ -97,9 +98,10 @@ pub(crate) fn tool_in_words(tool: &ConfigMcpTool) -> String {
 
 /// Who is asked about a server's tools.
 pub(crate) fn server_in_words(server: &ConfigMcp) -> String {
+    let at = server.reach.host().map(|host| format!("at {host}; ")).unwrap_or_default();
     match &server.require_approval {
-        Value::String(word) if word == "never" => "its tools run by themselves".to_owned(),
-        Value::String(_) => "a person decides".to_owned(),
-        lists => format!("a person decides as {lists} says, and about all that it does not name"),
+        Value::String(word) if word == "never" => format!("{at}its tools run by themselves"),
+        Value::String(_) => format!("{at}a person decides"),
+        lists => format!("{at}a person decides as {lists} says, and about all that it does not name"),
     }
 }

@@ -1,6 +1,9 @@
 //! The policy of a configuration, as `check` says it: its version, and each rule in one line.
 
-use countersign::{core::call::gate::Ask, policy::Judge};
+use countersign::{
+    core::call::gate::{Ask, is_user},
+    policy::Judge,
+};
 use countersign_server::config::{Config, ConfigRequire, ConfigRule, ConfigThen, HINTS};
 use serde_json::{Value, json};
 
@@ -32,6 +35,23 @@ pub(crate) fn in_words(config: &Config, judge: &Judge) -> String {
         text.push_str(&format!("\n  line {}{name}: {}: {}{idle}", rule.line, calls(rule), outcome(&rule.then)));
     }
     text
+}
+
+/// Whether anything is decided by people of a role, and not by the session's own user alone.
+pub(crate) fn needs_roles(config: &Config) -> bool {
+    let approvals = config
+        .tools
+        .iter()
+        .map(|tool| &tool.approval)
+        .chain(config.mcp_tools.iter().filter_map(|tool| tool.approval.as_ref()))
+        .chain(config.folder_tools.iter().filter_map(|tool| tool.approval.as_ref()))
+        .chain(config.computer_tools.iter().filter_map(|tool| tool.approval.as_ref()))
+        .chain(config.models.iter().flat_map(|model| model.hosted_mcp.iter().map(|server| &server.approval)));
+    let asks = approvals.map(|approval| &approval.ask).chain(config.rules.iter().filter_map(|rule| match &rule.then {
+        ConfigThen::Require(_, ask) => Some(ask),
+        ConfigThen::Deny(_) => None,
+    }));
+    asks.flat_map(|ask| ask.levels.iter().chain(&ask.escalate)).any(|role| !is_user(Some(role)))
 }
 
 /// Whether no tool of any agent fits.

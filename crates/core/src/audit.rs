@@ -167,7 +167,7 @@ pub fn events(state: &State, entries: &[Arc<Entry>]) -> Vec<Event> {
                 }
                 continue;
             }
-            Record::CallLost { call } | Record::CallOutdated { call, .. } => {
+            Record::CallLost { call, .. } | Record::CallOutdated { call, .. } => {
                 match state.calls.iter().find(|c| c.call == *call) {
                     Some(call) if call.ask.is_some() || call.by_rule => Some(Called::of(call)),
                     _ => continue,

@@ -293,6 +293,7 @@ impl Conversation {
             Record::MessageQueued(_)
             | Record::MakeRoom(_)
             | Record::Group { .. }
+            | Record::Restarted(_)
             | Record::CallsGated(_)
             | Record::Answered(_)
             | Record::TimedOut { .. }

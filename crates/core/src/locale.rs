@@ -199,6 +199,10 @@ texts! {
     McpLost = "mcp_lost",
     /// An MCP server that took too long: `server`, `seconds`.
     McpTooLong = "mcp_too_long",
+    /// An MCP server whose answer cannot be read: `server`.
+    McpUnreadable = "mcp_unreadable",
+    /// Why a person is asked about a call that had asked people something, and cannot go on with the answer.
+    AnswerForgotten = "answer_forgotten",
     /// An MCP server that answered with an error: `server`, `error`.
     McpRefused = "mcp_refused",
     /// After a command's output that is not UTF-8.

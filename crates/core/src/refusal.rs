@@ -113,6 +113,9 @@ codes! {
     TooLarge = 413, "Send less.";
     /// The store could not keep it; nothing happened.
     StoreUnavailable = 503, "Try again later, with the same `request_id`.";
+    /// The store was closed after an error of its disk. Nothing is acknowledged until the server is started again; what
+    /// was under way may be stored or not.
+    StoreClosed = 503, "Tell the operator; look at what is there once the server is started again.";
     /// A fault of ours; nothing is acknowledged.
     Internal = 500, "Tell the operator; the log has more.";
 }

@@ -11,6 +11,7 @@ use super::{
 use crate::{
     approval::{digest, question::Questions},
     call::gate::{Ask, DecisionType, is_user},
+    locale::Text,
 };
 
 impl Draft {
@@ -20,7 +21,11 @@ impl Draft {
         for call in self.state.calls.iter().filter(|call| call.phase == Phase::Lost).cloned().collect::<Vec<_>>() {
             let asks = call.asks().cloned().unwrap_or_default();
             let allowed = if asks.may_run() { DecisionType::IN_DOUBT.to_vec() } else { DecisionType::ENDED.to_vec() };
-            let ask = Ask { timeout: 0, allowed, ..asks };
+            let mut ask = Ask { timeout: 0, allowed, ..asks };
+            if call.input.as_ref().is_some_and(|input| input.forgotten) {
+                let why = self.state.locale.text(Text::AnswerForgotten).to_owned();
+                ask.reason = Some(ask.reason.map_or_else(|| why.clone(), |reason| format!("{reason}; {why}")));
+            }
             let action = self.action(&call, ask, catalog);
             let content = call.display.stream.display_as_content;
             self.interrupt(Kind::InDoubt, action.into_iter().collect(), None, content);

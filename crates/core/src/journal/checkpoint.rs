@@ -212,6 +212,7 @@ fn name(record: &Record) -> &'static str {
         Record::Withdrawn { .. } | Record::TurnEnded(_) => "end",
         Record::TurnReopened(_) => "reopen",
         Record::Forked(_) => "fork",
+        Record::Restarted(_) => "restart",
         Record::RunStarted(_) => "run",
         Record::FrameBegan(_) => "graph",
         Record::TasksDone(_) => "node",

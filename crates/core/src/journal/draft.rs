@@ -467,7 +467,7 @@ impl Draft {
                 self.started.push(call.call);
                 self.push(Record::CallStarted { call: call.call, attempt: call.attempts + 1 });
             } else {
-                self.push(Record::CallLost { call: call.call });
+                self.push(Record::CallLost { call: call.call, forgotten: false });
             }
         }
         Some(self.settle(catalog))

@@ -97,6 +97,9 @@ pub struct CallInput {
     /// answer once more, so that nobody is asked twice.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replay: Vec<(Arc<str>, Raw)>,
+    /// It was lost since it could not go on with the answers to its latest questions.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub forgotten: bool,
 }
 
 /// A question of a call, as far as it has got.
@@ -182,6 +185,7 @@ impl State {
         let Some(call) = self.calls.iter_mut().find(begun) else { return };
         let input = call.input.get_or_insert_default();
         input.over();
+        input.forgotten = false;
         input.state.clone_from(state);
         (input.live, input.timeout) = (*live, *timeout);
         for question in questions {
@@ -245,8 +249,18 @@ impl Draft {
             return None;
         }
         for call in lost {
-            self.push(Record::CallLost { call });
+            self.push(Record::CallLost { call, forgotten: true });
         }
+        Some(self.settle(catalog))
+    }
+
+    /// An attempt of a call was given the answers to what it had asked, and cannot go on with them: what it did before it
+    /// asked is not known, so a person says whether it is begun again (SPEC R4). `None` if that attempt is not the running
+    /// one.
+    #[must_use]
+    pub fn call_forgotten(mut self, call: u32, attempt: u32, catalog: &dyn Catalog) -> Option<Transition> {
+        self.state.calls.iter().find(|c| c.call == call && c.phase == Phase::Started(attempt))?;
+        self.push(Record::CallLost { call, forgotten: true });
         Some(self.settle(catalog))
     }
 

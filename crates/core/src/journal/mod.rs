@@ -15,6 +15,7 @@ pub mod outdated;
 mod parts;
 pub mod record;
 pub mod reopen;
+pub mod restart;
 pub mod run;
 pub mod running;
 pub mod speakers;

@@ -15,6 +15,7 @@ pub use super::{
     fork::{Forked, Judged},
     input::InputRequired,
     reopen::TurnReopened,
+    restart::Restarted,
     window::{Compressed, MakeRoom},
 };
 use crate::{
@@ -140,10 +141,13 @@ pub enum Record {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         target: Option<Target>,
     },
-    /// A crash left the outcome of a started call unknown (SPEC R4).
+    /// The outcome of a started call is unknown: a crash, or what it asked was forgotten (SPEC R4).
     CallLost {
         /// The call's number.
         call: u32,
+        /// It had asked people something, and what it was doing then cannot go on with their answers.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        forgotten: bool,
     },
     /// The turn goes on, or waits for these interruptions.
     Status {
@@ -203,6 +207,8 @@ pub enum Record {
     MakeRoom(MakeRoom),
     /// What came before is read by no model any more; a summary may stand in its place (SPEC G5).
     Compressed(Compressed),
+    /// A process has taken the turn up after another one had ended in the middle of it, or holds it.
+    Restarted(Restarted),
     /// The records before this one were copied from another session, of which this one is a fork.
     Forked(Arc<Forked>),
 }

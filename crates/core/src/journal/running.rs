@@ -479,6 +479,10 @@ impl Draft {
             !run.agent_loop
                 && (run.tasks.values().any(failed) || (!run.tasks.is_empty() && !self.state.status.is_active()))
         };
+        if self.state.restarts > 0 && self.state.held {
+            self.release();
+            return Ok(self.settle(catalog));
+        }
         if !self.state.run.as_ref().is_some_and(stands) {
             return Err(Refusal::new(Code::NothingToRetry, "nothing in this session has failed"));
         }

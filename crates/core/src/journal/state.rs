@@ -115,9 +115,12 @@ pub struct State {
     /// Whose past it has, if it is a fork.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkedFrom>,
-    /// A fork that stands until somebody lets it go on.
+    /// A fork, or a turn that ends processes ([`Record::Restarted`]), that stands until somebody lets it go on.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub held: bool,
+    /// How many processes in a row have taken the turn up without anything having come of it ([`Record::Restarted`]).
+    #[serde(default, skip_serializing_if = "super::record::is_zero")]
+    pub restarts: u32,
     /// It is known that the application gave no data of its own, so nobody needs to look for it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub no_context: bool,
@@ -169,6 +172,7 @@ impl State {
             window: Window::new(),
             forked_from: None,
             held: false,
+            restarts: 0,
             no_context: false,
             output: None,
             nested: Vec::new(),
@@ -194,6 +198,7 @@ impl State {
         self.cursor = expand::after(entry);
         self.window.take(entry, self.status.is_active(), &self.shown);
         self.hears(&entry.record);
+        self.came_of_it(&entry.record);
         match &entry.record {
             Record::SessionCreated(created) => {
                 self.created_at = entry.at;
@@ -219,18 +224,9 @@ impl State {
             }
             Record::CallsGated(gates) => self.calls_gated(gates),
             Record::Interrupted(asked) => self.interrupted(asked, entry.at),
-            Record::Decided(decided) => {
-                self.held = false;
-                self.decided(decided);
-            }
-            Record::Answered(answered) => {
-                self.held = false;
-                self.answered(answered.n, &answered.answers);
-            }
-            Record::TimedOut { n, .. } => {
-                self.held = false;
-                self.timed_out(*n);
-            }
+            Record::Decided(decided) => self.decided(decided),
+            Record::Answered(answered) => self.answered(answered.n, &answered.answers),
+            Record::TimedOut { n, .. } => self.timed_out(*n),
             Record::Noted(noted) => self.noted(noted),
             Record::RuleRevoked(revoked) => self.sticky.retain(|rule| rule.id != Some(revoked.rule)),
             Record::Withdrawn { n, .. } => self.withdrawn(*n),
@@ -252,11 +248,14 @@ impl State {
                     self.todos.clone_from(todos);
                 }
             }
-            Record::Group { .. } => {}
+            Record::Group { .. } | Record::Restarted(_) => {}
             Record::CallOutdated { call, target } => self.call_outdated(*call, target.as_ref()),
             Record::InputRequired(required) => self.input_required(required),
-            Record::CallLost { call } => self.set_phase(*call, |call| {
+            Record::CallLost { call, forgotten } => self.set_phase(*call, |call| {
                 call.lose();
+                if let Some(input) = &mut call.input {
+                    input.forgotten = *forgotten;
+                }
                 Phase::Lost
             }),
             Record::Status { awaiting, .. } => {

@@ -301,6 +301,10 @@ impl Out<'_> {
             Record::Status { pending, awaiting } => {
                 self.status(if *awaiting { Status::AwaitingInput } else { Status::Running }, pending, None);
             }
+            Record::Restarted(restarted) if restarted.held => {
+                let error = RunError { code: "session_held".to_owned(), message: restarted.why() };
+                self.status(Status::Running, &restarted.pending, Some(error));
+            }
             Record::TurnEnded(ended) => {
                 if let Some(block) = &ended.partial {
                     self.model_block(block);
@@ -347,6 +351,7 @@ impl Out<'_> {
             | Record::StepStarted { .. }
             | Record::StepDone { .. }
             | Record::StateEdited(_)
+            | Record::Restarted(_)
             | Record::States(_)
             | Record::MakeRoom(_)
             | Record::Compressed(_)

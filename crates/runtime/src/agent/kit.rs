@@ -196,7 +196,7 @@ impl Kits {
     }
 
     fn make(&self, versions: Vec<u64>, known: &Kit) -> Kit {
-        let mut tools = BTreeMap::new();
+        let mut tools: BTreeMap<Arc<str>, Arc<ReadyTool>> = BTreeMap::new();
         let mut specs: Vec<ToolSpec> = Vec::new();
         for entry in &self.own {
             // They were compiled when the agent was built.
@@ -220,9 +220,19 @@ impl Kits {
                     left_out(&name, "there are too many");
                     continue;
                 }
-                let Entry::Vacant(place) = tools.entry(name.clone()) else {
-                    left_out(&name, "the agent has another tool of that name; give the server a prefix");
-                    continue;
+                let place = match tools.entry(name.clone()) {
+                    Entry::Vacant(place) => place,
+                    Entry::Occupied(other) => {
+                        tracing::error!(
+                            agent = &*self.agent,
+                            tool = &*name,
+                            "{} has a tool of a name that the agent has from {} already, so it is left out; give one of \
+                             them a prefix, or another name",
+                            from(&entry),
+                            from(&other.get().entry)
+                        );
+                        continue;
+                    }
                 };
                 match ready(&self.agent, &entry, &self.policy) {
                     Ok(ready) => {
@@ -245,6 +255,11 @@ impl Kits {
     pub(crate) fn sources(&self) -> &Sources {
         &self.sources
     }
+}
+
+/// Where a tool comes from, in words.
+fn from(entry: &ToolEntry) -> String {
+    entry.source.as_deref().map_or_else(|| "its own declaration".to_owned(), |source| format!("the source {source}"))
 }
 
 /// Most schemas that are kept compiled.

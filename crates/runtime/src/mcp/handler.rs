@@ -6,7 +6,7 @@ use rmcp::{
     ClientHandler, RoleClient,
     model::{
         ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationCapability, ErrorData,
-        FormElicitationCapability, Implementation, UrlElicitationCapability,
+        FormElicitationCapability, Implementation, ProtocolVersion, UrlElicitationCapability,
     },
     service::{InboundStreamOrigin, NotificationContext, RequestContext},
 };
@@ -22,6 +22,8 @@ use super::{
 pub(super) struct Handler {
     pub(super) link: Weak<Link>,
     pub(super) calls: Calls,
+    /// The revision of the protocol that it is spoken to in, if that was said.
+    pub(super) revision: Option<ProtocolVersion>,
 }
 
 impl ClientHandler for Handler {
@@ -34,7 +36,11 @@ impl ClientHandler for Handler {
             .with_form(FormElicitationCapability::default())
             .with_url(UrlElicitationCapability::default());
         capabilities.elicitation = Some(asks);
-        ClientConfig::new(capabilities, us)
+        let config = ClientConfig::new(capabilities, us);
+        match &self.revision {
+            Some(revision) => config.with_protocol_version(revision.clone()),
+            None => config,
+        }
     }
 
     /// Until 2025-11-25 a server asks in the middle of a call, and waits.

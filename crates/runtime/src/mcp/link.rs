@@ -2,10 +2,10 @@
 
 use std::{
     sync::{
-        Arc, PoisonError, RwLock,
+        Arc, MutexGuard, PoisonError, RwLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use rmcp::{
@@ -13,9 +13,14 @@ use rmcp::{
     model::{PaginatedRequestParams, ProtocolVersion, ServerNotification, SubscriptionFilter},
     service::{ClientLifecycleMode, RunningService},
 };
-use tokio::{sync::Mutex, task::JoinHandle, time::timeout};
+use tokio::{
+    sync::{Mutex, watch},
+    task::{AbortHandle, JoinHandle},
+    time::{Instant, sleep_until, timeout, timeout_at},
+};
 
 use super::{
+    failure::{self, Failure},
     handler::Handler,
     listed::ListedTool,
     running::{Calls, Parked, Turns},
@@ -27,6 +32,11 @@ use super::{
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// The longest such pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// How long a turn waits for a server that is reached for the first time. It goes on without its tools then; those who call
+/// one of them wait for as long as the server may take.
+const FIRST_USE: Duration = Duration::from_secs(10);
+/// How long a call waits for a server that was there before to come back.
+const COMES_BACK: Duration = Duration::from_secs(5);
 /// Most pages of a list of tools that are read.
 const PAGES: usize = 64;
 /// Most tools of one server.
@@ -35,7 +45,7 @@ const TOOLS: usize = 1024;
 /// One server: how it is reached, the connection to it, and the tools it had when it was last asked.
 pub(super) struct Link {
     pub(super) settings: McpServer,
-    stage: Mutex<Stage>,
+    stage: std::sync::Mutex<Stage>,
     listed: RwLock<Arc<[ListedTool]>>,
     version: AtomicU64,
     /// One list is read at a time, so that the newest is the last.
@@ -52,6 +62,8 @@ pub(super) struct Link {
 enum Stage {
     /// Not needed yet, or closed.
     Idle,
+    /// It is being made.
+    Making(Attempt),
     Up(Arc<Connection>),
     /// It could not be reached, and is left alone until then.
     Down {
@@ -59,6 +71,32 @@ enum Stage {
         failures: u32,
         why: String,
     },
+}
+
+/// What became of an attempt to connect, once that is known.
+type Made = Option<Result<Arc<Connection>, String>>;
+
+/// An attempt to connect, which goes on whoever waits for it.
+#[derive(Clone)]
+struct Attempt {
+    began: Instant,
+    /// How often it has failed before.
+    failures: u32,
+    task: AbortHandle,
+    made: watch::Receiver<Made>,
+}
+
+impl Attempt {
+    async fn outcome(mut self) -> Result<Arc<Connection>, String> {
+        let made = self.made.wait_for(Option::is_some).await.ok().and_then(|made| made.clone());
+        made.unwrap_or_else(|| Err("it was given up".to_owned()))
+    }
+}
+
+/// The connection, or what will become of it.
+enum Reached {
+    Now(Result<Arc<Connection>, String>),
+    Soon(Attempt),
 }
 
 /// A connection that is up, with what belongs to it. All of it ends when it is dropped.
@@ -93,7 +131,7 @@ impl Link {
     pub(super) fn new(settings: McpServer) -> Link {
         Link {
             settings,
-            stage: Mutex::new(Stage::Idle),
+            stage: std::sync::Mutex::new(Stage::Idle),
             listed: RwLock::new(Arc::from([])),
             version: AtomicU64::new(0),
             listing: Mutex::default(),
@@ -113,75 +151,133 @@ impl Link {
         self.version.load(Ordering::SeqCst)
     }
 
-    /// Reaches the server if it is not reached, and not known to be unreachable now.
+    fn stage(&self) -> MutexGuard<'_, Stage> {
+        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reaches the server if it is not reached, and not known to be unreachable now. Only the first attempt is waited for,
+    /// and not for long: a server that hangs holds nobody up who can do without it.
     pub(super) async fn prepare(self: &Arc<Link>) {
-        // Why it is not was logged when it was tried.
-        let _ = self.connection().await;
+        if let Reached::Soon(attempt) = self.reach()
+            && attempt.failures == 0
+        {
+            // Why it is not reached was logged when it was tried.
+            let _ = timeout_at(attempt.began + FIRST_USE, attempt.outcome()).await;
+        }
     }
 
     /// The connection, made if there is none. An error says why there is none, without secrets.
     pub(super) async fn connection(self: &Arc<Link>) -> Result<Arc<Connection>, String> {
-        // Whoever needs it too waits here for the one who is making it.
-        let mut stage = self.stage.lock().await;
-        let failed = match &*stage {
-            Stage::Up(connection) if !connection.service.peer().is_transport_closed() => return Ok(connection.clone()),
-            Stage::Down { until, why, .. } if Instant::now() < *until => return Err(why.clone()),
+        match self.reach() {
+            Reached::Now(reached) => reached,
+            Reached::Soon(attempt) => attempt.outcome().await,
+        }
+    }
+
+    /// The connection for a call that is to run. A server that was there before may be about to begin again, so it is tried for
+    /// a while: what a person has allowed is not given up at once.
+    pub(super) async fn connection_of_call(self: &Arc<Link>) -> Result<Arc<Connection>, String> {
+        let until = Instant::now() + COMES_BACK;
+        loop {
+            let reached = self.connection().await;
+            let next = match &*self.stage() {
+                Stage::Down { until, .. } => *until,
+                _ => Instant::now() + FIRST_PAUSE,
+            };
+            if reached.is_ok() || self.version() == 0 || next > until {
+                return reached;
+            }
+            sleep_until(next).await;
+        }
+    }
+
+    /// The connection, or the attempt to make it, which is begun if there is none.
+    fn reach(self: &Arc<Link>) -> Reached {
+        let mut stage = self.stage();
+        let failures = match &*stage {
+            Stage::Up(connection) if !connection.service.peer().is_transport_closed() => {
+                return Reached::Now(Ok(connection.clone()));
+            }
+            // One whose task was dropped with its executor is over, too.
+            Stage::Making(attempt) if !attempt.task.is_finished() || attempt.made.borrow().is_some() => {
+                return Reached::Soon(attempt.clone());
+            }
+            Stage::Down { until, why, .. } if Instant::now() < *until => return Reached::Now(Err(why.clone())),
             Stage::Down { failures, .. } => *failures,
             Stage::Up(_) => {
                 tracing::warn!(server = &*self.settings.name, "the connection to the MCP server has ended");
                 0
             }
-            Stage::Idle => 0,
+            Stage::Making(_) | Stage::Idle => 0,
         };
-        *stage = Stage::Idle;
-        match self.connect().await {
-            Ok(connection) => {
-                let connection = Arc::new(connection);
-                *stage = Stage::Up(connection.clone());
-                Ok(connection)
-            }
+        let (tell, made) = watch::channel(None);
+        let link = self.clone();
+        let task = tokio::spawn(async move {
+            let made = link.connect().await.map(Arc::new);
+            link.made(failures, &made);
+            let _ = tell.send(Some(made));
+        });
+        let attempt = Attempt { began: Instant::now(), failures, task: task.abort_handle(), made };
+        *stage = Stage::Making(attempt.clone());
+        Reached::Soon(attempt)
+    }
+
+    /// Keeps what became of an attempt. One that was given up never comes here.
+    fn made(&self, failed: u32, made: &Result<Arc<Connection>, String>) {
+        let next = match made {
+            Ok(connection) => Stage::Up(connection.clone()),
             Err(why) => {
-                let why = self.settings.redact(&why);
                 let pause = (FIRST_PAUSE * 2_u32.saturating_pow(failed.min(16))).min(LONGEST_PAUSE);
                 tracing::warn!(server = &*self.settings.name, error = why, ?pause, "the MCP server cannot be reached");
-                *stage = Stage::Down { until: Instant::now() + pause, failures: failed + 1, why: why.clone() };
-                Err(why)
+                Stage::Down { until: Instant::now() + pause, failures: failed + 1, why: why.clone() }
             }
-        }
+        };
+        *self.stage() = next;
     }
 
     async fn connect(self: &Arc<Link>) -> Result<Connection, String> {
         let limit = self.settings.connect_limit;
-        let connected = timeout(limit, async {
-            // The newest revision is tried first; a server that does not know it is spoken to as before.
-            let lifecycle = ClientLifecycleMode::Auto {
+        let connected = timeout(limit, self.serve()).await;
+        let connected =
+            connected.unwrap_or_else(|_| Err(format!("it did not answer within {} seconds", limit.as_secs())));
+        connected.map_err(|why| self.settings.redact(&why))
+    }
+
+    /// Begins to speak with the server, and asks for its tools.
+    async fn serve(self: &Arc<Link>) -> Result<Connection, String> {
+        let lifecycle = match &self.settings.revision {
+            // A server that does not know the newest revision is spoken to as before.
+            None => ClientLifecycleMode::Auto {
                 preferred_versions: vec![ProtocolVersion::V_2026_07_28],
                 legacy_version: Some(ProtocolVersion::V_2025_11_25),
-            };
-            let calls = Calls::default();
-            let handler = Handler { link: Arc::downgrade(self), calls: calls.clone() };
-            let (service, process) = match &self.settings.reach {
-                Reach::Stdio(program) => {
-                    let link = Arc::downgrade(self);
-                    // Its standard error is for who operates it: it is in the log, at the level of details.
-                    let told = move |line: &str| {
-                        if let Some(link) = link.upgrade() {
-                            tracing::debug!(server = &*link.settings.name, "{}", link.settings.redact(line));
-                        }
-                    };
-                    let (process, pipes) = Process::start(program, told)?;
-                    (handler.serve_with_lifecycle(pipes, lifecycle).await, Some(process))
-                }
-                Reach::Http(address) => {
-                    (handler.serve_with_lifecycle(transport::http(address)?, lifecycle).await, None)
-                }
-            };
-            let service = service.map_err(|error| error.to_string())?;
-            self.list(&service).await?;
-            let listening = self.listen(&service);
-            Ok(Connection { service, process, listening, calls })
-        });
-        connected.await.unwrap_or_else(|_| Err(format!("it did not answer within {} seconds", limit.as_secs())))
+            },
+            Some(revision) if revision.has_initialize() => ClientLifecycleMode::Initialize,
+            Some(revision) => ClientLifecycleMode::Discover { preferred_versions: vec![revision.clone()] },
+        };
+        let calls = Calls::default();
+        let revision = self.settings.revision.clone();
+        let handler = Handler { link: Arc::downgrade(self), calls: calls.clone(), revision };
+        let (service, process) = match &self.settings.reach {
+            Reach::Stdio(program) => {
+                let link = Arc::downgrade(self);
+                // Its standard error is for who operates it: it is in the log, at the level of details.
+                let told = move |line: &str| {
+                    if let Some(link) = link.upgrade() {
+                        tracing::debug!(server = &*link.settings.name, "{}", link.settings.redact(line));
+                    }
+                };
+                let (process, pipes) = Process::start(program, told)?;
+                (handler.serve_with_lifecycle(pipes, lifecycle).await, Some(process))
+            }
+            Reach::Http(address) => (
+                handler.serve_with_lifecycle(transport::http(address, self.settings.secrets.clone())?, lifecycle).await,
+                None,
+            ),
+        };
+        let service = service.map_err(|error| failure::connecting(&error))?;
+        self.list(&service).await?;
+        let listening = self.listen(&service);
+        Ok(Connection { service, process, listening, calls })
     }
 
     /// Asks for the tools, and keeps them.
@@ -193,8 +289,9 @@ impl Link {
         for _ in 0..PAGES {
             let mut page = PaginatedRequestParams::default();
             page.cursor = cursor.take();
+            let answer = peer.list_tools(Some(page)).await;
             let answer =
-                peer.list_tools(Some(page)).await.map_err(|error| format!("its tools cannot be listed: {error}"))?;
+                answer.map_err(|error| format!("its tools cannot be listed: {}", Failure::of_request(&error)))?;
             tools.extend(answer.tools);
             cursor = answer.next_cursor;
             if cursor.is_none() || tools.len() > TOOLS {
@@ -261,7 +358,8 @@ impl Link {
         }))
     }
 
-    /// What is named here that the server does not have, in words. Empty before its tools are known.
+    /// What is named here that the server does not have, and tools that cannot have their names, in words. Empty before its
+    /// tools are known.
     pub(super) fn unknown_names(&self) -> Vec<String> {
         if self.version() == 0 {
             return Vec::new();
@@ -281,12 +379,17 @@ impl Link {
         only.iter().flatten().for_each(|name| look("the list of used tools", name));
         without.iter().for_each(|name| look("the list of tools that are not used", name));
         idempotent.iter().for_each(|name| look("the list of idempotent tools", name));
+        let taken = listed.iter().filter(|tool| tool.built_in && !without.iter().any(|other| **other == *tool.name));
+        unknown.extend(taken.map(|tool| {
+            let name = &tool.as_name;
+            format!("its tool {name:?} has the name of a built-in tool and is not used; give the server a prefix")
+        }));
         unknown
     }
 
     /// Takes a connection out of use that has failed. Calls that run over it may end.
-    pub(super) async fn forget(&self, failed: &Arc<Connection>) {
-        let mut stage = self.stage.lock().await;
+    pub(super) fn forget(&self, failed: &Arc<Connection>) {
+        let mut stage = self.stage();
         if matches!(&*stage, Stage::Up(connection) if Arc::ptr_eq(connection, failed)) {
             *stage = Stage::Idle;
         }
@@ -295,8 +398,14 @@ impl Link {
     /// Ends the connection and the program. Calls that run end with it.
     pub(super) async fn close(&self) {
         self.parked.forget_all();
-        let mut stage = self.stage.lock().await;
-        let Stage::Up(connection) = std::mem::replace(&mut *stage, Stage::Idle) else { return };
+        let connection = match std::mem::replace(&mut *self.stage(), Stage::Idle) {
+            Stage::Up(connection) => connection,
+            Stage::Making(attempt) => {
+                attempt.task.abort();
+                return;
+            }
+            Stage::Idle | Stage::Down { .. } => return,
+        };
         // Its task has the program's standard input, which is closed with it.
         let Ok(mut connection) =
             Arc::try_unwrap(connection).map_err(|shared| shared.service.cancellation_token().cancel())

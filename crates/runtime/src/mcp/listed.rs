@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{McpToolInfo, link::Link, settings::McpServer};
 use crate::{
     model::ToolSpec,
-    tool::{Approval, Hints, Tool, ToolEntry, ToolError},
+    tool::{Approval, Hints, Tool, ToolEntry, ToolError, builtin},
 };
 
 /// Longest name of a tool: model providers take no longer ones.
@@ -30,6 +30,18 @@ pub(super) struct ListedTool {
     pub(super) hints: Hints,
     /// Whether agents that have the server's tools have it.
     pub(super) used: bool,
+    /// It is not used, since it would be taken for a built-in tool.
+    pub(super) built_in: bool,
+}
+
+/// Whether a tool would be taken for a built-in one. Files and the shell may be a server's where the operator names the
+/// tool; a question, a list of things to do or a handoff is known by its name alone, and never somebody else's.
+fn is_taken(as_name: &str, name: &str, settings: &McpServer) -> bool {
+    let named = || {
+        settings.require.names().contains(&name)
+            || settings.only.as_ref().is_some_and(|only| only.iter().any(|other| other == name))
+    };
+    builtin::says_something(as_name) || (builtin::is_built_in(as_name) && !named())
 }
 
 /// Whether a character may stand in a tool's name: model providers take no others.
@@ -44,7 +56,10 @@ impl ListedTool {
         let prefix = settings.prefix.as_deref().unwrap_or_default();
         let as_name: String =
             prefix.chars().chain(tool.name.chars()).map(|c| if in_names(c) { c } else { '_' }).collect();
-        let used = !settings.without.iter().any(|other| **other == *name)
+        let as_name: Arc<str> = as_name[..as_name.floor_char_boundary(NAME_BYTES)].into();
+        let built_in = is_taken(&as_name, &name, settings);
+        let used = !built_in
+            && !settings.without.iter().any(|other| **other == *name)
             && settings.only.as_ref().is_none_or(|only| only.iter().any(|other| **other == *name));
         let description = tool.description.as_deref().unwrap_or_default();
         let description = &description[..description.floor_char_boundary(DESCRIPTION_BYTES)];
@@ -65,11 +80,12 @@ impl ListedTool {
         }
         ListedTool {
             name,
-            as_name: as_name[..as_name.floor_char_boundary(NAME_BYTES)].into(),
+            as_name,
             description: description.into(),
             parameters: Arc::new(parameters),
             hints,
             used,
+            built_in,
         }
     }
 
@@ -83,7 +99,9 @@ impl ListedTool {
     }
 
     /// The tool as an agent has it. Hints are for the policy's rules: whether it is idempotent is the operator's to say.
-    pub(super) fn entry(&self, link: &Arc<Link>) -> ToolEntry {
+    ///
+    /// It is idempotent as the server's declaration says, unless something else is said of this one.
+    pub(super) fn entry(&self, link: &Arc<Link>, idempotent: Option<bool>) -> ToolEntry {
         let spec = ToolSpec {
             name: self.as_name.clone(),
             description: self.description.clone(),
@@ -91,25 +109,29 @@ impl ListedTool {
         };
         let settings = &link.settings;
         let approval = Approval { require: settings.require.of(&self.name), ask: Default::default() };
-        let tool = RemoteTool { link: link.clone(), name: self.name.clone() };
+        let declared = || settings.idempotent.iter().any(|name| **name == *self.name);
+        let idempotent = idempotent.unwrap_or_else(declared);
+        let tool = RemoteTool { link: link.clone(), tool: self.clone(), idempotent };
         let source = Some(format!("mcp {:?} {:?}", &*settings.name, &*self.name).into());
         ToolEntry { source, ..ToolEntry::new(spec, Arc::new(tool)) }
             .needs_approval(approval)
             .hints(self.hints)
-            .idempotent(settings.idempotent.iter().any(|name| **name == *self.name))
+            .idempotent(idempotent)
     }
 }
 
 /// A tool that runs at its server.
 pub(super) struct RemoteTool {
     link: Arc<Link>,
-    name: Arc<str>,
+    /// As it was listed when it was given to its agent.
+    tool: ListedTool,
+    idempotent: bool,
 }
 
 impl Tool for RemoteTool {
     fn run(&self, permit: Permit) -> BoxFuture<'static, Result<String, ToolError>> {
-        let (link, name) = (self.link.clone(), self.name.clone());
-        Box::pin(async move { link.call(&name, &permit).await })
+        let (link, tool, idempotent) = (self.link.clone(), self.tool.clone(), self.idempotent);
+        Box::pin(async move { link.call(&tool, idempotent, &permit).await })
     }
     fn has_parked(&self, session_id: &str, call: u32, input: &CallInput) -> bool {
         self.link.parked.has(session_id, call, input)

@@ -22,14 +22,17 @@
 
 mod approval;
 mod asks;
-mod bounded;
 mod calling;
+mod failure;
 mod handler;
+mod http;
 mod link;
 mod listed;
 mod picked;
+mod pipes;
 mod result;
 mod running;
+mod secrets;
 mod settings;
 mod transport;
 
@@ -46,6 +49,8 @@ use crate::tool::{ToolEntry, source::ToolSource};
 pub const CONNECT_SECONDS: u32 = 30;
 /// Seconds that a call of a tool may take, unless it is told otherwise. The time in which people answer does not count.
 pub const CALL_SECONDS: u32 = 60;
+/// The revisions of the protocol that are known here, the newest first.
+pub const REVISIONS: [&str; 5] = ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 /// Longest limit of either, in seconds: one day.
 pub const SECONDS_MAX: u32 = 24 * 3600;
 
@@ -96,7 +101,8 @@ impl Mcp {
         self.link.listed().iter().map(ListedTool::info).collect()
     }
 
-    /// What `require_approval` and the lists name that the server does not have, in words. Empty before it was reached.
+    /// What `require_approval` and the lists name that the server does not have, and which of its tools are not used since
+    /// they have names of built-in ones, in words. Empty before it was reached.
     #[must_use]
     pub fn unknown_names(&self) -> Vec<String> {
         self.link.unknown_names()
@@ -121,7 +127,7 @@ impl ToolSource for Mcp {
         self.link.version()
     }
     fn tools(&self) -> Vec<ToolEntry> {
-        self.link.listed().iter().filter(|tool| tool.used).map(|tool| tool.entry(&self.link)).collect()
+        self.link.listed().iter().filter(|tool| tool.used).map(|tool| tool.entry(&self.link, None)).collect()
     }
     fn prepare(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.link.prepare())

@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
 use super::link::Link;
-use crate::tool::{Approval, Hints, Require, ToolEntry, source::ToolSource};
+use crate::tool::{Approval, Hints, Require, ToolEntry, builtin, source::ToolSource};
 
 /// One tool of a server, with what is said of it here in place of what the server's declaration says of all.
 #[derive(Clone)]
@@ -118,7 +118,12 @@ impl ToolSource for McpTool {
             }
             return Vec::new();
         };
-        let mut entry = tool.entry(&self.link).stream(self.stream);
+        let as_name = self.name.as_ref().unwrap_or(&tool.as_name);
+        if builtin::says_something(as_name) {
+            tracing::error!(server = self.name(), tool = &**as_name, "a built-in tool has that name; give it another");
+            return Vec::new();
+        }
+        let mut entry = tool.entry(&self.link, self.idempotent).stream(self.stream);
         if let Some(name) = &self.name {
             entry.spec.name = name.clone();
         }
@@ -128,7 +133,6 @@ impl ToolSource for McpTool {
         if let Some(approval) = &self.approval {
             entry.approval = approval.clone();
         }
-        entry.idempotent = self.idempotent.unwrap_or(entry.idempotent);
         entry.hints = self.hints.unwrap_or(entry.hints);
         entry.content_message.clone_from(&self.content_message);
         vec![entry]

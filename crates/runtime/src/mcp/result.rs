@@ -12,11 +12,11 @@ const LABEL_CHARS: usize = 200;
 /// The result as text: texts as they are, structured content as JSON, everything else as a line that says what it is and
 /// how large. `Err` if the server says that the call failed.
 pub(super) fn text(result: &CallToolResult) -> Result<String, String> {
-    let mut text = result.content.iter().map(block).collect::<Vec<_>>().join("\n");
+    let blocks: Vec<String> = result.content.iter().map(block).collect();
+    let mut text = blocks.join("\n");
     if let Some(structured) = &result.structured_content {
-        // Servers are told to write it into a text, too; then it is said once.
-        let said = serde_json::from_str::<Value>(&text).is_ok_and(|said| as_plain(&said) == as_plain(structured));
-        if !said {
+        let texts = result.content.iter().all(|block| matches!(block, ContentBlock::Text(_)));
+        if !(texts && is_said(&blocks, &text, structured)) {
             if !text.is_empty() {
                 text.push('\n');
             }
@@ -24,6 +24,29 @@ pub(super) fn text(result: &CallToolResult) -> Result<String, String> {
         }
     }
     if result.is_error == Some(true) { Err(text) } else { Ok(text) }
+}
+
+/// Whether the texts say exactly what the structured content does. Servers are told to write it into a text, too; those
+/// whose tools return no object wrap what they return as `result`, and write each item of a list into a text of its own.
+fn is_said(blocks: &[String], text: &str, structured: &Value) -> bool {
+    if is(text, structured) {
+        return true;
+    }
+    let wrapped = structured.as_object().filter(|members| members.len() == 1).and_then(|members| members.get("result"));
+    wrapped.is_some_and(|result| match result {
+        Value::Null => blocks.is_empty(),
+        Value::Array(items) => {
+            is(text, result)
+                || items.len() == blocks.len() && items.iter().zip(blocks).all(|(item, block)| is(block, item))
+        }
+        result => is(text, result),
+    })
+}
+
+/// Whether a text is this value: a string as it is, everything as JSON.
+fn is(text: &str, value: &Value) -> bool {
+    value.as_str() == Some(text)
+        || serde_json::from_str::<Value>(text).is_ok_and(|said| as_plain(&said) == as_plain(value))
 }
 
 fn block(block: &ContentBlock) -> String {
@@ -100,6 +123,39 @@ mod tests {
         let other = json!({ "content": [{ "type": "text", "text": "done" }], "structuredContent": { "a": 1 } });
         assert_eq!(of(other).unwrap(), "done\n{\"a\":1}");
         assert_eq!(of(json!({ "content": [], "structuredContent": [1] })).unwrap(), "[1]");
+    }
+
+    #[test]
+    fn s13_a_wrapped_result_that_a_text_says_too_is_said_once() {
+        let of = |texts: Value, result: Value| {
+            let texts = texts.as_array().unwrap().iter();
+            let blocks: Vec<Value> = texts.map(|text| json!({ "type": "text", "text": text })).collect();
+            of(json!({ "content": blocks, "structuredContent": { "result": result } })).unwrap()
+        };
+        assert_eq!(of(json!(["xin chào"]), json!("xin chào")), "xin chào");
+        assert_eq!(of(json!(["3"]), json!(3)), "3");
+        assert_eq!(of(json!(["true"]), json!(true)), "true");
+        assert_eq!(of(json!(["[\n  1,\n  \"b\"\n]"]), json!([1, "b"])), "[\n  1,\n  \"b\"\n]");
+        assert_eq!(of(json!(["a", "2", "{\"x\": [1]}"]), json!(["a", 2, { "x": [1] }])), "a\n2\n{\"x\": [1]}");
+        assert_eq!(of(json!([]), json!(null)), "");
+        assert_eq!(of(json!([]), json!([])), "");
+        // What is not the same is said.
+        assert_eq!(of(json!(["a b"]), json!("a  b")), "a b\n{\"result\":\"a  b\"}");
+        assert_eq!(of(json!(["a"]), json!(["a", "b"])), "a\n{\"result\":[\"a\",\"b\"]}");
+        assert_eq!(of(json!(["a", "c"]), json!(["a", "b"])), "a\nc\n{\"result\":[\"a\",\"b\"]}");
+        assert_eq!(of(json!(["done"]), json!(null)), "done\n{\"result\":null}");
+    }
+
+    #[test]
+    fn s13_a_wrapped_result_beside_something_else_is_said_too() {
+        let two =
+            json!({ "content": [{ "type": "text", "text": "3" }], "structuredContent": { "result": 3, "of": 4 } });
+        assert_eq!(of(two).unwrap(), "3\n{\"of\":4,\"result\":3}");
+        let image = json!({
+            "content": [{ "type": "text", "text": "3" }, { "type": "image", "mimeType": "image/png", "data": "AAAA" }],
+            "structuredContent": { "result": 3 },
+        });
+        assert_eq!(of(image).unwrap(), "3\n[image: image/png, 3 bytes]\n{\"result\":3}");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use rmcp::{
     Peer, RoleClient,
     model::{
         CallToolRequest, CallToolRequestParams, CallToolResponse, CancelledNotificationParam, ClientRequest,
-        ElicitResult, RequestId, ServerResult,
+        ElicitResult, ErrorData, RequestId, ServerResult,
     },
     service::{PeerRequestOptions, ServiceError},
 };
@@ -23,7 +23,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::link::Connection;
+use super::{failure::Failure, link::Connection, pipes::UNREADABLE};
 
 /// Most questions of one call that wait for the first of them to be answered. What a server asks beyond is cancelled.
 pub(super) const QUESTIONS_WAITING: usize = 16;
@@ -113,11 +113,14 @@ impl Turns {
     }
 }
 
+/// What the server has answered to a call: a result, an error of its own, or nothing, and why.
+pub(super) type Answer = Result<Result<CallToolResponse, ErrorData>, Failure>;
+
 /// A call that was sent. Dropping it cancels it.
 pub(super) struct Running {
     /// The connection that it runs over lives at least as long.
     pub(super) connection: Arc<Connection>,
-    pub(super) answer: BoxFuture<'static, Result<CallToolResponse, ServiceError>>,
+    pub(super) answer: BoxFuture<'static, Answer>,
     pub(super) questions: mpsc::Receiver<Elicited>,
     entry: Registered,
     turn: Option<OwnedSemaphorePermit>,
@@ -176,18 +179,22 @@ impl Running {
         let peer = connection.peer();
         let answer = Box::pin(async move {
             let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-            let handle = peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await?;
+            let sent = peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await;
+            let handle = sent.map_err(|_| Failure::NotSent("the connection had ended".to_owned()))?;
             if let Some(entry) = calls.entries().iter_mut().find(|entry| entry.serial == serial) {
                 entry.id = Some(handle.id.clone());
             }
             let mut cancel = CancelOnDrop(Some((peer, handle.id.clone())));
             let answer = handle.await_response().await;
             cancel.0 = None;
-            match answer? {
-                ServerResult::CallToolResult(result) => Ok(CallToolResponse::Complete(result)),
-                ServerResult::InputRequiredResult(result) => Ok(CallToolResponse::InputRequired(result)),
-                ServerResult::CreateTaskResult(result) => Ok(CallToolResponse::Task(result)),
-                _ => Err(ServiceError::UnexpectedResponse),
+            match answer {
+                Ok(ServerResult::CallToolResult(result)) => Ok(Ok(CallToolResponse::Complete(result))),
+                Ok(ServerResult::InputRequiredResult(result)) => Ok(Ok(CallToolResponse::InputRequired(result))),
+                Ok(ServerResult::CreateTaskResult(result)) => Ok(Ok(CallToolResponse::Task(result))),
+                Ok(_) => Err(Failure::Unreadable),
+                Err(ServiceError::McpError(error)) if error.message == UNREADABLE => Err(Failure::Unreadable),
+                Err(ServiceError::McpError(error)) => Ok(Err(error)),
+                Err(error) => Err(Failure::of_request(&error)),
             }
         });
         Running { connection, answer, questions, entry, turn }

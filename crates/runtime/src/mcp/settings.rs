@@ -6,9 +6,10 @@ use reqwest::{
     Url,
     header::{HeaderMap, HeaderName, HeaderValue},
 };
+use rmcp::model::ProtocolVersion;
 use serde_json::{Value, json};
 
-use super::{CALL_SECONDS, CONNECT_SECONDS, Mcp, McpError, RequireApproval, link::Link};
+use super::{CALL_SECONDS, CONNECT_SECONDS, Mcp, McpError, REVISIONS, RequireApproval, link::Link, secrets::Secrets};
 use crate::model::ApiKey;
 
 /// Longest prefix of tools' names, in bytes.
@@ -27,6 +28,10 @@ pub struct McpServer {
     pub(super) connect_limit: Duration,
     pub(super) call_limit: Duration,
     pub(super) answer_seconds: Option<u32>,
+    /// The revision of the protocol, if it is not to be found out.
+    pub(super) revision: Option<ProtocolVersion>,
+    /// What no text may repeat; known when it is built.
+    pub(super) secrets: Arc<Secrets>,
 }
 
 /// How a server is reached.
@@ -68,6 +73,8 @@ impl McpServer {
             connect_limit: seconds(CONNECT_SECONDS),
             call_limit: seconds(CALL_SECONDS),
             answer_seconds: None,
+            revision: None,
+            secrets: Arc::default(),
         }
     }
 
@@ -176,11 +183,21 @@ impl McpServer {
         self
     }
 
+    /// The revision of the protocol that it is spoken to in, one of [`REVISIONS`]. Unless it is said here, the newest is
+    /// tried, and then the one before; some older servers do not survive that.
+    #[must_use]
+    pub fn revision(mut self, revision: &str) -> McpServer {
+        // Its text is looked at when the server is built.
+        self.revision = serde_json::from_value(revision.into()).ok();
+        self
+    }
+
     /// Checks the declaration. Nothing is started or reached yet.
     ///
     /// # Errors
-    /// An empty name or command, an address that is none, a header that cannot be one, a tool in two lists.
-    pub fn build(self) -> Result<Arc<Mcp>, McpError> {
+    /// An empty name or command, an address that is none, a header that cannot be one, a tool in two lists, a revision of
+    /// the protocol that is not known here.
+    pub fn build(mut self) -> Result<Arc<Mcp>, McpError> {
         let bad = |what: String| McpError::new(format!("MCP server {:?}: {what}", self.name));
         if self.name.is_empty() {
             return Err(McpError::new("an MCP server needs a name"));
@@ -211,6 +228,14 @@ impl McpServer {
                 )));
             }
         }
+        if let Some(revision) = self.revision.as_ref().filter(|revision| !REVISIONS.contains(&revision.as_str())) {
+            let known = REVISIONS.join(", ");
+            return Err(bad(format!(
+                "the revision {:?} of the protocol is not known here; known are {known}",
+                revision.as_str()
+            )));
+        }
+        self.secrets = Arc::new(Secrets::of(&self.reach));
         Ok(Arc::new(Mcp { link: Arc::new(Link::new(self)) }))
     }
 
@@ -227,23 +252,7 @@ impl McpServer {
 
     /// A text with this server's secrets taken out, and cut: for logs and errors.
     pub(super) fn redact(&self, text: &str) -> String {
-        let mut text = text.to_owned();
-        match &self.reach {
-            Reach::Stdio(program) => {
-                for value in program.env.values() {
-                    text = value.redact(text);
-                }
-            }
-            Reach::Http(address) => {
-                for secret in address.bearer.iter().chain(address.headers.iter().map(|(_, value)| value)) {
-                    text = secret.redact(text);
-                }
-                // Its query may hold one too.
-                if let Some(query) = Url::parse(&address.url).ok().as_ref().and_then(Url::query) {
-                    text = ApiKey::new(query).redact(text);
-                }
-            }
-        }
+        let text = self.secrets.redact(text);
         match text.char_indices().nth(super::result::ERROR_CHARS) {
             Some((end, _)) => format!("{} […]", &text[..end]),
             None => text,

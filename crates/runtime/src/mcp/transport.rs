@@ -1,15 +1,8 @@
 //! The two ways to a server: a program's standard input and output, and streamable HTTP.
 
-use std::{path::Path, process::Stdio, time::Duration};
+use std::{path::Path, process::Stdio, sync::Arc, time::Duration};
 
-use reqwest::Client;
-use rmcp::{
-    RoleClient,
-    transport::{
-        StreamableHttpClientTransport, async_rw::AsyncRwTransport,
-        streamable_http_client::StreamableHttpClientTransportConfig,
-    },
-};
+use rmcp::transport::{StreamableHttpClientTransport, streamable_http_client::StreamableHttpClientTransportConfig};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _},
     process::{ChildStdin, ChildStdout, Command},
@@ -18,7 +11,9 @@ use tokio::{
 };
 
 use super::{
-    bounded::{Bounded, MESSAGE_BYTES},
+    http::Http,
+    pipes::{MESSAGE_BYTES, Pipes},
+    secrets::Secrets,
     settings::{Address, Program, url},
 };
 use crate::{
@@ -30,8 +25,6 @@ use crate::{
 const LINE_BYTES: usize = 64 * 1024;
 /// How long a program may take to end by itself once its standard input is closed.
 const ENDING: Duration = Duration::from_secs(1);
-
-pub(super) type Pipes = AsyncRwTransport<RoleClient, Bounded<ChildStdout>, ChildStdin>;
 
 /// A server's program, ended as a group when it is dropped.
 pub(super) struct Process {
@@ -45,7 +38,7 @@ impl Process {
     pub(super) fn start(
         program: &Program,
         told: impl FnMut(&str) + Send + 'static,
-    ) -> Result<(Process, Pipes), String> {
+    ) -> Result<(Process, Pipes<ChildStdout, ChildStdin>), String> {
         let name = program.command.first().map(String::as_str).unwrap_or_default();
         if let Some(cwd) = program.cwd.as_deref().filter(|cwd| !cwd.is_dir()) {
             return Err(format!("its folder {} is not there", cwd.display()));
@@ -73,8 +66,7 @@ impl Process {
         match (child.stdout.take(), child.stdin.take(), child.stderr.take()) {
             (Some(output), Some(input), Some(errors)) => {
                 let log = tokio::spawn(lines(errors, told));
-                let pipes = AsyncRwTransport::new(Bounded::new(output), input).with_max_line_length(MESSAGE_BYTES);
-                Ok((Process { group, log }, pipes))
+                Ok((Process { group, log }, Pipes::new(output, input)))
             }
             _ => Err(format!("its program {name:?} has no standard input and output")),
         }
@@ -111,11 +103,12 @@ async fn lines(mut from: impl AsyncRead + Unpin, mut told: impl FnMut(&str)) {
 }
 
 /// The way to an address.
-pub(super) fn http(address: &Address) -> Result<StreamableHttpClientTransport<Client>, String> {
+pub(super) fn http(address: &Address, secrets: Arc<Secrets>) -> Result<StreamableHttpClientTransport<Http>, String> {
     let url = url(&address.url)?;
     // The secrets are the client's, so that nothing above it knows them.
     let builder = outgoing::client(&url).default_headers(address.header_map()?);
-    let client = builder.build().map_err(|error| format!("the HTTP client cannot be made: {}", error.without_url()))?;
+    let client = builder.build().map_err(|_| "no client for its address can be made".to_owned())?;
+    let client = Http { client, secrets };
     let mut config = StreamableHttpClientTransportConfig::with_uri(String::from(url))
         // A call is never sent a second time by anybody but us.
         .reinit_on_expired_session(false)
@@ -134,6 +127,7 @@ mod tests {
     #[tokio::test]
     async fn x_what_a_program_logs_is_without_its_secrets_however_it_is_written() {
         let server = McpServer::stdio("shop", ["shop"]).env("TOKEN", ApiKey::new("hunter2hunter2"));
+        let secrets = Secrets::of(&server.reach);
         let (mut write, read) = tokio::io::duplex(8);
         let writing = tokio::spawn(async move {
             for part in ["token hunter2", "hunter2 is bad\nnext ", "line\n", "end"] {
@@ -141,7 +135,7 @@ mod tests {
             }
         });
         let mut told = Vec::new();
-        lines(read, |line| told.push(server.redact(line))).await;
+        lines(read, |line| told.push(secrets.redact(line))).await;
         writing.await.expect("written");
         assert_eq!(told, ["token [API key] is bad", "next line", "end"]);
     }

@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, atomic::AtomicBool},
+    sync::{Arc, Mutex, OnceLock, atomic::AtomicBool},
 };
 
 use countersign_core::locale::Locale;
@@ -125,6 +125,7 @@ impl RuntimeBuilder {
             live: Mutex::default(),
             draining: AtomicBool::new(false),
             closing: watch::Sender::new(false),
+            store_closed: OnceLock::new(),
             drivers: watch::Sender::new(0),
             graphs,
             settings: self.settings,

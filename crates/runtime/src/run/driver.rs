@@ -19,7 +19,7 @@ use countersign_core::{
         state::{State, Status},
     },
     locale::Text,
-    refusal::Refusal,
+    refusal::{Code, Refusal},
 };
 use futures::{FutureExt as _, future::BoxFuture};
 use tokio::task::{JoinError, JoinSet};
@@ -109,7 +109,7 @@ pub(super) struct Patience {
 impl Patience {
     /// Waits a little longer each time, at most two seconds.
     pub(super) async fn wait(&mut self, error: &Refusal) {
-        if self.tries == 0 {
+        if self.tries == 0 && error.code != Code::StoreClosed {
             tracing::error!(error = %error, "a record could not be stored; trying until it can");
         }
         let delay = Duration::from_millis(20) * 2_u32.saturating_pow(self.tries.min(7));
@@ -241,6 +241,7 @@ impl Inner {
             }
             let mut guard = live.lock().await;
             if *closing.borrow() {
+                self.ends_in_order(live, &mut guard).await;
                 drop(guard);
                 // Waits until what runs is gone: a tool's processes end with its task.
                 running.shutdown().await;
@@ -265,7 +266,8 @@ impl Inner {
                         self.agents.forget(&live.session_id);
                     }
                 }
-                if !recovered {
+                // What is held began before it was, and is not begun again.
+                if !recovered && !state.held {
                     // Nothing of this session runs anywhere now, so what was started has an unknown outcome.
                     let mut permits = Vec::new();
                     let context = self.app_context(&state).await.map_err(store_refusal)?;
@@ -427,6 +429,9 @@ impl Inner {
                 let outcome = match outcome {
                     Err(ToolError { asks: Some(asks), .. }) => {
                         return self.call_asks(live, turn, call, attempt, *asks).await;
+                    }
+                    Err(ToolError { forgotten: true, .. }) => {
+                        return self.call_forgotten(live, turn, call, attempt).await;
                     }
                     outcome => outcome,
                 };

@@ -113,6 +113,11 @@ impl Inner {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// All live sessions, which are known no more.
+    pub(super) fn take_live(&self) -> Vec<Arc<Live>> {
+        std::mem::take(&mut *self.live_sessions()).into_values().collect()
+    }
+
     /// Forgets a deleted session.
     pub(super) fn forget(&self, session_id: &str) {
         self.live_sessions().remove(session_id);
@@ -128,13 +133,14 @@ impl Inner {
 
     /// The session's state, from memory or from the store. A session that is not stored has `pos` 0.
     pub(super) async fn load(&self, live: &Live, guard: &mut LiveState) -> Result<Arc<State>, Refusal> {
+        self.check_open()?;
         if guard.gone {
             return Err(store_refusal(StoreError::Deleted(live.session_id.clone())));
         }
         if let Some(state) = &guard.state {
             return Ok(state.clone());
         }
-        let head = self.store.head(&live.session_id).await.map_err(store_refusal)?;
+        let head = self.store.head(&live.session_id).await.map_err(|error| self.refused(error))?;
         let mut state = match &head {
             Some(head) => head.snapshot.clone().unwrap_or_else(|| Arc::new(State::new(live.session_id.clone()))),
             None => Arc::new(State::new(live.session_id.clone())),
@@ -151,7 +157,7 @@ impl Inner {
         let mut pos = if heard > 0 { state.pos.min(heard) } else { state.pos };
         let mut unheard = Vec::new();
         while pos < end {
-            let page = self.store.read(&live.session_id, pos, READ_PAGE).await.map_err(store_refusal)?;
+            let page = self.store.read(&live.session_id, pos, READ_PAGE).await.map_err(|error| self.refused(error))?;
             let Some(last) = page.last() else {
                 return Err(Refusal::new(Code::Internal, "the session's journal has a gap"));
             };
@@ -203,10 +209,14 @@ impl Inner {
         guard.state = None;
         let stored = self.store.append(append).await;
         if let Err(error) = stored {
-            if !matches!(error, StoreError::Conflict | StoreError::Unknown | StoreError::Deleted(_)) {
+            let known = !matches!(
+                error,
+                StoreError::Conflict | StoreError::Unknown | StoreError::Deleted(_) | StoreError::Closed(_)
+            );
+            if known {
                 guard.state = Some(state);
             }
-            return Err(store_refusal(error));
+            return Err(self.refused(error));
         }
         spans::told(&guard.part, &state, transition.entries());
         let committed = transition.commit();
@@ -244,7 +254,7 @@ impl Inner {
             durability: Durability::Synced,
         };
         guard.state = None;
-        self.store.append(append).await.map_err(store_refusal)?;
+        self.store.append(append).await.map_err(|error| self.refused(error))?;
         let state = transition.commit().state;
         (guard.snapshot, guard.published) = (state.pos, state.pos);
         guard.state = Some(state);
@@ -352,7 +362,7 @@ impl LiveState {
         self.state = None;
     }
 
-    /// The session is deleted: nothing in memory counts any more.
+    /// The session is deleted, or its store closed: nothing in memory counts any more.
     pub(super) fn forget(&mut self) {
         // With the followers' queues, followers are told that the session is.
         *self = LiveState { gone: true, ..LiveState::default() };

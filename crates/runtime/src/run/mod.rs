@@ -6,6 +6,7 @@
 
 mod authority;
 mod builder;
+mod closed;
 mod compress;
 mod decide;
 mod drawing;
@@ -37,7 +38,7 @@ mod view;
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -78,7 +79,8 @@ pub use note::NewNote;
 pub use past::{CheckpointQuery, CheckpointView};
 pub use rules::{RuleQuery, RuleScope, RuleState, RuleView};
 pub use view::{
-    AgentView, ApprovalQuery, ApprovalStatus, ApprovalView, ListPage, ReplyView, SessionView, StateView, UpdateView,
+    AgentView, ApprovalQuery, ApprovalStatus, ApprovalView, Held, ListPage, ReplyView, SessionView, StateView,
+    UpdateView,
 };
 
 /// Runs agents over a store. Cheap to clone; all clones are the same runtime.
@@ -97,6 +99,8 @@ pub(crate) struct Inner {
     draining: AtomicBool,
     /// True once what still runs is stopped.
     closing: watch::Sender<bool>,
+    /// Once the store was closed after an error of its disk: what everybody is told.
+    store_closed: OnceLock<Refusal>,
     drivers: tokio::sync::watch::Sender<usize>,
     /// The graphs that sessions can run, by name.
     pub(crate) graphs: HashMap<Arc<str>, Arc<dyn AnyGraph>>,
@@ -183,7 +187,7 @@ impl Runtime {
     /// # Errors
     /// The store cannot be read.
     pub async fn start(&self) -> Result<(), Refusal> {
-        self.inner.reach_all_tools().await;
+        self.inner.reach_all_tools();
         self.inner.resume_interrupted().await?;
         tokio::spawn(self.inner.clone().watch_deadlines());
         Ok(())
@@ -458,6 +462,7 @@ pub(crate) fn store_refusal(error: StoreError) -> Refusal {
         StoreError::Deleted(_) => Refusal::new(Code::SessionDeleted, error.to_string()),
         StoreError::BadCursor => Refusal::new(Code::InvalidMessage, format!("cursor: {error}")),
         StoreError::Corrupt(_) | StoreError::Sealed(_) => Refusal::new(Code::Internal, error.to_string()),
+        StoreError::Closed(_) => Refusal::new(Code::StoreClosed, error.to_string()),
         other => Refusal::new(Code::StoreUnavailable, format!("nothing was stored: {other}")),
     }
 }

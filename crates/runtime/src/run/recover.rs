@@ -1,27 +1,139 @@
 //! What goes on without anybody asking: turns that a crash interrupted, and deadlines.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
-use countersign_core::{journal::draft::Draft, refusal::Refusal};
+use countersign_core::{
+    journal::{
+        draft::Draft,
+        state::{State, Status},
+    },
+    refusal::Refusal,
+};
 use futures::StreamExt as _;
+use tokio::time::timeout;
 
-use super::{Inner, now, store_refusal};
+use super::{
+    Inner,
+    live::{LiveRef, LiveState},
+    now, store_refusal,
+};
 use crate::store::Durability;
 
 /// How often deadlines are looked for. A deadline fires within this time, well within SPEC W7's second.
 const DEADLINE_TICK: Duration = Duration::from_millis(200);
-/// Deadlines handled at the same time.
-const DEADLINES_SIDE_BY_SIDE: usize = 64;
+/// Deadlines, and sessions that are taken up, handled at the same time.
+const SIDE_BY_SIDE: usize = 64;
+/// Processes in a row that take a turn up. If nothing comes of it, the next one holds it.
+const TAKEN_UP: u32 = 2;
+/// How long a turn that is taken up again has for itself, before the next one is.
+const PROBATION: Duration = Duration::from_secs(10);
 /// Deadlines handled in one look.
 const DEADLINES_AT_ONCE: usize = 256;
 
 impl Inner {
     /// Goes on with every session that was running when its last record was stored.
+    ///
+    /// The process may have ended because of one of them. That it is taken up is on record before it is, so that the next
+    /// process knows of which turns nothing came: those it takes up one after the other, and the one that ends it then is
+    /// held by the process after that.
     pub(super) async fn resume_interrupted(self: &Arc<Self>) -> Result<(), Refusal> {
-        for session_id in self.store.running().await.map_err(store_refusal)? {
-            self.spawn_driver(self.live(&session_id));
+        let running = self.store.running().await.map_err(store_refusal)?;
+        let taken = futures::stream::iter(running).map(|session_id| {
+            let inner = self.clone();
+            async move { inner.take_up(session_id).await }
+        });
+        let taken: Vec<Option<(u32, Arc<str>)>> = taken.buffer_unordered(SIDE_BY_SIDE).collect().await;
+        let mut again: Vec<(u32, Arc<str>)> = taken.into_iter().flatten().collect();
+        if !again.is_empty() {
+            // First those that are held at once.
+            again.sort_by_key(|(times, _)| std::cmp::Reverse(*times));
+            tokio::spawn(self.clone().take_up_again(again));
         }
         Ok(())
+    }
+
+    /// Goes on with a session. What comes back was taken up before, so many times in a row, and nothing came of it.
+    async fn take_up(self: &Arc<Self>, session_id: Arc<str>) -> Option<(u32, Arc<str>)> {
+        let live = self.live(&session_id);
+        let recorded = self.taken_up(&live).await;
+        match recorded {
+            Ok((true, _)) => return None,
+            Ok((false, times @ 1..)) => return Some((times, session_id)),
+            Ok((false, 0)) => {}
+            // Its driver tries until it can be read and written.
+            Err(error) => not_recorded(&session_id, &error),
+        }
+        self.spawn_driver(live);
+        None
+    }
+
+    /// Whether it is held, and how many times it was taken up before this.
+    async fn taken_up(&self, live: &LiveRef) -> Result<(bool, u32), Refusal> {
+        let mut guard = live.lock().await;
+        let state = self.load(live, &mut guard).await?;
+        if !state.held && state.restarts == 0 {
+            self.restarted(live, &mut guard, 1, false).await?;
+        }
+        Ok((state.held, state.restarts))
+    }
+
+    /// Goes on with sessions one after the other, each when something has come of the one before, or it has had some time.
+    async fn take_up_again(self: Arc<Self>, sessions: Vec<(u32, Arc<str>)>) {
+        for (times, session_id) in sessions {
+            if self.draining.load(Ordering::SeqCst) {
+                return;
+            }
+            let live = self.live(&session_id);
+            match self.taken_up_again(&live, times).await {
+                Ok(None) => {}
+                Ok(Some(true)) => {
+                    tracing::error!(
+                        session = &*session_id,
+                        times,
+                        "the server has ended each time that it went on with this session; it is held until somebody sends \
+                         a message, decides what waits, or cancels it"
+                    );
+                }
+                Ok(Some(false)) => {
+                    self.spawn_driver(live.clone());
+                    let _ = timeout(PROBATION, something_comes_of(&live)).await;
+                }
+                Err(error) => {
+                    not_recorded(&session_id, &error);
+                    self.spawn_driver(live);
+                }
+            }
+        }
+    }
+
+    /// Whether it is held from now on; `None` if somebody has done something about it meanwhile.
+    async fn taken_up_again(&self, live: &LiveRef, times: u32) -> Result<Option<bool>, Refusal> {
+        let mut guard = live.lock().await;
+        let state = self.load(live, &mut guard).await?;
+        if state.restarts != times || state.held || state.status != Status::Running {
+            return Ok(None);
+        }
+        let held = times >= TAKEN_UP;
+        let times = if held { times } else { times + 1 };
+        self.restarted(live, &mut guard, times, held).await?;
+        Ok(Some(held))
+    }
+
+    /// The process ends in order, so it was not this session that has ended it.
+    pub(super) async fn ends_in_order(&self, live: &LiveRef, guard: &mut LiveState) {
+        if guard.state().is_ok_and(|state| state.restarts > 0 && !state.held && state.status.is_active())
+            && let Err(error) = self.restarted(live, guard, 0, false).await
+        {
+            not_recorded(&live.session_id, &error);
+        }
+    }
+
+    async fn restarted(&self, live: &LiveRef, guard: &mut LiveState, times: u32, held: bool) -> Result<(), Refusal> {
+        let make = |state: &State| Ok(Draft::new(state, now()).restarted(times, held));
+        self.transact(live, guard, Durability::Synced, make).await.map(drop)
     }
 
     /// Times interruptions out, and says again what waits. The index in the store is asked each time; no timer is kept in memory.
@@ -31,11 +143,12 @@ impl Inner {
             self.warm.expire();
             let due = self.store.due(now(), DEADLINES_AT_ONCE).await.unwrap_or_else(|error| {
                 tracing::error!(%error, "deadlines could not be read");
+                self.refused(error);
                 Vec::new()
             });
             // Side by side, so that the store can group them and one busy session holds up no other.
             futures::stream::iter(due)
-                .for_each_concurrent(DEADLINES_SIDE_BY_SIDE, |(session_id, n)| {
+                .for_each_concurrent(SIDE_BY_SIDE, |(session_id, n)| {
                     let inner = self.clone();
                     async move {
                         if let Err(error) = inner.time_out(&session_id, n).await
@@ -65,4 +178,17 @@ impl Inner {
         self.spawn_driver(live);
         Ok(())
     }
+}
+
+/// Waits until a turn that was taken up has got on, or does nothing more by itself.
+async fn something_comes_of(live: &LiveRef) {
+    // A state that is not at hand is in the middle of something.
+    let got_on = |state: Arc<State>| state.restarts == 0 || state.status != Status::Running;
+    while !live.lock().await.state().is_ok_and(got_on) {
+        tokio::time::sleep(DEADLINE_TICK).await;
+    }
+}
+
+fn not_recorded(session_id: &str, error: &Refusal) {
+    tracing::warn!(session = session_id, %error, "how often a turn was taken up could not be recorded");
 }

@@ -14,14 +14,11 @@ use countersign_core::{
 };
 use tokio::{
     task::{AbortHandle, JoinSet},
-    time::{Instant, sleep, timeout},
+    time::{Instant, sleep},
 };
 
 use super::{Inner, driver::Done, live::LiveRef, now};
 use crate::tool::Asks;
-
-/// How long a start waits for them. What takes longer is waited for by the sessions that need it.
-const AT_START: Duration = Duration::from_secs(10);
 
 /// How long calls wait for what their tools come from, if it was never reached in this process.
 const HELD_BACK: Duration = Duration::from_secs(30);
@@ -46,6 +43,12 @@ impl Inner {
             .await;
     }
 
+    /// Stores that a call cannot go on with the answers that people have given it.
+    pub(super) async fn call_forgotten(&self, live: &LiveRef, turn: u32, call: u32, attempt: u32) {
+        self.must_store(live, turn, |state, _| Draft::new(state, now()).call_forgotten(call, attempt, &self.agents))
+            .await;
+    }
+
     /// Of these calls, those that have their answers but nobody who waits for them: it was another process that did.
     pub(super) fn without_answers(&self, state: &State, calls: &[u32]) -> Option<Transition> {
         let parked = |call: &Call| {
@@ -58,11 +61,11 @@ impl Inner {
         if lost.is_empty() { None } else { Draft::new(state, now()).input_lost(&lost, &self.agents) }
     }
 
-    /// Reaches what all agents' tools come from.
-    pub(super) async fn reach_all_tools(&self) {
-        let names = self.agents.names.iter().map(|name| &**name);
-        if timeout(AT_START, self.agents.prepare(names)).await.is_err() {
-            tracing::warn!("some tools are not known yet: what they come from does not answer");
+    /// Begins to reach what all agents' tools come from. Nobody waits for it but the sessions that need it.
+    pub(super) fn reach_all_tools(self: &Arc<Self>) {
+        if self.agents.have_sources() {
+            let inner = self.clone();
+            tokio::spawn(async move { inner.agents.prepare(inner.agents.names.iter().map(|name| &**name)).await });
         }
     }
 

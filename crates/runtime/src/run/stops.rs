@@ -9,6 +9,7 @@ use countersign_core::{
         state::{Phase, State},
     },
     locale::{Locale, Text},
+    refusal::Code,
 };
 use tokio::task::AbortHandle;
 
@@ -138,7 +139,7 @@ impl Inner {
             let mut guard = live.lock().await;
             match self.load(live, &mut guard).await {
                 Ok(state) => return Some(state),
-                Err(error) if error.is_gone() => return None,
+                Err(error) if error.is_gone() || error.code == Code::StoreClosed => return None,
                 Err(error) => {
                     drop(guard);
                     patience.wait(&error).await;

@@ -195,7 +195,7 @@ impl Subscription {
     ///
     /// # Errors
     /// `store_unavailable` if the journal cannot be read; call it again to try again.
-    /// `session_not_found` if the session was deleted.
+    /// `session_not_found` if the session was deleted, `store_closed` if its store is closed.
     pub async fn next(&mut self) -> Result<Frame, Refusal> {
         loop {
             if let Told::Frame(frame) = self.next_told().await? {
@@ -234,9 +234,7 @@ impl Subscription {
             match self.queue.next().await {
                 Ok(batch) => batch.iter().for_each(|told| self.take(told)),
                 Err(Missed::Behind) => self.behind = true,
-                Err(Missed::Gone) => {
-                    return Err(Refusal::new(Code::SessionDeleted, "the session was deleted"));
-                }
+                Err(Missed::Gone) => return Err(self.inner.no_more_events()),
             }
         }
     }

@@ -64,11 +64,25 @@ pub struct SessionView {
     /// Whose past it has, if it is a fork. Not in lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkedFrom>,
+    /// Why its turn does not go on by itself, if it does not: a message, a decision or a cancel lets it. Not in lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held: Option<Held>,
+}
+
+/// Why a turn does not go on by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Held {
+    /// It was forked, and nobody has let it go on yet.
+    Fork,
+    /// The server ended in the middle of it, several times in a row.
+    Crashes,
 }
 
 impl SessionView {
     pub(crate) fn of_state(state: &State) -> SessionView {
-        SessionView { forked_from: state.forked_from.clone(), ..SessionView::of(&Summary::of(state)) }
+        let held = state.held.then_some(if state.restarts > 0 { Held::Crashes } else { Held::Fork });
+        SessionView { forked_from: state.forked_from.clone(), held, ..SessionView::of(&Summary::of(state)) }
     }
 
     pub(crate) fn of(summary: &Summary) -> SessionView {
@@ -82,6 +96,7 @@ impl SessionView {
             updated_at: rfc3339(summary.updated_at),
             pending: summary.pending.iter().map(|n| approval_key(&summary.session_id, *n)).collect(),
             forked_from: None,
+            held: None,
         }
     }
 }
@@ -366,7 +381,7 @@ impl Runtime {
                            only a person may delete it, or revoke them first";
             return Err(Refusal::new(Code::Forbidden, message));
         }
-        self.inner.store.delete(session_id).await.map_err(store_refusal)?;
+        self.inner.store.delete(session_id).await.map_err(|error| self.inner.refused(error))?;
         guard.forget();
         self.inner.forget(session_id);
         self.inner.agents.session_ended(session_id);
@@ -404,12 +419,21 @@ impl Runtime {
         records.map_err(store_refusal)
     }
 
+    /// Whether the store is open: it was not closed after an error of its disk. Nothing is read or written for that.
+    ///
+    /// # Errors
+    /// `store_closed`.
+    pub fn store_is_open(&self) -> Result<(), Refusal> {
+        self.inner.check_open()
+    }
+
     /// Whether the store can be written to.
     ///
     /// # Errors
-    /// `store_unavailable`.
+    /// `store_unavailable`, `store_closed`.
     pub async fn ready(&self) -> Result<(), Refusal> {
-        self.inner.store.check().await.map_err(store_refusal)
+        self.inner.check_open()?;
+        self.inner.store.check().await.map_err(|error| self.inner.refused(error))
     }
 
     pub(super) async fn read_state(&self, by: &Principal, session_id: &str) -> Result<Arc<State>, Refusal> {

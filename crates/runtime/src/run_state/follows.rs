@@ -52,7 +52,9 @@ pub(super) fn follows(state: &State, entry: &Entry) -> Result<(), &'static str> 
         Record::MessageQueued(message) => {
             state.status.is_active() && Some(message.queued) == state.queued_count.checked_add(1)
         }
-        Record::BlockShown(_) | Record::Group { .. } | Record::Status { .. } => state.status.is_active(),
+        Record::BlockShown(_) | Record::Group { .. } | Record::Restarted(_) | Record::Status { .. } => {
+            state.status.is_active()
+        }
         Record::ModelResponded(answer) if answer.run != 0 => {
             answer.shown == 0 && state.asking().any(|nested| nested.call == answer.run)
         }
@@ -156,7 +158,7 @@ pub(super) fn follows(state: &State, entry: &Entry) -> Result<(), &'static str> 
         Record::InputRequired(required) => {
             call(required.call)?.phase == Phase::Started(required.attempt) && !required.questions.is_empty()
         }
-        Record::CallLost { call: number } => {
+        Record::CallLost { call: number, .. } => {
             let call = call(*number)?;
             matches!(call.phase, Phase::Started(_)) || call.phase == Phase::Permitted && call.is_live()
         }

@@ -16,7 +16,7 @@ use futures::{FutureExt as _, future, future::BoxFuture};
 
 use super::{
     Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, RuleFilter, RuleOwner, RuleRow, SessionFilter,
-    Store, StoreError, Summary,
+    Store, StoreError, Summary, Visible,
     index::{self, Change, Claimant},
     page::{self, Row as _},
 };
@@ -32,6 +32,39 @@ pub struct MemoryStore {
     audit: Mutex<AuditLog>,
     /// In the order in which they were made. Locked after a shard, never before one.
     rules: Mutex<Vec<RuleRow>>,
+    /// Whose sessions are whose, and in which a role was ever asked. Locked after a shard, never before one.
+    people: Mutex<HashMap<Reason, BTreeSet<Arc<str>>>>,
+}
+
+/// Why somebody of a tenant may see a session.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Reason {
+    tenant: Option<String>,
+    /// The session's subject, or a role that was asked in it.
+    who: Who,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Who {
+    Subject(String),
+    Role(String),
+}
+
+impl Reason {
+    /// The reasons for which a session in this state may be seen.
+    fn of(state: &State) -> impl Iterator<Item = Reason> {
+        let subject = state.subject.as_deref().map(|subject| Who::Subject(subject.to_owned()));
+        let roles = state.reviewers.iter().map(|role| Who::Role(role.clone()));
+        let tenant = state.tenant.as_deref().map(str::to_owned);
+        subject.into_iter().chain(roles).map(move |who| Reason { tenant: tenant.clone(), who })
+    }
+
+    /// The reasons of a person.
+    fn of_person(who: &Visible) -> impl Iterator<Item = Reason> {
+        let subject = who.subject.clone().map(Who::Subject);
+        let roles = who.reviewing().cloned().map(Who::Role);
+        subject.into_iter().chain(roles).map(|one| Reason { tenant: who.tenant.clone(), who: one })
+    }
 }
 
 /// What is told, in order, and the chain as far as somebody has asked for it: nobody reads most of it.
@@ -110,6 +143,7 @@ impl MemoryStore {
             due: Mutex::default(),
             audit: Mutex::default(),
             rules: Mutex::default(),
+            people: Mutex::default(),
         }
     }
 
@@ -154,6 +188,13 @@ impl MemoryStore {
         }
         for change in index::changes(&state, &entries) {
             self.change(session, change);
+        }
+        // Roles only ever come, but for those of the past that a fork has copied, which were nobody's here.
+        if expected == 0 || session.state.reviewers.len() != state.reviewers.len() {
+            let mut people = lock(&self.people);
+            for reason in Reason::of(&state) {
+                people.entry(reason).or_default().insert(state.session_id.clone());
+            }
         }
         let told = audit::events(&state, &entries);
         if !told.is_empty() {
@@ -226,13 +267,39 @@ impl MemoryStore {
         let Some((id, session)) = shard.sessions.remove_entry(session_id) else { return false };
         shard.deleted.insert(id);
         let mut due = lock(&self.due);
-        for row in session.interruptions.into_values() {
+        for row in session.interruptions.values() {
             if let (Some(at), None) = (row.due_at(), row.resolution) {
                 due.remove(&(at, row.session_id.clone(), row.n));
             }
         }
         lock(&self.rules).retain(|row| *row.session_id != *session_id);
+        let mut people = lock(&self.people);
+        for reason in Reason::of(&session.state) {
+            if let Some(sessions) = people.get_mut(&reason) {
+                sessions.remove(session_id);
+                if sessions.is_empty() {
+                    people.remove(&reason);
+                }
+            }
+        }
         true
+    }
+
+    /// Gives each session that a person may see, or every one.
+    fn each_session(&self, who: Option<&Visible>, mut take: impl FnMut(&Session)) {
+        let Some(who) = who else {
+            return self.shards.iter().for_each(|shard| lock(shard).sessions.values().for_each(&mut take));
+        };
+        let mut ids: BTreeSet<Arc<str>> = BTreeSet::new();
+        {
+            let people = lock(&self.people);
+            ids.extend(Reason::of_person(who).filter_map(|reason| people.get(&reason)).flatten().cloned());
+        }
+        for id in ids {
+            if let Some(session) = self.shard(&id).sessions.get(&id) {
+                take(session);
+            }
+        }
     }
 
     fn list_interruptions(
@@ -252,11 +319,7 @@ impl MemoryStore {
                     take(&mut found, session);
                 }
             }
-            None => {
-                for shard in &self.shards {
-                    lock(shard).sessions.values().for_each(|session| take(&mut found, session));
-                }
-            }
+            None => self.each_session(filter.visible_to.as_ref(), |session| take(&mut found, session)),
         }
         newest(&mut found, page::limit(page), |row| (row.asked_at, row.session_id.clone(), row.n));
         Ok(page::cut(found.iter().map(|row| InterruptionRow::clone(row)).collect(), page))
@@ -265,16 +328,13 @@ impl MemoryStore {
     fn list_sessions(&self, filter: &SessionFilter, page: &Page) -> Result<Paged<Summary>, StoreError> {
         let start = page::start::<Summary>(page)?;
         let mut found: Vec<Arc<State>> = Vec::new();
-        for shard in &self.shards {
-            let shard = lock(shard);
-            let states = shard.sessions.values().map(|session| &session.state).filter(|state| {
-                start
-                    .as_ref()
-                    .is_none_or(|start| (state.updated_at, &*state.session_id) < (start.at, &*start.session_id))
-                    && filter.matches(state)
-            });
-            found.extend(states.cloned());
-        }
+        self.each_session(filter.visible_to.as_ref(), |session| {
+            let state = &session.state;
+            let place = (state.updated_at, &*state.session_id);
+            if start.as_ref().is_none_or(|start| place < (start.at, &*start.session_id)) && filter.matches(state) {
+                found.push(state.clone());
+            }
+        });
         newest(&mut found, page::limit(page), |state| (state.updated_at, state.session_id.clone()));
         Ok(page::cut(found.iter().map(|state| Summary::of(state)).collect(), page))
     }

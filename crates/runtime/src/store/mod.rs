@@ -348,6 +348,10 @@ pub enum StoreError {
     /// It could not be written or read (disk full, I/O); nothing changed.
     #[error("the store failed: {0}")]
     Failed(String),
+    /// A write or sync has failed, and what the disk holds is not known: nothing is read or written, and nothing is
+    /// acknowledged, until the store is opened again. What was under way may be stored or not.
+    #[error("the store was closed after an error of its disk ({0}); nothing is acknowledged until it is opened again")]
+    Closed(String),
     /// It is not known whether it was written (the store closed in between).
     #[error("the store closed before it answered")]
     Unknown,

@@ -3,7 +3,7 @@
 mod answer;
 mod declared;
 mod fill;
-mod redact;
+pub(crate) mod redact;
 
 use std::{sync::Arc, time::Duration};
 

@@ -85,6 +85,8 @@ pub struct ToolError {
     pub message: String,
     /// Not failed: it asks something first.
     pub(crate) asks: Option<Box<Asks>>,
+    /// Not failed either: what it has asked was answered, and the answer cannot be given to it any more.
+    pub(crate) forgotten: bool,
 }
 
 /// Questions to a person, without whose answers a call cannot end (SPEC S13). The attempt ends with them; when they are
@@ -105,7 +107,7 @@ pub struct Asks {
 impl ToolError {
     /// An error with this message.
     pub fn new(message: impl Into<String>) -> ToolError {
-        ToolError { message: message.into(), asks: None }
+        ToolError { message: message.into(), asks: None, forgotten: false }
     }
 }
 
@@ -113,13 +115,22 @@ impl ToolError {
     /// No error: the call asks a person something before it can end.
     #[must_use]
     pub fn asks(asks: Asks) -> ToolError {
-        ToolError { message: "it asks something, which nobody has answered".to_owned(), asks: Some(Box::new(asks)) }
+        let message = "it asks something, which nobody has answered".to_owned();
+        ToolError { message, asks: Some(Box::new(asks)), forgotten: false }
+    }
+
+    /// No error: the call has asked a person something, and what it was doing then cannot go on with the answer. What it
+    /// did is not known, so a person says whether it is begun again (SPEC R4).
+    #[must_use]
+    pub fn forgotten() -> ToolError {
+        let message = "what it has asked was answered, and it cannot go on with the answer".to_owned();
+        ToolError { message, asks: None, forgotten: true }
     }
 }
 
 impl From<String> for ToolError {
     fn from(message: String) -> ToolError {
-        ToolError { message, asks: None }
+        ToolError { message, asks: None, forgotten: false }
     }
 }
 

@@ -35,6 +35,10 @@ mod mcp_fake;
 #[cfg(feature = "mcp")]
 mod mcp_npm;
 #[cfg(feature = "mcp")]
+mod mcp_open;
+#[cfg(feature = "mcp")]
+mod mcp_restart;
+#[cfg(feature = "mcp")]
 mod mcp_turns;
 mod models_aimock;
 mod models_aimock_apis;

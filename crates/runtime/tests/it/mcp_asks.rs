@@ -383,3 +383,56 @@ async fn s13_r9_a_call_that_asks_again_and_again_comes_to_an_end() {
         assert!(outcome.text.contains(told), "{}", outcome.text);
     }
 }
+
+/// The SDK for Python seals its state with a key of its process.
+async fn forgetful(forgets: &Arc<AtomicU32>) -> McpFake {
+    let (fake, forgets) = (McpFake::start(Era::Rounds).await, forgets.clone());
+    fake.tool(listing("order", "Orders."), move |call: Call| {
+        let process = forgets.load(Ordering::SeqCst);
+        async move {
+            let state = call.params["requestState"].as_str().map(str::to_owned);
+            match (call.params.get("inputResponses"), state) {
+                (Some(told), Some(state)) if state == format!("sealed by {process}") => {
+                    text(format!("told {}", told["size"]))
+                }
+                (_, Some(_)) => {
+                    json!({ "error": { "code": -32602, "message": "Invalid or expired requestState" } })
+                }
+                _ => json!({
+                    "resultType": "input_required", "requestState": format!("sealed by {process}"),
+                    "inputRequests": { "size": { "method": "elicitation/create", "params": form() } },
+                }),
+            }
+        }
+    });
+    fake
+}
+
+#[tokio::test]
+async fn s13_r4_an_answer_to_a_server_that_forgot_its_question_is_kept_and_a_person_told() {
+    let forgets = Arc::new(AtomicU32::new(0));
+    let (fake, folder) = (forgetful(&forgets).await, tempfile::tempdir().unwrap());
+    let after = restarted(&folder, || server(&fake)).await;
+    forgets.store(1, Ordering::SeqCst);
+    let outcome = answer(&after, "s_1", &accept(4)).await.unwrap();
+    assert_eq!((outcome.status, kind(&outcome)), (Status::AwaitingInput, Kind::InDoubt));
+    let told = serde_json::to_value(&outcome.interruptions[0]).unwrap();
+    let reason = told["review_configs"][0]["reason"].as_str().unwrap_or_else(|| panic!("{told}"));
+    assert!(reason.contains("no longer knows its question"), "{reason}");
+    assert_eq!(fake.calls().len(), 2, "it is not begun anew by itself");
+    // Whoever lets it run again is not asked the same twice.
+    let outcome = decide(&after, "s_2", vec![Decision::approve()]).await.unwrap();
+    assert_eq!((outcome.status, fake.calls().len()), (Status::Completed, 4));
+    assert!(outcome.text.contains(r#""size":4"#), "{}", outcome.text);
+}
+
+#[tokio::test]
+async fn s13_r4_an_idempotent_call_whose_server_forgot_its_question_is_begun_anew_with_the_answer() {
+    let forgets = Arc::new(AtomicU32::new(0));
+    let (fake, folder) = (forgetful(&forgets).await, tempfile::tempdir().unwrap());
+    let after = restarted(&folder, || server(&fake).idempotent(["order"])).await;
+    forgets.store(1, Ordering::SeqCst);
+    let outcome = answer(&after, "s_1", &accept(4)).await.unwrap();
+    assert_eq!((outcome.status, fake.calls().len()), (Status::Completed, 4));
+    assert!(outcome.text.contains(r#""size":4"#), "{}", outcome.text);
+}

@@ -28,6 +28,19 @@ pub enum Era {
     Rounds,
 }
 
+/// How a server says that it does not know a session any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gone {
+    /// The reference server, and the SDK for TypeScript: 400 with an error that names no request.
+    Reference,
+    /// The SDK for Python: 404 with an error for a request of its own name.
+    Python,
+    /// Older ones of it: 400 with a text.
+    OldPython,
+    /// 404 alone.
+    Bare,
+}
+
 /// One way to answer a call of a tool.
 pub type Tool = Arc<dyn Fn(Call) -> futures::future::BoxFuture<'static, Value> + Send + Sync>;
 
@@ -74,7 +87,15 @@ pub struct Shared {
     /// The notifications it got.
     pub notified: Mutex<Vec<Value>>,
     pub listed: AtomicU32,
+    /// How often it was asked whether it knows the newest revision.
+    pub probed: AtomicU32,
+    /// The revisions that `initialize` asked for.
+    pub asked_for: Mutex<Vec<Value>>,
     broken: AtomicBool,
+    session: AtomicU32,
+    gone: Mutex<Gone>,
+    /// Answers of calls are cut off once they have begun to be run.
+    cuts: AtomicBool,
     something: Notify,
 }
 
@@ -111,7 +132,12 @@ impl McpFake {
             connected: AtomicU32::new(0),
             notified: Mutex::default(),
             listed: AtomicU32::new(0),
+            probed: AtomicU32::new(0),
+            asked_for: Mutex::default(),
             broken: AtomicBool::new(false),
+            session: AtomicU32::new(1),
+            gone: Mutex::new(Gone::Bare),
+            cuts: AtomicBool::new(false),
             something: Notify::new(),
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -163,12 +189,37 @@ impl McpFake {
         self.shared.broken.store(broken, Ordering::SeqCst);
     }
 
+    /// Knows none of its sessions any more, as if it had been begun anew, and says so in this way.
+    pub fn forgets_sessions(&self, gone: Gone) {
+        *self.shared.gone.lock().unwrap() = gone;
+        self.shared.session.fetch_add(1, Ordering::SeqCst);
+        self.shared.listeners.lock().unwrap().clear();
+    }
+
+    /// Cuts the connection of each call once the call has begun, or does not any more.
+    pub fn cuts_calls(&self, cuts: bool) {
+        self.shared.cuts.store(cuts, Ordering::SeqCst);
+    }
+
     /// Cuts all connections; nobody listens any more.
     pub fn stop(&mut self) {
         if let Some(serving) = self.serving.take() {
             serving.abort();
         }
         self.shared.listeners.lock().unwrap().clear();
+    }
+
+    /// Listens again where it has listened.
+    pub async fn begin_again(&mut self) {
+        let address = self.url.trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
+        let listener = loop {
+            match TcpListener::bind(&address).await {
+                Ok(listener) => break listener,
+                Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+            }
+        };
+        let app = axum::Router::new().fallback(handle).with_state(self.shared.clone());
+        self.serving = Some(tokio::spawn(async move { axum::serve(listener, app).await.unwrap() }));
     }
 
     /// Waits until something is so.
@@ -198,8 +249,29 @@ fn json_response(status: StatusCode, body: impl Into<Value>) -> Response {
     let mut response = Response::new(Body::from(body.to_string()));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, "application/json".parse().unwrap());
-    response.headers_mut().insert("mcp-session-id", "fake-session".parse().unwrap());
     response
+}
+
+fn gone(how: Gone) -> Response {
+    let error = |id: Value, code: i32, message: &str| {
+        let error = json!({ "code": code, "message": message });
+        if id.is_null() {
+            json!({ "jsonrpc": "2.0", "error": error })
+        } else {
+            json!({ "jsonrpc": "2.0", "id": id, "error": error })
+        }
+    };
+    let bad = "Bad Request: No valid session ID provided";
+    match how {
+        Gone::Reference => json_response(StatusCode::BAD_REQUEST, error(Value::Null, -32000, bad)),
+        Gone::Python => json_response(StatusCode::NOT_FOUND, error("server-error".into(), -32600, "Session not found")),
+        Gone::OldPython => {
+            let mut response = Response::new(Body::from(bad));
+            *response.status_mut() = StatusCode::BAD_REQUEST;
+            response
+        }
+        Gone::Bare => empty(StatusCode::NOT_FOUND),
+    }
 }
 
 fn stream(messages: mpsc::UnboundedReceiver<Value>) -> Response {
@@ -215,8 +287,21 @@ fn empty(status: StatusCode) -> Response {
     response
 }
 
-async fn handle(State(shared): State<Arc<Shared>>, method: Method, headers: HeaderMap, body: Bytes) -> Response {
+/// Each request has a connection of its own, so that none outlives a server that stops.
+async fn handle(state: State<Arc<Shared>>, method: Method, headers: HeaderMap, body: Bytes) -> Response {
+    let mut response = answer(state, method, headers, body).await;
+    response.headers_mut().insert("connection", "close".parse().unwrap());
+    response
+}
+
+async fn answer(State(shared): State<Arc<Shared>>, method: Method, headers: HeaderMap, body: Bytes) -> Response {
+    let in_session = headers.get("mcp-session-id").map(|id| id.to_str().unwrap().to_owned());
     shared.headers.lock().unwrap().push(headers);
+    let session = format!("session-{}", shared.session.load(Ordering::SeqCst));
+    if in_session.is_some_and(|id| id != session) {
+        let how = *shared.gone.lock().unwrap();
+        return gone(how);
+    }
     if shared.broken.load(Ordering::SeqCst) {
         return empty(StatusCode::INTERNAL_SERVER_ERROR);
     }
@@ -241,6 +326,9 @@ async fn handle(State(shared): State<Arc<Shared>>, method: Method, headers: Head
         }
         json!({ "jsonrpc": "2.0", "id": id, "result": result })
     };
+    if message["method"] == "server/discover" {
+        shared.probed.fetch_add(1, Ordering::SeqCst);
+    }
     let response = match message["method"].as_str() {
         Some("server/discover") if shared.era == Era::Rounds => {
             shared.connected.fetch_add(1, Ordering::SeqCst);
@@ -257,14 +345,17 @@ async fn handle(State(shared): State<Arc<Shared>>, method: Method, headers: Head
         }
         Some("initialize") if shared.era == Era::Sessions => {
             shared.connected.fetch_add(1, Ordering::SeqCst);
-            json_response(
+            shared.asked_for.lock().unwrap().push(message["params"]["protocolVersion"].clone());
+            let mut response = json_response(
                 StatusCode::OK,
                 answer(json!({
-                    "protocolVersion": "2025-11-25",
+                    "protocolVersion": message["params"]["protocolVersion"],
                     "capabilities": { "tools": { "listChanged": true } },
                     "serverInfo": { "name": "fake", "version": "1" },
                 })),
-            )
+            );
+            response.headers_mut().insert("mcp-session-id", session.parse().unwrap());
+            response
         }
         Some("tools/list") => {
             let tools = shared.tools.lock().unwrap().clone();
@@ -294,6 +385,15 @@ async fn handle(State(shared): State<Arc<Shared>>, method: Method, headers: Head
             let (out, receive) = mpsc::unbounded();
             let (call, done) = (Call { params, out: out.clone(), shared: shared.clone() }, shared.clone());
             let rounds = shared.era == Era::Rounds;
+            if shared.cuts.load(Ordering::SeqCst) {
+                if let Some(run) = run {
+                    run(call).await;
+                }
+                let cut = futures::stream::iter([Err::<Bytes, _>(std::io::Error::other("cut"))]);
+                let mut response = Response::new(Body::from_stream(cut));
+                response.headers_mut().insert(CONTENT_TYPE, "text/event-stream".parse().unwrap());
+                return response;
+            }
             tokio::spawn(async move {
                 let Some(run) = run else { return };
                 let mut result = run(call).await;

@@ -35,6 +35,10 @@ fn script(package: &str) -> String {
 async fn everything_over_http() -> (Child, String) {
     // A port that was free a moment ago.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    (everything_at(port).await, format!("http://127.0.0.1:{port}/mcp"))
+}
+
+async fn everything_at(port: u16) -> Child {
     let mut process = Command::new("node")
         .args([&script("server-everything"), "streamableHttp"])
         .env("PORT", port.to_string())
@@ -52,7 +56,7 @@ async fn everything_over_http() -> (Child, String) {
         }
     }
     tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-    (process, format!("http://127.0.0.1:{port}/mcp"))
+    process
 }
 
 fn call(name: &str, args: impl Into<Value>) -> String {
@@ -117,6 +121,8 @@ async fn m148_npm_filesystem_writes_only_what_was_approved() {
     let file = root.join("note.txt");
     let server = McpServer::stdio("files", ["node", &script("server-filesystem"), root.to_str().unwrap()])
         .require_approval(RequireApproval::lists(["write_file"], ["read_text_file", "list_directory"]))
+        // They have names of built-in tools, and no list names them.
+        .without(["read_file", "edit_file"])
         .build()
         .unwrap();
     server.connect().await.unwrap();
@@ -152,5 +158,29 @@ async fn s13_npm_what_everything_asks_is_answered_by_a_person() {
         let new = NewDecision { approval_key: "s_1".into(), resume, ..NewDecision::default() };
         let outcome = runtime.decide_and_run(&Principal::trusted(), new).await.unwrap();
         assert!(outcome.text.contains("Ada Lovelace"), "{}", outcome.text);
+    }
+}
+
+/// The server knows its sessions in memory only, and refuses those of the process before.
+#[tokio::test]
+#[ignore = "needs the packages of tests/third-party: cargo xtask test"]
+async fn s13_r4_npm_an_approved_call_runs_though_the_server_was_killed_and_begun_again() {
+    let (mut process, url) = everything_over_http().await;
+    let port = url.trim_start_matches("http://127.0.0.1:").trim_end_matches("/mcp").parse().unwrap();
+    let server = McpServer::http("everything", url).build().unwrap();
+    for dead in [false, true] {
+        let runtime = over(Arc::new(MemoryStore::new()), &call("echo", json!({ "message": "once" })), &[&server]);
+        assert_eq!(send(&runtime, "s", "go").await.unwrap().status, Status::AwaitingInput);
+        process.kill().await.unwrap();
+        if !dead {
+            process = everything_at(port).await;
+        }
+        let began = std::time::Instant::now();
+        let outcome = decide(&runtime, "s_1", vec![Decision::approve()]).await.unwrap();
+        assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+        match dead {
+            false => assert_eq!(outcome.text, "Echo: once"),
+            true => assert!(outcome.text.contains("so the call was not made"), "{}", outcome.text),
+        }
     }
 }

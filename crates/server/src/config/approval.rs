@@ -107,6 +107,9 @@ pub(super) fn ask(section: &Section<'_>) -> (Ask, Vec<RoleAt>) {
             nobody_is_told_apart(section, key(field), at);
         }
     }
+    if mistakes.is_empty() {
+        section.document.holders.borrow().check(section, &ask);
+    }
     (ask, [levels, escalate, reassign].concat())
 }
 

@@ -10,12 +10,10 @@ use toml::de::DeValue;
 
 use super::{
     error::nearest,
+    literal,
     reader::{At, Section},
     server::{secret, unknown},
 };
-
-/// Headers that hold secrets, which do not belong in the file.
-const SECRET_HEADERS: [&str; 4] = ["authorization", "cookie", "proxy-authorization", "x-api-key"];
 
 /// The keys of the request, each with its place in the file.
 struct Places<'s> {
@@ -88,7 +86,7 @@ pub(super) fn read(tool: &Section<'_>, parameters: &Value) -> Option<HttpRequest
             continue;
         };
         let places_in_it = Template::parse_with_env(text).map(|template| template.places().count());
-        if SECRET_HEADERS.contains(&&*name.to_ascii_lowercase()) && places_in_it == Ok(0) {
+        if literal::is_secret(&name) && places_in_it == Ok(0) {
             let what = format!(
                 "\"headers\"{} has {name:?} with its value; secrets belong in the environment, as",
                 section.place()

@@ -1,9 +1,9 @@
 //! `[mcp.*]`, and tools that are `mcp = "server/tool"` (SPEC S13, M2).
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use countersign::{
-    mcp::{CALL_SECONDS, CONNECT_SECONDS, Mcp, McpServer, McpTool, RequireApproval, SECONDS_MAX},
+    mcp::{CALL_SECONDS, CONNECT_SECONDS, Mcp, McpServer, McpTool, REVISIONS, RequireApproval, SECONDS_MAX},
     model::ApiKey,
     tool::Hints,
 };
@@ -15,9 +15,9 @@ use serde_json::Value;
 use toml::de::DeValue;
 
 use super::{
-    agents::name_error,
+    agents::{ConfigAgent, name_error},
     approval::{self, ConfigApproval, RoleAt},
-    entries,
+    entries, literal,
     reader::{At, Section},
     server::{secret, unknown},
     tools,
@@ -46,10 +46,12 @@ pub struct ConfigMcp {
     pub connect_timeout: u32,
     /// Seconds in which people answer what it asks in the middle of a call; 0: for ever.
     pub answer_timeout: u32,
+    /// The revision of the protocol that it is spoken to in; none: what it knows is found out.
+    pub revision: Option<String>,
 }
 
 /// How an MCP server is reached.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub enum ConfigReach {
     /// A program that is spoken to on its standard input and output.
     Command {
@@ -64,13 +66,41 @@ pub enum ConfigReach {
     },
     /// An address that is spoken to over streamable HTTP.
     Url {
-        /// The address.
+        /// The address, a secret as a whole.
         url: String,
         /// The bearer token.
         bearer: Option<ApiKey>,
         /// Headers of each request.
         headers: BTreeMap<String, ApiKey>,
     },
+}
+
+impl ConfigReach {
+    /// The host of an address, which is all of it that may be shown.
+    #[must_use]
+    pub fn host(&self) -> Option<String> {
+        match self {
+            ConfigReach::Command { .. } => None,
+            ConfigReach::Url { url, .. } => host(url),
+        }
+    }
+}
+
+/// The host of an address: the rest may hold a secret.
+#[must_use]
+pub fn host(url: &str) -> Option<String> {
+    Some(reqwest::Url::parse(url.trim()).ok()?.host_str()?.to_owned())
+}
+
+impl fmt::Debug for ConfigReach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ConfigReach::Command { command, cwd, .. } => {
+                f.debug_struct("Command").field("command", command).field("cwd", cwd).finish_non_exhaustive()
+            }
+            ConfigReach::Url { .. } => f.debug_struct("Url").field("host", &self.host()).finish_non_exhaustive(),
+        }
+    }
 }
 
 /// A tool of an MCP server under a name of its own. What is `None` is as the server's declaration says.
@@ -99,7 +129,7 @@ pub struct ConfigMcpTool {
 /// Reads one server.
 pub(super) fn read(name: &str, section: &Section<'_>) -> Option<ConfigMcp> {
     name_error(section, "MCP server", name, limits::NAME_BYTES);
-    let (command, url) = (section.has("command"), section.has("url"));
+    let (command, url) = (section.has("command"), section.has("url").or(section.has("url_env")));
     let only_of_commands = [("cwd", section.has("cwd")), ("env", section.has("env"))];
     let only_of_urls = [("bearer_env", section.has("bearer_env")), ("headers", section.has("headers"))];
     let others = |of: &str, keys: &[(&str, Option<usize>)]| {
@@ -111,7 +141,8 @@ pub(super) fn read(name: &str, section: &Section<'_>) -> Option<ConfigMcp> {
     };
     let reach = match (command, url) {
         (Some(_), Some(at)) => {
-            section.bad(at, "url", "cannot stand beside \"command\": a server is one or the other");
+            let key = if section.has("url").is_some() { "url" } else { "url_env" };
+            section.bad(at, key, "cannot stand beside \"command\": a server is one or the other");
             None
         }
         (Some(_), None) => {
@@ -157,6 +188,7 @@ pub(super) fn read(name: &str, section: &Section<'_>) -> Option<ConfigMcp> {
         answer_timeout: section
             .whole("answer_timeout", 0..=limits::APPROVAL_TIMEOUT_SECONDS_MAX, " seconds")
             .map_or(limits::APPROVAL_TIMEOUT_SECONDS, |limit| limit.value),
+        revision: revision(section),
     };
     section.finish();
     // What is wrong with `require_approval` was said.
@@ -165,6 +197,20 @@ pub(super) fn read(name: &str, section: &Section<'_>) -> Option<ConfigMcp> {
         section.document.error(section.at, format!("[mcp.{name}]: {error}"));
     }
     Some(mcp)
+}
+
+fn revision(section: &Section<'_>) -> Option<String> {
+    let revision = section.string("revision")?;
+    if !REVISIONS.contains(&&*revision.value) {
+        let what = format!(
+            "is {:?}, which is no revision of the protocol that is known here; known are {}",
+            revision.value,
+            REVISIONS.join(", ")
+        );
+        section.bad(revision.at, "revision", what);
+        return None;
+    }
+    Some(revision.value)
 }
 
 /// Names of variables to pass on, or variables with their values.
@@ -179,11 +225,22 @@ fn env(section: &Section<'_>) -> (Vec<String>, BTreeMap<String, ApiKey>) {
 }
 
 fn address(section: &Section<'_>) -> Option<ConfigReach> {
-    let url = section.string("url")?;
+    let url = match (section.string("url"), section.string("url_env")) {
+        (Some(_), Some(other)) => {
+            section.bad(other.at, "url_env", "cannot stand beside \"url\": an address is one or the other");
+            return None;
+        }
+        (Some(url), None) => {
+            literal::address(section, "url", url.at, &url.value);
+            url.value
+        }
+        (None, Some(variable)) => secret(section, "url_env", &variable)?,
+        (None, None) => return None,
+    };
     let bearer = section.string("bearer_env");
     let bearer = bearer.and_then(|variable| secret(section, "bearer_env", &variable)).map(|token| ApiKey::new(&token));
     let headers = texts(section, "headers", |name| !name.is_empty() && name.is_ascii());
-    Some(ConfigReach::Url { url: url.value, bearer, headers })
+    Some(ConfigReach::Url { url, bearer, headers })
 }
 
 /// A table of texts. A value `{ env = "NAME" }` is the variable's.
@@ -204,7 +261,10 @@ pub(super) fn texts(
             continue;
         }
         match &value {
-            Value::String(text) => drop(texts.insert(name, ApiKey::new(text))),
+            Value::String(text) => {
+                literal::value(section, key, table.at, &name);
+                texts.insert(name, ApiKey::new(text));
+            }
             Value::Object(of) if of.len() == 1 && of.get("env").is_some_and(Value::is_string) => {
                 let variable = of.get("env").and_then(Value::as_str).unwrap_or_default().to_owned();
                 if let Some(text) = secret(section, key, &At { value: variable, at: table.at }) {
@@ -263,6 +323,35 @@ pub(super) fn tool(name: &str, section: &Section<'_>, servers: &[&str]) -> (Opti
     (tool, roles)
 }
 
+/// An error for each name that an agent would have from two places, as far as the file names the tools of its servers. What
+/// else they have is known when they are reached.
+pub(super) fn one_name_twice(
+    section: &Section<'_>,
+    agent: &ConfigAgent,
+    servers: &[ConfigMcp],
+    named: &[ConfigMcpTool],
+) {
+    let own = agent.tools.iter().map(|tool| {
+        let of_server = named.iter().find(|named| named.name == *tool);
+        let place = of_server.map(|named| format!("[tools.{tool}] (of the MCP server {:?})", named.server));
+        (tool.clone(), place.unwrap_or_else(|| format!("\"tools\" ({tool:?})")))
+    });
+    let handoffs = agent.handoffs.iter().map(|to| (format!("transfer_to_{to}"), format!("the handoff to {to:?}")));
+    let mut known: BTreeMap<String, String> = own.chain(handoffs).collect();
+    let Some(at) = section.has("mcp") else { return };
+    for server in agent.mcp.iter().filter_map(|name| servers.iter().find(|server| server.name == *name)) {
+        for tool in server.tools.iter().flatten().filter(|tool| !server.without.contains(tool)) {
+            let name = format!("{}{tool}", server.prefix.as_deref().unwrap_or_default());
+            let place = format!("[mcp.{}]", server.name);
+            if let Some(other) = known.insert(name.clone(), place.clone()) {
+                let what =
+                    format!("has two tools called {name:?}: from {other} and from {place}; give a server a \"prefix\"");
+                section.bad(at, "mcp", what);
+            }
+        }
+    }
+}
+
 impl ConfigMcp {
     /// The server, not yet reached.
     ///
@@ -291,6 +380,9 @@ impl ConfigMcp {
             .answer_seconds(self.answer_timeout);
         if let Some(tools) = &self.tools {
             server = server.only(tools.iter().map(String::as_str));
+        }
+        if let Some(revision) = &self.revision {
+            server = server.revision(revision);
         }
         if let Some(prefix) = &self.prefix {
             server = server.prefix(prefix.as_str());

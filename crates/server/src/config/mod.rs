@@ -11,7 +11,9 @@ mod computer;
 mod entries;
 mod error;
 mod folder;
+mod holders;
 mod http;
+mod literal;
 mod mcp;
 mod models;
 mod policy;
@@ -40,7 +42,7 @@ pub use self::{
     entries::{guardrails, hosted_mcp, mcp_servers, sources, tool_entries},
     error::{ConfigError, nearest},
     folder::ConfigFolderTool,
-    mcp::{ConfigMcp, ConfigMcpTool, ConfigReach},
+    mcp::{ConfigMcp, ConfigMcpTool, ConfigReach, host},
     models::{ConfigEndpoint, ConfigHostedMcp, ConfigModel, ConfigProvider, check_script},
     policy::{ConfigRule, ConfigThen, HINTS},
     server::{ConfigServer, LISTEN},
@@ -51,6 +53,7 @@ pub use self::{
 };
 use self::{
     approval::RoleAt,
+    holders::Holders,
     reader::{Document, Section},
 };
 use crate::auth::{Auth, JwtOptions, Token};
@@ -286,6 +289,7 @@ fn read(document: &Document<'_>) -> Option<Config> {
     let locale = server::locale(&root);
     let (tokens, jwt) = auth::read(&root);
     document.open.set(root.has("auth").is_none());
+    document.holders.replace(Holders::of(&tokens, jwt.is_some()));
     let server = server::server(&root, root.has("auth").is_some());
     let (store, store_keys) = store::store(&root);
     let tracing = tracing::read(&root);
@@ -378,6 +382,11 @@ fn read(document: &Document<'_>) -> Option<Config> {
             guardrails: &guardrail_names,
         };
         agents.extend(agents::read(name, section, &names));
+    }
+    for (name, section) in &agent_sections {
+        if let Some(agent) = agents.iter().find(|agent: &&ConfigAgent| agent.name == *name) {
+            mcp::one_name_twice(section, agent, &mcp, &mcp_tools);
+        }
     }
     if agent_sections.is_empty() {
         document.error(0, "there is no agent; declare one with [agents.NAME]");

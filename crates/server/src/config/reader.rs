@@ -17,6 +17,7 @@ use toml::{
 use super::{
     ERRORS,
     error::{ConfigError, nearest},
+    holders::Holders,
 };
 
 /// Reads an environment variable.
@@ -30,6 +31,8 @@ pub(super) struct Document<'d> {
     pub(super) env: Env<'d>,
     /// Whether nobody has to say who they are, so that nobody can be told apart. Known once `[auth]` was read.
     pub(super) open: Cell<bool>,
+    /// Who is known to hold which role; once `[auth]` was read.
+    pub(super) holders: RefCell<Holders>,
     pub(super) errors: RefCell<Vec<ConfigError>>,
     pub(super) warnings: RefCell<Vec<ConfigError>>,
 }
@@ -45,6 +48,7 @@ impl<'d> Document<'d> {
             text,
             env,
             open: Cell::new(false),
+            holders: RefCell::default(),
             errors: RefCell::default(),
             warnings: RefCell::default(),
         }

@@ -38,6 +38,7 @@ pub(crate) struct Readiness(Mutex<Option<(Instant, Result<(), Refusal>)>>);
 impl Readiness {
     /// Whether the store can be written to, now or up to [`FRESH`] ago. All who ask meanwhile share one look.
     async fn look(&self, runtime: &Runtime) -> Result<(), Refusal> {
+        runtime.store_is_open()?;
         let mut last = self.0.lock().await;
         if let Some((at, known)) = &*last
             && at.elapsed() < FRESH

@@ -129,6 +129,9 @@ fn responses(route: &Route, schemas: &mut Schemas) -> Value {
     if path_parameters(route.path).next().is_some() {
         more.push(Code::InvalidMessage);
     }
+    if route.refusals.contains(&Code::StoreUnavailable) {
+        more.push(Code::StoreClosed);
+    }
     if !route.open {
         more.push(Code::Unauthenticated);
     }

@@ -19,6 +19,8 @@ export interface SessionSummary {
   pending?: string[];
   /** Whose past it has, if it is a fork. Not in lists. */
   forked_from?: ForkedFrom;
+  /** Why its turn does not go on by itself, if it does not. Not in lists. */
+  held?: "fork" | "crashes";
 }
 
 /** Whose past a fork has, and how far. */

@@ -422,6 +422,11 @@ impl Server {
         self.child.wait().unwrap();
     }
 
+    /// Takes variables out of the server's environment, from its next start on.
+    pub(crate) fn without_env(&mut self, names: &[&str]) {
+        self.env.retain(|(name, _)| !names.contains(&name.as_str()));
+    }
+
     pub(crate) async fn start_again(&mut self) {
         (self.child, self.address) = spawn(self.dir.path(), &self.env, self.log).await;
     }

@@ -12,8 +12,11 @@ const TAGS: [&str; 4] = ["type", "kind", "update", "scope"];
 /// Makes every union of the definitions one of whole alternatives.
 pub(super) fn plain(definitions: &Definitions, place: &'static str) -> Definitions {
     let mut unions = Unions { all: definitions.clone(), given: definitions, place };
-    for (name, definition) in definitions {
-        if let Value::Object(definition) = definition {
+    // In an order that no feature of serde_json changes: the first of two with one title has it for its name.
+    let mut names: Vec<&String> = definitions.keys().collect();
+    names.sort();
+    for name in names {
+        if let Value::Object(definition) = &definitions[name] {
             let definition = unions.union(name, definition.clone());
             unions.all.insert(name.clone(), Value::Object(definition));
         }

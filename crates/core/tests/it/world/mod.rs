@@ -169,7 +169,11 @@ impl World {
                     1 => self.draft().block_shown(Block::Thinking("hm".into())),
                     2 => self.draft().block_shown(Block::Thinking(String::new())),
                     // What was shown so far is of an attempt that broke off.
-                    3 => self.draft().replaced(),
+                    3 => {
+                        let begun = self.draft().block_shown(Block::Text("half".into()));
+                        self.commit(begun);
+                        self.draft().replaced()
+                    }
                     open => self.draft().group(open % 2 == 0),
                 };
                 self.commit(transition);

@@ -351,7 +351,8 @@ impl Reader for Assembler {
 
     fn finish(&mut self, ready: &mut VecDeque<ModelEvent>) -> Result<(), ModelError> {
         self.give_out(true, ready);
-        ready.extend(self.cut.or(self.refused.then_some(Cut::Refusal)).map(ModelEvent::Cut));
+        let refused = self.refused.then_some(Cut::Refusal);
+        ready.extend(self.cut.or(refused).map(ModelEvent::Cut));
         ready.extend(self.usage.map(ModelEvent::Usage));
         let opaque = &mut self.opaque;
         if self.calls.is_empty() {

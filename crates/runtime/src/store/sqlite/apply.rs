@@ -31,6 +31,8 @@ pub(super) struct Write {
     changes: Vec<Indexed>,
     /// The bodies of the audit records, which are sealed when they have their numbers.
     told: Vec<String>,
+    /// Whether a role was ever asked in it, which lists it too.
+    reviewed: bool,
     pub(super) durability: Durability,
 }
 
@@ -71,6 +73,7 @@ impl Write {
             claims: index::claims(entries).into_iter().map(|claim| (claim.request_id.into(), claim.by)).collect(),
             changes: changes.collect::<Result<_, StoreError>>()?,
             told: audit::events(state, entries).iter().map(audit::Event::body).collect(),
+            reviewed: !state.reviewers.is_empty(),
             durability: *durability,
         })
     }
@@ -105,6 +108,10 @@ impl Write {
                      WHERE row = ?1",
                     values,
                 )?;
+                if self.reviewed {
+                    let used = "UPDATE reviewers SET updated_at = ?2 WHERE session = ?1";
+                    run(conn, used, params![session, updated_at])?;
+                }
                 session
             }
             None => {
@@ -131,7 +138,7 @@ impl Write {
             let values = params![session, request_id, *by == Claimant::Queued];
             run(conn, "INSERT OR REPLACE INTO requests (session, id, queued) VALUES (?1, ?2, ?3)", values)?;
         }
-        self.changes.iter().try_for_each(|indexed| indexed.apply(conn, session, values))?;
+        self.changes.iter().try_for_each(|indexed| indexed.apply(conn, session, &self.summary, values))?;
         self.tell(conn, values)
     }
 
@@ -197,20 +204,21 @@ impl Write {
 }
 
 impl Indexed {
-    fn apply(&self, conn: &Connection, session: i64, values: &Values) -> Result<(), StoreError> {
+    fn apply(&self, conn: &Connection, session: i64, of: &Summary, values: &Values) -> Result<(), StoreError> {
         match &self.change {
             Change::Asked(row) => {
                 let InterruptionRow { n, role, agent, asked_at, expires_at, remind_at, asked_pos, .. } = row;
+                let InterruptionRow { tenant, subject, .. } = row;
                 let (key, asked_pos) = (key(session, u64::from(*n))?, key(0, *asked_pos)?);
                 run(
                     conn,
                     "INSERT OR REPLACE INTO interruptions
-                     (key, role, agent, tools, asked_at, expires_at, remind_at, asked_pos)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-                    params![key, role, agent, self.json, asked_at, expires_at, remind_at, asked_pos],
+                     (key, tenant, subject, role, agent, tools, asked_at, expires_at, remind_at, asked_pos)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+                    params![key, tenant, subject, role, agent, self.json, asked_at, expires_at, remind_at, asked_pos],
                 )?;
                 if let Some(role) = role {
-                    reviewer(conn, session, role)?;
+                    reviewer(conn, session, of, role)?;
                 }
             }
             Change::Reminded { n, next } => {
@@ -220,7 +228,7 @@ impl Indexed {
             Change::Reassigned { n, role } => {
                 let key = key(session, u64::from(*n))?;
                 run(conn, "UPDATE interruptions SET role = ?2 WHERE key = ?1", params![key, role])?;
-                reviewer(conn, session, role)?;
+                reviewer(conn, session, of, role)?;
             }
             Change::RuleMade(row) => rules::make(conn, values, session, row, &self.json)?,
             Change::RuleRevoked { id, at, by } => rules::revoke(conn, values, session, *id, *at, by.as_ref())?,
@@ -238,8 +246,9 @@ impl Indexed {
     }
 }
 
-fn reviewer(conn: &Connection, session: i64, role: &str) -> Result<(), StoreError> {
-    run(conn, "INSERT OR IGNORE INTO reviewers (session, role) VALUES (?1, ?2)", params![session, role])?;
+fn reviewer(conn: &Connection, session: i64, of: &Summary, role: &str) -> Result<(), StoreError> {
+    let sql = "INSERT OR IGNORE INTO reviewers (session, role, tenant, updated_at) VALUES (?1, ?2, ?3, ?4)";
+    run(conn, sql, params![session, role, of.tenant, of.updated_at])?;
     Ok(())
 }
 

@@ -18,44 +18,86 @@ use super::{
     statement::{all, find, resolution},
 };
 
-/// A query in the making: its conditions, and their values in order.
-#[derive(Default)]
+/// A query in the making: its conditions, and their values in order. A list is several of them, each of which reads the rows
+/// that somebody may see for one reason from an index, in the list's order, and nobody else's.
+#[derive(Clone)]
 pub(super) struct Query {
+    /// What is read from where, up to the conditions.
+    from: String,
     conditions: Vec<&'static str>,
     pub(super) values: Vec<Value>,
 }
 
 impl Query {
+    pub(super) fn new(from: String) -> Query {
+        Query { from, conditions: Vec::new(), values: Vec::new() }
+    }
+
     pub(super) fn and<const N: usize>(&mut self, condition: &'static str, values: [Value; N]) {
         self.conditions.push(condition);
         self.values.extend(values);
     }
 
-    pub(super) fn sql(&mut self, select: &str, order: &str, page: &Page) -> String {
-        let limit = i64::try_from(page::limit(page)).unwrap_or(i64::MAX).saturating_add(1);
-        self.values.push(limit.into());
+    pub(super) fn with<const N: usize>(mut self, condition: &'static str, values: [Value; N]) -> Query {
+        self.and(condition, values);
+        self
+    }
+
+    /// The whole statement.
+    pub(super) fn sql(&self, order: &str) -> String {
         let (begin, conditions) =
             if self.conditions.is_empty() { ("", String::new()) } else { (" WHERE ", self.conditions.join(" AND ")) };
-        format!("{select}{begin}{conditions} ORDER BY {order} LIMIT ?")
+        format!("{}{begin}{conditions} ORDER BY {order} LIMIT ?", self.from)
+    }
+
+    /// The rows of a page, and one more.
+    pub(super) fn rows<T>(
+        self,
+        conn: &Connection,
+        order: &str,
+        page: &Page,
+        row: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>, StoreError> {
+        let limit = i64::try_from(page::limit(page)).unwrap_or(i64::MAX).saturating_add(1);
+        let sql = self.sql(order);
+        all(conn, &sql, params_from_iter(self.values.into_iter().chain([limit.into()])), row)
     }
 }
 
 /// The person's tenant, its name, or one that nobody has, and its roles as JSON.
 pub(super) fn visible(who: &Visible) -> [Value; 3] {
     let roles = serde_json::Value::from(who.reviewing().map(String::as_str).collect::<Vec<_>>()).to_string();
-    let text = |text: &Option<String>| text.clone().map_or(Value::Null, Value::from);
-    [text(&who.tenant), text(&who.subject), roles.into()]
+    [text(who.tenant.as_ref()), text(who.subject.as_ref()), roles.into()]
 }
 
-const INTERRUPTIONS: &str =
-    "SELECT s.id, i.key & 4294967295, s.subject, i.role, i.agent, i.tools, i.asked_at, i.expires_at,
- i.asked_pos, i.resolution, i.resolved_at, i.resolved_pos, s.tenant, i.remind_at
- FROM interruptions i CROSS JOIN sessions s ON s.row = i.key >> 32";
+pub(super) fn text(text: Option<&String>) -> Value {
+    text.cloned().map_or(Value::Null, Value::from)
+}
+
+/// The rows of all queries of a list, in its order, each once.
+pub(super) fn merged<T: page::Row>(
+    queries: Vec<Query>,
+    page: &Page,
+    mut rows: impl FnMut(Query) -> Result<Vec<T>, StoreError>,
+) -> Result<Paged<T>, StoreError> {
+    let mut found = Vec::new();
+    for query in queries {
+        found.extend(rows(query)?);
+    }
+    found.sort_unstable_by_key(|row| std::cmp::Reverse(row.key()));
+    found.dedup_by_key(|row| row.key());
+    Ok(page::cut(found, page))
+}
+
+const COLUMNS: &str = "SELECT s.id, i.key & 4294967295, s.subject, i.role, i.agent, i.tools, i.asked_at, i.expires_at,
+ i.asked_pos, i.resolution, i.resolved_at, i.resolved_pos, s.tenant, i.remind_at FROM interruptions i";
+const SESSION_OF: &str = "CROSS JOIN sessions s ON s.row = i.key >> 32";
+const INBOX_ORDER: &str = "i.asked_at DESC, s.id DESC, i.key DESC";
 
 /// See [`super::super::Store::interruption`].
 pub(super) fn interruption(conn: &Connection, session_id: &str, n: u32) -> Result<Option<InterruptionRow>, StoreError> {
     let Some(session) = number(conn, session_id)? else { return Ok(None) };
-    find(conn, &format!("{INTERRUPTIONS} WHERE i.key = ?1"), [key(session, u64::from(n))?], interruption_row)
+    find(conn, &format!("{COLUMNS} {SESSION_OF} WHERE i.key = ?1"), [key(session, u64::from(n))?], interruption_row)
 }
 
 /// The number of a session, by which its rows are found.
@@ -66,45 +108,90 @@ pub(super) fn number(conn: &Connection, session_id: &str) -> Result<Option<i64>,
 /// See [`super::super::Store::interruptions`].
 pub(super) fn interruptions(
     conn: &mut Connection,
-    filter: InterruptionFilter,
+    filter: &InterruptionFilter,
     page: &Page,
 ) -> Result<Paged<InterruptionRow>, StoreError> {
     let start = page::start::<InterruptionRow>(page)?;
+    let session = match &filter.session_id {
+        None => None,
+        Some(id) => match number(conn, id)? {
+            None => return Ok(Paged { rows: Vec::new(), next: None }),
+            session => session,
+        },
+    };
+    let queries = inbox(filter, session, start.as_ref())?;
+    merged(queries, page, |query| query.rows(conn, INBOX_ORDER, page, interruption_row))
+}
+
+/// The queries of a list of interruptions. `session` is the number of the one that the filter names.
+fn inbox(filter: &InterruptionFilter, session: Option<i64>, start: Option<&Key>) -> Result<Vec<Query>, StoreError> {
     let InterruptionFilter { waiting, role, agent, tool, session_id, visible_to } = filter;
-    let mut query = Query::default();
-    match waiting {
-        Some(true) => query.and("i.resolution IS NULL", []),
-        Some(false) => query.and("i.resolution IS NOT NULL", []),
-        None => {}
-    }
-    if let Some(role) = role {
-        query.and("i.role = ?", [role.into()]);
-    }
-    if let Some(agent) = agent {
-        query.and("i.agent = ?", [agent.into()]);
-    }
-    if let Some(tool) = tool {
-        query.and("EXISTS (SELECT 1 FROM json_each(i.tools) t WHERE t.value = ?)", [tool.into()]);
-    }
-    if let Some(session_id) = session_id {
-        let Some(session) = number(conn, &session_id)? else { return Ok(Paged { rows: Vec::new(), next: None }) };
+    let mut queries = Vec::new();
+    if let (Some(session), Some(id)) = (session, session_id) {
+        let mut query = Query::new(format!("{COLUMNS} NOT INDEXED {SESSION_OF}"));
         // The id too: by the time of the list the number may be another session's.
         query.and("i.key BETWEEN ? AND ?", [key(session, 0)?.into(), key(session, u64::from(u32::MAX))?.into()]);
-        query.and("s.id = ?", [session_id.into()]);
+        query.and("s.id = ?", [id.clone().into()]);
+        match waiting {
+            Some(true) => query.and("i.resolution IS NULL", []),
+            Some(false) => query.and("i.resolution IS NOT NULL", []),
+            None => {}
+        }
+        if let Some(who) = visible_to {
+            query.and("i.tenant IS ? AND (i.subject = ? OR i.role IN (SELECT value FROM json_each(?)))", visible(who));
+        }
+        if let Some(role) = role {
+            query.and("i.role = ?", [role.clone().into()]);
+        }
+        queries.push(query);
+    } else {
+        // Each half has indexes of its own.
+        for (half, condition) in [("waiting", "i.resolution IS NULL"), ("resolved", "i.resolution IS NOT NULL")] {
+            if waiting.is_none_or(|waiting| waiting == (half == "waiting")) {
+                by_reason(half, role.as_ref(), visible_to.as_ref(), |mut query| {
+                    query.and(condition, []);
+                    queries.push(query);
+                });
+            }
+        }
     }
-    if let Some(who) = visible_to {
-        query.and("s.tenant IS ? AND (s.subject = ? OR i.role IN (SELECT value FROM json_each(?)))", visible(&who));
+    for query in &mut queries {
+        if let Some(agent) = agent {
+            query.and("i.agent = ?", [agent.clone().into()]);
+        }
+        if let Some(tool) = tool {
+            query.and("EXISTS (SELECT 1 FROM json_each(i.tools) t WHERE t.value = ?)", [tool.clone().into()]);
+        }
+        if let Some(Key { at, session_id, n }) = start {
+            let place = [(*at).into(), session_id.clone().into(), i64::from(*n).into()];
+            query.and("i.asked_at <= ?", [(*at).into()]);
+            query.and("(i.asked_at, s.id, i.key & 4294967295) < (?, ?, ?)", place);
+        }
     }
-    if let Some(Key { at, session_id, n }) = start {
-        query.and("i.asked_at <= ?", [at.into()]);
-        query.and(
-            "(i.asked_at, s.id, i.key & 4294967295) < (?, ?, ?)",
-            [at.into(), session_id.into(), i64::from(n).into()],
-        );
+    Ok(queries)
+}
+
+/// One query for each reason for which rows of the half may be seen.
+fn by_reason(half: &str, role: Option<&String>, visible_to: Option<&Visible>, mut push: impl FnMut(Query)) {
+    let query = |index: &str| Query::new(format!("{COLUMNS} INDEXED BY {half}_{index} {SESSION_OF}"));
+    let Some(who) = visible_to else {
+        return push(match role {
+            None => query("asked"),
+            Some(role) => query("role_asked").with("i.role = ?", [role.clone().into()]),
+        });
+    };
+    let tenant = text(who.tenant.as_ref());
+    if let Some(subject) = &who.subject {
+        let mut own =
+            query("subject").with("i.tenant IS ? AND i.subject = ?", [tenant.clone(), subject.clone().into()]);
+        if let Some(role) = role {
+            own.and("i.role = ?", [role.clone().into()]);
+        }
+        push(own);
     }
-    let sql = query.sql(INTERRUPTIONS, "i.asked_at DESC, s.id DESC, i.key DESC", page);
-    let rows = all(conn, &sql, params_from_iter(query.values), interruption_row)?;
-    Ok(page::cut(rows, page))
+    for held in who.reviewing().filter(|held| role.is_none_or(|role| role == *held)) {
+        push(query("role").with("i.tenant IS ? AND i.role = ?", [tenant.clone(), held.clone().into()]));
+    }
 }
 
 fn interruption_row(r: &Row<'_>) -> rusqlite::Result<InterruptionRow> {
@@ -133,43 +220,56 @@ fn interruption_row(r: &Row<'_>) -> rusqlite::Result<InterruptionRow> {
 /// See [`super::super::Store::sessions`].
 pub(super) fn sessions(
     conn: &Connection,
-    filter: SessionFilter,
+    filter: &SessionFilter,
     page: &Page,
     values: &Values,
 ) -> Result<Paged<Summary>, StoreError> {
     let start = page::start::<Summary>(page)?;
+    merged(used(filter, start.as_ref()), page, |query| query.rows(conn, USED_ORDER, page, |r| summary(r, values)))
+}
+
+const USED_ORDER: &str = "used DESC, s.id DESC";
+
+/// The queries of a list of sessions.
+fn used(filter: &SessionFilter, start: Option<&Key>) -> Vec<Query> {
     let SessionFilter { status, agent, visible_to } = filter;
-    let mut query = Query::default();
-    if let Some(status) = status {
-        query.and("s.status = ?", [status.name().to_owned().into()]);
-    }
-    if let Some(agent) = agent {
-        query.and("s.agent = ?", [agent.into()]);
-    }
-    if let Some(who) = visible_to {
-        let [tenant, subject, roles] = visible(&who);
-        if who.reviewing().next().is_none() {
-            // By the index of subjects: few of many sessions are one person's.
-            query.and("s.tenant IS ? AND s.subject = ?", [tenant, subject]);
-        } else {
-            query.and(
-                "s.tenant IS ? AND (s.subject = ? OR EXISTS (SELECT 1 FROM reviewers v WHERE v.session = s.row AND v.role IN (SELECT value FROM json_each(?))))",
-                [tenant, subject, roles],
-            );
+    let query = |of: &str, from: &str| {
+        Query::new(format!(
+            "SELECT s.id, s.agent, s.subject, s.title, s.status, s.created_at, s.updated_at, s.pending, s.tenant, s.pos,
+             {of}.updated_at AS used FROM {from}"
+        ))
+    };
+    let mut queries = Vec::new();
+    match visible_to {
+        None => queries.push(query("s", "sessions s INDEXED BY sessions_used")),
+        Some(who) => {
+            let tenant = text(who.tenant.as_ref());
+            if let Some(subject) = &who.subject {
+                queries.push(
+                    query("s", "sessions s INDEXED BY sessions_subject")
+                        .with("s.tenant IS ? AND s.subject = ?", [tenant.clone(), subject.clone().into()]),
+                );
+            }
+            for role in who.reviewing() {
+                let from = "reviewers v INDEXED BY reviewers_used CROSS JOIN sessions s ON s.row = v.session";
+                queries
+                    .push(query("v", from).with("v.tenant IS ? AND v.role = ?", [tenant.clone(), role.clone().into()]));
+            }
         }
     }
-    if let Some(Key { at, session_id, .. }) = start {
-        query.and("s.updated_at <= ?", [at.into()]);
-        query.and("(s.updated_at, s.id) < (?, ?)", [at.into(), session_id.into()]);
+    for query in &mut queries {
+        if let Some(status) = status {
+            query.and("s.status = ?", [status.name().to_owned().into()]);
+        }
+        if let Some(agent) = agent {
+            query.and("s.agent = ?", [agent.clone().into()]);
+        }
+        if let Some(Key { at, session_id, .. }) = start {
+            query.and("used <= ?", [(*at).into()]);
+            query.and("(used, s.id) < (?, ?)", [(*at).into(), session_id.clone().into()]);
+        }
     }
-    let sql = query.sql(
-        "SELECT s.id, s.agent, s.subject, s.title, s.status, s.created_at, s.updated_at, s.pending, s.tenant, s.pos
-         FROM sessions s",
-        "s.updated_at DESC, s.id DESC",
-        page,
-    );
-    let rows = all(conn, &sql, params_from_iter(query.values), |r| summary(r, values))?;
-    Ok(page::cut(rows, page))
+    queries
 }
 
 fn summary(r: &Row<'_>, values: &Values) -> rusqlite::Result<Summary> {
@@ -204,4 +304,113 @@ pub(super) fn json<T: serde::de::DeserializeOwned>(column: usize, text: &str) ->
 
 fn unreadable(column: usize, what: String) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(column, Type::Text, what.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{SqliteOptions, schema},
+        *,
+    };
+
+    impl Query {
+        /// Fails unless SQLite finds the rows by what they are found by, in the list's order; `walks` is how it may go
+        /// through all rows in that order, for those who may see all.
+        pub(in super::super) fn check_plan(&self, conn: &Connection, order: &str, walks: Option<&str>) {
+            let sql = self.sql(order);
+            let mut query = conn.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).expect(&sql);
+            let mut steps = query.raw_query();
+            let mut plan = Vec::new();
+            while let Some(step) = steps.next().expect("a step") {
+                plan.push(step.get::<_, String>(3).expect("a text"));
+            }
+            let harmless = |step: &String| {
+                // The roles of a person, and the tools of a row.
+                step.starts_with("SEARCH ") || step.ends_with("VIRTUAL TABLE INDEX 1:") || !step.starts_with("SCAN ")
+            };
+            let finds = plan[0].starts_with("SEARCH ") || walks.is_some_and(|walks| plan[0].starts_with(walks));
+            assert!(finds && plan[1..].iter().all(harmless), "{sql}: {plan:?}");
+            // Of one session all are sorted; of a person only those of one moment.
+            let sorts = plan.iter().any(|step| step == "USE TEMP B-TREE FOR ORDER BY");
+            assert!(!sorts || sql.contains("BETWEEN"), "{sql}: {plan:?}");
+        }
+    }
+
+    fn conn() -> (tempfile::TempDir, Connection) {
+        let dir = tempfile::tempdir().expect("directory");
+        let (conn, _) = schema::writer(&dir.path().join("s.db"), &SqliteOptions::default()).expect("open");
+        (dir, conn)
+    }
+
+    /// Who may see everything, and people with and without a name, a tenant and roles.
+    fn people() -> Vec<Option<Visible>> {
+        let mut all = vec![None];
+        for subject in [None, Some("ann".to_owned())] {
+            for tenant in [None, Some("north".to_owned())] {
+                for roles in [&[][..], &["user"], &["admin", "cfo"]] {
+                    let roles = roles.iter().map(|role: &&str| (*role).to_owned()).collect();
+                    all.push(Some(Visible { subject: subject.clone(), tenant: tenant.clone(), roles }));
+                }
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn r9_no_list_of_interruptions_looks_at_rows_of_others() {
+        let (_dir, conn) = conn();
+        let text = |yes: bool, text: &str| yes.then(|| text.to_owned());
+        let start = Key { at: 5, session_id: "s".to_owned(), n: 7 };
+        let mut seen = 0;
+        for visible_to in people() {
+            for waiting in [None, Some(true), Some(false)] {
+                for bits in 0..32_u8 {
+                    let [role, agent, tool, session, started] = [1, 2, 4, 8, 16].map(|bit| bits & bit != 0);
+                    let filter = InterruptionFilter {
+                        waiting,
+                        role: text(role, "admin"),
+                        agent: text(agent, "a"),
+                        tool: text(tool, "t"),
+                        session_id: text(session, "s"),
+                        visible_to: visible_to.clone(),
+                    };
+                    let queries = inbox(&filter, session.then_some(1), started.then_some(&start)).expect("queries");
+                    for query in queries {
+                        let walks = visible_to.is_none() && !session && !role;
+                        query.check_plan(&conn, INBOX_ORDER, walks.then_some("SCAN i USING INDEX "));
+                        seen += 1;
+                    }
+                }
+            }
+        }
+        assert!(seen > 1000, "{seen}");
+    }
+
+    #[test]
+    fn r9_no_list_of_sessions_looks_at_rows_of_others() {
+        let (_dir, conn) = conn();
+        let start = Key { at: 5, session_id: "s".to_owned(), n: 0 };
+        for visible_to in people() {
+            for bits in 0..8_u8 {
+                let [status, agent, started] = [1, 2, 4].map(|bit| bits & bit != 0);
+                let filter = SessionFilter {
+                    status: status.then_some(Status::Running),
+                    agent: agent.then(|| "a".to_owned()),
+                    visible_to: visible_to.clone(),
+                };
+                for query in used(&filter, started.then_some(&start)) {
+                    let walks = visible_to.is_none().then_some("SCAN s USING INDEX sessions_used");
+                    query.check_plan(&conn, USED_ORDER, walks);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn r9_a_tenants_audit_log_is_found_by_its_index() {
+        let (_dir, conn) = conn();
+        let sql = format!("EXPLAIN QUERY PLAN {}", super::super::rows::AUDIT_OF);
+        let plan: String = conn.query_row(&sql, [9, 9, 9], |row| row.get(3)).expect("a plan");
+        assert_eq!(plan, "SEARCH audit USING INDEX audit_tenant (tenant=? AND rowid>?)");
+    }
 }

@@ -1,11 +1,12 @@
 //! A store in one SQLite file, for one server process.
 //!
-//! One thread writes and commits in groups ([`write`]); two read. An append is acknowledged when the
+//! One thread writes and commits in groups ([`write`]); the others read. An append is acknowledged when the
 //! operating system says that it is on the disk (`synchronous=FULL`), a buffered one when it is in the log.
 
 mod apply;
 mod list;
 mod lock;
+mod log;
 mod past;
 mod read;
 mod rekey;
@@ -37,7 +38,7 @@ use self::{
     lock::Ownership,
     read::Reader,
     sealing::Values,
-    write::{Op, Writer},
+    write::{Broken, Op, Writer},
 };
 pub use self::{
     past::Past,
@@ -47,6 +48,9 @@ use super::{
     Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, RuleFilter, RuleOwner, RuleRow, SessionFilter,
     Store, StoreError, Summary, seal::Keys,
 };
+
+/// Lists that are read at the same time. One that somebody's many rows make slow does not hold up the others.
+const LISTS: usize = 4;
 
 /// How a [`SqliteStore`] is opened.
 #[derive(Clone, Debug, Default)]
@@ -108,17 +112,21 @@ impl SqliteStore {
     fn open_with(path: &Path, options: &SqliteOptions, keys: Option<&Keys>) -> Result<SqliteStore, StoreError> {
         let path = schema::resolve(path)?;
         let ownership = Ownership::take(&path)?;
-        let (conn, new) = schema::writer(&path, options)?;
+        let unopened = |e| if let StoreError::Closed(e) = e { StoreError::Failed(e) } else { e };
+        let (conn, new) = schema::writer(&path, options).map_err(unopened)?;
         let values = sealing::writing(&conn, &path, keys, new)?;
-        let (points, lists) = (schema::reader(&path)?, schema::reader(&path)?);
+        let lists = (0..LISTS).map(|_| schema::reader(&path)).collect::<Result<_, _>>()?;
+        let points = vec![schema::reader(&path)?];
         let standing_rules = AtomicBool::new(rules::any(&conn)?);
-        let (writer, thread) = Writer::start(conn, values.clone())?;
-        let (points, first) = Reader::start(points, "reader")?;
-        let (lists, second) = Reader::start(lists, "lists")?;
+        let broken = Broken::default();
+        let (writer, thread) = Writer::start(conn, values.clone(), &broken)?;
+        let (points, mut readers) = Reader::start(points, "reader", &broken)?;
+        let (lists, more) = Reader::start(lists, "lists", &broken)?;
+        readers.extend(more);
         Ok(SqliteStore {
             path,
             lanes: Some(Lanes { writer, points, lists }),
-            readers: vec![first, second],
+            readers,
             thread: Some(thread),
             standing_rules,
             values,
@@ -225,12 +233,12 @@ impl Store for SqliteStore {
         filter: InterruptionFilter,
         page: Page,
     ) -> BoxFuture<'_, Result<Paged<InterruptionRow>, StoreError>> {
-        async move { self.lanes()?.lists.read(move |conn| list::interruptions(conn, filter, &page)).await }.boxed()
+        async move { self.lanes()?.lists.read(move |conn| list::interruptions(conn, &filter, &page)).await }.boxed()
     }
 
     fn sessions(&self, filter: SessionFilter, page: Page) -> BoxFuture<'_, Result<Paged<Summary>, StoreError>> {
         let values = self.values.clone();
-        async move { self.lanes()?.lists.read(move |conn| list::sessions(conn, filter, &page, &values)).await }.boxed()
+        async move { self.lanes()?.lists.read(move |conn| list::sessions(conn, &filter, &page, &values)).await }.boxed()
     }
 
     fn due(&self, now: Millis, limit: usize) -> BoxFuture<'_, Result<Vec<Due>, StoreError>> {

@@ -1,37 +1,54 @@
-//! The readers: threads with a read-only connection each, so that no read waits for the writer's disk.
+//! The readers: threads with a read-only connection each, so that no read waits for the writer's disk, and no list for a
+//! slow one.
 
-use std::{sync::Arc, sync::mpsc, thread::JoinHandle};
+use std::{
+    sync::{Arc, Mutex, PoisonError, mpsc},
+    thread::JoinHandle,
+};
 
 use rusqlite::Connection;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-use super::{super::StoreError, write::stopped};
+use super::{
+    super::StoreError,
+    write::{Broken, stopped},
+};
 
-/// Queries that may wait for one reader.
+/// Queries that may wait for the readers of a kind.
 const WAITING: usize = 1024;
 
 type Query = Box<dyn FnOnce(&mut Connection) + Send>;
 
-/// The way to a reader.
+/// The way to the readers of a kind: whichever is free takes the next query.
 #[derive(Debug)]
 pub(super) struct Reader {
     queries: mpsc::Sender<(Query, OwnedSemaphorePermit)>,
     places: Arc<Semaphore>,
+    broken: Broken,
 }
 
 impl Reader {
-    /// Starts the thread.
-    pub(super) fn start(mut conn: Connection, name: &str) -> Result<(Reader, JoinHandle<()>), StoreError> {
+    /// Starts a thread for each connection.
+    pub(super) fn start(
+        conns: Vec<Connection>,
+        name: &str,
+        broken: &Broken,
+    ) -> Result<(Reader, Vec<JoinHandle<()>>), StoreError> {
         let (queries, waiting) = mpsc::channel::<(Query, OwnedSemaphorePermit)>();
-        let thread = std::thread::Builder::new()
-            .name(format!("countersign-sqlite-{name}"))
-            .spawn(move || {
-                while let Ok((query, _place)) = waiting.recv() {
+        let waiting = Arc::new(Mutex::new(waiting));
+        let mut threads = Vec::with_capacity(conns.len());
+        for mut conn in conns {
+            let waiting = waiting.clone();
+            // One waits for the queue, the others for it: the lock is given back before the query runs.
+            let next = move || waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            let thread = std::thread::Builder::new().name(format!("countersign-sqlite-{name}")).spawn(move || {
+                while let Ok((query, _place)) = next() {
                     query(&mut conn);
                 }
-            })
-            .map_err(|e| StoreError::Failed(format!("cannot start a reader: {e}")))?;
-        Ok((Reader { queries, places: Arc::new(Semaphore::new(WAITING)) }, thread))
+            });
+            threads.push(thread.map_err(|e| StoreError::Failed(format!("cannot start a reader: {e}")))?);
+        }
+        Ok((Reader { queries, places: Arc::new(Semaphore::new(WAITING)), broken: broken.clone() }, threads))
     }
 
     /// Asks.
@@ -39,6 +56,7 @@ impl Reader {
         &self,
         query: impl FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
+        self.broken.check()?;
         let place = self.places.clone().acquire_owned().await.map_err(|_| stopped())?;
         let (answer, answered) = oneshot::channel();
         let query = move |conn: &mut Connection| {
@@ -48,6 +66,10 @@ impl Reader {
             }
         };
         self.queries.send((Box::new(query), place)).map_err(|_| stopped())?;
-        answered.await.map_err(|_| stopped())?
+        let read = answered.await.map_err(|_| stopped())?;
+        // It may have seen what was never synced.
+        self.broken.check()?;
+        // What cannot be read harms nothing else: nothing is acknowledged on it.
+        read.map_err(|e| if let StoreError::Closed(e) = e { StoreError::Failed(e) } else { e })
     }
 }

@@ -18,6 +18,7 @@ use super::{
     },
     SqliteOptions,
     lock::Ownership,
+    log,
     schema::{self, error},
     sealing::{self, Ending, Seal},
     statement::run,
@@ -237,6 +238,7 @@ impl<'w> Work<'w> {
             }
         }
         tx.commit().map_err(|e| error(&e))?;
+        log::write_back(self.conn, log::bound(self.conn)?)?;
         Ok(found.last().map(|stored| stored.key))
     }
 

@@ -208,6 +208,10 @@ pub(super) fn audit(
     Ok(records)
 }
 
+/// The records of a tenant, by their index.
+pub(super) const AUDIT_OF: &str = "SELECT n, hash, body FROM audit INDEXED BY audit_tenant
+ WHERE tenant IS ?3 AND n > ?1 ORDER BY n LIMIT ?2";
+
 /// See [`super::super::Store::audit_of`].
 pub(super) fn audit_of(
     conn: &Connection,
@@ -217,11 +221,8 @@ pub(super) fn audit_of(
     limit: usize,
 ) -> Result<Vec<AuditRecord>, StoreError> {
     let (after, limit) = bounds(after, limit);
-    // Where there are no tenants every record is one without; where there are, each is found by its own.
-    let of = if tenant.is_some() { "tenant = ?3" } else { "tenant IS ?3" };
-    let sql = format!("SELECT n, hash, body FROM audit WHERE {of} AND n > ?1 ORDER BY n LIMIT ?2");
     let rows: Vec<(i64, Vec<u8>, Value)> =
-        all(conn, &sql, params![after, limit, tenant], |r| Ok((r.get(0)?, r.get(1)?, column(r, 2)?)))?;
+        all(conn, AUDIT_OF, params![after, limit, tenant], |r| Ok((r.get(0)?, r.get(1)?, column(r, 2)?)))?;
     let read = |(n, hash, stored)| record(values, number(n)?, hash_before(conn, values, n)?, hash, stored);
     rows.into_iter().map(read).collect()
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use countersign_core::{approval::rule::RuleId, journal::record::Millis};
-use rusqlite::{Connection, Params, Row, params, params_from_iter, types::Value};
+use rusqlite::{Connection, Params, Row, params, types::Value};
 
 use super::{
     super::{
@@ -12,7 +12,7 @@ use super::{
         page::{self, Key, RULES_EACH, rule_number},
         seal::Place,
     },
-    list::{Query, number, visible},
+    list::{Query, merged, number, text, visible},
     schema::key,
     sealing::{Values, column},
     statement::{all, find, run},
@@ -163,47 +163,74 @@ pub(super) fn list(
     page: &Page,
 ) -> Result<Paged<RuleRow>, StoreError> {
     let start = page::start::<RuleRow>(page)?;
+    let session = match &filter.session_id {
+        None => None,
+        Some(id) => match number(conn, id)? {
+            None => return Ok(Paged { rows: Vec::new(), next: None }),
+            session => session,
+        },
+    };
+    let queries = queries(filter, session, start.as_ref())?;
+    let mut paged = merged(queries, page, |query| opened(values, query.rows(conn, ORDER, page, stored)?))?;
+    paged.rows.retain(|row| filter.matches(row));
+    Ok(paged)
+}
+
+const ORDER: &str = "r.made_at DESC, s.id DESC, r.key DESC, r.action DESC";
+
+/// The queries of a list of rules. `session` is the number of the one that the filter names.
+fn queries(filter: &RuleFilter, session: Option<i64>, start: Option<&Key>) -> Result<Vec<Query>, StoreError> {
     let RuleFilter { standing, now, everywhere, session_id, id, visible_to } = filter;
-    let mut query = Query::default();
-    match standing {
-        Some(true) => query.and("r.revoked_at IS NULL AND (r.until IS NULL OR r.until > ?)", [(*now).into()]),
-        Some(false) => query.and("(r.revoked_at IS NOT NULL OR r.until <= ?)", [(*now).into()]),
-        None => {}
-    }
-    if let Some(everywhere) = everywhere {
-        query.and("r.everywhere = ?", [i64::from(*everywhere).into()]);
-    }
-    if let Some(session_id) = session_id {
-        let Some(session) = number(conn, session_id)? else { return Ok(Paged { rows: Vec::new(), next: None }) };
-        let (first, last) = match id {
-            Some(id) => (u64::from(id.n), u64::from(id.n)),
-            None => (0, u64::from(u32::MAX)),
-        };
+    let by = |index: &str| Query::new(SELECT.replace("rules r", &format!("rules r INDEXED BY {index}")));
+    let mut queries = Vec::new();
+    if let (Some(session), Some(session_id)) = (session, session_id) {
+        let (first, last) = id.map_or((0, u64::from(u32::MAX)), |id| (u64::from(id.n), u64::from(id.n)));
+        let mut query = by("sqlite_autoindex_rules_1");
         // The id too: by the time of the list the number may be another session's.
         query.and("r.key BETWEEN ? AND ?", [key(session, first)?.into(), key(session, last)?.into()]);
         query.and("s.id = ?", [session_id.clone().into()]);
+        if let Some(who) = visible_to {
+            let [tenant, subject, roles]: [Value; 3] = visible(who);
+            query.and(
+                "r.tenant IS ? AND (r.subject = ? OR r.made_by = ? OR r.role IN (SELECT value FROM json_each(?)))",
+                [tenant, subject.clone(), subject, roles],
+            );
+        }
+        queries.push(query);
+    } else if let Some(who) = visible_to {
+        let tenant = text(who.tenant.as_ref());
+        if let Some(subject) = &who.subject {
+            let own = [tenant.clone(), subject.clone().into()];
+            queries.push(by("rules_subject").with("r.tenant IS ? AND r.subject = ?", own.clone()));
+            queries.push(by("rules_maker").with("r.tenant IS ? AND r.made_by = ?", own));
+        }
+        for role in who.reviewing() {
+            let held = [tenant.clone(), role.clone().into()];
+            queries.push(by("rules_role").with("r.tenant IS ? AND r.role = ?", held));
+        }
+    } else {
+        queries.push(by("rules_made"));
     }
-    if let Some(RuleId { n, action }) = *id {
-        query.and("r.key & 4294967295 = ? AND r.action = ?", [i64::from(n).into(), i64::from(action).into()]);
+    for query in &mut queries {
+        match standing {
+            Some(true) => query.and("r.revoked_at IS NULL AND (r.until IS NULL OR r.until > ?)", [(*now).into()]),
+            Some(false) => query.and("(r.revoked_at IS NOT NULL OR r.until <= ?)", [(*now).into()]),
+            None => {}
+        }
+        if let Some(everywhere) = everywhere {
+            query.and("r.everywhere = ?", [i64::from(*everywhere).into()]);
+        }
+        if let Some(RuleId { n, action }) = *id {
+            query.and("r.key & 4294967295 = ? AND r.action = ?", [i64::from(n).into(), i64::from(action).into()]);
+        }
+        if let Some(Key { at, session_id, n }) = start {
+            const { assert!(RULES_EACH == 256) };
+            let place = "(r.made_at, s.id, min((r.key & 4294967295) * 256 + r.action, 4294967295)) < (?, ?, ?)";
+            query.and("r.made_at <= ?", [(*at).into()]);
+            query.and(place, [(*at).into(), session_id.clone().into(), i64::from(*n).into()]);
+        }
     }
-    if let Some(who) = visible_to {
-        let [tenant, subject, roles]: [Value; 3] = visible(who);
-        query.and(
-            "r.tenant IS ? AND (r.subject = ? OR r.made_by = ? OR r.role IN (SELECT value FROM json_each(?)))",
-            [tenant, subject.clone(), subject, roles],
-        );
-    }
-    if let Some(Key { at, session_id, n }) = start {
-        query.and("r.made_at <= ?", [at.into()]);
-        let place = "(r.made_at, s.id, min((r.key & 4294967295) * 256 + r.action, 4294967295)) < (?, ?, ?)";
-        const { assert!(RULES_EACH == 256) };
-        query.and(place, [at.into(), session_id.into(), i64::from(n).into()]);
-    }
-    let sql = query.sql(SELECT, "r.made_at DESC, s.id DESC, r.key DESC, r.action DESC", page);
-    let rows = all(conn, &sql, params_from_iter(query.values), stored)?;
-    let mut paged = page::cut(opened(values, rows)?, page);
-    paged.rows.retain(|row| filter.matches(row));
-    Ok(paged)
+    Ok(queries)
 }
 
 /// A row whose rule is not opened yet.
@@ -251,7 +278,7 @@ fn stored(r: &Row<'_>) -> rusqlite::Result<Stored> {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{SqliteOptions, schema},
+        super::{super::Visible, SqliteOptions, schema},
         *,
     };
 
@@ -274,10 +301,58 @@ mod tests {
             (STANDING, "SEARCH r USING INDEX rules_standing (subject=? AND tool=? AND agent=?)"),
             (OF_SESSION, "SEARCH r USING INDEX sqlite_autoindex_rules_1 (key>? AND key<?)"),
             ("r.key = ?1 AND r.action = ?2", "SEARCH r USING INDEX sqlite_autoindex_rules_1 (key=? AND action=?)"),
-            ("true ORDER BY r.made_at DESC, s.id DESC, r.key DESC, r.action DESC", "SCAN r USING INDEX rules_made"),
         ] {
             let plan = plan(&conn, conditions);
             assert!(plan.starts_with(by), "{conditions}: {plan}");
         }
+    }
+
+    #[test]
+    fn r9_no_list_of_rules_looks_at_rows_of_others() {
+        let dir = tempfile::tempdir().expect("directory");
+        let (conn, _) = schema::writer(&dir.path().join("s.db"), &SqliteOptions::default()).expect("open");
+        let start = Key { at: 5, session_id: "s".to_owned(), n: 7 };
+        let who = |subject: Option<&str>, roles: &[&str]| Visible {
+            subject: subject.map(str::to_owned),
+            tenant: None,
+            roles: roles.iter().map(|role| (*role).to_owned()).collect(),
+        };
+        let people =
+            [None, Some(who(Some("ann"), &[])), Some(who(Some("ann"), &["admin", "cfo"])), Some(who(None, &["cfo"]))];
+        let mut seen = 0;
+        for (visible_to, standing, everywhere, session, started) in combinations(&people) {
+            let filter = RuleFilter {
+                standing,
+                everywhere,
+                session_id: session.then(|| "s".to_owned()),
+                id: session.then_some(RuleId { n: 1, action: 0 }),
+                visible_to: visible_to.clone(),
+                ..RuleFilter::default()
+            };
+            for query in queries(&filter, session.then_some(1), started.then_some(&start)).expect("queries") {
+                let walks = visible_to.is_none() && !session;
+                query.check_plan(&conn, ORDER, walks.then_some("SCAN r USING INDEX rules_made"));
+                seen += 1;
+            }
+        }
+        assert!(seen > 100, "{seen}");
+    }
+
+    type Combination = (Option<Visible>, Option<bool>, Option<bool>, bool, bool);
+
+    /// Each combination of filters.
+    fn combinations(people: &[Option<Visible>]) -> Vec<Combination> {
+        let maybe = [None, Some(true), Some(false)];
+        let mut all = Vec::new();
+        for who in people {
+            for standing in maybe {
+                for everywhere in maybe {
+                    for (session, started) in [(false, false), (false, true), (true, false), (true, true)] {
+                        all.push((who.clone(), standing, everywhere, session, started));
+                    }
+                }
+            }
+        }
+        all
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use rusqlite_migration::{M, Migrations};
 
-use super::{super::StoreError, SqliteOptions};
+use super::{super::StoreError, SqliteOptions, log};
 use crate::owner_only;
 
 /// 'CSGN', at a fixed place of every database of ours.
@@ -22,11 +22,8 @@ const MIGRATIONS: &[M<'static>] = &[
     // Entries may say that those before them are another session's, which a program before them would not see.
     M::up(""),
     M::up(include_str!("deleted.sql")),
+    M::up(include_str!("lists.sql")),
 ];
-/// SQLite's default, which new databases have.
-const PAGE: i64 = 4096;
-/// The log's length in pages at which it is written back: at least, at most.
-const LOG_PAGES: (i64, i64) = (100, 2000);
 /// Prepared statements kept by each connection; more than there are.
 const STATEMENTS: usize = 128;
 
@@ -46,8 +43,14 @@ pub(super) fn resolve(path: &Path) -> Result<PathBuf, StoreError> {
 /// The connection that writes, and whether the database is new; makes or upgrades it.
 pub(super) fn writer(path: &Path, options: &SqliteOptions) -> Result<(Connection, bool), StoreError> {
     make(path).map_err(|e| StoreError::Failed(format!("cannot open {}: {e}", path.display())))?;
+    let new = {
+        let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        log::leave(&conn);
+        !recognise(&conn, path)?
+    };
+    // Nobody else has it open, and it is ours.
+    log::rewrite(path)?;
     let mut conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-    let new = !recognise(&conn, path)?;
     let failed = |e: rusqlite::Error| error(&e);
     conn.set_transaction_behavior(TransactionBehavior::Immediate);
     let mode: String = conn.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0)).map_err(failed)?;
@@ -59,7 +62,7 @@ pub(super) fn writer(path: &Path, options: &SqliteOptions) -> Result<(Connection
     }
     settings(&conn, 4096)?;
     conn.pragma_update(None, "synchronous", "FULL").map_err(failed)?;
-    bound_log(&conn)?;
+    log::watch(&conn)?;
     Migrations::from_slice(MIGRATIONS).to_latest(&mut conn).map_err(|e| match e {
         rusqlite_migration::Error::RusqliteError { err, .. } => error(&err),
         other => StoreError::Failed(format!("{}: {other}", path.display())),
@@ -73,16 +76,6 @@ pub(super) fn writer(path: &Path, options: &SqliteOptions) -> Result<(Connection
         synced.map_err(|e| StoreError::Failed(format!("cannot sync {}: {e}", parent.display())))?;
     }
     Ok((conn, new))
-}
-
-/// Has the log written back once it is a quarter of the database: a small store stays small, and a large
-/// one does not wait for the disk twice as often.
-pub(super) fn bound_log(conn: &Connection) -> Result<(), StoreError> {
-    let failed = |e: rusqlite::Error| error(&e);
-    let pages: i64 = conn.pragma_query_value(None, "page_count", |row| row.get(0)).map_err(failed)?;
-    let most = (pages / 4).clamp(LOG_PAGES.0, LOG_PAGES.1);
-    conn.pragma_update(None, "wal_autocheckpoint", most).map_err(failed)?;
-    conn.pragma_update(None, "journal_size_limit", most * PAGE).map_err(failed)
 }
 
 /// Makes the file if there is none, for its owner only; SQLite gives its log the same rights. One that is there keeps
@@ -161,6 +154,8 @@ fn recognise(conn: &Connection, path: &Path) -> Result<bool, StoreError> {
 pub(super) fn error(e: &rusqlite::Error) -> StoreError {
     match e.sqlite_error_code() {
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => StoreError::Corrupt(e.to_string()),
+        // Only the writer closes the store for it: see `write`.
+        Some(ErrorCode::SystemIoFailure) => StoreError::Closed(e.to_string()),
         _ => StoreError::Failed(e.to_string()),
     }
 }

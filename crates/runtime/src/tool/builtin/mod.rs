@@ -34,6 +34,21 @@ use super::ToolEntry;
 /// The names of the built-in tools that need a [`Workspace`].
 pub const WORKSPACE_NAMES: [&str; 6] = [READ_FILE, WRITE_FILE, EDIT_FILE, LIST_FILES, APPLY_PATCH, SHELL];
 
+/// Whether a built-in tool has this name, whether an agent has that tool or not: `transfer_to_NAME` is a handoff. A tool of
+/// somebody else's under such a name would be taken for it.
+#[must_use]
+pub fn is_built_in(name: &str) -> bool {
+    says_something(name)
+        || WORKSPACE_NAMES.contains(&name)
+        || [computer::COMPUTER, computer::COMPUTER_USE_PREVIEW].contains(&name)
+}
+
+/// Whether the name alone says what a call of the tool is: a question, a list of things to do, a thought, a handoff.
+#[must_use]
+pub fn says_something(name: &str) -> bool {
+    NAMES.contains(&name) || name.starts_with("transfer_to_")
+}
+
 /// The built-in tool of this name, on this folder.
 #[must_use]
 pub fn on(workspace: &Workspace, name: &str) -> Option<ToolEntry> {

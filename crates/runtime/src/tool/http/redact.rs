@@ -4,7 +4,7 @@
 const MARK: &str = "[API key]";
 
 /// The text without the secret: as it is, percent-encoded, or as a JSON string may have it, each character in its own way.
-pub(super) fn redacted(text: String, secret: &str) -> String {
+pub(crate) fn redacted(text: String, secret: &str) -> String {
     if secret.is_empty() {
         return text;
     }

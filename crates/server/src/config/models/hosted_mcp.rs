@@ -1,5 +1,7 @@
 //! `[models.NAME.hosted_mcp.LABEL]`: MCP servers that the model's provider calls (SPEC S13).
 
+use std::fmt;
+
 use countersign::model::hosted_mcp::{HostedApproval, HostedMcp};
 use toml::de::DeValue;
 
@@ -13,11 +15,11 @@ use super::{
 };
 
 /// An MCP server that the provider calls, as it is declared.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct ConfigHostedMcp {
     /// Its label: calls of its tools are called `mcp__LABEL__TOOL`.
     pub label: String,
-    /// Where the provider finds it.
+    /// Where the provider finds it, a secret as a whole.
     pub server_url: String,
     /// What the model is told about it.
     pub description: Option<String>,
@@ -29,6 +31,12 @@ pub struct ConfigHostedMcp {
     pub require_approval: HostedApproval,
     /// How those are decided; a person decides unless it is said otherwise.
     pub approval: ConfigApproval,
+}
+
+impl fmt::Debug for ConfigHostedMcp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConfigHostedMcp").field("label", &self.label).finish_non_exhaustive()
+    }
 }
 
 pub(super) fn read(model: &Section<'_>) -> (Vec<ConfigHostedMcp>, Vec<RoleAt>) {
@@ -45,10 +53,7 @@ fn server(label: &str, section: &Section<'_>) -> (Option<ConfigHostedMcp>, Vec<R
     let server_url = section.required("server_url").and_then(|url| {
         let right = as_base_url(&url.value);
         if right.is_none() {
-            let what = format!(
-                "is {:?}; it must be a URL with http or https, without a password, query or fragment",
-                url.value
-            );
+            let what = "must be a URL with http or https, without a password, query or fragment";
             section.bad(url.at, "server_url", what);
         }
         right

@@ -80,3 +80,117 @@ fn s13_m148_what_is_wrong_with_a_server_is_said_with_its_line_and_what_would_be_
         assert_eq!(lines(&format!("{MINIMAL}{added}\n")), [format!("countersign.toml:{line}")], "{added}");
     }
 }
+
+/// The warnings of a file without errors.
+fn warnings(text: &str) -> Vec<String> {
+    let config = parse(text).unwrap_or_else(|errors| panic!("{errors:?}"));
+    config.warnings.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn s13_a_name_that_an_agent_has_from_two_places_is_an_error_that_names_both() {
+    let two = "[mcp.one]\ncommand = [\"sh\"]\ntools = [\"read\", \"list\"]\n[mcp.two]\ncommand = [\"sh\"]\ntools = [\"read\"]\n";
+    let agent = format!("{MINIMAL}mcp = [\"one\", \"two\"]\n");
+    let what = "countersign.toml:6: \"mcp\" in [agents.trader] has two tools called \"read\": from [mcp.one] and from [mcp.two]; give a server a \"prefix\"";
+    assert_eq!(lines(&format!("{agent}{two}")), [what]);
+    for right in ["prefix = \"two_\"", "without = [\"other\"]\nprefix = \"x\""] {
+        assert_eq!(lines(&format!("{agent}{two}{right}\n")), Vec::<String>::new(), "{right}");
+    }
+    let named = format!(
+        "{MINIMAL}mcp = [\"one\"]\ntools = [\"list\"]\n[mcp.one]\ncommand = [\"sh\"]\ntools = [\"list\"]\n[tools.list]\nmcp = \"one/read\"\n"
+    );
+    let said = lines(&named);
+    assert!(
+        said.len() == 1 && said[0].contains("[tools.list] (of the MCP server \"one\") and from [mcp.one]"),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn s13_x_an_address_is_in_no_text_of_the_configuration() {
+    let text = format!(
+        "{MINIMAL}[mcp.wiki]\nurl = \"https://mcp.example.com/s3cretpath?key=s3cretquery\"\n\
+         [models.gpt]\nprovider = \"openai\"\nmodel = \"m\"\nbase_url = \"http://127.0.0.1:1\"\n\
+         [models.gpt.hosted_mcp.shop]\nserver_url = \"https://shop.example.com/s3cretpath\"\n"
+    );
+    let config = parse(&text).expect("config");
+    let told = format!("{config:?}");
+    assert!(told.contains("mcp.example.com") && !told.contains("s3cret"), "{told}");
+    assert_eq!(config.mcp[0].reach.host().as_deref(), Some("mcp.example.com"));
+    let by_env = parse(&format!("{MINIMAL}[mcp.wiki]\nurl_env = \"BOB_TOKEN\"\n")).unwrap_err();
+    assert!(by_env[0].to_string().contains("is not a URL") && !by_env[0].to_string().contains("bob's"), "{by_env:?}");
+}
+
+#[test]
+fn s13_a_revision_of_the_protocol_is_one_that_is_known() {
+    let of = |revision: &str| format!("{MINIMAL}[mcp.old]\ncommand = [\"sh\"]\nrevision = \"{revision}\"\n");
+    let config = parse(&of("2025-06-18")).expect("config");
+    assert_eq!(config.mcp[0].revision.as_deref(), Some("2025-06-18"));
+    let said = lines(&of("2025-06-17"));
+    assert!(said.len() == 1 && said[0].contains("countersign.toml:8") && said[0].contains("2025-06-18"), "{said:?}");
+}
+
+#[test]
+fn x_secrets_that_are_written_into_the_file_are_told() {
+    for (server, told) in [
+        ("url = \"https://a.example/mcp?api_key=s3cretvalue\"", Some("its parameter \"api_key\"")),
+        ("url = \"https://a.example/s/0a1b2c3d4e5f6a7b8c9d/mcp\"", Some("a part of its path")),
+        ("url = \"https://a.example/streamable-http-server/mcp?team=north\"", None),
+        (
+            "url = \"https://a.example/\"\nheaders = { Authorization = \"Basic s3cretvalue\" }",
+            Some("\"Authorization\""),
+        ),
+        ("url = \"https://a.example/\"\nheaders = { X-Api-Key = \"s3cretvalue\" }", Some("\"X-Api-Key\"")),
+        ("url = \"https://a.example/\"\nheaders = { X-Api-Key = { env = \"BOB_TOKEN\" }, X-Team = \"a\" }", None),
+        ("command = [\"sh\"]\nenv = { GITHUB_TOKEN = \"s3cretvalue\" }", Some("\"GITHUB_TOKEN\"")),
+        ("command = [\"sh\"]\nenv = { MODE = \"fast\", AUTHOR = \"ann\" }", None),
+    ] {
+        let warned = warnings(&format!("{MINIMAL}[mcp.x]\n{server}\n"));
+        match told {
+            None => assert!(warned.is_empty(), "{server}: {warned:?}"),
+            Some(told) => {
+                assert!(
+                    warned.len() == 1 && warned[0].contains(told) && warned[0].contains("secret"),
+                    "{server}: {warned:?}"
+                );
+                assert!(!warned[0].contains("s3cret"), "{warned:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn p1_rules_that_nobody_can_satisfy_are_told_with_who_there_is() {
+    let tool = |approval: &str| {
+        format!(
+            "{MINIMAL}tools = [\"pay\"]\n[tools.pay]\ndescription = \"Pays.\"\ncommand = [\"sh\"]\nparameters = {{ type = \"object\" }}\n\
+             approval = {{ {approval} }}\n"
+        )
+    };
+    let person = |name: &str, roles: &str, tenant: &str| {
+        let digest = format!("{:0>64}", name.bytes().map(|byte| format!("{byte:02x}")).collect::<String>());
+        format!("[[auth.tokens]]\nsubject = \"{name}\"\nroles = [{roles}]\ntoken_sha256 = \"{digest}\"\n{tenant}")
+    };
+    let (ann, bob) = (person("ann", "\"admin\"", ""), person("bob", "\"admin\"", ""));
+    let agent = person("bot", "\"admin\"", "kind = \"agent\"\n");
+    let apart = person("cat", "\"admin\"", "tenant = \"south\"\n");
+    let not_self = "levels = [\"admin\"], not_self = true";
+    let quorum = "levels = [\"admin\"], quorum = 2";
+    for (approval, people, told) in [
+        (not_self, vec![&ann], Some("only \"ann\" has the role \"admin\"")),
+        (not_self, vec![&ann, &agent], Some("only \"ann\" has the role \"admin\"")),
+        (not_self, vec![&ann, &apart], Some("has the role \"admin\"")),
+        (not_self, vec![&ann, &bob], None),
+        (quorum, vec![&ann], Some("\"quorum\" needs 2 people")),
+        (quorum, vec![&ann, &bob], None),
+        ("levels = [\"admin\"], quorum = 2, not_self = true", vec![&ann, &bob], Some("takes 3 people")),
+        ("levels = [\"boss\"]", vec![&ann], Some("nobody in [[auth.tokens]] has the role \"boss\"")),
+    ] {
+        let people: String = people.into_iter().map(String::as_str).collect();
+        let warned = warnings(&format!("{}{people}", tool(approval)));
+        match told {
+            None => assert!(warned.is_empty(), "{approval}: {warned:?}"),
+            Some(told) => assert!(warned.len() == 1 && warned[0].contains(told), "{approval}: {warned:?}"),
+        }
+    }
+}

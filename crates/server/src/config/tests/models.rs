@@ -2,8 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use countersign::model::{
-    ApiKey, COMPATIBLE_PROVIDERS, GENAI_PROVIDERS, anthropic::Thinking, default_base_url, hosted_mcp::HostedApproval,
+use countersign::{
+    OnCut,
+    model::{
+        ApiKey, COMPATIBLE_PROVIDERS, GENAI_PROVIDERS, anthropic::Thinking, default_base_url,
+        hosted_mcp::HostedApproval,
+    },
 };
 use countersign_core::call::gate::Ask;
 
@@ -102,6 +106,16 @@ fn m1_every_provider_takes_headers_and_a_bound_on_its_answers() {
         assert_eq!(at.headers["X-Title"], ApiKey::new("desk"));
         assert!(!format!("{at:?}").contains("desk"), "a header may be a secret");
     }
+}
+
+#[test]
+fn s23_an_agent_says_what_follows_when_an_answer_is_not_whole() {
+    for (said, on_cut) in [("end", OnCut::End), ("fail", OnCut::Fail), ("continue", OnCut::Continue)] {
+        let config = super::parse(&format!("{MINIMAL}on_cut = {said:?}")).unwrap_or_else(|errors| panic!("{errors:?}"));
+        assert_eq!(config.agents[0].on_cut, on_cut);
+    }
+    let want = r#"countersign.toml:6: "on_cut" in [agents.trader] is "stop"; it must be "end", "fail" or "continue""#;
+    assert_eq!(lines(&format!("{MINIMAL}on_cut = \"stop\"")), [want]);
 }
 
 #[test]
@@ -214,7 +228,7 @@ fn m149_each_mistake_is_told_with_its_line() {
         (
             bank("server_url = \"bank\"\nrequire_aproval = \"never\""),
             vec![
-                format!(r#"12: "server_url" {in_bank} is "bank"; it must be a URL with http or https, without a password, query or fragment"#),
+                format!(r#"12: "server_url" {in_bank} must be a URL with http or https, without a password, query or fragment"#),
                 format!(r#"13: unknown key "require_aproval" {in_bank}; did you mean "require_approval"?"#),
             ],
         ),

@@ -31,6 +31,15 @@ token_env = "BOB_TOKEN"
 
 "#;
 
+/// Others with bob's roles, so that different people are there.
+fn others() -> String {
+    let other = |(name, digit): (&str, &str)| {
+        let digest = digit.repeat(64);
+        format!("[[auth.tokens]]\nsubject = \"{name}\"\nroles = [\"admin\", \"legal\"]\ntoken_sha256 = \"{digest}\"\n")
+    };
+    [("cat", "1"), ("dan", "2")].map(other).concat()
+}
+
 fn warnings(text: &str) -> Vec<String> {
     parse(text).expect("config").warnings.iter().map(ToString::to_string).collect()
 }
@@ -66,7 +75,7 @@ deny = "not on Fridays"
 deny = true
 "#
     );
-    let config = parse(&text).expect("config");
+    let config = parse(&format!("{text}{}", others())).expect("config");
     assert!(config.warnings.is_empty(), "{:?}", config.warnings);
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     let ask = Ask {
@@ -367,7 +376,7 @@ fn p1_different_people_where_nobody_can_be_told_apart_are_a_warning() {
     let tool =
         open.replace("[tools.look_up]\n", "approval = { levels = [\"admin\"], not_self = true }\n[tools.look_up]\n");
     assert_eq!(warnings(&tool), [format!(r#"countersign.toml:9: "not_self" in [tools.pay.approval] {what}"#)]);
-    assert!(warnings(&format!("{PAYS}{rule}")).is_empty());
+    assert!(warnings(&format!("{PAYS}{rule}{}", others())).is_empty());
 }
 
 #[test]

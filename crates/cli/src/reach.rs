@@ -1,0 +1,85 @@
+//! What `check --connect` reaches: the MCP servers, and the addresses of the models.
+
+use std::time::Duration;
+
+use countersign_server::{
+    config::{Config, ConfigEndpoint, ConfigModel, ConfigProvider, host},
+    outgoing,
+};
+use serde_json::{Value, json};
+
+use crate::{Outcome, mcp};
+
+/// How long an address of a model is waited for.
+const MODEL_LIMIT: Duration = Duration::from_secs(10);
+
+/// What was tried.
+pub(crate) struct Reached {
+    pub(crate) servers: Vec<mcp::Reached>,
+    /// Each model with an address: whether anything answers there, or why not.
+    models: Vec<(String, Result<(), String>)>,
+    problems: Vec<String>,
+}
+
+/// Tries all at once, each for a limited time.
+pub(crate) fn reach(config: &Config) -> Result<Reached, String> {
+    let executor = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let executor = executor.map_err(|error| format!("servers cannot be reached: {error}"))?;
+    let models = config.models.iter().filter_map(|model| Some((model, base_url(model)?)));
+    let models = models.map(|(model, url)| async move { (model.name.clone(), answers(url).await) });
+    let (servers, models) =
+        executor.block_on(async { tokio::join!(mcp::reach(config), futures::future::join_all(models)) });
+    let servers = servers?;
+    let mut problems = mcp::problems(config, &servers);
+    let silent = models.iter().filter_map(|(name, answered)| Some((name, answered.as_ref().err()?)));
+    problems.extend(silent.map(|(name, why)| format!("[models.{name}] does not answer: {why}")));
+    Ok(Reached { servers, models, problems })
+}
+
+/// Where a model is asked; none for one that answers from a file.
+fn base_url(model: &ConfigModel) -> Option<&str> {
+    match &model.provider {
+        ConfigProvider::Scripted { .. } => None,
+        ConfigProvider::OpenAiChat { at: ConfigEndpoint { base_url, .. } }
+        | ConfigProvider::Compatible { at: ConfigEndpoint { base_url, .. }, .. }
+        | ConfigProvider::OpenAi { at: ConfigEndpoint { base_url, .. }, .. }
+        | ConfigProvider::Anthropic { at: ConfigEndpoint { base_url, .. }, .. }
+        | ConfigProvider::Genai { at: ConfigEndpoint { base_url, .. }, .. } => Some(base_url),
+    }
+}
+
+/// Whether anything answers there. What it answers does not matter: nothing is asked of a model, and no key is shown.
+async fn answers(url: &str) -> Result<(), String> {
+    let url = reqwest::Url::parse(url).map_err(|error| error.to_string())?;
+    let sent = outgoing::client(&url, MODEL_LIMIT)?.get(url.clone()).send().await;
+    let at = host(url.as_str()).unwrap_or_default();
+    sent.map(drop).map_err(|error| format!("{at}: {}", outgoing::chain(error)))
+}
+
+impl Reached {
+    /// What is wrong, a sentence each.
+    pub(crate) fn problems(&self) -> &[String] {
+        &self.problems
+    }
+
+    /// An error if anything is.
+    pub(crate) fn all(&self) -> Outcome {
+        if self.problems.is_empty() { Ok(()) } else { Err(self.problems.join("\n")) }
+    }
+
+    pub(crate) fn in_words(&self) -> String {
+        let model = |(name, answered): &(String, Result<(), String>)| {
+            format!("model {name} {}", if answered.is_ok() { "answers" } else { "does not answer" })
+        };
+        let servers = (!self.servers.is_empty()).then(|| mcp::in_words(&self.servers));
+        servers.into_iter().chain(self.models.iter().map(model)).collect::<Vec<_>>().join("\n")
+    }
+
+    pub(crate) fn models_json(&self) -> Value {
+        let one = |(name, answered): &(String, Result<(), String>)| match answered {
+            Ok(()) => json!({ "name": name, "answers": true }),
+            Err(why) => json!({ "name": name, "answers": false, "error": why }),
+        };
+        self.models.iter().map(one).collect()
+    }
+}

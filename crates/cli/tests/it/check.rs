@@ -1,0 +1,112 @@
+//! `check --connect`: what only the servers know (SPEC C, S13).
+
+use std::{fs, net::TcpListener, time::Instant};
+
+use serde_json::{Value, json};
+
+use crate::support::run;
+
+/// A program that speaks the protocol and has these tools.
+fn server(tools: &[&str]) -> String {
+    let tools: Vec<Value> =
+        tools.iter().map(|name| json!({ "name": name, "inputSchema": { "type": "object" } })).collect();
+    let list = json!({ "tools": tools });
+    let script = r#"while IFS= read -r line; do
+  id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
+  case "$line" in
+    *'"initialize"'*) printf '%s\n' '{"jsonrpc":"2.0","id":'$id',"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"sh","version":"1"}}}' ;;
+    *'"tools/list"'*) printf '%s\n' '{"jsonrpc":"2.0","id":'$id',"result":LIST}' ;;
+    *'"id"'*) printf '%s\n' '{"jsonrpc":"2.0","id":'$id',"error":{"code":-32601,"message":"no"}}' ;;
+  esac
+done
+"#;
+    script.replace("LIST", &list.to_string())
+}
+
+fn config(dir: &std::path::Path, added: &str) {
+    fs::write(dir.join("s.json"), r#"{"turns":[]}"#).unwrap();
+    let text = format!(
+        "[models.m]\nprovider = \"scripted\"\nscript = \"s.json\"\n[agents.a]\nmodel = \"m\"\nmcp = [\"one\", \"two\"]\n{added}"
+    );
+    fs::write(dir.join("c.toml"), text).unwrap();
+}
+
+#[test]
+fn c_check_connect_tells_names_that_two_servers_have_and_names_of_built_in_tools() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("one.sh"), server(&["read", "write_todos"])).unwrap();
+    fs::write(dir.path().join("two.sh"), server(&["read"])).unwrap();
+    let both = "[mcp.one]\ncommand = [\"sh\", \"one.sh\"]\n[mcp.two]\ncommand = [\"sh\", \"two.sh\"]\n";
+    config(dir.path(), both);
+    let said = run(dir.path(), &["check", "--config", "c.toml", "--connect", "--json"], "", &[]);
+    let found: Value = serde_json::from_str(&said.stdout).unwrap();
+    let problems: Vec<&str> = found["problems"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    assert_eq!((said.code, &found["ok"], problems.len()), (Some(1), &json!(false), 2), "{problems:?}");
+    assert!(problems[0].contains("[mcp.one]") && problems[0].contains("\"write_todos\""), "{problems:?}");
+    assert!(problems[1].contains("\"read\": from [mcp.one] and from [mcp.two]"), "{problems:?}");
+
+    config(
+        dir.path(),
+        &format!("{both}prefix = \"two_\"\n").replace("one.sh\"]\n", "one.sh\"]\nwithout = [\"write_todos\"]\n"),
+    );
+    let said = run(dir.path(), &["check", "--config", "c.toml", "--connect"], "", &[]);
+    assert_eq!(said.code, Some(0), "{}{}", said.stdout, said.stderr);
+    assert!(said.stdout.contains("two_read"), "{}", said.stdout);
+}
+
+#[test]
+fn c_check_connect_tells_servers_and_models_that_do_not_answer_within_a_limit_each() {
+    let dir = tempfile::tempdir().unwrap();
+    // One that takes connections and says nothing, and one that is not there.
+    let hung = TcpListener::bind("127.0.0.1:0").unwrap();
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let added = format!(
+        "[mcp.one]\nurl = \"http://{}/k3y\"\nconnect_timeout = 1\n[mcp.two]\ncommand = [\"sh\", \"-c\", \"exec cat >/dev/null\"]\nconnect_timeout = 1\n\
+         [models.far]\nprovider = \"openai-chat\"\nmodel = \"x\"\nbase_url = \"http://{gone}\"\n\
+         [models.slow]\nprovider = \"openai-chat\"\nmodel = \"x\"\nbase_url = \"http://{}\"\n",
+        hung.local_addr().unwrap(),
+        hung.local_addr().unwrap()
+    );
+    config(dir.path(), &added);
+    let began = Instant::now();
+    let said = run(dir.path(), &["check", "--config", "c.toml", "--connect", "--json"], "", &[]);
+    assert!(began.elapsed().as_secs() < 25, "{:?}", began.elapsed());
+    let found: Value = serde_json::from_str(&said.stdout).unwrap();
+    let problems = found["problems"].to_string();
+    assert_eq!((said.code, found["problems"].as_array().unwrap().len()), (Some(1), 4), "{problems}");
+    for name in ["[mcp.one]", "[mcp.two]", "[models.far]", "[models.slow]"] {
+        assert!(problems.contains(name), "{problems}");
+    }
+    assert_eq!(found["models_reached"][0]["answers"], json!(false));
+    assert!(!said.stdout.contains("k3y") && !said.stderr.contains("k3y"), "{}{}", said.stdout, said.stderr);
+    let plain = run(dir.path(), &["check", "--config", "c.toml"], "", &[]);
+    assert!(plain.code == Some(0) && plain.stdout.contains("at 127.0.0.1; a person decides"), "{}", plain.stdout);
+    assert!(!plain.stdout.contains("k3y"), "{}", plain.stdout);
+}
+
+#[test]
+fn c_check_says_where_it_cannot_know_who_holds_a_role() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("s.json"), r#"{"turns":[]}"#).unwrap();
+    let text = "[models.m]\nprovider = \"scripted\"\nscript = \"s.json\"\n[agents.a]\nmodel = \"m\"\ntools = [\"t\"]\n\
+        [tools.t]\ndescription = \"Cats.\"\ncommand = [\"cat\"]\nparameters = { type = \"object\" }\n\
+        approval = { levels = [\"admin\"], not_self = true }\n";
+    let digest = "0123456789abcdef".repeat(4);
+    let ann = format!("[[auth.tokens]]\nsubject = \"ann\"\nroles = [\"admin\"]\ntoken_sha256 = \"{digest}\"\n");
+    fs::write(dir.path().join("c.toml"), format!("{text}{ann}")).unwrap();
+    let said = run(dir.path(), &["check", "--config", "c.toml", "--json"], "", &[]);
+    let found: Value = serde_json::from_str(&said.stdout).unwrap();
+    let warned = found["warnings"][0]["message"].as_str().unwrap_or_default();
+    assert!(said.code == Some(0) && warned.contains("only \"ann\" has the role"), "{}", said.stdout);
+    assert_eq!((&found["warnings"][0]["line"], &found["roles_known"]), (&json!(11), &json!(true)));
+
+    let jwt = "[auth.jwt]\nissuer = \"https://i\"\naudience = \"a\"\njwks_url = \"https://i.example/keys\"\n";
+    fs::write(dir.path().join("c.toml"), format!("{text}{jwt}")).unwrap();
+    let said = run(dir.path(), &["check", "--config", "c.toml"], "", &[]);
+    assert!(
+        said.code == Some(0) && said.stdout.contains("whether people can satisfy every rule"),
+        "{}{}",
+        said.stdout,
+        said.stderr
+    );
+}

@@ -1,0 +1,159 @@
+//! SPEC R3 on a disk that fails: a sync that does not succeed, no room, a power cut.
+//!
+//! `support/disk.c` stands between the server and its disk: what was not synced is gone when the power is cut, and after
+//! a sync that failed no later one brings it back, as on Linux.
+
+use std::{fs, path::Path, process::Command};
+
+use serde_json::{Value, json};
+
+use crate::support::{Server, Setup, Store};
+
+const OURS: [&str; 3] = ["LD_PRELOAD", "DISK", "FAULT"];
+
+/// A server on such a disk. Each message is answered with the text `done`.
+async fn server() -> (tempfile::TempDir, Server) {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, shim, disk) = (dir.path().join("disk.c"), dir.path().join("disk.so"), dir.path().join("disk"));
+    fs::write(&source, include_str!("support/disk.c")).unwrap();
+    fs::create_dir(&disk).unwrap();
+    // Building SQLite needs a C compiler too.
+    let built = Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o"]).args([&shim, &source]).status().unwrap();
+    assert!(built.success(), "the shim does not compile");
+    let text = |path: &Path| path.to_str().unwrap().to_owned();
+    let setup = Setup::new(Store::Sqlite, &json!({ "turns": [{ "text": "done" }], "at_end": "repeat" }))
+        .env("LD_PRELOAD", &text(&shim))
+        .env("DISK", &text(&disk))
+        .env("FAULT", &text(&dir.path().join("fault")))
+        .log("warn");
+    (dir, setup.start().await)
+}
+
+fn fault(dir: &tempfile::TempDir, what: &str) {
+    fs::write(dir.path().join("new"), what).unwrap();
+    fs::rename(dir.path().join("new"), dir.path().join("fault")).unwrap();
+}
+
+async fn say(server: &Server, session: &str, text: &str) -> crate::support::Response {
+    server.post(&format!("/v1/sessions/{session}/messages"), &json!({ "content": text })).await
+}
+
+/// Ends the server as a power cut does: of its store there is what the disk held. It starts again on a sound disk.
+async fn cut_power(dir: &tempfile::TempDir, server: &mut Server) {
+    server.kill();
+    for name in ["test.db", "test.db-wal", "test.db-shm"] {
+        let _ = fs::remove_file(server.path(name));
+        let kept = dir.path().join("disk").join(name);
+        if kept.exists() {
+            fs::copy(kept, server.path(name)).unwrap();
+        }
+    }
+    server.without_env(&OURS);
+    start_again(server).await;
+}
+
+async fn start_again(server: &mut Server) {
+    // Where it listens is read from there.
+    fs::remove_file(server.path("stdout.log")).unwrap();
+    server.start_again().await;
+}
+
+#[track_caller]
+fn closed(answer: &crate::support::Response) {
+    let problem = answer.problem(503, "store_closed");
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(detail.contains("nothing is acknowledged until it is opened again"), "{detail}");
+}
+
+async fn said(server: &Server, session: &str, text: &str) {
+    let history = server.get(&format!("/v1/sessions/{session}/history")).await.ok().to_string();
+    assert!(history.contains(text), "{text:?} was acknowledged, and is not in {history}");
+}
+
+#[tokio::test]
+async fn r3_after_a_failed_sync_nothing_is_acknowledged_until_the_store_is_opened_again() {
+    let (dir, mut server) = server().await;
+    say(&server, "a", "kept").await.ok();
+    let mut ws = server.ws().await;
+    ws.subscribe("a", 0).await;
+    ws.until_status("completed").await;
+    fault(&dir, "sync log");
+    closed(&say(&server, "b", "unknown").await);
+    // The disk works again, and nobody may rely on it.
+    assert!(!dir.path().join("fault").exists(), "the fault has come to pass");
+    closed(&say(&server, "c", "lost").await);
+    closed(&say(&server, "a", "lost").await);
+    for path in ["/v1/sessions", "/v1/sessions/a", "/v1/sessions/a/history", "/v1/approvals", "/v1/rules", "/readyz"] {
+        closed(&server.get(path).await);
+    }
+    server.get("/healthz").await.ok();
+    let told = ws.until_type("error").await;
+    let last: &Value = told.last().unwrap();
+    assert_eq!((&last["code"], &last["session_id"]), (&json!("store_closed"), &json!("a")));
+    let log = server.until_logged("acknowledges nothing").await;
+    assert!(log.contains("test.db") && log.contains("disk I/O error"), "{log}");
+
+    cut_power(&dir, &mut server).await;
+    said(&server, "a", "kept").await;
+    server.get("/v1/sessions/c").await.problem(404, "session_not_found");
+    say(&server, "c", "again").await.ok();
+    server.get("/readyz").await.ok();
+}
+
+/// What a failed sync has forgotten is still read when the store is opened again, and must not be built upon.
+#[tokio::test]
+async fn r3_what_is_acknowledged_after_a_failed_sync_and_a_restart_survives_a_power_cut() {
+    let (dir, mut server) = server().await;
+    say(&server, "a", "kept").await.ok();
+    fault(&dir, "sync log");
+    closed(&say(&server, "a", "unknown").await);
+    server.kill();
+    start_again(&mut server).await;
+    say(&server, "b", "kept too").await.ok();
+    cut_power(&dir, &mut server).await;
+    said(&server, "a", "kept").await;
+    said(&server, "b", "kept too").await;
+}
+
+#[tokio::test]
+async fn r3_a_sync_that_fails_when_the_log_is_written_back_closes_the_store() {
+    let (dir, mut server) = server().await;
+    fault(&dir, "sync base");
+    let large = "x".repeat(100_000);
+    let mut acknowledged = 0;
+    loop {
+        assert!(acknowledged < 100, "the log was never written back");
+        let answer = say(&server, &format!("s{acknowledged}"), &large).await;
+        if answer.status == 503 {
+            closed(&answer);
+            break;
+        }
+        answer.ok();
+        acknowledged += 1;
+    }
+    assert!(acknowledged > 0 && !dir.path().join("fault").exists(), "{acknowledged}");
+    server.until_logged("acknowledges nothing").await;
+    closed(&say(&server, "late", "lost").await);
+    closed(&server.get("/readyz").await);
+    cut_power(&dir, &mut server).await;
+    for i in 0..acknowledged {
+        said(&server, &format!("s{i}"), &large[..100]).await;
+    }
+}
+
+/// A disk without room refuses what does not fit and keeps what it has: nothing was written that could be lost.
+#[tokio::test]
+async fn r3_r9_a_full_disk_refuses_and_loses_nothing_and_goes_on_when_there_is_room() {
+    let (dir, mut server) = server().await;
+    say(&server, "a", "kept").await.ok();
+    fault(&dir, "full");
+    say(&server, "b", "no room").await.problem(503, "store_unavailable");
+    server.get("/readyz").await.problem(503, "store_unavailable");
+    said(&server, "a", "kept").await;
+    fs::remove_file(dir.path().join("fault")).unwrap();
+    say(&server, "c", "there is room").await.ok();
+    cut_power(&dir, &mut server).await;
+    said(&server, "a", "kept").await;
+    said(&server, "c", "there is room").await;
+    server.get("/v1/sessions/b").await.problem(404, "session_not_found");
+}

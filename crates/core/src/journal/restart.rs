@@ -1,0 +1,69 @@
+//! Turns that a process took up again after another one had ended in the middle of them.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    draft::{Draft, Transition},
+    record::Record,
+    state::State,
+};
+
+/// See [`Record::Restarted`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Restarted {
+    /// How many processes in a row have taken the turn up, with this one, without anything having come of it since. 0: the
+    /// process that had taken it up has ended in order.
+    pub times: u32,
+    /// It is not taken up: each of those processes has ended. The turn goes on when a person says so.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub held: bool,
+    /// The numbers of the interruptions that wait, if it is held.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pending: Vec<u32>,
+}
+
+impl Restarted {
+    /// Why it is held, in words.
+    #[must_use]
+    pub fn why(&self) -> String {
+        format!(
+            "the server ended in the middle of this turn, and again each of the {} times that it went on with it; it goes on \
+             when somebody sends a message, decides what waits, or cancels it",
+            self.times
+        )
+    }
+}
+
+impl State {
+    /// What a record says of whether the turn may go on, and of the processes that took it up. What only begins something, or
+    /// comes by itself, is nothing that came of it.
+    pub(super) fn came_of_it(&mut self, record: &Record) {
+        match record {
+            Record::BlockShown(_)
+            | Record::Group { .. }
+            | Record::CallStarted { .. }
+            | Record::StepStarted { .. }
+            | Record::Noted(_)
+            | Record::RuleRevoked(_)
+            | Record::MessageQueued(_) => {}
+            Record::Restarted(restarted) => {
+                self.restarts = restarted.times;
+                self.held |= restarted.held;
+            }
+            // A deadline lets a fork go on, and nothing that ends processes.
+            Record::TimedOut { .. } => self.held &= self.restarts > 0,
+            Record::Decided(_) | Record::Answered(_) => (self.held, self.restarts) = (false, 0),
+            _ => self.restarts = 0,
+        }
+    }
+}
+
+impl Draft {
+    /// Says that a process takes the turn up, or that none does any more; see [`Restarted`].
+    #[must_use]
+    pub fn restarted(mut self, times: u32, held: bool) -> Transition {
+        let pending = self.state.open.iter().map(|open| open.asked.n).filter(|_| held).collect();
+        self.push(Record::Restarted(Restarted { times, held, pending }));
+        self.finish()
+    }
+}

@@ -1,0 +1,309 @@
+//! A program's standard input and output, where a message that cannot be read costs one call.
+
+use std::{io, sync::Arc};
+
+use rmcp::{
+    RoleClient,
+    model::{ClientJsonRpcMessage, ErrorData, ServerJsonRpcMessage},
+    transport::Transport,
+};
+use serde_json::Value;
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader},
+    sync::Mutex,
+};
+
+/// Longest message of a server, in bytes. The largest result that is kept is far smaller.
+pub(super) const MESSAGE_BYTES: usize = 8 * 1024 * 1024;
+/// What is told of a longer one.
+pub(super) const TOO_LONG: &str = "it sent a message of more than 8 MiB, which is not read";
+const _: () = assert!(MESSAGE_BYTES == 8 * 1024 * 1024);
+/// The mark that some programs begin with.
+const BOM: &[u8] = b"\xEF\xBB\xBF";
+/// Longest key or value of a message's own that is looked at, in bytes.
+const WORD_BYTES: usize = 128;
+
+/// What is told of an answer that is none.
+pub(super) const UNREADABLE: &str = "it sent an answer that cannot be read";
+
+/// A program's standard input and output. Messages are lines; one that is too long, or cannot be read, is an error for the
+/// request that it answers, and nothing else: the connection goes on.
+pub(super) struct Pipes<R, W> {
+    from: BufReader<R>,
+    /// What is known of the line that is being read, and its text, as long as it is not too long.
+    line: Line,
+    text: Vec<u8>,
+    to: Arc<Mutex<Option<Out<W>>>>,
+}
+
+/// What is written, with what of it is not written yet: whoever gives up in the middle leaves the rest to the next one.
+struct Out<W> {
+    to: W,
+    left: Vec<u8>,
+    written: usize,
+}
+
+impl<R: AsyncRead + Unpin, W> Pipes<R, W> {
+    pub(super) fn new(from: R, to: W) -> Pipes<R, W> {
+        let out = Out { to, left: Vec::new(), written: 0 };
+        let to = Arc::new(Mutex::new(Some(out)));
+        Pipes { from: BufReader::new(from), line: Line::default(), text: Vec::new(), to }
+    }
+
+    /// The next message; `None` at the end. It may be given up at any time.
+    async fn next(&mut self) -> Option<ServerJsonRpcMessage> {
+        loop {
+            let read = self.from.fill_buf().await.ok()?;
+            if read.is_empty() {
+                return None;
+            }
+            let newline = read.iter().position(|byte| *byte == b'\n');
+            let part = &read[..newline.unwrap_or(read.len())];
+            part.iter().for_each(|byte| self.line.take(*byte));
+            if self.line.bytes < MESSAGE_BYTES {
+                self.text.extend_from_slice(part);
+            } else {
+                self.text = Vec::new();
+            }
+            let used = newline.map_or(read.len(), |at| at + 1);
+            self.from.consume(used);
+            if newline.is_some() {
+                let (line, text) = (std::mem::take(&mut self.line), std::mem::take(&mut self.text));
+                if let Some(message) = message(line, &text) {
+                    return Some(message);
+                }
+            }
+        }
+    }
+}
+
+/// The message that a line is, or the error in its place.
+fn message(line: Line, text: &[u8]) -> Option<ServerJsonRpcMessage> {
+    let wrong = if line.bytes >= MESSAGE_BYTES {
+        tracing::warn!(bytes = line.bytes, "a message of an MCP server is too long and not read");
+        TOO_LONG
+    } else {
+        let text = text.strip_prefix(BOM).unwrap_or(text).trim_ascii();
+        if text.is_empty() {
+            return None;
+        }
+        match serde_json::from_slice(text) {
+            Ok(message) => return Some(message),
+            Err(error) => tracing::debug!(%error, "a line of an MCP server is no message of the protocol"),
+        }
+        UNREADABLE
+    };
+    let id = line.id.filter(|_| !line.has_method)?;
+    let id = serde_json::from_value(id).ok()?;
+    Some(ServerJsonRpcMessage::error(ErrorData::internal_error(wrong, None), Some(id)))
+}
+
+impl<R, W> Transport<RoleClient> for Pipes<R, W>
+where
+    R: AsyncRead + Unpin + Send,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    type Error = io::Error;
+
+    fn send(&mut self, message: ClientJsonRpcMessage) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        let to = self.to.clone();
+        async move {
+            let mut line = serde_json::to_vec(&message)?;
+            line.push(b'\n');
+            let mut to = to.lock().await;
+            let out = to.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+            out.left.append(&mut line);
+            while out.written < out.left.len() {
+                match out.to.write(&out.left[out.written..]).await? {
+                    0 => return Err(io::ErrorKind::WriteZero.into()),
+                    written => out.written += written,
+                }
+            }
+            (out.left, out.written) = (Vec::new(), 0);
+            out.to.flush().await
+        }
+    }
+
+    async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
+        self.next().await
+    }
+
+    async fn close(&mut self) -> io::Result<()> {
+        *self.to.lock().await = None;
+        Ok(())
+    }
+}
+
+/// What is known of a line by what was read of it: as much as it takes to answer in its place.
+#[derive(Default)]
+struct Line {
+    bytes: usize,
+    /// How many objects and lists are open.
+    depth: usize,
+    in_string: bool,
+    escaped: bool,
+    /// The latest key or value of the message's own, as it is written.
+    word: Vec<u8>,
+    key: Vec<u8>,
+    id: Option<Value>,
+    /// It is a request or a notification.
+    has_method: bool,
+}
+
+impl Line {
+    fn take(&mut self, byte: u8) {
+        self.bytes += 1;
+        if self.in_string {
+            self.keep(byte);
+            self.in_string = self.escaped || byte != b'"';
+            self.escaped = byte == b'\\' && !self.escaped;
+            return;
+        }
+        match byte {
+            b'{' | b'[' => self.depth += 1,
+            b'}' | b']' => {
+                self.ended();
+                self.depth = self.depth.saturating_sub(1);
+            }
+            b',' => self.ended(),
+            b':' if self.depth == 1 => self.key = std::mem::take(&mut self.word),
+            b' ' | b'\t' | b'\r' => {}
+            _ => {
+                self.in_string = byte == b'"';
+                self.keep(byte);
+            }
+        }
+    }
+
+    fn keep(&mut self, byte: u8) {
+        // No id of ours is longer.
+        if self.depth == 1 && self.word.len() < WORD_BYTES {
+            self.word.push(byte);
+        }
+    }
+
+    /// A value of the message's own has ended.
+    fn ended(&mut self) {
+        if self.depth != 1 {
+            return;
+        }
+        let word = std::mem::take(&mut self.word);
+        match self.key.as_slice() {
+            b"\"id\"" => {
+                let id = serde_json::from_slice(&word).ok();
+                self.id = id.filter(|id: &Value| id.is_number() || id.is_string());
+            }
+            b"\"method\"" => self.has_method = true,
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// The messages that are read of what a program writes.
+    async fn read(written: Vec<u8>, pipe: usize) -> Vec<Value> {
+        let (mut write, read) = tokio::io::duplex(pipe);
+        let writing = tokio::spawn(async move { write.write_all(&written).await });
+        let (mut pipes, mut messages) = (Pipes::new(read, tokio::io::sink()), Vec::new());
+        while let Some(message) = pipes.receive().await {
+            messages.push(serde_json::to_value(&message).expect("JSON"));
+        }
+        writing.await.expect("joined").expect("written");
+        messages
+    }
+
+    fn long(head: &str, tail: &str) -> String {
+        format!("{head}{}{tail}\n", "x".repeat(MESSAGE_BYTES))
+    }
+
+    fn error(id: &Value, wrong: &str) -> Value {
+        json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32603, "message": wrong } })
+    }
+
+    #[tokio::test]
+    async fn s13_a_message_that_is_too_long_is_answered_in_its_place_and_nothing_else_is_touched() {
+        let small = json!({ "jsonrpc": "2.0", "id": 1, "result": {} });
+        for (line, answer) in [
+            (long(r#"{"jsonrpc":"2.0","id":7,"result":{"id":8,"text":""#, r#""}}"#), Some(json!(7))),
+            (
+                long(r#"{"result":{"method":["\\\"}",{"id":9}],"text":""#, "\"} , \"id\" : \"a\\\"b\" }\r"),
+                Some(json!("a\"b")),
+            ),
+            (long(r#"{"error":{"code":1,"message":""#, r#""},"id":3}"#), Some(json!(3))),
+            // What asks or tells is nobody's answer.
+            (long(r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"data":""#, r#""}}"#), None),
+            (long(r#"{"jsonrpc":"2.0","id":7,"method":"ping","params":{"data":""#, r#""}}"#), None),
+            (long(r#"{"id":null,"result":""#, r#""}"#), None),
+            (long(r#"{"id":{"id":7},"result":""#, r#""}"#), None),
+            (long("{\"id\":\"", "\"}"), None),
+            (long("", ""), None),
+        ] {
+            let written = format!("{small}\n{line}{small}\n{small}");
+            let answer = answer.as_ref().map(|id| error(id, TOO_LONG));
+            let expected: Vec<Value> =
+                [Some(small.clone()), answer, Some(small.clone())].into_iter().flatten().collect();
+            let told = &line[..40];
+            assert_eq!(read(written.clone().into_bytes(), 1 << 20).await, expected, "{told}");
+            assert_eq!(read(written.into_bytes(), 1 << 25).await, expected, "{told}");
+        }
+    }
+
+    #[tokio::test]
+    async fn s13_the_longest_message_is_read() {
+        let (head, tail) = (r#"{"jsonrpc":"2.0","id":1,"result":{"text":""#, "\"}}\n");
+        let line = format!("{head}{}{tail}", "x".repeat(MESSAGE_BYTES - head.len() - tail.len()));
+        assert_eq!(line.len(), MESSAGE_BYTES);
+        let longer = line.replacen(":1,", ":12,", 1);
+        let read = read(format!("{line}{longer}{line}").into_bytes(), 1 << 16).await;
+        let ids: Vec<_> = read.iter().map(|message| (&message["id"], message.get("error").is_some())).collect();
+        assert_eq!(ids, [(&json!(1), false), (&json!(12), true), (&json!(1), false)]);
+    }
+
+    #[tokio::test]
+    async fn s13_an_answer_that_cannot_be_read_is_an_error_for_its_request_alone() {
+        let small = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
+        for (line, id) in [
+            // Python writes this for a number that is none.
+            (r#"{"jsonrpc":"2.0","id":7,"result":{"content":[],"structuredContent":{"x":NaN}}}"#, Some(json!(7))),
+            (r#"{"jsonrpc":"2.0","id":7,"error":"it broke"}"#, Some(json!(7))),
+            (r#"{"jsonrpc":"2.0","id":7,"result":{"content":[{"type":"text","text":"cut"#, Some(json!(7))),
+            (r#"{"jsonrpc":"2.0","id":{},"result":{}}"#, None),
+            ("Listening on standard input", None),
+            ("\u{0}\u{1}[[[[", None),
+        ] {
+            let expected: Vec<Value> =
+                [Some(serde_json::from_str(small).expect("JSON")), id.map(|id| error(&id, UNREADABLE))]
+                    .into_iter()
+                    .flatten()
+                    .chain([serde_json::from_str(small).expect("JSON")])
+                    .collect();
+            assert_eq!(read(format!("{small}\n{line}\n\n{small}\r\n").into_bytes(), 64).await, expected, "{line}");
+        }
+    }
+
+    #[tokio::test]
+    async fn s13_what_one_gives_up_to_write_in_the_middle_is_written_whole() {
+        let (to, mut theirs) = tokio::io::duplex(8);
+        let mut pipes = Pipes::new(tokio::io::empty(), to);
+        let ping = |id: i64| {
+            let message = json!({ "jsonrpc": "2.0", "id": id, "method": "ping" });
+            serde_json::from_value(message).expect("a message")
+        };
+        let given_up = tokio::time::timeout(std::time::Duration::from_millis(20), pipes.send(ping(1))).await;
+        assert!(given_up.is_err());
+        let last = pipes.send(ping(2));
+        let written = tokio::spawn(async move { last.await.map(drop) });
+        drop(pipes);
+        let mut lines = String::new();
+        tokio::io::AsyncReadExt::read_to_string(&mut theirs, &mut lines).await.expect("read");
+        written.await.expect("joined").expect("written");
+        let ids: Vec<Value> =
+            lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON")["id"].clone()).collect();
+        assert_eq!(ids, [json!(1), json!(2)]);
+    }
+}

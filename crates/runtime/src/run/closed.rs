@@ -1,0 +1,42 @@
+//! A store that was closed after an error of its disk: the sessions in memory are dropped with it.
+//!
+//! What they hold may not be on the disk, so nothing of it is shown or continued, and no effect begins. What already
+//! runs is stopped: its outcome could not be stored, and a person is asked about it when the store is open again.
+
+use std::sync::Arc;
+
+use countersign_core::refusal::{Code, Refusal};
+
+use super::{Inner, store_refusal};
+use crate::store::StoreError;
+
+impl Inner {
+    /// The refusal of a store error. If the store was closed, the runtime stops.
+    pub(super) fn refused(&self, error: StoreError) -> Refusal {
+        let closed = matches!(error, StoreError::Closed(_));
+        let refusal = store_refusal(error);
+        if closed && self.store_closed.set(refusal.clone()).is_ok() {
+            tracing::error!("{}; all sessions are dropped from memory", refusal.message);
+            self.closing.send_replace(true);
+            for live in self.take_live() {
+                // Whoever has found out may hold the session's lock.
+                tokio::spawn(async move { live.lock().await.forget() });
+            }
+            self.warm.forget(None);
+        }
+        refusal
+    }
+
+    /// Whether the store is open.
+    ///
+    /// # Errors
+    /// `store_closed`.
+    pub(super) fn check_open(&self) -> Result<(), Refusal> {
+        self.store_closed.get().map_or(Ok(()), |refusal| Err(refusal.clone()))
+    }
+
+    /// Why a session that was followed has no more events.
+    pub(super) fn no_more_events(self: &Arc<Self>) -> Refusal {
+        self.check_open().err().unwrap_or_else(|| Refusal::new(Code::SessionDeleted, "the session was deleted"))
+    }
+}

@@ -1,0 +1,90 @@
+//! The write-ahead log: when it is written back, and that no error of that is missed.
+//!
+//! SQLite would write it back within commits and swallow what goes wrong there. A sync that fails in it may have lost
+//! pages of the log that later commits stand on, so the writer does it itself, between two commits.
+
+use std::{
+    cell::Cell,
+    fs::File,
+    io::{ErrorKind, Read as _, Seek as _, SeekFrom, Write as _},
+    path::Path,
+};
+
+use rusqlite::{Connection, config::DbConfig};
+
+use super::{super::StoreError, schema::error};
+
+/// SQLite's default, which new databases have.
+const PAGE: i64 = 4096;
+/// The log's length in pages at which it is written back: at least, at most.
+const LOG_PAGES: (i64, i64) = (100, 2000);
+/// Bytes that are written anew at once.
+const CHUNK: usize = 1024 * 1024;
+
+thread_local! {
+    /// The log's length in pages after this thread's last commit.
+    static LENGTH: Cell<i64> = const { Cell::new(0) };
+}
+
+/// Has this connection's commits say how long the log is, and write nothing back by themselves.
+pub(super) fn watch(conn: &Connection) -> Result<(), StoreError> {
+    // It would take the hook's place.
+    conn.pragma_update(None, "wal_autocheckpoint", 0).map_err(|e| error(&e))?;
+    conn.wal_hook(Some(|_, pages| {
+        LENGTH.set(pages.into());
+        Ok(())
+    }));
+    Ok(())
+}
+
+/// How long the log may get: a quarter of the database, so that a small store stays small, and a large one does not wait
+/// for the disk twice as often.
+pub(super) fn bound(conn: &Connection) -> Result<i64, StoreError> {
+    let pages: i64 = conn.pragma_query_value(None, "page_count", |row| row.get(0)).map_err(|e| error(&e))?;
+    let most = (pages / 4).clamp(LOG_PAGES.0, LOG_PAGES.1);
+    conn.pragma_update(None, "journal_size_limit", most * PAGE).map_err(|e| error(&e))?;
+    Ok(most)
+}
+
+/// Writes the log back if it has at least `most` pages, as far as readers allow.
+pub(super) fn write_back(conn: &Connection, most: i64) -> Result<(), StoreError> {
+    if LENGTH.get() < most {
+        return Ok(());
+    }
+    conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())).map_err(|e| error(&e))
+}
+
+/// Leaves the log as it is when the connection closes: after a failed sync its pages in memory may be others than on
+/// the disk, and must not reach the database unchecked.
+pub(super) fn leave(conn: &Connection) {
+    if let Err(e) = conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true) {
+        tracing::error!("the log of the SQLite store may be written back unchecked: {e}");
+    }
+}
+
+/// Writes a log that was left behind once more, as it is read now. After a sync that failed Linux takes its pages for
+/// written, so what is read may not be on the disk, and no later sync would bring it there.
+pub(super) fn rewrite(db: &Path) -> Result<(), StoreError> {
+    let mut path = db.as_os_str().to_owned();
+    path.push("-wal");
+    let path = Path::new(&path);
+    let failed = |e: std::io::Error| StoreError::Failed(format!("cannot write {} anew: {e}", path.display()));
+    let mut log = match File::options().read(true).write(true).open(path) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
+        opened => opened.map_err(failed)?,
+    };
+    let mut chunk = vec![0; CHUNK];
+    let mut at = 0;
+    loop {
+        log.seek(SeekFrom::Start(at)).map_err(failed)?;
+        let read = match log.read(&mut chunk) {
+            Ok(0) => return log.sync_all().map_err(failed),
+            Ok(read) => read,
+            Err(e) if e.kind() == ErrorKind::Interrupted => continue,
+            Err(e) => return Err(failed(e)),
+        };
+        log.seek(SeekFrom::Start(at)).map_err(failed)?;
+        log.write_all(&chunk[..read]).map_err(failed)?;
+        at += read as u64;
+    }
+}

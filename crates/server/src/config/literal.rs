@@ -1,0 +1,53 @@
+//! Secrets that are written into the file itself.
+
+use reqwest::Url;
+
+use super::reader::Section;
+
+/// What names of headers, variables and parameters have in them whose values are secrets.
+const SECRET: [&str; 9] =
+    ["authoriz", "token", "secret", "password", "passwd", "apikey", "cookie", "credential", "signature"];
+/// Shortest segment of a path that may be a key, in bytes.
+const SEGMENT_BYTES: usize = 16;
+
+/// Whether what has this name is a secret, as far as a name tells.
+pub(super) fn is_secret(name: &str) -> bool {
+    let plain: String = name.to_ascii_lowercase().chars().filter(char::is_ascii_alphanumeric).collect();
+    SECRET.iter().any(|word| plain.contains(word))
+        || ["key", "auth"].iter().any(|end| plain.ends_with(end))
+        || matches!(&*plain, "sig" | "pat" | "pwd")
+}
+
+/// Warns of a header or a variable whose value is in the file.
+pub(super) fn value(section: &Section<'_>, key: &str, at: usize, name: &str) {
+    if is_secret(name) {
+        let what = format!(
+            "{key:?}{} has the value of {name:?} in this file, and it looks like a secret; write {{ env = \"VARIABLE\" }} \
+             in its place",
+            section.place()
+        );
+        section.document.warn(at, what);
+    }
+}
+
+/// Warns of an address that has a key in it. The address itself is not repeated.
+pub(super) fn address(section: &Section<'_>, key: &str, at: usize, text: &str) {
+    let Ok(url) = Url::parse(text.trim()) else { return };
+    let in_query = url.query_pairs().find(|(name, value)| is_secret(name) && !value.is_empty());
+    let mixed = |segment: &&str| {
+        segment.len() >= SEGMENT_BYTES
+            && segment.bytes().any(|byte| byte.is_ascii_digit())
+            && segment.bytes().any(|byte| byte.is_ascii_alphabetic())
+    };
+    let place = match (in_query, url.path_segments().and_then(|mut segments| segments.find(mixed))) {
+        (Some((name, _)), _) => format!("its parameter {name:?}"),
+        (None, Some(_)) => "a part of its path".to_owned(),
+        (None, None) => return,
+    };
+    let what = format!(
+        "{key:?}{} has in this file what looks like a secret, {place}; put the address into a variable and name it with \
+         \"url_env\"",
+        section.place()
+    );
+    section.document.warn(at, what);
+}
