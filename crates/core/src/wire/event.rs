@@ -398,7 +398,7 @@ pub enum RequestBlock {
         /// When it times out (RFC 3339); absent if never.
         #[serde(skip_serializing_if = "Option::is_none")]
         expires_at: Option<String>,
-        /// What names the questions for ever, as `digest` of an action does a request about a call.
+        /// What names the questions for ever, as the `digest` of an action does a request about a call.
         #[serde(skip_serializing_if = "Option::is_none")]
         digest: Option<Arc<str>>,
     },
@@ -522,7 +522,7 @@ pub struct QuestionRequest {
     /// When it times out (RFC 3339); absent if never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<String>,
-    /// What names the questions for ever, as `digest` of an action does a request about a call.
+    /// What names the questions for ever, as the `digest` of an action does a request about a call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<Arc<str>>,
 }

@@ -76,7 +76,7 @@ pub struct RuleView {
 pub enum RuleState {
     /// It does.
     Active,
-    /// It does not for now, since whoever made it may not decide any more (SPEC P4).
+    /// It does not for now, since whoever made it may not decide any more.
     Suspended,
     /// It was revoked, or its time is over.
     Ended,
