@@ -81,9 +81,3 @@ pub fn of(state: &State, asked: &Interrupted, action: &Action) -> String {
     let canonical = Json::parse(&text, limits::JSON_DEPTH + 8).map(|json| json.canonical());
     Digest::of(canonical.as_deref().unwrap_or(&text).as_bytes()).to_string()
 }
-
-/// Whether each action has the digest that it is to have; in old journals none has one.
-#[must_use]
-pub fn are_right(state: &State, asked: &Interrupted) -> bool {
-    asked.actions.iter().all(|action| action.digest.as_deref().is_none_or(|digest| digest == of(state, asked, action)))
-}

@@ -1,7 +1,7 @@
 //! Whether an entry of a journal can come after those before it: no to what no transition of the core makes.
 
 use countersign_core::{
-    approval::{digest, question::Questions, rule::Rule},
+    approval::{question::Questions, rule::Rule},
     call::{
         args::Args,
         gate::{DecisionType, Target},
@@ -43,11 +43,6 @@ pub(super) fn follows(state: &State, entry: &Entry) -> Result<(), &'static str> 
     }
     let call =
         |number: u32| state.calls.iter().find(|call| call.call == number).ok_or("it names a call that is not open");
-    if let Record::Interrupted(asked) = &entry.record
-        && !digest::are_right(state, asked)
-    {
-        return Err("the digest of what it asks is not of that");
-    }
     if let Some(fits) = graph::fits(state, &entry.record) {
         return if fits { Ok(()) } else { Err("the entries before it do not lead to it") };
     }
