@@ -166,6 +166,11 @@ pub const FAILURES: &[(&str, &str, &str)] = &[
         "The state on record is not what the graph's type reads.",
         "Mend the type, and retry the run.",
     ),
+    (
+        "session_held",
+        "The session was being worked on each time that the process ended, so it is taken up no more by itself.",
+        "Look at the log, then send a message or retry.",
+    ),
     ("internal", "A fault of ours.", "Tell the operator; the log has more."),
 ];
 
