@@ -63,9 +63,9 @@ impl StreamableHttpClient for Http {
             .post_message_with_max_sse_event_size(uri, message, session_id, auth_header, headers, most)
             .await;
         match answer {
-            Ok(StreamableHttpPostResponse::Json(message, session)) if !probes => {
-                self.told(message, asked, in_session).map(|message| StreamableHttpPostResponse::Json(message, session))
-            }
+            Ok(StreamableHttpPostResponse::Json(message, session)) if !probes => self
+                .told(message, asked.as_ref(), in_session)
+                .map(|message| StreamableHttpPostResponse::Json(message, session)),
             Ok(answer) => Ok(answer),
             Err(error) => Err(self.ours(error, in_session)),
         }
@@ -122,11 +122,11 @@ impl Http {
     fn told(
         &self,
         message: ServerJsonRpcMessage,
-        asked: Option<RequestId>,
+        asked: Option<&RequestId>,
         in_session: bool,
     ) -> Answer<ServerJsonRpcMessage> {
         let JsonRpcMessage::Error(error) = message else { return Ok(message) };
-        let named = error.id.is_some() && error.id == asked;
+        let named = error.id.is_some() && error.id.as_ref() == asked;
         if in_session && of_session(&error.error, named) {
             return Err(StreamableHttpError::Client(Failure::Gone));
         }
