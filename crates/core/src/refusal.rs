@@ -99,8 +99,8 @@ codes! {
     InvalidEdit = 400, "Mend what `details.errors` point at, and send it again.";
     /// The `digest` or `args_digest` is not that of what waits.
     StaleAction = 409, "Show the person what waits now, and ask again.";
-    /// What is approved cannot run: its agent or its tool is gone. It can be rejected.
-    Unresolvable = 409, "Reject it, or bring the tool back.";
+    /// What is approved, or forked, cannot run: its agent or its tool is gone or cannot be reached.
+    Unresolvable = 409, "Reject it, or try again when the tool is back.";
     /// Who asks is not known.
     Unauthenticated = 401, "Send a token that is valid now.";
     /// Who asks may not do this.
@@ -113,8 +113,7 @@ codes! {
     TooLarge = 413, "Send less.";
     /// The store could not keep it; nothing happened.
     StoreUnavailable = 503, "Try again later, with the same `request_id`.";
-    /// The store was closed after an error of its disk. Nothing is acknowledged until the server is started again; what
-    /// was under way may be stored or not.
+    /// The store was closed after an error of its disk; what was under way may be stored or not.
     StoreClosed = 503, "Tell the operator; look at what is there once the server is started again.";
     /// A fault of ours; nothing is acknowledged.
     Internal = 500, "Tell the operator; the log has more.";
@@ -169,7 +168,7 @@ pub const FAILURES: &[(&str, &str, &str)] = &[
     (
         "session_held",
         "The session was being worked on each time that the process ended, so it is taken up no more by itself.",
-        "Look at the log, then send a message or retry.",
+        "Look at the log, then send a message, decide what waits, or cancel the turn.",
     ),
     ("internal", "A fault of ours.", "Tell the operator; the log has more."),
 ];

@@ -325,9 +325,9 @@ impl State {
         }
     }
 
-    /// Of a session from before there were births its name and time tell it from others.
+    /// Of a session from before there were births its time tells it from others of its name, as it did then.
     pub(super) fn born(&mut self, birth: Option<&Arc<str>>, at: Millis) {
-        self.birth = birth.cloned().unwrap_or_else(|| format!("{}.{at}", self.session_id).into());
+        self.birth = birth.cloned().unwrap_or_else(|| at.to_string().into());
     }
 
     fn user_message(&mut self, message: &UserMessage) {

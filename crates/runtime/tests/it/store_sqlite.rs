@@ -8,7 +8,7 @@ use std::{
 };
 
 use countersign::{
-    core::{approval::decision::Decision, journal::draft::OnPending, journal::state::Phase},
+    core::{approval::decision::Decision, journal::draft::OnPending, journal::state::Phase, limits},
     store::{
         Durability, InterruptionFilter, Page, SessionFilter, Store, StoreError,
         sqlite::{SqliteOptions, SqliteStore},
@@ -162,7 +162,7 @@ async fn c_a_second_opener_is_refused_whatever_it_calls_the_file() {
 async fn r9_a_full_disk_fails_what_does_not_fit_and_nothing_else() {
     let (_dir, path) = place();
     let mut options = SqliteOptions::default();
-    options.max_pages = Some(100);
+    options.max_pages = Some(80);
     let store = Arc::new(SqliteStore::open(&path, &options).expect("open"));
     let kept = waiting(&*store, "kept", 1, None, "t", asks(None, 60)).await;
     // Many at once, some too large: those that fit are stored.
@@ -174,7 +174,7 @@ async fn r9_a_full_disk_fails_what_does_not_fit_and_nothing_else() {
                 driven.snapshot = false;
                 let made = driven.created(1, None);
                 driven.store(&*store, made).await.expect("small");
-                let text = if i % 2 == 0 { "x".repeat(1_000_000) } else { "x".to_owned() };
+                let text = if i % 2 == 0 { "x".repeat(limits::MESSAGE_BYTES) } else { "x".to_owned() };
                 let said = driven.says(2, &text, None, None).expect("message");
                 match driven.store(&*store, said).await {
                     Ok(()) => assert_eq!(i % 2, 1, "it fits"),
@@ -346,7 +346,7 @@ async fn lists_answer_while_a_writer_is_busy() {
         let store = open(&path).expect("open");
         waiting(&store, "s", 1, None, "t", asks(None, 0)).await;
         let mut driven = begun(&store, "big", 1, None).await;
-        let said = driven.says(2, &"x".repeat(4_000_000), None, Some(OnPending::Queue)).expect("queue");
+        let said = driven.says(2, &"x".repeat(limits::MESSAGE_BYTES), None, Some(OnPending::Queue)).expect("queue");
         let page = Page { cursor: None, limit: 9 };
         let (stored, listed) =
             tokio::join!(driven.store(&store, said), store.interruptions(InterruptionFilter::default(), page));
