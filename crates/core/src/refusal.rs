@@ -109,6 +109,8 @@ codes! {
     NotFound = 404, "Use a path of `/openapi.json`.";
     /// The HTTP method is not one of the resource's.
     MethodNotAllowed = 405, "Use a method of `/openapi.json`.";
+    /// Too many requests of this person, each of which goes through a whole session, wait already.
+    TooBusy = 429, "Try again when some of yours have ended.";
     /// The frame or body is too large.
     TooLarge = 413, "Send less.";
     /// The store could not keep it; nothing happened.

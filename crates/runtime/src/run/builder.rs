@@ -125,6 +125,7 @@ impl RuntimeBuilder {
             live: Mutex::default(),
             draining: AtomicBool::new(false),
             closing: watch::Sender::new(false),
+            heavy: super::heavy::Heavy::default(),
             store_closed: OnceLock::new(),
             drivers: watch::Sender::new(0),
             graphs,

@@ -19,6 +19,7 @@ mod graph;
 mod graph_api;
 mod graph_runs;
 pub(crate) mod guard;
+mod heavy;
 mod history;
 pub(crate) mod hold;
 mod live;
@@ -99,6 +100,8 @@ pub(crate) struct Inner {
     draining: AtomicBool,
     /// True once what still runs is stopped.
     closing: watch::Sender<bool>,
+    /// Whoever folds whole journals.
+    heavy: heavy::Heavy,
     /// Once the store was closed after an error of its disk: what everybody is told.
     store_closed: OnceLock<Refusal>,
     drivers: tokio::sync::watch::Sender<usize>,

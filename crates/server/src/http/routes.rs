@@ -36,6 +36,7 @@ const PAST: &[Code] = &[
     Code::InvalidSessionId,
     Code::SessionNotFound,
     Code::SessionDeleted,
+    Code::TooBusy,
     Code::StoreUnavailable,
 ];
 const NOTE: &[Code] = &[
@@ -323,6 +324,7 @@ pub(super) const ROUTES: &[Route] = &[
             Code::SessionExists,
             Code::Unresolvable,
             Code::TooLarge,
+            Code::TooBusy,
             Code::StoreUnavailable,
         ],
         open: false,
