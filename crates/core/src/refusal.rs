@@ -77,6 +77,8 @@ codes! {
     ApprovalPending = 409, "Decide what `details` names, or send the message with `on_pending`: `reject` or `queue`.";
     /// A message while a turn is running.
     SessionBusy = 409, "Wait for the turn, cancel it, or send the message with `on_pending`: `queue`.";
+    /// The session is as large as sessions may grow.
+    SessionFull = 409, "Go on in a new session, or in a fork from an earlier checkpoint.";
     /// The session's queue of messages is full.
     QueueFull = 429, "Wait until the turn has taken some.";
     /// No interruption of that key, or not yours.
@@ -142,6 +144,11 @@ pub const FAILURES: &[(&str, &str, &str)] = &[
     ),
     ("max_turns", "The turn used up its model calls.", "Raise the agent's `max_turns`, or send a message to go on."),
     ("budget", "The run used up its tokens or its money.", "Raise the budget; the run goes on from its state."),
+    (
+        "session_full",
+        "The session is as large as sessions may grow.",
+        "Go on in a new session, or in a fork from an earlier checkpoint.",
+    ),
     (
         "unknown_agent",
         "The agent that should go on is not there.",

@@ -156,6 +156,7 @@ pub(super) const ROUTES: &[Route] = &[
             Code::UnknownAgent,
             Code::ApprovalPending,
             Code::SessionBusy,
+            Code::SessionFull,
             Code::QueueFull,
             Code::TooLarge,
             Code::StoreUnavailable,
