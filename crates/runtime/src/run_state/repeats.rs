@@ -1,10 +1,11 @@
 //! What repeats in the entries of a state and is written once: verdicts that are the same, and, of what people are asked, what the model
 //! has written already and what was asked about the same tool before.
 //!
-//! `["i", n, expires_at, content, action, …]` is an interruption that asks for approvals. An action is an object, whole, or a list:
-//! `[call, id, agent, tool, arguments, preview, says, digest]`. All else of such a one is as in the latest action before it that is about that tool of
-//! that agent; arguments that are `null` are those of the latest call with that id; a preview that is a number is that of the gate at this
-//! place in the latest verdicts. Nothing is looked for further back than [`LOOK_BACK`] entries.
+//! `["i", n, expires_at, content, action, …]` is an interruption that asks for approvals. An action is an object, whole, or
+//! a list: `[call, id, agent, tool, arguments, gate, preview, says, digest, like]`. All else of such a one is as in `like`, an action,
+//! or where that is `null` as in the latest action before it that is about that tool of that agent. Arguments that are `null`
+//! are those of the latest call with that id. The preview is that of the gate at this place in the latest verdicts, if one is
+//! named. Nothing is looked for further back than [`LOOK_BACK`] entries.
 
 use std::{fmt, sync::Arc};
 
@@ -21,6 +22,8 @@ use serde::{
 
 /// How many entries before one are looked through.
 const LOOK_BACK: usize = 512;
+/// So many bytes of arguments are worth a list.
+const LONG: usize = 64;
 /// How many verdicts that are the same are worth a list.
 const SAME: usize = 4;
 
@@ -56,14 +59,13 @@ pub(super) struct Short<'a> {
 
 enum Part<'a> {
     Whole(&'a Action),
-    Short { action: &'a Action, args: Option<&'a Args>, preview: Option<Shown<'a>> },
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Shown<'a> {
-    Gate(usize),
-    Own(&'a Preview),
+    Short {
+        action: &'a Action,
+        args: Option<&'a Args>,
+        gate: Option<usize>,
+        preview: Option<&'a Preview>,
+        like: Option<Box<Action>>,
+    },
 }
 
 impl<'a> Short<'a> {
@@ -73,8 +75,7 @@ impl<'a> Short<'a> {
             return None;
         }
         let part = |(i, action): (usize, &'a Action)| {
-            let like = like(before, &asked.actions[..i], &action.agent, &action.name)?;
-            let same = Action {
+            let own = |like: &Action| Action {
                 call: action.call,
                 tool_use_id: action.tool_use_id.clone(),
                 args: action.args.clone(),
@@ -83,16 +84,20 @@ impl<'a> Short<'a> {
                 digest: action.digest.clone(),
                 ..like.clone()
             };
-            if same != *action {
-                return None;
-            }
+            let known = like(before, &asked.actions[..i], &action.agent, &action.name);
             let args = Some(&action.args).filter(|args| written(before, &action.tool_use_id).as_ref() != Some(*args));
-            let gates = gates(before);
-            let preview = action.preview.as_ref().map(|preview| {
-                let at = gates.iter().position(|gate| gate.preview.as_ref() == Some(preview));
-                at.map_or(Shown::Own(preview), Shown::Gate)
-            });
-            Some(Part::Short { action, args, preview })
+            let like = match known.filter(|like| own(like) == *action) {
+                Some(_) => None,
+                None if args.is_none() && action.args.text().len() > LONG => {
+                    let args = Args::parse("").ok()?;
+                    Some(Box::new(Action { args, preview: None, agent_says: None, digest: None, ..action.clone() }))
+                }
+                None => return None,
+            };
+            let shown = action.preview.as_ref();
+            let gate = shown.and_then(|_| gates(before).iter().position(|gate| gate.preview.as_ref() == shown));
+            let preview = shown.filter(|_| gate.is_none());
+            Some(Part::Short { action, args, gate, preview, like })
         };
         let actions = asked.actions.iter().enumerate();
         let actions: Vec<Part<'_>> =
@@ -113,12 +118,10 @@ impl Serialize for Short<'_> {
         for part in &self.actions {
             match part {
                 Part::Whole(action) => list.serialize_element(action)?,
-                Part::Short {
-                    action: Action { call, tool_use_id, agent, name, agent_says, digest, .. },
-                    args,
-                    preview,
-                } => {
-                    list.serialize_element(&(call, tool_use_id, agent, name, args, preview, agent_says, digest))?;
+                Part::Short { action, args, gate, preview, like } => {
+                    let Action { call, tool_use_id, agent, name, agent_says, digest, .. } = action;
+                    let own = (call, tool_use_id, agent, name, args, gate, preview, agent_says, digest, like);
+                    list.serialize_element(&own)?;
                 }
             }
         }
@@ -199,16 +202,19 @@ pub(super) fn read<'de, A: SeqAccess<'de>>(before: &[Arc<Entry>], mut list: A) -
     }
 }
 
-/// Call, id, agent, tool, arguments, preview, what the model says that it is for, and digest.
-type ShortAction =
-    (u32, Arc<str>, Arc<str>, Arc<str>, Option<Args>, Option<ReadShown>, Option<Arc<str>>, Option<Arc<str>>);
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum ReadShown {
-    Gate(usize),
-    Own(Preview),
-}
+/// Call, id, agent, tool, arguments, gate, preview, what the model says that it is for, digest, and what it is like.
+type ShortAction = (
+    u32,
+    Arc<str>,
+    Arc<str>,
+    Arc<str>,
+    Option<Args>,
+    Option<usize>,
+    Option<Preview>,
+    Option<Arc<str>>,
+    Option<Arc<str>>,
+    Option<Box<Action>>,
+);
 
 enum ReadPart {
     Whole(Box<Action>),
@@ -217,19 +223,18 @@ enum ReadPart {
 
 impl ReadPart {
     fn whole(self, before: &[Arc<Entry>], own: &[Action]) -> Option<Action> {
-        let (call, tool_use_id, agent, name, args, preview, agent_says, digest) = match self {
+        let (call, tool_use_id, agent, name, args, gate, preview, agent_says, digest, first) = match self {
             ReadPart::Whole(action) => return Some(*action),
             ReadPart::Short(short) => *short,
         };
-        let like = like(before, own, &agent, &name)?;
+        let like = first.as_deref().or_else(|| like(before, own, &agent, &name))?;
         let args = match args {
             Some(args) => args,
             None => written(before, &tool_use_id)?,
         };
-        let preview = match preview {
-            None => None,
-            Some(ReadShown::Own(preview)) => Some(preview),
-            Some(ReadShown::Gate(at)) => Some(gates(before).get(at)?.preview.clone()?),
+        let preview = match gate {
+            None => preview,
+            Some(at) => Some(gates(before).get(at)?.preview.clone()?),
         };
         Some(Action { call, tool_use_id, args, preview, agent_says, digest, ..like.clone() })
     }

@@ -1,4 +1,4 @@
-//! How large a state is: at most 1.3 times the conversation that it carries, and beside that 1 KiB, 200 bytes for each call that a person
+//! How large a state is: at most 1.3 times the conversation that it carries, and beside that 1 KiB, 400 bytes for each call that a person
 //! was asked about, and once what each tool says that they were asked about (its description and schema).
 
 use countersign::{
@@ -73,7 +73,7 @@ async fn s17_a_state_is_at_most_1_3_times_its_history() {
 /// Whether the text of a state is as small as is promised.
 fn is_small(what: &str, result: &countersign::RunResult, asked: usize, tools: usize) -> usize {
     let (state, history) = (result.state.to_json().len(), history(result));
-    let most = history * 13 / 10 + 1024 + 200 * asked + tools;
+    let most = history * 13 / 10 + 1024 + 400 * asked + tools;
     println!("{what}: {state} bytes of state, {history} of history, {:.2}", state as f64 / history as f64);
     assert!(state <= most, "{what}: {state} bytes of state, {history} of history; at most {most} are promised");
     let read = countersign::RunState::from_json(&result.state.to_json()).expect("read");
