@@ -77,6 +77,8 @@ codes! {
     ApprovalPending = 409, "Decide what `details` names, or send the message with `on_pending`: `reject` or `queue`.";
     /// A message while a turn is running.
     SessionBusy = 409, "Wait for the turn, cancel it, or send the message with `on_pending`: `queue`.";
+    /// The session is as large as sessions may grow.
+    SessionFull = 409, "Go on in a new session, or in a fork from an earlier checkpoint.";
     /// The session's queue of messages is full.
     QueueFull = 429, "Wait until the turn has taken some.";
     /// No interruption of that key, or not yours.
@@ -109,6 +111,8 @@ codes! {
     NotFound = 404, "Use a path of `/openapi.json`.";
     /// The HTTP method is not one of the resource's.
     MethodNotAllowed = 405, "Use a method of `/openapi.json`.";
+    /// Too many requests of this person, each of which goes through a whole session, wait already.
+    TooBusy = 429, "Try again when some of yours have ended.";
     /// The frame or body is too large.
     TooLarge = 413, "Send less.";
     /// The store could not keep it; nothing happened.
@@ -139,6 +143,11 @@ pub const FAILURES: &[(&str, &str, &str)] = &[
     ),
     ("max_turns", "The turn used up its model calls.", "Raise the agent's `max_turns`, or send a message to go on."),
     ("budget", "The run used up its tokens or its money.", "Raise the budget; the run goes on from its state."),
+    (
+        "session_full",
+        "The session is as large as sessions may grow.",
+        "Go on in a new session, or in a fork from an earlier checkpoint.",
+    ),
     (
         "unknown_agent",
         "The agent that should go on is not there.",

@@ -18,6 +18,7 @@ use super::{
         Record, ToolUse, Usage, UserMessage,
     },
     run::{GraphRun, Step, TaskPhase},
+    size,
     speakers::Speakers,
     window::Window,
 };
@@ -112,6 +113,9 @@ pub struct State {
     /// The part of the conversation that models still read (SPEC G5).
     #[serde(default)]
     pub window: Window,
+    /// About how many bytes its records have: the texts in them, and a constant for each.
+    #[serde(default)]
+    pub bytes: u64,
     /// Whose past it has, if it is a fork.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkedFrom>,
@@ -170,6 +174,7 @@ impl State {
             todos: Vec::new(),
             run: None,
             window: Window::new(),
+            bytes: 0,
             forked_from: None,
             held: false,
             restarts: 0,
@@ -196,6 +201,7 @@ impl State {
         self.pos = entry.pos;
         self.updated_at = entry.at;
         self.cursor = expand::after(entry);
+        self.bytes = self.bytes.saturating_add(size::of(&entry.record));
         self.window.take(entry, self.status.is_active(), &self.shown);
         self.hears(&entry.record);
         self.came_of_it(&entry.record);

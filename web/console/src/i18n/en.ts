@@ -472,6 +472,8 @@ export const en = {
   "error.unauthenticated": "Please sign in.",
   "error.forbidden": "You may not do this.",
   "error.store_closed": "The server’s disk has failed, and it stores nothing until it is started again. Look afterwards whether your last step was stored.",
+  "error.session_full": "This conversation is as large as it may become. Begin a new one, or fork it from an earlier point.",
+  "error.too_busy": "Too many of your requests about the past are waiting. Try again in a moment.",
   "error.store_unavailable": "The server is overloaded or cannot store it. Nothing was lost; try again.",
   "error.internal": "Something went wrong on the server. Nothing was changed; try again.",
   "error.too_large": "This is too large for the server.",

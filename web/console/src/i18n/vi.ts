@@ -473,6 +473,8 @@ export const vi: Catalogue = {
   "error.invalid_message": "Máy chủ không hiểu yêu cầu.",
   "error.unauthenticated": "Vui lòng đăng nhập.",
   "error.forbidden": "Bạn không được phép làm việc này.",
+  "error.session_full": "Cuộc trò chuyện này đã đạt kích thước tối đa. Hãy bắt đầu cuộc mới hoặc tách nhánh từ một điểm trước đó.",
+  "error.too_busy": "Quá nhiều yêu cầu xem lại của bạn đang chờ. Hãy thử lại sau giây lát.",
   "error.store_closed": "Đĩa của máy chủ bị lỗi; máy chủ không lưu gì cho đến khi được khởi động lại. Sau đó hãy xem bước vừa rồi đã được lưu chưa.",
   "error.store_unavailable": "Máy chủ quá tải hoặc không lưu được. Không có gì bị mất; hãy thử lại.",
   "error.internal": "Máy chủ gặp lỗi. Không có gì thay đổi; hãy thử lại.",
