@@ -466,7 +466,7 @@ export const zh: Catalogue = {
   "error.unauthenticated": "请登录。",
   "error.forbidden": "您无权执行此操作。",
   "error.store_closed": "服务器磁盘出错，重新启动前不会保存任何内容。重启后请确认您的上一步操作是否已保存。",
-  "error.session_full": "此对话已达到允许的最大大小。请新建对话,或从较早的位置分叉。",
+  "error.session_full": "此对话已达到允许的最大大小。请新建对话，或从较早的位置分叉。",
   "error.too_busy": "您有太多关于历史的请求正在等待。请稍后再试。",
   "error.store_unavailable": "服务器过载或无法保存。没有丢失任何内容，请重试。",
   "error.internal": "服务器出错。没有任何更改，请重试。",
