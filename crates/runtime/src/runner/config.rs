@@ -90,12 +90,16 @@ impl CancelHandle {
         self.0.0.store(true, Ordering::SeqCst);
         self.0.1.notify_waiters();
     }
+    /// Whether it was used.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.0.0.load(Ordering::SeqCst)
+    }
     /// Waits until it is used.
     pub(crate) async fn cancelled(&self) {
         let told = self.0.1.notified();
         tokio::pin!(told);
         told.as_mut().enable();
-        if !self.0.0.load(Ordering::SeqCst) {
+        if !self.is_cancelled() {
             told.await;
         }
     }

@@ -187,6 +187,8 @@ impl Session {
             },
             None => session.start(text.unwrap_or_default(), context, durable, follow).await?,
         }
+        // One that waits is cancelled, too.
+        session.moves |= session.cancel.as_ref().is_some_and(CancelHandle::is_cancelled);
         match &session.hold {
             Some(hold) if session.moves => hold.works(),
             _ => session.hold = None,
