@@ -44,8 +44,8 @@ impl State {
             | Record::CallStarted { .. }
             | Record::StepStarted { .. }
             | Record::Noted(_)
-            | Record::RuleRevoked(_)
-            | Record::MessageQueued(_) => {}
+            | Record::RuleRevoked(_) => {}
+            Record::MessageQueued(_) if !self.held => {}
             Record::Restarted(restarted) => {
                 self.restarts = restarted.times;
                 self.held |= restarted.held;
@@ -54,8 +54,13 @@ impl State {
             Record::TimedOut { .. } => self.held &= self.restarts > 0,
             Record::Decided(_) | Record::Answered(_) => (self.held, self.restarts) = (false, 0),
             // What follows from a deadline by itself is no reason to go on with a turn that is held.
-            Record::Interrupted(_) | Record::CallsGated(_) | Record::CallFinished(_) | Record::Withdrawn { .. }
+            Record::Interrupted(_)
+            | Record::CallsGated(_)
+            | Record::CallFinished(_)
+            | Record::Withdrawn { .. }
+            | Record::Status { .. }
                 if self.held => {}
+            Record::UserMessage(_) if self.restarts > 0 => (self.held, self.restarts) = (false, 0),
             _ => self.restarts = 0,
         }
     }

@@ -265,7 +265,7 @@ impl State {
                 Phase::Lost
             }),
             Record::Status { awaiting, .. } => {
-                self.held = false;
+                self.held &= self.restarts > 0;
                 self.status = if *awaiting { Status::AwaitingInput } else { Status::Running };
             }
             Record::TurnEnded(ended) => {
