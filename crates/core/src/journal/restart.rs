@@ -60,7 +60,6 @@ impl State {
 
 impl Draft {
     /// Says that a process takes the turn up, or that none does any more; see [`Restarted`].
-    #[must_use]
     pub fn restarted(mut self, times: u32, held: bool) -> Transition {
         let pending = self.state.open.iter().map(|open| open.asked.n).filter(|_| held).collect();
         self.push(Record::Restarted(Restarted { times, held, pending }));

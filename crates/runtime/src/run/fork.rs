@@ -167,7 +167,7 @@ impl Runtime {
             state.calls.iter().filter(|call| must_be_judged(call)).map(|call| &*call.agent).collect();
         agents.sort_unstable();
         agents.dedup();
-        self.inner.agents.prepare(agents.into_iter()).await;
+        self.inner.agents.prepare(agents).await;
         for (i, edit) in edits.iter().enumerate() {
             let call = editable(state, edit, i)?;
             if edits[..i].iter().any(|before| before.tool_use_id == edit.tool_use_id) {

@@ -428,7 +428,7 @@ impl Inner {
                 let default = state.locale.text(Text::Rejected);
                 self.rejection(call.tool, call.tool_use_id, default).unwrap_or_else(|| default.to_owned())
             });
-            let said_by = rule.message.as_ref().and(rule.by.clone());
+            let said_by = rule.message.as_ref().and_then(|_| rule.by.clone());
             let rule = id((session, rule));
             return Standing { verdict: Verdict::Deny(text), rule, said_by, instead: None, rules_read: true };
         }

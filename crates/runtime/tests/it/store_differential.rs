@@ -201,8 +201,8 @@ async fn run(open: Open, steps: &[Step], seen: &RefCell<BTreeSet<&'static str>>)
             sqlite = open(&path).expect("open again");
         }
     }
-    for session in 0..SESSIONS.len() {
-        compare_session(&names[session], &memory, &sqlite, sessions.get(&session)).await;
+    for (session, name) in names.iter().enumerate().take(SESSIONS.len()) {
+        compare_session(name, &memory, &sqlite, sessions.get(&session)).await;
     }
 }
 

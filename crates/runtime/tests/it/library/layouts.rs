@@ -66,9 +66,8 @@ async fn s17_the_state_in_an_error_goes_on_in_its_store_whatever_has_laid_it_out
             let runner = Runner::new(RunConfig::new().store(store.clone()).session(format!("s{n}")).retry(retry));
             let mut paused = runner.run(&agent, "go").await.expect("paused");
             // One is decided by the user, and the other by their boss; then the model fails.
-            for text in [layouts(&paused.state.to_json()).swap_remove(n)] {
-                paused.state = RunState::from_json(&text).expect("read");
-            }
+            let text = layouts(&paused.state.to_json()).swap_remove(n);
+            paused.state = RunState::from_json(&text).expect("read");
             for interruption in &paused.interruptions {
                 paused.state.approve(interruption).expect("approved");
             }
