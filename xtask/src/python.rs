@@ -11,13 +11,14 @@ use crate::{
 /// The oldest Python that the packages take.
 const PYTHON: (u32, u32) = (3, 11);
 
-/// Where the environment is; its programs are in `bin`.
+/// Where the environments are, each in a folder of its name; their programs are in `bin`.
 pub(crate) fn folder(places: &Places) -> PathBuf {
-    places.target.join("third-party-python")
+    places.target.join("python")
 }
 
-/// Makes the environment and installs a folder's `requirements.txt` into it, if that or what is installed has changed.
-pub(crate) fn install(places: &Places, requirements: &str) -> Outcome {
+/// Makes the environment `name` and installs the `requirements.txt` of `tests/third-party/NAME` into it, if that or what is
+/// installed has changed.
+pub(crate) fn install(places: &Places, name: &str) -> Outcome {
     let remedy = format!(
         "some tests need Python {}.{} or newer with its venv module (https://www.python.org/downloads, or on Debian 13 \
          `apt-get install python3-venv`)",
@@ -28,22 +29,22 @@ pub(crate) fn install(places: &Places, requirements: &str) -> Outcome {
     if version(&found).is_none_or(|found| found < PYTHON) {
         return Err(format!("this machine's Python is {found}; {remedy}"));
     }
-    let list = places.root.join(requirements).join("requirements.txt");
-    let folder = folder(places);
+    let list = places.root.join("tests/third-party").join(name).join("requirements.txt");
+    let folder = folder(places).join(name);
     // Written last, and only once everything is there.
     let installed = folder.join("installed.txt");
-    let stamp = Stamp::new(places, "python-third-party", vec![list.clone()], installed.clone());
+    let stamp = Stamp::new(places, &format!("python-{name}"), vec![list.clone()], installed.clone());
     if stamp.is_fresh() {
-        say(&format!("the packages of {requirements}/requirements.txt are installed"));
+        say(&format!("the packages of {} are installed", list.display()));
         return Ok(());
     }
     run(program("python3", &places.root).args(["-m", "venv", "--clear"]).arg(&folder))
         .map_err(|error| format!("{error}; {remedy}"))?;
-    let pip = folder.join("bin/pip");
-    run(program(&pip.display().to_string(), &places.root)
+    let pip = folder.join("bin/pip").display().to_string();
+    run(program(&pip, &places.root)
         .args(["install", "--quiet", "--disable-pip-version-check", "--requirement"])
         .arg(&list))?;
-    let now = output(program(&pip.display().to_string(), &places.root).arg("freeze"))?;
+    let now = output(program(&pip, &places.root).arg("freeze"))?;
     std::fs::write(&installed, now).map_err(|error| format!("{}: {error}", installed.display()))?;
     stamp.set();
     Ok(())

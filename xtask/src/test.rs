@@ -79,7 +79,9 @@ const PACKAGES: &str = "the console's packages";
 const CONSOLE: &str = "build the console";
 const RUST: &str = "build all of Rust";
 const OTHERS: &str = "servers that others wrote";
-const PYTHON: &str = "generators of clients from PyPI";
+const PYTHON: &str = "generators of clients, and MCP servers, from PyPI";
+/// Folders of `tests/third-party` with a `requirements.txt`.
+const ENVIRONMENTS: [&str; 3] = ["clients", "mcp", "mcp-sdk-1"];
 const BROWSER: &str = "a browser";
 /// What other crates of a user's program may ask of serde_json beyond what genai does.
 const SERDE_JSON: &str = "serde_json/arbitrary_precision,serde_json/unbounded_depth";
@@ -92,7 +94,7 @@ pub(crate) fn run(places: &Places) -> Outcome {
 
     let packages = steps.step(PACKAGES, || npm::check_node(&places.root).and_then(|()| npm::install(places, "web")));
     let others = steps.step_after(&[(packages, PACKAGES)], OTHERS, || npm::install(places, "tests/third-party"));
-    let python = steps.step(PYTHON, || python::install(places, "tests/third-party/clients"));
+    let python = steps.step(PYTHON, || ENVIRONMENTS.iter().try_for_each(|name| python::install(places, name)));
     let mut browser = None;
     let has_browser = steps.step(BROWSER, || {
         browser = Some(chromium::ensure(places)?);
@@ -152,10 +154,10 @@ pub(crate) fn run(places: &Places) -> Outcome {
     );
     steps.step_after(
         &[(rust, RUST), (others, OTHERS), (python, PYTHON)],
-        "test clients that others' generators make",
+        "test clients that others' generators make, and MCP servers from PyPI",
         || {
             let mut test = cargo(&places.root);
-            test.args(["test", "-p", "countersign-cli", "--test", "it", "--", "--ignored", "third_party"]);
+            test.args(["test", "-p", "countersign-cli", "--test", "it", "--", "--ignored", "third_party", "mcp_pypi"]);
             process::run(test.env("THIRD_PARTY_PYTHON", python::folder(places)))
         },
     );

@@ -101,5 +101,12 @@ pub const TODOS: usize = 100;
 pub const SUMMARISED_BYTES: usize = 16 * 1024;
 /// What a model is given to summarise at one time is never cut to fewer tokens than this: the newest message has room.
 pub const SUMMARISED_TOKENS: u64 = 8_000;
+/// About how large a session may grow, by the texts in it. At this size its turn ends with the error `session_full`, no new
+/// message is taken, and everything else goes on: it can be read, decided, forked at an earlier checkpoint, deleted.
+pub const SESSION_BYTES: u64 = 256 * 1024 * 1024;
+/// Reads of the past and forks, which go through a whole journal, that run at the same time in one runtime.
+pub const HEAVY_AT_ONCE: usize = 2;
+/// How many more of one person may wait. One of each person runs at a time.
+pub const HEAVY_WAITING: usize = 16;
 /// Turns that are kept as they are when a conversation is compressed, unless the agent says otherwise (SPEC G5).
 pub const KEPT_TURNS: u32 = 2;

@@ -77,6 +77,8 @@ codes! {
     ApprovalPending = 409, "Decide what `details` names, or send the message with `on_pending`: `reject` or `queue`.";
     /// A message while a turn is running.
     SessionBusy = 409, "Wait for the turn, cancel it, or send the message with `on_pending`: `queue`.";
+    /// The session is as large as sessions may grow.
+    SessionFull = 409, "Go on in a new session, or in a fork from an earlier checkpoint.";
     /// The session's queue of messages is full.
     QueueFull = 429, "Wait until the turn has taken some.";
     /// No interruption of that key, or not yours.
@@ -99,8 +101,8 @@ codes! {
     InvalidEdit = 400, "Mend what `details.errors` point at, and send it again.";
     /// The `digest` or `args_digest` is not that of what waits.
     StaleAction = 409, "Show the person what waits now, and ask again.";
-    /// What is approved cannot run: its agent or its tool is gone. It can be rejected.
-    Unresolvable = 409, "Reject it, or bring the tool back.";
+    /// What is approved, or forked, cannot run: its agent or its tool is gone or cannot be reached.
+    Unresolvable = 409, "Reject it, or try again when the tool is back.";
     /// Who asks is not known.
     Unauthenticated = 401, "Send a token that is valid now.";
     /// Who asks may not do this.
@@ -109,12 +111,13 @@ codes! {
     NotFound = 404, "Use a path of `/openapi.json`.";
     /// The HTTP method is not one of the resource's.
     MethodNotAllowed = 405, "Use a method of `/openapi.json`.";
+    /// Too many requests of this person, each of which goes through a whole session, wait already.
+    TooBusy = 429, "Try again when some of yours have ended.";
     /// The frame or body is too large.
     TooLarge = 413, "Send less.";
     /// The store could not keep it; nothing happened.
     StoreUnavailable = 503, "Try again later, with the same `request_id`.";
-    /// The store was closed after an error of its disk. Nothing is acknowledged until the server is started again; what
-    /// was under way may be stored or not.
+    /// The store was closed after an error of its disk; what was under way may be stored or not.
     StoreClosed = 503, "Tell the operator; look at what is there once the server is started again.";
     /// A fault of ours; nothing is acknowledged.
     Internal = 500, "Tell the operator; the log has more.";
@@ -140,6 +143,11 @@ pub const FAILURES: &[(&str, &str, &str)] = &[
     ),
     ("max_turns", "The turn used up its model calls.", "Raise the agent's `max_turns`, or send a message to go on."),
     ("budget", "The run used up its tokens or its money.", "Raise the budget; the run goes on from its state."),
+    (
+        "session_full",
+        "The session is as large as sessions may grow.",
+        "Go on in a new session, or in a fork from an earlier checkpoint.",
+    ),
     (
         "unknown_agent",
         "The agent that should go on is not there.",
@@ -169,7 +177,7 @@ pub const FAILURES: &[(&str, &str, &str)] = &[
     (
         "session_held",
         "The session was being worked on each time that the process ended, so it is taken up no more by itself.",
-        "Look at the log, then send a message or retry.",
+        "Look at the log, then send a message, decide what waits, or cancel the turn.",
     ),
     ("internal", "A fault of ours.", "Tell the operator; the log has more."),
 ];

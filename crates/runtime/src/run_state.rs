@@ -33,7 +33,7 @@ use countersign_core::{
     call::json::Json,
     journal::{
         draft::Draft,
-        record::{Entry, Millis, Record},
+        record::{Entry, Kind, Millis, Record},
         state::State,
     },
     limits,
@@ -457,6 +457,17 @@ impl RunState {
     #[must_use]
     pub fn interruptions(&self) -> Vec<Interruption> {
         Interruption::all(&self.state, None)
+    }
+
+    /// What waits under a call's id, if that names nothing else: models use their ids again, and whoever knows the id only has
+    /// not seen that nobody knows what became of the call.
+    pub(crate) fn named_alone(&self, call_id: &str) -> Result<Interruption, DecisionError> {
+        let item = self.interruption(call_id)?;
+        let done = |entry: &Arc<Entry>| matches!(&entry.record, Record::CallFinished(done) if &*done.id == call_id);
+        if item.kind == Kind::InDoubt || self.entries.iter().any(done) {
+            return Err(DecisionError::Stale { call_id: call_id.to_owned(), digest: item.digest.to_string() });
+        }
+        Ok(item)
     }
 
     /// What waits under a call's id, in the model's words; of a question of a graph's node that id is the node's path. Deciding about it

@@ -161,8 +161,8 @@ fn u3_check_lists_requests_and_the_servers_that_a_provider_calls() {
     assert_eq!(said.code, Some(0), "{}", said.stderr);
     for line in [
         "  tool order: POST http://127.0.0.1:1; a person decides",
-        "  MCP server bank of the provider, at https://bank.example/mcp: it asks about all calls but those of \"look\", and a person decides if args.n > 1",
-        "  MCP server wiki of the provider, at https://wiki.example/mcp: it asks about no call, and nothing here can stop one",
+        "  MCP server bank of the provider, at bank.example: it asks about all calls but those of \"look\", and a person decides if args.n > 1",
+        "  MCP server wiki of the provider, at wiki.example: it asks about no call, and nothing here can stop one",
     ] {
         assert!(said.stdout.lines().any(|found| found == line), "{line} is not in {}", said.stdout);
     }

@@ -209,7 +209,7 @@ on_both_stores! {
         assert_eq!(*question, json!({
             "role": "assistant", "message_type": "step", "display_type": "content",
             "content": [{
-                "type": "approval_request", "isResolved": false, "approval_key": "s_5",
+                "type": "approval_request", "isResolved": false, "approval_key": "s_5", "digest": asked["digest"],
                 "actionRequests": asked["action_requests"], "expires_at": asked["expires_at"],
             }],
         }));

@@ -3,34 +3,21 @@
 
 use std::{
     fs,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
 
 use serde_json::{Value, json};
 
-use crate::support::{DEADLINE, Server, Setup, Store};
+use crate::support::{DEADLINE, Server, Setup, Store, python};
 
 /// An environment with a library, and what `server.py` calls that.
 const LIBRARIES: [(&str, &str); 3] = [("mcp-sdk-1", "sdk"), ("mcp-sdk-1", "fastmcp"), ("mcp", "fastmcp")];
 
-fn third_party() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/third-party")
-}
-
-/// A program of an environment that `cargo xtask test` made.
-fn program(environment: &str, name: &str) -> String {
-    // This test is TARGET/debug/deps/it-….
-    let own = std::env::current_exe().unwrap();
-    let target = own.ancestors().nth(3).unwrap();
-    let path = target.join("python").join(environment).join("bin").join(name);
-    assert!(path.is_file(), "{} is not installed: run `cargo xtask test`", path.display());
-    path.to_str().unwrap().to_owned()
-}
-
 fn script() -> String {
-    third_party().join("mcp/server.py").canonicalize().unwrap().to_str().unwrap().to_owned()
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/third-party/mcp/server.py");
+    own.canonicalize().unwrap().to_str().unwrap().to_owned()
 }
 
 /// An agent that calls these tools of the server one after the other, and says what the last one gave.
@@ -70,7 +57,7 @@ impl Drop for Http {
 
 impl Http {
     async fn start(environment: &str, library: &str, port: u16, folder: &Path) -> Http {
-        let process = Command::new(program(environment, "python"))
+        let process = Command::new(python(environment, "python"))
             .args([&script(), library, "http", &port.to_string()])
             .current_dir(folder)
             .stdin(Stdio::null())
@@ -92,7 +79,7 @@ impl Http {
 #[ignore = "needs the packages of tests/third-party: cargo xtask test"]
 async fn s13_servers_of_pypi_are_called_once_approved_and_what_they_say_is_said_once() {
     for (environment, library) in LIBRARIES {
-        let command = [&program(environment, "python"), script().as_str(), library, "stdio"].map(str::to_owned);
+        let command = [&python(environment, "python"), script().as_str(), library, "stdio"].map(str::to_owned);
         let lines = format!("command = {command:?}\nrequire_approval = {{ never = [\"total\"] }}");
         let pay = json!({ "to": "Ánh", "amount": 12.5 });
         let server = agent(&[("total", json!({ "a": 40, "b": 2 })), ("pay", pay)], &lines).start().await;
@@ -151,7 +138,7 @@ async fn s13_a_git_server_of_pypi_commits_only_what_was_approved() {
     fs::write(folder.path().join("a.txt"), "one\n").unwrap();
     git(&["add", "a.txt"]);
     let path = folder.path().to_str().unwrap();
-    let command = [program("mcp", "mcp-server-git"), "--repository".to_owned(), path.to_owned()];
+    let command = [python("mcp", "mcp-server-git"), "--repository".to_owned(), path.to_owned()];
     let lines = format!("command = {command:?}\nrequire_approval = {{ never = [\"git_status\"] }}");
     let calls = [
         ("git_status", json!({ "repo_path": path })),
@@ -169,7 +156,7 @@ async fn s13_a_git_server_of_pypi_commits_only_what_was_approved() {
 #[tokio::test]
 #[ignore = "needs the packages of tests/third-party: cargo xtask test"]
 async fn s13_a_time_server_of_pypi_tells_the_time() {
-    let command = [program("mcp", "mcp-server-time"), "--local-timezone".to_owned(), "Asia/Ho_Chi_Minh".to_owned()];
+    let command = [python("mcp", "mcp-server-time"), "--local-timezone".to_owned(), "Asia/Ho_Chi_Minh".to_owned()];
     let lines = format!("command = {command:?}\nrequire_approval = \"never\"");
     let convert = json!({ "source_timezone": "Asia/Ho_Chi_Minh", "time": "16:30", "target_timezone": "Asia/Shanghai" });
     let server = agent(&[("convert_time", convert)], &lines).start().await;

@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::json;
 
-use crate::support::{Ended, Server, Setup, Store, run_program, trade};
+use crate::support::{Ended, Server, Setup, Store, python, run_program, trade};
 
 /// What the repository has for them.
 fn sources() -> PathBuf {
@@ -95,8 +95,7 @@ async fn r12_third_party_generators_for_typescript_make_clients_that_compile_str
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the packages of tests/third-party/clients/requirements.txt; cargo xtask test has them"]
 async fn r12_third_party_generators_for_python_make_clients_that_talk() {
-    let environment = std::env::var("THIRD_PARTY_PYTHON").expect("cargo xtask test sets THIRD_PARTY_PYTHON");
-    let bin = |name: &str| format!("{environment}/bin/{name}");
+    let bin = |name: &str| python("clients", name);
     let server = server().await;
     let folder = workshop("r12-python", &server).await;
     let generate = |program: &str, arguments: &[&str]| {

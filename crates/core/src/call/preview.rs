@@ -182,7 +182,7 @@ mod tests {
             let mut text = PreviewText::default();
             let mut rest = &*long;
             while !rest.is_empty() {
-                let (now, then) = rest.split_at(rest.floor_char_boundary(piece).max(1));
+                let (now, then) = rest.split_at(rest.ceil_char_boundary(piece));
                 text.push(now);
                 rest = then;
             }

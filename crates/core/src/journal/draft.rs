@@ -12,14 +12,17 @@ use super::{
     graph,
     parts::next_role,
     record::{
-        Answered, Block, CallFinished, CallStatus, Decided, EndReason, Entry, Kind, Millis, ModelResponded, Note,
-        Noted, Record, RuleRevoked, SessionCreated, UserMessage,
+        Action, Answered, Block, CallFinished, CallStatus, Decided, EndReason, Entry, Interrupted, Kind, Millis,
+        ModelResponded, Note, Noted, Record, RuleRevoked, SessionCreated, UserMessage,
     },
     state::{Call, Phase, State, Status},
 };
 use crate::{
     approval::{decision::Decision, rule::RuleId},
-    call::{gate::Gate, permit::Permit},
+    call::{
+        gate::{Gate, is_user},
+        permit::Permit,
+    },
     limits,
     locale::{Locale, Text},
     refusal::{Code, Refusal},
@@ -144,6 +147,13 @@ impl Transition {
     }
 }
 
+/// Whether nobody can end it by saying something else: it needs a value, or the word of those who had to allow a call, what
+/// became of that.
+fn needs_an_answer(asked: &Interrupted) -> bool {
+    let others = |action: &Action| !is_user(action.role());
+    asked.at.is_some() || (asked.kind == Kind::InDoubt && asked.actions.iter().any(others))
+}
+
 /// Whether a message is no longer than one can be.
 ///
 /// # Errors
@@ -220,7 +230,7 @@ impl Draft {
                 }
                 self.queue(message);
             }
-            (true, Some(OnPending::Reject)) if self.state.open.iter().any(|open| open.asked.at.is_some()) => {
+            (true, Some(OnPending::Reject)) if self.state.open.iter().any(|open| needs_an_answer(&open.asked)) => {
                 return Err(Refusal::new(
                     Code::ApprovalPending,
                     "something waits for an answer, which a message cannot give: answer it, or send the \

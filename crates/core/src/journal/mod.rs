@@ -18,6 +18,7 @@ pub mod reopen;
 pub mod restart;
 pub mod run;
 pub mod running;
+mod size;
 pub mod speakers;
 pub mod state;
 mod status;

@@ -53,6 +53,9 @@ impl State {
             // A deadline lets a fork go on, and nothing that ends processes.
             Record::TimedOut { .. } => self.held &= self.restarts > 0,
             Record::Decided(_) | Record::Answered(_) => (self.held, self.restarts) = (false, 0),
+            // What follows from a deadline by itself is no reason to go on with a turn that is held.
+            Record::Interrupted(_) | Record::CallsGated(_) | Record::CallFinished(_) | Record::Withdrawn { .. }
+                if self.held => {}
             _ => self.restarts = 0,
         }
     }

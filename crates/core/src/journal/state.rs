@@ -18,6 +18,7 @@ use super::{
         Record, ToolUse, Usage, UserMessage,
     },
     run::{GraphRun, Step, TaskPhase},
+    size,
     speakers::Speakers,
     window::Window,
 };
@@ -112,6 +113,9 @@ pub struct State {
     /// The part of the conversation that models still read (SPEC G5).
     #[serde(default)]
     pub window: Window,
+    /// About how many bytes its records have: the texts in them, and a constant for each.
+    #[serde(default)]
+    pub bytes: u64,
     /// Whose past it has, if it is a fork.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkedFrom>,
@@ -170,6 +174,7 @@ impl State {
             todos: Vec::new(),
             run: None,
             window: Window::new(),
+            bytes: 0,
             forked_from: None,
             held: false,
             restarts: 0,
@@ -196,6 +201,7 @@ impl State {
         self.pos = entry.pos;
         self.updated_at = entry.at;
         self.cursor = expand::after(entry);
+        self.bytes = self.bytes.saturating_add(size::of(&entry.record));
         self.window.take(entry, self.status.is_active(), &self.shown);
         self.hears(&entry.record);
         self.came_of_it(&entry.record);
@@ -325,9 +331,9 @@ impl State {
         }
     }
 
-    /// Of a session from before there were births its name and time tell it from others.
+    /// Of a session from before there were births its time tells it from others of its name, as it did then.
     pub(super) fn born(&mut self, birth: Option<&Arc<str>>, at: Millis) {
-        self.birth = birth.cloned().unwrap_or_else(|| format!("{}.{at}", self.session_id).into());
+        self.birth = birth.cloned().unwrap_or_else(|| at.to_string().into());
     }
 
     fn user_message(&mut self, message: &UserMessage) {

@@ -114,10 +114,8 @@ fn unreached(error: &reqwest::Error) -> &'static str {
     let mut cause = error.source();
     while let Some(error) = cause {
         if let Some(error) = error.downcast_ref::<io::Error>() {
-            if let Some(inner) = error.get_ref() {
-                if inner.is::<rustls::Error>() {
-                    return "its certificate is not accepted, or no secure connection can be made";
-                }
+            if error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()) {
+                return "its certificate is not accepted, or no secure connection can be made";
             }
             match error.kind() {
                 io::ErrorKind::ConnectionRefused => return "the connection was refused",

@@ -8,7 +8,9 @@ use reqwest::{
     header::{HeaderName, HeaderValue},
 };
 use rmcp::{
-    model::{ClientJsonRpcMessage, ClientRequest, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage},
+    model::{
+        ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
+    },
     transport::streamable_http_client::{
         SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
     },
@@ -63,9 +65,9 @@ impl StreamableHttpClient for Http {
             .post_message_with_max_sse_event_size(uri, message, session_id, auth_header, headers, most)
             .await;
         match answer {
-            Ok(StreamableHttpPostResponse::Json(message, session)) if !probes => {
-                self.told(message, asked, in_session).map(|message| StreamableHttpPostResponse::Json(message, session))
-            }
+            Ok(StreamableHttpPostResponse::Json(message, session)) if !probes => self
+                .told(message, asked.as_ref(), in_session)
+                .map(|message| StreamableHttpPostResponse::Json(message, session)),
             Ok(answer) => Ok(answer),
             Err(error) => Err(self.ours(error, in_session)),
         }
@@ -122,20 +124,21 @@ impl Http {
     fn told(
         &self,
         message: ServerJsonRpcMessage,
-        asked: Option<RequestId>,
+        asked: Option<&RequestId>,
         in_session: bool,
     ) -> Answer<ServerJsonRpcMessage> {
         let JsonRpcMessage::Error(error) = message else { return Ok(message) };
-        let named = error.id.is_some() && error.id == asked;
+        let named = error.id.is_some() && error.id.as_ref() == asked;
         if in_session && of_session(&error.error, named) {
             return Err(StreamableHttpError::Client(Failure::Gone));
         }
         match asked {
             Some(_) if !named => {
                 let ErrorData { message, code, .. } = error.error;
-                Err(StreamableHttpError::Client(Failure::Refused(
-                    self.secrets.redact(&format!("{message} ({})", code.0)),
-                )))
+                let said = self.secrets.redact(&format!("{message} ({})", code.0));
+                // Only these two say that the request was not taken (JSON-RPC 2.0, section 5.1).
+                let refused = matches!(code, ErrorCode::PARSE_ERROR | ErrorCode::INVALID_REQUEST);
+                Err(StreamableHttpError::Client(if refused { Failure::Refused(said) } else { Failure::Lost(said) }))
             }
             _ => Ok(JsonRpcMessage::Error(error)),
         }
@@ -154,7 +157,13 @@ impl Http {
             }
             // "HTTP 400 Bad Request: …", with what the server has written.
             StreamableHttpError::UnexpectedServerResponse(text) => match text.strip_prefix("HTTP ") {
-                Some(refusal) if in_session && refusal.starts_with('4') && names_session(refusal) => Failure::Gone,
+                Some(refusal)
+                    if in_session
+                        && ["400", "404", "410"].iter().any(|status| refusal.starts_with(status))
+                        && names_session(refusal) =>
+                {
+                    Failure::Gone
+                }
                 Some(_) => Failure::Refused(self.secrets.redact(&text)),
                 None => Failure::Unreadable,
             },
@@ -173,13 +182,26 @@ impl Http {
     }
 }
 
-/// Whether it says that the session is not known any more. One that names the request may be about something else, such
-/// as a session of a tool's own, unless it is about the request as such.
+/// Whether it says that the session is not known any more, so that nothing has run. One that names the request may be the
+/// tool's own answer, about a session of its own, unless it has the words in which servers refuse a request as such.
 fn of_session(error: &ErrorData, names_request: bool) -> bool {
-    (!names_request || error.message.starts_with("Bad Request")) && names_session(&error.message)
+    let said = error.message.to_ascii_lowercase();
+    let refuses = matches!(error.code.0, -32000 | -32001 | -32600);
+    refuses && (!names_request || said.starts_with("bad request")) && names_session(&said)
 }
 
+/// The words of the reference servers and SDKs. Anything else about sessions may be about one of the tool's own, which ended
+/// while the call ran.
 fn names_session(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
-    text.contains("session") || text.contains("server not initialized")
+    let known = [
+        "session not found",
+        "no valid session",
+        "invalid session id",
+        "missing session id",
+        "unknown session",
+        "session has been terminated",
+        "server not initialized",
+    ];
+    known.iter().any(|words| text.contains(words))
 }

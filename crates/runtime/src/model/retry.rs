@@ -51,9 +51,11 @@ impl RetryPolicy {
         let doubled = self.base.saturating_mul(2_u32.saturating_pow(attempt.saturating_sub(1)));
         let part = |number: f64| if number.is_nan() { 0.0 } else { number.clamp(0.0, 1.0) };
         let chance = part(self.jitter) * part(random);
-        let backoff = doubled.min(self.max).mul_f64(1.0 - chance);
+        // A part of the longest time there is may be rounded up to more than that.
+        let of = |time: Duration, part: f64| Duration::try_from_secs_f64(time.as_secs_f64() * part).unwrap_or(time);
+        let backoff = of(doubled.min(self.max), 1.0 - chance);
         let asked =
-            error.retry_after.map(|asked| asked.min(self.retry_after_max).saturating_add(self.base.mul_f64(chance)));
+            error.retry_after.map(|asked| asked.min(self.retry_after_max).saturating_add(of(self.base, chance)));
         Some(asked.map_or(backoff, |asked| asked.max(backoff)))
     }
 }

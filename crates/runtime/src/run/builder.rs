@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, OnceLock, atomic::AtomicBool},
 };
 
-use countersign_core::locale::Locale;
+use countersign_core::{limits::SESSION_BYTES, locale::Locale};
 use tokio::sync::watch;
 
 use super::{
@@ -30,6 +30,7 @@ pub struct RuntimeBuilder {
     retry: RetryPolicy,
     graphs: Vec<Arc<dyn AnyGraph>>,
     settings: Settings,
+    session_bytes: u64,
 }
 
 impl RuntimeBuilder {
@@ -42,6 +43,7 @@ impl RuntimeBuilder {
             retry: RetryPolicy::default(),
             graphs: Vec::new(),
             settings: Settings::default(),
+            session_bytes: SESSION_BYTES,
         }
     }
 
@@ -73,6 +75,13 @@ impl RuntimeBuilder {
     #[must_use]
     pub fn retry(mut self, retry: RetryPolicy) -> RuntimeBuilder {
         self.retry = retry;
+        self
+    }
+    /// About how large a session may grow, in bytes of what is said in it: [`SESSION_BYTES`] unless it says otherwise. At this
+    /// size its turn ends with the error `session_full`, and no new message is taken.
+    #[must_use]
+    pub fn session_bytes(mut self, bytes: u64) -> RuntimeBuilder {
+        self.session_bytes = bytes;
         self
     }
     /// Whether arguments, results and answers stand in spans; by itself nothing does that a person or a model wrote.
@@ -125,6 +134,8 @@ impl RuntimeBuilder {
             live: Mutex::default(),
             draining: AtomicBool::new(false),
             closing: watch::Sender::new(false),
+            session_bytes: self.session_bytes,
+            heavy: super::heavy::Heavy::default(),
             store_closed: OnceLock::new(),
             drivers: watch::Sender::new(0),
             graphs,

@@ -248,6 +248,8 @@ impl Inner {
                 claim.give_back();
                 return;
             }
+            // Nothing more is asked of a model or a node; what was allowed begins, and what runs is stored.
+            let mut full = None;
             // What begins now, and the call that it is for, if that is of an agent within; it runs whatever else fails in this
             // step, since that it begins is on record.
             let mut begun: Vec<(u32, BoxFuture<'static, Done>)> = Vec::new();
@@ -315,6 +317,13 @@ impl Inner {
                     effects = graph::next(&*guard.state()?);
                 }
                 let state = guard.state()?;
+                if state.status == Status::Running && !state.held && !draining {
+                    full = self.full(&state);
+                    if full.is_some() {
+                        (effects.call_model, effects.compress) = (false, false);
+                        effects.ask.clear();
+                    }
+                }
                 self.hold_back(live, &state, &mut effects.start, &mut held, &mut running);
                 let room = self.settings.parallel_calls().saturating_sub(running.len() + begun.len());
                 let start: Vec<u32> = effects.start.into_iter().take(room).collect();
@@ -340,7 +349,7 @@ impl Inner {
                     let span = part.chat(&self, &state, run);
                     begun.push((run, self.clone().ask(live.clone(), state.clone(), run).instrument(span).boxed()));
                 }
-                if draining {
+                if draining || full.is_some() {
                     Ok(None)
                 } else {
                     self.begin_tasks(live, &mut guard, &mut hot, &mut at_work, &mut running, &mut part).await
@@ -379,6 +388,11 @@ impl Inner {
                     }
                     Poll::Pending => within.began(of, running.spawn(alone)),
                 }
+                continue;
+            }
+            if let Some(message) = full.filter(|_| running.is_empty()) {
+                drop(guard);
+                self.fail(live, turn, "session_full", message).await;
                 continue;
             }
             if running.is_empty() {

@@ -75,7 +75,7 @@ impl Runtime {
     /// # Errors
     /// `session_not_found`, `forbidden`, `invalid_session_id`, `session_exists` (the id is taken), `invalid_message` (no
     /// checkpoint, or nothing that can be changed there), `invalid_edit`, `unresolvable` (a call's tool cannot be reached now),
-    /// `store_unavailable`.
+    /// `too_busy`, `store_unavailable`.
     pub async fn fork(&self, by: &Principal, session_id: &str, new: NewFork) -> Result<MadeFork, Refusal> {
         let original = self.read_state(by, session_id).await?;
         owned(by, &original)?;
@@ -120,11 +120,12 @@ impl Runtime {
             }
             return Ok(MadeFork { session: SessionView::of_state(&*guard.state()?), made: false });
         }
+        let _turn = self.inner.heavy.turn(by).await?;
         let checkpoint = match new.checkpoint {
             Some(checkpoint) => checkpoint,
             None => self.inner.newest_checkpoint(original).await?,
         };
-        let mut then = self.inner.at_checkpoint(original, &live.session_id, checkpoint).await?;
+        let mut then = self.inner.at_checkpoint(original, &live.session_id, checkpoint, true).await?;
         let message = match new.edit.message {
             Some(_) if !new.edit.calls.is_empty() => {
                 let message = "edit: send either \"message\" or \"calls\"; each is for other checkpoints";
@@ -133,7 +134,7 @@ impl Runtime {
             Some(text) => {
                 let (agent, earlier) = replaced(&then);
                 if let Some(earlier) = earlier {
-                    then = self.inner.at_checkpoint(original, &live.session_id, earlier).await?;
+                    then = self.inner.at_checkpoint(original, &live.session_id, earlier, true).await?;
                 }
                 let (by, roles) = (by.subject.clone(), by.roles.clone());
                 Some(UserMessage { text, by, roles, agent, request_id: None, queued: 0 })

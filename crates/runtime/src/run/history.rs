@@ -15,7 +15,10 @@ use countersign_core::{
     },
 };
 
-use super::{Inner, Runtime, store_refusal, view::READ_PAGE};
+use super::{
+    Inner, Runtime, store_refusal,
+    view::{READ_BYTES, READ_PAGE},
+};
 
 /// Entries that one message comes from, about: a first guess at how much to read.
 const ENTRIES_PER_MESSAGE: usize = 4;
@@ -173,10 +176,17 @@ impl Pages<'_> {
     /// A window that begins at the first entry from `pos` on that no message goes on in; `None` if there is
     /// none before `until`.
     async fn open_anew(&self, pos: u64, until: u64) -> Result<Option<Window>, Refusal> {
-        let entries = usize::try_from(until - pos).unwrap_or(READ_PAGE).min(READ_PAGE);
-        let read = self.read(pos - 1, entries).await?;
-        let first = read.iter().position(|entry| entry.pos < until && begins_anew(self.session_id, entry));
-        Ok(first.and_then(|first| self.fold(&read[first..])))
+        let mut after = pos - 1;
+        while after + 1 < until {
+            let entries = usize::try_from(until - after - 1).unwrap_or(READ_PAGE);
+            let read = self.read(after, entries).await?;
+            if let Some(first) = read.iter().position(|entry| begins_anew(self.session_id, entry)) {
+                return Ok(self.fold(&read[first..]));
+            }
+            let Some(last) = read.last() else { break };
+            after = last.pos;
+        }
+        Ok(None)
     }
 
     fn fold(&self, entries: &[Arc<Entry>]) -> Option<Window> {
@@ -203,7 +213,11 @@ impl Pages<'_> {
     }
 
     async fn read(&self, after: u64, entries: usize) -> Result<Vec<Arc<Entry>>, Refusal> {
-        self.inner.store.read(self.session_id, after, entries.min(READ_PAGE)).await.map_err(store_refusal)
+        self.inner
+            .store
+            .read_within(self.session_id, after, entries.min(READ_PAGE), READ_BYTES)
+            .await
+            .map_err(store_refusal)
     }
 
     /// The messages, once it is known how what they show goes on.

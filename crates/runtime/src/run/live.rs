@@ -31,7 +31,7 @@ use super::{
     followers::{Followers, Queue},
     now, spans, store_refusal,
     subscription::{Frame, Subscription, Told},
-    view::READ_PAGE,
+    view::{READ_BYTES, READ_PAGE},
 };
 use crate::store::{Append, Durability, StoreError};
 
@@ -157,7 +157,11 @@ impl Inner {
         let mut pos = if heard > 0 { state.pos.min(heard) } else { state.pos };
         let mut unheard = Vec::new();
         while pos < end {
-            let page = self.store.read(&live.session_id, pos, READ_PAGE).await.map_err(|error| self.refused(error))?;
+            let page = self
+                .store
+                .read_within(&live.session_id, pos, READ_PAGE, READ_BYTES)
+                .await
+                .map_err(|error| self.refused(error))?;
             let Some(last) = page.last() else {
                 return Err(Refusal::new(Code::Internal, "the session's journal has a gap"));
             };

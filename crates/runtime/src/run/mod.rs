@@ -19,6 +19,7 @@ mod graph;
 mod graph_api;
 mod graph_runs;
 pub(crate) mod guard;
+mod heavy;
 mod history;
 pub(crate) mod hold;
 mod live;
@@ -99,6 +100,10 @@ pub(crate) struct Inner {
     draining: AtomicBool,
     /// True once what still runs is stopped.
     closing: watch::Sender<bool>,
+    /// About how large a session may grow.
+    session_bytes: u64,
+    /// Whoever folds whole journals.
+    heavy: heavy::Heavy,
     /// Once the store was closed after an error of its disk: what everybody is told.
     store_closed: OnceLock<Refusal>,
     drivers: tokio::sync::watch::Sender<usize>,
@@ -239,7 +244,8 @@ impl Runtime {
     ///
     /// # Errors
     /// `invalid_session_id`, `unknown_agent`, `session_not_found` (somebody else's), `approval_pending`,
-    /// `session_busy`, `queue_full`, `forbidden` (one that may not decide rejects what waits), `store_unavailable`.
+    /// `session_busy`, `session_full`, `queue_full`, `forbidden` (one that may not decide rejects what waits),
+    /// `store_unavailable`.
     pub async fn message(&self, by: &Principal, message: NewMessage, follow: bool) -> Result<Stored, Refusal> {
         let (live, stored) = self.take_message(by, message, follow).await?;
         self.inner.spawn_driver(live);
@@ -336,6 +342,9 @@ impl Runtime {
             }
             if self.inner.is_repeat(&live.session_id, message.request_id.as_deref()).await? {
                 return self.inner.follow_if(follow, live, &mut guard).await;
+            }
+            if let Some(full) = self.inner.full(&state) {
+                return Err(Refusal::new(Code::SessionFull, full));
             }
         }
         let at = now();

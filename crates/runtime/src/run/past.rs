@@ -1,7 +1,8 @@
 //! The past of a session: its checkpoints, and how it stood at one (SPEC G6).
 //!
 //! Both fold the journal from its first record, which costs about as much as reading it: a few microseconds for each
-//! record, with memory for one page of them. A snapshot is of the end, and of no use for what was before.
+//! record, with memory for one page of them, which is bounded in bytes. A snapshot is of the end, and of no use for what
+//! was before. So only a few do it at a time, and nobody more than once ([`heavy`](super::heavy)).
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -19,7 +20,7 @@ use serde::Serialize;
 
 use super::{
     Inner, Runtime, store_refusal,
-    view::{ListPage, READ_PAGE, StateView},
+    view::{ListPage, READ_BYTES, READ_PAGE, StateView},
 };
 
 /// A checkpoint of a session, as lists show it.
@@ -66,7 +67,7 @@ impl Runtime {
     /// The checkpoints of a session, newest first.
     ///
     /// # Errors
-    /// `session_not_found`, `invalid_message` (bad cursor), `store_unavailable`.
+    /// `session_not_found`, `invalid_message` (bad cursor), `too_busy`, `store_unavailable`.
     pub async fn checkpoints(
         &self,
         by: &Principal,
@@ -74,6 +75,7 @@ impl Runtime {
         query: CheckpointQuery,
     ) -> Result<ListPage<CheckpointView>, Refusal> {
         let state = self.read_state(by, session_id).await?;
+        let _turn = self.inner.heavy.turn(by).await?;
         let before = match &query.cursor {
             None => None,
             Some(text) => Some(read_cursor(text, state.pos)?),
@@ -108,10 +110,11 @@ impl Runtime {
     /// How the session stood at a checkpoint: as [`Runtime::state`] would have said then.
     ///
     /// # Errors
-    /// `session_not_found`, `invalid_message` (no checkpoint), `store_unavailable`.
+    /// `session_not_found`, `invalid_message` (no checkpoint), `too_busy`, `store_unavailable`.
     pub async fn state_at(&self, by: &Principal, session_id: &str, checkpoint: u64) -> Result<StateView, Refusal> {
         let state = self.read_state(by, session_id).await?;
-        let then = self.inner.at_checkpoint(&state, &state.session_id, checkpoint).await?;
+        let _turn = self.inner.heavy.turn(by).await?;
+        let then = self.inner.at_checkpoint(&state, &state.session_id, checkpoint, false).await?;
         Ok(StateView { values: self.inner.graph_values(&then.state).await?, ..StateView::of(&then.state) })
     }
 }
@@ -138,7 +141,8 @@ impl Journal<'_> {
             return Ok(None);
         }
         let left = usize::try_from(self.end - self.pos).unwrap_or(READ_PAGE).min(READ_PAGE);
-        let page = self.inner.store.read(self.session_id, self.pos, left).await.map_err(store_refusal)?;
+        let page =
+            self.inner.store.read_within(self.session_id, self.pos, left, READ_BYTES).await.map_err(store_refusal)?;
         let Some(last) = page.last() else {
             return Err(Refusal::new(Code::SessionDeleted, "the session was deleted"));
         };
@@ -151,7 +155,7 @@ impl Journal<'_> {
 pub(super) struct Then {
     /// Its state.
     pub(super) state: State,
-    /// The records that led there.
+    /// The records that led there; only the last one, unless all were asked for.
     pub(super) entries: Vec<Arc<Entry>>,
     /// The checkpoint before.
     pub(super) before: Option<u64>,
@@ -171,12 +175,14 @@ impl Inner {
         walk.end().or(newest).map(|one| one.pos).ok_or_else(|| no_checkpoint(0, now.pos, None, None))
     }
 
-    /// The session at a checkpoint, folded as the session `as_session`. `now` is its state now.
+    /// The session at a checkpoint, folded as the session `as_session`, with `all` records that led there or only the last
+    /// one. `now` is its state now.
     pub(super) async fn at_checkpoint(
         &self,
         now: &State,
         as_session: &Arc<str>,
         checkpoint: u64,
+        all: bool,
     ) -> Result<Then, Refusal> {
         if checkpoint == 0 || checkpoint > now.pos {
             return Err(no_checkpoint(checkpoint, now.pos, None, None));
@@ -187,6 +193,9 @@ impl Inner {
         while let Some(page) = journal.next().await? {
             for entry in &page {
                 before = walk.take(entry).map(|one| one.pos).or(before);
+            }
+            if !all {
+                entries.clear();
             }
             entries.extend(page);
         }

@@ -117,6 +117,17 @@ impl Within {
 }
 
 impl Inner {
+    /// What is said of a session that is as large as sessions may grow.
+    pub(super) fn full(&self, state: &State) -> Option<String> {
+        let most = self.session_bytes;
+        (state.bytes >= most).then(|| {
+            format!(
+                "the session has about {} bytes, and may have {most}; go on in a new one, or in a fork from an earlier checkpoint",
+                state.bytes
+            )
+        })
+    }
+
     /// Keeps why a run was stopped, for whoever called it.
     pub(super) fn stopped(&self, stop: Stop) -> (&'static str, String) {
         let (code, message) = (stop.code, stop.message.clone());

@@ -9,7 +9,10 @@ use countersign_core::{
 };
 use futures::{FutureExt as _, future::BoxFuture};
 
-use super::{Inner, view::READ_PAGE};
+use super::{
+    Inner,
+    view::{READ_BYTES, READ_PAGE},
+};
 use crate::model::{ModelError, Transcript};
 
 /// Entries read at once when looking back.
@@ -54,7 +57,8 @@ impl JournalTranscript {
             }
         }
         while after < self.until {
-            let page = self.inner.store.read(&self.session_id, after, READ_PAGE).await.map_err(failed)?;
+            let page =
+                self.inner.store.read_within(&self.session_id, after, READ_PAGE, READ_BYTES).await.map_err(failed)?;
             let Some(last) = page.last() else { break };
             after = last.pos;
             page.iter().filter(|entry| entry.pos <= self.until).for_each(|entry| conversation.apply(&entry.record));

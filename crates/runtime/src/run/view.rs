@@ -39,6 +39,8 @@ pub(crate) const AUDITOR: &str = "auditor";
 const UPDATES_PAGE: usize = 16;
 /// How many entries are read from the store at once.
 pub(crate) const READ_PAGE: usize = 512;
+/// And how many bytes of them, beyond the first.
+pub(crate) const READ_BYTES: usize = 1024 * 1024;
 
 /// A session, as lists show it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -292,10 +294,21 @@ impl Runtime {
     /// The session's state.
     ///
     /// # Errors
-    /// `session_not_found`, `store_unavailable`.
+    /// `session_not_found`, `too_busy`, `store_unavailable`.
     pub async fn state(&self, by: &Principal, session_id: &str) -> Result<StateView, Refusal> {
         let state = self.read_state(by, session_id).await?;
+        // That of a graph is folded from its journal.
+        let graph = state.run.as_ref().is_some_and(|run| !run.agent_loop);
+        let _turn = if graph { Some(self.inner.heavy.turn(by).await?) } else { None };
         Ok(StateView { values: self.inner.graph_values(&state).await?, ..StateView::of(&state) })
+    }
+
+    /// The `seq` of the session's last event.
+    ///
+    /// # Errors
+    /// `session_not_found`, `store_unavailable`.
+    pub async fn last_seq(&self, by: &Principal, session_id: &str) -> Result<u64, Refusal> {
+        self.read_state(by, session_id).await.map(|state| state.cursor.seq)
     }
 
     /// The session, as lists show it.
@@ -354,9 +367,7 @@ impl Runtime {
         let not_found = || resolve::not_found(key);
         let (session_id, n) = parse_approval_key(key).ok_or_else(not_found)?;
         check_session_id(session_id).map_err(|_| not_found())?;
-        self.read_state(by, session_id)
-            .await
-            .map_err(|e| if e.code == Code::SessionNotFound { not_found() } else { e })?;
+        self.read_state(by, session_id).await.map_err(|e| if e.is_gone() { not_found() } else { e })?;
         let row = self.inner.store.interruption(session_id, n).await.map_err(store_refusal)?;
         let view = match row {
             Some(row) => self.inner.approval_view(&row).await?,

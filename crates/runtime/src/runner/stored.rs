@@ -99,7 +99,9 @@ impl StoredSession {
         self
     }
 
-    /// See [`RunState::approve`].
+    /// See [`RunState::approve`]. An id names a call as long as no other of the session has had it, and nobody has to say what
+    /// became of it; otherwise it is [`DecisionError::Stale`], and is decided on the [state](StoredSession::state), by what is
+    /// asked there.
     pub fn approve(self, call_id: impl Into<String>) -> StoredSession {
         self.decide(call_id, RunState::approve)
     }
@@ -139,7 +141,7 @@ impl StoredSession {
     ) -> StoredSession {
         let call_id = call_id.into();
         self.decides.push(Box::new(move |state| {
-            let item = state.interruption(&call_id)?;
+            let item = state.named_alone(&call_id)?;
             decide(state, &item)
         }));
         self

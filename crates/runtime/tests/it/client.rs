@@ -410,6 +410,7 @@ impl Fold {
                     shown["reviewConfigs"] = start["review_configs"].clone();
                 } else {
                     shown["actionRequests"] = block.whole["action_requests"].clone();
+                    shown["digest"] = start["digest"].clone();
                 }
                 if !start["expires_at"].is_null() {
                     shown["expires_at"] = start["expires_at"].clone();
@@ -434,6 +435,7 @@ impl Fold {
             return;
         }
         shown.remove("approval_key");
+        shown.remove("digest");
         if answers.is_null() {
             shown.insert("resolution".to_owned(), resolution.clone());
             if !decisions.is_null() {

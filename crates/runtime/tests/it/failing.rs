@@ -1,8 +1,8 @@
-//! A store that fails when a test says so.
+//! A store that fails when a test says so, and knows how much was read from it at once.
 
 use std::sync::{
     Arc,
-    atomic::{AtomicU32, Ordering},
+    atomic::{AtomicU32, AtomicUsize, Ordering},
 };
 
 use countersign::{
@@ -15,7 +15,7 @@ use countersign::{
         SessionFilter, Store, StoreError, Summary,
     },
 };
-use futures::{FutureExt as _, future::BoxFuture};
+use futures::{FutureExt as _, TryFutureExt as _, future::BoxFuture};
 
 /// A store of which the next accesses of a kind fail.
 pub(crate) struct Failing {
@@ -26,12 +26,20 @@ pub(crate) struct Failing {
     pub(crate) firsts: AtomicU32,
     /// How many have failed.
     pub(crate) failed: AtomicU32,
+    /// The bytes of the largest page of entries that was read.
+    pub(crate) largest: AtomicUsize,
 }
 
 impl Failing {
     pub(crate) fn over(inner: Arc<dyn Store>) -> Arc<Failing> {
-        let (appends, heads, firsts, failed) = Default::default();
-        Arc::new(Failing { inner, appends, heads, firsts, failed })
+        let (appends, heads, firsts, failed, largest) = Default::default();
+        Arc::new(Failing { inner, appends, heads, firsts, failed, largest })
+    }
+
+    fn count(&self, page: Vec<Arc<Entry>>) -> Vec<Arc<Entry>> {
+        let bytes = page.iter().map(|entry| serde_json::to_vec(entry).expect("JSON").len()).sum();
+        self.largest.fetch_max(bytes, Ordering::SeqCst);
+        page
     }
 
     fn check(&self, left: &AtomicU32) -> Result<(), StoreError> {
@@ -58,7 +66,19 @@ impl Store for Failing {
     }
     fn read(&self, session_id: &str, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, StoreError>> {
         match if (after, limit) == (0, 1) { self.check(&self.firsts) } else { Ok(()) } {
-            Ok(()) => self.inner.read(session_id, after, limit),
+            Ok(()) => self.inner.read(session_id, after, limit).map_ok(|page| self.count(page)).boxed(),
+            Err(error) => async { Err(error) }.boxed(),
+        }
+    }
+    fn read_within(
+        &self,
+        session_id: &str,
+        after: u64,
+        limit: usize,
+        bytes: usize,
+    ) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, StoreError>> {
+        match if (after, limit) == (0, 1) { self.check(&self.firsts) } else { Ok(()) } {
+            Ok(()) => self.inner.read_within(session_id, after, limit, bytes).map_ok(|page| self.count(page)).boxed(),
             Err(error) => async { Err(error) }.boxed(),
         }
     }

@@ -25,6 +25,7 @@ mod history;
 mod http_tools;
 mod identities;
 mod langgraph;
+mod large;
 mod library;
 #[cfg(feature = "mcp")]
 mod mcp;

@@ -101,13 +101,15 @@ async fn s13_r1_a_server_that_comes_back_with_another_tool_of_the_name_does_not_
 /// A session of a tool's own is none of the connection's.
 #[tokio::test]
 async fn s13_an_error_about_a_session_of_the_tools_own_is_the_calls_answer() {
-    let fake = McpFake::start(Era::Sessions).await;
-    fake.tool(listing("pay", "Pays."), |_| async {
-        json!({ "error": { "code": -32001, "message": "Session not found" } })
-    });
-    let server = McpServer::http("bank", &*fake.url).require_approval(RequireApproval::Never).build().unwrap();
-    let runtime = over(Arc::new(MemoryStore::new()), &calls(&["pay"]), &[&server]);
-    let outcome = send(&runtime, "s", "go").await.unwrap();
-    assert!(outcome.text.contains("answered with an error: Session not found (-32001)"), "{}", outcome.text);
-    assert_eq!(fake.calls().len(), 1);
+    for message in ["Session not found", "Bad Request: session closed"] {
+        let fake = McpFake::start(Era::Sessions).await;
+        let error = json!({ "error": { "code": -32001, "message": message } });
+        fake.tool(listing("pay", "Pays."), move |_| std::future::ready(error.clone()));
+        let server = McpServer::http("bank", &*fake.url).require_approval(RequireApproval::Never).build().unwrap();
+        let runtime = over(Arc::new(MemoryStore::new()), &calls(&["pay"]), &[&server]);
+        let outcome = send(&runtime, "s", "go").await.unwrap();
+        let told = format!("answered with an error: {message} (-32001)");
+        assert!(outcome.text.contains(&told), "{}", outcome.text);
+        assert_eq!(fake.calls().len(), 1);
+    }
 }

@@ -268,7 +268,7 @@ async fn s7_only_a_person_ends_rules_by_deleting_their_session() {
             runtime.delete_session(&program, session).await.expect("nothing stands elsewhere");
         }
         runtime.delete_session(&ann, "stands").await.expect("a person may");
-        assert_eq!(say(&runtime, &ann, "other").await.status, Status::AwaitingInput, "{name}: asked again");
+        assert_eq!(say(&runtime, &ann, "another").await.status, Status::AwaitingInput, "{name}: asked again");
     }
 }
 
@@ -390,12 +390,12 @@ async fn p1_a_rule_limits_what_may_be_decided() {
 async fn p1_what_is_handed_back_to_who_asked_is_not_theirs_to_approve() {
     let (kim, bob) = (person("kim", &["admin"]), person("bob", &["admin"]));
     for (name, store, _dir) in stores() {
-        let ask = Ask { not_self: true, reassign: vec!["user".to_owned()], ..levels(&["admin"]) };
+        let ask = Ask { not_self: true, ..levels(&["admin"]) };
         let ledger = Ledger::default();
         let policy = Policy { rules: vec![rule("pay", Then::Ask(ask))] };
         let runtime = runtime(store, &[("pay", 1)], policy, &ledger);
         say(&runtime, &kim, "s").await;
-        let back = NewNote::Reassign { role: Some("user".to_owned()), subject: None, text: None };
+        let back = NewNote::Reassign { role: None, subject: Some("kim".into()), text: None };
         runtime.note(&bob, "s_1", back, None, false).await.expect("handed back");
         let refused = decide(&runtime, &kim, "s_1", Decision::approve()).await;
         assert_eq!(refused.expect_err("who asked"), Code::Forbidden, "{name}");

@@ -8,7 +8,7 @@ use std::{
 };
 
 use countersign::{
-    core::{approval::decision::Decision, journal::draft::OnPending, journal::state::Phase},
+    core::{approval::decision::Decision, journal::draft::OnPending, journal::state::Phase, limits},
     store::{
         Durability, InterruptionFilter, Page, SessionFilter, Store, StoreError,
         sqlite::{SqliteOptions, SqliteStore},
@@ -162,7 +162,7 @@ async fn c_a_second_opener_is_refused_whatever_it_calls_the_file() {
 async fn r9_a_full_disk_fails_what_does_not_fit_and_nothing_else() {
     let (_dir, path) = place();
     let mut options = SqliteOptions::default();
-    options.max_pages = Some(100);
+    options.max_pages = Some(80);
     let store = Arc::new(SqliteStore::open(&path, &options).expect("open"));
     let kept = waiting(&*store, "kept", 1, None, "t", asks(None, 60)).await;
     // Many at once, some too large: those that fit are stored.
@@ -174,7 +174,7 @@ async fn r9_a_full_disk_fails_what_does_not_fit_and_nothing_else() {
                 driven.snapshot = false;
                 let made = driven.created(1, None);
                 driven.store(&*store, made).await.expect("small");
-                let text = if i % 2 == 0 { "x".repeat(1_000_000) } else { "x".to_owned() };
+                let text = if i % 2 == 0 { "x".repeat(limits::MESSAGE_BYTES) } else { "x".to_owned() };
                 let said = driven.says(2, &text, None, None).expect("message");
                 match driven.store(&*store, said).await {
                     Ok(()) => assert_eq!(i % 2, 1, "it fits"),
@@ -301,7 +301,7 @@ async fn r9_a_broken_entry_is_named_and_harms_no_other_session() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn four_hundred_approval_cycles_take_at_most_two_megabytes() {
+async fn four_hundred_approval_cycles_take_at_most_two_and_a_half_megabytes() {
     let (_dir, path) = place();
     let store = open(&path).expect("open");
     let mut driven = Driven::new("0198c9a4-7b1e-7000-8000-000000000001");
@@ -334,9 +334,9 @@ async fn four_hundred_approval_cycles_take_at_most_two_megabytes() {
         largest = largest.max(size());
     }
     assert!(driven.entries.len() >= 400 * 10, "{} records", driven.entries.len());
-    assert!(largest <= 2_000_000, "{largest} bytes");
+    assert!(largest <= 2_500_000, "{largest} bytes");
     drop(store);
-    assert!(size() <= 2_000_000);
+    assert!(size() <= 2_500_000);
 }
 
 #[tokio::test]
@@ -346,7 +346,7 @@ async fn lists_answer_while_a_writer_is_busy() {
         let store = open(&path).expect("open");
         waiting(&store, "s", 1, None, "t", asks(None, 0)).await;
         let mut driven = begun(&store, "big", 1, None).await;
-        let said = driven.says(2, &"x".repeat(4_000_000), None, Some(OnPending::Queue)).expect("queue");
+        let said = driven.says(2, &"x".repeat(limits::MESSAGE_BYTES), None, Some(OnPending::Queue)).expect("queue");
         let page = Page { cursor: None, limit: 9 };
         let (stored, listed) =
             tokio::join!(driven.store(&store, said), store.interruptions(InterruptionFilter::default(), page));

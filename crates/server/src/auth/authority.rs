@@ -96,11 +96,8 @@ impl Access {
         }
         let with = maker.role.map_or_else(String::new, |role| format!(" with the role {role:?}"));
         let Some(jwt) = &self.jwt else {
-            return Err(if has_token {
-                format!("{subject:?} has no token{with} any more")
-            } else {
-                format!("{subject:?} has no token any more")
-            });
+            let with = if has_token { &*with } else { "" };
+            return Err(format!("{subject:?} has no token{with} any more"));
         };
         let bound = u64::from(jwt.options().standing_for);
         let person = (maker.tenant.map(Arc::from), Arc::from(subject));

@@ -129,7 +129,7 @@ pub struct ConfigMcpTool {
 /// Reads one server.
 pub(super) fn read(name: &str, section: &Section<'_>) -> Option<ConfigMcp> {
     name_error(section, "MCP server", name, limits::NAME_BYTES);
-    let (command, url) = (section.has("command"), section.has("url").or(section.has("url_env")));
+    let (command, url) = (section.has("command"), section.has("url").or_else(|| section.has("url_env")));
     let only_of_commands = [("cwd", section.has("cwd")), ("env", section.has("env"))];
     let only_of_urls = [("bearer_env", section.has("bearer_env")), ("headers", section.has("headers"))];
     let others = |of: &str, keys: &[(&str, Option<usize>)]| {

@@ -170,7 +170,7 @@ impl Turn {
 async fn idle(app: App, by: Arc<Principal>, session_id: String) -> u64 {
     // A session that is gone has no more events.
     let _ = app.runtime.wait(&by, &session_id).await;
-    app.runtime.state(&by, &session_id).await.map_or(0, |state| state.seq)
+    app.runtime.last_seq(&by, &session_id).await.unwrap_or(0)
 }
 
 /// The next event, however often the store must be asked.

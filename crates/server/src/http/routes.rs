@@ -36,6 +36,7 @@ const PAST: &[Code] = &[
     Code::InvalidSessionId,
     Code::SessionNotFound,
     Code::SessionDeleted,
+    Code::TooBusy,
     Code::StoreUnavailable,
 ];
 const NOTE: &[Code] = &[
@@ -155,6 +156,7 @@ pub(super) const ROUTES: &[Route] = &[
             Code::UnknownAgent,
             Code::ApprovalPending,
             Code::SessionBusy,
+            Code::SessionFull,
             Code::QueueFull,
             Code::TooLarge,
             Code::StoreUnavailable,
@@ -323,6 +325,7 @@ pub(super) const ROUTES: &[Route] = &[
             Code::SessionExists,
             Code::Unresolvable,
             Code::TooLarge,
+            Code::TooBusy,
             Code::StoreUnavailable,
         ],
         open: false,

@@ -41,7 +41,7 @@ export function ChatPage({ sessionId, onMenu, onInbox }: Props) {
 
   const pending = pendingApprovals(view);
   const scroll = useStickToEnd([view, outgoing], pending[0] && cardId(pending[0].approvalKey));
-  const busy = view.status === "running" || view.status === "awaiting_input" || outgoing.length > 0;
+  const busy = (view.status === "running" && !isHeld(view)) || view.status === "awaiting_input" || outgoing.length > 0;
   const working = view.messages.findLast((m) => m.role === "assistant" && m.open);
   // A session in which nothing has happened has no events, so what it is doing is known from the list alone.
   const status = view.status ?? (row?.status === "idle" ? row.status : undefined);
@@ -104,7 +104,7 @@ export function ChatPage({ sessionId, onMenu, onInbox }: Props) {
               <p className="hint">{t(connection === "open" ? "chat.sending" : "chat.offlineSending")}</p>
             </div>
           ))}
-          {view.status === "running" && pending.length === 0 && (
+          {view.status === "running" && !isHeld(view) && pending.length === 0 && (
             <p className="working">
               <span className="pulse" aria-hidden="true" />
               {t("chat.working")}
@@ -154,6 +154,10 @@ export function ChatPage({ sessionId, onMenu, onInbox }: Props) {
   );
 }
 
+/** The server has ended each time that it worked on the turn, so it continues only when somebody says so. */
+const isHeld = ({ status, error }: SessionView) =>
+  status === "running" && (error as { code?: string } | undefined)?.code === "session_held";
+
 function TurnEnd({ view }: { view: SessionView }) {
   const { t } = useI18n();
   if (view.status === "cancelled") return <p className="turn-end">{t("chat.stopped")}</p>;
@@ -163,6 +167,14 @@ function TurnEnd({ view }: { view: SessionView }) {
       <p className="turn-end cut" role="status">
         <Icon name="warning" />
         {t(`chat.cut.${reason}`)}
+      </p>
+    );
+  }
+  if (isHeld(view)) {
+    return (
+      <p className="turn-end cut" role="alert">
+        <Icon name="warning" />
+        {t("chat.held")}
       </p>
     );
   }

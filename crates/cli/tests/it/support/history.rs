@@ -133,6 +133,7 @@ impl Fold {
             None => {
                 request["approval_key"] = json!(key);
                 copy(&block.start, "expires_at", &mut request);
+                copy(&block.start, "digest", &mut request);
             }
             Some(how) => {
                 request["isResolved"] = json!(true);

@@ -29,6 +29,14 @@ pub(crate) use self::{http::Response, provider::Provider, ws::Ws};
 /// The longest any single thing may take. Machines that run tests are slow at times.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
+/// A program of one of the environments that `cargo xtask test` makes of `tests/third-party/NAME/requirements.txt`.
+pub(crate) fn python(environment: &str, program: &str) -> String {
+    let environments = std::env::var("THIRD_PARTY_PYTHON").expect("cargo xtask test sets THIRD_PARTY_PYTHON");
+    let path = Path::new(&environments).join(environment).join("bin").join(program);
+    assert!(path.is_file(), "{} is not installed: run `cargo xtask test`", path.display());
+    path.to_str().unwrap().to_owned()
+}
+
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_countersign");
 
 /// Where a test's sessions are kept.

@@ -72,7 +72,10 @@ impl World {
         let all = self.checkpoints();
         let pos = all[at % all.len()];
         let state = self.state_at(pos);
-        let transition = Draft::new(&state, self.now).fork(World::fork_input(&state, edit, run), &self.tools)?;
+        // As its maker gives it one; the time of its records does not tell it from others, since that may stand still.
+        let birth = Some(format!("fork at {}", self.now).into());
+        let input = ForkInput { birth, ..World::fork_input(&state, edit, run) };
+        let transition = Draft::new(&state, self.now).fork(input, &self.tools)?;
         let kept = usize::try_from(pos).expect("few");
         self.journal.truncate(kept);
         self.past.truncate(kept);

@@ -16,7 +16,10 @@ use crate::{
         NodeError,
         compiled::{AnyGraph, Kind},
     },
-    run::{Inner, store_refusal, view::READ_PAGE},
+    run::{
+        Inner, store_refusal,
+        view::{READ_BYTES, READ_PAGE},
+    },
 };
 
 impl Inner {
@@ -38,7 +41,7 @@ impl Inner {
         };
         let mut after = run.since.saturating_sub(1);
         while after < until {
-            let page = self.store.read(session_id, after, READ_PAGE).await.map_err(store_refusal)?;
+            let page = self.store.read_within(session_id, after, READ_PAGE, READ_BYTES).await.map_err(store_refusal)?;
             let Some(last) = page.last() else { break };
             after = last.pos;
             for entry in page.iter().filter(|entry| entry.pos <= until) {

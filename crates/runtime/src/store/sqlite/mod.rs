@@ -51,6 +51,8 @@ use super::{
 
 /// Lists that are read at the same time. One that somebody's many rows make slow does not hold up the others.
 const LISTS: usize = 4;
+/// An append of more entries than this, as that of a fork, is made into text beside the threads that everybody needs.
+const MANY: usize = 64;
 
 /// How a [`SqliteStore`] is opened.
 #[derive(Clone, Debug, Default)]
@@ -176,7 +178,12 @@ impl Drop for SqliteStore {
 impl Store for SqliteStore {
     fn append(&self, append: Append) -> BoxFuture<'_, Result<(), StoreError>> {
         async move {
-            let write = Write::of(&append, &self.values)?;
+            let write = if append.entries.len() > MANY {
+                let values = self.values.clone();
+                self.lanes()?.points.read(move |_| Write::of(&append, &values)).await?
+            } else {
+                Write::of(&append, &self.values)?
+            };
             if write.makes_standing_rule() {
                 self.standing_rules.store(true, Ordering::SeqCst);
             }

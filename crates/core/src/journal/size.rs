@@ -1,0 +1,54 @@
+//! About how large a session is: what its records say, in bytes.
+//!
+//! It is counted with each record and bounds what a session may grow to, so it must cost nothing: the texts that people,
+//! models, tools and graphs write are counted by their length, and everything else by a constant.
+
+use super::{
+    record::{Block, Record},
+    run::Raw,
+};
+
+/// What a record has beside the texts that are counted.
+const RECORD: usize = 256;
+
+/// About how many bytes a record has.
+pub(super) fn of(record: &Record) -> u64 {
+    let texts = match record {
+        Record::SessionCreated(created) => created.context.as_ref().map_or(0, |context| context.get().len()),
+        Record::UserMessage(message) | Record::MessageQueued(message) => {
+            message.text.iter().map(|text| text.len()).sum()
+        }
+        Record::BlockShown(shown) => block(shown),
+        Record::ModelResponded(answer) => {
+            answer.blocks.iter().map(block).sum::<usize>() + answer.opaque.as_ref().map_or(0, |kept| kept.get().len())
+        }
+        Record::Interrupted(asked) => {
+            let args: usize = asked.actions.iter().map(|action| action.args.text().len() + RECORD).sum();
+            args + asked.at.as_ref().map_or(0, |at| at.payload.get().len())
+        }
+        Record::Decided(decided) => decided.decisions.len() * RECORD,
+        Record::AgentBegan(began) => began.input.len(),
+        Record::CallFinished(call) => call.output.len(),
+        Record::RunStarted(started) => started.state.get().len(),
+        Record::FrameBegan(began) => raw(began.state.as_ref()),
+        Record::TasksDone(done) => done.done.iter().map(|done| raw(done.update.as_ref())).sum(),
+        Record::StepDone { value, .. } => raw(value.as_ref()),
+        Record::Resumed(resumed) => resumed.value.get().len(),
+        Record::StateEdited(edited) => edited.update.get().len(),
+        Record::States(states) => states.iter().map(|frame| frame.state.get().len()).sum(),
+        Record::Compressed(compressed) => compressed.summary.as_ref().map_or(0, String::len),
+        _ => 0,
+    };
+    texts.saturating_add(RECORD) as u64
+}
+
+fn block(block: &Block) -> usize {
+    match block {
+        Block::Text(text) | Block::Thinking(text) => text.len(),
+        Block::ToolUse(call) => call.input.len() + RECORD,
+    }
+}
+
+fn raw(raw: Option<&Raw>) -> usize {
+    raw.map_or(0, |raw| raw.get().len())
+}

@@ -1,0 +1,142 @@
+//! What goes through a whole journal takes its turn: the states and checkpoints of the past, forks, and states of graphs.
+//!
+//! A few of them run at a time in a runtime, and one of each person; the others of that person wait behind it, in no
+//! one else's way. So whoever asks for much waits for themselves, and others for at most one of theirs.
+
+use std::{
+    collections::{HashMap, hash_map},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use countersign_core::{
+    approval::principal::Principal,
+    limits::{HEAVY_AT_ONCE, HEAVY_WAITING},
+    refusal::{Code, Refusal},
+};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// A person, by tenant and name.
+type Person = (Option<Arc<str>>, Option<Arc<str>>);
+
+/// The turns of a runtime.
+pub(super) struct Heavy {
+    at_once: Arc<Semaphore>,
+    people: Mutex<HashMap<Person, Line>>,
+}
+
+/// What one person has asked for.
+struct Line {
+    one: Arc<Semaphore>,
+    /// How many run or wait.
+    asked: usize,
+}
+
+/// A turn that was taken, until it is dropped.
+pub(super) struct Turn<'a> {
+    _shared: OwnedSemaphorePermit,
+    _own: OwnedSemaphorePermit,
+    _place: Place<'a>,
+}
+
+/// A place in a person's line, given back when it is dropped.
+struct Place<'a> {
+    heavy: &'a Heavy,
+    person: Person,
+}
+
+impl Default for Heavy {
+    fn default() -> Heavy {
+        Heavy { at_once: Arc::new(Semaphore::new(HEAVY_AT_ONCE)), people: Mutex::default() }
+    }
+}
+
+impl Heavy {
+    fn people(&self) -> MutexGuard<'_, HashMap<Person, Line>> {
+        // Nothing panics while it is held.
+        self.people.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for a turn.
+    ///
+    /// # Errors
+    /// `too_busy`: the person waits for too many already.
+    pub(super) async fn turn(&self, by: &Principal) -> Result<Turn<'_>, Refusal> {
+        let person = (by.tenant.clone(), by.subject.clone());
+        // The program itself waits as long as it likes; people are told when they ask for too much.
+        let most = if by.trusted { usize::MAX } else { HEAVY_WAITING };
+        let (place, one) = self.enter(person, most)?;
+        let closed = |_| Refusal::new(Code::Internal, "the runtime gives no turns any more");
+        // Of the person first: who waits for the others is the first of theirs.
+        let own = one.acquire_owned().await.map_err(closed)?;
+        let shared = self.at_once.clone().acquire_owned().await.map_err(closed)?;
+        Ok(Turn { _shared: shared, _own: own, _place: place })
+    }
+
+    /// A place in the person's line, in which at most so many may wait.
+    fn enter(&self, person: Person, most: usize) -> Result<(Place<'_>, Arc<Semaphore>), Refusal> {
+        let mut people = self.people();
+        let line = match people.entry(person.clone()) {
+            hash_map::Entry::Occupied(line) => line.into_mut(),
+            hash_map::Entry::Vacant(new) => new.insert(Line { one: Arc::new(Semaphore::new(1)), asked: 0 }),
+        };
+        if line.asked > most {
+            return Err(Refusal::new(
+                Code::TooBusy,
+                format!(
+                    "at most {most} reads of the past and forks of one person wait at a time; \
+                     try again when some of yours have ended"
+                ),
+            ));
+        }
+        line.asked += 1;
+        let one = line.one.clone();
+        Ok((Place { heavy: self, person }, one))
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut people = self.heavy.people();
+        if let hash_map::Entry::Occupied(mut line) = people.entry(self.person.clone()) {
+            line.get_mut().asked -= 1;
+            if line.get().asked == 0 {
+                line.remove();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn person(name: &str) -> Principal {
+        Principal { subject: Some(name.into()), ..Principal::default() }
+    }
+
+    async fn soon<T>(future: impl Future<Output = T>) -> Option<T> {
+        tokio::time::timeout(Duration::from_millis(50), future).await.ok()
+    }
+
+    #[tokio::test]
+    async fn r9_who_asks_for_much_waits_for_themselves_and_others_do_not() {
+        let heavy = Heavy::default();
+        let (ann, bob) = (person("ann"), person("bob"));
+        let first = heavy.turn(&ann).await.expect("free");
+        assert!(soon(heavy.turn(&ann)).await.is_none(), "one at a time");
+        {
+            let _other = soon(heavy.turn(&bob)).await.expect("at once").expect("free");
+        }
+        let many: Vec<_> = (0..HEAVY_WAITING)
+            .map(|_| heavy.enter((None, ann.subject.clone()), HEAVY_WAITING).expect("room").0)
+            .collect();
+        let refused = heavy.turn(&ann).await.err().expect("too many");
+        assert_eq!(refused.code, Code::TooBusy);
+        assert!(soon(heavy.turn(&bob)).await.is_some_and(|turn| turn.is_ok()), "others have room");
+        drop((first, many));
+        assert!(heavy.people().is_empty(), "nobody is remembered");
+        assert!(soon(heavy.turn(&ann)).await.is_some_and(|turn| turn.is_ok()));
+    }
+}
