@@ -113,9 +113,10 @@
 //! #     let calls = messages.iter().any(|message| matches!(message, Message::ToolResult(_)));
 //! #     if calls { Answer::text("Never mind.") } else { Answer::default().call("buy", &serde_json::json!({})) }
 //! # }).tool(buy);
-//! let paused = run(&agent, "Buy it.").await?;
+//! let mut paused = run(&agent, "Buy it.").await?;
+//! paused.state.approve(&paused.interruptions[0])?;
 //! let cancel = CancelHandle::new();
-//! cancel.cancel();
+//! cancel.cancel(); // Mostly from another task, while it runs.
 //! let cancelled = Runner::new(RunConfig::new().cancel(&cancel)).run(&agent, paused.state).await;
 //! let Err(RunError::Cancelled { mut state }) = cancelled else { panic!("it was cancelled") };
 //! state.add_input("Leave it, then.");

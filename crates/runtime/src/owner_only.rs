@@ -11,6 +11,7 @@ pub(crate) fn options() -> OpenOptions {
 }
 
 /// The rights that others than the owner have of a file, as `chmod` writes them; `None` if they have none.
+#[cfg(feature = "sqlite")]
 pub(crate) fn shared(file: &File) -> std::io::Result<Option<String>> {
     #[cfg(unix)]
     {

@@ -9,9 +9,11 @@ mod call;
 mod function;
 #[cfg(feature = "genai")]
 pub mod genai;
+#[cfg_attr(not(feature = "http"), allow(dead_code, reason = "providers over HTTP read it"))]
 pub mod hosted_mcp;
 #[cfg(feature = "http")]
 mod http;
+#[cfg_attr(not(feature = "http"), allow(dead_code, reason = "providers over HTTP read it"))]
 mod key;
 #[cfg(feature = "http")]
 pub mod openai;
@@ -208,6 +210,7 @@ impl ModelError {
     }
 
     /// The same with the key taken out.
+    #[cfg(feature = "http")]
     fn without(self, key: &ApiKey) -> ModelError {
         ModelError { message: key.redact(self.message), ..self }
     }

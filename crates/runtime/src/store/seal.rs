@@ -18,8 +18,6 @@ use self::cipher::{Cipher, random};
 
 /// The only format so far.
 const FORMAT: u8 = 1;
-/// Bytes of a key.
-const KEY_BYTES: usize = 32;
 /// Longest id of a key, in bytes.
 const ID_BYTES: usize = 64;
 /// Bytes of a nonce.

@@ -10,7 +10,10 @@ use base64::{
 };
 use zeroize::Zeroizing;
 
-use super::{KEY_BYTES, NONCE, TAG};
+use super::{NONCE, TAG};
+
+/// Bytes of a key.
+const KEY_BYTES: usize = 32;
 
 /// Base64 with or without `=` at its end.
 const BASE64: GeneralPurpose = GeneralPurpose::new(

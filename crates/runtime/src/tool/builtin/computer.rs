@@ -32,13 +32,12 @@ pub use self::{
     chromium::{Chromium, ChromiumComputer},
     sessions::ChromiumSessions,
 };
-use super::super::{Approval, CallFacts, Condition, Previewer, Tool, ToolEntry, ToolError};
+use super::{
+    super::{Approval, CallFacts, Condition, Previewer, Tool, ToolEntry, ToolError},
+    COMPUTER, COMPUTER_USE_PREVIEW,
+};
 use crate::model::ToolSpec;
 
-/// The name of the tool.
-pub const COMPUTER: &str = "computer";
-/// The older name of the tool. Calls, decisions and standing rules are found under both.
-pub const COMPUTER_USE_PREVIEW: &str = "computer_use_preview";
 /// Most actions of one call.
 const ACTIONS: usize = 100;
 /// Room for what is said after a picture.

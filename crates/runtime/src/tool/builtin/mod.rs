@@ -16,8 +16,8 @@ mod workspace;
 
 #[cfg(feature = "http")]
 pub use self::computer::{
-    Button, COMPUTER, COMPUTER_USE_PREVIEW, Computer, ComputerAction, Environment, Hosts, Point, Screenshot, computer,
-    computer_use_preview, each_action, of_each_action,
+    Button, Computer, ComputerAction, Environment, Hosts, Point, Screenshot, computer, computer_use_preview,
+    each_action, of_each_action,
 };
 #[cfg(feature = "computer")]
 pub use self::computer::{Chromium, ChromiumComputer, ChromiumSessions};
@@ -31,6 +31,10 @@ pub use self::{
 };
 use super::ToolEntry;
 
+/// The name of the tool that uses a computer.
+pub const COMPUTER: &str = "computer";
+/// The older name of that tool. Calls, decisions and standing rules are found under both.
+pub const COMPUTER_USE_PREVIEW: &str = "computer_use_preview";
 /// The names of the built-in tools that need a [`Workspace`].
 pub const WORKSPACE_NAMES: [&str; 6] = [READ_FILE, WRITE_FILE, EDIT_FILE, LIST_FILES, APPLY_PATCH, SHELL];
 
@@ -38,9 +42,7 @@ pub const WORKSPACE_NAMES: [&str; 6] = [READ_FILE, WRITE_FILE, EDIT_FILE, LIST_F
 /// somebody else's under such a name would be taken for it.
 #[must_use]
 pub fn is_built_in(name: &str) -> bool {
-    says_something(name)
-        || WORKSPACE_NAMES.contains(&name)
-        || [computer::COMPUTER, computer::COMPUTER_USE_PREVIEW].contains(&name)
+    says_something(name) || WORKSPACE_NAMES.contains(&name) || [COMPUTER, COMPUTER_USE_PREVIEW].contains(&name)
 }
 
 /// Whether the name alone says what a call of the tool is: a question, a list of things to do, a thought, a handoff.
