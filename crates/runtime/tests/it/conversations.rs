@@ -245,6 +245,12 @@ impl World {
                 if !state.session.status.is_active() {
                     break;
                 }
+                if state.session.held.is_some() {
+                    // It was being worked on each time that the process ended, so it goes on only when somebody says so.
+                    let on_pending = Some(OnPending::Queue);
+                    let go_on = NewMessage { on_pending, ..NewMessage::text(SESSION, "go on") };
+                    runtime.message(&me(), go_on, false).await.expect("queued");
+                }
                 decide(runtime, round, if round % 2 == 0 { 0 } else { 1 }).await;
             }
             let history = runtime.whole_history(&me(), SESSION).await.expect("history");
