@@ -367,7 +367,9 @@ impl Runtime {
         let not_found = || resolve::not_found(key);
         let (session_id, n) = parse_approval_key(key).ok_or_else(not_found)?;
         check_session_id(session_id).map_err(|_| not_found())?;
-        self.read_state(by, session_id).await.map_err(|e| if e.code == Code::SessionNotFound { not_found() } else { e })?;
+        self.read_state(by, session_id)
+            .await
+            .map_err(|e| if e.code == Code::SessionNotFound { not_found() } else { e })?;
         let row = self.inner.store.interruption(session_id, n).await.map_err(store_refusal)?;
         let view = match row {
             Some(row) => self.inner.approval_view(&row).await?,
