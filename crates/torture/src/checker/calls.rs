@@ -333,7 +333,7 @@ impl<'a, 'f> Calls<'a, 'f> {
                 self.wrong("R4", &format!("call {n} is said to have succeeded and never came to its end"));
             }
             let said =
-                call.finished.iter().all(|finished| finished.output.contains(&format!("{}/c{n} done", self.session)));
+                call.finished.iter().all(|finished| finished.output.contains(&format!("{}/c{n}/", self.session)));
             if !said {
                 self.wrong("R4", &format!("call {n} has the result of another"));
             }
