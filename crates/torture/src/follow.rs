@@ -13,8 +13,6 @@ pub struct Fold {
     pub status: Option<(String, Vec<String>)>,
     /// Every `run_status`, in order.
     pub statuses: Vec<String>,
-    /// Whether the turn is held, since it was being worked on each time that the server ended.
-    pub held: bool,
     /// The interruptions that are over, in order: key and resolution.
     pub resolved: Vec<(String, String)>,
     /// What was answered to questions, by key.
@@ -202,7 +200,6 @@ impl Follow {
                 let keys = event["pending"].as_array().map(Vec::as_slice).unwrap_or_default();
                 let pending = keys.iter().filter_map(Value::as_str).map(str::to_owned).collect();
                 self.fold.statuses.push(status.clone());
-                self.fold.held = event["error"]["code"] == "session_held";
                 self.fold.status = Some((status, pending));
                 Ok(())
             }

@@ -41,7 +41,11 @@ impl Server {
         let log = log.map_err(|error| format!("the server's log cannot be written: {error}"))?;
         let mut command = Command::new(&world.program);
         command.args(["serve", "--config"]).arg(world.path("countersign.toml"));
-        command.env_remove("COUNTERSIGN_FAILPOINT").env("RUST_LOG", "warn").envs(world.tokens());
+        command
+            .env_remove("COUNTERSIGN_FAILPOINT")
+            .env("COUNTERSIGN_KILLED_FROM_OUTSIDE", "1")
+            .env("RUST_LOG", "warn")
+            .envs(world.tokens());
         if let Some(failpoint) = failpoint {
             command.env("COUNTERSIGN_FAILPOINT", failpoint);
         }

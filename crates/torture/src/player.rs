@@ -267,10 +267,6 @@ impl Player {
             }
             return Next::Request(self.request(frame, Asked::Message { text }));
         }
-        if self.follow.fold.held {
-            let frame = json!({ "type": "cancel", "session_id": self.session_id });
-            return Next::Request(self.request(frame, Asked::Cancel));
-        }
         let moment = (sent, self.follow.seq);
         if self.cancels > 0 && self.last_try != Some(moment) {
             self.last_try = Some(moment);

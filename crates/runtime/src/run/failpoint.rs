@@ -35,6 +35,13 @@ pub fn hit(name: &str) {
 #[cfg(not(feature = "failpoints"))]
 pub fn hit(_name: &str) {}
 
+/// Whether what ends the process is looked for among its sessions. Crash tests end it from outside, all the time, and say so
+/// with `COUNTERSIGN_KILLED_FROM_OUTSIDE`.
+#[must_use]
+pub fn blames_sessions() -> bool {
+    cfg!(not(feature = "failpoints")) || std::env::var_os("COUNTERSIGN_KILLED_FROM_OUTSIDE").is_none()
+}
+
 /// The points, in the order a cycle passes them.
 pub const POINTS: [&str; 12] = [
     "message.before_commit",

@@ -221,11 +221,12 @@ impl World {
     /// Everybody who is there has seen the same, and so has the history.
     fn check(&mut self) {
         self.within(async |runtime, _, readers, slow| {
-            let Ok(history) = runtime.whole_history(&me(), SESSION).await else { return };
-            let history: Vec<Value> = history.iter().map(json).collect();
             let mut fresh = Reader::default();
             join(runtime, &mut fresh).await;
             read(runtime, &mut fresh, usize::MAX, slow).await;
+            // Whoever begins to look has what is shown put on record: that an attempt before it was replaced, too.
+            let Ok(history) = runtime.whole_history(&me(), SESSION).await else { return };
+            let history: Vec<Value> = history.iter().map(json).collect();
             assert_eq!(Value::from(fresh.client.history()), Value::from(history), "the history");
             for reader in readers.iter_mut().filter(|reader| reader.following.is_some()) {
                 read(runtime, reader, usize::MAX, slow).await;
