@@ -86,8 +86,8 @@ impl Maker<'_> {
     }
 
     async fn user(&mut self) -> Result<()> {
-        let text = vec![Arc::from("What does the market say today?")];
-        let input = MessageInput { text, ..MessageInput::default() };
+        let content = "What does the market say today?".into();
+        let input = MessageInput { content, ..MessageInput::default() };
         let transition = self.draft().message(input, &Anything).map_err(|refused| refused.to_string())?;
         self.take(transition).await
     }

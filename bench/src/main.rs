@@ -1,6 +1,6 @@
 //! Benchmarks, each a ratio against something measured in the same run.
 //!
-//! `cargo run --release -p countersign-bench [--] [cycle|sealed|memory|many|growth|history|lists|compressed|graphs|paused|policy|server|library]…`
+//! `cargo run --release -p countersign-bench [--] [cycle|sealed|memory|many|growth|history|lists|past|compressed|graphs|paused|policy|server|library]…`
 //! runs the named ones, or all. What each number means is in `bench/README.md`.
 
 mod bare;
@@ -11,6 +11,7 @@ mod growth;
 mod history;
 mod library;
 mod lists;
+mod past;
 mod paused;
 mod policy;
 mod server;
@@ -47,10 +48,10 @@ fn main() -> ExitCode {
 
 fn run() -> Result<bool> {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
-    if let [command, path] = wanted.as_slice()
-        && command == paused::SERVE
-    {
-        return paused::serve(path).map(|()| true);
+    match wanted.as_slice() {
+        [command, path] if command == paused::SERVE => return paused::serve(path).map(|()| true),
+        [command, path] if command == past::SERVE => return past::serve(path).map(|()| true),
+        _ => {}
     }
     let want = |name: &str| wanted.is_empty() || wanted.iter().any(|w| w == name);
     let mut verdicts = Vec::new();
@@ -74,6 +75,9 @@ fn run() -> Result<bool> {
     }
     if want("lists") {
         verdicts.extend(lists::who_sees_none()?);
+    }
+    if want("past") {
+        verdicts.extend(past::of_a_long_session()?);
     }
     if want("compressed") {
         verdicts.extend(compressed::transcripts()?);

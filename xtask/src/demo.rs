@@ -11,9 +11,9 @@ use crate::{
 /// Builds the console, then the binary with it, and becomes `countersign demo`.
 pub(crate) fn run(places: &Places, options: &[String]) -> Outcome {
     web::build(places)?;
-    let package = ["build", "--release", "--package", "countersign-cli"];
+    let package = ["build", "--profile", "quick", "--package", "countersign-cli"];
     process::run(cargo(&places.root).args(package))?;
-    let mut demo = program(places.countersign("release"), &places.root);
+    let mut demo = program(places.countersign("quick"), &places.root);
     demo.arg("demo");
     if !options.iter().any(|option| option == "--dir" || option.starts_with("--dir=")) {
         demo.arg("--dir").arg(places.target.join("demo"));

@@ -1,6 +1,7 @@
 //! `cargo xtask`: what has to be done with the whole repository, one file a command.
 
 mod bench;
+mod built;
 mod chromium;
 mod demo;
 mod failures;
@@ -10,6 +11,7 @@ mod layout;
 mod npm;
 mod process;
 mod python;
+mod security;
 mod stamp;
 mod test;
 mod web;
@@ -23,11 +25,13 @@ const HELP: &str = "\
 Usage: cargo xtask COMMAND
 
   demo [OPTION…]   builds everything and starts the demo; options go to `countersign demo`
-  test             installs what is missing and runs every test
+  test [--all]     installs what is missing and runs every test; with --all also those whose packages take minutes to install
+                   (the LiteLLM proxy, some 750 MB)
+  security         runs the tests that docs/security.md names, threat by threat
   web              builds the console, if its sources have changed
   bench [NAME…]    runs the benchmarks, in release mode
   fuzz [TARGET] [SECONDS]
-                   fuzzes what reads input from outside, guided by coverage";
+                   fuzzes what reads input from outside, guided by coverage; 600 seconds are ten minutes for each target";
 
 /// What a command came to: `Err` is for standard error.
 type Outcome = Result<(), String>;
@@ -68,7 +72,9 @@ fn main() -> ExitCode {
     let rest: Vec<String> = args.collect();
     let outcome = Places::find().and_then(|places| match (command.as_deref(), rest.as_slice()) {
         (Some("demo"), options) => demo::run(&places, options),
-        (Some("test"), []) => test::run(&places),
+        (Some("test"), []) => test::run(&places, false),
+        (Some("test"), [option]) if option == "--all" => test::run(&places, true),
+        (Some("security"), []) => security::run(&places),
         (Some("web"), []) => web::build(&places).map(drop),
         (Some("bench"), names) => bench::run(&places, names),
         (Some("fuzz"), words) => fuzz::run(&places, words),
@@ -76,7 +82,9 @@ fn main() -> ExitCode {
             println!("{HELP}");
             Ok(())
         }
-        (Some(command @ ("test" | "web")), [option, ..]) => Err(format!("{command} takes no {option:?}\n\n{HELP}")),
+        (Some(command @ ("test" | "web" | "security")), [option, ..]) => {
+            Err(format!("{command} takes no {option:?}\n\n{HELP}"))
+        }
         (Some(command), _) => Err(format!("there is no command {command:?}\n\n{HELP}")),
         (None, _) => Err(HELP.to_owned()),
     });

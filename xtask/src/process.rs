@@ -50,15 +50,13 @@ pub(crate) fn run(command: &mut Command) -> Outcome {
     }
 }
 
-/// Runs a command to its end. What it prints is shown at once, and each line is given to `read` as well.
+/// Runs a command to its end. Each line that it prints is given to `read` at once.
 pub(crate) fn run_reading(command: &mut Command, mut read: impl FnMut(&str)) -> Outcome {
     say(&shown(command));
     let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| not_started(command, &error))?;
     if let Some(stdout) = child.stdout.take() {
         for line in BufReader::new(stdout).split(b'\n').map_while(Result::ok) {
-            let line = String::from_utf8_lossy(&line);
-            println!("{line}");
-            read(&line);
+            read(&String::from_utf8_lossy(&line));
         }
     }
     match child.wait() {

@@ -3,11 +3,12 @@
 use std::{
     fs,
     path::Path,
+    process::Command,
     time::{Duration, Instant},
 };
 
 use crate::{
-    Outcome, Places, chromium,
+    Outcome, Places, built, chromium,
     failures::Failures,
     npm,
     process::{self, cargo, program, say},
@@ -79,15 +80,18 @@ const PACKAGES: &str = "the console's packages";
 const CONSOLE: &str = "build the console";
 const RUST: &str = "build all of Rust";
 const OTHERS: &str = "servers that others wrote";
-const PYTHON: &str = "generators of clients, and MCP servers, from PyPI";
+const PYTHON: &str = "generators of clients, MCP servers and SDKs, from PyPI";
 /// Folders of `tests/third-party` with a `requirements.txt`.
-const ENVIRONMENTS: [&str; 3] = ["clients", "mcp", "mcp-sdk-1"];
+const ENVIRONMENTS: [&str; 4] = ["clients", "mcp", "mcp-sdk-1", "sdks"];
+/// One of them that takes minutes to install.
+const LARGE: &str = "litellm";
+const PROXY: &str = "a proxy before models, from PyPI";
 const BROWSER: &str = "a browser";
 /// What other crates of a user's program may ask of serde_json beyond what genai does.
 const SERDE_JSON: &str = "serde_json/arbitrary_precision,serde_json/unbounded_depth";
 
-/// Installs what is missing and runs every test.
-pub(crate) fn run(places: &Places) -> Outcome {
+/// Installs what is missing and runs every test; those whose packages take minutes to install only if `all` are wanted.
+pub(crate) fn run(places: &Places, all: bool) -> Outcome {
     let mut steps = Steps::default();
     let web = places.web();
     let npm_script = |args: &[&str]| self::npm(&web, args);
@@ -107,11 +111,7 @@ pub(crate) fn run(places: &Places) -> Outcome {
         process::run(cargo(&places.root).args(["build", "--workspace", "--all-targets"]))
     });
     steps.step_after(&[(rust, RUST), (others, OTHERS)], "test Rust, with the documentation", || {
-        let mut failures = Failures::default();
-        process::run_reading(cargo(&places.root).args(["test", "--workspace", "--no-fail-fast"]), |line| {
-            failures.read(line)
-        })
-        .map_err(|error| error + &failures.told())
+        tests(cargo(&places.root).args(["test", "--workspace", "--no-fail-fast"]))
     });
     steps.step_after(
         &[(rust, RUST)],
@@ -129,38 +129,37 @@ pub(crate) fn run(places: &Places) -> Outcome {
         &needs,
         "test core and the library with every feature: models, MCP servers from npm, an agent's browser, spans",
         || {
-            let mut test = cargo(&places.root);
             // One build with all of them. genai turns on serde_json's preserve_order; another crate of a user's program may
-            // turn on arbitrary_precision, and nothing may change by either: so all tests run.
-            test.args(["test", "-p", "countersign-core", "-p", "countersign", "--lib", "--test", "it", "--features"]);
-            test.arg(format!("countersign/computer,countersign/genai,countersign/mcp,countersign/otlp,{SERDE_JSON}"));
-            test.args(["--", "--include-ignored"]);
-            if let Some(browser) = &browser {
-                test.env("CHROMIUM", browser);
+            // turn on arbitrary_precision, and nothing may change by either: so all tests of core and the library run.
+            let features = format!("computer,genai,otlp,countersign/mcp,{SERDE_JSON}");
+            let packages = ["countersign-core", "countersign", "countersign-server", "countersign-cli"];
+            let built = built::tests(places, &packages, &features)?;
+            let run = |package: &str, lib: bool, args: &[&str]| {
+                let mut test = built.program(package, lib)?;
+                if let Some(browser) = &browser {
+                    test.env("CHROMIUM", browser);
+                }
+                tests(test.args(args))
+            };
+            for package in &packages[..2] {
+                run(package, true, &["--include-ignored"])?;
+                run(package, false, &["--include-ignored"])?;
             }
-            process::run(&mut test)?;
-            let mut config = cargo(&places.root);
-            let features = format!("computer,genai,otlp,{SERDE_JSON}");
-            config.args(["test", "-p", "countersign-server", "--features", &features, "--lib", "config::"]);
-            process::run(&mut config)?;
-            let mut whole = cargo(&places.root);
-            whole.args(["test", "-p", "countersign-cli", "--features", &features, "--test", "it", "--"]);
-            whole.args(["computer", "traces"]);
-            if let Some(browser) = &browser {
-                whole.env("CHROMIUM", browser);
-            }
-            process::run(&mut whole)
+            run("countersign-server", true, &["config::"])?;
+            run("countersign-cli", false, &["computer", "traces"])
         },
     );
     steps.step_after(
         &[(rust, RUST), (others, OTHERS), (python, PYTHON)],
-        "test clients that others' generators make, and MCP servers from PyPI",
-        || {
-            let mut test = cargo(&places.root);
-            test.args(["test", "-p", "countersign-cli", "--test", "it", "--", "--ignored", "third_party", "mcp_pypi"]);
-            process::run(test.env("THIRD_PARTY_PYTHON", python::folder(places)))
-        },
+        "test clients that others' generators make, MCP servers from PyPI, and requests by the SDKs' types",
+        || third_party(places, &["third_party", "mcp_pypi", "sdk_types"]),
     );
+    if all {
+        let proxy = steps.step(PROXY, || python::install(places, LARGE));
+        steps.step_after(&[(rust, RUST), (proxy, PROXY)], "test with a proxy before models", || {
+            third_party(places, &["litellm"])
+        });
+    }
     steps.step_after(&[(console, CONSOLE)], "check the console's types", || npm_script(&["run", "check"]));
     steps.step_after(&[(packages, PACKAGES)], "test the console's parts", || npm_script(&["test"]));
     let needs = [(rust, RUST), (console, CONSOLE), (has_browser, BROWSER)];
@@ -180,6 +179,24 @@ pub(crate) fn run(places: &Places) -> Outcome {
         })
     });
     steps.summary()
+}
+
+/// Runs Rust's tests. An error says which failed.
+fn tests(command: &mut Command) -> Outcome {
+    let mut failures = Failures::default();
+    let ended = process::run_reading(command, |line| {
+        println!("{line}");
+        failures.read(line);
+    });
+    ended.map_err(|error| error + &failures.told())
+}
+
+/// Runs tests of the program, by their modules, that need packages from PyPI. Of the whole workspace, as it is built already; one
+/// package alone would be built again for its own features.
+fn third_party(places: &Places, modules: &[&str]) -> Outcome {
+    let mut test = cargo(&places.root);
+    test.args(["test", "--workspace", "--test", "it", "--", "--ignored"]).args(modules);
+    tests(test.env("THIRD_PARTY_PYTHON", python::folder(places)))
 }
 
 fn npm(web: &Path, args: &[&str]) -> Outcome {

@@ -16,11 +16,13 @@ use crate::serve::secret;
 
 /// A model, ready to be asked. Nothing is sent yet.
 pub(crate) fn model(declared: &ConfigModel) -> Result<Arc<dyn Model>, String> {
-    let name = &declared.name;
+    let (name, images) = (&declared.name, declared.images);
     let wrong = |error: ModelConfigError| format!("model {name:?}: {error}");
     Ok(match &declared.provider {
         ConfigProvider::Scripted { path, script } => Arc::new(
-            Scripted::from_json(script).map_err(|error| format!("model {name:?}: {}: {error}", path.display()))?,
+            Scripted::from_json(script)
+                .map_err(|error| format!("model {name:?}: {}: {error}", path.display()))?
+                .with_images(images),
         ),
         ConfigProvider::OpenAiChat { at } | ConfigProvider::Compatible { at, .. } => {
             let config = OpenAiChatConfig {
@@ -28,6 +30,7 @@ pub(crate) fn model(declared: &ConfigModel) -> Result<Arc<dyn Model>, String> {
                 api_key: key(at.api_key_env.as_deref())?,
                 headers: at.headers.clone(),
                 max_tokens: at.max_tokens,
+                images,
                 ..OpenAiChatConfig::new(at.model.as_str())
             };
             Arc::new(OpenAiChat::new(config).map_err(wrong)?)
@@ -41,6 +44,7 @@ pub(crate) fn model(declared: &ConfigModel) -> Result<Arc<dyn Model>, String> {
                 reasoning_effort: reasoning_effort.clone(),
                 reasoning_summary: *reasoning_summary,
                 encrypted_reasoning: *encrypted_reasoning,
+                images,
                 ..OpenAiConfig::new(at.model.as_str())
             };
             Arc::new(OpenAi::new(config).map_err(wrong)?)
@@ -52,28 +56,30 @@ pub(crate) fn model(declared: &ConfigModel) -> Result<Arc<dyn Model>, String> {
                 headers: at.headers.clone(),
                 max_tokens: at.max_tokens,
                 thinking: *thinking,
+                images,
                 ..AnthropicConfig::new(at.model.as_str())
             };
             Arc::new(Anthropic::new(config).map_err(wrong)?)
         }
-        ConfigProvider::Genai { provider, at } => genai(name, provider, at)?,
+        ConfigProvider::Genai { provider, at } => genai(declared, provider, at)?,
     })
 }
 
 #[cfg(feature = "genai")]
-fn genai(name: &str, provider: &str, at: &ConfigEndpoint) -> Result<Arc<dyn Model>, String> {
+fn genai(declared: &ConfigModel, provider: &str, at: &ConfigEndpoint) -> Result<Arc<dyn Model>, String> {
     use countersign::model::genai::{Genai, GenaiConfig};
     let mut config = GenaiConfig::new(provider, at.model.as_str(), at.base_url.as_str());
     config.api_key = key(at.api_key_env.as_deref())?;
     config.headers.clone_from(&at.headers);
     config.max_tokens = at.max_tokens;
-    Ok(Arc::new(Genai::new(config).map_err(|error| format!("model {name:?}: {error}"))?))
+    config.images = declared.images;
+    Ok(Arc::new(Genai::new(config).map_err(|error| format!("model {:?}: {error}", declared.name))?))
 }
 
 /// What the configuration has refused already.
 #[cfg(not(feature = "genai"))]
-fn genai(name: &str, provider: &str, _: &ConfigEndpoint) -> Result<Arc<dyn Model>, String> {
-    Err(format!("model {name:?}: this build does not have the provider {provider:?}"))
+fn genai(declared: &ConfigModel, provider: &str, _: &ConfigEndpoint) -> Result<Arc<dyn Model>, String> {
+    Err(format!("model {:?}: this build does not have the provider {provider:?}", declared.name))
 }
 
 /// The MCP servers that a model's provider calls.

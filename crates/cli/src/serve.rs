@@ -26,6 +26,7 @@ use countersign_server::{
 };
 use tokio::{
     net::TcpListener,
+    runtime::Handle,
     signal::unix::{Signal, SignalKind, signal},
 };
 use zeroize::Zeroizing;
@@ -56,14 +57,16 @@ pub(crate) fn run(serve: &Serve) -> Outcome {
     let config = Config::load(&serve.config).map_err(|errors| lines(&errors))?;
     let traces = traces::log(&config)?;
     config.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| format!("the server cannot start: {error}"))?;
-    runtime.block_on(traces.send_while(serve_until_told(config, serve, seen)))
+    let threads = || {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+        runtime.map_err(|error| format!("the server cannot start: {error}"))
+    };
+    // Sessions have threads of their own, so that long arguments hold up nobody's connection.
+    let (connections, sessions) = (threads()?, threads()?);
+    connections.block_on(traces.send_while(serve_until_told(config, serve, seen, sessions.handle())))
 }
 
-async fn serve_until_told(config: Config, serve: &Serve, seen: Seen) -> Outcome {
+async fn serve_until_told(config: Config, serve: &Serve, seen: Seen, sessions: &Handle) -> Outcome {
     // Taken first, so that a signal is never lost.
     let signals = Signals::new().map_err(|error| format!("signals cannot be taken: {error}"))?;
     let hangup = signal(SignalKind::hangup()).map_err(|error| format!("signals cannot be taken: {error}"))?;
@@ -84,7 +87,7 @@ async fn serve_until_told(config: Config, serve: &Serve, seen: Seen) -> Outcome 
     // The address first: a store that is not used is not opened.
     let listener = TcpListener::bind(listen).await.map_err(|error| format!("cannot listen on {listen}: {error}"))?;
     let address = listener.local_addr().map_err(|error| error.to_string())?;
-    let runtime = assemble(&config, &options.auth).await?;
+    let runtime = assemble(&config, &options.auth, sessions).await?;
     runtime.start().await.map_err(|refusal| format!("the store cannot be read: {refusal}"))?;
     say(&format!("listening on http://{address}"))?;
     if config.is_open() {
@@ -100,7 +103,7 @@ async fn serve_until_told(config: Config, serve: &Serve, seen: Seen) -> Outcome 
 }
 
 /// The runtime that a configuration declares.
-async fn assemble(config: &Config, auth: &Auth) -> Result<Runtime, String> {
+async fn assemble(config: &Config, auth: &Auth, sessions: &Handle) -> Result<Runtime, String> {
     let (tools, guardrails) = (tool_entries(config)?, guardrails(config)?);
     let servers = mcp_servers(config)?;
     let models: Vec<(&str, Arc<dyn Model>)> = config
@@ -113,7 +116,9 @@ async fn assemble(config: &Config, auth: &Auth) -> Result<Runtime, String> {
         .policy(config.policy()?)
         // Standing approvals live no longer than the authority of their makers, who are looked up as they are.
         .authority(Arc::new(auth.clone()))
-        .trace_content(config.tracing.content);
+        .trace_content(config.tracing.content)
+        .session_bytes(config.server.session_bytes)
+        .threads(sessions.clone());
     for declared in &config.agents {
         let model = models.iter().find(|(name, _)| *name == declared.model).map(|(_, model)| model.clone());
         let model = model.ok_or_else(|| format!("there is no model {:?}", declared.model))?;

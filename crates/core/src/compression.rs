@@ -39,7 +39,7 @@ pub struct Summary {
 /// beginning, and an answer of the assistant's own would be one that it never gave.
 #[must_use]
 pub fn summary_message(locale: Locale, summary: &str) -> Message {
-    Message::User(format!("[{}]\n{summary}", locale.text(Text::SummaryNote)))
+    Message::User(format!("[{}]\n{summary}", locale.text(Text::SummaryNote)).into())
 }
 
 impl Cut {
@@ -71,7 +71,7 @@ impl Cut {
         let mut left = most.max(limits::SUMMARISED_TOKENS).saturating_sub(summary.as_deref().map_or(0, tokens::of));
         let mut parts = VecDeque::new();
         for message in self.messages.iter().rev() {
-            let part = written(message);
+            let part = written(message, self.locale);
             let cost = tokens::of(&part);
             if cost > left {
                 parts.push_front("[…]\n".to_owned());
@@ -120,9 +120,10 @@ impl Cut {
     }
 }
 
-fn written(message: &Message) -> String {
+/// Of an image only that there was one: a summary is words, and may be made by a model that takes no images.
+fn written(message: &Message, locale: Locale) -> String {
     match message {
-        Message::User(text) => tagged("user", "", text),
+        Message::User(content) => tagged("user", "", &content.in_words(locale.text(Text::ImageLeftOut))),
         Message::Assistant(answer) => {
             let block = |block: &Block| match block {
                 Block::Text(text) if text.is_empty() => String::new(),

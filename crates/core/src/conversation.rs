@@ -14,6 +14,7 @@ use crate::{
     approval::decision::EditedAction,
     call::gate::DecisionType,
     compression::{Cut, summary_message},
+    content::Content,
     journal::{
         agents::Nested,
         record::{Block, CallFinished, CallStatus, Compressed, Kind, Record, TurnReopened},
@@ -26,8 +27,8 @@ use crate::{
 /// One message of the conversation.
 #[derive(Clone, Debug)]
 pub enum Message {
-    /// What a user said.
-    User(String),
+    /// What a user said; texts that follow one another are one.
+    User(Content),
     /// What the model answered.
     Assistant(Answer),
     /// The result of one call of the answer before.
@@ -69,7 +70,7 @@ pub struct Conversation {
     /// The open calls of the latest answer, in the model's order.
     open: Vec<Open>,
     /// What users said while calls were open.
-    held: Vec<String>,
+    held: Vec<Content>,
     /// The calls that each interruption was about.
     waiting: HashMap<u32, (Kind, Vec<u32>)>,
     /// What reviewers ran instead, by call.
@@ -203,7 +204,7 @@ impl Conversation {
         match record {
             Record::SessionCreated(created) => self.locale = created.locale,
             Record::AgentBegan(began) if began.call == self.run => {
-                self.messages.push(Message::User(began.input.clone()));
+                self.messages.push(Message::User(began.input.clone().into()));
             }
             // What another run's agent says is only counted: calls have numbers of the whole session.
             Record::ModelResponded(answer) if answer.run != self.run => {
@@ -219,8 +220,8 @@ impl Conversation {
                     self.partial = false;
                     self.turns.push(Begin { after: self.pos - 1, messages: self.messages.len(), calls: self.calls });
                 }
-                let text = message.text.join("\n\n");
-                if self.open.is_empty() { self.messages.push(Message::User(text)) } else { self.held.push(text) }
+                let said = message.content.joined();
+                if self.open.is_empty() { self.messages.push(Message::User(said)) } else { self.held.push(said) }
             }
             Record::BlockShown(block) => self.shown.push(block.clone()),
             Record::Replaced { .. } => self.shown.clear(),
@@ -367,7 +368,7 @@ impl Conversation {
             self.open.push(Open { call: *call, result });
         }
         self.held.extend(after.filter_map(|message| match message {
-            Message::User(text) => Some(text),
+            Message::User(said) => Some(said),
             Message::Assistant(_) | Message::ToolResult(_) => None,
         }));
     }

@@ -10,6 +10,7 @@ pub mod approval;
 pub mod audit;
 pub mod call;
 pub mod compression;
+pub mod content;
 pub mod conversation;
 pub mod drawing;
 pub mod journal;

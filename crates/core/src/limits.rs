@@ -4,15 +4,25 @@
 
 /// Longest session id, in characters (SPEC W1).
 pub const SESSION_ID_CHARS: usize = 128;
-/// Largest WebSocket frame or HTTP body that is read.
+/// Largest WebSocket frame or HTTP body that is read, unless it is a message.
 pub const FRAME_BYTES: usize = 1024 * 1024;
+/// Largest WebSocket frame or HTTP body with a message: as much as [`IMAGES_BYTES`] in Base64, and the texts.
+pub const MESSAGE_FRAME_BYTES: usize = 8 * 1024 * 1024;
 /// Deepest nesting of arrays and objects in any JSON text from outside.
 pub const JSON_DEPTH: usize = 64;
 /// Most values in one JSON text from outside (a bound on memory, not on meaning).
 pub const JSON_VALUES: usize = 200_000;
 /// Largest argument text of one tool call.
 pub const ARGS_BYTES: usize = 256 * 1024;
-/// Largest user message.
+/// Largest image in a message, in bytes of the image: 5 MiB in Base64, which is the smallest bound of the large providers.
+pub const IMAGE_BYTES: usize = 3_932_160;
+/// Most bytes of all images in one message.
+pub const IMAGES_BYTES: usize = 5 * 1024 * 1024;
+/// Most images in one message.
+pub const IMAGES: usize = 20;
+/// Longest address of an image.
+pub const IMAGE_URL_BYTES: usize = 2048;
+/// Texts of the largest user message, together.
 pub const MESSAGE_BYTES: usize = 256 * 1024;
 /// Largest text a person may attach to a decision (a reason, a comment, a supplied result).
 pub const DECISION_TEXT_BYTES: usize = 64 * 1024;
@@ -52,6 +62,8 @@ pub const CALLS_PER_RESPONSE: usize = 256;
 pub const CONTINUATIONS: u32 = 8;
 /// Most messages that wait in a session's queue (`on_pending: queue`).
 pub const QUEUED_MESSAGES: usize = 32;
+/// Most bytes of them: they are in memory, and in each snapshot of the session, until they are read.
+pub const QUEUED_BYTES: usize = 16 * 1024 * 1024;
 /// Longest `request_id` or `Idempotency-Key`.
 pub const REQUEST_ID_BYTES: usize = 200;
 /// Longest name of a person, and of a role.

@@ -209,6 +209,8 @@ texts! {
     NotUtf8 = "not_utf8",
     /// What a model is told that shall summarise the beginning of a conversation (SPEC G5).
     Summarise = "summarise",
+    /// In the place of an image, for a model that takes none, and in what is summarised.
+    ImageLeftOut = "image_left_out",
     /// Before the summary, which stands in the place of that beginning.
     SummaryNote = "summary_note",
     /// What a person is told whose approval calls wait for (source 001).

@@ -73,6 +73,8 @@ codes! {
     InvalidResume = 400, "Mend what `details.errors` point at, and send it again.";
     /// A graph waits for a value, not for decisions or answers.
     ResumeRequired = 400, "Send `resume`.";
+    /// The message has an image that the model which would read it does not take.
+    ImagesNotSupported = 400, "Leave the image out, send its bytes if it was an address, or name an agent whose model takes images.";
     /// A message while something waits for a decision.
     ApprovalPending = 409, "Decide what `details` names, or send the message with `on_pending`: `reject` or `queue`.";
     /// A message while a turn is running.

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use serde::{
-    Deserialize, Deserializer,
+    Deserializer,
     de::{self, Visitor},
 };
 
@@ -21,15 +21,4 @@ pub(crate) fn string<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<s
         }
     }
     deserializer.deserialize_str(Shared)
-}
-
-/// The same of a list.
-pub(crate) fn strings<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Arc<str>>, D::Error> {
-    struct One(Arc<str>);
-    impl<'de> Deserialize<'de> for One {
-        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<One, D::Error> {
-            string(deserializer).map(One)
-        }
-    }
-    Ok(Vec::<One>::deserialize(deserializer)?.into_iter().map(|One(text)| text).collect())
 }

@@ -6,10 +6,17 @@
 //! have marks, comes to about two and a half letters a token. Real tokenizers differ by a third either way, so a
 //! provider's own count is taken where there is one; the estimate is for what came after it.
 
-use crate::{conversation::Message, journal::record::Block};
+use crate::{
+    content::{Content, Part},
+    conversation::Message,
+    journal::record::Block,
+};
 
 /// What a message costs beside its text.
 pub const MESSAGE: u64 = 4;
+/// What an image costs: about what the large providers count for one that fills the size to which they scale them down. How
+/// large it really is stands behind its compression, or at an address that nobody here reads.
+pub const IMAGE: u64 = 1600;
 
 /// Quarters of a token by the first byte of a character; bytes within one count nothing.
 const QUARTERS: [u8; 256] = {
@@ -49,11 +56,21 @@ pub fn of_block(block: &Block) -> u64 {
     }
 }
 
+/// The tokens of what a person says.
+#[must_use]
+pub fn of_content(content: &Content) -> u64 {
+    let of_part = |part: &Part| match part {
+        Part::Text(text) => of(text),
+        Part::Image(_) => IMAGE,
+    };
+    content.parts().iter().map(of_part).sum()
+}
+
 /// The tokens of messages.
 #[must_use]
 pub fn of_messages(messages: &[Message]) -> u64 {
     let of_message = |message: &Message| match message {
-        Message::User(text) => of(text),
+        Message::User(content) => of_content(content),
         Message::Assistant(answer) => answer.blocks.iter().map(of_block).sum(),
         Message::ToolResult(result) => of(&result.text),
     };

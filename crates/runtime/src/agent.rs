@@ -10,6 +10,7 @@ use std::{
 
 use countersign_core::{
     call::args::Args,
+    content::TakesImages,
     journal::{
         agents::CallResult,
         draft::{Catalog, ToolFacts},
@@ -456,6 +457,10 @@ impl Catalog for Agents {
     }
     fn final_output(&self, agent: &str, results: &[CallResult<'_>]) -> Option<String> {
         self.get(agent)?.agent.tool_use.last_word(results)
+    }
+    fn images(&self, agent: &str) -> Option<(Arc<str>, TakesImages)> {
+        let agent = &self.get(agent)?.agent;
+        Some((agent.model_name.clone(), agent.model.images()))
     }
     fn budget(&self, agent: &str) -> Option<Budget> {
         let ready = self.get(agent)?;

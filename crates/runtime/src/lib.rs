@@ -178,6 +178,9 @@ extern crate self as countersign;
 
 pub mod agent;
 pub mod compression;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod graph;
 #[cfg(feature = "mcp")]
 pub mod mcp;
@@ -202,6 +205,7 @@ pub use countersign_core::{
     self as core,
     approval::principal::Principal,
     call::{args::Args, gate::DecisionType, permit::Permit},
+    content::{Content, Image, ImageError, MediaType, Part},
     conversation::Message,
     journal::record::{Cut, Kind, Usage},
 };

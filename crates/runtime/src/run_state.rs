@@ -31,6 +31,7 @@ use std::{borrow::Cow, fmt, sync::Arc};
 
 use countersign_core::{
     call::json::Json,
+    content::{Content, Part},
     journal::{
         draft::Draft,
         record::{Entry, Kind, Millis, Record},
@@ -51,6 +52,7 @@ use self::{
     reopened::{Endings, not_made_apart},
 };
 use crate::{
+    run::{READ_BYTES, READ_PAGE},
     runner::{guardrail::GuardrailResult, interruption::Interruption},
     store::{Append, Durability, Store, StoreError},
     tool::AppContext,
@@ -67,8 +69,6 @@ const VERSION: u64 = 7;
 const COMPACT: u64 = 5;
 /// The times that entries can have: from 1970 to the year 9999.
 const TIMES: std::ops::RangeInclusive<Millis> = 0..=253_402_300_799_999;
-/// How many entries are read from a store at once.
-const READ_PAGE: usize = 512;
 
 /// The state of a session, apart from any store.
 ///
@@ -103,7 +103,7 @@ pub struct RunState {
     pub(crate) staged: Vec<Staged>,
     pub(crate) answers: Vec<StagedAnswer>,
     /// What the user says next, once the run goes on.
-    pub(crate) inputs: Vec<String>,
+    pub(crate) inputs: Vec<Content>,
     /// The application's own version.
     stamp: Option<String>,
     /// The limit of model calls that the run was given.
@@ -195,8 +195,8 @@ struct Written<'a> {
     decisions: &'a [Staged],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     answers: &'a [StagedAnswer],
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    inputs: &'a [String],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    inputs: Vec<Input<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_turns: Option<u32>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
@@ -213,6 +213,30 @@ struct Written<'a> {
     end: &'a Cursor,
 }
 
+/// Something that the user says next: a text as it always was written, and parts where there are images.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Input<'a> {
+    Text(String),
+    Parts(Cow<'a, Content>),
+}
+
+impl<'a> Input<'a> {
+    fn of(content: &'a Content) -> Input<'a> {
+        match content.parts() {
+            [Part::Text(text)] => Input::Text(text.to_string()),
+            _ => Input::Parts(Cow::Borrowed(content)),
+        }
+    }
+
+    fn content(self) -> Content {
+        match self {
+            Input::Text(text) => text.into(),
+            Input::Parts(content) => content.into_owned(),
+        }
+    }
+}
+
 /// What every version so far has, and what versions from 5 on may have.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -227,7 +251,7 @@ struct Body<'a, E> {
     #[serde(default)]
     answers: Vec<StagedAnswer>,
     #[serde(default)]
-    inputs: Vec<String>,
+    inputs: Vec<Input<'static>>,
     #[serde(default)]
     max_turns: Option<u32>,
     #[serde(default)]
@@ -298,7 +322,7 @@ impl RunState {
             session_id,
             decisions: &self.staged,
             answers: &self.answers,
-            inputs: &self.inputs,
+            inputs: self.inputs.iter().map(Input::of).collect(),
             max_turns: self.max_turns,
             guardrails: &self.guardrails,
             begin: self.entries.first().map(|entry| &entry.cursor).filter(|cursor| **cursor != Cursor::default()),
@@ -370,11 +394,15 @@ impl RunState {
         if let Some(staged) = body.answers.iter().find(|staged| state.state.waiting(staged.n).is_none()) {
             return Err(damaged(0, format!("it answers the request {}, which does not wait", staged.n)));
         }
+        let inputs: Vec<Content> = body.inputs.into_iter().map(Input::content).collect();
+        if let Some(wrong) = inputs.iter().find_map(|content| content.check_images().err()) {
+            return Err(damaged(0, format!("an image of what was added: {wrong}")));
+        }
         Ok(RunState {
             stored,
             staged: body.decisions,
             answers: body.answers,
-            inputs: body.inputs,
+            inputs,
             stamp: body.stamp,
             max_turns: body.max_turns,
             guardrails: body.guardrails,
@@ -403,8 +431,8 @@ impl RunState {
 
     /// What the user says next: it reaches the model after the results of what waits, or begins the next turn if the run is
     /// over. Where a turn has failed that goes on, the model hears it when it is asked again.
-    pub fn add_input(&mut self, text: impl Into<String>) {
-        self.inputs.push(text.into());
+    pub fn add_input(&mut self, content: impl Into<Content>) {
+        self.inputs.push(content.into());
     }
 
     /// The application's own data.
@@ -596,12 +624,12 @@ pub(crate) async fn journal(store: &dyn Store, session_id: &str) -> Result<Vec<A
     let mut entries: Vec<Arc<Entry>> = Vec::new();
     loop {
         let after = entries.last().map_or(0, |entry| entry.pos);
-        let page = store.read(session_id, after, READ_PAGE).await?;
-        let last = page.len() < READ_PAGE;
-        entries.extend(page);
-        if last {
+        // A page may be short because its entries are long.
+        let page = store.read_within(session_id, after, READ_PAGE, READ_BYTES).await?;
+        if page.is_empty() {
             return Ok(entries);
         }
+        entries.extend(page);
     }
 }
 

@@ -16,6 +16,11 @@
 
 mod auth;
 pub mod config;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing {
+    pub use crate::auth::fuzzing::{jwt, keys};
+}
 mod console;
 mod http;
 mod listener;

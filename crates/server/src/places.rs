@@ -2,18 +2,20 @@
 //!
 //! Nobody is kept waiting for a place. Where there is none, the connection that was quiet longest of those who have not shown a
 //! token is closed: who wants something shows one at once, and who holds connections open without a word loses them first.
+//! Where all have shown one, whoever has the most gives one up: nobody who is signed in keeps others out.
 
 use std::{
     collections::{BTreeMap, HashMap},
     net::{IpAddr, Ipv6Addr},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     task::Context,
     time::Duration,
 };
 
+use countersign::core::approval::principal::Principal;
 use futures::task::AtomicWaker;
 use tokio::time::Instant;
 
@@ -21,8 +23,6 @@ use crate::options::ConnectionLimits;
 
 /// How often the log says that connections were closed or refused for want of places.
 const SAY_EVERY: Duration = Duration::from_secs(60);
-/// In the place of a number in the order: has shown a good token.
-const KNOWN: u64 = 0;
 /// In the place of a number in the order: has no place any more.
 const GONE: u64 = u64::MAX;
 
@@ -36,20 +36,27 @@ pub(crate) struct Places {
 struct Taken {
     /// The last number in the order.
     last: u64,
-    /// In the order in which they were heard of last.
+    /// Nobody has shown a token on these. In the order in which they were heard of last.
     unknown: BTreeMap<u64, Arc<Seat>>,
-    known: usize,
+    /// Of each who has shown a token, in the order in which they did.
+    known: HashMap<Who, BTreeMap<u64, Arc<Seat>>>,
+    known_in_all: usize,
     /// How many an address has.
     addresses: HashMap<IpAddr, usize>,
     /// How many had to go, or could not come, since the log said so last, and when that was.
     turned_away: (u64, Option<Instant>),
 }
 
+/// Tenant and subject of who has shown a token.
+type Who = (Option<Arc<str>>, Option<Arc<str>>);
+
 /// One connection.
 struct Seat {
     address: IpAddr,
-    /// Its number in the order, or [`KNOWN`], or [`GONE`]. Changed only while [`Places::taken`] is held.
+    /// Its number in the order, or [`GONE`]. Changed only while [`Places::taken`] is held.
     at: AtomicU64,
+    /// Who has shown a good token on it first.
+    who: OnceLock<Who>,
     /// It has sent the whole head of a request.
     begun: AtomicBool,
     /// Woken when it must go.
@@ -82,8 +89,11 @@ impl Places {
         let mut taken = self.taken();
         let of_address = taken.addresses.get(&address).copied().unwrap_or(0);
         let mut room = of_address < self.limits.of_address || taken.close_quietest(Some(address));
-        let (unknown, all) = (taken.unknown.len(), taken.unknown.len() + taken.known);
-        room = room && ((unknown < self.limits.unknown && all < self.limits.all) || taken.close_quietest(None));
+        let (unknown, all) = (taken.unknown.len(), taken.unknown.len() + taken.known_in_all);
+        room = room
+            && ((unknown < self.limits.unknown && all < self.limits.all)
+                || taken.close_quietest(None)
+                || taken.close_of_whoever_has_most());
         if !room {
             taken.say("refused");
             return None;
@@ -93,6 +103,7 @@ impl Places {
         let seat = Arc::new(Seat {
             address,
             at: AtomicU64::new(at),
+            who: OnceLock::new(),
             begun: AtomicBool::new(false),
             waker: AtomicWaker::new(),
         });
@@ -113,23 +124,48 @@ impl Taken {
             return false;
         };
         if let Some(seat) = self.unknown.get(&at).cloned() {
-            self.leave(&seat);
-            seat.waker.wake();
+            self.close(&seat);
         }
-        self.say("closed");
         true
+    }
+
+    /// Of whoever has the most connections, if that is more than one, the oldest is closed. Where nobody has a name there is
+    /// nobody to be kept out by somebody else.
+    fn close_of_whoever_has_most(&mut self) -> bool {
+        let several = |(who, seats): &(&Who, &BTreeMap<u64, Arc<Seat>>)| who.1.is_some() && seats.len() > 1;
+        let most = self.known.iter().filter(several).max_by_key(|(_, seats)| seats.len());
+        let Some(seat) = most.and_then(|(_, seats)| seats.values().next()).cloned() else { return false };
+        self.close(&seat);
+        true
+    }
+
+    fn close(&mut self, seat: &Seat) {
+        self.leave(seat);
+        seat.waker.wake();
+        self.say("closed");
     }
 
     fn leave(&mut self, seat: &Seat) {
         match seat.at.swap(GONE, Ordering::Relaxed) {
             GONE => return,
-            KNOWN => self.known -= 1,
-            at => drop(self.unknown.remove(&at)),
+            at => self.give_up(at, seat),
         }
         if let Some(count) = self.addresses.get_mut(&seat.address) {
             *count -= 1;
             if *count == 0 {
                 self.addresses.remove(&seat.address);
+            }
+        }
+    }
+
+    fn give_up(&mut self, at: u64, seat: &Seat) {
+        let Some(who) = seat.who.get() else { return drop(self.unknown.remove(&at)) };
+        if let Some(seats) = self.known.get_mut(who)
+            && seats.remove(&at).is_some()
+        {
+            self.known_in_all -= 1;
+            if seats.is_empty() {
+                self.known.remove(who);
             }
         }
     }
@@ -161,13 +197,14 @@ impl Visitor {
         }
     }
 
-    /// It has shown a good token: it is not closed to make room for others.
-    pub(crate) fn is_known(&self) {
+    /// This principal has shown a good token: it is not closed to make room for others, unless it is one of many of theirs.
+    pub(crate) fn is_known(&self, by: &Principal) {
         let mut taken = self.places.taken();
         let at = self.seat.at.load(Ordering::Relaxed);
-        if taken.unknown.remove(&at).is_some() {
-            self.seat.at.store(KNOWN, Ordering::Relaxed);
-            taken.known += 1;
+        if let Some(seat) = taken.unknown.remove(&at) {
+            let who = seat.who.get_or_init(|| (by.tenant.clone(), by.subject.clone())).clone();
+            taken.known.entry(who).or_default().insert(at, seat);
+            taken.known_in_all += 1;
         }
     }
 }
@@ -215,6 +252,10 @@ mod tests {
         Arc::new(Places::new(ConnectionLimits { all, unknown, of_address, ..ConnectionLimits::default() }))
     }
 
+    fn by(name: &str) -> Principal {
+        Principal::person(name, Vec::new())
+    }
+
     fn from(last: u8) -> IpAddr {
         IpAddr::from([10, 0, 0, last])
     }
@@ -223,18 +264,18 @@ mod tests {
     fn x_who_was_quiet_longest_makes_room_and_who_is_known_stays() {
         let places = places(4, 2, 4);
         let known = places.take(from(1)).expect("a place");
-        known.visitor().is_known();
+        known.visitor().is_known(&by("lan"));
         let (first, second) = (places.take(from(2)).expect("a place"), places.take(from(3)).expect("a place"));
         first.visitor().begins();
         let third = places.take(from(4)).expect("a place");
         assert!(second.is_gone() && !first.is_gone() && !third.is_gone() && !known.is_gone());
         drop(second);
-        third.visitor().is_known();
+        third.visitor().is_known(&by("minh"));
         let more: Vec<Place> = (0..3).map(|_| places.take(from(5)).expect("a place")).collect();
         // There are two known, and two places for everybody else.
         assert!(first.is_gone() && more[0].is_gone() && !more[1].is_gone() && !more[2].is_gone());
-        more[1].visitor().is_known();
-        more[2].visitor().is_known();
+        more[1].visitor().is_known(&by("an"));
+        more[2].visitor().is_known(&by("hoa"));
         assert!(places.take(from(6)).is_none(), "nobody who is known goes");
         drop(known);
         assert!(places.take(from(6)).is_some());
@@ -247,12 +288,35 @@ mod tests {
         let held: Vec<Place> = (0..5).map(|_| places.take(from(2)).expect("a place")).collect();
         assert_eq!(held.iter().filter(|place| !place.is_gone()).count(), 2);
         assert!(!other.is_gone());
-        held[3].visitor().is_known();
-        held[4].visitor().is_known();
+        held[3].visitor().is_known(&by("lan"));
+        held[4].visitor().is_known(&by("lan"));
         assert!(places.take(from(2)).is_none());
         assert!(places.take(from(3)).is_some());
         let taken = places.taken();
-        assert_eq!((taken.unknown.len(), taken.known, taken.addresses.len()), (1, 2, 2));
+        assert_eq!((taken.unknown.len(), taken.known_in_all, taken.addresses.len()), (1, 2, 2));
+    }
+
+    #[test]
+    fn x_who_is_signed_in_keeps_nobody_else_out() {
+        let places = places(4, 2, 100);
+        let take = |name: &str| {
+            let place = places.take(from(1)).expect("a place");
+            place.visitor().is_known(&by(name));
+            place
+        };
+        let other = take("minh");
+        let held: Vec<Place> = (0..3).map(|_| take("lan")).collect();
+        let (third, fourth) = (take("an"), take("hoa"));
+        assert_eq!(held.iter().map(Place::is_gone).collect::<Vec<_>>(), [true, true, false], "the oldest go first");
+        assert!(!other.is_gone() && !third.is_gone() && !fourth.is_gone());
+        assert!(places.take(from(2)).is_none(), "nobody has more than one");
+        drop(held);
+        let (all, people) = {
+            let taken = places.taken();
+            (taken.known_in_all, taken.known.len())
+        };
+        assert_eq!((all, people), (3, 3));
+        assert!(places.take(from(2)).is_some());
     }
 
     #[test]

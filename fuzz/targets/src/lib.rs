@@ -4,12 +4,14 @@
 
 mod conditions;
 mod config;
+mod others;
 mod state;
 mod text;
 
 pub use self::{
     conditions::{condition, schema},
     config::{config, script},
+    others::{answers, jwt, key, mcp, patch, questions},
     state::{audit, run_state, sealed},
     text::{args, events, frame, json},
 };
@@ -122,10 +124,46 @@ const CEL: &[&str] = &[
     "args.l",
     "\n",
 ];
+const PATCH: &[&str] = &[
+    "\n",
+    "\r\n",
+    "*** Begin Patch\n",
+    "*** End Patch",
+    "*** Update File: a\n",
+    "*** Add File: b\n",
+    "*** Delete File: c\n",
+    "*** Move to: d\n",
+    "*** End of File\n",
+    "@@\n",
+    "@@ one\n",
+    "+",
+    "-",
+    " ",
+    "one\n",
+    "\n====\n",
+];
+const JWT: &[&str] = &[
+    ".",
+    "\n",
+    "eyJhbGciOiJFZERTQSIsImtpZCI6ImEifQ",
+    "eyJhbGciOiJub25lIn0",
+    "eyJhbGciOiJIUzI1NiJ9",
+    "=",
+    "-",
+    "_",
+    "\"kid\":\"a\"",
+    "\"kty\":\"RSA\"",
+    "\"kty\":\"EC\"",
+    "\"n\":\"AQAB\"",
+    "{",
+    "}",
+    "[",
+    "]",
+];
 const SSE: &[&str] = &["\n", "\r", "\r\n", "\n\n", "data:", "data: ", "event:", "id:", "retry:", ":", "\u{feff}"];
 
 /// All of them.
-pub const TARGETS: [Target; 11] = [
+pub const TARGETS: [Target; 17] = [
     Target { name: "frame", run: frame, runs: 20_000, words: JSON },
     Target { name: "json", run: json, runs: 20_000, words: JSON },
     Target { name: "args", run: args, runs: 20_000, words: JSON },
@@ -137,4 +175,10 @@ pub const TARGETS: [Target; 11] = [
     Target { name: "sealed", run: sealed, runs: 3_000, words: &["\u{1}", "\u{0}", "k", "2026-11"] },
     Target { name: "events", run: events, runs: 10_000, words: SSE },
     Target { name: "script", run: script, runs: 5_000, words: JSON },
+    Target { name: "answers", run: answers, runs: 5_000, words: SSE },
+    Target { name: "mcp", run: mcp, runs: 4_000, words: JSON },
+    Target { name: "jwt", run: jwt, runs: 3_000, words: JWT },
+    Target { name: "patch", run: patch, runs: 5_000, words: PATCH },
+    Target { name: "questions", run: questions, runs: 4_000, words: JSON },
+    Target { name: "key", run: key, runs: 5_000, words: &["_", "0", "1", "+1", "01", "4294967296", "-1", " "] },
 ];

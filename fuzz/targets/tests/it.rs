@@ -158,3 +158,33 @@ fn m1_fuzzed_streams_give_the_same_events_however_they_are_cut() {
 fn m4_fuzzed_scripts_are_taken_or_refused_with_a_line() {
     run("script");
 }
+
+#[test]
+fn m1_fuzzed_answers_say_the_same_however_they_are_cut() {
+    run("answers");
+}
+
+#[test]
+fn s13_fuzzed_lines_of_mcp_servers_cost_themselves_only() {
+    run("mcp");
+}
+
+#[test]
+fn x_fuzzed_tokens_are_nobodys() {
+    run("jwt");
+}
+
+#[test]
+fn s12_fuzzed_patches_fit_or_are_refused_in_words() {
+    run("patch");
+}
+
+#[test]
+fn q1_fuzzed_questions_are_recorded_as_they_are_answered() {
+    run("questions");
+}
+
+#[test]
+fn w4_fuzzed_keys_are_written_as_they_are_read() {
+    run("key");
+}

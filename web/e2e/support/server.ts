@@ -45,6 +45,8 @@ export interface ServerOptions {
   mcp?: string[];
   /** Which of its tools are asked about. */
   mcpAsks?: "never" | "always";
+  /** Whether the model takes images; it does. */
+  images?: boolean;
   /** Listen here, not where the system likes. */
   port?: number;
 }
@@ -195,6 +197,7 @@ url = "sqlite:test.db"
 [models.demo]
 provider = "scripted"
 script = "script.json"
+images = ${more.images ?? true}
 [agents.trader]
 model = "demo"
 instructions = "You trade for the user."

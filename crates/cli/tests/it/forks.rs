@@ -128,7 +128,7 @@ on_both_stores! {
             (json!({ "session_id": "s" }), 409, "session_exists", "\"s\""),
             (json!({ "session_id": "a b" }), 400, "invalid_session_id", "session"),
             (json!({ "checkpoint": waited, "edit": { "message": "x" } }), 400, "invalid_message", "edit.message"),
-            (json!({ "checkpoint": waited, "edit": { "message": "" } }), 400, "invalid_message", "content"),
+            (json!({ "checkpoint": waited, "edit": { "message": "" } }), 400, "invalid_message", "edit.message: is empty"),
             (json!({ "edit": { "calls": [{ "tool_use_id": "x", "args": {} }] } }), 400, "invalid_message", "none can be"),
             (json!({ "edit": { "state": 1 } }), 400, "invalid_message", "state"),
         ] {

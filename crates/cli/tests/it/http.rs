@@ -203,7 +203,7 @@ async fn w8_every_error_is_a_problem_document() {
         .problem(404, "approval_not_found");
     raw("POST", "/v1/approvals/s_1", &[], Some("{}")).await.problem(400, "invalid_message");
     raw("GET", "/v1/agents/nobody/graph", &[], None).await.problem(404, "unknown_agent");
-    let big = format!(r#"{{"content":"{}"}}"#, "x".repeat(2 * 1024 * 1024));
+    let big = format!(r#"{{"content":"{}"}}"#, "x".repeat(9 * 1024 * 1024));
     let large = request(server.address, "POST", "/v1/sessions/s/messages", &[], Some(&big)).await;
     large.problem(413, "too_large");
     let long = format!(r#"{{"content":"{}"}}"#, "x".repeat(300 * 1024));

@@ -3,6 +3,7 @@
 #![allow(clippy::ok_expect, clippy::needless_pass_by_value, reason = "a test reads better so")]
 
 mod attacks;
+mod attacks_words;
 mod audit;
 mod audit_independent;
 mod bad_input;
@@ -29,8 +30,12 @@ mod history;
 mod http;
 mod http_tools;
 mod identities;
+mod images;
 mod jwt;
+mod large;
+mod litellm;
 mod matrix;
+mod mcp_hostile;
 mod mcp_pypi;
 mod pending;
 mod policy;
@@ -45,6 +50,7 @@ mod reconnect;
 mod restart;
 mod resume;
 mod revocation;
+mod sdk_types;
 mod sealed;
 mod secrets;
 mod security;

@@ -163,3 +163,26 @@ async fn s13_a_time_server_of_pypi_tells_the_time() {
     let done = say(&server).await;
     assert!(done["text"].as_str().unwrap().contains("17:30"), "{done}");
 }
+
+#[tokio::test]
+#[ignore = "needs the packages of tests/third-party: cargo xtask test"]
+async fn s13_a_database_server_of_pypi_writes_only_what_was_approved_as_it_was_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("bank.db");
+    let command = [python("mcp-sdk-1", "mcp-server-sqlite"), "--db-path".to_owned(), file.to_str().unwrap().to_owned()];
+    let lines = format!("command = {command:?}\nrequire_approval = {{ never = [\"create_table\", \"read_query\"] }}");
+    let query = |text: &str| json!({ "query": text });
+    let calls = [
+        ("create_table", query("CREATE TABLE paid (name TEXT, amount INTEGER)")),
+        ("write_query", query("INSERT INTO paid VALUES ('Ánh', 1000)")),
+        ("read_query", query("SELECT name, amount FROM paid")),
+    ];
+    let server = agent(&calls, &lines).start().await;
+    let asked = say(&server).await;
+    assert_eq!(asked["pending"], json!(["s_1"]), "{asked}");
+    let less = json!({ "name": "write_query", "args": query("INSERT INTO paid VALUES ('Ánh', 1)") });
+    let edited = json!({ "decisions": [{ "type": "edit", "edited_action": less }] });
+    let done = server.post("/v1/approvals/s_1?wait=true", &edited).await.ok();
+    let text = done["text"].as_str().unwrap();
+    assert!(text.contains("Ánh") && text.contains("'amount': 1}"), "{done}");
+}

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use super::{agents::CallResult, record::Schema, window::Budget};
-use crate::call::{args::Args, gate::Target};
+use crate::{
+    call::{args::Args, gate::Target},
+    content::TakesImages,
+};
 
 /// What the core needs to know of agents and tools; given by the runtime with each input.
 pub trait Catalog {
@@ -30,6 +33,11 @@ pub trait Catalog {
     }
     /// The last word of an agent's run, if it ends with these results of one answer, all there are (SPEC S24).
     fn final_output(&self, _agent: &str, _results: &[CallResult<'_>]) -> Option<String> {
+        None
+    }
+    /// The name of the agent's model, and which images it takes; `None` if it takes all.
+    fn images(&self, agent: &str) -> Option<(Arc<str>, TakesImages)> {
+        let _ = agent;
         None
     }
     /// What the agent's model calls may cost; `None` if nothing is ever compressed.

@@ -4,7 +4,9 @@
 //! records tell: after it nothing follows by itself but what the session does next, and no answer is half there.
 //! That is a function of the records alone, so journals of every age have checkpoints, and no record marks them.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
+
+use serde::{Deserialize, Serialize};
 
 use super::{
     graph,
@@ -12,6 +14,10 @@ use super::{
     run::{Step, Task, TaskPhase},
     state::{Call, Phase, State, Status},
 };
+
+/// Which way of folding records, and of writing [`Checkpoints`] down, this is. Raised whenever either changes: a walk that was
+/// written down in another way is not gone on with.
+pub const FOLD_VERSION: u32 = 1;
 
 /// A position at which the session stood whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +27,7 @@ pub struct Checkpoint {
     /// When that was appended.
     pub at: Millis,
     /// What brought the session there: a short name that stays as it is.
-    pub after: &'static str,
+    pub after: Cow<'static, str>,
     /// The session's status.
     pub status: Status,
     /// Where in its graph it stood: the nodes.
@@ -30,14 +36,14 @@ pub struct Checkpoint {
     pub pending: Vec<u32>,
 }
 
-/// Finds the checkpoints of a journal, from its first record on.
-#[derive(Clone, Debug)]
+/// Finds the checkpoints of a journal, from its first record on. It can be written down on the way and gone on with.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Checkpoints {
     state: State,
     /// What began what is happening since the last checkpoint.
-    began: Option<&'static str>,
+    began: Option<Cow<'static, str>>,
     /// What the last record is called.
-    last: Option<&'static str>,
+    last: Option<Cow<'static, str>>,
     /// The last record is ahead of what it belongs to.
     ahead: bool,
 }
@@ -47,6 +53,22 @@ impl Checkpoints {
     #[must_use]
     pub fn new(session_id: Arc<str>) -> Checkpoints {
         Checkpoints { state: State::new(session_id), began: None, last: None, ahead: false }
+    }
+
+    /// Goes on at a checkpoint, where the session stood as `state` and `last` was its last record. `None` unless it is one, if
+    /// `next` comes next.
+    #[must_use]
+    pub fn resume(state: State, last: &Entry, next: &Entry) -> Option<Checkpoints> {
+        let mut walk = Checkpoints { state, began: None, last: None, ahead: false };
+        walk.pass(&last.record);
+        walk.is_checkpoint(Some(next)).then_some(walk)
+    }
+
+    /// The same walk of a session that has the same records.
+    #[must_use]
+    pub fn of_session(mut self, session_id: Arc<str>) -> Checkpoints {
+        self.state.session_id = session_id;
+        self
     }
 
     /// The state after the records so far.
@@ -67,14 +89,18 @@ impl Checkpoints {
         if before.is_some() {
             self.began = None;
         }
-        let name = name(&entry.record);
         if self.began.is_none() || matches!(entry.record, Record::TurnEnded(_)) {
-            self.began = Some(name);
+            self.began = Some(Cow::Borrowed(name(&entry.record)));
         }
-        self.last = Some(name);
-        self.ahead = matches!(entry.record, Record::Group { .. } | Record::Replaced { .. });
+        self.pass(&entry.record);
         self.state.apply(entry);
         before
+    }
+
+    /// Remembers what the last record was.
+    fn pass(&mut self, last: &Record) {
+        self.last = Some(Cow::Borrowed(name(last)));
+        self.ahead = matches!(last, Record::Group { .. } | Record::Replaced { .. });
     }
 
     /// The end of the journal, if that is a checkpoint.
@@ -93,7 +119,7 @@ impl Checkpoints {
         Some(Checkpoint {
             pos: self.state.pos,
             at: self.state.updated_at,
-            after: self.began?,
+            after: self.began.clone()?,
             status: self.state.status,
             node: graph::nodes(&self.state),
             pending: self.state.open.iter().map(|open| open.asked.n).collect(),
@@ -103,12 +129,10 @@ impl Checkpoints {
     /// Whether this record was stored together with the one before it: it can only have been, or both are steps of the
     /// same kind at the same time.
     fn follows_by_itself(&self, next: &Entry) -> bool {
-        let state = &self.state;
+        let (state, last) = (&self.state, self.last.as_deref());
         match &next.record {
             // It is how a fork that was left standing goes on: by itself, or with the message that lets it.
-            Record::Status { awaiting: false, .. } if state.held => {
-                self.last == Some("queued") && state.open.is_empty()
-            }
+            Record::Status { awaiting: false, .. } if state.held => last == Some("queued") && state.open.is_empty(),
             Record::CallsGated(_)
             | Record::Interrupted(_)
             | Record::Status { .. }
@@ -118,7 +142,7 @@ impl Checkpoints {
             | Record::Noted(Noted { note: Note::Approved { .. }, .. }) => true,
             // What only one person may decide stays theirs when a turn goes on that has failed.
             Record::Noted(Noted { note: Note::Reassigned { .. }, .. }) => {
-                self.last == Some("asked") && next.at == state.updated_at
+                last == Some("asked") && next.at == state.updated_at
             }
             // The loop of an agent begins with the message that begins its turn.
             Record::FrameBegan(began) => began.task == 0,
@@ -127,20 +151,18 @@ impl Checkpoints {
             Record::TurnEnded(ended) => match ended.reason {
                 EndReason::EndTurn | EndReason::MaxTurns => true,
                 // The calls that were open got their results with it.
-                EndReason::Cancelled | EndReason::Error { .. } => {
-                    self.last == Some("result") && next.at == state.updated_at
-                }
+                EndReason::Cancelled | EndReason::Error { .. } => last == Some("result") && next.at == state.updated_at,
             },
             Record::CallStarted { .. } | Record::CallLost { .. } => {
-                matches!(self.last, Some("start" | "lost")) && next.at == state.updated_at
+                matches!(last, Some("start" | "lost")) && next.at == state.updated_at
             }
-            Record::CallOutdated { .. } => self.last == Some("tool_changed") && next.at == state.updated_at,
+            Record::CallOutdated { .. } => last == Some("tool_changed") && next.at == state.updated_at,
             Record::HandedOff(_) => true,
-            Record::CallFinished(_) if self.last == Some("handoff") => true,
-            Record::CallFinished(_) => matches!(self.last, Some("result" | "reopen")) && next.at == state.updated_at,
-            Record::AgentBegan(_) => matches!(self.last, Some("start")) && next.at == state.updated_at,
+            Record::CallFinished(_) if last == Some("handoff") => true,
+            Record::CallFinished(_) => matches!(last, Some("result" | "reopen")) && next.at == state.updated_at,
+            Record::AgentBegan(_) => matches!(last, Some("start")) && next.at == state.updated_at,
             // What a task asked and did not wait for is withdrawn with its end.
-            Record::TasksDone(_) | Record::TaskFailed(_) => self.last == Some("end") && next.at == state.updated_at,
+            Record::TasksDone(_) | Record::TaskFailed(_) => last == Some("end") && next.at == state.updated_at,
             _ => false,
         }
     }

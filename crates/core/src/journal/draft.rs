@@ -9,6 +9,7 @@ use std::sync::Arc;
 pub use super::catalog::{Catalog, ToolFacts, ToolKind};
 use super::{
     agents::text_of,
+    fits::{check_images, check_message},
     graph,
     parts::next_role,
     record::{
@@ -23,6 +24,7 @@ use crate::{
         gate::{Gate, is_user},
         permit::Permit,
     },
+    content::Content,
     limits,
     locale::{Locale, Text},
     refusal::{Code, Refusal},
@@ -33,8 +35,8 @@ use crate::{
 /// A user's message.
 #[derive(Clone, Debug, Default)]
 pub struct MessageInput {
-    /// The text blocks; at least one.
-    pub text: Vec<Arc<str>>,
+    /// What was said; at least one part.
+    pub content: Content,
     /// Who wrote it.
     pub by: Option<Arc<str>>,
     /// The roles its writer holds.
@@ -154,19 +156,6 @@ fn needs_an_answer(asked: &Interrupted) -> bool {
     asked.at.is_some() || (asked.kind == Kind::InDoubt && asked.actions.iter().any(others))
 }
 
-/// Whether a message is no longer than one can be.
-///
-/// # Errors
-/// `invalid_message`
-pub fn check_message(texts: &[Arc<str>]) -> Result<(), Refusal> {
-    let bytes: usize = texts.iter().map(|text| text.len()).sum();
-    if bytes > limits::MESSAGE_BYTES {
-        let what = format!("content: has {bytes} bytes; a message has at most {}", limits::MESSAGE_BYTES);
-        return Err(Refusal::new(Code::InvalidMessage, what));
-    }
-    Ok(())
-}
-
 impl Draft {
     /// Begins a transition at `now`, by the clock.
     #[must_use]
@@ -191,21 +180,22 @@ impl Draft {
     /// Takes a user's message (SPEC W1, W9).
     ///
     /// # Errors
-    /// `unknown_agent`, `approval_pending`, `session_busy`, `queue_full`.
+    /// `unknown_agent`, `images_not_supported`, `approval_pending`, `session_busy`, `queue_full`.
     pub fn message(mut self, input: MessageInput, catalog: &dyn Catalog) -> Result<Transition, Refusal> {
         if let Some(agent) = &input.agent
             && !catalog.has_agent(agent)
         {
             return Err(Refusal::new(Code::UnknownAgent, format!("there is no agent {agent:?}")));
         }
-        check_message(&input.text)?;
-        let MessageInput { text, by, roles, agent, request_id, on_pending } = input;
-        let message = UserMessage { text, by, roles, agent, request_id, queued: 0 };
+        check_message(&input.content, "content")?;
+        check_images(&input.content, input.agent.as_ref().unwrap_or(&self.state.agent), catalog)?;
+        let MessageInput { content, by, roles, agent, request_id, on_pending } = input;
+        let message = UserMessage { content, by, roles, agent, request_id, queued: 0 };
         let waits = !self.state.open.is_empty();
         match (self.state.status.is_active(), on_pending) {
             (false, _) => self.push(Record::UserMessage(message)),
             // Nothing is under way: it is the next thing that the model hears.
-            (true, _) if self.state.held && !waits && self.state.queued.len() < limits::QUEUED_MESSAGES => {
+            (true, _) if self.state.held && !waits && self.has_room_for(&message).is_ok() => {
                 if self.state.calls.iter().any(|call| call.phase != Phase::Finished) {
                     self.queue(message);
                     self.release();
@@ -219,15 +209,7 @@ impl Draft {
                 }
             }
             (true, Some(OnPending::Queue)) => {
-                if self.state.queued.len() >= limits::QUEUED_MESSAGES {
-                    return Err(Refusal::new(
-                        Code::QueueFull,
-                        format!(
-                            "{} messages wait already; send this one when the turn has ended",
-                            limits::QUEUED_MESSAGES
-                        ),
-                    ));
-                }
+                self.has_room_for(&message)?;
                 self.queue(message);
             }
             (true, Some(OnPending::Reject)) if self.state.open.iter().any(|open| needs_an_answer(&open.asked)) => {
@@ -239,9 +221,10 @@ impl Draft {
                 .with_details(serde_json::json!({ "pending": self.state.pending_keys() })));
             }
             (true, Some(OnPending::Reject)) if waits => {
-                let reason = message.text.join("\n\n");
+                // An image says nothing about why: without words it is a plain rejection.
+                let reason = Some(message.content.text()).filter(|text| !text.trim().is_empty());
                 for open in self.state.open.clone() {
-                    let decision = Decision::reject(Some(reason.clone()));
+                    let decision = Decision::reject(reason.clone());
                     let mut decided = Decided::of(&open.asked, vec![decision; open.asked.actions.len()]);
                     decided.by.clone_from(&message.by);
                     self.push(Record::Decided(Box::new(decided)));
@@ -300,7 +283,7 @@ impl Draft {
     fn reviewer_said(&mut self, text: Option<Arc<str>>, by: Option<Arc<str>>) {
         if let Some(text) = text {
             self.push(Record::UserMessage(UserMessage {
-                text: vec![text],
+                content: text.into(),
                 by,
                 roles: Vec::new(),
                 agent: None,
@@ -308,6 +291,21 @@ impl Draft {
                 queued: 0,
             }));
         }
+    }
+
+    /// Whether one more message can wait.
+    fn has_room_for(&self, message: &UserMessage) -> Result<(), Refusal> {
+        let queued = &self.state.queued;
+        let what = if queued.len() >= limits::QUEUED_MESSAGES {
+            format!("{} messages wait already", limits::QUEUED_MESSAGES)
+        } else if queued.iter().chain([message]).map(|message| message.content.stored_bytes()).sum::<usize>()
+            > limits::QUEUED_BYTES
+        {
+            format!("the messages that wait would have more than {} bytes with this one", limits::QUEUED_BYTES)
+        } else {
+            return Ok(());
+        };
+        Err(Refusal::new(Code::QueueFull, format!("{what}; send it when the turn has ended")))
     }
 
     fn queue(&mut self, message: UserMessage) {

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     draft::{Catalog, Draft, Transition},
+    fits::{check_images, check_message},
     parts::{Call, Deadline, Phase},
     record::{CallStatus, Entry, Interrupted, Kind, Millis, Record, UserMessage},
     state::{State, Status},
@@ -131,7 +132,8 @@ impl Draft {
     /// Makes the session a fork at the place where the draft began, which is a checkpoint.
     ///
     /// # Errors
-    /// `invalid_message`: a message while the turn is not over; a call that cannot be changed.
+    /// `invalid_message`: a message while the turn is not over, or one that is too large; a call that cannot be changed.
+    /// `images_not_supported`.
     pub fn fork(mut self, input: ForkInput, catalog: &dyn Catalog) -> Result<Transition, Refusal> {
         let ForkInput { from, by, roles, request_id, run, judged, message, birth } = input;
         let active = self.state.status.is_active();
@@ -141,6 +143,11 @@ impl Draft {
                 "edit.message: the turn is not over at this checkpoint; what a user says can be changed at the \
                  checkpoint before or right after a user's message that begins a turn",
             ));
+        }
+        if let Some(message) = &message {
+            let agent = message.agent.as_ref().unwrap_or(&self.state.agent);
+            check_message(&message.content, "edit.message")?;
+            check_images(&message.content, agent, catalog)?;
         }
         for one in judged.iter().filter(|one| one.edited.is_some()) {
             let call = self.state.calls.iter().find(|call| call.call == one.call);

@@ -8,6 +8,7 @@ pub mod checkpoint;
 mod doubt;
 pub mod draft;
 mod ending;
+pub(crate) mod fits;
 pub mod fork;
 pub mod graph;
 pub mod input;

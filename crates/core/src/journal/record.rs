@@ -30,6 +30,7 @@ use crate::{
         gate::{Ask, Gate, Target},
         preview::Preview,
     },
+    content::Content,
     journal::run::{FrameBegan, FrameState, Raw, Resumed, RunRetried, RunStarted, StateEdited, TaskFailed, TasksDone},
     locale::Locale,
     shared,
@@ -238,9 +239,9 @@ pub struct SessionCreated {
 /// See [`Record::UserMessage`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UserMessage {
-    /// The text blocks, in order; at least one.
-    #[serde(deserialize_with = "shared::strings")]
-    pub text: Vec<Arc<str>>,
+    /// What was said; at least one part.
+    #[serde(rename = "text")]
+    pub content: Content,
     /// Who wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Arc<str>>,

@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     agents::Nested,
-    draft::{Catalog, Draft, MessageInput, Transition, check_message},
+    draft::{Catalog, Draft, MessageInput, Transition},
+    fits::{check_images, check_message},
     parts::{Call, Deadline, Open, Phase},
     record::{EndReason, Entry, HandedOff, Interrupted, Kind, Millis, Note, Noted, Record, TurnEnded, UserMessage},
     run::{GraphRun, Step},
@@ -170,9 +171,10 @@ impl Draft {
         if self.state.held || !self.state.queued.is_empty() || !self.state.wants_answer(0) {
             return self.message(input, catalog);
         }
-        check_message(&input.text)?;
-        let MessageInput { text, by, roles, request_id, .. } = input;
-        self.push(Record::UserMessage(UserMessage { text, by, roles, agent: None, request_id, queued: 0 }));
+        check_message(&input.content, "content")?;
+        check_images(&input.content, &self.state.agent, catalog)?;
+        let MessageInput { content, by, roles, request_id, .. } = input;
+        self.push(Record::UserMessage(UserMessage { content, by, roles, agent: None, request_id, queued: 0 }));
         Ok(self.settle(catalog))
     }
 

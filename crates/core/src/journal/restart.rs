@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     draft::{Draft, Transition},
-    record::Record,
+    record::{Block, Record},
     state::State,
 };
 
@@ -67,8 +67,12 @@ impl State {
 }
 
 impl Draft {
-    /// Says that a process takes the turn up, or that none does any more; see [`Restarted`].
-    pub fn restarted(mut self, times: u32, held: bool) -> Transition {
+    /// Says that a process takes the turn up, or that none does any more; see [`Restarted`]. `partial` is the block that
+    /// followers may still see open: what is said to them of a turn that is held comes after it.
+    pub fn restarted(mut self, times: u32, held: bool, partial: Option<Block>) -> Transition {
+        if let Some(block) = partial.filter(|_| held) {
+            self.push(Record::BlockShown(block));
+        }
         let pending = self.state.open.iter().map(|open| open.asked.n).filter(|_| held).collect();
         self.push(Record::Restarted(Restarted { times, held, pending }));
         self.finish()

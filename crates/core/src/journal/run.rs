@@ -281,6 +281,10 @@ pub struct GraphRun {
     pub frames: BTreeMap<u32, Frame>,
     /// The tasks of their rounds.
     pub tasks: BTreeMap<u32, Arc<Task>>,
+    /// The roles that it has asked, but the session's own user, each once: what they answered may be what allowed a step
+    /// whose outcome is unknown (SPEC P4).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub asked: Vec<Arc<str>>,
 }
 
 /// A graph in the middle of its run.
@@ -421,6 +425,7 @@ impl GraphRun {
             frames_made: 0,
             frames: BTreeMap::new(),
             tasks: BTreeMap::new(),
+            asked: Vec::new(),
         };
         run.begin(0, 0, graph, round, pos);
         run

@@ -16,7 +16,7 @@ use crate::{
     approval::{key::approval_key, principal::Principal, resolve::check_reviewer},
     call::{
         args::{Args, ArgsError, Digest},
-        gate::{Ask, DecisionType},
+        gate::{Ask, DecisionType, is_user},
     },
     limits,
     locale::Text,
@@ -263,6 +263,15 @@ impl State {
     pub(super) fn task_asked(&mut self, asked: &Interrupted) {
         let Some(at) = &asked.at else { return };
         let digest = shown_digest(&at.payload);
+        let role = asked.actions.first().and_then(|action| action.ask.role(0)).filter(|role| !is_user(Some(role)));
+        if let Some(role) = role {
+            let role = Arc::from(role);
+            self.run(|run| {
+                // The last one stands last.
+                run.asked.retain(|asked| *asked != role);
+                run.asked.push(role);
+            });
+        }
         self.task(at.task, |task| {
             task.phase = TaskPhase::Waiting;
             if asked.kind == Kind::InDoubt {
@@ -427,7 +436,11 @@ impl Draft {
         };
         let node = run.path(found).into();
         let at = At { task, node, question: name.clone(), payload, schema: None, default: None };
-        let ask = Ask { timeout: 0, allowed: DecisionType::IN_DOUBT.to_vec(), ..Ask::default() };
+        // Nobody knows whose answer allowed it. The role that was asked last says what became of it; that it is done again
+        // would take the word of all, so it is not where there are several.
+        let allowed = if run.asked.len() > 1 { DecisionType::ENDED.to_vec() } else { DecisionType::IN_DOUBT.to_vec() };
+        let levels = run.asked.last().map(ToString::to_string).into_iter().collect();
+        let ask = Ask { timeout: 0, allowed, levels, ..Ask::default() };
         self.interrupt_at(Kind::InDoubt, at, shown, ask);
     }
 

@@ -1,7 +1,7 @@
 //! About how large a session is: what its records say, in bytes.
 //!
-//! It is counted with each record and bounds what a session may grow to, so it must cost nothing: the texts that people,
-//! models, tools and graphs write are counted by their length, and everything else by a constant.
+//! It is counted with each record and bounds what a session may grow to, so it must cost nothing: the texts and images that people,
+//! models, tools and graphs give are counted by their length, and everything else by a constant.
 
 use super::{
     record::{Block, Record},
@@ -15,9 +15,7 @@ const RECORD: usize = 256;
 pub(super) fn of(record: &Record) -> u64 {
     let texts = match record {
         Record::SessionCreated(created) => created.context.as_ref().map_or(0, |context| context.get().len()),
-        Record::UserMessage(message) | Record::MessageQueued(message) => {
-            message.text.iter().map(|text| text.len()).sum()
-        }
+        Record::UserMessage(message) | Record::MessageQueued(message) => message.content.stored_bytes(),
         Record::BlockShown(shown) => block(shown),
         Record::ModelResponded(answer) => {
             answer.blocks.iter().map(block).sum::<usize>() + answer.opaque.as_ref().map_or(0, |kept| kept.get().len())

@@ -352,7 +352,7 @@ impl State {
             self.agent = agent.clone();
         }
         if self.title.is_none()
-            && let Some(text) = message.text.first()
+            && let Some(text) = message.content.texts().next()
         {
             self.title = Some(text.chars().take(80).collect::<String>().into());
         }

@@ -109,8 +109,7 @@ impl Window {
         match &entry.record {
             Record::UserMessage(message) => {
                 self.turns += u32::from(!active);
-                let said = message.text.iter().map(|text| tokens::of(text)).sum::<u64>();
-                self.count(tokens::MESSAGE + said);
+                self.count(tokens::MESSAGE + tokens::of_content(&message.content));
             }
             // What agents say among themselves is in their own conversations.
             Record::ModelResponded(answer) if answer.run != 0 => {}

@@ -1,17 +1,15 @@
 //! Client → server: reading messages, strictly, with errors that say where (SPEC W1).
 
-use std::sync::Arc;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 
-use super::fields;
+use super::{fields, input::InputContent};
 use crate::{
     approval::decision::Decision,
     call::json::Json,
     journal::{
-        draft::{OnPending, check_message},
+        draft::OnPending,
         run::{Raw, given},
     },
     limits,
@@ -58,57 +56,14 @@ pub struct SendMessage {
     /// The agent that answers from now on; the default agent if the session is new.
     #[serde(default)]
     pub agent: Option<String>,
-    /// The text, or text blocks.
-    pub content: Content,
+    /// The text, or blocks of text and images.
+    pub content: InputContent,
     /// Makes it safe to send again.
     #[serde(default)]
     pub request_id: Option<String>,
     /// What to do if the session waits or runs.
     #[serde(default)]
     pub on_pending: Option<OnPending>,
-}
-
-/// The content of a message.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
-pub enum Content {
-    /// One text.
-    Text(String),
-    /// Blocks.
-    Blocks(Vec<InputBlock>),
-}
-
-/// A content block from a client.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
-pub enum InputBlock {
-    /// Text.
-    #[schemars(title = "InputText")]
-    Text {
-        /// The text.
-        text: String,
-    },
-}
-
-impl Content {
-    /// The texts, none of them empty.
-    ///
-    /// # Errors
-    /// `invalid_message` if there is nothing to say, or more than [`limits::MESSAGE_BYTES`].
-    pub fn into_text(self) -> Result<Vec<Arc<str>>, Refusal> {
-        let texts: Vec<Arc<str>> = match self {
-            Content::Text(text) => vec![text.into()],
-            Content::Blocks(blocks) => blocks.into_iter().map(|InputBlock::Text { text }| text.into()).collect(),
-        };
-        if texts.iter().all(|text| text.trim().is_empty()) {
-            return Err(invalid(
-                "content",
-                "is empty; it must be a text, or an array of {\"type\":\"text\",\"text\"} blocks",
-            ));
-        }
-        check_message(&texts)?;
-        Ok(texts.into_iter().filter(|text| !text.is_empty()).collect())
-    }
 }
 
 /// `approval`
@@ -233,6 +188,10 @@ impl ClientMessage {
             Some(_) => return Err(refuse(invalid("type", "must be a string"))),
             None => return Err(refuse(invalid("type", "is missing"))),
         };
+        if kind != "message" && text.len() > limits::FRAME_BYTES {
+            let most = format!("a frame of the type {kind:?} has at most {} bytes", limits::FRAME_BYTES);
+            return Err(refuse(Refusal::new(Code::TooLarge, most)));
+        }
         let message = match kind {
             "message" => ClientMessage::Message(frame(text, &json).map_err(refuse)?),
             "approval" => ClientMessage::Approval(frame(text, &json).map_err(refuse)?),
@@ -381,7 +340,7 @@ mod tests {
                 r#"{"type":"approval","session_id":"a","approval_key":"a_1","decisions":[{"type":"edit","edited_action":{"name":"t","args":{},"arg":{}}}]}"#,
                 "decisions[0].edited_action.arg: unknown field `arg`",
             ),
-            (r#"{"type":"message","content":[{"type":"text","text":"x","cache":1}]}"#, "content"),
+            (r#"{"type":"message","content":[{"type":"text","text":"x","cache":1}]}"#, "content[0].cache"),
         ] {
             check(frame, Code::InvalidMessage, part);
         }

@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::{
     approval::{decision::Decision, question::Answers},
     call::{args::Args, gate::DecisionType, preview::ShownPreview, shown::Shown},
+    content::{Image, ImageSource},
     journal::{
         agents::PathStep,
         record::{CallStatus, Cut, Kind},
@@ -313,6 +314,13 @@ pub enum ContentBlock {
     /// Text.
     #[schemars(title = "TextBlock")]
     Text,
+    /// An image in what a person said. It is whole: no delta follows.
+    #[schemars(title = "ImageBlock")]
+    Image {
+        /// Where its bytes are.
+        #[schemars(with = "ImageSource")]
+        source: Image,
+    },
     /// The model's reasoning.
     #[schemars(title = "ThinkingBlock")]
     Thinking,

@@ -16,6 +16,7 @@ use crate::{
         preview::Preview,
         shown::{self, Shown},
     },
+    content::{Content, Part},
     journal::{
         record::{Block, EndReason, Entry, Interrupted, Kind, Note, Record, ToolUse},
         state::{Open, Status},
@@ -227,7 +228,7 @@ impl Out<'_> {
     fn record(&mut self, entry: &Entry) {
         const NO_DELTA: Option<fn() -> Delta> = None;
         match &entry.record {
-            Record::UserMessage(message) => self.user_message(&message.text),
+            Record::UserMessage(message) => self.user_message(&message.content),
             Record::BlockShown(block) => self.model_block(block),
             // What an agent says to another one is no part of the session's own conversation.
             Record::ModelResponded(answer) if answer.run != 0 => {}
@@ -268,7 +269,7 @@ impl Out<'_> {
                     Some(|| Delta::Resume { resume: resumed.value.clone() }),
                 );
             }
-            Record::RunStarted(started) => self.user_message(&[beginning(started.state.get()).into()]),
+            Record::RunStarted(started) => self.user_message(&beginning(started.state.get()).into()),
             Record::RunRetried(_) | Record::TurnReopened(_) => self.turn_begins(),
             Record::TimedOut { n, escalated } => {
                 self.resolved(*n, Resolution::Timeout, None);
@@ -362,18 +363,23 @@ impl Out<'_> {
     }
 
     /// A user's message is whole; the first of a turn opens the assistant's.
-    fn user_message(&mut self, text: &[Arc<str>]) {
+    fn user_message(&mut self, content: &Content) {
         self.group(false);
         self.cursor.messages += 1;
         let message = self.cursor.messages;
         self.event(|_| Event::MessageStart { message_id: message_id(message), role: Role::User });
-        for (index, text) in (0..).zip(text) {
+        for (index, part) in (0..).zip(content.parts()) {
             self.event(|_| Event::ContentBlockStart {
                 message_id: message_id(message),
                 index,
-                content_block: ContentBlock::Text,
+                content_block: match part {
+                    Part::Text(_) => ContentBlock::Text,
+                    Part::Image(image) => ContentBlock::Image { source: image.clone() },
+                },
             });
-            self.delta(message, index, || Delta::Typed(TypedDelta::TextDelta { text: text.to_string() }));
+            if let Part::Text(text) = part {
+                self.delta(message, index, || Delta::Typed(TypedDelta::TextDelta { text: text.to_string() }));
+            }
             self.event(|_| Event::ContentBlockStop {
                 message_id: message_id(message),
                 index,

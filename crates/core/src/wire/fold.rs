@@ -333,13 +333,17 @@ impl Fold {
     }
 
     fn start(&mut self, at: Place, block: ContentBlock) {
-        if let (Writing::User(row), ContentBlock::Text) = (&self.writing, &block) {
-            let row = *row;
-            if let Some(row) = self.rows.get_mut(row) {
-                row.message.content.push(HistoryBlock::Text { text: String::new(), is_final: None, stop_reason: None });
+        let block = match (&self.writing, block) {
+            (Writing::User(row), ContentBlock::Text) => {
+                let text = HistoryBlock::Text { text: String::new(), is_final: None, stop_reason: None };
+                return self.said(*row, text, 0);
             }
-            return;
-        }
+            (Writing::User(row), ContentBlock::Image { source }) => {
+                let bytes = source.stored_bytes();
+                return self.said(*row, HistoryBlock::Image { source }, bytes);
+            }
+            (_, block) => block,
+        };
         self.writing = match block {
             ContentBlock::Text => Writing::Words { at, thinking: false, text: String::new() },
             ContentBlock::Thinking => Writing::Words { at, thinking: true, text: String::new() },
@@ -368,9 +372,19 @@ impl Fold {
             }
             ContentBlock::ApprovalRequest(request) => self.request(at, request),
             ContentBlock::ApprovalResult { approval_key } => Writing::Decisions(approval_key),
-            ContentBlock::ApprovalTimeout { .. } => Writing::Nothing,
+            // Only people's messages have images.
+            ContentBlock::ApprovalTimeout { .. } | ContentBlock::Image { .. } => Writing::Nothing,
         };
         self.calls_open = false;
+    }
+
+    /// A block of what a person says. A text, which is empty yet, is kept also where its words will not be.
+    fn said(&mut self, row: usize, block: HistoryBlock, bytes: usize) {
+        let kept = row < self.lean_from || bytes == 0;
+        if let Some(row) = self.rows.get_mut(row).filter(|_| kept) {
+            row.bytes += bytes;
+            row.message.content.push(block);
+        }
     }
 
     fn request(&mut self, at: Place, request: RequestBlock) -> Writing {

@@ -12,6 +12,7 @@ use crate::{
         question::{Answers, Question},
     },
     call::args::Args,
+    content::{Image, ImageSource},
     journal::{record::CallStatus, run::Raw},
 };
 
@@ -111,6 +112,13 @@ pub enum HistoryBlock {
         /// On the last text of a turn whose answer is not whole: why. It is not final then.
         #[serde(skip_serializing_if = "Option::is_none")]
         stop_reason: Option<StopReason>,
+    },
+    /// An image in what a person said.
+    #[schemars(title = "HistoryImage")]
+    Image {
+        /// Where its bytes are.
+        #[schemars(with = "ImageSource")]
+        source: Image,
     },
     /// The model's reasoning.
     #[schemars(title = "HistoryThinking")]

@@ -7,5 +7,6 @@ pub mod expand;
 mod fields;
 pub mod fold;
 pub mod history;
+pub mod input;
 pub mod payload;
 pub mod schema;

@@ -78,7 +78,7 @@ impl Session {
     }
 
     fn say(&mut self, text: &str) {
-        let input = MessageInput { text: vec![text.into()], ..MessageInput::default() };
+        let input = MessageInput { content: text.into(), ..MessageInput::default() };
         let transition = self.draft().message(input, &self.catalog).expect("message");
         self.commit(transition);
     }
@@ -271,8 +271,7 @@ fn g5_while_something_waits_nothing_is_compressed() {
     session.run("found");
     assert_eq!((graph::position(&session.state), session.state.window.due), (Node::Approval, None));
     assert!(session.draft().make_room(&session.catalog).is_none(), "a person is asked");
-    let input =
-        MessageInput { text: vec!["no".into()], on_pending: Some(OnPending::Reject), ..MessageInput::default() };
+    let input = MessageInput { content: "no".into(), on_pending: Some(OnPending::Reject), ..MessageInput::default() };
     let transition = session.draft().message(input, &session.catalog).expect("message");
     session.commit(transition);
     // SPEC G2: agent → compression, before the next call.
@@ -314,7 +313,7 @@ fn g5_a_cancel_ends_it_and_a_queued_message_is_kept() {
     let room = session.state.window.due.expect("room is wanted");
     let cut = session.conversation().cut(room.keep);
     let input =
-        MessageInput { text: vec!["one more".into()], on_pending: Some(OnPending::Queue), ..MessageInput::default() };
+        MessageInput { content: "one more".into(), on_pending: Some(OnPending::Queue), ..MessageInput::default() };
     let transition = session.draft().message(input, &session.catalog).expect("queued");
     session.commit(transition);
     assert_eq!(session.count(|record| matches!(record, Record::MakeRoom(_))), 1, "it was asked for already");

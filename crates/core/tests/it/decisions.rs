@@ -31,7 +31,7 @@ use crate::{
 /// A session in which these calls wait: tool and how it is asked.
 pub fn waiting(calls: &[(&str, Ask)]) -> World {
     let mut world = World::new();
-    let input = MessageInput { text: vec!["go".into()], ..MessageInput::default() };
+    let input = MessageInput { content: "go".into(), ..MessageInput::default() };
     let transition = Draft::new(&world.state, world.now).message(input, &Tools::FIRST).expect("message");
     world.commit(transition);
     answer(&mut world, calls);
@@ -250,7 +250,7 @@ fn r11_a_decision_that_names_another_request_is_stale() {
 fn r11_an_answer_that_names_another_question_is_stale() {
     let question = r#"{"questions":[{"question":"Q","options":[{"label":"A"}]}]}"#;
     let mut world = World::new();
-    let input = MessageInput { text: vec!["go".into()], ..MessageInput::default() };
+    let input = MessageInput { content: "go".into(), ..MessageInput::default() };
     let transition = Draft::new(&world.state, world.now).message(input, &Tools::FIRST).expect("message");
     world.commit(transition);
     let block = |i: u32| Block::ToolUse(ToolUse::new(format!("q{i}"), "ask_user_question", question));
@@ -488,7 +488,7 @@ fn w9_a_comment_of_a_queued_messages_words_does_not_take_its_place() {
     let mut world = waiting(&[("pay", plain())]);
     for text in ["hurry", "hurry", "please"] {
         let input = MessageInput {
-            text: vec![text.into()],
+            content: text.into(),
             by: Some("ann".into()),
             on_pending: Some(OnPending::Queue),
             ..MessageInput::default()
@@ -515,7 +515,7 @@ fn w9_a_comment_of_a_queued_messages_words_does_not_take_its_place() {
     world.apply(&crate::world::Op::Finish(0, true)).expect("finish");
     assert!(world.state.queued.is_empty(), "they came with the result");
     let said = world.journal.iter().filter_map(|entry| match &entry.record {
-        Record::UserMessage(message) => Some((message.text.join(""), message.queued)),
+        Record::UserMessage(message) => Some((message.content.text(), message.queued)),
         _ => None,
     });
     let said: Vec<(String, u32)> = said.collect();

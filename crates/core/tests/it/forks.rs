@@ -72,6 +72,31 @@ proptest! {
         }
     }
 
+    /// A walk that was written down anywhere, or that goes on at a checkpoint, finds what one from the first record finds.
+    #[test]
+    fn g6_a_walk_that_goes_on_on_the_way_finds_the_same_checkpoints(ops in ops()) {
+        let world = random(&ops);
+        let mut whole = Checkpoints::new("s".into());
+        let (mut written, mut resumed) = (whole.clone(), whole.clone());
+        let mut last = None;
+        for entry in &world.journal {
+            let text = serde_json::to_string(&written).unwrap();
+            written = serde_json::from_str(&text).unwrap();
+            let again = last.and_then(|last| Checkpoints::resume(whole.state().clone(), last, entry));
+            let goes_on = again.is_some();
+            resumed = again.unwrap_or(resumed);
+            let found = whole.take(entry);
+            prop_assert_eq!(found.is_some(), goes_on, "it goes on at checkpoints, and nowhere else");
+            prop_assert_eq!(&written.take(entry), &found);
+            // The one that it has begun at is known to whoever began there.
+            prop_assert_eq!(resumed.take(entry), found.filter(|_| !goes_on));
+            last = Some(entry);
+        }
+        prop_assert_eq!(written.end(), whole.end());
+        prop_assert_eq!(resumed.end(), whole.end());
+        prop_assert_eq!(resumed.state(), whole.state());
+    }
+
     /// A fork of any checkpoint of any session asks again whatever waited or was approved, and begins nothing by
     /// itself that a person had to allow. It never changes what it was made of.
     #[test]

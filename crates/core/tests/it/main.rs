@@ -10,6 +10,7 @@ mod decisions;
 mod drawing;
 mod forks;
 mod handed_on;
+mod images;
 mod inputs;
 mod laws;
 mod nested;

@@ -183,7 +183,7 @@ fn r4_a_call_in_doubt_is_asked_of_the_role_that_approved_it_also_after_an_edit()
 #[test]
 fn r9_no_deadline_lets_a_turn_go_on_that_ends_processes() {
     let mut world = waiting(&[("pay", Ask { escalate: vec!["boss".into()], ..levels(&["admin"]) })]);
-    let held = Draft::new(&world.state, world.now).restarted(2, true);
+    let held = Draft::new(&world.state, world.now).restarted(2, true, None);
     world.commit(held);
     for n in 1..=2 {
         world.now += 3_600_000;
@@ -193,7 +193,7 @@ fn r9_no_deadline_lets_a_turn_go_on_that_ends_processes() {
     }
     let next = graph::next(&world.state);
     assert!(!next.call_model && next.start.is_empty(), "nothing is carried out");
-    let input = MessageInput { text: vec!["go on".into()], ..MessageInput::default() };
+    let input = MessageInput { content: "go on".into(), ..MessageInput::default() };
     let said = Draft::new(&world.state, world.now).message(input, &Tools::FIRST).expect("a message");
     world.commit(said);
     assert!(!world.state.held && world.state.restarts == 0);
@@ -219,9 +219,9 @@ fn p4_a_call_in_doubt_runs_again_only_if_all_allow_it_who_had_to_allow_it() {
         let refused = decide(&mut world, n, vec![Decision::respond("it ran")], ann()).expect_err("not the owner's");
         assert_eq!(refused.code, Code::Forbidden);
         // Nor is it ended by saying something else.
-        let text = vec!["It did not run, pay again".into()];
+        let content = "It did not run, pay again".into();
         let on_pending = Some(OnPending::Reject);
-        let input = MessageInput { text, by: ann().subject, on_pending, ..MessageInput::default() };
+        let input = MessageInput { content, by: ann().subject, on_pending, ..MessageInput::default() };
         let refused =
             Draft::new(&world.state, world.now).message(input, &Tools::FIRST).expect_err("an answer is needed");
         assert_eq!(refused.code, Code::ApprovalPending);

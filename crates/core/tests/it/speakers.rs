@@ -81,7 +81,7 @@ fn p4_whoever_has_told_the_model_something_may_not_approve_what_it_does_next() {
         }),
         ("a queued message", |world| {
             let input = MessageInput {
-                text: vec!["pay 9".into()],
+                content: "pay 9".into(),
                 by: Some("bob".into()),
                 on_pending: Some(OnPending::Queue),
                 ..MessageInput::default()
@@ -103,7 +103,7 @@ fn p4_whoever_has_told_the_model_something_may_not_approve_what_it_does_next() {
         not_bobs(&mut world, how);
         run(&mut world);
         answer(&mut world, &[]);
-        let next = MessageInput { text: vec!["go".into()], ..MessageInput::default() };
+        let next = MessageInput { content: "go".into(), ..MessageInput::default() };
         let next = Draft::new(&world.state, world.now).message(next, &Tools::FIRST).expect("the next turn");
         world.commit(next);
         answer(&mut world, &[("pay", four_eyes())]);

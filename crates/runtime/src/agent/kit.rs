@@ -207,17 +207,14 @@ impl Kits {
         }
         for source in &self.sources {
             let left_out = |name: &str, why: &str| {
-                tracing::warn!(
-                    agent = &*self.agent,
-                    source = source.name(),
-                    tool = name,
-                    "the tool is left out: {why}"
-                );
+                // Each in quotes: they have words of whoever declared the tool.
+                tracing::warn!(agent = &*self.agent, source = source.name(), tool = name, why, "the tool is left out");
             };
+            let mut more = 0;
             for entry in source.tools() {
                 let name = entry.spec.name.clone();
                 if tools.len() >= self.own.len() + SOURCE_TOOLS {
-                    left_out(&name, "there are too many");
+                    more += 1;
                     continue;
                 }
                 let place = match tools.entry(name.clone()) {
@@ -241,6 +238,14 @@ impl Kits {
                     }
                     Err(why) => left_out(&name, &why),
                 }
+            }
+            if more > 0 {
+                tracing::warn!(
+                    agent = &*self.agent,
+                    source = source.name(),
+                    more,
+                    "there are too many tools: some are left out"
+                );
             }
         }
         Kit { tokens: OnceLock::new(), specs: specs.into(), tools, versions }

@@ -137,6 +137,8 @@ mod tests {
             (payload["host"].as_str(), payload["url"].as_str()),
             (Some("a.example"), Some("https://a.example/x?y=1"))
         );
-        assert!(of(json!({ "mode": "url", "message": "x", "url": "not a url", "elicitationId": "1" })).is_none());
+        for url in ["not a url", "javascript:alert(1)", "data:text/html,x"] {
+            assert!(of(json!({ "mode": "url", "message": "x", "url": url, "elicitationId": "1" })).is_none(), "{url}");
+        }
     }
 }

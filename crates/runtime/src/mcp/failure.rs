@@ -4,6 +4,7 @@
 use std::{error::Error, io};
 
 use rmcp::{
+    model::ProtocolVersion,
     service::{ClientInitializeError, ServiceError},
     transport::{DynamicTransportError, streamable_http_client::StreamableHttpError},
 };
@@ -98,12 +99,18 @@ pub(super) fn connecting(error: &ClientInitializeError) -> String {
         }
         ClientInitializeError::ConnectionClosed(_) => "it ended the connection at once".to_owned(),
         ClientInitializeError::NoCompatibleProtocolVersion { server_supported, .. } => {
-            let theirs: Vec<&str> = server_supported.iter().take(8).map(|version| version.as_str()).collect();
-            format!("it speaks no revision of the protocol that is known here, only {}", theirs.join(", "))
+            unknown_revisions(server_supported)
         }
         ClientInitializeError::LegacyFallbackFailed { fallback, .. } => connecting(fallback),
         _ => "it does not speak the protocol".to_owned(),
     }
+}
+
+/// A server that speaks other revisions of the protocol only, in its own words, of which there are few and short ones.
+pub(super) fn unknown_revisions(theirs: &[ProtocolVersion]) -> String {
+    let shown = |version: &ProtocolVersion| -> String { version.as_str().chars().take(32).collect() };
+    let theirs: Vec<String> = theirs.iter().take(8).map(shown).collect();
+    format!("it speaks no revision of the protocol that is known here, only {}", theirs.join(", "))
 }
 
 /// Why no connection was made.

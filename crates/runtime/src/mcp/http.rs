@@ -1,6 +1,10 @@
 //! Streamable HTTP as the protocol's library wants it, with failures that say whether anything was done.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use futures::stream::BoxStream;
 use reqwest::{
@@ -16,15 +20,24 @@ use rmcp::{
     },
 };
 use sse_stream::Sse;
+use tokio::time::{Instant, sleep_until};
 
 use super::{failure::Failure, pipes::MESSAGE_BYTES, secrets::Secrets};
+
+/// Streams are asked for no more often than this. A server that ends them may say how long it wants to be left alone, and that is
+/// no time at all where it means harm.
+const STREAM_AGAIN: Duration = Duration::from_secs(1);
+/// So many are asked for at once before that: as many calls as break off together.
+const STREAMS_AT_ONCE: u32 = 8;
 
 /// A client whose failures are ours.
 #[derive(Clone)]
 pub(super) struct Http {
-    pub(super) client: Client,
+    client: Client,
     /// What nothing that the server answers may repeat.
-    pub(super) secrets: Arc<Secrets>,
+    secrets: Arc<Secrets>,
+    /// When the last stream was, or is to be, asked for.
+    streams: Arc<Mutex<Instant>>,
 }
 
 type Headers = HashMap<HeaderName, HeaderValue>;
@@ -104,6 +117,7 @@ impl StreamableHttpClient for Http {
         headers: Headers,
         most: usize,
     ) -> Answer<BoxStream<'static, Result<Sse, SseError>>> {
+        sleep_until(self.next_stream()).await;
         let stream = self
             .client
             .get_stream_with_max_sse_event_size(uri, session_id, last_event_id, auth_header, headers, most)
@@ -119,6 +133,22 @@ impl StreamableHttpClient for Http {
 }
 
 impl Http {
+    pub(super) fn new(client: Client, secrets: Arc<Secrets>) -> Http {
+        let now = Instant::now();
+        let streams = now.checked_sub(STREAM_AGAIN * STREAMS_AT_ONCE).unwrap_or(now);
+        Http { client, secrets, streams: Arc::new(Mutex::new(streams)) }
+    }
+
+    /// When one more stream may be asked for.
+    fn next_stream(&self) -> Instant {
+        // Nothing panics while it is held.
+        let mut next = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        let at_once = now.checked_sub(STREAM_AGAIN * STREAMS_AT_ONCE).unwrap_or(now);
+        *next = (*next).max(at_once) + STREAM_AGAIN;
+        *next
+    }
+
     /// The answer as it came. Servers that refuse a request before they have read it cannot say which it was: such an error
     /// is a failure, since nobody would hear of it otherwise.
     fn told(

@@ -20,6 +20,8 @@ use tokio::{
 };
 
 use super::{
+    REVISIONS,
+    bounded::Bounded,
     failure::{self, Failure},
     handler::Handler,
     listed::ListedTool,
@@ -267,14 +269,20 @@ impl Link {
                     }
                 };
                 let (process, pipes) = Process::start(program, told)?;
-                (handler.serve_with_lifecycle(pipes, lifecycle).await, Some(process))
+                (handler.serve_with_lifecycle(Bounded::new(pipes), lifecycle).await, Some(process))
             }
-            Reach::Http(address) => (
-                handler.serve_with_lifecycle(transport::http(address, self.settings.secrets.clone())?, lifecycle).await,
-                None,
-            ),
+            Reach::Http(address) => {
+                let way = Bounded::new(transport::http(address, self.settings.secrets.clone())?);
+                (handler.serve_with_lifecycle(way, lifecycle).await, None)
+            }
         };
         let service = service.map_err(|error| failure::connecting(&error))?;
+        // What is asked and answered would be read by the rules of another one.
+        if let Some(info) = service.peer_info()
+            && !REVISIONS.contains(&info.protocol_version.as_str())
+        {
+            return Err(failure::unknown_revisions(std::slice::from_ref(&info.protocol_version)));
+        }
         self.list(&service).await?;
         let listening = self.listen(&service);
         Ok(Connection { service, process, listening, calls })
@@ -370,9 +378,8 @@ impl Link {
         let mut unknown = Vec::new();
         let mut look = |place: &str, name: &str| {
             if !has(name) {
-                let known: Vec<&str> = listed.iter().map(|tool| &*tool.name).collect();
-                let known = known.join(", ");
-                unknown.push(format!("{place} names {name:?}, which the server does not have; it has {known}"));
+                unknown
+                    .push(format!("{place} names {name:?}, which the server does not have; it has {}", named(&listed)));
             }
         };
         require.names().into_iter().for_each(|name| look("require_approval", name));
@@ -417,4 +424,20 @@ impl Link {
             process.end().await;
         }
     }
+}
+
+/// Most tools that are named where one is missing.
+const NAMED: usize = 64;
+/// How much of the name of each, in characters.
+const NAMED_CHARS: usize = 64;
+
+/// The names of tools, for a line of a log: a server may give them any characters, of any number.
+fn named(listed: &[ListedTool]) -> String {
+    let name =
+        |tool: &ListedTool| -> String { tool.name.chars().take(NAMED_CHARS).flat_map(char::escape_debug).collect() };
+    let mut names: Vec<String> = listed.iter().take(NAMED).map(name).collect();
+    if listed.len() > NAMED {
+        names.push(format!("and {} more", listed.len() - NAMED));
+    }
+    names.join(", ")
 }

@@ -22,8 +22,11 @@
 
 mod approval;
 mod asks;
+mod bounded;
 mod calling;
 mod failure;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod handler;
 mod http;
 mod link;

@@ -108,7 +108,7 @@ pub(super) fn http(address: &Address, secrets: Arc<Secrets>) -> Result<Streamabl
     // The secrets are the client's, so that nothing above it knows them.
     let builder = outgoing::client(&url).default_headers(address.header_map()?);
     let client = builder.build().map_err(|_| "no client for its address can be made".to_owned())?;
-    let client = Http { client, secrets };
+    let client = Http::new(client, secrets);
     let mut config = StreamableHttpClientTransportConfig::with_uri(String::from(url))
         // A call is never sent a second time by anybody but us.
         .reinit_on_expired_session(false)

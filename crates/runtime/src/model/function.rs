@@ -6,7 +6,7 @@ use countersign_core::conversation::Message;
 use futures::{FutureExt as _, StreamExt as _, stream, stream::BoxStream};
 use serde::Serialize;
 
-use super::{Model, ModelError, ModelEvent, ModelRequest};
+use super::{Model, ModelError, ModelEvent, ModelRequest, TakesImages};
 
 /// What a function answers: a text, calls of tools, or both.
 ///
@@ -125,5 +125,10 @@ where
 
     fn name(&self) -> &str {
         "function"
+    }
+
+    /// It is given the messages as they are.
+    fn images(&self) -> TakesImages {
+        TakesImages::All
     }
 }

@@ -7,6 +7,8 @@ mod blocks;
 #[cfg(feature = "http")]
 mod call;
 mod function;
+#[cfg(all(feature = "fuzzing", feature = "http"))]
+pub(crate) mod fuzzing;
 #[cfg(feature = "genai")]
 pub mod genai;
 #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "providers over HTTP read it"))]
@@ -30,6 +32,7 @@ mod text;
 
 use std::{sync::Arc, time::Duration};
 
+pub use countersign_core::content::TakesImages;
 use countersign_core::{
     conversation::Message,
     journal::record::{Cut, Usage},
@@ -90,6 +93,11 @@ pub trait Model: Send + Sync {
     fn provider(&self) -> &str {
         "custom"
     }
+    /// Which images it takes. A message with another one is refused (`images_not_supported`), and where a conversation has
+    /// some that were said to another model, this one reads a note in their place.
+    fn images(&self) -> TakesImages {
+        TakesImages::None
+    }
 }
 
 /// One model for several agents.
@@ -102,6 +110,9 @@ impl<M: Model + ?Sized> Model for Arc<M> {
     }
     fn provider(&self) -> &str {
         (**self).provider()
+    }
+    fn images(&self) -> TakesImages {
+        (**self).images()
     }
 }
 
@@ -127,7 +138,7 @@ pub struct ModelRequest {
 pub trait Transcript: Send + Sync {
     /// All messages, oldest first.
     fn messages(&self) -> BoxFuture<'_, Result<Vec<Message>, ModelError>>;
-    /// The newest user message; empty if there is none.
+    /// The texts of the newest user message; empty if there is none.
     fn last_user(&self) -> BoxFuture<'_, Result<String, ModelError>>;
     /// The newest tool result; empty if there is none.
     fn last_tool_result(&self) -> BoxFuture<'_, Result<String, ModelError>>;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use countersign_core::{limits::SESSION_BYTES, locale::Locale};
-use tokio::sync::watch;
+use tokio::{runtime::Handle, sync::watch};
 
 use super::{
     Inner, Runtime,
@@ -31,6 +31,7 @@ pub struct RuntimeBuilder {
     graphs: Vec<Arc<dyn AnyGraph>>,
     settings: Settings,
     session_bytes: u64,
+    threads: Option<Handle>,
 }
 
 impl RuntimeBuilder {
@@ -44,6 +45,7 @@ impl RuntimeBuilder {
             graphs: Vec::new(),
             settings: Settings::default(),
             session_bytes: SESSION_BYTES,
+            threads: None,
         }
     }
 
@@ -82,6 +84,13 @@ impl RuntimeBuilder {
     #[must_use]
     pub fn session_bytes(mut self, bytes: u64) -> RuntimeBuilder {
         self.session_bytes = bytes;
+        self
+    }
+    /// Sessions go on in this tokio runtime, and not in that of whoever asks for it: however long their arguments and answers
+    /// are, what else is done there is not held up. It must live longer than the [`Runtime`].
+    #[must_use]
+    pub fn threads(mut self, threads: Handle) -> RuntimeBuilder {
+        self.threads = Some(threads);
         self
     }
     /// Whether arguments, results and answers stand in spans; by itself nothing does that a person or a model wrote.
@@ -135,6 +144,7 @@ impl RuntimeBuilder {
             draining: AtomicBool::new(false),
             closing: watch::Sender::new(false),
             session_bytes: self.session_bytes,
+            threads: self.threads,
             heavy: super::heavy::Heavy::default(),
             store_closed: OnceLock::new(),
             drivers: watch::Sender::new(0),

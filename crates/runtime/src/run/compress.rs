@@ -153,7 +153,7 @@ struct ToSummarise(Arc<str>);
 
 impl Transcript for ToSummarise {
     fn messages(&self) -> BoxFuture<'_, Result<Vec<Message>, ModelError>> {
-        async { Ok(vec![Message::User(self.0.to_string())]) }.boxed()
+        async { Ok(vec![Message::User(self.0.clone().into())]) }.boxed()
     }
     fn last_user(&self) -> BoxFuture<'_, Result<String, ModelError>> {
         async { Ok(self.0.to_string()) }.boxed()

@@ -22,7 +22,10 @@ use countersign_core::{
     refusal::{Code, Refusal},
 };
 use futures::{FutureExt as _, future::BoxFuture};
-use tokio::task::{JoinError, JoinSet};
+use tokio::{
+    runtime::Handle,
+    task::{JoinError, JoinSet},
+};
 use tracing::Instrument as _;
 
 use super::{
@@ -163,7 +166,8 @@ impl Inner {
         if live.claim_driver() {
             self.driver_began();
             let inner = self.clone();
-            tokio::spawn(async move { inner.drive(&live).await });
+            let threads = self.threads.clone().unwrap_or_else(Handle::current);
+            threads.spawn(async move { inner.drive(&live).await });
         } else {
             live.wake();
         }

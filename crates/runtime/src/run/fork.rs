@@ -5,6 +5,7 @@ use std::sync::Arc;
 use countersign_core::{
     approval::{decision::EditedAction, principal::Principal},
     call::{args::Args, gate::Verdict},
+    content::Content,
     journal::{
         draft::Draft,
         fork::{ForkInput, is_open_to_edits, must_be_judged},
@@ -39,8 +40,8 @@ pub struct NewFork {
 /// What a fork changes. At most one of the two.
 #[derive(Debug, Default)]
 pub struct ForkEdit {
-    /// The text blocks of what the user says instead, or next.
-    pub message: Option<Vec<Arc<str>>>,
+    /// What the user says instead, or next.
+    pub message: Option<Content>,
     /// Calls of the latest answer that have not begun, and what runs in their place.
     pub calls: Vec<EditedCall>,
 }
@@ -125,23 +126,23 @@ impl Runtime {
             Some(checkpoint) => checkpoint,
             None => self.inner.newest_checkpoint(original).await?,
         };
-        let mut then = self.inner.at_checkpoint(original, &live.session_id, checkpoint, true).await?;
+        let mut then = self.inner.at_checkpoint(original, &live.session_id, checkpoint).await?;
         let message = match new.edit.message {
             Some(_) if !new.edit.calls.is_empty() => {
                 let message = "edit: send either \"message\" or \"calls\"; each is for other checkpoints";
                 return Err(Refusal::new(Code::InvalidMessage, message));
             }
-            Some(text) => {
+            Some(content) => {
                 let (agent, earlier) = replaced(&then);
                 if let Some(earlier) = earlier {
-                    then = self.inner.at_checkpoint(original, &live.session_id, earlier, true).await?;
+                    then = self.inner.at_checkpoint(original, &live.session_id, earlier).await?;
                 }
                 let (by, roles) = (by.subject.clone(), by.roles.clone());
-                Some(UserMessage { text, by, roles, agent, request_id: None, queued: 0 })
+                Some(UserMessage { content, by, roles, agent, request_id: None, queued: 0 })
             }
             None => None,
         };
-        let Then { state, entries, .. } = then;
+        let state = then.state;
         let roles = if by.subject == state.subject { by.roles.clone() } else { state.roles.clone() };
         // No rule was made in the new session.
         let today = State { roles: roles.clone(), sticky: Vec::new(), ..state.clone() };
@@ -157,7 +158,7 @@ impl Runtime {
             birth: Some(birth()),
         };
         let transition = Draft::new(&state, now()).fork(input, &self.inner.agents)?;
-        self.inner.begin_with(live, &mut guard, entries, transition).await?;
+        self.inner.begin_with(live, &mut guard, &original.session_id, transition).await?;
         Ok(MadeFork { session: SessionView::of_state(&*guard.state()?), made: true })
     }
 
@@ -208,8 +209,9 @@ impl Runtime {
 /// If the checkpoint is right after a message that began a turn: the agent that the message named, and the checkpoint
 /// before it, where another can be said.
 fn replaced(then: &Then) -> (Option<Arc<str>>, Option<u64>) {
-    match then.entries.last().map(|entry| (&entry.record, entry.cursor.open, entry.pos)) {
-        Some((Record::UserMessage(message), 0, pos)) if then.before == Some(pos - 1) => {
+    let last = &then.last;
+    match &last.record {
+        Record::UserMessage(message) if last.cursor.open == 0 && then.before == Some(last.pos - 1) => {
             (message.agent.clone(), then.before)
         }
         _ => (None, None),

@@ -240,7 +240,7 @@ impl<S: GraphState> Runs<S> {
             self.inner.load(&live, &mut guard).await?
         };
         visible(by, &state)?;
-        let then = self.inner.at_checkpoint(&state, &state.session_id, checkpoint, false).await?;
+        let then = self.inner.at_checkpoint(&state, &state.session_id, checkpoint).await?;
         self.of_this_graph(&then.state)?;
         self.typed(&then.state).await
     }

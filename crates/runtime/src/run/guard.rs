@@ -34,7 +34,7 @@ use super::{
     live::LiveRef,
     stops::{Stop, Why},
     store_refusal,
-    view::READ_PAGE,
+    view::{READ_BYTES, READ_PAGE},
 };
 use crate::{
     agent::{Ready, ReadyTool},
@@ -280,7 +280,7 @@ impl Inner {
         let (mut said, mut after) = (Vec::new(), state.answer_pos);
         let mut patience = Patience::default();
         while after < state.pos {
-            let page = match self.store.read(&state.session_id, after, READ_PAGE).await {
+            let page = match self.store.read_within(&state.session_id, after, READ_PAGE, READ_BYTES).await {
                 Ok(page) => page,
                 Err(error) => {
                     patience.wait(&store_refusal(error)).await;
@@ -291,7 +291,8 @@ impl Inner {
             after = last.pos;
             for entry in page.iter().filter(|entry| entry.pos <= state.pos) {
                 if let Record::UserMessage(message) = &entry.record {
-                    said.extend(message.text.iter().cloned());
+                    // A guardrail reads words. Of an image it hears that there is one, so that it can refuse it.
+                    said.push(message.content.to_string());
                 }
             }
         }

@@ -206,7 +206,7 @@ impl Pages<'_> {
     async fn read_on(&self, window: &mut Window, entries: usize) -> Result<(), Refusal> {
         let read = self.read(window.pos, entries).await?;
         if read.is_empty() {
-            return Err(Refusal::new(Code::SessionDeleted, "the session was deleted"));
+            return Err(self.inner.no_entries(self.session_id).await);
         }
         self.take(window, &read);
         Ok(())

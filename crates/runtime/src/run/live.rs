@@ -32,6 +32,7 @@ use super::{
     now, spans, store_refusal,
     subscription::{Frame, Subscription, Told},
     view::{READ_BYTES, READ_PAGE},
+    waypoints,
 };
 use crate::store::{Append, Durability, StoreError};
 
@@ -162,9 +163,7 @@ impl Inner {
                 .read_within(&live.session_id, pos, READ_PAGE, READ_BYTES)
                 .await
                 .map_err(|error| self.refused(error))?;
-            let Some(last) = page.last() else {
-                return Err(Refusal::new(Code::Internal, "the session's journal has a gap"));
-            };
+            let Some(last) = page.last() else { return Err(self.no_entries(&live.session_id).await) };
             pos = last.pos;
             if state.pos < pos {
                 let fold = Arc::make_mut(&mut state);
@@ -184,6 +183,15 @@ impl Inner {
         guard.interrupted = (next.call_model || next.compress) && guard.writing.is_none();
         guard.state = Some(state.clone());
         Ok(state)
+    }
+
+    /// Why there is nothing where a session's journal goes on: it was deleted meanwhile, or has a gap.
+    pub(super) async fn no_entries(&self, session_id: &str) -> Refusal {
+        match self.store.head(session_id).await {
+            Ok(Some(_)) => Refusal::new(Code::Internal, "the session's journal has a gap"),
+            Ok(None) => Refusal::new(Code::SessionDeleted, "the session was deleted"),
+            Err(error) => self.refused(error),
+        }
     }
 
     /// Makes a transition, stores it, and tells followers. The permits it gives are in the result.
@@ -233,32 +241,37 @@ impl Inner {
             guard.snapshot = committed.state.pos;
         }
         guard.published = committed.state.pos;
+        let far = waypoints::passed(&state, &committed.state);
         guard.state = Some(committed.state);
+        // Nothing is waited for any more: whoever is dropped here would lose what was permitted.
+        if far {
+            self.keep_passed(state, &committed.entries);
+        }
         Ok(committed.permits)
     }
 }
 
 impl Inner {
-    /// Stores a session that begins with the past of another, and then what makes it one of its own.
+    /// Stores a session that begins with the past of another, up to where the transition begins, and then what makes it one
+    /// of its own.
     pub(super) async fn begin_with(
         &self,
         live: &Live,
         guard: &mut LiveState,
-        past: Vec<Arc<Entry>>,
+        from: &str,
         transition: Transition,
     ) -> Result<(), Refusal> {
-        let mut entries = past;
-        entries.extend(transition.entries().iter().cloned());
+        let Some(first) = transition.entries().first() else { return Ok(()) };
         let append = Append {
             session_id: live.session_id.clone(),
-            expected: 0,
-            entries,
+            expected: first.pos - 1,
+            entries: transition.entries().to_vec(),
             state: transition.state().clone(),
             snapshot: true,
             durability: Durability::Synced,
         };
         guard.state = None;
-        self.store.append(append).await.map_err(|error| self.refused(error))?;
+        self.store.fork(from, append).await.map_err(|error| self.refused(error))?;
         let state = transition.commit().state;
         (guard.snapshot, guard.published) = (state.pos, state.pos);
         guard.state = Some(state);

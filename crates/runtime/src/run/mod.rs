@@ -35,6 +35,7 @@ mod stream;
 pub mod subscription;
 mod transcript;
 mod view;
+mod waypoints;
 
 use std::{
     collections::HashMap,
@@ -47,6 +48,7 @@ use std::{
 
 use countersign_core::{
     approval::principal::Principal,
+    content::Content,
     journal::{
         draft::{Draft, MessageInput, OnPending},
         record::{Millis, SessionCreated},
@@ -60,7 +62,7 @@ pub(crate) use live::LiveRef;
 use live::{Live, LiveState};
 use serde_json::{json, value::RawValue};
 use subscription::Subscription;
-use tokio::sync::watch;
+use tokio::{runtime::Handle, sync::watch};
 
 use crate::{
     agent::Agents,
@@ -83,6 +85,7 @@ pub use view::{
     AgentView, ApprovalQuery, ApprovalStatus, ApprovalView, Held, ListPage, ReplyView, SessionView, StateView,
     UpdateView,
 };
+pub(crate) use view::{READ_BYTES, READ_PAGE};
 
 /// Runs agents over a store. Cheap to clone; all clones are the same runtime.
 #[derive(Clone)]
@@ -102,6 +105,8 @@ pub(crate) struct Inner {
     closing: watch::Sender<bool>,
     /// About how large a session may grow.
     session_bytes: u64,
+    /// Where sessions go on; `None`: where somebody asks for it.
+    threads: Option<Handle>,
     /// Whoever folds whole journals.
     heavy: heavy::Heavy,
     /// Once the store was closed after an error of its disk: what everybody is told.
@@ -135,8 +140,8 @@ pub struct NewMessage {
     pub session_id: Option<String>,
     /// The agent that answers from now on.
     pub agent: Option<String>,
-    /// The text blocks; at least one.
-    pub text: Vec<Arc<str>>,
+    /// What is said; at least one part.
+    pub content: Content,
     /// Makes it safe to send again.
     pub request_id: Option<String>,
     /// What to do if the session waits or runs.
@@ -146,7 +151,7 @@ pub struct NewMessage {
 impl NewMessage {
     /// A text for a session.
     pub fn text(session_id: impl Into<String>, text: impl Into<Arc<str>>) -> NewMessage {
-        NewMessage { session_id: Some(session_id.into()), text: vec![text.into()], ..NewMessage::default() }
+        NewMessage { session_id: Some(session_id.into()), content: text.into().into(), ..NewMessage::default() }
     }
 }
 
@@ -243,8 +248,8 @@ impl Runtime {
     /// With `follow`, the session's events from this message on come with the answer.
     ///
     /// # Errors
-    /// `invalid_session_id`, `unknown_agent`, `session_not_found` (somebody else's), `approval_pending`,
-    /// `session_busy`, `session_full`, `queue_full`, `forbidden` (one that may not decide rejects what waits),
+    /// `invalid_session_id`, `unknown_agent`, `images_not_supported`, `session_not_found` (somebody else's),
+    /// `approval_pending`, `session_busy`, `session_full`, `queue_full`, `forbidden` (one that may not decide rejects what waits),
     /// `store_unavailable`.
     pub async fn message(&self, by: &Principal, message: NewMessage, follow: bool) -> Result<Stored, Refusal> {
         let (live, stored) = self.take_message(by, message, follow).await?;
@@ -350,7 +355,7 @@ impl Runtime {
         let at = now();
         let created = if state.pos == 0 { Some(self.created(by, message.agent.clone(), None, None)?) } else { None };
         let input = MessageInput {
-            text: message.text,
+            content: message.content,
             by: by.subject.clone(),
             roles: by.roles.clone(),
             agent: message.agent.map(Arc::from),

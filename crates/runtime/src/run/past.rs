@@ -1,15 +1,15 @@
 //! The past of a session: its checkpoints, and how it stood at one (SPEC G6).
 //!
-//! Both fold the journal from its first record, which costs about as much as reading it: a few microseconds for each
-//! record, with memory for one page of them, which is bounded in bytes. A snapshot is of the end, and of no use for what
-//! was before. So only a few do it at a time, and nobody more than once ([`heavy`](super::heavy)).
+//! Both fold the journal from the nearest [waypoint](super::waypoints) before, page by page, so what they cost depends on
+//! where they look and not on how long the session is. Only a few do it at a time, and nobody more than once
+//! ([`heavy`](super::heavy)): a journal without waypoints is folded from its first record.
 
 use std::{collections::VecDeque, sync::Arc};
 
 use countersign_core::{
     approval::{key::approval_key, principal::Principal, resolve::rfc3339},
     journal::{
-        checkpoint::{Checkpoint, Checkpoints},
+        checkpoint::Checkpoint,
         record::Entry,
         state::{State, Status},
     },
@@ -19,8 +19,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
-    Inner, Runtime, store_refusal,
-    view::{ListPage, READ_BYTES, READ_PAGE, StateView},
+    Inner, Runtime,
+    view::{ListPage, StateView},
+    waypoints::Walk,
 };
 
 /// A checkpoint of a session, as lists show it.
@@ -55,7 +56,7 @@ impl CheckpointView {
         CheckpointView {
             checkpoint: found.pos,
             at: rfc3339(found.at),
-            after: found.after.to_owned(),
+            after: found.after.to_string(),
             status: found.status,
             node: found.node.clone(),
             pending: found.pending.iter().map(|n| approval_key(session_id, *n)).collect(),
@@ -81,23 +82,7 @@ impl Runtime {
             Some(text) => Some(read_cursor(text, state.pos)?),
         };
         let limit = query.limit.max(1);
-        let mut found: VecDeque<Checkpoint> = VecDeque::new();
-        let mut keep = |one: Option<Checkpoint>| {
-            found.extend(one);
-            if found.len() > limit + 1 {
-                found.pop_front();
-            }
-        };
-        let mut walk = Checkpoints::new(state.session_id.clone());
-        // The record after a place is needed to know whether it is a checkpoint.
-        let end = before.unwrap_or(state.pos);
-        let mut journal = Journal { inner: &self.inner, session_id: &state.session_id, end, pos: 0 };
-        while let Some(page) = journal.next().await? {
-            page.iter().for_each(|entry| keep(walk.take(entry)));
-        }
-        if before.is_none() {
-            keep(walk.end());
-        }
+        let mut found = self.inner.newest_checkpoints(&state, before, limit.saturating_add(1)).await?;
         let more = found.len() > limit;
         if more {
             found.pop_front();
@@ -114,7 +99,7 @@ impl Runtime {
     pub async fn state_at(&self, by: &Principal, session_id: &str, checkpoint: u64) -> Result<StateView, Refusal> {
         let state = self.read_state(by, session_id).await?;
         let _turn = self.inner.heavy.turn(by).await?;
-        let then = self.inner.at_checkpoint(&state, &state.session_id, checkpoint, false).await?;
+        let then = self.inner.at_checkpoint(&state, &state.session_id, checkpoint).await?;
         Ok(StateView { values: self.inner.graph_values(&then.state).await?, ..StateView::of(&then.state) })
     }
 }
@@ -127,88 +112,81 @@ fn read_cursor(text: &str, end: u64) -> Result<u64, Refusal> {
         .ok_or_else(|| Refusal::new(Code::InvalidMessage, "cursor: is not one that a page of this session returned"))
 }
 
-/// A session's entries up to a position, page by page.
-struct Journal<'a> {
-    inner: &'a Inner,
-    session_id: &'a Arc<str>,
-    end: u64,
-    pos: u64,
-}
-
-impl Journal<'_> {
-    async fn next(&mut self) -> Result<Option<Vec<Arc<Entry>>>, Refusal> {
-        if self.pos >= self.end {
-            return Ok(None);
-        }
-        let left = usize::try_from(self.end - self.pos).unwrap_or(READ_PAGE).min(READ_PAGE);
-        let page =
-            self.inner.store.read_within(self.session_id, self.pos, left, READ_BYTES).await.map_err(store_refusal)?;
-        let Some(last) = page.last() else {
-            return Err(Refusal::new(Code::SessionDeleted, "the session was deleted"));
-        };
-        self.pos = last.pos;
-        Ok(Some(page))
-    }
-}
-
 /// A session as it stood at a checkpoint.
 pub(super) struct Then {
     /// Its state.
     pub(super) state: State,
-    /// The records that led there; only the last one, unless all were asked for.
-    pub(super) entries: Vec<Arc<Entry>>,
-    /// The checkpoint before.
+    /// The record that led there.
+    pub(super) last: Arc<Entry>,
+    /// The checkpoint before, if it is near.
     pub(super) before: Option<u64>,
 }
 
 impl Inner {
-    /// The newest checkpoint of a session.
-    pub(super) async fn newest_checkpoint(&self, now: &State) -> Result<u64, Refusal> {
-        let mut walk = Checkpoints::new(now.session_id.clone());
-        let mut newest = None;
-        let mut journal = Journal { inner: self, session_id: &now.session_id, end: now.pos, pos: 0 };
-        while let Some(page) = journal.next().await? {
-            for entry in &page {
-                newest = walk.take(entry).or(newest);
+    /// The newest `most` checkpoints of a session, or the newest before a position, oldest first.
+    async fn newest_checkpoints(
+        &self,
+        now: &State,
+        before: Option<u64>,
+        most: usize,
+    ) -> Result<VecDeque<Checkpoint>, Refusal> {
+        let mut found: VecDeque<Checkpoint> = VecDeque::new();
+        // The record after a place is needed to know whether it is a checkpoint.
+        let mut end = before.unwrap_or(now.pos);
+        loop {
+            let mut walk = Walk::before(self, &now.session_id, &now.session_id, end).await?;
+            let mut stretch: VecDeque<Checkpoint> = VecDeque::new();
+            let wanted = most - found.len();
+            let mut keep = |one: Checkpoint| {
+                if stretch.len() == wanted {
+                    stretch.pop_front();
+                }
+                stretch.push_back(one);
+            };
+            while walk.on(end, &mut keep).await?.is_some() {}
+            if before.is_none() && end == now.pos {
+                walk.at().end().into_iter().for_each(keep);
+            }
+            stretch.append(&mut found);
+            found = stretch;
+            end = walk.begin();
+            if end == 0 || found.len() >= most {
+                return Ok(found);
             }
         }
-        walk.end().or(newest).map(|one| one.pos).ok_or_else(|| no_checkpoint(0, now.pos, None, None))
     }
 
-    /// The session at a checkpoint, folded as the session `as_session`, with `all` records that led there or only the last
-    /// one. `now` is its state now.
+    /// The newest checkpoint of a session.
+    pub(super) async fn newest_checkpoint(&self, now: &State) -> Result<u64, Refusal> {
+        let newest = self.newest_checkpoints(now, None, 1).await?;
+        newest.back().map(|one| one.pos).ok_or_else(|| no_checkpoint(0, now.pos, None, None))
+    }
+
+    /// The session at a checkpoint, folded as the session `as_session`. `now` is its state now.
     pub(super) async fn at_checkpoint(
         &self,
         now: &State,
         as_session: &Arc<str>,
         checkpoint: u64,
-        all: bool,
     ) -> Result<Then, Refusal> {
         if checkpoint == 0 || checkpoint > now.pos {
             return Err(no_checkpoint(checkpoint, now.pos, None, None));
         }
-        let mut walk = Checkpoints::new(as_session.clone());
-        let (mut entries, mut before) = (Vec::new(), None);
-        let mut journal = Journal { inner: self, session_id: &now.session_id, end: checkpoint, pos: 0 };
-        while let Some(page) = journal.next().await? {
-            for entry in &page {
-                before = walk.take(entry).map(|one| one.pos).or(before);
-            }
-            if !all {
-                entries.clear();
-            }
-            entries.extend(page);
+        let mut walk = Walk::before(self, &now.session_id, as_session, checkpoint).await?;
+        let (mut last, mut before) = (None, None);
+        while let Some(entry) = walk.on(checkpoint, |one| before = Some(one.pos)).await? {
+            last = Some(entry);
         }
         let next = if checkpoint < now.pos { self.entry(&now.session_id, checkpoint + 1).await? } else { None };
-        if walk.is_checkpoint(next.as_deref()) {
-            return Ok(Then { state: walk.into_state(), entries, before });
+        if let Some(last) = last.filter(|_| walk.at().is_checkpoint(next.as_deref())) {
+            return Ok(Then { state: walk.into_state(), last, before });
+        }
+        if before.is_none() {
+            before = self.newest_checkpoints(now, Some(checkpoint), 1).await?.back().map(|one| one.pos);
         }
         let mut after = None;
-        let mut journal = Journal { end: now.pos, ..journal };
-        while let (None, Some(page)) = (after, journal.next().await?) {
-            after = page.iter().find_map(|entry| walk.take(entry)).map(|one| one.pos);
-        }
-        Err(no_checkpoint(checkpoint, now.pos, before, after.or_else(|| walk.end().map(|one| one.pos))))
+        while after.is_none() && walk.on(now.pos, |one| after = after.or(Some(one.pos))).await?.is_some() {}
+        Err(no_checkpoint(checkpoint, now.pos, before, after.or_else(|| walk.at().end().map(|one| one.pos))))
     }
 }
 

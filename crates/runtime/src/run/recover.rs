@@ -86,7 +86,8 @@ impl Inner {
 
     /// Goes on with sessions one after the other, each when something has come of the one before, or it has had some time.
     async fn take_up_again(self: Arc<Self>, sessions: Vec<(u32, Arc<str>)>) {
-        for (times, session_id) in sessions {
+        let mut sessions = sessions.into_iter().peekable();
+        while let Some((times, session_id)) = sessions.next() {
             if self.draining.load(Ordering::SeqCst) {
                 return;
             }
@@ -103,7 +104,11 @@ impl Inner {
                 }
                 Ok(Some(false)) => {
                     self.spawn_driver(live.clone());
-                    let _ = timeout(PROBATION, something_comes_of(&live)).await;
+                    let survived = timeout(PROBATION, something_comes_of(&live)).await.is_err();
+                    if survived && sessions.peek().is_some() {
+                        // It only takes long. What ends the process from here on may as well be the next.
+                        self.is_not_blamed(&live).await;
+                    }
                 }
                 Err(error) => {
                     not_recorded(&session_id, &error);
@@ -126,6 +131,16 @@ impl Inner {
         Ok(Some(held))
     }
 
+    /// A turn that is still under way counts as taken up once, as if it had not been alone.
+    async fn is_not_blamed(&self, live: &LiveRef) {
+        let mut guard = live.lock().await;
+        if guard.state().is_ok_and(|state| state.restarts > 1 && !state.held && state.status == Status::Running)
+            && let Err(error) = self.restarted(live, &mut guard, 1, false).await
+        {
+            not_recorded(&live.session_id, &error);
+        }
+    }
+
     /// The process ends in order, so it was not this session that has ended it.
     pub(super) async fn ends_in_order(&self, live: &LiveRef, guard: &mut LiveState) {
         if guard.state().is_ok_and(|state| state.restarts > 0 && !state.held && state.status.is_active())
@@ -136,7 +151,8 @@ impl Inner {
     }
 
     async fn restarted(&self, live: &LiveRef, guard: &mut LiveState, times: u32, held: bool) -> Result<(), Refusal> {
-        let make = |state: &State| Ok(Draft::new(state, now()).restarted(times, held));
+        let partial = guard.partial();
+        let make = |state: &State| Ok(Draft::new(state, now()).restarted(times, held, partial));
         self.transact(live, guard, Durability::Synced, make).await.map(drop)
     }
 

@@ -8,6 +8,7 @@ use countersign_core::{
         principal::Principal,
         resolve::{self, DecideInput, Reply},
     },
+    content::Content,
     journal::{
         draft::{Draft, MessageInput, OnPending, Transition},
         record::{Entry, Millis, Record},
@@ -59,7 +60,7 @@ impl Runtime {
         session_id: &Arc<str>,
         Stands { pos, unstored, at }: Stands,
         replies: Vec<NewDecision>,
-        messages: Vec<String>,
+        messages: Vec<Content>,
         cancelled: impl Future<Output = ()>,
     ) -> Result<(), Unsettled> {
         let mut cancelled = std::pin::pin!(cancelled);
@@ -99,14 +100,14 @@ impl Runtime {
             };
             all.add(resolve::decide(&all.state, at, input, &self.inner.agents)?);
         }
-        for text in messages {
+        for content in messages {
             owned(by, &all.state)?;
             if let Some(run) = all.state.run.as_ref().filter(|run| !run.agent_loop) {
                 let what = format!("the session runs the graph {:?}, which takes answers, not messages", run.graph);
                 return Err(Refusal::new(Code::InvalidMessage, what).into());
             }
             let input = MessageInput {
-                text: vec![text.into()],
+                content,
                 by: by.subject.clone(),
                 roles: by.roles.clone(),
                 on_pending: Some(OnPending::Queue),

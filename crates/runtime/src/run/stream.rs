@@ -30,7 +30,7 @@ use super::{
     now,
     stops::Stop,
     subscription::{Told, Written},
-    transcript::JournalTranscript,
+    transcript::{JournalTranscript, seen_by},
 };
 use crate::{
     agent::{OnCut, Ready},
@@ -112,7 +112,7 @@ impl Inner {
                 tools: ready.specs(),
                 hosted: ready.kits.hosted().clone(),
                 output: agent.output.as_ref().map(|output| output.for_model()),
-                conversation,
+                conversation: seen_by(&*agent.model, conversation, state.locale),
             };
             if writer.read(agent.model.call(request)).await?.is_err() {
                 return Ok(None);
@@ -143,7 +143,7 @@ impl Transcript for GoingOn {
     fn messages(&self) -> BoxFuture<'_, Result<Vec<Message>, ModelError>> {
         async {
             let mut messages = self.before.messages().await?;
-            messages.extend([Message::Assistant(self.answer.clone()), Message::User(self.ask.clone())]);
+            messages.extend([Message::Assistant(self.answer.clone()), Message::User(self.ask.clone().into())]);
             Ok(messages)
         }
         .boxed()

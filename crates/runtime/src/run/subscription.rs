@@ -195,7 +195,7 @@ impl Subscription {
     ///
     /// # Errors
     /// `store_unavailable` if the journal cannot be read; call it again to try again.
-    /// `session_not_found` if the session was deleted, `store_closed` if its store is closed.
+    /// `session_deleted` if it was deleted, `store_closed` if its store is closed.
     pub async fn next(&mut self) -> Result<Frame, Refusal> {
         loop {
             if let Told::Frame(frame) = self.next_told().await? {
@@ -288,7 +288,7 @@ impl Subscription {
         let Some(replay) = &mut self.replay else { return Ok(()) };
         replay.page.extend(read);
         let Some(entry) = replay.page.pop_front().filter(|entry| entry.pos <= until) else {
-            return Err(Refusal::new(Code::SessionDeleted, "the session was deleted"));
+            return Err(self.inner.no_entries(&self.live.session_id).await);
         };
         replay.pos = Some(entry.pos);
         self.take(&Told::Entry(entry.clone()));

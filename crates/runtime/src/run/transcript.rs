@@ -5,7 +5,7 @@ use std::sync::Arc;
 use countersign_core::{
     conversation::{Conversation, Message},
     journal::{agents::Nested, record::Record, state::State, window::Window},
-    locale::Locale,
+    locale::{Locale, Text},
 };
 use futures::{FutureExt as _, future::BoxFuture};
 
@@ -13,7 +13,7 @@ use super::{
     Inner,
     view::{READ_BYTES, READ_PAGE},
 };
-use crate::model::{ModelError, Transcript};
+use crate::model::{Model, ModelError, TakesImages, Transcript};
 
 /// Entries read at once when looking back.
 const LOOK_BACK: u64 = 32;
@@ -99,7 +99,7 @@ impl Transcript for JournalTranscript {
 
     fn last_user(&self) -> BoxFuture<'_, Result<String, ModelError>> {
         self.newest(|record| match record {
-            Record::UserMessage(message) if self.nested.is_none() => Some(message.text.join("\n\n")),
+            Record::UserMessage(message) if self.nested.is_none() => Some(message.content.text()),
             Record::AgentBegan(began) if self.run() == began.call => Some(began.input.clone()),
             _ => None,
         })
@@ -112,5 +112,44 @@ impl Transcript for JournalTranscript {
             _ => None,
         })
         .boxed()
+    }
+}
+
+/// The conversation as this model can read it. An image that it does not take was accepted for another one: before a handoff, in the past of a
+/// fork, under an older configuration. A note in their place is better than a provider's error, which would end every turn
+/// from here on, and better than nothing, which would hide that something is missing.
+pub(super) fn seen_by(model: &dyn Model, conversation: Box<dyn Transcript>, locale: Locale) -> Box<dyn Transcript> {
+    match model.images() {
+        TakesImages::All => conversation,
+        takes => Box::new(SeenBy { takes, conversation, locale }),
+    }
+}
+
+struct SeenBy {
+    takes: TakesImages,
+    conversation: Box<dyn Transcript>,
+    locale: Locale,
+}
+
+impl Transcript for SeenBy {
+    fn messages(&self) -> BoxFuture<'_, Result<Vec<Message>, ModelError>> {
+        async {
+            let mut messages = self.conversation.messages().await?;
+            for message in &mut messages {
+                if let Message::User(content) = message
+                    && content.has_images()
+                {
+                    *content = content.read_by(self.takes, self.locale.text(Text::ImageLeftOut));
+                }
+            }
+            Ok(messages)
+        }
+        .boxed()
+    }
+    fn last_user(&self) -> BoxFuture<'_, Result<String, ModelError>> {
+        self.conversation.last_user()
+    }
+    fn last_tool_result(&self) -> BoxFuture<'_, Result<String, ModelError>> {
+        self.conversation.last_tool_result()
     }
 }

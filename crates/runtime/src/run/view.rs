@@ -11,6 +11,7 @@ use countersign_core::{
         resolve::{self, rfc3339},
     },
     audit::AuditRecord,
+    content::TakesImages,
     journal::{
         graph,
         record::{Block, Entry, Interrupted, Note, Record, Usage},
@@ -213,6 +214,8 @@ pub struct AgentView {
     pub description: Option<Arc<str>>,
     /// The configured name of its model.
     pub model: Arc<str>,
+    /// Whether its model takes images: a message with one is refused if not.
+    pub takes_images: bool,
     /// Its tools.
     pub tools: Vec<Arc<str>>,
     /// Most model calls in one turn.
@@ -285,6 +288,7 @@ impl Runtime {
                 name: ready.agent.name.clone(),
                 description: ready.agent.description.clone(),
                 model: ready.agent.model_name.clone(),
+                takes_images: ready.agent.model.images() != TakesImages::None,
                 tools: ready.specs().iter().map(|spec| spec.name.clone()).collect(),
                 max_turns: ready.agent.max_turns,
             })
@@ -503,16 +507,17 @@ impl Inner {
         }))
     }
 
-    /// What was asked, of those whose it is by now, and what was said about it since. Nothing else happens in a session
-    /// that waits, so it is near.
+    /// What was asked, of those whose it is by now, and what was said about it since. Little else happens in a session that
+    /// waits, so it is near; messages that were queued meanwhile may be long.
     async fn asked(&self, row: &InterruptionRow) -> Result<Option<(Arc<Interrupted>, Vec<UpdateView>)>, Refusal> {
         let (mut asked, mut updates): (Option<Arc<Interrupted>>, _) = (None, Vec::new());
         let end = row.resolved_pos.unwrap_or(u64::MAX);
         let mut after = row.asked_pos.saturating_sub(1);
         loop {
             let limit = UPDATES_PAGE.min(usize::try_from(end.saturating_sub(after)).unwrap_or(UPDATES_PAGE));
-            let page = self.store.read(&row.session_id, after, limit).await.map_err(store_refusal)?;
-            let whole = page.len() == UPDATES_PAGE;
+            let page =
+                self.store.read_within(&row.session_id, after, limit, READ_BYTES).await.map_err(store_refusal)?;
+            let ended = page.is_empty();
             for entry in &page {
                 match &entry.record {
                     Record::Interrupted(one) if entry.pos == row.asked_pos => asked = Some(one.clone()),
@@ -530,7 +535,7 @@ impl Inner {
                 }
             }
             after = page.last().map_or(end, |entry| entry.pos);
-            if asked.is_none() || !whole || after >= end {
+            if asked.is_none() || ended || after >= end {
                 return Ok(asked.map(|asked| (asked, updates)));
             }
         }

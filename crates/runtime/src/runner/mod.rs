@@ -29,27 +29,33 @@ pub use self::{
     stream::RunStream,
 };
 pub(crate) use self::{error::over_budget, said::answers};
-use crate::{agent::Agent, run_state::RunState};
+use crate::{agent::Agent, core::content::Content, run_state::RunState};
 
 /// What a run begins with: what the user says, or the state of a run that goes on.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum RunInput {
     /// What the user says.
-    Text(String),
+    Content(Content),
     /// A run goes on, with what was decided on its state.
     State(Box<RunState>),
 }
 
 impl From<&str> for RunInput {
     fn from(text: &str) -> RunInput {
-        RunInput::Text(text.to_owned())
+        RunInput::Content(text.into())
     }
 }
 
 impl From<String> for RunInput {
     fn from(text: String) -> RunInput {
-        RunInput::Text(text)
+        RunInput::Content(text.into())
+    }
+}
+
+impl From<Content> for RunInput {
+    fn from(content: Content) -> RunInput {
+        RunInput::Content(content)
     }
 }
 

@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use countersign_core::{
     approval::{decision::Decision, key::approval_key, principal::Principal, rule::Always},
     call::gate::DecisionType,
+    content::Content,
     journal::{
         draft::Catalog as _,
         record::{EndReason, Entry, Kind, Record},
@@ -106,8 +107,8 @@ impl Session {
         config: RunConfig,
         follow: bool,
     ) -> Result<Session, RunError> {
-        let (text, before) = match input {
-            RunInput::Text(text) => (Some(text), None),
+        let (content, before) = match input {
+            RunInput::Content(content) => (Some(content), None),
             RunInput::State(state) => (None, Some(*state)),
         };
         if let Some(what) = config.mistake() {
@@ -185,7 +186,7 @@ impl Session {
                 Ok(()) => session.resume(state, follow).await?,
                 Err(error) => return Err(error.with(Some(state))),
             },
-            None => session.start(text.unwrap_or_default(), context, durable, follow).await?,
+            None => session.start(content.unwrap_or_default(), context, durable, follow).await?,
         }
         // One that waits is cancelled, too.
         session.moves |= session.cancel.as_ref().is_some_and(CancelHandle::is_cancelled);
@@ -198,7 +199,7 @@ impl Session {
 
     async fn start(
         &mut self,
-        text: String,
+        content: Content,
         context: Option<AppContext>,
         durable: bool,
         follow: bool,
@@ -206,7 +207,7 @@ impl Session {
         // While another run is at work it says so, or is about to end.
         self.hold = self.take_hold().await;
         loop {
-            match self.say(&text, context.as_ref(), durable, follow).await {
+            match self.say(&content, context.as_ref(), durable, follow).await {
                 // Another run of the session was first. What that means for this one is said by how it stands now.
                 Err(RunError::Refused { refusal, .. })
                     if durable && refusal.code == Code::StoreUnavailable && self.has_moved().await => {}
@@ -247,7 +248,7 @@ impl Session {
 
     async fn say(
         &mut self,
-        text: &str,
+        content: &Content,
         context: Option<&AppContext>,
         durable: bool,
         follow: bool,
@@ -268,7 +269,8 @@ impl Session {
             let new = NewSession { session_id, context: Some(context), ..NewSession::default() };
             self.runtime.create_session(&self.principal, new).await?;
         }
-        let message = NewMessage::text(&*self.session_id, text);
+        let session_id = Some(self.session_id.to_string());
+        let message = NewMessage { session_id, content: content.clone(), ..NewMessage::default() };
         self.follow = self.runtime.take(&self.principal, message, follow).await.map_err(in_the_library)?;
         self.follow_nested().await?;
         self.agent = self.runtime.loaded(&self.session_id).await?.agent.clone();

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use countersign_core::journal::state::Status;
+use countersign_core::{content::Content, journal::state::Status};
 use serde::Serialize;
 
 use super::{RunError, RunInput, RunResult, RunStream, Runner, config::RunConfig, interruption::Interruption};
@@ -65,7 +65,7 @@ pub struct StoredSession {
     id: String,
     config: RunConfig,
     decides: Vec<Decide>,
-    says: Option<String>,
+    says: Option<Content>,
 }
 
 impl fmt::Debug for StoredSession {
@@ -94,8 +94,8 @@ impl StoredSession {
     }
 
     /// Says this next: see [`RunState::add_input`].
-    pub fn say(mut self, text: impl Into<String>) -> StoredSession {
-        self.says = Some(text.into());
+    pub fn say(mut self, content: impl Into<Content>) -> StoredSession {
+        self.says = Some(content.into());
         self
     }
 
@@ -176,7 +176,7 @@ impl StoredSession {
             (Ok(state), Some(text)) if decides.is_empty() && over(&state) => return Ok((runner, text.into())),
             (state, says) => {
                 let mut state = state?;
-                says.into_iter().for_each(|text| state.add_input(text));
+                says.into_iter().for_each(|content| state.add_input(content));
                 state
             }
         };

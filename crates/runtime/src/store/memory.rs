@@ -16,8 +16,9 @@ use futures::{FutureExt as _, future, future::BoxFuture};
 
 use super::{
     Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, RuleFilter, RuleOwner, RuleRow, SessionFilter,
-    Store, StoreError, Summary, Visible,
+    Store, StoreError, Summary, Visible, Waypoint,
     index::{self, Change, Claimant},
+    no_past,
     page::{self, Row as _},
 };
 
@@ -111,6 +112,7 @@ struct Session {
     state: Arc<State>,
     interruptions: BTreeMap<u32, Arc<InterruptionRow>>,
     requests: BTreeMap<Box<str>, Claimant>,
+    waypoints: BTreeMap<u64, Waypoint>,
 }
 
 impl Default for MemoryStore {
@@ -153,7 +155,22 @@ impl MemoryStore {
         lock(&self.shards[sum % SHARDS])
     }
 
-    fn append_now(&self, append: Append) -> Result<(), StoreError> {
+    /// Shares the entries of the past: nothing is copied but where they are.
+    fn fork_now(&self, from: &str, append: Append) -> Result<(), StoreError> {
+        let past = {
+            let shard = self.shard(from);
+            if let Some(id) = shard.deleted.get(from) {
+                return Err(StoreError::Deleted(id.clone()));
+            }
+            let entries = shard.get(from).map_or(&[][..], |session| &session.entries);
+            let until = usize::try_from(append.expected).ok();
+            until.and_then(|until| entries.get(..until)).ok_or_else(|| no_past(from, append.expected))?.to_vec()
+        };
+        self.append_after(past, append)
+    }
+
+    /// Appends; after a past that is not empty only to a session that is not there.
+    fn append_after(&self, past: Vec<Arc<Entry>>, append: Append) -> Result<(), StoreError> {
         index::check(&append)?;
         let Append { session_id, expected, entries, state, .. } = append;
         let claims = index::claims(&entries);
@@ -161,26 +178,28 @@ impl MemoryStore {
         if shard.deleted.contains(&session_id) {
             return Err(StoreError::Deleted(session_id));
         }
-        let session = match shard.sessions.entry(session_id) {
+        let (session, new) = match shard.sessions.entry(session_id) {
             hash_map::Entry::Vacant(vacant) => {
-                if expected != 0 {
+                if past.len() as u64 != expected {
                     return Err(StoreError::Conflict);
                 }
                 index::admit(&claims, |_| Ok(None))?;
-                vacant.insert(Session {
-                    entries: Vec::new(),
+                let session = Session {
+                    entries: past,
                     state: state.clone(),
                     interruptions: BTreeMap::new(),
                     requests: BTreeMap::new(),
-                })
+                    waypoints: BTreeMap::new(),
+                };
+                (vacant.insert(session), true)
             }
             hash_map::Entry::Occupied(occupied) => {
                 let session = occupied.into_mut();
-                if session.entries.len() as u64 != expected {
+                if !past.is_empty() || session.entries.len() as u64 != expected {
                     return Err(StoreError::Conflict);
                 }
                 index::admit(&claims, |id| Ok(session.requests.get(id).copied()))?;
-                session
+                (session, false)
             }
         };
         for claim in claims {
@@ -190,7 +209,7 @@ impl MemoryStore {
             self.change(session, change);
         }
         // Roles only ever come, but for those of the past that a fork has copied, which were nobody's here.
-        if expected == 0 || session.state.reviewers.len() != state.reviewers.len() {
+        if new || session.state.reviewers.len() != state.reviewers.len() {
             let mut people = lock(&self.people);
             for reason in Reason::of(&state) {
                 people.entry(reason).or_default().insert(state.session_id.clone());
@@ -367,7 +386,33 @@ fn newest<T, K: Ord>(rows: &mut Vec<T>, limit: usize, key: impl Fn(&T) -> K) {
 
 impl Store for MemoryStore {
     fn append(&self, append: Append) -> BoxFuture<'_, Result<(), StoreError>> {
-        ready(self.append_now(append))
+        ready(self.append_after(Vec::new(), append))
+    }
+
+    fn fork(&self, from: &str, append: Append) -> BoxFuture<'_, Result<(), StoreError>> {
+        ready(self.fork_now(from, append))
+    }
+
+    fn waypoint(
+        &self,
+        session_id: &str,
+        until: u64,
+        version: u32,
+    ) -> BoxFuture<'_, Result<Option<Waypoint>, StoreError>> {
+        let shard = self.shard(session_id);
+        let kept = shard.get(session_id).into_iter().flat_map(|session| session.waypoints.range(..=until).rev());
+        let found = kept.map(|(_, waypoint)| waypoint).find(|waypoint| waypoint.version == version).cloned();
+        ready(Ok(found))
+    }
+
+    fn keep_waypoint(&self, session_id: &str, waypoint: Waypoint) -> BoxFuture<'_, Result<(), StoreError>> {
+        if let Some(session) = self.shard(session_id).sessions.get_mut(session_id)
+            && waypoint.pos <= session.entries.len() as u64
+        {
+            session.waypoints.retain(|_, kept| kept.version >= waypoint.version);
+            session.waypoints.insert(waypoint.pos, waypoint);
+        }
+        ready(Ok(()))
     }
 
     fn head(&self, session_id: &str) -> BoxFuture<'_, Result<Option<Head>, StoreError>> {

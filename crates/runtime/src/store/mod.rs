@@ -2,7 +2,8 @@
 //!
 //! A store keeps, for each session, its entries and a head: the position of the last entry, a summary
 //! for lists, and a snapshot of the state from which a load folds on (a cache, never the truth). Beside
-//! that it keeps one row for each interruption, derived from the entries by [`index`].
+//! that it keeps one row for each interruption, derived from the entries by [`index`], and a [`Waypoint`] now and
+//! then, from which a state of the past is folded.
 
 pub mod index;
 pub mod memory;
@@ -38,6 +39,46 @@ pub trait Store: Send + Sync {
     /// A queued message brings its id twice: when it is queued, and when it finds its place.
     /// [`StoreError::Deleted`] if there was a session of this id, which is deleted.
     fn append(&self, append: Append) -> BoxFuture<'_, Result<(), StoreError>>;
+    /// Makes a session with the past of another: its entries up to [`Append::expected`] are those of `from` at the same
+    /// positions, and those of the append follow. Nobody sees any of it before all of it is stored; if that never comes,
+    /// nothing of it stays and the id is free. A long past is copied in pieces, between which others append.
+    ///
+    /// By itself it reads the past and appends all at once.
+    ///
+    /// # Errors
+    /// As [`Store::append`] to a session that is not there; [`StoreError::Deleted`] if `from` is deleted meanwhile, and
+    /// [`StoreError::Failed`] if it has no such past.
+    fn fork(&self, from: &str, append: Append) -> BoxFuture<'_, Result<(), StoreError>> {
+        let from: Arc<str> = from.into();
+        Box::pin(async move {
+            let mut entries: Vec<Arc<Entry>> = Vec::new();
+            while (entries.len() as u64) < append.expected {
+                let left = usize::try_from(append.expected).unwrap_or(usize::MAX) - entries.len();
+                let page = self.read(&from, entries.len() as u64, left).await?;
+                if page.is_empty() {
+                    return Err(no_past(&from, append.expected));
+                }
+                entries.extend(page);
+            }
+            entries.extend(append.entries);
+            self.append(Append { expected: 0, entries, ..append }).await
+        })
+    }
+    /// The last waypoint of this version at or before `until` in a session, if one was kept.
+    fn waypoint(
+        &self,
+        session_id: &str,
+        until: u64,
+        version: u32,
+    ) -> BoxFuture<'_, Result<Option<Waypoint>, StoreError>> {
+        let _ = (session_id, until, version);
+        Box::pin(async { Ok(None) })
+    }
+    /// Keeps a waypoint of a session, or does not: it is a cache. Those of older versions may go with it.
+    fn keep_waypoint(&self, session_id: &str, waypoint: Waypoint) -> BoxFuture<'_, Result<(), StoreError>> {
+        let _ = (session_id, waypoint);
+        Box::pin(async { Ok(()) })
+    }
     /// The head of a session; `None` if there never was one of this id.
     ///
     /// # Errors
@@ -96,6 +137,11 @@ pub trait Store: Send + Sync {
     fn check(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 }
 
+/// Why a past cannot be copied.
+fn no_past(from: &str, until: u64) -> StoreError {
+    StoreError::Failed(format!("session {from} has no entries up to {until}"))
+}
+
 /// Entries that [`Store::read_within`] reads where a store does not say how long they are.
 const FEW: usize = 8;
 
@@ -126,6 +172,17 @@ pub struct Append {
     pub snapshot: bool,
     /// How safe it must be.
     pub durability: Durability,
+}
+
+/// How a session stood on its way, so that its past is not folded from the first entry. A cache, never the truth.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waypoint {
+    /// The position of the last entry that is folded in it.
+    pub pos: u64,
+    /// Which way of folding and of writing it down this is: readers ask for their own.
+    pub version: u32,
+    /// A text that its reader knows how to read.
+    pub body: Arc<str>,
 }
 
 /// What [`Store::head`] gives.

@@ -205,6 +205,15 @@ pub enum Place<'a> {
         /// The rule's number in it.
         n: u32,
     },
+    /// How a session stood on its way.
+    Waypoint {
+        /// The session.
+        session: &'a str,
+        /// When it was made.
+        born: Millis,
+        /// The position of the last entry that is folded in it.
+        pos: u64,
+    },
     /// What proves that a key is the right one.
     Proof,
     /// What allows plain values while a store is being sealed.
@@ -223,6 +232,7 @@ impl Place<'_> {
             Place::Proof => (6, "", 0, 0),
             Place::Mixed => (7, "", 0, 0),
             Place::Rule { session, born, n } => (8, session, born, u64::from(n)),
+            Place::Waypoint { session, born, pos } => (9, session, born, pos),
         };
         out.push(kind);
         out.extend(born.to_be_bytes());
@@ -236,6 +246,7 @@ impl fmt::Display for Place<'_> {
         match self {
             Place::Entry { session, pos, .. } => write!(f, "session {session}, position {pos}:"),
             Place::Snapshot { session, .. } => write!(f, "session {session}, snapshot:"),
+            Place::Waypoint { session, pos, .. } => write!(f, "session {session}, how it stood at {pos}:"),
             Place::Head { session, .. } => write!(f, "session {session}, its end and title:"),
             Place::Audit { n } => write!(f, "audit record {n}:"),
             Place::AuditHash { n } => write!(f, "audit record {n}, hash:"),

@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicU32, AtomicUsize, Ordering},
+    atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
 };
 
 use countersign::{
@@ -12,7 +12,7 @@ use countersign::{
     },
     store::{
         Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, RuleFilter, RuleOwner, RuleRow,
-        SessionFilter, Store, StoreError, Summary,
+        SessionFilter, Store, StoreError, Summary, Waypoint,
     },
 };
 use futures::{FutureExt as _, TryFutureExt as _, future::BoxFuture};
@@ -26,19 +26,29 @@ pub(crate) struct Failing {
     pub(crate) firsts: AtomicU32,
     /// How many have failed.
     pub(crate) failed: AtomicU32,
-    /// The bytes of the largest page of entries that was read.
+    /// The bytes of the largest page of entries that was read, and of all of them.
     pub(crate) largest: AtomicUsize,
+    pub(crate) read: AtomicUsize,
+    /// Whether it keeps and finds no waypoints, as one that has lost them.
+    pub(crate) forgets: AtomicBool,
+    /// Lookups of waypoints that are still to fail, and whether keeping one never ends.
+    pub(crate) waypoints: AtomicU32,
+    pub(crate) hangs: AtomicBool,
+    /// Whether pages of entries have nothing in them.
+    pub(crate) gap: AtomicBool,
 }
 
 impl Failing {
     pub(crate) fn over(inner: Arc<dyn Store>) -> Arc<Failing> {
-        let (appends, heads, firsts, failed, largest) = Default::default();
-        Arc::new(Failing { inner, appends, heads, firsts, failed, largest })
+        let (appends, heads, firsts, failed) = Default::default();
+        let (largest, read, forgets, waypoints, hangs, gap) = Default::default();
+        Arc::new(Failing { inner, appends, heads, firsts, failed, largest, read, forgets, waypoints, hangs, gap })
     }
 
     fn count(&self, page: Vec<Arc<Entry>>) -> Vec<Arc<Entry>> {
         let bytes = page.iter().map(|entry| serde_json::to_vec(entry).expect("JSON").len()).sum();
         self.largest.fetch_max(bytes, Ordering::SeqCst);
+        self.read.fetch_add(bytes, Ordering::SeqCst);
         page
     }
 
@@ -57,6 +67,35 @@ impl Store for Failing {
             Ok(()) => self.inner.append(append),
             Err(error) => async { Err(error) }.boxed(),
         }
+    }
+    fn fork(&self, from: &str, append: Append) -> BoxFuture<'_, Result<(), StoreError>> {
+        match self.check(&self.appends) {
+            Ok(()) => self.inner.fork(from, append),
+            Err(error) => async { Err(error) }.boxed(),
+        }
+    }
+    fn waypoint(
+        &self,
+        session_id: &str,
+        until: u64,
+        version: u32,
+    ) -> BoxFuture<'_, Result<Option<Waypoint>, StoreError>> {
+        if let Err(error) = self.check(&self.waypoints) {
+            return async { Err(error) }.boxed();
+        }
+        if self.forgets.load(Ordering::SeqCst) {
+            return async { Ok(None) }.boxed();
+        }
+        self.inner.waypoint(session_id, until, version)
+    }
+    fn keep_waypoint(&self, session_id: &str, waypoint: Waypoint) -> BoxFuture<'_, Result<(), StoreError>> {
+        if self.forgets.load(Ordering::SeqCst) {
+            return async { Ok(()) }.boxed();
+        }
+        if self.hangs.load(Ordering::SeqCst) {
+            return std::future::pending().boxed();
+        }
+        self.inner.keep_waypoint(session_id, waypoint)
     }
     fn head(&self, session_id: &str) -> BoxFuture<'_, Result<Option<Head>, StoreError>> {
         match self.check(&self.heads) {
@@ -77,6 +116,9 @@ impl Store for Failing {
         limit: usize,
         bytes: usize,
     ) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, StoreError>> {
+        if self.gap.load(Ordering::SeqCst) {
+            return async { Ok(Vec::new()) }.boxed();
+        }
         match if (after, limit) == (0, 1) { self.check(&self.firsts) } else { Ok(()) } {
             Ok(()) => self.inner.read_within(session_id, after, limit, bytes).map_ok(|page| self.count(page)).boxed(),
             Err(error) => async { Err(error) }.boxed(),

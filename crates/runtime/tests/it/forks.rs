@@ -277,7 +277,7 @@ async fn g6_what_a_user_said_or_a_model_called_can_be_changed_in_a_fork() {
         let runtime = runtime(store.clone(), SCRIPT, &ledger);
         done(&runtime).await;
         let said = after(&runtime, "s", "message").await;
-        let message = |text: &str| ForkEdit { message: Some(vec![text.into()]), ..ForkEdit::default() };
+        let message = |text: &str| ForkEdit { message: Some(text.into()), ..ForkEdit::default() };
         for (checkpoint, id) in [(said.checkpoint, "after"), (said.checkpoint - 1, "before")] {
             let new = NewFork { edit: message("sell"), ..at(checkpoint, id) };
             let made = fork(&runtime, "s", new).await.expect("fork");
@@ -306,7 +306,7 @@ async fn g6_what_a_user_said_or_a_model_called_can_be_changed_in_a_fork() {
             (call("nope", None, "{}"), Code::InvalidMessage, "is no call of the latest answer"),
             (call(&id, None, r#"{"n":"two"}"#), Code::InvalidEdit, "do not fit the tool's schema"),
             (call(&id, Some("steal"), "{}"), Code::InvalidEdit, "has no tool"),
-            (ForkEdit { message: Some(vec!["x".into()]), ..call(&id, None, "{}") }, Code::InvalidMessage, "either"),
+            (ForkEdit { message: Some("x".into()), ..call(&id, None, "{}") }, Code::InvalidMessage, "either"),
         ] {
             let refused = fork(&runtime, "s", NewFork { edit, ..at(waited, "x") }).await.expect_err("refused");
             assert_eq!(refused.code, code, "{name}: {refused}");

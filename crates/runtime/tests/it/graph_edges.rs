@@ -396,7 +396,77 @@ async fn p4_a_change_of_the_state_needs_the_right_to_decide_all_that_it_withdraw
     assert_eq!(runs.state(&ann, "s").await.expect("state").sum, 2);
 }
 
+/// An admin said that it may happen, so an admin says what became of it; if a clerk was asked as well, neither lets it be done
+/// again without the other.
+async fn p4_a_step_in_doubt_is_answered_by_the_role_that_was_asked_last(store: Arc<dyn Store>) {
+    for (session, clerks) in [("one", false), ("both", true)] {
+        let begun = Count::default();
+        let graph = || deletes(session, clerks, &begun);
+        let person = |name: &str, role: &str| Principal::person(name, vec![role.to_owned()]);
+        let (ann, boss, clerk) = (person("ann", "user"), person("boss", "admin"), person("carl", "clerk"));
+        let answer = |n: u32| NewDecision {
+            approval_key: format!("{session}_{n}"),
+            resume: Some(Raw::of(&true).expect("raw")),
+            ..NewDecision::default()
+        };
+        let (runtime, runs) = process(&store, &graph());
+        runs.run(&ann, session, &Work::default()).await.expect("it waits");
+        runtime.decide_and_run(&boss, answer(1)).await.expect("the admin");
+        runtime.decide(if clerks { &clerk } else { &ann }, answer(2), false).await.expect("the second question");
+        while begun.get() == 0 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        runtime.shutdown(Duration::ZERO).await;
+        let (runtime, _) = process(&store, &graph());
+        runtime.start().await.expect("start");
+        runtime.wait(&ann, session).await.expect("wait");
+        let decision = |decision: Decision| NewDecision {
+            approval_key: format!("{session}_3"),
+            decisions: vec![decision],
+            ..NewDecision::default()
+        };
+        let refused = runtime.decide(&ann, decision(Decision::respond("7")), false).await.expect_err("not hers");
+        assert_eq!(refused.code, Code::Forbidden);
+        if clerks {
+            let again = runtime.decide(&clerk, decision(Decision::approve()), false).await.expect_err("not alone");
+            assert_eq!(again.code, Code::DecisionNotAllowed);
+        }
+        let who = if clerks { &clerk } else { &boss };
+        let over = runtime.decide_and_run(who, decision(Decision::respond("7"))).await.expect("theirs");
+        assert_eq!((over.status, begun.get()), (Status::Completed, 1));
+    }
+}
+
+/// Asks an admin, then a clerk or the session's own user, and does a step that never comes to an end.
+fn deletes(name: &str, clerks: bool, begun: &Count) -> Graph<Work> {
+    let begun = begun.clone();
+    in_line(name, |graph| {
+        let ask = graph.node("ask", move |ctx: Context<Work>| async move {
+            let _: bool = ctx.interrupt("may it?", ()).role("admin").typed().await;
+            let sure = ctx.interrupt("sure?", ());
+            let _: bool = if clerks { sure.role("clerk") } else { sure }.typed().await;
+            Ok(WorkUpdate::new())
+        });
+        let delete = graph.node("delete", move |ctx: Context<Work>| {
+            let begun = begun.clone();
+            async move {
+                ctx.step("delete", async move {
+                    begun.up();
+                    std::future::pending::<()>().await;
+                    Ok::<_, NodeError>(0_u32)
+                })
+                .await?;
+                Ok(said("deleted"))
+            }
+        });
+        graph.start(ask);
+        graph.edge(ask, delete);
+        graph.edge(delete, Node::END);
+    })
+}
+
 conformance!(
+    p4_a_step_in_doubt_is_answered_by_the_role_that_was_asked_last,
     p4_a_change_of_the_state_needs_the_right_to_decide_all_that_it_withdraws,
     g6_the_state_at_a_checkpoint_is_what_it_was_then,
     g6_an_edit_and_a_long_run_begin_nothing_twice,

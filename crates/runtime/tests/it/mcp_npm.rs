@@ -184,3 +184,24 @@ async fn s13_r4_npm_an_approved_call_runs_though_the_server_was_killed_and_begun
         }
     }
 }
+
+#[tokio::test]
+#[ignore = "needs the packages of tests/third-party: cargo xtask test"]
+async fn s13_npm_memory_keeps_only_what_was_approved() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("memory.jsonl");
+    let server = McpServer::stdio("memory", ["node", &script("server-memory")])
+        .env("MEMORY_FILE_PATH", ApiKey::new(file.to_str().unwrap()))
+        .require_approval(RequireApproval::lists(["create_entities"], ["read_graph"]))
+        .build()
+        .unwrap();
+    let entity = json!({ "name": "Ánh", "entityType": "person", "observations": ["likes tea"] });
+    let create = call("create_entities", json!({ "entities": [entity] }));
+    for (decision, kept) in [(Decision::reject(None), false), (Decision::approve(), true)] {
+        let runtime = over(Arc::new(MemoryStore::new()), &create, &[&server]);
+        assert_eq!(send(&runtime, "s", "keep it").await.unwrap().status, Status::AwaitingInput);
+        decide(&runtime, "s_1", vec![decision]).await.unwrap();
+        assert_eq!(run(&server, "read_graph", json!({})).await.contains("likes tea"), kept);
+        assert_eq!(file.exists(), kept);
+    }
+}

@@ -170,7 +170,7 @@ impl Transcript for Talk {
 }
 
 pub(crate) fn user(text: &str) -> Vec<Message> {
-    vec![Message::User(text.to_owned())]
+    vec![Message::User(text.into())]
 }
 
 pub(crate) fn request(conversation: Vec<Message>, instructions: &str, tools: Vec<ToolSpec>) -> ModelRequest {

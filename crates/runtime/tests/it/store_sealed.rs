@@ -16,7 +16,7 @@ use countersign::{
         audit::{AuditRecord, Verifier},
     },
     store::{
-        Page, RuleFilter, RuleOwner, SessionFilter, Store, StoreError,
+        Page, RuleFilter, RuleOwner, SessionFilter, Store, StoreError, Waypoint,
         seal::{Keys, SealError},
         sqlite::{SqliteOptions, SqliteStore, read_audit, rekey},
     },
@@ -247,9 +247,20 @@ async fn x_the_last_entries_of_a_session_cannot_be_taken_away() {
 #[tokio::test]
 async fn x_what_is_only_derived_is_left_out_when_it_is_not_what_was_sealed() {
     let (_dir, path) = place();
-    let driven = planted(&open_sealed(&path).expect("open"), "s").await;
-    change(&path, "UPDATE snapshots SET body = '{}'");
     let store = open_sealed(&path).expect("open");
+    let driven = planted(&store, "s").await;
+    let waypoint = Waypoint { pos: 1, version: 1, body: "how it stood".into() };
+    store.keep_waypoint("s", waypoint.clone()).await.expect("keep");
+    assert_eq!(found(&path, "how it stood"), 0, "it is sealed");
+    assert_eq!(store.waypoint("s", 9, 1).await.expect("one"), Some(waypoint));
+    drop(store);
+    change(&path, "UPDATE waypoints SET key = key + 1");
+    let store = open_sealed(&path).expect("open");
+    assert_eq!(store.waypoint("s", 9, 1).await.expect("none"), None, "it stands elsewhere");
+    drop(store);
+    change(&path, "UPDATE snapshots SET body = '{}'; UPDATE waypoints SET body = '{}'");
+    let store = open_sealed(&path).expect("open");
+    assert_eq!(store.waypoint("s", 9, 1).await.expect("none"), None);
     assert_eq!(store.head("s").await.expect("head").expect("head").snapshot, None);
     assert_eq!(load(&store, "s").await.as_ref(), Some(&*driven.state));
     drop(store);

@@ -194,7 +194,7 @@ async fn r9_a_full_disk_fails_what_does_not_fit_and_nothing_else() {
 async fn r9_a_full_store_says_so_and_works_again_when_there_is_room() {
     let (_dir, path) = place();
     let mut options = SqliteOptions::default();
-    options.max_pages = Some(48);
+    options.max_pages = Some(64);
     let store = SqliteStore::open(&path, &options).expect("open");
     store.check().await.expect("there is room");
     let mut made = Vec::new();

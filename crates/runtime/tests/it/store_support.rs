@@ -113,7 +113,7 @@ impl Driven {
         on_pending: Option<OnPending>,
     ) -> Result<Transition, Refusal> {
         let input = MessageInput {
-            text: vec![text.into()],
+            content: text.into(),
             request_id: request_id.map(Into::into),
             on_pending,
             ..MessageInput::default()

@@ -206,7 +206,7 @@ impl Jwt {
         self.checked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn verify(&self, keys: &[Key], token: &str) -> Result<Known, BadJwt> {
+    pub(super) fn verify(&self, keys: &[Key], token: &str) -> Result<Known, BadJwt> {
         let algorithms = || self.options.algorithms.iter().map(|a| a.name()).collect::<Vec<_>>().join(", ");
         let Ok(header) = decode_header(token) else {
             return refused(format!(

@@ -4,6 +4,8 @@
 //! came with, looked at again with each message.
 
 mod authority;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 pub(crate) mod jwt;
 mod keys;
 pub(crate) mod pass;

@@ -35,6 +35,8 @@ pub struct ConfigModel {
     pub provider: ConfigProvider,
     /// The MCP servers that its provider calls (SPEC S13).
     pub hosted_mcp: Vec<ConfigHostedMcp>,
+    /// Whether it takes images.
+    pub images: bool,
 }
 
 /// Where a model's answers come from.
@@ -120,7 +122,8 @@ const PROVIDERS: [&str; 4] = ["scripted", "openai-chat", "openai", "anthropic"];
 const COMPATIBLE: &str = "compatible";
 const GENAI: &str = "genai";
 /// Which keys mean something to which providers.
-const KEYS: [(&str, &[&str]); 11] = [
+const KEYS: [(&str, &[&str]); 12] = [
+    ("images", &["scripted", "openai-chat", "openai", "anthropic", COMPATIBLE, GENAI]),
     ("script", &["scripted"]),
     ("model", &["openai-chat", "openai", "anthropic", COMPATIBLE, GENAI]),
     ("base_url", &["openai-chat", "openai", "anthropic", COMPATIBLE, GENAI]),
@@ -133,6 +136,12 @@ const KEYS: [(&str, &[&str]); 11] = [
     ("hosted_mcp", &["openai"]),
     ("thinking", &["anthropic"]),
 ];
+
+/// Whether the models of a provider take images, where the file does not say: where all that are in use do. Behind the others there
+/// may be any model, and an image that is refused here is better than a turn that fails there.
+fn takes_images(provider: &str) -> bool {
+    matches!(provider, "scripted" | "openai" | "anthropic" | "gemini")
+}
 
 /// Reads one model. The second part is each role that approvals of its calls need, with its place in the file.
 pub(super) fn read(name: &str, section: &Section<'_>) -> (Option<ConfigModel>, Vec<RoleAt>) {
@@ -152,6 +161,7 @@ pub(super) fn read(name: &str, section: &Section<'_>) -> (Option<ConfigModel>, V
             section.bad(at, key, format!("means nothing to the provider {said:?}"));
         }
     }
+    let images = section.boolean("images").unwrap_or_else(|| takes_images(said.unwrap_or_default()));
     let (mut hosted, mut roles) = (Vec::new(), Vec::new());
     let found = match kind {
         Some("scripted") => scripted(section),
@@ -189,7 +199,7 @@ pub(super) fn read(name: &str, section: &Section<'_>) -> (Option<ConfigModel>, V
         }
     }
     section.finish();
-    (found.map(|provider| ConfigModel { name: name.to_owned(), provider, hosted_mcp: hosted }), roles)
+    (found.map(|provider| ConfigModel { name: name.to_owned(), provider, hosted_mcp: hosted, images }), roles)
 }
 
 fn openai(section: &Section<'_>) -> Option<ConfigProvider> {

@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use axum::http::{Uri, uri::Authority};
-use countersign_core::locale::Locale;
+use countersign_core::{limits::SESSION_BYTES, locale::Locale};
 
 use super::{
     error::nearest,
@@ -25,7 +25,12 @@ pub struct ConfigServer {
     pub allowed_hosts: Vec<String>,
     /// How many connections there may be, and how long they may say nothing.
     pub connections: ConnectionLimits,
+    /// About how large a session may grow, in bytes of what is said in it.
+    pub session_bytes: u64,
 }
+
+/// The least that a session may be allowed to grow to: a few long messages have room.
+const SESSION_BYTES_MIN: u32 = 1024 * 1024;
 
 pub(super) fn locale(root: &Section<'_>) -> Locale {
     let Some(name) = root.string("locale") else { return Locale::default() };
@@ -41,6 +46,7 @@ pub(super) fn server(root: &Section<'_>, has_tokens: bool) -> ConfigServer {
         allowed_origins: Vec::new(),
         allowed_hosts: Vec::new(),
         connections: ConnectionLimits::default(),
+        session_bytes: SESSION_BYTES,
     };
     let Some(section) = root.table("server") else { return server };
     if let Some(listen) = section.string("listen") {
@@ -81,6 +87,9 @@ pub(super) fn server(root: &Section<'_>, has_tokens: bool) -> ConfigServer {
         }
     }
     server.connections = connections(&section);
+    if let Some(bytes) = section.whole("session_bytes", SESSION_BYTES_MIN..=u32::MAX, " bytes") {
+        server.session_bytes = bytes.value.into();
+    }
     section.finish();
     server
 }

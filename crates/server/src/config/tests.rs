@@ -84,19 +84,38 @@ fn x_a_store_has_keys_in_the_order_of_the_file_and_they_are_not_kept() {
 }
 
 #[test]
+fn r9_a_file_says_how_large_a_session_may_grow() {
+    let of = |bytes: &str| format!("{MINIMAL}[server]\nsession_bytes = {bytes}\n");
+    assert_eq!(parse(&of("2_000_000")).expect("config").server.session_bytes, 2_000_000);
+    for wrong in ["1000", "5_000_000_000", "-1"] {
+        let told = lines(&of(wrong));
+        assert!(told.len() == 1 && told[0].contains("it must be 1048576 to 4294967295 bytes"), "{told:?}");
+    }
+}
+
+#[test]
 fn c_a_minimal_file_is_enough() {
     let folder = folder();
     let config = Config::parse(MINIMAL, "countersign.toml", folder.path(), &env).expect("config");
     assert_eq!(config.locale, Locale::En);
     let connections = crate::ConnectionLimits::default();
-    let server = ConfigServer { listen: LISTEN, allowed_origins: Vec::new(), allowed_hosts: Vec::new(), connections };
+    let server = ConfigServer {
+        listen: LISTEN,
+        allowed_origins: Vec::new(),
+        allowed_hosts: Vec::new(),
+        connections,
+        session_bytes: 256 * 1024 * 1024,
+    };
     assert_eq!(config.server, server);
     assert_eq!(config.store, ConfigStore::Sqlite(folder.path().join("countersign.db")));
     let provider = ConfigProvider::Scripted {
         path: folder.path().join("demo.json"),
         script: r#"{"turns":[{"text":"Hello"}]}"#.to_owned(),
     };
-    assert_eq!(config.models, [ConfigModel { name: "demo".to_owned(), provider, hosted_mcp: Vec::new() }]);
+    assert_eq!(
+        config.models,
+        [ConfigModel { name: "demo".to_owned(), provider, hosted_mcp: Vec::new(), images: true }]
+    );
     let agent = ConfigAgent {
         name: "trader".to_owned(),
         description: None,

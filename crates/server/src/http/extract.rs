@@ -31,7 +31,7 @@ impl FromRequestParts<App> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Caller, Problem> {
         let (known, _) = app.options.auth.identify(&parts.headers).await?;
-        keep_place(parts);
+        keep_place(parts, &known.by);
         Ok(Caller(known.by))
     }
 }
@@ -41,15 +41,15 @@ impl FromRequestParts<App> for Pass {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Pass, Problem> {
         let pass = app.options.auth.admit(&parts.headers).await?;
-        keep_place(parts);
+        keep_place(parts, pass.by());
         Ok(pass)
     }
 }
 
 /// Who has shown a good token keeps its connection.
-fn keep_place(parts: &Parts) {
+fn keep_place(parts: &Parts, by: &Principal) {
     if let Some(visitor) = parts.extensions.get::<Visitor>() {
-        visitor.is_known();
+        visitor.is_known(by);
     }
 }
 
@@ -85,21 +85,20 @@ impl<T: DeserializeOwned> FromRequestParts<App> for Params<T> {
     }
 }
 
-/// A JSON body, strictly read. An absent one is an empty object.
-pub(super) struct Body<T>(pub(super) T);
+/// A JSON body of at most `MOST` bytes, strictly read. An absent one is an empty object.
+pub(super) struct Body<T, const MOST: usize = { limits::FRAME_BYTES }>(pub(super) T);
 
-impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
+impl<T: DeserializeOwned, const MOST: usize> FromRequest<App> for Body<T, MOST> {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, _app: &App) -> Result<Body<T>, Problem> {
+    async fn from_request(request: Request, _app: &App) -> Result<Body<T, MOST>, Problem> {
         let (parts, body) = request.into_parts();
-        let too_large =
-            || Problem::of(Refusal::new(Code::TooLarge, format!("a body has at most {} bytes", limits::FRAME_BYTES)));
+        let too_large = || Problem::of(Refusal::new(Code::TooLarge, format!("a body has at most {MOST} bytes here")));
         let length = parts.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
-        if length.is_some_and(|length: u64| length > limits::FRAME_BYTES as u64) {
+        if length.is_some_and(|length: u64| length > MOST as u64) {
             return Err(too_large());
         }
-        let body = tokio::time::timeout(Duration::from_secs(BODY_SECONDS), to_bytes(body, limits::FRAME_BYTES));
+        let body = tokio::time::timeout(Duration::from_secs(BODY_SECONDS), to_bytes(body, MOST));
         let Ok(body) = body.await else {
             let refusal = Refusal::new(Code::InvalidMessage, "the body did not come in time");
             return Err(Problem::with_status(StatusCode::REQUEST_TIMEOUT, refusal));

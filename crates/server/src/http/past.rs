@@ -7,7 +7,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use countersign::{
-    core::{call::args::Args, wire::client::Content},
+    core::{call::args::Args, limits, wire::input::InputContent},
     run::{CheckpointQuery, CheckpointView, EditedCall, ForkEdit, MadeFork, NewFork},
 };
 use schemars::JsonSchema;
@@ -74,7 +74,7 @@ pub(super) struct ForkSession {
 pub(super) struct Edit {
     /// What the user says instead, or next: at a checkpoint before or right after a message that begins a turn.
     #[serde(default)]
-    message: Option<Content>,
+    message: Option<InputContent>,
     /// Calls of the latest answer that have not begun there, and what runs in their place. Each is judged anew.
     #[serde(default)]
     calls: Vec<EditCall>,
@@ -98,7 +98,7 @@ pub(super) async fn fork(
     Caller(by): Caller,
     Segment(session_id): Segment,
     headers: HeaderMap,
-    Body(body): Body<ForkSession>,
+    Body(body): Body<ForkSession, { limits::MESSAGE_FRAME_BYTES }>,
 ) -> Result<Response, Problem> {
     let request_id = request_id(&headers, body.request_id)?;
     // The same request again finds the session that it made by the id that the key gives it.
@@ -108,7 +108,7 @@ pub(super) async fn fork(
     let edit = match body.edit {
         None => ForkEdit::default(),
         Some(Edit { message, calls }) => ForkEdit {
-            message: message.map(Content::into_text).transpose()?,
+            message: message.map(|message| message.into_content("edit.message")).transpose()?,
             calls: calls
                 .into_iter()
                 .map(|call| EditedCall { tool_use_id: call.tool_use_id, name: call.name, args: call.args })

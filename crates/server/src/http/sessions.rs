@@ -10,9 +10,10 @@ use countersign::{
     core::{
         approval::principal::Principal,
         journal::{draft::OnPending, state::Status},
+        limits,
         locale::Locale,
         refusal::Refusal,
-        wire::{client::Content, schema::AnyObject},
+        wire::{input::InputContent, schema::AnyObject},
     },
     run::{NewMessage, NewSession, Outcome, SessionView, StateView},
 };
@@ -168,8 +169,8 @@ pub(super) async fn delete(
 /// The body of `POST /v1/sessions/{session_id}/messages`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct PostMessage {
-    /// The text, or text blocks.
-    content: Content,
+    /// The text, or blocks of text and images.
+    content: InputContent,
     /// The agent that answers from now on.
     #[serde(default)]
     agent: Option<String>,
@@ -186,13 +187,13 @@ pub(super) async fn send(
     mut pass: Pass,
     Segment(session_id): Segment,
     headers: HeaderMap,
-    Body(body): Body<PostMessage>,
+    Body(body): Body<PostMessage, { limits::MESSAGE_FRAME_BYTES }>,
 ) -> Result<Response, Problem> {
     let request_id = request_id(&headers, body.request_id)?;
     let message = NewMessage {
         session_id: Some(session_id.clone()),
         agent: body.agent,
-        text: body.content.into_text()?,
+        content: body.content.into_content("content")?,
         request_id,
         on_pending: body.on_pending,
     };

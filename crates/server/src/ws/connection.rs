@@ -160,7 +160,7 @@ impl Connection {
     async fn unreadable(&mut self, error: axum::Error) -> Result<CloseFrame, Over> {
         let error = error.into_inner();
         if let Some(tungstenite::Error::Capacity(_)) = error.downcast_ref() {
-            let message = format!("a frame has at most {} bytes", limits::FRAME_BYTES);
+            let message = format!("a frame has at most {} bytes", limits::MESSAGE_FRAME_BYTES);
             self.refuse(Refusal::new(Code::TooLarge, message), About::default()).await?;
             return Ok(close(close_code::SIZE, "the frame is too large"));
         }
@@ -223,7 +223,7 @@ impl Connection {
             let new = NewMessage {
                 session_id: message.session_id,
                 agent: message.agent,
-                text: message.content.into_text()?,
+                content: message.content.into_content("content")?,
                 request_id: message.request_id,
                 on_pending: message.on_pending,
             };

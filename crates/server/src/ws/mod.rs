@@ -31,15 +31,15 @@ pub(crate) async fn upgrade(
         Err(refusal) => return Problem::of(refusal).into_response(),
     };
     if let Some(Extension(visitor)) = visitor {
-        visitor.is_known();
+        visitor.is_known(pass.by());
     }
     if !offered_protocols(&headers).any(|name| name == PROTOCOL) {
         return Problem::invalid(format!("the WebSocket must offer the subprotocol {PROTOCOL:?}")).into_response();
     }
     upgrade.set_selected_protocol(HeaderValue::from_static(PROTOCOL));
     upgrade
-        .max_message_size(limits::FRAME_BYTES)
-        .max_frame_size(limits::FRAME_BYTES)
+        .max_message_size(limits::MESSAGE_FRAME_BYTES)
+        .max_frame_size(limits::MESSAGE_FRAME_BYTES)
         .on_failed_upgrade(|error| tracing::debug!(%error, "the upgrade failed"))
         .on_upgrade(|socket| connection::serve(socket, app, pass))
 }

@@ -215,7 +215,7 @@ fn requests(evidence: &Evidence<'_>, asked: &[Request], findings: &mut Findings)
 
 fn fits(asked: &Asked, record: &Record) -> bool {
     match (asked, record) {
-        (Asked::Message { text }, Record::UserMessage(message)) => message.text.concat() == *text,
+        (Asked::Message { text }, Record::UserMessage(message)) => message.content.text() == *text,
         (Asked::Decision { n, kinds }, Record::Decided(decided)) => {
             decided.n == *n
                 && decided.decisions.iter().map(|decision| decision.kind.name()).eq(kinds.iter().map(String::as_str))

@@ -2,10 +2,11 @@ import { useEffect, useRef, useState } from "react";
 import { isCut, pendingApprovals, timeline, type ApprovalView, type CountersignError, type SessionView } from "@countersign/client";
 import { useI18n } from "../i18n/index.js";
 import { announce } from "../lib/announce.js";
+import type { InlineImage } from "../lib/images.js";
 import { statusText } from "../lib/status.js";
 import { useStickToEnd } from "../lib/useStickToEnd.js";
 import { client, connectionState } from "../state/connection.js";
-import { sessionList } from "../state/lists.js";
+import { agents, sessionList } from "../state/lists.js";
 import { asRefusal, followSession, sendMessage, sessionStore } from "../state/sessions.js";
 import { useStore } from "../state/store.js";
 import { cardId, focusCard } from "./approval/focus.js";
@@ -16,7 +17,7 @@ import { errorText } from "./errorText.js";
 import { GraphPanel, GraphToggle, useGraphShown } from "./graph/GraphPanel.js";
 import { Icon } from "./Icon.js";
 import { PastButton } from "./PastButton.js";
-import { MessageItem } from "./message/MessageItem.js";
+import { MessageItem, Said } from "./message/MessageItem.js";
 import { TodoDock } from "./message/TodoDock.js";
 import { shortId } from "./Sidebar.js";
 import { TopBar } from "./TopBar.js";
@@ -31,10 +32,12 @@ export function ChatPage({ sessionId, onMenu, onInbox }: Props) {
   const { t } = useI18n();
   const session = useStore(sessionStore(sessionId));
   const connection = useStore(connectionState);
+  const list = useStore(agents);
   const row = useStore(sessionList).rows.find((s) => s.session_id === sessionId);
   const [error, setError] = useState<CountersignError>();
   const [graphShown, showGraph] = useGraphShown();
   const { view, outgoing } = session;
+  const takesImages = list?.find((a) => a.name === row?.agent)?.takes_images;
 
   useEffect(() => followSession(sessionId), [sessionId]);
   useAnnounceRequests(view);
@@ -47,10 +50,10 @@ export function ChatPage({ sessionId, onMenu, onInbox }: Props) {
   const status = view.status ?? (row?.status === "idle" ? row.status : undefined);
   const title = row?.title || firstWords(view) || t("sessions.untitled", { id: shortId(sessionId) });
 
-  const send = async (text: string) => {
+  const send = async (text: string, images: InlineImage[]) => {
     setError(undefined);
     try {
-      await sendMessage(sessionId, text);
+      await sendMessage(sessionId, text, images);
     } catch (e) {
       setError(asRefusal(e));
       throw e;
@@ -100,7 +103,7 @@ export function ChatPage({ sessionId, onMenu, onInbox }: Props) {
           ))}
           {outgoing.map((message) => (
             <div key={message.id} className="message user sending">
-              <div className="bubble">{message.text}</div>
+              <Said text={message.text} images={message.images} />
               <p className="hint">{t(connection === "open" ? "chat.sending" : "chat.offlineSending")}</p>
             </div>
           ))}
@@ -129,6 +132,7 @@ export function ChatPage({ sessionId, onMenu, onInbox }: Props) {
         <Composer
           draftKey={`draft:${sessionId}`}
           onSend={send}
+          takesImages={takesImages}
           onStop={view.status === "running" || view.status === "awaiting_input" ? stop : undefined}
           blocked={
             pending.length > 0 ? (

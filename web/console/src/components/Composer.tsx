@@ -1,5 +1,9 @@
 import { useEffect, useLayoutEffect, useRef, useState, type ReactNode } from "react";
+import { IMAGE_TYPES } from "@countersign/client";
+import { type MessageKey } from "../i18n/en.js";
 import { useI18n } from "../i18n/index.js";
+import { imageFiles, MOST_IMAGES, readImage, type InlineImage } from "../lib/images.js";
+import { useDraftImages } from "../lib/useDraftImages.js";
 import { useTabState } from "../lib/useTabState.js";
 import { Icon } from "./Icon.js";
 
@@ -7,18 +11,25 @@ interface Props {
   draftKey: string;
   /** Why nothing can be sent now. Writing is always possible; the text is kept. */
   blocked?: ReactNode;
-  onSend: (text: string) => Promise<void>;
+  onSend: (text: string, images: InlineImage[]) => Promise<void>;
+  /** Images can be attached: the model that reads the message takes them. */
+  takesImages?: boolean | undefined;
   /** There is a turn to stop. */
   onStop?: (() => Promise<void>) | undefined;
   autoFocus?: boolean;
 }
 
-export function Composer({ draftKey, blocked, onSend, onStop, autoFocus }: Props) {
+export function Composer({ draftKey, blocked, onSend, takesImages, onStop, autoFocus }: Props) {
   const { t } = useI18n();
   const [text, setText] = useTabState(draftKey, () => "");
   const [stopping, setStopping] = useState(false);
   const field = useRef<HTMLTextAreaElement>(null);
-  const canSend = !blocked && text.trim() !== "";
+  const picker = useRef<HTMLInputElement>(null);
+  const [images, changeImages] = useDraftImages(draftKey);
+  const [problem, setProblem] = useState<MessageKey>();
+  const [reading, setReading] = useState(0);
+  // What is sent while an image is still read would go without it.
+  const canSend = !blocked && reading === 0 && (text.trim() !== "" || images.length > 0);
 
   // As high as its text, up to the limit in the style sheet.
   useLayoutEffect(() => {
@@ -39,10 +50,28 @@ export function Composer({ draftKey, blocked, onSend, onStop, autoFocus }: Props
 
   const send = () => {
     if (!canSend) return;
-    const sent = text;
+    const [sent, attached] = [text, images];
     setText("");
+    changeImages(() => []);
+    setProblem(undefined);
     // A refused message comes back into the field, unless something new is there already.
-    onSend(sent).catch(() => field.current?.value === "" && setText(sent));
+    onSend(sent, attached).catch(() => {
+      if (field.current?.value === "") setText(sent);
+      changeImages((now) => (now.length === 0 ? attached : now));
+    });
+  };
+
+  const attach = async (files: File[]) => {
+    setProblem(undefined);
+    setReading((now) => now + 1);
+    const read = await Promise.allSettled(files.map(readImage));
+    setReading((now) => now - 1);
+    const made = read.flatMap((r) => (r.status === "fulfilled" ? [r.value] : []));
+    if (made.length < files.length) setProblem("image.unreadable");
+    changeImages((now) => {
+      if (now.length + made.length > MOST_IMAGES) setProblem("image.tooMany");
+      return [...now, ...made].slice(0, MOST_IMAGES);
+    });
   };
 
   return (
@@ -53,7 +82,45 @@ export function Composer({ draftKey, blocked, onSend, onStop, autoFocus }: Props
         send();
       }}
     >
+      {images.length > 0 && (
+        <ul className="attached" aria-label={t("image.attached")}>
+          {images.map((image, i) => (
+            <li key={i}>
+              <img src={`data:${image.media_type};base64,${image.data}`} alt={t("image.alt", { n: i + 1 })} />
+              <button
+                type="button"
+                className="icon-button"
+                aria-label={t("image.remove", { n: i + 1 })}
+                onClick={() => changeImages((now) => now.filter((other) => other !== image))}
+              >
+                <Icon name="close" />
+              </button>
+            </li>
+          ))}
+        </ul>
+      )}
+      {problem && (
+        <p className="field-error" role="alert">
+          {t(problem, { n: MOST_IMAGES })}
+        </p>
+      )}
       <div className="composer-box">
+        {takesImages && (
+          <button type="button" className="icon-button" aria-label={t("image.attach")} onClick={() => picker.current?.click()}>
+            <Icon name="image" />
+          </button>
+        )}
+        <input
+          ref={picker}
+          type="file"
+          hidden
+          multiple
+          accept={IMAGE_TYPES.join(",")}
+          onChange={(e) => {
+            void attach([...(e.target.files ?? [])]);
+            e.target.value = ""; // The same file again is a change, too.
+          }}
+        />
         <textarea
           ref={field}
           rows={1}
@@ -62,6 +129,12 @@ export function Composer({ draftKey, blocked, onSend, onStop, autoFocus }: Props
           placeholder={t("composer.placeholder")}
           value={text}
           onChange={(e) => setText(e.target.value)}
+          onPaste={(e) => {
+            const files = takesImages ? imageFiles(e.clipboardData.files) : [];
+            if (files.length === 0) return;
+            e.preventDefault();
+            void attach(files);
+          }}
           onKeyDown={(e) => {
             // While an input method composes (Telex, Pinyin), Enter belongs to it.
             if (e.key === "Enter" && !e.shiftKey && !e.nativeEvent.isComposing && e.keyCode !== 229) {

@@ -4,6 +4,7 @@ const paths = {
   menu: "M3 6h14M3 10h14M3 14h14",
   close: "M5 5l10 10M15 5L5 15",
   inbox: "M3 11l2.5-6.5h9L17 11v4.5H3V11zm0 0h4l1 2h4l1-2h4",
+  image: "M3.5 4.5h13v11h-13zM4 14l4-4 3 3 2-2 3.5 3.5M12.5 8v.01",
   send: "M10 16V4M5 9l5-5 5 5",
   stop: "M6 6h8v8H6z",
   check: "M4 10.5l4 4 8-9",

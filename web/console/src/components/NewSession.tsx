@@ -1,6 +1,8 @@
 import { useState } from "react";
 import { useI18n } from "../i18n/index.js";
+import type { InlineImage } from "../lib/images.js";
 import { readTab, writeTab } from "../lib/storage.js";
+import { keepDraftImages } from "../lib/useDraftImages.js";
 import { agents, sessionList } from "../state/lists.js";
 import { openSession } from "../state/route.js";
 import { asRefusal, startSession } from "../state/sessions.js";
@@ -20,12 +22,13 @@ export function NewSession({ onMenu, onInbox }: { onMenu: () => void; onInbox: (
   const agent = list?.find((a) => a.name === chosen) ?? list?.[0];
   const tools = (agent?.tools ?? []).map((tool) => (typeof tool === "string" ? tool : tool.name));
 
-  const send = (text: string) => {
-    const { id, sent } = startSession(agent?.name, text);
+  const send = (text: string, images: InlineImage[]) => {
+    const { id, sent } = startSession(agent?.name, text, images);
     openSession(id);
     sent.catch((e: unknown) => {
-      // The session was never made: come back here with the text and the reason.
+      // The session was never made: come back here with the message and the reason.
       writeTab(DRAFT, JSON.stringify(text));
+      keepDraftImages(DRAFT, images);
       startError = asRefusal(e);
       location.hash = "#/";
     });
@@ -70,7 +73,7 @@ export function NewSession({ onMenu, onInbox }: { onMenu: () => void; onInbox: (
               {errorText(error, t)}
             </p>
           )}
-          <Composer draftKey={DRAFT} onSend={send} autoFocus />
+          <Composer draftKey={DRAFT} onSend={send} takesImages={agent?.takes_images} autoFocus />
         </div>
       </div>
     </>

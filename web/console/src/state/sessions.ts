@@ -7,6 +7,7 @@ import {
   type SessionEvent,
   type SessionView,
 } from "@countersign/client";
+import { contentOf, type InlineImage } from "../lib/images.js";
 import { client } from "./connection.js";
 import { Store } from "./store.js";
 
@@ -14,6 +15,7 @@ import { Store } from "./store.js";
 export interface OutgoingMessage {
   id: string;
   text: string;
+  images: InlineImage[];
 }
 
 export interface OpenSession {
@@ -50,19 +52,19 @@ export function followSession(id: string): () => void {
 }
 
 /** Start a conversation under an id made here. Whoever sends a message follows the session. */
-export function startSession(agent: string | undefined, text: string): { id: string; sent: Promise<void> } {
+export function startSession(agent: string | undefined, text: string, images: InlineImage[]): { id: string; sent: Promise<void> } {
   const id = randomId();
   followed.add(id);
   sessionStore(id).set((s) => ({ ...s, fresh: true }));
-  return { id, sent: sendMessage(id, text, agent) };
+  return { id, sent: sendMessage(id, text, images, agent) };
 }
 
-export async function sendMessage(sessionId: string, text: string, agent?: string): Promise<void> {
+export async function sendMessage(sessionId: string, text: string, images: InlineImage[], agent?: string): Promise<void> {
   const store = sessionStore(sessionId);
-  const message: OutgoingMessage = { id: randomId(), text };
+  const message: OutgoingMessage = { id: randomId(), text, images };
   store.set((s) => ({ ...s, outgoing: [...s.outgoing, message] }));
   try {
-    await client.sendMessage({ session_id: sessionId, content: text, ...(agent ? { agent } : {}) });
+    await client.sendMessage({ session_id: sessionId, content: contentOf(text, images), ...(agent ? { agent } : {}) });
   } finally {
     store.set((s) => ({ ...s, outgoing: s.outgoing.filter((m) => m.id !== message.id) }));
   }

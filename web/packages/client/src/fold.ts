@@ -127,6 +127,8 @@ function newBlock(content: ContentBlock, index: number, seq: number): BlockView 
   switch (content.type) {
     case "text":
       return { ...base, type: "text", text: content.text ?? "" };
+    case "image":
+      return { ...base, type: "image", source: content.source };
     case "thinking":
       return { ...base, type: "thinking", thinking: content.thinking ?? "" };
     case "tool_use":

@@ -12,6 +12,7 @@ import {
   type Answers,
   type Decision,
   type GraphQuestion,
+  type ImageSource,
   type Resolution,
   type ReviewConfig,
   type StopReason,
@@ -48,6 +49,7 @@ export interface HistoryCall {
 export type HistoryBlock =
   /** `stop_reason`: the turn ended with this text, which is not whole. */
   | { type: "text"; text: string; is_final?: true; stop_reason?: StopReason }
+  | { type: "image"; source: ImageSource }
   | { type: "thinking"; thinking: string }
   | HistoryApproval;
 
@@ -94,7 +96,10 @@ interface Step {
 
 function userSteps(message: MessageView): Step[] {
   if (message.open) return [];
-  const content = message.blocks.flatMap((b): HistoryBlock[] => (b.type === "text" ? [{ type: "text", text: b.text }] : []));
+  const content = message.blocks.flatMap((b): HistoryBlock[] => {
+    if (b.type === "text") return [{ type: "text", text: b.text }];
+    return b.type === "image" ? [{ type: "image", source: b.source }] : [];
+  });
   return [{ seq: message.seq, message: { role: "user", content, display_type: "content" } }];
 }
 

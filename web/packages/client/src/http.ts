@@ -61,6 +61,8 @@ export interface ForkRequest {
 export interface AgentSummary {
   name: string;
   description?: string;
+  /** Whether its model takes images: a message with one is refused if not. */
+  takes_images?: boolean;
   tools?: (string | { name: string; description?: string })[];
 }
 

@@ -17,7 +17,7 @@ export interface MessageCommand {
   type: "message";
   session_id?: string;
   agent?: string;
-  content: string | TextContent[];
+  content: string | InputContent[];
   request_id?: string;
   /** What to do when something waits or a turn runs: reject what waits, or queue this message. */
   on_pending?: "reject" | "queue";
@@ -27,6 +27,24 @@ export interface TextContent {
   type: "text";
   text: string;
 }
+
+/** An image, for an agent whose model takes images. Refused with `images_not_supported` where it does not. */
+export interface ImageContent {
+  type: "image";
+  source: ImageSource;
+}
+
+export type InputContent = TextContent | ImageContent;
+
+/** The types of images that are accepted. */
+export const IMAGE_TYPES = ["image/png", "image/jpeg", "image/gif", "image/webp"] as const;
+export type ImageType = (typeof IMAGE_TYPES)[number];
+
+/**
+ * The bytes of an image, or an address from which the model's provider gets them. Do not load such an address by itself:
+ * whoever wrote the message would learn who reads it.
+ */
+export type ImageSource = { type: "base64"; media_type: ImageType; data: string } | { type: "url"; url: string };
 
 /** Decide the actions of one approval request, or answer one question request: and what a node of a graph asks: one of `decisions`, `answers` and `resume`. */
 export interface ApprovalCommand {
@@ -352,6 +370,8 @@ export function isSessionEvent(event: { type: string }): event is SessionEvent {
 
 export type ContentBlock =
   | { type: "text"; text?: string }
+  /** Only in what a person said. It is whole: no delta follows. */
+  | { type: "image"; source: ImageSource }
   | { type: "thinking"; thinking?: string }
   | { type: "tool_use"; id: string; name: string }
   | { type: "tool_result"; tool_use_id: string; name: string; status: ToolResultStatus; content?: string }

@@ -7,6 +7,7 @@ import type {
   Decision,
   GraphQuestion,
   GraphStep,
+  ImageSource,
   Resolution,
   ReviewConfig,
   RunStatus,
@@ -30,6 +31,7 @@ interface BlockBase {
 export type BlockView = BlockBase &
   (
     | { type: "text"; text: string }
+    | { type: "image"; source: ImageSource }
     | { type: "thinking"; thinking: string }
     /** `json` is the arguments' text as streamed, possibly incomplete while open: see `toolArgs`. */
     | { type: "tool_use"; id: string; name: string; json: string; toolContentMessage?: string }

@@ -332,4 +332,29 @@ describe("todos", () => {
     expect(kept(...first, ...use(2, "b", "write_todos", list("two")), ...failed(3, "b"))).toEqual(["one"]);
     expect(kept(...first, ...use(2, "b", "write_todos", list("two")), ...result(3, "b", "write_todos", "ok"))).toEqual(["two"]);
   });
+
+  it("has the images of what a person said, in their place", () => {
+    const dot = { type: "base64", media_type: "image/png", data: "iVBORw0KGgo=" };
+    const url = { type: "url", url: "https://example.com/a.png" };
+    const said: Loose[] = [
+      { type: "message_start", message_id: "u1", role: "user" },
+      start(0, { type: "image", source: dot }, "u1"),
+      stop(0, "u1"),
+      ...text(1, "What is this?", "u1"),
+      start(2, { type: "image", source: url }, "u1"),
+      stop(2, "u1"),
+      { type: "message_stop", message_id: "u1", stop_reason: "end_turn" },
+    ];
+    const view = run(numbered(said));
+    expect(view.messages[0]?.blocks).toMatchObject([{ type: "image", source: dot }, { type: "text" }, { type: "image", source: url }]);
+    expect(historyOf(view)).toEqual([
+      {
+        role: "user",
+        content: [{ type: "image", source: dot }, { type: "text", text: "What is this?" }, { type: "image", source: url }],
+        display_type: "content",
+      },
+    ]);
+    // A replay is the same, and shares what did not change.
+    expect(run(numbered(said), view)).toBe(view);
+  });
 });

@@ -40,8 +40,11 @@ impl Fold {
                 }
                 Item::Block(block) if !block.whole => {}
                 Item::Block(block) if self.messages[&block.message].role == "user" => {
-                    let text = json!({ "type": "text", "text": block.content });
-                    history.messages.last_mut().unwrap()["content"].as_array_mut().unwrap().push(text);
+                    let said = match block.kind() {
+                        "image" => block.start.clone(),
+                        _ => json!({ "type": "text", "text": block.content }),
+                    };
+                    history.messages.last_mut().unwrap()["content"].as_array_mut().unwrap().push(said);
                 }
                 Item::Block(block) => self.block(&mut history, block, before),
             }

@@ -419,8 +419,17 @@ impl Server {
 
     /// How much memory the server has, in bytes.
     pub(crate) fn memory(&self) -> usize {
+        self.memory_of("VmRSS:")
+    }
+
+    /// How much it has had at most.
+    pub(crate) fn memory_peak(&self) -> usize {
+        self.memory_of("VmHWM:")
+    }
+
+    fn memory_of(&self, key: &str) -> usize {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix(key)).unwrap();
         1024 * line.trim().trim_end_matches(" kB").parse::<usize>().unwrap()
     }
 

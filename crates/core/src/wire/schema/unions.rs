@@ -84,10 +84,12 @@ impl Unions<'_> {
     }
 
     /// Defines an alternative under its title, or under that of its union too if the title is another's.
-    fn named(&mut self, union: &str, title: &str, alternative: Schema) -> Value {
+    fn named(&mut self, union: &str, title: &str, mut alternative: Schema) -> Value {
         let mut name = title.to_owned();
         if self.all.get(&name).is_some_and(|known| known.as_object() != Some(&alternative)) {
             name = format!("{union}{title}");
+            // Generators name what they make by the title, and leave out the second of one name.
+            alternative.insert("title".to_owned(), name.clone().into());
         }
         self.all.insert(name.clone(), Value::Object(alternative));
         json!({ "$ref": format!("{}{name}", self.place) })

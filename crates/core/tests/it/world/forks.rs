@@ -51,7 +51,7 @@ impl World {
             judgements.push(Judged { edited: Some(action), verdict, ..judged(call) });
         }
         let said = UserMessage {
-            text: vec!["instead".into()],
+            content: "instead".into(),
             by: None,
             roles: Vec::new(),
             agent: None,

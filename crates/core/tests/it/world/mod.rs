@@ -150,8 +150,7 @@ impl World {
         match op {
             Op::Fork(at, edit, run) => self.fork(*at, *edit, *run)?,
             Op::Message(on_pending) => {
-                let input =
-                    MessageInput { text: vec!["hi".into()], on_pending: *on_pending, ..MessageInput::default() };
+                let input = MessageInput { content: "hi".into(), on_pending: *on_pending, ..MessageInput::default() };
                 let transition = self.draft().message(input, &self.tools)?;
                 self.commit(transition);
             }

@@ -18,7 +18,7 @@ use futures::stream::BoxStream;
 
 use self::answer::Assembler;
 use super::{
-    ApiKey, Model, ModelConfigError, ModelError, ModelEvent, ModelRequest,
+    ApiKey, Model, ModelConfigError, ModelError, ModelEvent, ModelRequest, TakesImages,
     call::{self, Http, Protocol, Reach},
 };
 
@@ -55,10 +55,12 @@ pub struct AnthropicConfig {
     pub max_tokens: Option<u32>,
     /// How much it is to think; `None` asks for none.
     pub thinking: Option<Thinking>,
+    /// Whether the model takes images. If not, a message with one is refused before anything is stored.
+    pub images: bool,
 }
 
 impl AnthropicConfig {
-    /// Anthropic itself, 120 s idle, no key, no thinking.
+    /// Anthropic itself, 120 s idle, no key, no thinking, a model that takes images.
     #[must_use]
     pub fn new(model: impl Into<String>) -> AnthropicConfig {
         AnthropicConfig {
@@ -69,6 +71,7 @@ impl AnthropicConfig {
             headers: BTreeMap::new(),
             max_tokens: None,
             thinking: None,
+            images: true,
         }
     }
 }
@@ -83,6 +86,7 @@ struct Messages {
     model: Arc<str>,
     max_tokens: u32,
     thinking: Option<Thinking>,
+    images: bool,
 }
 
 impl fmt::Debug for Anthropic {
@@ -112,7 +116,12 @@ impl Anthropic {
                  {max_tokens}"
             )));
         }
-        let protocol = Messages { model: config.model.as_str().into(), max_tokens, thinking: config.thinking };
+        let protocol = Messages {
+            model: config.model.as_str().into(),
+            max_tokens,
+            thinking: config.thinking,
+            images: config.images,
+        };
         let reach = Reach {
             base_url: config.base_url,
             path: &["messages"],
@@ -136,6 +145,10 @@ impl Model for Anthropic {
         "anthropic"
     }
 
+    fn images(&self) -> TakesImages {
+        if self.http.protocol().images { TakesImages::All } else { TakesImages::None }
+    }
+
     fn call(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
         self.http.call(request)
     }
@@ -152,4 +165,10 @@ impl Protocol for Messages {
     fn reader(&self, _: &[Message]) -> Assembler {
         Assembler::new(&self.model)
     }
+}
+
+/// What reads an answer.
+#[cfg(feature = "fuzzing")]
+pub(super) fn reader() -> impl super::call::Reader {
+    Assembler::new("m")
 }

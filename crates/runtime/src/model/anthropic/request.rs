@@ -11,6 +11,7 @@ use std::{
 };
 
 use countersign_core::{
+    content as said,
     conversation::{Answer, Message},
     journal::record::{Block, ToolUse},
 };
@@ -70,6 +71,10 @@ enum Content<'a> {
 enum Known<'a> {
     Text {
         text: Cow<'a, str>,
+    },
+    /// Ours are written as the API's own are.
+    Image {
+        source: &'a said::ImageSource,
     },
     Thinking {
         thinking: String,
@@ -156,9 +161,13 @@ fn messages<'a>(model: &str, tools: &[ToolSpec], conversation: &'a [Message]) ->
     let mut ids = Ids::default();
     for message in conversation {
         match message {
-            Message::User(text) => {
-                let blank = text.trim().is_empty();
-                push(&mut wire, Role::User, (!blank).then(|| Content::Known(Known::Text { text: text.into() })));
+            Message::User(said) => {
+                let known = said.parts().iter().filter_map(|part| match part {
+                    said::Part::Text(text) if text.trim().is_empty() => None,
+                    said::Part::Text(text) => Some(Known::Text { text: (&**text).into() }),
+                    said::Part::Image(image) => Some(Known::Image { source: image.source() }),
+                });
+                push(&mut wire, Role::User, known.map(Content::Known));
             }
             Message::Assistant(answer) => {
                 ids.begin();

@@ -33,7 +33,7 @@ use futures::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ApiKey, Model, ModelConfigError, ModelError, ModelEvent, ModelRequest,
+    ApiKey, Model, ModelConfigError, ModelError, ModelEvent, ModelRequest, TakesImages,
     call::{self, BLOCK_BYTES, Ending, Size},
     http::{self, Endpoint},
 };
@@ -55,14 +55,18 @@ pub struct GenaiConfig {
     pub headers: BTreeMap<String, ApiKey>,
     /// Most tokens of an answer; `None`: the provider's own bound.
     pub max_tokens: Option<u32>,
+    /// Whether the model takes images, whose bytes must be in the message; those of Gemini do.
+    pub images: bool,
 }
 
 impl GenaiConfig {
-    /// A model at this address, 120 s idle, no key.
+    /// A model at this address, 120 s idle, no key; one of Gemini takes images.
     #[must_use]
     pub fn new(provider: impl Into<String>, model: impl Into<String>, base_url: impl Into<String>) -> GenaiConfig {
+        let provider = provider.into();
         GenaiConfig {
-            provider: provider.into(),
+            images: provider == "gemini",
+            provider,
             model: model.into(),
             base_url: base_url.into(),
             api_key: None,
@@ -90,6 +94,7 @@ struct Shared {
     /// What no error may repeat.
     secrets: Vec<ApiKey>,
     options: ChatOptions,
+    images: bool,
 }
 
 impl fmt::Debug for Genai {
@@ -109,7 +114,7 @@ impl Genai {
     /// # Errors
     /// A field cannot be used; the text names it.
     pub fn new(config: GenaiConfig) -> Result<Genai, ModelConfigError> {
-        let GenaiConfig { provider, model, base_url, api_key, idle_timeout, headers, max_tokens } = config;
+        let GenaiConfig { provider, model, base_url, api_key, idle_timeout, headers, max_tokens, images } = config;
         let kind = match &*provider {
             "gemini" => AdapterKind::Gemini,
             "ollama" => AdapterKind::Ollama,
@@ -167,12 +172,19 @@ impl Genai {
             key: api_key,
             secrets,
             options,
+            images,
         };
         Ok(Genai { shared: Arc::new(shared) })
     }
 }
 
 impl Model for Genai {
+    /// Their own protocols take the bytes: Ollama gets nothing from elsewhere, and Gemini wants to know the type of what
+    /// stands at an address, which nobody here does.
+    fn images(&self) -> TakesImages {
+        if self.shared.images { TakesImages::Inline } else { TakesImages::None }
+    }
+
     fn call(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
         let call = Call { shared: self.shared.clone(), state: State::New(Box::new(request)), ready: VecDeque::new() };
         let secrets = self.shared.secrets.clone();

@@ -8,6 +8,7 @@ use ::genai::{
     },
 };
 use countersign_core::{
+    content::{self, Content, ImageSource},
     conversation::{Answer, Message},
     journal::record::{Block, ToolUse},
 };
@@ -59,7 +60,7 @@ fn messages(kind: AdapterKind, own: &Opaque, tools: &[ToolSpec], conversation: &
             settle(&mut messages, &mut results);
         }
         match message {
-            Message::User(text) => messages.push(ChatMessage::user(text.as_str())),
+            Message::User(said) => messages.push(ChatMessage::user(user(said))),
             Message::Assistant(answer) => {
                 let parts = as_it_came(answer, own, tools).unwrap_or_else(|| in_plain_words(answer, tools));
                 if !parts.is_empty() {
@@ -79,6 +80,23 @@ fn messages(kind: AdapterKind, own: &Opaque, tools: &[ToolSpec], conversation: &
     }
     settle(&mut messages, &mut results);
     messages
+}
+
+fn user(said: &Content) -> MessageContent {
+    if !said.has_images() {
+        return said.text().into();
+    }
+    let part = |part: &content::Part| match part {
+        content::Part::Text(text) => Some(ContentPart::from_text(&**text)),
+        content::Part::Image(image) => match image.source() {
+            ImageSource::Base64 { media_type, data } => {
+                Some(ContentPart::from_binary_base64(media_type.name(), data.clone(), None))
+            }
+            // It takes none, and was given a note in its place.
+            ImageSource::Url { .. } => None,
+        },
+    };
+    MessageContent::from_parts(said.parts().iter().filter_map(part).collect::<Vec<_>>())
 }
 
 fn settle(messages: &mut Vec<ChatMessage>, results: &mut Vec<ToolResponse>) {

@@ -21,7 +21,7 @@ use futures::stream::BoxStream;
 
 use self::answer::Assembler;
 use super::{
-    ApiKey, Model, ModelConfigError, ModelError, ModelEvent, ModelRequest,
+    ApiKey, Model, ModelConfigError, ModelError, ModelEvent, ModelRequest, TakesImages,
     call::{Http, Protocol, Reach},
 };
 
@@ -50,10 +50,12 @@ pub struct OpenAiConfig {
     pub encrypted_reasoning: Option<bool>,
     /// Most tokens of an answer, reasoning included.
     pub max_tokens: Option<u32>,
+    /// Whether the model takes images. If not, a message with one is refused before anything is stored.
+    pub images: bool,
 }
 
 impl OpenAiConfig {
-    /// OpenAI itself, 120 s idle, no key, everything else as the provider has it.
+    /// OpenAI itself, 120 s idle, no key, a model that takes images, everything else as the provider has it.
     #[must_use]
     pub fn new(model: impl Into<String>) -> OpenAiConfig {
         OpenAiConfig {
@@ -66,6 +68,7 @@ impl OpenAiConfig {
             reasoning_summary: false,
             encrypted_reasoning: None,
             max_tokens: None,
+            images: true,
         }
     }
 }
@@ -82,6 +85,7 @@ struct Responses {
     summary: bool,
     encrypted: bool,
     max_tokens: Option<u32>,
+    images: bool,
 }
 
 impl fmt::Debug for OpenAi {
@@ -107,6 +111,7 @@ impl OpenAi {
             summary: config.reasoning_summary,
             encrypted: config.encrypted_reasoning.unwrap_or_else(by_name),
             max_tokens: config.max_tokens,
+            images: config.images,
         };
         let reach = Reach {
             base_url: config.base_url,
@@ -131,6 +136,10 @@ impl Model for OpenAi {
         "openai"
     }
 
+    fn images(&self) -> TakesImages {
+        if self.http.protocol().images { TakesImages::All } else { TakesImages::None }
+    }
+
     fn call(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
         self.http.call(request)
     }
@@ -146,4 +155,10 @@ impl Protocol for Responses {
     fn reader(&self, messages: &[Message]) -> Assembler {
         Assembler::new(&self.model, request::asked_before(&self.model, messages))
     }
+}
+
+/// What reads an answer.
+#[cfg(feature = "fuzzing")]
+pub(super) fn reader() -> impl super::call::Reader {
+    Assembler::new("m", std::collections::HashMap::new())
 }

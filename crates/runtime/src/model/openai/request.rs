@@ -3,6 +3,7 @@
 use std::{borrow::Cow, collections::HashMap};
 
 use countersign_core::{
+    content,
     conversation::{Answer, Message, ToolResult},
     journal::record::{Block, ToolUse},
 };
@@ -43,7 +44,15 @@ struct Body<'a> {
 enum Input<'a> {
     Raw(Box<RawValue>),
     Easy { role: &'static str, content: Cow<'a, str> },
+    Parts { role: &'static str, content: Vec<PartWire<'a>> },
     Item(Tagged<'a>),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum PartWire<'a> {
+    InputText { text: &'a str },
+    InputImage { image_url: Cow<'a, str>, detail: &'static str },
 }
 
 #[derive(Serialize)]
@@ -135,7 +144,7 @@ fn input<'a>(model: &str, tools: &[ToolSpec], conversation: &'a [Message]) -> Ve
     let mut asked: Vec<(&str, String)> = Vec::new();
     for message in conversation {
         match message {
-            Message::User(text) => input.push(Input::Easy { role: "user", content: text.into() }),
+            Message::User(said) => input.push(user(said)),
             Message::Assistant(answer) => {
                 asked.clear();
                 match as_it_came(answer, model, tools, &mut asked) {
@@ -150,6 +159,17 @@ fn input<'a>(model: &str, tools: &[ToolSpec], conversation: &'a [Message]) -> Ve
         }
     }
     input
+}
+
+fn user(said: &content::Content) -> Input<'_> {
+    if !said.has_images() {
+        return Input::Easy { role: "user", content: said.text().into() };
+    }
+    let parts = said.parts().iter().map(|part| match part {
+        content::Part::Text(text) => PartWire::InputText { text },
+        content::Part::Image(image) => PartWire::InputImage { image_url: image.as_url(), detail: "auto" },
+    });
+    Input::Parts { role: "user", content: parts.collect() }
 }
 
 /// What a call came to: an answer to the provider's request, or an output.

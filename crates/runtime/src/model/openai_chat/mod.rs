@@ -28,7 +28,7 @@ use futures::stream::BoxStream;
 
 use self::answer::Assembler;
 use super::{
-    ApiKey, Model, ModelConfigError, ModelError, ModelEvent, ModelRequest,
+    ApiKey, Model, ModelConfigError, ModelError, ModelEvent, ModelRequest, TakesImages,
     call::{self, Http, Protocol, Reach},
 };
 
@@ -48,10 +48,12 @@ pub struct OpenAiChatConfig {
     /// Most tokens of an answer, reasoning included; `None`: the provider's own bound. It is sent as `max_tokens`, but to
     /// OpenAI itself and to Azure as `max_completion_tokens`, since their newer models refuse the other name.
     pub max_tokens: Option<u32>,
+    /// Whether the model takes images. If not, a message with one is refused before anything is stored.
+    pub images: bool,
 }
 
 impl OpenAiChatConfig {
-    /// OpenAI itself, 120 s idle, no key.
+    /// OpenAI itself, 120 s idle, no key, a model that takes images.
     #[must_use]
     pub fn new(model: impl Into<String>) -> OpenAiChatConfig {
         OpenAiChatConfig {
@@ -61,6 +63,7 @@ impl OpenAiChatConfig {
             idle_timeout: Duration::from_secs(120),
             headers: BTreeMap::new(),
             max_tokens: None,
+            images: true,
         }
     }
 }
@@ -75,6 +78,7 @@ struct Chat {
     model: Arc<str>,
     /// The bound on an answer, and the name under which it is sent.
     max_tokens: Option<(&'static str, u32)>,
+    images: bool,
 }
 
 /// The name of the bound on an answer at this address.
@@ -102,7 +106,7 @@ impl OpenAiChat {
             return Err(ModelConfigError("`max_tokens` must be at least 1".to_owned()));
         }
         let max_tokens = config.max_tokens.map(|most| (max_tokens_name(&config.base_url), most));
-        let protocol = Chat { model: config.model.as_str().into(), max_tokens };
+        let protocol = Chat { model: config.model.as_str().into(), max_tokens, images: config.images };
         let reach = Reach {
             base_url: config.base_url,
             path: &["chat", "completions"],
@@ -126,6 +130,10 @@ impl Model for OpenAiChat {
         "openai"
     }
 
+    fn images(&self) -> TakesImages {
+        if self.http.protocol().images { TakesImages::All } else { TakesImages::None }
+    }
+
     fn call(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
         self.http.call(request)
     }
@@ -142,4 +150,10 @@ impl Protocol for Chat {
     fn reader(&self, _: &[Message]) -> Assembler {
         Assembler::new(&self.model)
     }
+}
+
+/// What reads an answer.
+#[cfg(feature = "fuzzing")]
+pub(super) fn reader() -> impl super::call::Reader {
+    Assembler::new("m")
 }

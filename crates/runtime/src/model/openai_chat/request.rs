@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 
 use countersign_core::{
+    content::{Content, Part},
     conversation::{Answer, Message},
     journal::record::Block,
 };
@@ -60,9 +61,64 @@ struct StreamOptions {
 #[serde(tag = "role", rename_all = "snake_case")]
 enum Wire<'a> {
     System { content: &'a str },
-    User { content: String },
+    User { content: Said<'a> },
     Assistant(AnswerWire<'a>),
     Tool { tool_call_id: &'a str, content: &'a str },
+}
+
+/// What a user said: one string unless there are images in it, since not every server takes parts.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Said<'a> {
+    Text(String),
+    Parts(Vec<PartWire<'a>>),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum PartWire<'a> {
+    Text { text: Cow<'a, str> },
+    ImageUrl { image_url: UrlWire<'a> },
+}
+
+#[derive(Serialize)]
+struct UrlWire<'a> {
+    url: Cow<'a, str>,
+}
+
+impl<'a> Said<'a> {
+    fn of(content: &'a Content) -> Said<'a> {
+        if !content.has_images() {
+            return Said::Text(content.text());
+        }
+        let part = |part: &'a Part| match part {
+            Part::Text(text) => PartWire::Text { text: Cow::Borrowed(text) },
+            Part::Image(image) => PartWire::ImageUrl { image_url: UrlWire { url: image.as_url() } },
+        };
+        Said::Parts(content.parts().iter().map(part).collect())
+    }
+
+    fn parts(self) -> Vec<PartWire<'a>> {
+        match self {
+            Said::Text(text) => vec![PartWire::Text { text: text.into() }],
+            Said::Parts(parts) => parts,
+        }
+    }
+
+    /// This, and what was said after it.
+    fn join(&mut self, more: Said<'a>) {
+        *self = match (std::mem::replace(self, Said::Parts(Vec::new())), more) {
+            (Said::Text(mut text), Said::Text(more)) => {
+                join(&mut text, &more);
+                Said::Text(text)
+            }
+            (said, more) => {
+                let mut parts = said.parts();
+                parts.extend(more.parts());
+                Said::Parts(parts)
+            }
+        };
+    }
 }
 
 #[derive(Serialize)]
@@ -150,9 +206,9 @@ fn messages<'a>(model: &str, instructions: &'a str, tools: &[ToolSpec], conversa
     let last_user = conversation.iter().rposition(|message| matches!(message, Message::User(_))).unwrap_or(0);
     for (at, message) in conversation.iter().enumerate() {
         match message {
-            Message::User(text) => match wire.last_mut() {
-                Some(Wire::User { content }) => join(content, text),
-                _ => wire.push(Wire::User { content: text.clone() }),
+            Message::User(said) => match wire.last_mut() {
+                Some(Wire::User { content }) => content.join(Said::of(said)),
+                _ => wire.push(Wire::User { content: Said::of(said) }),
             },
             Message::Assistant(answer) => {
                 let answer = answer_wire(answer, model, tools, at > last_user);

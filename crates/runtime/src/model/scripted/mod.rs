@@ -35,7 +35,7 @@ use futures::{
 };
 
 use self::template::{Fills, Template};
-use super::{Model, ModelError, ModelEvent, ModelRequest};
+use super::{Model, ModelError, ModelEvent, ModelRequest, TakesImages};
 
 pub use self::parse::ScriptError;
 
@@ -43,6 +43,7 @@ pub use self::parse::ScriptError;
 #[derive(Clone, Debug)]
 pub struct Scripted {
     script: Arc<Script>,
+    images: bool,
 }
 
 #[derive(Debug)]
@@ -87,7 +88,7 @@ impl Scripted {
     /// # Errors
     /// The text is not the format of SPEC M4: where, and what would be right.
     pub fn from_json(text: &str) -> Result<Scripted, ScriptError> {
-        Ok(Scripted { script: Arc::new(parse::script(text)?) })
+        Ok(Scripted { script: Arc::new(parse::script(text)?), images: true })
     }
 
     /// Reads a script from a file.
@@ -101,6 +102,15 @@ impl Scripted {
     }
 }
 
+impl Scripted {
+    /// Whether it plays a model that takes images; it does, unless this says otherwise.
+    #[must_use]
+    pub fn with_images(mut self, takes: bool) -> Scripted {
+        self.images = takes;
+        self
+    }
+}
+
 impl Script {
     fn entry(&self, answers_before: u64) -> &Arc<Entry> {
         let count = self.entries.len() as u64;
@@ -110,6 +120,10 @@ impl Script {
 }
 
 impl Model for Scripted {
+    fn images(&self) -> TakesImages {
+        if self.images { TakesImages::All } else { TakesImages::None }
+    }
+
     fn call(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
         let entry = self.script.entry(request.answers_before).clone();
         let answer = request.answers_before.saturating_add(1);

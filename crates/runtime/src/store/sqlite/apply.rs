@@ -15,6 +15,7 @@ use super::{
     schema::key,
     sealing::{Ending, Values},
     statement::{find, resolution_name, run},
+    unfinished,
 };
 
 /// An append with its texts made and sealed, so that the writer only writes.
@@ -22,6 +23,8 @@ use super::{
 pub(super) struct Write {
     session_id: Arc<str>,
     expected: u64,
+    /// The number under which the entries before these were copied, if it is the end of a fork.
+    copied: Option<i64>,
     bodies: Vec<Value>,
     summary: Summary,
     title: Option<Value>,
@@ -65,6 +68,7 @@ impl Write {
         Ok(Write {
             session_id: session_id.clone(),
             expected: *expected,
+            copied: None,
             bodies: entries.iter().zip(*expected + 1..).map(|(e, pos)| body(e, pos)).collect::<Result<_, _>>()?,
             title,
             pending: json(&summary.pending)?,
@@ -78,6 +82,12 @@ impl Write {
         })
     }
 
+    /// The same for a session that is not there, whose entries before these were copied under this number.
+    pub(super) fn after_copy(mut self, number: i64) -> Write {
+        self.copied = Some(number);
+        self
+    }
+
     /// Whether it makes a rule that is for more than its session.
     pub(super) fn makes_standing_rule(&self) -> bool {
         self.changes.iter().any(|i| matches!(&i.change, Change::RuleMade(row) if row.rule.everywhere))
@@ -85,13 +95,8 @@ impl Write {
 
     /// About how much it writes, in bytes.
     pub(super) fn size(&self) -> usize {
-        let length = |value: &Value| match value {
-            Value::Text(text) => text.len(),
-            Value::Blob(bytes) => bytes.len(),
-            _ => 0,
-        };
         let told: usize = self.told.iter().map(String::len).sum();
-        told + self.bodies.iter().chain(&self.snapshot).map(length).sum::<usize>()
+        told + self.bodies.iter().chain(&self.snapshot).map(rows::length).sum::<usize>()
     }
 
     /// Writes it. After an error some of it may be written: the caller rolls back.
@@ -117,15 +122,21 @@ impl Write {
             None => {
                 let id = &self.session_id;
                 let pending = &self.pending;
-                let values = params![id, last, agent, subject, tenant, title, status, created_at, updated_at, pending];
+                let row = match self.copied {
+                    None => unfinished::number(conn)?,
+                    Some(number) if unfinished::end(conn, number)? => number,
+                    Some(_) => return Err(StoreError::Failed("the copied past is not there".to_owned())),
+                };
+                let values =
+                    params![row, id, last, agent, subject, tenant, title, status, created_at, updated_at, pending];
                 run(
                     conn,
                     "INSERT INTO sessions
-                     (id, pos, agent, subject, tenant, title, status, created_at, updated_at, pending)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+                     (row, id, pos, agent, subject, tenant, title, status, created_at, updated_at, pending)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
                     values,
                 )?;
-                conn.last_insert_rowid()
+                row
             }
         };
         for (body, pos) in self.bodies.iter().zip(self.expected + 1..) {
@@ -180,12 +191,16 @@ impl Write {
         let session = match found {
             None => {
                 rows::check_not_deleted(conn, &self.session_id)?;
-                if self.expected > 0 {
+                if self.expected > 0 && self.copied.is_none() {
                     return Err(StoreError::Conflict);
                 }
                 None
             }
-            Some((session, pos)) if self.expected > 0 && u64::try_from(pos) == Ok(self.expected) => Some(session),
+            Some((session, pos))
+                if self.copied.is_none() && self.expected > 0 && u64::try_from(pos) == Ok(self.expected) =>
+            {
+                Some(session)
+            }
             _ => return Err(StoreError::Conflict),
         };
         let claims: Vec<Claim<'_>> = self.claims.iter().map(|(id, by)| Claim { request_id: id, by: *by }).collect();
@@ -246,6 +261,15 @@ impl Indexed {
     }
 }
 
+/// Whether there may be a new session of this id.
+pub(super) fn check_free(conn: &Connection, session_id: &str) -> Result<(), StoreError> {
+    rows::check_not_deleted(conn, session_id)?;
+    match find(conn, "SELECT 1 FROM sessions WHERE id = ?1", [session_id], |_| Ok(()))? {
+        Some(()) => Err(StoreError::Conflict),
+        None => Ok(()),
+    }
+}
+
 fn reviewer(conn: &Connection, session: i64, of: &Summary, role: &str) -> Result<(), StoreError> {
     let sql = "INSERT OR IGNORE INTO reviewers (session, role, tenant, updated_at) VALUES (?1, ?2, ?3, ?4)";
     run(conn, sql, params![session, role, of.tenant, of.updated_at])?;
@@ -262,6 +286,7 @@ pub(super) fn delete(conn: &Connection, session_id: &str) -> Result<bool, StoreE
         "DELETE FROM entries WHERE key BETWEEN ?1 << 32 AND (?1 << 32 | 4294967295)",
         "DELETE FROM interruptions WHERE key BETWEEN ?1 << 32 AND (?1 << 32 | 4294967295)",
         "DELETE FROM rules WHERE key BETWEEN ?1 << 32 AND (?1 << 32 | 4294967295)",
+        "DELETE FROM waypoints WHERE key BETWEEN ?1 << 32 AND (?1 << 32 | 4294967295)",
         "DELETE FROM snapshots WHERE session = ?1",
         "DELETE FROM requests WHERE session = ?1",
         "DELETE FROM reviewers WHERE session = ?1",

@@ -4,6 +4,7 @@
 //! operating system says that it is on the disk (`synchronous=FULL`), a buffered one when it is in the log.
 
 mod apply;
+mod copy;
 mod list;
 mod lock;
 mod log;
@@ -15,6 +16,8 @@ mod rules;
 mod schema;
 mod sealing;
 mod statement;
+mod unfinished;
+mod waypoints;
 mod write;
 
 use std::{
@@ -38,6 +41,7 @@ use self::{
     lock::Ownership,
     read::Reader,
     sealing::Values,
+    waypoints::Kept,
     write::{Broken, Op, Writer},
 };
 pub use self::{
@@ -46,12 +50,12 @@ pub use self::{
 };
 use super::{
     Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, RuleFilter, RuleOwner, RuleRow, SessionFilter,
-    Store, StoreError, Summary, seal::Keys,
+    Store, StoreError, Summary, Waypoint, seal::Keys,
 };
 
 /// Lists that are read at the same time. One that somebody's many rows make slow does not hold up the others.
 const LISTS: usize = 4;
-/// An append of more entries than this, as that of a fork, is made into text beside the threads that everybody needs.
+/// An append of more entries than this, as that of a state that is restored, is made into text beside the threads that everybody needs.
 const MANY: usize = 64;
 
 /// How a [`SqliteStore`] is opened.
@@ -188,6 +192,33 @@ impl Store for SqliteStore {
                 self.standing_rules.store(true, Ordering::SeqCst);
             }
             self.write(Op::Append(Box::new(write))).await.map(|_| ())
+        }
+        .boxed()
+    }
+
+    fn fork(&self, from: &str, append: Append) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.copy(from.into(), append).boxed()
+    }
+
+    fn waypoint(
+        &self,
+        session_id: &str,
+        until: u64,
+        version: u32,
+    ) -> BoxFuture<'_, Result<Option<Waypoint>, StoreError>> {
+        let (id, values) = (session_id.to_owned(), self.values.clone());
+        let read = move |conn: &mut Connection| waypoints::last(conn, &values, &id, until, version);
+        async move { self.lanes()?.points.read(read).await }.boxed()
+    }
+
+    fn keep_waypoint(&self, session_id: &str, waypoint: Waypoint) -> BoxFuture<'_, Result<(), StoreError>> {
+        let (id, values): (Arc<str>, _) = (session_id.into(), self.values.clone());
+        let seal = move |conn: &mut Connection| Kept::of(conn, &values, id, &waypoint);
+        async move {
+            match self.lanes()?.points.read(seal).await? {
+                Some(kept) => self.write(Op::Keep(kept)).await.map(|_| ()),
+                None => Ok(()),
+            }
         }
         .boxed()
     }

@@ -22,6 +22,7 @@ use super::{
     schema::{self, error},
     sealing::{self, Ending, Seal},
     statement::run,
+    unfinished,
 };
 
 /// Most values of one transaction.
@@ -69,6 +70,7 @@ pub fn rekey(
     let Some(mut work) = Work::begin(&conn, &path, keys, to_plain, seal.as_ref())? else {
         return Ok(Rekeyed::default());
     };
+    drop_unsealed(&conn)?;
     for column in &COLUMNS {
         let mut after = i64::MIN;
         while let Some(last) = work.transaction(column, after)? {
@@ -77,6 +79,17 @@ pub fn rekey(
         }
     }
     work.end()
+}
+
+/// Removes what is not sealed anew: what is left of copies, which is no session's, and waypoints, which can be had from the
+/// entries again.
+fn drop_unsealed(conn: &Connection) -> Result<(), StoreError> {
+    for number in unfinished::left(conn)? {
+        while unfinished::remove(conn, number)? {
+            log::write_back(conn, log::bound(conn)?)?;
+        }
+    }
+    run(conn, "DELETE FROM waypoints", []).map(drop)
 }
 
 /// A column with content.
@@ -89,7 +102,7 @@ struct Column {
     place: for<'a> fn(session: &'a str, born: i64, n: u64) -> Place<'a>,
 }
 
-/// Every column with content. One whose session is gone is nobody's, and is sealed like the others.
+/// Every column with content that stays. One whose session is gone is nobody's, and is sealed like the others.
 const COLUMNS: [Column; 6] = [
     Column {
         select: "SELECT e.key, coalesce(s.id, ''), coalesce(s.created_at, 0), e.key & 4294967295, e.body

@@ -78,6 +78,15 @@ impl RawHead {
     }
 }
 
+/// How many bytes a stored value has.
+pub(super) fn length(value: &Value) -> usize {
+    match value {
+        Value::Text(text) => text.len(),
+        Value::Blob(bytes) => bytes.len(),
+        _ => 0,
+    }
+}
+
 /// The bodies of a session's entries after `after`: so many, and so many bytes, or one.
 pub(super) fn entries(
     conn: &mut Connection,

@@ -23,6 +23,7 @@ const MIGRATIONS: &[M<'static>] = &[
     M::up(""),
     M::up(include_str!("deleted.sql")),
     M::up(include_str!("lists.sql")),
+    M::up(include_str!("pieces.sql")),
 ];
 /// Prepared statements kept by each connection; more than there are.
 const STATEMENTS: usize = 128;

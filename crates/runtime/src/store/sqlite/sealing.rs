@@ -30,6 +30,11 @@ impl Values {
         Values(Some(Arc::new(sealer)))
     }
 
+    /// Whether a value is the same at every place.
+    pub(super) fn are_plain(&self) -> bool {
+        self.0.is_none()
+    }
+
     /// A text as it is stored at a place.
     pub(super) fn text(&self, place: Place<'_>, text: String) -> Result<Value, StoreError> {
         Ok(match &self.0 {

@@ -4,7 +4,11 @@
 //! wait for the disk. Each member of a group that fails alone is taken back alone.
 
 use std::{
-    sync::{Arc, OnceLock, mpsc},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicI64, Ordering},
+        mpsc,
+    },
     thread::JoinHandle,
     time::{Duration, Instant},
 };
@@ -15,10 +19,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use super::{
     super::{Durability, StoreError},
     apply::{self, Write},
+    copy::Piece,
     log,
     schema::error,
     sealing::Values,
     statement::run,
+    unfinished,
+    waypoints::Kept,
 };
 
 /// Most members of one group.
@@ -28,23 +35,53 @@ const WAITING_BYTES: usize = 32 * 1024 * 1024;
 /// What an append counts for beside its texts, so that their number is bounded too.
 const OVERHEAD_BYTES: usize = 4 * 1024;
 
+/// After how many groups some of what is left of copies is removed, also while there is always more to write.
+const REMOVE_AFTER: u32 = 16;
+
 /// After how many groups the size of the database is looked at.
 const LOOK_AT_SIZE: u32 = 256;
 
 /// Something to write.
 pub(super) enum Op {
     Append(Box<Write>),
+    /// Keeps a number for a copy that is to become this session, and says which.
+    Begin(Arc<AtomicI64>, Arc<str>),
+    Piece(Piece),
+    /// A copy has ended, or was given up: whether anything is left of it.
+    GiveUp(Arc<AtomicI64>),
+    Keep(Kept),
     Delete(Box<str>),
     Check,
     #[cfg(test)]
     Panic,
 }
 
+impl Op {
+    /// About how much it writes, in bytes.
+    fn size(&self) -> usize {
+        match self {
+            Op::Append(write) => write.size(),
+            Op::Piece(piece) => piece.size(),
+            Op::Keep(kept) => kept.size(),
+            _ => 0,
+        }
+    }
+
+    /// Whether it is not to be on the disk before it is answered. What is copied is nobody's before the append that ends it.
+    fn is_buffered(&self) -> bool {
+        match self {
+            Op::Append(write) => write.durability == Durability::Buffered,
+            Op::Begin(..) | Op::Piece(_) | Op::GiveUp(_) | Op::Keep(..) => true,
+            _ => false,
+        }
+    }
+}
+
 struct Job {
     op: Op,
     answer: oneshot::Sender<Result<bool, StoreError>>,
-    /// Its place among what waits; given back when it is answered.
-    _place: OwnedSemaphorePermit,
+    /// Its place among what waits, if it needs one; given back when it is answered.
+    _place: Option<OwnedSemaphorePermit>,
 }
 
 /// Why the store is closed, once a write or sync has failed. What the disk holds is not known then: Linux takes the
@@ -96,13 +133,19 @@ impl Writer {
     /// Has something written, and waits until it is as safe as it asks for.
     pub(super) async fn write(&self, op: Op) -> Result<bool, StoreError> {
         self.broken.check()?;
-        let size = if let Op::Append(write) = &op { write.size() } else { 0 };
-        let size = size.saturating_add(OVERHEAD_BYTES).min(WAITING_BYTES);
+        let size = op.size().saturating_add(OVERHEAD_BYTES).min(WAITING_BYTES);
         let place = self.places.clone().acquire_many_owned(u32::try_from(size).unwrap_or(u32::MAX)).await;
         let place = place.map_err(|_| stopped())?;
         let (answer, answered) = oneshot::channel();
-        self.jobs.send(Job { op, answer, _place: place }).map_err(|_| stopped())?;
+        self.jobs.send(Job { op, answer, _place: Some(place) }).map_err(|_| stopped())?;
         answered.await.map_err(|_| StoreError::Unknown)?
+    }
+
+    /// Has what is left of a copy removed some time, after all that was asked for before.
+    pub(super) fn give_up(&self, number: Arc<AtomicI64>) {
+        let (answer, _) = oneshot::channel();
+        // A store that has stopped removes it when it is opened again.
+        let _ = self.jobs.send(Job { op: Op::GiveUp(number), answer, _place: None });
     }
 }
 
@@ -114,61 +157,140 @@ pub(super) fn stopped() -> StoreError {
 /// was answered, and waking a thread costs about as much as all else that is done for it.
 const LOOKS: Duration = Duration::from_micros(150);
 
-/// The next job; `None` when there will be none any more.
-fn next(waiting: &mpsc::Receiver<Job>) -> Option<Job> {
+/// The next job; `None` when there will be none any more. While there is none it does what can wait, as long as there is any.
+fn next(waiting: &mpsc::Receiver<Job>, mut meanwhile: impl FnMut() -> bool) -> Option<Job> {
     let since = Instant::now();
     loop {
         match waiting.try_recv() {
             Ok(job) => return Some(job),
             Err(mpsc::TryRecvError::Disconnected) => return None,
+            Err(mpsc::TryRecvError::Empty) if meanwhile() => {}
             Err(mpsc::TryRecvError::Empty) if since.elapsed() < LOOKS => std::hint::spin_loop(),
             Err(mpsc::TryRecvError::Empty) => return waiting.recv().ok(),
         }
     }
 }
 
+/// What the writer's thread has.
+struct Thread<'w> {
+    conn: Connection,
+    values: &'w Values,
+    broken: &'w Broken,
+    /// Whether commits wait for the disk.
+    synced: bool,
+    /// How many transactions there were, and how long the log may get.
+    groups: u32,
+    most: i64,
+    /// The numbers of copies of which something is left.
+    left: Vec<i64>,
+    /// How many groups there were since some of it was removed, and whether that failed: then it waits, as under load.
+    since: u32,
+    waits: bool,
+}
+
 fn write(conn: Connection, values: &Values, waiting: &mpsc::Receiver<Job>, broken: &Broken) {
-    let mut synced = true;
+    let mut thread =
+        Thread { conn, values, broken, synced: true, groups: 0, most: 0, left: Vec::new(), since: 0, waits: false };
+    match unfinished::left(&thread.conn) {
+        Ok(left) => thread.left = left,
+        Err(e) => tracing::warn!("it is not known what is left of copies that have not ended: {e}"),
+    }
     let mut group = Vec::new();
-    let (mut groups, mut most) = (0_u32, 0);
-    while let Some(first) = next(waiting) {
+    while let Some(first) = next(waiting, || !thread.waits && thread.remove()) {
         group.push(first);
         group.extend(waiting.try_iter().take(GROUP - 1));
-        let answers = match broken.check() {
+        thread.group(&mut group);
+        thread.remove_now_and_then();
+    }
+    thread.end();
+}
+
+impl Thread<'_> {
+    /// Commits a group, and answers.
+    fn group(&mut self, group: &mut Vec<Job>) {
+        let answers = match self.broken.check() {
             Err(e) => group.iter().map(|_| Err(e.clone())).collect(),
-            Ok(()) => match commit(&conn, values, &group, &mut synced) {
+            Ok(()) => match commit(&self.conn, self.values, group, &mut self.synced) {
                 Ok(answers) => answers,
                 Err(Fatal(why)) => {
-                    broken.close(&conn, why.clone());
+                    self.broken.close(&self.conn, why.clone());
                     group.iter().map(|_| Err(StoreError::Closed(why.clone()))).collect()
                 }
             },
         };
         for (job, answer) in group.drain(..).zip(answers) {
+            match &job.op {
+                // The number was taken back, and may be another's soon.
+                Op::Begin(number, _) if answer.is_err() => number.store(0, Ordering::SeqCst),
+                // One of which that is not known is looked at again when it is removed.
+                Op::GiveUp(number) if !matches!(answer, Ok(false)) => self.left.push(number.load(Ordering::SeqCst)),
+                _ => {}
+            }
             // Who does not wait any more does not need the answer.
             let _ = job.answer.send(answer);
         }
-        if broken.check().is_ok() {
-            let looks = if groups % LOOK_AT_SIZE == 0 { log::bound(&conn).map(|bound| most = bound) } else { Ok(()) };
-            match looks.and_then(|()| log::write_back(&conn, most)) {
+        self.write_back();
+    }
+
+    fn write_back(&mut self) {
+        if self.broken.check().is_ok() {
+            let looks = if self.groups.is_multiple_of(LOOK_AT_SIZE) {
+                log::bound(&self.conn).map(|bound| self.most = bound)
+            } else {
+                Ok(())
+            };
+            match looks.and_then(|()| log::write_back(&self.conn, self.most)) {
                 Ok(()) => {}
                 Err(StoreError::Closed(why)) => {
-                    broken.close(&conn, format!("the log could not be written back: {why}"))
+                    self.broken.close(&self.conn, format!("the log could not be written back: {why}"))
                 }
                 Err(e) => tracing::warn!("the SQLite log could not be written back: {e}"),
             }
         }
-        groups = groups.wrapping_add(1);
+        self.groups = self.groups.wrapping_add(1);
     }
-    // Leaves one file: the log is empty and goes away.
-    if broken.check().is_ok()
-        && let Err(e) = conn.pragma_update(None, "wal_checkpoint", "TRUNCATE")
-    {
-        tracing::warn!("the SQLite log could not be emptied: {e}");
-        log::leave(&conn);
+
+    /// Removes some of what is left of copies if that was long ago: under a load that never ends there is no time for it.
+    fn remove_now_and_then(&mut self) {
+        self.since += 1;
+        if self.since >= REMOVE_AFTER {
+            self.waits = false;
+            self.remove();
+        }
     }
-    if let Err((_, e)) = conn.close() {
-        tracing::warn!("the SQLite store could not be closed: {e}");
+
+    /// Removes some of what is left of copies. `false` if nothing is.
+    fn remove(&mut self) -> bool {
+        self.since = 0;
+        let Some(number) = self.left.last() else { return false };
+        if self.broken.check().is_err() {
+            return false;
+        }
+        match unfinished::remove(&self.conn, *number) {
+            Ok(true) => {}
+            Ok(false) => drop(self.left.pop()),
+            Err(StoreError::Closed(why)) => self.broken.close(&self.conn, why),
+            Err(e) => {
+                tracing::warn!("what is left of a copy could not be removed now: {e}");
+                self.waits = true;
+            }
+        }
+        self.write_back();
+        true
+    }
+
+    /// Leaves one file: the log is empty and goes away.
+    fn end(self) {
+        let Thread { conn, broken, .. } = self;
+        if broken.check().is_ok()
+            && let Err(e) = conn.pragma_update(None, "wal_checkpoint", "TRUNCATE")
+        {
+            tracing::warn!("the SQLite log could not be emptied: {e}");
+            log::leave(&conn);
+        }
+        if let Err((_, e)) = conn.close() {
+            tracing::warn!("the SQLite store could not be closed: {e}");
+        }
     }
 }
 
@@ -208,7 +330,7 @@ struct Undone {
 
 /// What a commit that failed is. One for which there is no room has written nothing that counts, and is rolled back; of any
 /// other it is not known what the disk holds.
-fn uncommitted(e: &rusqlite::Error) -> StoreError {
+pub(super) fn uncommitted(e: &rusqlite::Error) -> StoreError {
     match e.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => error(e),
         _ => StoreError::Closed(e.to_string()),
@@ -217,7 +339,7 @@ fn uncommitted(e: &rusqlite::Error) -> StoreError {
 
 fn transaction(conn: &Connection, values: &Values, group: &[Job], synced: &mut bool) -> Result<Answers, Undone> {
     let before = |error| Undone { committing: false, error };
-    let sync = group.iter().any(|job| !matches!(&job.op, Op::Append(w) if w.durability == Durability::Buffered));
+    let sync = group.iter().any(|job| !job.op.is_buffered());
     if sync != *synced {
         // NORMAL writes to the log without waiting for the disk; the next FULL commit syncs the whole log.
         let set = conn.pragma_update(None, "synchronous", if sync { "FULL" } else { "NORMAL" });
@@ -243,6 +365,15 @@ fn member(conn: &Connection, values: &Values, op: &Op) -> Result<Result<bool, St
     run(conn, "SAVEPOINT member", [])?;
     let answer = match op {
         Op::Append(write) => write.apply(conn, values).map(|()| true),
+        Op::Begin(number, session_id) => {
+            // Asked again when the copy ends; now, so that nothing is copied for nothing.
+            let begun = apply::check_free(conn, session_id).and_then(|()| unfinished::begin(conn));
+            begun.map(|begun| number.store(begun, Ordering::SeqCst)).map(|()| true)
+        }
+        Op::Piece(piece) => piece.apply(conn).map(|()| true),
+        // It is removed when there is time for it.
+        Op::GiveUp(number) => unfinished::is(conn, number.load(Ordering::SeqCst)),
+        Op::Keep(kept) => kept.apply(conn),
         Op::Delete(session_id) => apply::delete(conn, session_id),
         Op::Check => apply::probe(conn).map(|()| true),
         #[cfg(test)]
@@ -263,6 +394,76 @@ fn member(conn: &Connection, values: &Values, op: &Op) -> Result<Result<bool, St
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn thread<'w>(path: &std::path::Path, values: &'w Values, broken: &'w Broken) -> Thread<'w> {
+        let (conn, _) = super::super::schema::writer(path, &Default::default()).expect("open");
+        Thread { conn, values, broken, synced: true, groups: 0, most: 0, left: Vec::new(), since: 0, waits: false }
+    }
+
+    fn group(thread: &mut Thread<'_>, ops: Vec<Op>) -> Vec<Result<bool, StoreError>> {
+        let (mut jobs, mut answers) = (Vec::new(), Vec::new());
+        for op in ops {
+            let (answer, answered) = oneshot::channel();
+            jobs.push(Job { op, answer, _place: None });
+            answers.push(answered);
+        }
+        thread.group(&mut jobs);
+        answers.into_iter().map(|mut answered| answered.try_recv().expect("an answer")).collect()
+    }
+
+    fn begun(thread: &mut Thread<'_>, id: &str) -> Arc<AtomicI64> {
+        let number = Arc::default();
+        group(thread, vec![Op::Begin(Arc::clone(&number), id.into())]).remove(0).expect("begun");
+        number
+    }
+
+    fn entries(thread: &Thread<'_>, number: &AtomicI64) -> i64 {
+        let sql = "SELECT count(*) FROM entries WHERE key >> 32 = ?1";
+        thread.conn.query_row(sql, [number.load(Ordering::SeqCst)], |r| r.get(0)).expect("count")
+    }
+
+    /// A fork has ended and its session is deleted, all while there is no time to remove anything: what is still to be done
+    /// about its number must not meet the next fork.
+    #[test]
+    fn r9_the_number_of_a_fork_that_has_ended_is_never_another_ones() {
+        let (dir, values, broken) = (tempfile::tempdir().expect("directory"), Values::plain(), Broken::default());
+        let mut thread = thread(&dir.path().join("s.db"), &values, &broken);
+        let first = begun(&mut thread, "f");
+        let ended = first.load(Ordering::SeqCst);
+        assert!(unfinished::end(&thread.conn, ended).expect("end"));
+        let sql = "INSERT INTO sessions (row, id, pos, agent, status, created_at, updated_at, pending)
+                   VALUES (?1, 'f', 1, 'a', 'completed', 1, 1, '[]')";
+        thread.conn.execute(sql, [ended]).expect("a session");
+        let second = Arc::<AtomicI64>::default();
+        let ops = vec![Op::GiveUp(first.clone()), Op::Delete("f".into()), Op::Begin(second.clone(), "g".into())];
+        assert!(group(&mut thread, ops).iter().all(Result::is_ok));
+        assert_ne!(second.load(Ordering::SeqCst), ended);
+        let piece = |number: &AtomicI64| Op::Piece(Piece::of_one(number.load(Ordering::SeqCst)));
+        group(&mut thread, vec![piece(&second)]).remove(0).expect("a piece");
+        while thread.remove() {}
+        assert_eq!(entries(&thread, &second), 1, "it is under way");
+        // A piece that comes late is nobody's.
+        assert!(group(&mut thread, vec![piece(&first)]).remove(0).is_err());
+        group(&mut thread, vec![Op::GiveUp(second.clone())]).remove(0).expect("given up");
+        while thread.remove() {}
+        assert_eq!(entries(&thread, &second), 0);
+        assert!(group(&mut thread, vec![piece(&second)]).remove(0).is_err());
+    }
+
+    #[test]
+    fn r9_what_is_left_of_copies_goes_away_while_there_is_always_more_to_write() {
+        let (dir, values, broken) = (tempfile::tempdir().expect("directory"), Values::plain(), Broken::default());
+        let mut thread = thread(&dir.path().join("s.db"), &values, &broken);
+        let number = begun(&mut thread, "f");
+        group(&mut thread, vec![Op::Piece(Piece::of_one(number.load(Ordering::SeqCst))), Op::GiveUp(number.clone())]);
+        // As after an error: it is kept, and tried again.
+        thread.waits = true;
+        for _ in 0..2 * REMOVE_AFTER {
+            group(&mut thread, vec![Op::Check]);
+            thread.remove_now_and_then();
+        }
+        assert_eq!((entries(&thread, &number), thread.left.len(), thread.waits), (0, 0, false));
+    }
 
     #[tokio::test]
     async fn r9_a_panic_of_the_writer_leaves_no_one_waiting() {

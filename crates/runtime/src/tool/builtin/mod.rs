@@ -64,3 +64,17 @@ pub fn on(workspace: &Workspace, name: &str) -> Option<ToolEntry> {
         _ => None,
     }
 }
+
+/// A file's text after each change that a patch makes of it, one by one.
+///
+/// # Errors
+/// The patch cannot be read, or does not fit the text.
+#[cfg(feature = "fuzzing")]
+pub fn patched(patch: &str, text: &str) -> Result<Vec<String>, String> {
+    let operations = patch::read(patch)?.into_iter().map(|operation| match operation {
+        patch::Operation::Add { text, .. } => Ok(text),
+        patch::Operation::Update { hunks, .. } => hunk::apply(text, &hunks).map_err(|error| error.to_string()),
+        patch::Operation::Delete { .. } => Ok(String::new()),
+    });
+    operations.collect()
+}

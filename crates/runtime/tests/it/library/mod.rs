@@ -20,6 +20,7 @@ mod size;
 mod slow_readers;
 mod states;
 mod sticky;
+mod stored_ids;
 mod streams;
 mod turns;
 mod typed;

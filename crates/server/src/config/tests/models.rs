@@ -31,6 +31,19 @@ fn endpoint() -> ConfigEndpoint {
     }
 }
 
+#[test]
+fn m1_whether_a_model_takes_images_follows_from_its_provider_unless_the_file_says_it() {
+    for (provider, takes) in
+        [("openai", true), ("anthropic", true), ("openai-chat", false), ("deepseek", false), ("openrouter", false)]
+    {
+        let read = |more: &str| read(&format!("[models.m]\nprovider = {provider:?}\n{AT}{more}")).images;
+        assert_eq!((read(""), read("images = true"), read("images = false")), (takes, true, false), "{provider}");
+    }
+    let errors = super::parse(&format!("{MINIMAL}[models.m]\nprovider = \"openai\"\n{AT}images = \"yes\""));
+    let errors = errors.expect_err("no boolean");
+    assert!(errors.iter().any(|error| error.to_string().contains("images")), "{errors:?}");
+}
+
 const AT: &str = "model = \"x\"\nbase_url = \"http://h/v1/\"\napi_key_env = \"BOB_TOKEN\"\n";
 
 #[test]

@@ -1,10 +1,11 @@
 import { memo, useMemo } from "react";
-import { isCut, type BlockView, type MessageView, type SessionView } from "@countersign/client";
+import { isCut, type BlockView, type ImageSource, type MessageView, type SessionView } from "@countersign/client";
 import { useI18n } from "../../i18n/index.js";
 import { layOut } from "../../lib/segments.js";
 import { Icon } from "../Icon.js";
 import { Block, type MessageContext } from "./Block.js";
 import { Group } from "./Group.js";
+import { MessageImage } from "./MessageImage.js";
 
 interface Props {
   message: MessageView;
@@ -16,10 +17,11 @@ interface Props {
 export const MessageItem = memo(function MessageItem({ message, blocks, approvals }: Props) {
   const { t } = useI18n();
   if (message.role === "user") {
-    const text = message.blocks.map((b) => (b.type === "text" ? b.text : "")).join("\n");
+    const text = message.blocks.flatMap((b) => (b.type === "text" ? [b.text] : [])).join("\n");
+    const images = message.blocks.flatMap((b) => (b.type === "image" ? [b.source] : []));
     return (
       <article className="message user" aria-label={t("chat.you")}>
-        <div className="bubble">{text}</div>
+        <Said text={text} images={images} />
       </article>
     );
   }
@@ -29,6 +31,22 @@ export const MessageItem = memo(function MessageItem({ message, blocks, approval
     </article>
   );
 });
+
+/** What a person says: images, and the words about them. */
+export function Said({ text, images }: { text: string; images: ImageSource[] }) {
+  return (
+    <>
+      {images.length > 0 && (
+        <div className="said-images">
+          {images.map((source, i) => (
+            <MessageImage key={i} source={source} n={i + 1} />
+          ))}
+        </div>
+      )}
+      {(text !== "" || images.length === 0) && <div className="bubble">{text}</div>}
+    </>
+  );
+}
 
 function Segments({ message, blocks, approvals }: Props) {
   const { uses, ...calls } = useMemo(() => callsOf(message.blocks), [message.blocks]);

@@ -1,0 +1,604 @@
+//! What a person says to a model: texts, and images among them.
+//!
+//! An [`Image`] exists only if it is one: its constructors look at its first bytes, its encoding and its size, so that nothing
+//! behind them has to. Nothing here, or anywhere else in this program, fetches the address of an image: the provider does.
+
+use std::{borrow::Cow, fmt, sync::Arc};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use schemars::JsonSchema;
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{self, MapAccess, Visitor, value::MapAccessDeserializer},
+};
+
+use crate::limits;
+
+/// What stands between the texts of one message where they become one.
+const BETWEEN: &str = "\n\n";
+/// What stands for an image where there are only words.
+const MARK: &str = "[image]";
+
+/// What a person says: texts and images, in order.
+///
+/// ```
+/// use countersign_core::content::{Content, Image};
+///
+/// let chart = Image::url("https://example.com/chart.png")?;
+/// let content = Content::from("What does this show?").with(chart);
+/// assert_eq!((content.text().as_str(), content.images().count()), ("What does this show?", 1));
+/// # Ok::<(), countersign_core::content::ImageError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Content(Vec<Part>);
+
+/// One part of what a person says.
+///
+/// In journals a text is a string and an image the object of its source, so that messages from before there were images are
+/// read as they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// A text.
+    Text(Arc<str>),
+    /// An image.
+    Image(Image),
+}
+
+/// An image that a model may be given: within [`limits::IMAGE_BYTES`], and of the type that it says it is. Only a journal is
+/// believed without looking: what is in it was looked at.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Image(ImageSource);
+
+/// Where the bytes of an image are.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum ImageSource {
+    /// Here.
+    #[schemars(title = "Base64Source")]
+    Base64 {
+        /// What they are, which their beginning must say too.
+        media_type: MediaType,
+        /// The bytes in standard Base64, with padding and without line breaks.
+        data: Arc<str>,
+    },
+    /// At an address, from which the model's provider gets them. This server never does.
+    #[schemars(title = "UrlSource")]
+    Url {
+        /// An http or https URL without a password.
+        url: Arc<str>,
+    },
+}
+
+/// The types of images that models take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum MediaType {
+    /// PNG
+    #[serde(rename = "image/png")]
+    Png,
+    /// JPEG
+    #[serde(rename = "image/jpeg")]
+    Jpeg,
+    /// GIF
+    #[serde(rename = "image/gif")]
+    Gif,
+    /// WebP
+    #[serde(rename = "image/webp")]
+    Webp,
+}
+
+/// Which images a model takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TakesImages {
+    /// None.
+    #[default]
+    None,
+    /// Those whose bytes are in the message; its provider gets nothing from elsewhere.
+    Inline,
+    /// Those, and those at an address.
+    All,
+}
+
+impl TakesImages {
+    /// Whether it takes this one.
+    #[must_use]
+    pub fn takes(self, image: &Image) -> bool {
+        match self {
+            TakesImages::None => false,
+            TakesImages::Inline => matches!(image.0, ImageSource::Base64 { .. }),
+            TakesImages::All => true,
+        }
+    }
+}
+
+impl MediaType {
+    /// Its name: `image/png`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            MediaType::Png => "image/png",
+            MediaType::Jpeg => "image/jpeg",
+            MediaType::Gif => "image/gif",
+            MediaType::Webp => "image/webp",
+        }
+    }
+
+    /// The type that bytes say they are by how they begin.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Option<MediaType> {
+        match bytes {
+            [0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a, ..] => Some(MediaType::Png),
+            [0xff, 0xd8, 0xff, ..] => Some(MediaType::Jpeg),
+            [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some(MediaType::Gif),
+            [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some(MediaType::Webp),
+            _ => None,
+        }
+    }
+}
+
+/// Why something is no image that a model can be given.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {problem}")]
+pub struct ImageError {
+    /// The field of the source: `data` or `url`.
+    pub field: &'static str,
+    /// What is wrong, and what would be right.
+    pub problem: String,
+}
+
+impl Image {
+    /// An image from the bytes of its file; they say of which type it is.
+    ///
+    /// # Errors
+    /// They are no PNG, JPEG, GIF or WebP, or more than [`limits::IMAGE_BYTES`].
+    pub fn new(bytes: &[u8]) -> Result<Image, ImageError> {
+        let media_type = check_bytes(bytes, None)?;
+        Ok(Image(ImageSource::Base64 { media_type, data: STANDARD.encode(bytes).into() }))
+    }
+
+    /// An image from its bytes in standard Base64.
+    ///
+    /// # Errors
+    /// As [`Image::new`]; the text is no Base64, or the bytes are of another type.
+    pub fn base64(media_type: MediaType, data: impl Into<Arc<str>>) -> Result<Image, ImageError> {
+        let data = data.into();
+        // Nothing is decoded that is too large in any case.
+        if data.len().div_ceil(4) > limits::IMAGE_BYTES.div_ceil(3) {
+            return Err(too_large());
+        }
+        let bytes = STANDARD.decode(&*data).map_err(|error| ImageError {
+            field: "data",
+            problem: format!("is no standard Base64 with padding: {}", at_end(&error)),
+        })?;
+        check_bytes(&bytes, Some(media_type))?;
+        Ok(Image(ImageSource::Base64 { media_type, data }))
+    }
+
+    /// An image at an address, from which the model's provider gets it.
+    ///
+    /// # Errors
+    /// It is no http or https URL, has a password or a character that must be percent-encoded, or is longer than
+    /// [`limits::IMAGE_URL_BYTES`].
+    pub fn url(url: impl Into<Arc<str>>) -> Result<Image, ImageError> {
+        let url = url.into();
+        match wrong_with(&url) {
+            Some(problem) => Err(ImageError { field: "url", problem }),
+            None => Ok(Image(ImageSource::Url { url })),
+        }
+    }
+
+    /// Where its bytes are.
+    #[must_use]
+    pub fn source(&self) -> &ImageSource {
+        &self.0
+    }
+
+    /// Its address: what it was given as, or all of it as a `data:` URL.
+    #[must_use]
+    pub fn as_url(&self) -> Cow<'_, str> {
+        match &self.0 {
+            ImageSource::Base64 { media_type, data } => Cow::Owned(format!("data:{};base64,{data}", media_type.name())),
+            ImageSource::Url { url } => Cow::Borrowed(url),
+        }
+    }
+
+    /// How many bytes it has where it is kept.
+    #[must_use]
+    pub fn stored_bytes(&self) -> usize {
+        match &self.0 {
+            ImageSource::Base64 { data, .. } => data.len(),
+            ImageSource::Url { url } => url.len(),
+        }
+    }
+
+    /// How many bytes the image itself has here.
+    fn bytes(&self) -> usize {
+        match &self.0 {
+            ImageSource::Base64 { data, .. } => {
+                (data.len() / 4 * 3).saturating_sub(data.bytes().rev().take_while(|byte| *byte == b'=').count())
+            }
+            ImageSource::Url { .. } => 0,
+        }
+    }
+}
+
+/// The type of an image's bytes.
+fn check_bytes(bytes: &[u8], said: Option<MediaType>) -> Result<MediaType, ImageError> {
+    if bytes.len() > limits::IMAGE_BYTES {
+        return Err(too_large());
+    }
+    let wrong = |problem: String| ImageError { field: "data", problem };
+    match (MediaType::of(bytes), said) {
+        (Some(found), Some(said)) if found != said => Err(wrong(format!(
+            "begins as {} does, and \"media_type\" is {}; say what it is",
+            found.name(),
+            said.name()
+        ))),
+        (Some(found), _) => Ok(found),
+        (None, Some(said)) => Err(wrong(format!("does not begin as {} does", said.name()))),
+        (None, None) => Err(wrong("is no PNG, JPEG, GIF or WebP".to_owned())),
+    }
+}
+
+fn too_large() -> ImageError {
+    let problem = format!("has more than {} bytes, which is the most of one image", limits::IMAGE_BYTES);
+    ImageError { field: "data", problem }
+}
+
+/// An error of the decoder, without repeating what it was given.
+fn at_end(error: &base64::DecodeError) -> String {
+    match error {
+        base64::DecodeError::InvalidByte(at, _) => format!("the character at {at} is not of it"),
+        base64::DecodeError::InvalidLength(_) => "its length is not a multiple of 4".to_owned(),
+        _ => "its end is not as it must be".to_owned(),
+    }
+}
+
+fn wrong_with(url: &str) -> Option<String> {
+    if url.len() > limits::IMAGE_URL_BYTES {
+        return Some(format!("has {} bytes; it may have {}", url.len(), limits::IMAGE_URL_BYTES));
+    }
+    let (scheme, rest) = url.split_once("://").unwrap_or_default();
+    if !scheme.eq_ignore_ascii_case("https") && !scheme.eq_ignore_ascii_case("http") {
+        return Some("must be an http or https URL; bytes go in a source of the type \"base64\"".to_owned());
+    }
+    if !url.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Some("has a character that must be percent-encoded".to_owned());
+    }
+    let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();
+    if authority.is_empty() || authority.starts_with(':') {
+        return Some("names no host".to_owned());
+    }
+    authority
+        .contains('@')
+        .then(|| "must have no user and no password: everybody who reads the session sees it".to_owned())
+}
+
+impl fmt::Debug for Image {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for ImageSource {
+    /// Without its bytes: they would fill a log.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ImageSource::Base64 { media_type, data } => {
+                write!(f, "Image({}, {} bytes of Base64)", media_type.name(), data.len())
+            }
+            ImageSource::Url { url } => write!(f, "Image({url:?})"),
+        }
+    }
+}
+
+impl Content {
+    /// The same, and this after it.
+    #[must_use]
+    pub fn with(mut self, part: impl Into<Part>) -> Content {
+        self.0.push(part.into());
+        self
+    }
+
+    /// Its parts.
+    #[must_use]
+    pub fn parts(&self) -> &[Part] {
+        &self.0
+    }
+
+    /// Its texts.
+    pub fn texts(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.0.iter().filter_map(|part| match part {
+            Part::Text(text) => Some(text),
+            Part::Image(_) => None,
+        })
+    }
+
+    /// Its images.
+    pub fn images(&self) -> impl Iterator<Item = &Image> {
+        self.0.iter().filter_map(|part| match part {
+            Part::Text(_) => None,
+            Part::Image(image) => Some(image),
+        })
+    }
+
+    /// Whether it has an image.
+    #[must_use]
+    pub fn has_images(&self) -> bool {
+        self.images().next().is_some()
+    }
+
+    /// Whether it says nothing: no image, and no text but white space.
+    #[must_use]
+    pub fn is_blank(&self) -> bool {
+        self.0.iter().all(|part| matches!(part, Part::Text(text) if text.trim().is_empty()))
+    }
+
+    /// Its texts as one, without its images.
+    #[must_use]
+    pub fn text(&self) -> String {
+        joined(self.texts().map(|text| &**text))
+    }
+
+    /// All of it in words: this note stands in the place of each image.
+    #[must_use]
+    pub fn in_words(&self, note: &str) -> String {
+        joined(self.0.iter().map(|part| match part {
+            Part::Text(text) => &**text,
+            Part::Image(_) => note,
+        }))
+    }
+
+    /// As a model reads it that takes these images: texts that follow one another are one, and this note stands in the place
+    /// of each other image.
+    #[must_use]
+    pub fn read_by(&self, takes: TakesImages, note: &str) -> Content {
+        let part = |part: &Part| match part {
+            Part::Image(image) if !takes.takes(image) => note.into(),
+            part => part.clone(),
+        };
+        self.0.iter().map(part).collect::<Content>().joined()
+    }
+
+    /// The same with texts that follow one another joined.
+    #[must_use]
+    pub fn joined(&self) -> Content {
+        if let [_] = &*self.0 {
+            return self.clone();
+        }
+        let runs = self.0.chunk_by(|a, b| matches!((a, b), (Part::Text(_), Part::Text(_))));
+        let run = |run: &[Part]| match run {
+            [Part::Text(_), ..] => Part::Text(Content(run.to_vec()).text().into()),
+            [Part::Image(image), ..] => Part::Image(image.clone()),
+            [] => Part::Text("".into()),
+        };
+        Content(runs.map(run).collect())
+    }
+
+    /// How many bytes it has where it is kept.
+    #[must_use]
+    pub fn stored_bytes(&self) -> usize {
+        let of = |part: &Part| match part {
+            Part::Text(text) => text.len(),
+            Part::Image(image) => image.stored_bytes(),
+        };
+        self.0.iter().map(of).sum()
+    }
+
+    /// Whether its images are what they say, for content from where nobody has checked it.
+    ///
+    /// # Errors
+    /// As [`Image::base64`] and [`Image::url`].
+    pub fn check_images(&self) -> Result<(), ImageError> {
+        for image in self.images() {
+            match image.source() {
+                ImageSource::Base64 { media_type, data } => drop(Image::base64(*media_type, data.clone())?),
+                ImageSource::Url { url } => drop(Image::url(url.clone())?),
+            }
+        }
+        Ok(())
+    }
+
+    /// How many bytes its images have here.
+    #[must_use]
+    pub fn image_bytes(&self) -> usize {
+        self.images().map(Image::bytes).sum()
+    }
+}
+
+fn joined<'a>(texts: impl Iterator<Item = &'a str>) -> String {
+    texts.collect::<Vec<_>>().join(BETWEEN)
+}
+
+impl fmt::Display for Content {
+    /// All of it in words, with `[image]` for each image.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.in_words(MARK))
+    }
+}
+
+/// What is a part, and a content of one part.
+macro_rules! is_part {
+    ($($from:ty, $part:ident => $made:expr;)+) => {$(
+        impl From<$from> for Part {
+            fn from($part: $from) -> Part {
+                $made
+            }
+        }
+
+        impl From<$from> for Content {
+            fn from(part: $from) -> Content {
+                Content(vec![part.into()])
+            }
+        }
+
+        impl From<Vec<$from>> for Content {
+            fn from(parts: Vec<$from>) -> Content {
+                parts.into_iter().collect()
+            }
+        }
+    )+};
+}
+
+is_part! {
+    &str, text => Part::Text(text.into());
+    String, text => Part::Text(text.into());
+    Arc<str>, text => Part::Text(text);
+    Image, image => Part::Image(image);
+}
+
+impl From<Vec<Part>> for Content {
+    fn from(parts: Vec<Part>) -> Content {
+        Content(parts)
+    }
+}
+
+impl From<Part> for Content {
+    fn from(part: Part) -> Content {
+        Content(vec![part])
+    }
+}
+
+impl<T: Into<Part>> FromIterator<T> for Content {
+    fn from_iter<I: IntoIterator<Item = T>>(parts: I) -> Content {
+        Content(parts.into_iter().map(Into::into).collect())
+    }
+}
+
+impl Serialize for Part {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Part::Text(text) => text.serialize(serializer),
+            Part::Image(image) => image.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Part {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Part, D::Error> {
+        struct Stored;
+        impl<'de> Visitor<'de> for Stored {
+            type Value = Part;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text, or the source of an image")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Part, E> {
+                Ok(text.into())
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Part, A::Error> {
+                Image::deserialize(MapAccessDeserializer::new(map)).map(Part::Image)
+            }
+        }
+        deserializer.deserialize_any(Stored)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The smallest PNG, of one pixel.
+    const DOT: &str =
+        "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgYGBgAAAABQABpfZFQAAAAABJRU5ErkJggg==";
+
+    fn wrong(image: Result<Image, ImageError>) -> String {
+        image.expect_err("no image").to_string()
+    }
+
+    #[test]
+    fn x_an_image_is_of_the_type_that_it_says_and_no_larger_than_one_may_be() {
+        let dot = Image::base64(MediaType::Png, DOT).expect("a dot");
+        assert_eq!(dot.as_url(), format!("data:image/png;base64,{DOT}"));
+        let again = Image::new(&STANDARD.decode(DOT).expect("bytes")).expect("a dot");
+        assert_eq!((&again, again.bytes()), (&dot, STANDARD.decode(DOT).expect("bytes").len()));
+        assert_eq!(format!("{dot:?}"), format!("Image(image/png, {} bytes of Base64)", DOT.len()));
+
+        let of = |media_type, data: &str| wrong(Image::base64(media_type, data));
+        assert_eq!(
+            of(MediaType::Jpeg, DOT),
+            "data: begins as image/png does, and \"media_type\" is image/jpeg; say what it is"
+        );
+        assert_eq!(of(MediaType::Webp, ""), "data: does not begin as image/webp does");
+        assert_eq!(of(MediaType::Gif, "PHN2Zz4="), "data: does not begin as image/gif does");
+        assert!(of(MediaType::Png, "iVBORw0KGgo").starts_with("data: is no standard Base64 with padding"));
+        assert!(of(MediaType::Png, "iVBO Rw0KGgo=").contains("the character at 4"), "no line breaks, no spaces");
+        assert!(of(MediaType::Png, "iVBORw0KGgp=").contains("its end"), "one text for the same bytes");
+        assert_eq!(wrong(Image::new(b"<svg/>")), "data: is no PNG, JPEG, GIF or WebP");
+
+        let mut bytes = b"GIF89a".to_vec();
+        bytes.resize(limits::IMAGE_BYTES, 0);
+        let most = Image::new(&bytes).expect("as large as one may be");
+        assert_eq!((most.bytes(), most.stored_bytes()), (limits::IMAGE_BYTES, limits::IMAGE_BYTES.div_ceil(3) * 4));
+        assert!(Image::base64(MediaType::Gif, STANDARD.encode(&bytes)).is_ok());
+        bytes.push(0);
+        assert!(wrong(Image::new(&bytes)).starts_with("data: has more than"));
+        assert!(of(MediaType::Gif, &STANDARD.encode(&bytes)).starts_with("data: has more than"));
+        assert!(of(MediaType::Gif, &"!".repeat(limits::IMAGE_BYTES * 2)).starts_with("data: has more than"));
+
+        for (bytes, want) in [
+            (&b"\xff\xd8\xff\xe0"[..], MediaType::Jpeg),
+            (b"GIF87a", MediaType::Gif),
+            (b"RIFF\x01\x02\x03\x04WEBPVP8 ", MediaType::Webp),
+        ] {
+            assert_eq!(MediaType::of(bytes), Some(want));
+        }
+        assert_eq!(MediaType::of(b"RIFF\x01\x02\x03\x04WAVE"), None);
+    }
+
+    #[test]
+    fn x_the_address_of_an_image_is_http_and_has_no_password() {
+        for right in ["https://example.com/a.png?b=c#d", "HTTP://example.com", "https://[::1]:8080/x@y"] {
+            assert_eq!(Image::url(right).expect(right).as_url(), right);
+        }
+        for (url, part) in [
+            ("file:///etc/passwd", "must be an http or https URL"),
+            ("data:image/png;base64,AAAA", "must be an http or https URL"),
+            ("javascript://x/%0aalert(1)", "must be an http or https URL"),
+            ("example.com/a.png", "must be an http or https URL"),
+            ("https://", "names no host"),
+            ("https:///a", "names no host"),
+            ("https://:80/a", "names no host"),
+            ("https://ann:pass@example.com/", "no password"),
+            ("https://example.com/a b", "percent-encoded"),
+            ("https://example.com/\n", "percent-encoded"),
+            ("https://exämple.com/", "percent-encoded"),
+        ] {
+            let error = wrong(Image::url(url));
+            assert!(error.starts_with("url: ") && error.contains(part), "{url}: {error}");
+        }
+        let long = format!("https://example.com/{}", "a".repeat(limits::IMAGE_URL_BYTES));
+        assert!(wrong(Image::url(long)).contains("bytes; it may have"));
+    }
+
+    #[test]
+    fn x_a_message_from_before_there_were_images_is_read_as_it_is() {
+        let old: Content = serde_json::from_str(r#"["one","two"]"#).expect("old");
+        assert_eq!(old, Content::from(vec!["one", "two"]));
+        assert_eq!(serde_json::to_string(&old).expect("json"), r#"["one","two"]"#);
+        let new =
+            old.with(Image::url("https://a/b").expect("url")).with(Image::base64(MediaType::Png, DOT).expect("dot"));
+        let text = serde_json::to_string(&new).expect("json");
+        assert!(text.starts_with(
+            r#"["one","two",{"type":"url","url":"https://a/b"},{"type":"base64","media_type":"image/png","#
+        ));
+        assert_eq!(serde_json::from_str::<Content>(&text).expect("new"), new);
+    }
+
+    #[test]
+    fn x_an_image_is_no_text() {
+        let image = || Image::url("https://a/b").expect("url");
+        let content = Content::from("a").with("b").with(image()).with("c");
+        assert_eq!(content.text(), "a\n\nb\n\nc");
+        assert_eq!(content.in_words("(x)"), "a\n\nb\n\n(x)\n\nc");
+        assert_eq!(content.to_string(), "a\n\nb\n\n[image]\n\nc");
+        let (none, inline) = (content.read_by(TakesImages::None, "(x)"), content.read_by(TakesImages::Inline, "(x)"));
+        assert_eq!((none.to_string().as_str(), &none, none.parts().len()), ("a\n\nb\n\n(x)\n\nc", &inline, 1));
+        assert_eq!(content.read_by(TakesImages::All, "(x)"), content.joined());
+        let here = Content::from(Image::base64(MediaType::Png, DOT).expect("dot"));
+        assert_eq!((here.read_by(TakesImages::Inline, ""), here.has_images()), (here.clone(), true));
+        assert_eq!(content.joined(), Content::from("a\n\nb").with(image()).with("c"));
+        assert_eq!((Content::from(image()).text().as_str(), Content::from(image()).is_blank()), ("", false));
+        assert!(Content::from(" \n").is_blank() && Content::default().is_blank());
+    }
+}

@@ -1,0 +1,42 @@
+//! What an MCP server's program writes, read without one.
+
+use futures::FutureExt as _;
+use rmcp::{
+    model::{CallToolResult, JsonRpcMessage},
+    transport::Transport as _,
+};
+
+use super::{pipes::Pipes, result};
+
+/// One message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Line {
+    /// The result of a call, as the model is told of it: `Err` if the server says that the call failed.
+    Result(Result<String, String>),
+    /// An error, in the server's words or ours.
+    Error(String),
+    /// Anything else.
+    Other,
+}
+
+/// The messages in what a program writes.
+pub fn lines(written: &[u8]) -> Vec<Line> {
+    let mut pipes = Pipes::new(written, tokio::io::sink());
+    // Nothing is waited for: all of it is there.
+    let mut next = || pipes.receive().now_or_never().flatten();
+    let mut lines = Vec::new();
+    while let Some(message) = next() {
+        lines.push(match message {
+            JsonRpcMessage::Response(response) => {
+                let value = serde_json::to_value(&response.result).unwrap_or_default();
+                match serde_json::from_value::<CallToolResult>(value) {
+                    Ok(called) => Line::Result(result::text(&called)),
+                    Err(_) => Line::Other,
+                }
+            }
+            JsonRpcMessage::Error(error) => Line::Error(error.error.message.into_owned()),
+            _ => Line::Other,
+        });
+    }
+    lines
+}

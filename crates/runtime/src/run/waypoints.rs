@@ -1,0 +1,238 @@
+//! Waypoints: how a session stood on its way, kept now and then, so that its past is folded from the nearest of them and
+//! not from its first record.
+//!
+//! They are a cache. One is kept when records have come to another megabyte, and whoever goes through a journal where there
+//! are none, that of a fork for one, leaves them behind. One that cannot be read, or that is not as it was written, is passed
+//! by, and one of another [`FOLD_VERSION`] is not even found.
+
+use std::{
+    io,
+    sync::{Arc, Weak},
+};
+
+use countersign_core::{
+    audit,
+    journal::{
+        checkpoint::{Checkpoint, Checkpoints, FOLD_VERSION},
+        record::Entry,
+        state::State,
+    },
+    refusal::Refusal,
+};
+use sha2::{Digest as _, Sha256};
+use tokio::runtime::Handle;
+
+use super::{
+    Inner, store_refusal,
+    view::{READ_BYTES, READ_PAGE},
+};
+use crate::store::{Store, StoreError, Waypoint};
+
+/// Bytes of records, as a state counts them, from one waypoint to the next.
+const STRETCH: u64 = 1024 * 1024;
+/// A waypoint has at most this part of the records since the one before, so that all of them are small beside a journal.
+const SHARE: u64 = 4;
+/// None is larger than a page of records, however long the way was.
+const LARGEST: usize = READ_BYTES;
+/// The digits of a digest.
+const DIGEST: usize = 64;
+
+/// The most that a waypoint may have `since` bytes after the one before.
+fn most(since: u64) -> usize {
+    usize::try_from(since / SHARE).map_or(LARGEST, |most| most.min(LARGEST))
+}
+
+/// What a text must have so that it is taken for what was written of this session at this position. A store that is not
+/// encrypted does not notice by itself that a text was changed, or stands elsewhere.
+fn digest(session_id: &str, pos: u64, walk: &str) -> String {
+    let mut hash = Sha256::new();
+    hash.update(FOLD_VERSION.to_be_bytes());
+    hash.update(pos.to_be_bytes());
+    hash.update((session_id.len() as u64).to_be_bytes());
+    hash.update(session_id);
+    hash.update(walk);
+    audit::hex(&hash.finalize())
+}
+
+/// A waypoint of a session: the digest, and the walk. `None` if that has more bytes than it may.
+fn write(session_id: &str, walk: &Checkpoints, most: usize) -> Option<Waypoint> {
+    let mut written = Bounded { bytes: Vec::new(), most };
+    serde_json::to_writer(&mut written, walk).ok()?;
+    let text = String::from_utf8(written.bytes).ok()?;
+    let pos = walk.state().pos;
+    let body = digest(session_id, pos, &text) + &text;
+    Some(Waypoint { pos, version: FOLD_VERSION, body: body.into() })
+}
+
+/// The walk, if it is what was written.
+fn read(session_id: &str, waypoint: &Waypoint) -> Option<Checkpoints> {
+    let (told, text) = waypoint.body.split_at_checked(DIGEST)?;
+    if waypoint.version != FOLD_VERSION || told != digest(session_id, waypoint.pos, text) {
+        tracing::warn!(
+            "a waypoint of session {session_id} at {} is not as it was written; it is not used",
+            waypoint.pos
+        );
+        return None;
+    }
+    let walk: Checkpoints = serde_json::from_str(text).ok()?;
+    (walk.state().pos == waypoint.pos).then_some(walk)
+}
+
+/// Takes so many bytes, and then fails: what would be thrown away for its size is not made to its end.
+struct Bounded {
+    bytes: Vec<u8>,
+    most: usize,
+}
+
+impl io::Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.len() > self.most - self.bytes.len() {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Whether these records are the ones with which a session has come to another stretch.
+pub(super) fn passed(before: &State, after: &State) -> bool {
+    before.bytes / STRETCH != after.bytes / STRETCH
+}
+
+/// A way through the journal of a session, page by page, from a waypoint on.
+pub(super) struct Walk<'a> {
+    inner: &'a Inner,
+    session_id: &'a Arc<str>,
+    at: Checkpoints,
+    /// Where it began.
+    begin: u64,
+    /// The bytes of records up to the last waypoint, and from there to the next.
+    kept: u64,
+    stretch: u64,
+}
+
+impl<'a> Walk<'a> {
+    /// From the last waypoint before `pos`, or from the beginning; of a session whose records are those of `session_id`.
+    pub(super) async fn before(
+        inner: &'a Inner,
+        session_id: &'a Arc<str>,
+        as_session: &Arc<str>,
+        pos: u64,
+    ) -> Result<Walk<'a>, Refusal> {
+        let found = match inner.store.waypoint(session_id, pos.saturating_sub(1), FOLD_VERSION).await {
+            Err(error @ (StoreError::Deleted(_) | StoreError::Closed(_))) => return Err(inner.refused(error)),
+            Err(error) => {
+                tracing::warn!("a waypoint of session {session_id} is not used: {error}");
+                None
+            }
+            Ok(found) => found.and_then(|found| read(session_id, &found)),
+        };
+        let at = match found.filter(|walk| walk.state().pos < pos) {
+            Some(walk) => walk.of_session(as_session.clone()),
+            None => Checkpoints::new(as_session.clone()),
+        };
+        let (begin, kept) = (at.state().pos, at.state().bytes);
+        Ok(Walk { inner, session_id, at, begin, kept, stretch: STRETCH })
+    }
+
+    /// Where it began.
+    pub(super) fn begin(&self) -> u64 {
+        self.begin
+    }
+
+    /// The walk so far.
+    pub(super) fn at(&self) -> &Checkpoints {
+        &self.at
+    }
+
+    /// How the session stood where the walk has come.
+    pub(super) fn into_state(self) -> State {
+        self.at.into_state()
+    }
+
+    /// Takes the next page up to `end`, and tells of each checkpoint. The last record of the page; `None` at the end.
+    pub(super) async fn on(
+        &mut self,
+        end: u64,
+        mut found: impl FnMut(Checkpoint),
+    ) -> Result<Option<Arc<Entry>>, Refusal> {
+        let pos = self.at.state().pos;
+        if pos >= end {
+            return Ok(None);
+        }
+        let left = usize::try_from(end - pos).unwrap_or(READ_PAGE).min(READ_PAGE);
+        let page = self.inner.store.read_within(self.session_id, pos, left, READ_BYTES).await.map_err(store_refusal)?;
+        if page.is_empty() {
+            return Err(self.inner.no_entries(self.session_id).await);
+        }
+        page.iter().filter_map(|entry| self.at.take(entry)).for_each(&mut found);
+        self.keep().await;
+        Ok(page.last().cloned())
+    }
+
+    /// Leaves a waypoint here, if the last one is far.
+    async fn keep(&mut self) {
+        let since = self.at.state().bytes.saturating_sub(self.kept);
+        if since < self.stretch {
+            return;
+        }
+        let Some(waypoint) = write(self.session_id, &self.at, most(since)) else {
+            // A large state is not tried with every page.
+            self.stretch = since.saturating_mul(2);
+            return;
+        };
+        (self.kept, self.stretch) = (self.at.state().bytes, STRETCH);
+        keep(&*self.inner.store, self.session_id, waypoint).await;
+    }
+}
+
+async fn keep(store: &dyn Store, session_id: &str, waypoint: Waypoint) {
+    if let Err(error) = store.keep_waypoint(session_id, waypoint).await {
+        // Whoever needs it goes a longer way.
+        tracing::debug!("a waypoint of session {session_id} was not kept: {error}");
+    }
+}
+
+/// Records that were just stored, and how the session stood before them.
+struct Passed {
+    before: Arc<State>,
+    entries: Vec<Arc<Entry>>,
+}
+
+impl Passed {
+    /// Keeps a waypoint after them, if they began at a checkpoint. The store may be closed meanwhile.
+    async fn keep(self, of: Weak<dyn Store>) -> Option<()> {
+        let (session_id, at) = (self.before.session_id.clone(), self.before.pos);
+        let last = of.upgrade()?.read(&session_id, at.saturating_sub(1), 1).await.ok()?;
+        let last = last.into_iter().next().filter(|last| last.pos == at)?;
+        let waypoint = tokio::task::spawn_blocking(move || self.write(&last)).await.ok()??;
+        keep(&*of.upgrade()?, &session_id, waypoint).await;
+        Some(())
+    }
+
+    fn write(self, last: &Entry) -> Option<Waypoint> {
+        let session_id = self.before.session_id.clone();
+        let before = Arc::unwrap_or_clone(self.before);
+        let mut walk = Checkpoints::resume(before, last, self.entries.first()?)?;
+        for entry in &self.entries {
+            walk.take(entry);
+        }
+        write(&session_id, &walk, most(STRETCH))
+    }
+}
+
+impl Inner {
+    /// Has a waypoint kept after these records, which were just stored after `before`. Nobody waits for it: what was stored
+    /// must have its effects, whatever becomes of a cache.
+    pub(super) fn keep_passed(&self, before: Arc<State>, entries: &[Arc<Entry>]) {
+        let passed = Passed { before, entries: entries.to_vec() };
+        let store = Arc::downgrade(&self.store);
+        if let Ok(threads) = self.threads.clone().map_or_else(Handle::try_current, Ok) {
+            threads.spawn(passed.keep(store));
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Forks: the past of another session, copied in pieces of bounded size, so that nobody waits for all of it.
+//!
+//! The copied entries are under a number that no session has, which [`unfinished`](super::unfinished) keeps: nobody sees
+//! them. The append that ends the fork gives that number to the session, in one transaction with everything else of it.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicI64, Ordering},
+};
+
+use countersign_core::journal::record::Millis;
+use rusqlite::{Connection, params, types::Value};
+
+use super::{
+    super::{Append, StoreError, index, no_past, seal::Place},
+    SqliteStore,
+    apply::Write,
+    rows,
+    schema::key,
+    sealing::Values,
+    statement::run,
+    unfinished,
+    write::{Op, Writer},
+};
+
+/// A piece has at most so many entries, and so many bytes as they are stored, or one entry.
+const PIECE: (usize, usize) = (512, 1024 * 1024);
+
+/// Copied entries: the number they are under, their positions and their bodies.
+#[derive(Debug)]
+pub(super) struct Piece {
+    session: i64,
+    bodies: Vec<(u64, Value)>,
+}
+
+impl Piece {
+    /// About how much it writes, in bytes.
+    pub(super) fn size(&self) -> usize {
+        self.bodies.iter().map(|(_, body)| rows::length(body)).sum()
+    }
+
+    #[cfg(test)]
+    pub(super) fn of_one(session: i64) -> Piece {
+        Piece { session, bodies: vec![(1, Value::Text("{}".to_owned()))] }
+    }
+
+    /// Writes it, while the copy is under way.
+    pub(super) fn apply(&self, conn: &Connection) -> Result<(), StoreError> {
+        if !unfinished::is(conn, self.session)? {
+            return Err(StoreError::Failed("the copy that this is a piece of is not under way".to_owned()));
+        }
+        for (pos, body) in &self.bodies {
+            let values = params![key(self.session, *pos)?, body];
+            run(conn, "INSERT INTO entries (key, body) VALUES (?1, ?2)", values)?;
+        }
+        Ok(())
+    }
+}
+
+/// A copy that is under way. Unless it is finished, what there is of it goes away with it.
+struct Copy<'w> {
+    writer: &'w Writer,
+    /// The writer says which; 0 is nobody's.
+    number: Arc<AtomicI64>,
+}
+
+impl<'w> Copy<'w> {
+    async fn begin(writer: &'w Writer, session_id: Arc<str>) -> Result<Copy<'w>, StoreError> {
+        // Made first: whoever does not wait for the number any more gives it up, too.
+        let copy = Copy { writer, number: Arc::default() };
+        writer.write(Op::Begin(copy.number.clone(), session_id)).await?;
+        Ok(copy)
+    }
+
+    fn session(&self) -> i64 {
+        self.number.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Copy<'_> {
+    fn drop(&mut self) {
+        // The writer looks whether it was finished.
+        self.writer.give_up(self.number.clone());
+    }
+}
+
+impl SqliteStore {
+    /// See [`super::super::Store::fork`].
+    pub(super) async fn copy(&self, from: Arc<str>, append: Append) -> Result<(), StoreError> {
+        index::check(&append)?;
+        let lanes = self.lanes()?;
+        let (until, born) = (append.expected, append.state.created_at);
+        let copy = Copy::begin(&lanes.writer, append.session_id.clone()).await?;
+        let mut after = 0;
+        while after < until {
+            let (asked, to, values) = (from.clone(), append.session_id.clone(), self.values.clone());
+            let most = (PIECE.0.min(usize::try_from(until - after).unwrap_or(usize::MAX)), PIECE.1);
+            // Opened and sealed there too: whoever waits for the fork runs on a thread that everybody needs.
+            let read = move |conn: &mut Connection| bodies(conn, &values, (&asked, after, most), (&to, born));
+            let bodies = lanes.points.read(read).await?;
+            let Some((last, _)) = bodies.last() else { return Err(self.gone(from, until).await) };
+            after = *last;
+            lanes.writer.write(Op::Piece(Piece { session: copy.session(), bodies })).await?;
+        }
+        let write = Write::of(&append, &self.values)?.after_copy(copy.session());
+        lanes.writer.write(Op::Append(Box::new(write))).await.map(|_| ())
+    }
+
+    /// Why a past is not there.
+    async fn gone(&self, from: Arc<str>, until: u64) -> StoreError {
+        let asked = from.clone();
+        let deleted = match self.lanes() {
+            Ok(lanes) => lanes.points.read(move |conn| rows::check_not_deleted(conn, &asked)).await,
+            Err(e) => Err(e),
+        };
+        deleted.err().unwrap_or_else(|| no_past(&from, until))
+    }
+}
+
+/// The next bodies of a session's entries, after a position and so many, as they are stored in another session.
+fn bodies(
+    conn: &mut Connection,
+    values: &Values,
+    (from, after, most): (&str, u64, (usize, usize)),
+    (to, born): (&str, Millis),
+) -> Result<Vec<(u64, Value)>, StoreError> {
+    let move_one = |(pos, was, body)| {
+        let of = Place::Entry { session: from, born: was, pos };
+        Ok((pos, moved(values, of, Place::Entry { session: to, born, pos }, body)?))
+    };
+    rows::entries(conn, from, after, most, values)?.into_iter().map(move_one).collect()
+}
+
+/// A body as it is stored at another place.
+fn moved(values: &Values, of: Place<'_>, to: Place<'_>, body: Value) -> Result<Value, StoreError> {
+    if values.are_plain() { Ok(body) } else { values.text(to, values.read_text(of, body)?) }
+}

@@ -1,0 +1,70 @@
+//! Numbers of sessions whose past is being copied, and what is left of copies that were given up or that a crash ended.
+
+use rusqlite::{Connection, params};
+
+use super::{
+    super::StoreError,
+    schema::{error, key},
+    statement::{all, find, run},
+    write::uncommitted,
+};
+
+/// Entries, and bytes of them, that are removed in one transaction, or one entry.
+const AT_ONCE: (i64, i64) = (512, 4 * 1024 * 1024);
+
+/// A number for a new session, which no session and no copy ever had.
+pub(super) fn number(conn: &Connection) -> Result<i64, StoreError> {
+    let number = find(conn, "UPDATE numbers SET last = last + 1 RETURNING last", [], |r| r.get(0))?;
+    number.ok_or_else(|| StoreError::Failed("the store gives no number".to_owned()))
+}
+
+/// Keeps a number for a copy.
+pub(super) fn begin(conn: &Connection) -> Result<i64, StoreError> {
+    let number = number(conn)?;
+    run(conn, "INSERT INTO unfinished (session) VALUES (?1)", [number])?;
+    Ok(number)
+}
+
+/// Whether a number is that of a copy that has not ended.
+pub(super) fn is(conn: &Connection, number: i64) -> Result<bool, StoreError> {
+    let found = find(conn, "SELECT 1 FROM unfinished WHERE session = ?1", [number], |_| Ok(()))?;
+    Ok(found.is_some())
+}
+
+/// Ends a copy: what is under its number is a session's from now on. `false` if there is none.
+pub(super) fn end(conn: &Connection, number: i64) -> Result<bool, StoreError> {
+    Ok(run(conn, "DELETE FROM unfinished WHERE session = ?1", [number])? == 1)
+}
+
+/// The numbers under which there is something that is no session's.
+pub(super) fn left(conn: &Connection) -> Result<Vec<i64>, StoreError> {
+    all(conn, "SELECT session FROM unfinished", [], |r| r.get(0))
+}
+
+/// Removes some of what is under a number, in a transaction. `false` if there is nothing any more, or it is a session's.
+pub(super) fn remove(conn: &Connection, number: i64) -> Result<bool, StoreError> {
+    let tx = conn.unchecked_transaction().map_err(|e| error(&e))?;
+    if !is(&tx, number)? {
+        return Ok(false);
+    }
+    // Without the bodies themselves.
+    let sql = "SELECT key, octet_length(body) FROM entries WHERE key BETWEEN ?1 AND ?2 ORDER BY key LIMIT ?3";
+    let (first, last) = (key(number, 0)?, key(number, u64::from(u32::MAX))?);
+    let found: Vec<(i64, i64)> = all(&tx, sql, params![first, last, AT_ONCE.0], |r| Ok((r.get(0)?, r.get(1)?)))?;
+    let mut left = AT_ONCE.1;
+    let fits = found.iter().take_while(|(_, size)| {
+        left = left.saturating_sub(*size);
+        left >= 0
+    });
+    let fits = fits.count().max(1);
+    match found.get(fits - 1) {
+        Some((until, _)) => {
+            run(&tx, "DELETE FROM entries WHERE key BETWEEN ?1 AND ?2", [first, *until])?;
+        }
+        None => {
+            end(&tx, number)?;
+        }
+    }
+    tx.commit().map_err(|e| uncommitted(&e))?;
+    Ok(!found.is_empty())
+}

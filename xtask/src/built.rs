@@ -1,0 +1,87 @@
+//! Tests that are built once, with features that only some of them need, and run one by one.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use crate::{
+    Places,
+    process::{self, cargo, program},
+};
+
+/// Test programs.
+pub(crate) struct Built(Vec<Test>);
+
+struct Test {
+    package: String,
+    /// The folder of its package.
+    folder: PathBuf,
+    lib: bool,
+    executable: PathBuf,
+}
+
+/// Builds the unit tests and the tests in `tests/it` of these packages. One build serves all: cargo would build what they share
+/// again for each selection of packages.
+pub(crate) fn tests(places: &Places, packages: &[&str], features: &str) -> Result<Built, String> {
+    let mut build = cargo(&places.root);
+    build.args(["test", "--no-run", "--message-format=json-render-diagnostics", "--lib", "--test", "it"]);
+    for package in packages {
+        build.args(["-p", package]);
+    }
+    build.args(["--features", features]);
+    let mut built = Vec::new();
+    process::run_reading(&mut build, |line| built.extend(test(line)))?;
+    Ok(Built(built))
+}
+
+impl Built {
+    /// A command that runs the unit tests of a package, or the others, as cargo would.
+    pub(crate) fn program(&self, package: &str, lib: bool) -> Result<Command, String> {
+        let of = |test: &&Test| test.lib == lib && test.package == package;
+        let test = self.0.iter().find(of).ok_or_else(|| format!("cargo has built no tests of {package}"))?;
+        let mut command = program(&test.executable, &test.folder);
+        command.env("CARGO_MANIFEST_DIR", &test.folder);
+        Ok(command)
+    }
+}
+
+/// What cargo says about a test program that it has built. It names the programs that the tests start, too.
+fn test(line: &str) -> Option<Test> {
+    if !line.contains(r#""test":true},"features""#) {
+        return None;
+    }
+    let executable = PathBuf::from(text(line, "executable")?);
+    let folder = Path::new(text(line, "manifest_path")?).parent()?.to_path_buf();
+    let package = text(line, "package_id")?.split_once('#')?.1.split_once('@')?.0.to_owned();
+    Some(Test { package, folder, lib: line.contains(r#""kind":["lib"]"#), executable })
+}
+
+/// A field of a line of JSON whose value is a text without escapes, as paths are here.
+fn text<'a>(line: &'a str, field: &str) -> Option<&'a str> {
+    let (_, rest) = line.split_once(&format!("\"{field}\":\""))?;
+    rest.split_once('"').map(|(text, _)| text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_program_is_found_in_what_cargo_says() {
+        let said = |kind: &str, tests: bool, executable: &str| {
+            format!(
+                r#"{{"reason":"compiler-artifact","package_id":"path+file:///r/crates/core#countersign-core@0.1.0","manifest_path":"/r/crates/core/Cargo.toml","target":{{"kind":["{kind}"],"name":"it","test":true}},"profile":{{"opt_level":"0","test":{tests}}},"features":[],"executable":{executable}}}"#
+            )
+        };
+        let lines = [said("bin", false, r#""/r/target/core""#), said("test", true, r#""/r/target/it-1""#)];
+        let built = Built(lines.iter().filter_map(|line| test(line)).collect());
+        let command = built.program("countersign-core", false).expect("a program");
+        assert_eq!(
+            (command.get_program(), command.get_current_dir()),
+            ("/r/target/it-1".as_ref(), Some(Path::new("/r/crates/core")))
+        );
+        assert!(built.program("countersign-core", true).is_err() && built.program("countersign", false).is_err());
+        assert!(test(&said("test", true, "null")).is_none());
+    }
+}
