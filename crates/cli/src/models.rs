@@ -30,7 +30,7 @@ pub(crate) fn model(declared: &ConfigModel) -> Result<Arc<dyn Model>, String> {
                 api_key: key(at.api_key_env.as_deref())?,
                 headers: at.headers.clone(),
                 max_tokens: at.max_tokens,
-                images,
+                images: Some(images),
                 ..OpenAiChatConfig::new(at.model.as_str())
             };
             Arc::new(OpenAiChat::new(config).map_err(wrong)?)
@@ -44,7 +44,7 @@ pub(crate) fn model(declared: &ConfigModel) -> Result<Arc<dyn Model>, String> {
                 reasoning_effort: reasoning_effort.clone(),
                 reasoning_summary: *reasoning_summary,
                 encrypted_reasoning: *encrypted_reasoning,
-                images,
+                images: Some(images),
                 ..OpenAiConfig::new(at.model.as_str())
             };
             Arc::new(OpenAi::new(config).map_err(wrong)?)
@@ -56,7 +56,7 @@ pub(crate) fn model(declared: &ConfigModel) -> Result<Arc<dyn Model>, String> {
                 headers: at.headers.clone(),
                 max_tokens: at.max_tokens,
                 thinking: *thinking,
-                images,
+                images: Some(images),
                 ..AnthropicConfig::new(at.model.as_str())
             };
             Arc::new(Anthropic::new(config).map_err(wrong)?)
@@ -72,7 +72,7 @@ fn genai(declared: &ConfigModel, provider: &str, at: &ConfigEndpoint) -> Result<
     config.api_key = key(at.api_key_env.as_deref())?;
     config.headers.clone_from(&at.headers);
     config.max_tokens = at.max_tokens;
-    config.images = declared.images;
+    config.images = Some(declared.images);
     Ok(Arc::new(Genai::new(config).map_err(|error| format!("model {:?}: {error}", declared.name))?))
 }
 

@@ -12,7 +12,7 @@ use serde::{
     de::{self, MapAccess, Visitor, value::MapAccessDeserializer},
 };
 
-use crate::limits;
+use crate::{limits, pixels};
 
 /// What stands between the texts of one message where they become one.
 const BETWEEN: &str = "\n\n";
@@ -101,6 +101,17 @@ pub enum TakesImages {
 }
 
 impl TakesImages {
+    /// One of `none`, `inline` and `all`, as configurations have them.
+    #[must_use]
+    pub fn named(name: &str) -> Option<TakesImages> {
+        Some(match name {
+            "none" => TakesImages::None,
+            "inline" => TakesImages::Inline,
+            "all" => TakesImages::All,
+            _ => return None,
+        })
+    }
+
     /// Whether it takes this one.
     #[must_use]
     pub fn takes(self, image: &Image) -> bool {
@@ -151,7 +162,8 @@ impl Image {
     /// An image from the bytes of its file; they say of which type it is.
     ///
     /// # Errors
-    /// They are no PNG, JPEG, GIF or WebP, or more than [`limits::IMAGE_BYTES`].
+    /// They are no PNG, JPEG, GIF or WebP, more than [`limits::IMAGE_BYTES`], or an image of more pixels than
+    /// [`limits::IMAGE_SIDE`] and [`limits::IMAGE_PIXELS`] allow.
     pub fn new(bytes: &[u8]) -> Result<Image, ImageError> {
         let media_type = check_bytes(bytes, None)?;
         Ok(Image(ImageSource::Base64 { media_type, data: STANDARD.encode(bytes).into() }))
@@ -229,7 +241,7 @@ fn check_bytes(bytes: &[u8], said: Option<MediaType>) -> Result<MediaType, Image
         return Err(too_large());
     }
     let wrong = |problem: String| ImageError { field: "data", problem };
-    match (MediaType::of(bytes), said) {
+    let media_type = match (MediaType::of(bytes), said) {
         (Some(found), Some(said)) if found != said => Err(wrong(format!(
             "begins as {} does, and \"media_type\" is {}; say what it is",
             found.name(),
@@ -238,6 +250,22 @@ fn check_bytes(bytes: &[u8], said: Option<MediaType>) -> Result<MediaType, Image
         (Some(found), _) => Ok(found),
         (None, Some(said)) => Err(wrong(format!("does not begin as {} does", said.name()))),
         (None, None) => Err(wrong("is no PNG, JPEG, GIF or WebP".to_owned())),
+    }?;
+    match pixels::size(media_type, bytes) {
+        None | Some((0, _) | (_, 0)) => {
+            let name = media_type.name();
+            Err(wrong(format!("begins as {name} does, and no width and height can be read: it is not whole")))
+        }
+        Some((width, height))
+            if width.max(height) > limits::IMAGE_SIDE || width.saturating_mul(height) > limits::IMAGE_PIXELS =>
+        {
+            Err(wrong(format!(
+                "is {width} pixels wide and {height} high; an image may have {} on a side and {} in all",
+                limits::IMAGE_SIDE,
+                limits::IMAGE_PIXELS
+            )))
+        }
+        Some(_) => Ok(media_type),
     }
 }
 
@@ -275,6 +303,11 @@ fn wrong_with(url: &str) -> Option<String> {
         .then(|| "must have no user and no password: everybody who reads the session sees it".to_owned())
 }
 
+/// An address up to its query.
+fn without_query(url: &str) -> &str {
+    url.split(['?', '#']).next().unwrap_or_default()
+}
+
 impl fmt::Debug for Image {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
@@ -282,13 +315,13 @@ impl fmt::Debug for Image {
 }
 
 impl fmt::Debug for ImageSource {
-    /// Without its bytes: they would fill a log.
+    /// Without its bytes, which would fill a log, and without the query of an address, which may be what gives access to it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ImageSource::Base64 { media_type, data } => {
                 write!(f, "Image({}, {} bytes of Base64)", media_type.name(), data.len())
             }
-            ImageSource::Url { url } => write!(f, "Image({url:?})"),
+            ImageSource::Url { url } => write!(f, "Image({:?})", without_query(url)),
         }
     }
 }
@@ -374,6 +407,14 @@ impl Content {
             [] => Part::Text("".into()),
         };
         Content(runs.map(run).collect())
+    }
+
+    /// The same without the bytes of its images, which are only counted and named then.
+    #[must_use]
+    pub fn without_image_bytes(&self) -> Content {
+        let none = || Image(ImageSource::Url { url: "".into() });
+        let part = |part: &Part| if matches!(part, Part::Image(_)) { none().into() } else { part.clone() };
+        self.0.iter().map(part).collect()
     }
 
     /// How many bytes it has where it is kept.
@@ -526,7 +567,7 @@ mod tests {
         assert!(of(MediaType::Png, "iVBORw0KGgp=").contains("its end"), "one text for the same bytes");
         assert_eq!(wrong(Image::new(b"<svg/>")), "data: is no PNG, JPEG, GIF or WebP");
 
-        let mut bytes = b"GIF89a".to_vec();
+        let mut bytes = b"GIF89a\x01\0\x01\0\0\0\0".to_vec();
         bytes.resize(limits::IMAGE_BYTES, 0);
         let most = Image::new(&bytes).expect("as large as one may be");
         assert_eq!((most.bytes(), most.stored_bytes()), (limits::IMAGE_BYTES, limits::IMAGE_BYTES.div_ceil(3) * 4));
@@ -535,6 +576,26 @@ mod tests {
         assert!(wrong(Image::new(&bytes)).starts_with("data: has more than"));
         assert!(of(MediaType::Gif, &STANDARD.encode(&bytes)).starts_with("data: has more than"));
         assert!(of(MediaType::Gif, &"!".repeat(limits::IMAGE_BYTES * 2)).starts_with("data: has more than"));
+
+        for (width, height, right) in [
+            (8_000_u16, 5_000_u16, true),
+            (8_001, 1, false),
+            (1, 8_001, false),
+            (8_000, 5_001, false),
+            (0, 1, false),
+            (1, 0, false),
+        ] {
+            let bytes = [&b"GIF89a"[..], &width.to_le_bytes(), &height.to_le_bytes(), &[0; 3]].concat();
+            assert_eq!(Image::new(&bytes).is_ok(), right, "{width} by {height}");
+        }
+        let large = wrong(Image::new(b"GIF89a\x50\xc3\x01\0\0\0\0"));
+        assert_eq!(
+            large,
+            "data: is 50000 pixels wide and 1 high; an image may have 8000 on a side and 40000000 in all"
+        );
+        for cut in [&b"GIF89a"[..], b"\xff\xd8\xff\xe0\0\x10JFIF", b"RIFF\x01\x02\x03\x04WEBPVP8 "] {
+            assert!(wrong(Image::new(cut)).ends_with("no width and height can be read: it is not whole"), "{cut:?}");
+        }
 
         for (bytes, want) in [
             (&b"\xff\xd8\xff\xe0"[..], MediaType::Jpeg),
@@ -548,6 +609,8 @@ mod tests {
 
     #[test]
     fn x_the_address_of_an_image_is_http_and_has_no_password() {
+        let signed = Image::url("https://example.com/a.png?signature=s3cret").expect("an address");
+        assert_eq!(format!("{signed:?}"), "Image(\"https://example.com/a.png\")");
         for right in ["https://example.com/a.png?b=c#d", "HTTP://example.com", "https://[::1]:8080/x@y"] {
             assert_eq!(Image::url(right).expect(right).as_url(), right);
         }

@@ -14,12 +14,13 @@ use crate::{
     approval::decision::EditedAction,
     call::gate::DecisionType,
     compression::{Cut, summary_message},
-    content::Content,
+    content::{Content, Image, TakesImages},
     journal::{
         agents::Nested,
         record::{Block, CallFinished, CallStatus, Compressed, Kind, Record, TurnReopened},
         state::Phase,
     },
+    limits,
     locale::{Locale, Text},
     tokens,
 };
@@ -77,6 +78,8 @@ pub struct Conversation {
     changed: HashMap<u32, Change>,
     /// The open calls that were begun.
     started: HashSet<u32>,
+    /// The calls that the provider may have made: see [`Record::ApprovalSent`].
+    sent: HashSet<u32>,
     /// Where the results of the latest answer begin among the messages, and of which calls they are: a turn that has failed
     /// may go on, and then some of them are still to come.
     latest: (usize, Vec<u32>),
@@ -191,10 +194,42 @@ impl Conversation {
         self.messages.splice(..covered, summary);
     }
 
+    /// Leaves out the images that a model does not take, and of the others all but the newest that one may be shown
+    /// ([`limits::SHOWN_IMAGES`], [`limits::SHOWN_IMAGES_BYTES`]). A note stands in their place. It may be called at any time, so that
+    /// a long conversation does not have them all at once.
+    pub fn keep_images_for(&mut self, takes: TakesImages) {
+        let (note, mut images, mut bytes) = (self.locale.text(Text::ImageLeftOut), 0, 0);
+        for content in self.with_images() {
+            if !content.images().all(|image| takes.takes(image)) {
+                *content = content.read_by(takes, note);
+            }
+            images += content.images().count();
+            bytes += content.images().map(Image::stored_bytes).sum::<usize>();
+            if images > limits::SHOWN_IMAGES || bytes > limits::SHOWN_IMAGES_BYTES {
+                *content = content.read_by(TakesImages::None, note);
+            }
+        }
+    }
+
+    /// Forgets the bytes of images. What is made shorter needs only to know that they are there, and what they cost.
+    pub fn forget_image_bytes(&mut self) {
+        self.with_images().for_each(|content| *content = content.without_image_bytes());
+    }
+
+    /// What was said with images, the newest first.
+    fn with_images(&mut self) -> impl Iterator<Item = &mut Content> {
+        let said = self.messages.iter_mut().filter_map(|message| match message {
+            Message::User(content) => Some(content),
+            Message::Assistant(_) | Message::ToolResult(_) => None,
+        });
+        said.chain(&mut self.held).rev().filter(|content| content.has_images())
+    }
+
     /// The messages so far. Call it between answers: while calls are open their results are missing.
     #[must_use]
     pub fn into_messages(mut self) -> Vec<Message> {
         self.settle();
+        self.say_unknown();
         self.messages
     }
 
@@ -227,6 +262,7 @@ impl Conversation {
             Record::Replaced { .. } => self.shown.clear(),
             Record::ModelResponded(answer) => {
                 self.settle();
+                self.sent.clear();
                 let keep = self.shown.len().saturating_sub(answer.shown as usize);
                 let mut blocks = self.shown.split_off(keep);
                 self.shown.clear();
@@ -291,6 +327,7 @@ impl Conversation {
             }
             Record::TurnReopened(reopened) => self.reopen(reopened),
             Record::Compressed(compressed) => self.compress(compressed),
+            Record::ApprovalSent { calls } => self.approval_sent(calls),
             Record::MessageQueued(_)
             | Record::MakeRoom(_)
             | Record::Group { .. }
@@ -345,6 +382,27 @@ impl Conversation {
         }
         if self.open.iter().all(|open| open.result.is_some()) {
             self.settle();
+        }
+    }
+
+    /// The provider has been told that it may make these calls of the latest answer. As long as no answer follows, it is not known
+    /// whether it has.
+    pub fn approval_sent(&mut self, calls: &[u32]) {
+        self.sent.extend(calls);
+    }
+
+    /// Says of the calls that the provider may have made that this is not known.
+    fn say_unknown(&mut self) {
+        let unknown = self.locale.text(Text::OutcomeUnknown);
+        let (begin, latest) = &self.latest;
+        for (message, call) in self.messages.iter_mut().skip(*begin).zip(latest) {
+            if let Message::ToolResult(result) = message
+                && self.sent.contains(call)
+                && !result.is_error
+            {
+                result.text = unknown.to_owned();
+                result.is_error = true;
+            }
         }
     }
 

@@ -16,6 +16,7 @@ pub mod drawing;
 pub mod journal;
 pub mod limits;
 pub mod locale;
+mod pixels;
 pub mod refusal;
 mod shared;
 pub mod todo;

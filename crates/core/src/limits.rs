@@ -6,8 +6,9 @@
 pub const SESSION_ID_CHARS: usize = 128;
 /// Largest WebSocket frame or HTTP body that is read, unless it is a message.
 pub const FRAME_BYTES: usize = 1024 * 1024;
-/// Largest WebSocket frame or HTTP body with a message: as much as [`IMAGES_BYTES`] in Base64, and the texts.
-pub const MESSAGE_FRAME_BYTES: usize = 8 * 1024 * 1024;
+/// Largest WebSocket frame or HTTP body with a message: as much as [`IMAGES_BYTES`] in Base64, and [`MESSAGE_BYTES`] of
+/// text each of whose bytes is escaped.
+pub const MESSAGE_FRAME_BYTES: usize = 9 * 1024 * 1024;
 /// Deepest nesting of arrays and objects in any JSON text from outside.
 pub const JSON_DEPTH: usize = 64;
 /// Most values in one JSON text from outside (a bound on memory, not on meaning).
@@ -22,6 +23,14 @@ pub const IMAGES_BYTES: usize = 5 * 1024 * 1024;
 pub const IMAGES: usize = 20;
 /// Longest address of an image.
 pub const IMAGE_URL_BYTES: usize = 2048;
+/// Most pixels on a side of an image, which is the bound of Anthropic's.
+pub const IMAGE_SIDE: usize = 8_000;
+/// Most pixels of an image: 160 MB once a browser has unpacked it. A small file may say that it has very many.
+pub const IMAGE_PIXELS: usize = 40_000_000;
+/// Most images of a conversation that a model is shown; the newest. With more, Anthropic takes only small ones.
+pub const SHOWN_IMAGES: usize = IMAGES;
+/// Most bytes, as they are sent, of the images that a model is shown. Anthropic takes requests of 32 MB.
+pub const SHOWN_IMAGES_BYTES: usize = 20 * 1024 * 1024;
 /// Texts of the largest user message, together.
 pub const MESSAGE_BYTES: usize = 256 * 1024;
 /// Largest text a person may attach to a decision (a reason, a comment, a supplied result).

@@ -88,12 +88,14 @@ impl Places {
         let address = whose(address);
         let mut taken = self.taken();
         let of_address = taken.addresses.get(&address).copied().unwrap_or(0);
-        let mut room = of_address < self.limits.of_address || taken.close_quietest(Some(address));
+        let mut room = of_address < self.limits.of_address
+            || taken.close_quietest(Some(address))
+            || taken.close_of_whoever_has_most(Some(address));
         let (unknown, all) = (taken.unknown.len(), taken.unknown.len() + taken.known_in_all);
         room = room
             && ((unknown < self.limits.unknown && all < self.limits.all)
                 || taken.close_quietest(None)
-                || taken.close_of_whoever_has_most());
+                || taken.close_of_whoever_has_most(None));
         if !room {
             taken.say("refused");
             return None;
@@ -129,12 +131,18 @@ impl Taken {
         true
     }
 
-    /// Of whoever has the most connections, if that is more than one, the oldest is closed. Where nobody has a name there is
-    /// nobody to be kept out by somebody else.
-    fn close_of_whoever_has_most(&mut self) -> bool {
-        let several = |(who, seats): &(&Who, &BTreeMap<u64, Arc<Seat>>)| who.1.is_some() && seats.len() > 1;
-        let most = self.known.iter().filter(several).max_by_key(|(_, seats)| seats.len());
-        let Some(seat) = most.and_then(|(_, seats)| seats.values().next()).cloned() else { return false };
+    /// Of whoever has the most connections, if that is more than one, the oldest is closed; of all, or of those from an address.
+    /// Where nobody has a name there is nobody to be kept out by somebody else.
+    fn close_of_whoever_has_most(&mut self, of: Option<IpAddr>) -> bool {
+        let named = self.known.iter().filter(|(who, _)| who.1.is_some());
+        let most = named
+            .filter_map(|(_, seats)| {
+                let mut there = seats.values().filter(|seat| of.is_none_or(|of| seat.address == of));
+                let oldest = there.next()?;
+                Some((1 + there.count(), oldest))
+            })
+            .max_by_key(|(count, _)| *count);
+        let Some(seat) = most.filter(|(count, _)| *count > 1).map(|(_, oldest)| oldest.clone()) else { return false };
         self.close(&seat);
         true
     }

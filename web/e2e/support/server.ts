@@ -197,7 +197,7 @@ url = "sqlite:test.db"
 [models.demo]
 provider = "scripted"
 script = "script.json"
-images = ${more.images ?? true}
+images = "${(more.images ?? true) ? "all" : "none"}"
 [agents.trader]
 model = "demo"
 instructions = "You trade for the user."

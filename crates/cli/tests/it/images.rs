@@ -26,7 +26,7 @@ async fn server(store: crate::support::Store, provider: &Provider) -> Server {
     let at =
         |images| format!("provider = \"openai-chat\"\nmodel = \"m\"\nbase_url = {:?}\n{images}", provider.base_url);
     let more = format!("\n[models.words]\n{}\n[agents.reader]\nmodel = \"words\"\n", at(""));
-    Setup::new(store, &json!({})).model(&at("images = true")).more(&more).start().await
+    Setup::new(store, &json!({})).model(&at("images = \"all\"")).more(&more).start().await
 }
 
 on_both_stores! {
@@ -103,7 +103,7 @@ on_both_stores! {
     }
 }
 
-/// `images = false`, and a script.
+/// `images = "none"`, and a script.
 #[tokio::test]
 async fn x_a_script_plays_a_model_that_takes_images_unless_the_file_says_otherwise() {
     let script = json!({ "turns": [{ "text": "[{{ last_user }}]" }], "at_end": "repeat" });
@@ -111,7 +111,7 @@ async fn x_a_script_plays_a_model_that_takes_images_unless_the_file_says_otherwi
     let message = json!({ "content": [dot(), text("look")] });
     let takes = Setup::new(crate::support::Store::Memory, &script).start().await;
     assert_eq!(takes.post("/v1/sessions/s/messages", &message).await.ok()["text"], "[look]");
-    let blind = Setup::new(crate::support::Store::Memory, &script).model(&lines("images = false")).start().await;
+    let blind = Setup::new(crate::support::Store::Memory, &script).model(&lines("images = \"none\"")).start().await;
     blind.post("/v1/sessions/s/messages", &message).await.problem(400, "images_not_supported");
 }
 
@@ -140,7 +140,7 @@ async fn r9_messages_may_be_as_large_as_their_images_and_nothing_else_may() {
     let script = json!({ "turns": [{ "text": "Seen." }], "at_end": "repeat" });
     let server = Setup::new(crate::support::Store::Sqlite, &script).start().await;
     // A GIF of the most bytes: 5 MiB in Base64.
-    let data = format!("R0lGODlh{}", "A".repeat(5 * 1024 * 1024 - 8));
+    let data = format!("R0lGODlhAQABAAAA{}", "A".repeat(5 * 1024 * 1024 - 16));
     let large = json!({ "type": "image", "source": { "type": "base64", "media_type": "image/gif", "data": data } });
     let posted = server.post("/v1/sessions/s/messages", &json!({ "content": [large] })).await.ok();
     assert_eq!(posted["text"], "Seen.");

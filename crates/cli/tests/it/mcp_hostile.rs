@@ -186,7 +186,9 @@ fn hostile(mode: &str, way: Way, canary: u16) -> Hostile {
 }
 
 /// A server with an agent that calls the hostile server's tool, and another one's agent, who has a good one.
-async fn start(hostile: &Hostile) -> Server {
+async fn start(hostile: &Hostile, told: &str) -> Server {
+    // Where the end is not what is waited for, a slow machine must not bring it.
+    let timeout = if told == LATE { 2 } else { 20 };
     // It fits no pattern of repeated letters, and looks as if it did.
     let args = json!({ "n": format!("{}!", "a".repeat(40)) });
     let said = json!({ "text": "{{ last_tool_result }}" });
@@ -197,7 +199,7 @@ async fn start(hostile: &Hostile) -> Server {
         .agent("mcp = [\"bank\"]")
         .file("other.json", &turns(json!({})).to_string())
         .more(&format!(
-            "[mcp.bank]\ntimeout = 2\nconnect_timeout = 3\nidempotent = [\"absent\"]\n{}\n[mcp.good]\ncommand = {good:?}\nrequire_approval = \"never\"\n\
+            "[mcp.bank]\ntimeout = {timeout}\nconnect_timeout = 3\nidempotent = [\"absent\"]\n{}\n[mcp.good]\ncommand = {good:?}\nrequire_approval = \"never\"\n\
              [models.other]\nprovider = \"scripted\"\nscript = \"other.json\"\n\
              [agents.other]\nmodel = \"other\"\nmcp = [\"good\"]\n",
             hostile.lines
@@ -296,7 +298,7 @@ async fn holds(mode: &'static str, way: Way, ran: usize, told: &'static str) -> 
     let mut broken = Broken::default();
     let (port, reached) = canary().await;
     let hostile = hostile(mode, way, port);
-    let server = start(&hostile).await;
+    let server = start(&hostile, told).await;
     let (before, began) = (server.memory(), Instant::now());
     let whole = async { tokio::join!(converse(&server), others(&server)) };
     let Ok((seen, ())) = tokio::time::timeout(WHOLE, whole).await else {

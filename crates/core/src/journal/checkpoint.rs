@@ -158,6 +158,7 @@ impl Checkpoints {
             }
             Record::CallOutdated { .. } => last == Some("tool_changed") && next.at == state.updated_at,
             Record::HandedOff(_) => true,
+            Record::ApprovalSent { .. } => last == Some("fork"),
             Record::CallFinished(_) if last == Some("handoff") => true,
             Record::CallFinished(_) => matches!(last, Some("result" | "reopen")) && next.at == state.updated_at,
             Record::AgentBegan(_) => matches!(last, Some("start")) && next.at == state.updated_at,
@@ -235,6 +236,7 @@ fn name(record: &Record) -> &'static str {
         Record::TurnReopened(_) => "reopen",
         Record::Forked(_) => "fork",
         Record::Restarted(_) => "restart",
+        Record::ApprovalSent { .. } => "approval_sent",
         Record::RunStarted(_) => "run",
         Record::FrameBegan(_) => "graph",
         Record::TasksDone(_) => "node",

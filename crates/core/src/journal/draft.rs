@@ -293,6 +293,11 @@ impl Draft {
         }
     }
 
+    /// Says that the model's provider is told next that it may make these calls; see [`Record::ApprovalSent`].
+    pub fn approval_sent(&mut self, calls: Vec<u32>) {
+        self.push(Record::ApprovalSent { calls });
+    }
+
     /// Whether one more message can wait.
     fn has_room_for(&self, message: &UserMessage) -> Result<(), Refusal> {
         let queued = &self.state.queued;

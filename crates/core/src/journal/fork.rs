@@ -99,6 +99,8 @@ pub struct ForkInput {
     pub message: Option<UserMessage>,
     /// What tells the fork from all other sessions.
     pub birth: Option<Arc<str>>,
+    /// The calls that the model's provider may make, or has made, for the original: see [`Record::ApprovalSent`].
+    pub approved: Vec<u32>,
 }
 
 /// The entries of an append that are the session's own: without the past that a fork has copied. That was told,
@@ -135,7 +137,7 @@ impl Draft {
     /// `invalid_message`: a message while the turn is not over, or one that is too large; a call that cannot be changed.
     /// `images_not_supported`.
     pub fn fork(mut self, input: ForkInput, catalog: &dyn Catalog) -> Result<Transition, Refusal> {
-        let ForkInput { from, by, roles, request_id, run, judged, message, birth } = input;
+        let ForkInput { from, by, roles, request_id, run, judged, message, birth, approved } = input;
         let active = self.state.status.is_active();
         if active && message.is_some() {
             return Err(Refusal::new(
@@ -180,6 +182,9 @@ impl Draft {
             judged,
             birth,
         })));
+        if !approved.is_empty() {
+            self.push(Record::ApprovalSent { calls: approved });
+        }
         // Other questions of a graph are asked again as they are, and no node is begun for that.
         for asked in &asked {
             self.ask_again(asked);

@@ -200,6 +200,12 @@ pub enum Record {
     StateEdited(StateEdited),
     /// The states of all frames, so that a fold can begin here.
     States(Vec<FrameState>),
+    /// The model's provider is told next that it may make these calls, which only it can. From here on it may have made them, so it is
+    /// never told so again.
+    ApprovalSent {
+        /// Their numbers.
+        calls: Vec<u32>,
+    },
     /// The turn is over.
     TurnEnded(Box<TurnEnded>),
     /// The turn, which has failed, goes on.

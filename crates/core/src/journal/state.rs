@@ -319,7 +319,7 @@ impl State {
             Record::Resumed(resumed) => self.resumed(resumed),
             Record::StateEdited(_) => self.state_edited(entry.pos),
             Record::States(_) => self.run(|run| run.since = entry.pos),
-            Record::MakeRoom(_) => {}
+            Record::MakeRoom(_) | Record::ApprovalSent { .. } => {}
             Record::Compressed(compressed) => {
                 // A summary is an answer of its model, but none of the turn's: it does not count against its limit.
                 if let Some(model) = &compressed.model {

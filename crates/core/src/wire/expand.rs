@@ -355,6 +355,7 @@ impl Out<'_> {
             | Record::Restarted(_)
             | Record::States(_)
             | Record::MakeRoom(_)
+            | Record::ApprovalSent { .. }
             | Record::Compressed(_)
             | Record::CallOutdated { .. }
             | Record::InputRequired(_)

@@ -268,7 +268,7 @@ mod tests {
             let error = content(&given).expect_err(&given);
             assert!(error.starts_with(want), "{given}: {error}");
         }
-        let mut gif = b"GIF89a".to_vec();
+        let mut gif = b"GIF89a\x01\0\x01\0\0\0\0".to_vec();
         gif.resize(limits::IMAGE_BYTES, 0);
         let image = InputBlock::Image { source: Image::new(&gif).expect("a large one").source().clone() };
         let one = InputContent::Blocks(vec![image.clone()]).into_content("content");

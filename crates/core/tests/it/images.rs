@@ -42,7 +42,7 @@ impl Catalog for Takes {
 }
 
 fn here() -> Image {
-    Image::new(b"GIF89a").expect("an image")
+    Image::new(b"GIF89a\x01\0\x01\0\0\0\0").expect("an image")
 }
 
 fn elsewhere() -> Image {
@@ -106,7 +106,7 @@ fn x_an_image_is_no_title_and_is_counted_where_sizes_are() {
     };
     assert_eq!(after(here().into()).title, None);
     assert_eq!(after(Content::from(here()).with("what is this?")).title.as_deref(), Some("what is this?"));
-    let mut bytes = b"GIF89a".to_vec();
+    let mut bytes = b"GIF89a\x01\0\x01\0\0\0\0".to_vec();
     bytes.resize(300_000, 7);
     let large = Image::new(&bytes).expect("large");
     assert!(after(large.clone().into()).bytes - after(here().into()).bytes > 390_000, "a session's size counts it");
@@ -141,7 +141,7 @@ fn w2_an_image_is_one_block_in_the_stream_and_in_history_and_goes_to_the_model_w
     assert_eq!(
         frame["content_block"],
         serde_json::json!({
-            "type": "image", "source": { "type": "base64", "media_type": "image/gif", "data": "R0lGODlh" },
+            "type": "image", "source": { "type": "base64", "media_type": "image/gif", "data": "R0lGODlhAQABAAAAAA==" },
         })
     );
 
@@ -200,7 +200,7 @@ fn r9_messages_with_images_wait_as_long_as_there_is_room_for_their_bytes() {
         Draft::new(state, 1).message(input, &Takes(TakesImages::All)).map(|taken| taken.commit().state)
     };
     let image = || {
-        let mut bytes = b"GIF89a".to_vec();
+        let mut bytes = b"GIF89a\x01\0\x01\0\0\0\0".to_vec();
         bytes.resize(limits::IMAGE_BYTES, 0);
         Content::from(Image::new(&bytes).expect("an image"))
     };

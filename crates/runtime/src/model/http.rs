@@ -100,7 +100,8 @@ pub(super) fn headers(added: &BTreeMap<String, ApiKey>) -> Result<Vec<(HeaderNam
 
 /// A request that got no answer, or an answer that broke off: all of it may pass.
 pub(super) fn transport_error(what: &str, endpoint: &Endpoint, error: reqwest::Error) -> ModelError {
-    ModelError::transient(format!("{what} {}: {}", endpoint.shown, chain(error)))
+    let refused = error.is_connect();
+    ModelError { refused, ..ModelError::transient(format!("{what} {}: {}", endpoint.shown, chain(error))) }
 }
 
 /// Whether a request with this status may do better later.
@@ -127,7 +128,8 @@ pub(super) fn refused(status: StatusCode, headers: &HeaderMap, body: &str, key: 
         let _ = write!(message, ": {said}");
     }
     let transient = is_transient(status.as_u16());
-    ModelError { message, transient, retry_after: retry_after.filter(|_| transient) }
+    let refused = status.is_client_error();
+    ModelError { message, transient, retry_after: retry_after.filter(|_| transient), refused }
 }
 
 /// The beginning of a body; what cannot be read is left out.
@@ -159,11 +161,32 @@ pub(super) fn provider_message(body: &str, key: Option<&ApiKey>) -> String {
     shorten(&text)
 }
 
+/// Short, and without the queries of addresses: a provider names the image that it could not get, and what gives access to
+/// it stands there.
 fn shorten(text: &str) -> String {
+    let text = &without_queries(text);
     match text.char_indices().nth(ERROR_TEXT_CHARS) {
         Some((at, _)) => format!("{} […]", &text[..at]),
         None => text.to_owned(),
     }
+}
+
+fn without_queries(text: &str) -> String {
+    // Some servers write JSON so, of which a part may be what is repeated.
+    let text = text.replace(r"\/", "/");
+    let (mut left, mut kept) = (&*text, String::with_capacity(text.len()));
+    while let Some(at) = left.find("://") {
+        let (before, address) = left.split_at(at + 3);
+        let ends = |c: char| c.is_whitespace() || matches!(c, '"' | '<' | '>' | '`');
+        let (address, after) = address.split_at(address.find(ends).unwrap_or(address.len()));
+        kept.push_str(before);
+        match address.find(['?', '#']) {
+            Some(path) => kept.extend([&address[..path], "?[…]"]),
+            None => kept.push_str(address),
+        }
+        left = after;
+    }
+    kept + left
 }
 
 /// What providers put in `error`: an object or a text.
@@ -236,7 +259,8 @@ impl ErrorObject {
     pub(super) fn into_error(self, what: &str, key: Option<&ApiKey>) -> ModelError {
         let transient = self.is_transient();
         let message = key.map_or_else(|| self.message.clone(), |key| key.redact(self.message.clone()));
-        ModelError { message: format!("{what}: {}", shorten(&message)), transient, retry_after: None }
+        let message = format!("{what}: {}", shorten(&message));
+        if transient { ModelError::transient(message) } else { ModelError::permanent(message) }
     }
 }
 
@@ -311,6 +335,19 @@ mod tests {
         assert_eq!(message(r#"{"detail":[{"loc":["body"]}]}"#), r#"[{"loc":["body"]}]"#);
         assert_eq!(message(r#"{"error":{"code":5}}"#), r#"{"code":5}"#);
         assert_eq!(message(" <html> sk-1234 "), "<html> [API key]");
+        assert_eq!(
+            message(r#"{"error":"no image at 'https://a/b.png?sig=s3cret', see https://c/d and http://e?f=s3cret"}"#),
+            "no image at 'https://a/b.png?[…] see https://c/d and http://e?[…]"
+        );
+        for written in [
+            r"https:\/\/h/a?sig\u003ds3cret",
+            r"https://h/a?x=1\u0026sig=s3cret",
+            "https://h/a?x='&s3cret",
+            "https://h/a#s3cret",
+        ] {
+            let said = message(&format!(r#"{{"errors":[{{"title":"cannot get {written}"}}]}}"#));
+            assert_eq!(said, r#"{"errors":[{"title":"cannot get https://h/a?[…]"}]}"#);
+        }
         let long = message(&"đ".repeat(2000));
         assert_eq!((long.chars().count(), long.ends_with(" […]")), (1004, true));
     }

@@ -75,6 +75,21 @@ pub fn default_base_url(provider: &str) -> Option<&'static str> {
     })
 }
 
+/// Which images a model takes, where nobody says it: those that all models of the provider take which are in use. Behind a compatible server
+/// there may be any model, and an image that is refused here is better than a turn that fails there. An address goes to the
+/// providers' own servers only: another one may stand where it reaches what whoever names the address cannot.
+#[must_use]
+pub fn default_images(provider: &str, base_url: &str) -> TakesImages {
+    let own = |provider| default_base_url(provider) == Some(base_url.trim_end_matches('/'));
+    match provider {
+        "scripted" => TakesImages::All,
+        "openai" | "anthropic" if own(provider) => TakesImages::All,
+        "openai-chat" if own("openai") => TakesImages::All,
+        "openai" | "anthropic" | "gemini" => TakesImages::Inline,
+        _ => TakesImages::None,
+    }
+}
+
 /// Something that answers a conversation, streaming.
 ///
 /// A model is asked again from the start when its stream fails with a transient error or ends without
@@ -208,16 +223,18 @@ pub struct ModelError {
     pub transient: bool,
     /// How long the provider asked to wait.
     pub retry_after: Option<Duration>,
+    /// Whether nothing of the request was done: its status was one of 4xx, or no connection was made.
+    pub refused: bool,
 }
 
 impl ModelError {
     /// An error that asking again will not mend.
     pub fn permanent(message: impl Into<String>) -> ModelError {
-        ModelError { message: message.into(), transient: false, retry_after: None }
+        ModelError { message: message.into(), transient: false, retry_after: None, refused: false }
     }
     /// An error that may pass.
     pub fn transient(message: impl Into<String>) -> ModelError {
-        ModelError { message: message.into(), transient: true, retry_after: None }
+        ModelError { message: message.into(), transient: true, retry_after: None, refused: false }
     }
 
     /// The same with the key taken out.

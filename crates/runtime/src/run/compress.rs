@@ -74,7 +74,7 @@ impl Inner {
     async fn conversation(self: &Arc<Self>, state: &State) -> Option<Conversation> {
         let mut patience = Patience::default();
         loop {
-            let error = match JournalTranscript::of(self, state, 0).conversation().await {
+            let error = match JournalTranscript::of(self, state, 0).without_image_bytes().await {
                 Ok(conversation) => return Some(conversation),
                 Err(error) => Refusal::new(Code::StoreUnavailable, error.message),
             };

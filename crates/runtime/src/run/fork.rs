@@ -156,6 +156,7 @@ impl Runtime {
             judged,
             message,
             birth: Some(birth()),
+            approved: self.inner.hosted_calls(&state),
         };
         let transition = Draft::new(&state, now()).fork(input, &self.inner.agents)?;
         self.inner.begin_with(live, &mut guard, &original.session_id, transition).await?;

@@ -31,6 +31,7 @@ use super::{
     followers::{Followers, Queue},
     now, spans, store_refusal,
     subscription::{Frame, Subscription, Told},
+    transcript::Shown,
     view::{READ_BYTES, READ_PAGE},
     waypoints,
 };
@@ -71,6 +72,9 @@ pub(super) struct LiveState {
     /// The state came from the store while the model had to answer: whoever was told of a block before the
     /// crash still waits for its end, and its `seq` must stay that of a block (SPEC W2, R7).
     interrupted: bool,
+    /// Which images a model is shown in the turn of this number, if not all. A later turn tries all again: a provider's
+    /// refusal may have had another reason. So does the same turn after it has waited for a person and nobody had it in memory.
+    images: Option<(u32, Arc<str>, Shown)>,
 }
 
 /// A use of a live session. The last one to go lets the session be forgotten.
@@ -362,6 +366,16 @@ impl LiveState {
         // What was shown before a crash is not known, only that no group began or ended with it.
         let unknown = || if in_group { Block::Thinking(String::new()) } else { Block::Text(String::new()) };
         self.writing.clone().or_else(|| self.interrupted.then(unknown))
+    }
+
+    /// Which images a model is shown in this turn.
+    pub(super) fn shown_images(&self, turn: u32, model: &str) -> Shown {
+        let known = self.images.as_ref().filter(|(of, name, _)| *of == turn && **name == *model);
+        known.map_or(Shown::All, |(.., shown)| *shown)
+    }
+
+    pub(super) fn show_images(&mut self, turn: u32, model: &Arc<str>, shown: Shown) {
+        self.images = Some((turn, model.clone(), shown));
     }
 
     /// The entry at `pos`, if it is the latest answer and still in memory.

@@ -12,7 +12,7 @@ use countersign_core::{
     journal::{
         draft::{Catalog as _, Draft},
         record::{Block, Cut, ModelResponded, ToolUse, Usage},
-        state::State,
+        state::{Call, Phase, State},
     },
     limits,
     locale::{Locale, Text},
@@ -30,11 +30,11 @@ use super::{
     now,
     stops::Stop,
     subscription::{Told, Written},
-    transcript::{JournalTranscript, seen_by},
+    transcript::{JournalTranscript, ReadBy, Shown},
 };
 use crate::{
     agent::{OnCut, Ready},
-    model::{ModelError, ModelEvent, ModelRequest, Transcript},
+    model::{ModelError, ModelEvent, ModelRequest, Transcript, hosted_mcp::HostedMcp},
     store::Durability,
 };
 
@@ -64,8 +64,14 @@ impl Inner {
             Ok(instructions) => instructions,
             Err(stop) => return Asked::Stopped(stop),
         };
+        let approved = match self.approval_sent(&live, ready, &state, run).await {
+            Ok(approved) => approved,
+            Err(Stale) => return Asked::Stale,
+        };
+        let images = live.lock().await.shown_images(state.turns, &ready.agent.model_name);
+        let mut reads = Reads { images, sent: Vec::new() };
         loop {
-            let answer = self.whole_answer(&live, &state, run, ready, &instructions);
+            let answer = self.whole_answer(&live, &state, run, ready, &instructions, &reads);
             let error = match answer.await {
                 Ok(Some(answer)) => {
                     return match self.after_model(ready, &live, &state, &answer).await {
@@ -77,10 +83,76 @@ impl Inner {
                 Err(error) => error,
             };
             attempt += 1;
-            let Some(delay) = self.retry.delay(attempt, &error, fraction()) else { return Asked::Failed(error) };
-            tracing::warn!(session = &*state.session_id, attempt, error = %error, ?delay, "the model call failed; trying again");
-            tokio::time::sleep(delay).await;
+            if !error.refused {
+                reads.sent.clone_from(&approved);
+            }
+            let session = &*state.session_id;
+            if let Some(delay) = self.retry.delay(attempt, &error, fraction()) {
+                tracing::warn!(session, attempt, %error, ?delay, "the model call failed; trying again");
+                tokio::time::sleep(delay).await;
+                continue;
+            }
+            let fewer = self.fewer_images(ready, &state, run, &reads, &error).await;
+            let Some(fewer) = fewer else { return Asked::Failed(error) };
+            tracing::warn!(session, attempt, %error, "the model call was refused; trying again with fewer images");
+            reads.images = fewer;
+            live.lock().await.show_images(state.turns, &ready.agent.model_name, fewer);
         }
+    }
+
+    /// The calls that the model's provider is told next that it may make. That is put on record before, so that neither a crash, nor a fork,
+    /// nor the next turn tells it again (SPEC R4).
+    async fn approval_sent(&self, live: &LiveRef, ready: &Ready, state: &State, run: u32) -> Result<Vec<u32>, Stale> {
+        let approved = hosted_calls(ready.kits.hosted(), state.calls.iter().filter(|call| call.run == run));
+        let mut patience = Patience::default();
+        while !approved.is_empty() {
+            let mut guard = live.lock().await;
+            let make = |now_at: &State| {
+                let mut draft = Draft::new(now_at, now());
+                draft.approval_sent(approved.clone());
+                Ok(draft.finish())
+            };
+            match self.transact(live, &mut guard, Durability::Synced, make).await {
+                Ok(_) => break,
+                Err(error) if error.is_gone() => return Err(Stale),
+                Err(error) => {
+                    drop(guard);
+                    patience.wait(&error).await;
+                }
+            }
+        }
+        Ok(approved)
+    }
+
+    /// The calls of the latest answers that the providers of models make, and that are decided.
+    pub(super) fn hosted_calls(&self, state: &State) -> Vec<u32> {
+        let of = |call: &Call| self.agents.get(&call.agent).map(|ready| ready.kits.hosted().clone());
+        let calls = state
+            .calls
+            .iter()
+            .flat_map(|call| of(call).map(|hosted| hosted_calls(&hosted, std::iter::once(call))).unwrap_or_default());
+        calls.collect()
+    }
+
+    /// Which images to show to a model whose provider has refused these, if that may have been the reason.
+    async fn fewer_images(
+        self: &Arc<Self>,
+        ready: &Ready,
+        state: &State,
+        run: u32,
+        reads: &Reads,
+        error: &ModelError,
+    ) -> Option<Shown> {
+        if !error.refused || error.transient {
+            return None;
+        }
+        Shown::fewer(&self.read_by(ready, state, run, reads).messages().await.ok()?)
+    }
+
+    /// The conversation of a run, as the model of its agent can read it.
+    fn read_by(self: &Arc<Self>, ready: &Ready, state: &State, run: u32, reads: &Reads) -> ReadBy {
+        let conversation = JournalTranscript::of(self, state, run).without_approval_of(reads.sent.clone());
+        ReadBy { takes: ready.agent.model.images(), shown: reads.images, conversation }
     }
 
     /// Asks for one answer, and for the rest of it where it was cut and the agent wants that. `None` if the turn ended
@@ -92,6 +164,7 @@ impl Inner {
         run: u32,
         ready: &Ready,
         instructions: &Arc<str>,
+        reads: &Reads,
     ) -> Result<Option<ModelResponded>, ModelError> {
         let agent = &ready.agent;
         let most = self.agents.max_turns(state.agent_of(run)).saturating_sub(state.turn_calls);
@@ -99,7 +172,7 @@ impl Inner {
         let mut writer = Writer::new(self, live, state, run, ready);
         writer.start().await;
         loop {
-            let before = JournalTranscript::of(self, state, run);
+            let before = self.read_by(ready, state, run, reads);
             let conversation: Box<dyn Transcript> = match writer.said_so_far() {
                 None => Box::new(before),
                 Some(answer) => Box::new(GoingOn { before, answer, ask: state.locale.text(Text::GoOn).to_owned() }),
@@ -112,7 +185,7 @@ impl Inner {
                 tools: ready.specs(),
                 hosted: ready.kits.hosted().clone(),
                 output: agent.output.as_ref().map(|output| output.for_model()),
-                conversation: seen_by(&*agent.model, conversation, state.locale),
+                conversation,
             };
             if writer.read(agent.model.call(request)).await?.is_err() {
                 return Ok(None);
@@ -132,9 +205,22 @@ impl Inner {
     }
 }
 
+/// What a model reads of a conversation in one attempt.
+struct Reads {
+    images: Shown,
+    /// The calls of which its provider has been told already that it may make them.
+    sent: Vec<u32>,
+}
+
+/// Those of these calls that the provider of a model makes, and that are decided.
+pub(super) fn hosted_calls<'c>(hosted: &[HostedMcp], calls: impl Iterator<Item = &'c Call>) -> Vec<u32> {
+    let is_hosted = |call: &&Call| call.phase == Phase::Finished && hosted.iter().any(|server| server.has(&call.name));
+    calls.filter(is_hosted).map(|call| call.call).collect()
+}
+
 /// The conversation, as a model reads it that is to go on with an answer which was cut.
 struct GoingOn {
-    before: JournalTranscript,
+    before: ReadBy,
     answer: Answer,
     ask: String,
 }

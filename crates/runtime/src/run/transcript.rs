@@ -3,8 +3,14 @@
 use std::sync::Arc;
 
 use countersign_core::{
+    content::Content,
     conversation::{Conversation, Message},
-    journal::{agents::Nested, record::Record, state::State, window::Window},
+    journal::{
+        agents::Nested,
+        record::{Entry, Record},
+        state::State,
+        window::Window,
+    },
     locale::{Locale, Text},
 };
 use futures::{FutureExt as _, future::BoxFuture};
@@ -13,7 +19,7 @@ use super::{
     Inner,
     view::{READ_BYTES, READ_PAGE},
 };
-use crate::model::{Model, ModelError, TakesImages, Transcript};
+use crate::model::{ModelError, TakesImages, Transcript};
 
 /// Entries read at once when looking back.
 const LOOK_BACK: u64 = 32;
@@ -27,6 +33,8 @@ pub(super) struct JournalTranscript {
     /// The nested run whose conversation it is, if it is not the session's own.
     nested: Option<Nested>,
     until: u64,
+    /// The calls of which the model's provider has been told already that it may make them.
+    sent: Vec<u32>,
 }
 
 impl JournalTranscript {
@@ -39,11 +47,23 @@ impl JournalTranscript {
             window: state.window,
             nested: state.nested(run).cloned(),
             until: state.pos,
+            sent: Vec::new(),
         }
     }
 
-    /// Folds the records, from the newest compression on: what it covers is not even read.
-    pub(super) async fn conversation(&self) -> Result<Conversation, ModelError> {
+    /// The same, in which the provider is not told again that it may make these calls.
+    pub(super) fn without_approval_of(self, sent: Vec<u32>) -> JournalTranscript {
+        JournalTranscript { sent, ..self }
+    }
+
+    /// The conversation without the bytes of its images.
+    pub(super) async fn without_image_bytes(&self) -> Result<Conversation, ModelError> {
+        self.conversation(Conversation::forget_image_bytes).await
+    }
+
+    /// Folds the records, from the newest compression on: what it covers is not even read. `so_far` sees what there is of it from time
+    /// to time, so that it need not have all images at once.
+    async fn conversation(&self, so_far: impl Fn(&mut Conversation) + Send) -> Result<Conversation, ModelError> {
         let mut conversation = Conversation::new();
         let mut after = 0;
         if let Some(nested) = &self.nested {
@@ -62,6 +82,10 @@ impl JournalTranscript {
             let Some(last) = page.last() else { break };
             after = last.pos;
             page.iter().filter(|entry| entry.pos <= self.until).for_each(|entry| conversation.apply(&entry.record));
+            so_far(&mut conversation);
+        }
+        if !self.sent.is_empty() {
+            conversation.approval_sent(&self.sent);
         }
         Ok(conversation)
     }
@@ -77,9 +101,14 @@ impl JournalTranscript {
         let first = self.nested.as_ref().map_or(self.window.from, |nested| nested.began - 1);
         while end > first {
             let from = end.saturating_sub(LOOK_BACK).max(first);
-            let limit = usize::try_from(end - from).unwrap_or(READ_PAGE);
-            let page = self.inner.store.read(&self.session_id, from, limit).await.map_err(failed)?;
-            if let Some(found) = page.iter().rev().find_map(|entry| find(&entry.record)) {
+            let mut found = None;
+            let look = |entry: &Entry| {
+                if let Some(text) = find(&entry.record) {
+                    found = Some(text);
+                }
+            };
+            self.inner.read_between(&self.session_id, from, end, look).await.map_err(failed)?;
+            if let Some(found) = found {
                 return Ok(found);
             }
             end = from;
@@ -92,9 +121,10 @@ fn failed(error: impl std::fmt::Display) -> ModelError {
     ModelError::transient(format!("the conversation could not be read: {error}"))
 }
 
-impl Transcript for JournalTranscript {
-    fn messages(&self) -> BoxFuture<'_, Result<Vec<Message>, ModelError>> {
-        async { Ok(self.conversation().await?.into_messages()) }.boxed()
+impl JournalTranscript {
+    /// The messages, with the images that a model takes.
+    async fn messages(&self, takes: TakesImages) -> Result<Vec<Message>, ModelError> {
+        Ok(self.conversation(|conversation| conversation.keep_images_for(takes)).await?.into_messages())
     }
 
     fn last_user(&self) -> BoxFuture<'_, Result<String, ModelError>> {
@@ -115,33 +145,62 @@ impl Transcript for JournalTranscript {
     }
 }
 
-/// The conversation as this model can read it. An image that it does not take was accepted for another one: before a handoff, in the past of a
-/// fork, under an older configuration. A note in their place is better than a provider's error, which would end every turn
-/// from here on, and better than nothing, which would hide that something is missing.
-pub(super) fn seen_by(model: &dyn Model, conversation: Box<dyn Transcript>, locale: Locale) -> Box<dyn Transcript> {
-    match model.images() {
-        TakesImages::All => conversation,
-        takes => Box::new(SeenBy { takes, conversation, locale }),
+/// How many of the images of a conversation a model is shown, of those that it takes.
+///
+/// A provider refuses a request for an image: its address has expired, its bytes are broken after a right beginning, it has too
+/// many pixels for this model. Nobody here can know that before, and every later request has it too. So where one is refused, and
+/// for no reason that passes, it is sent again with fewer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Shown {
+    /// All.
+    #[default]
+    All,
+    /// Those of the newest message.
+    Newest,
+    /// None.
+    None,
+}
+
+impl Shown {
+    /// What to show after this conversation was refused; `None` if there is nothing to leave out.
+    pub(super) fn fewer(messages: &[Message]) -> Option<Shown> {
+        let mut said = messages.iter().rev().filter_map(|message| match message {
+            Message::User(content) => Some(content),
+            Message::Assistant(_) | Message::ToolResult(_) => None,
+        });
+        let newest = said.next().is_some_and(Content::has_images);
+        match (newest, said.any(Content::has_images)) {
+            (true, true) => Some(Shown::Newest),
+            (false, false) => None,
+            _ => Some(Shown::None),
+        }
     }
 }
 
-struct SeenBy {
-    takes: TakesImages,
-    conversation: Box<dyn Transcript>,
-    locale: Locale,
+/// A conversation as a model can read it. Where an image is not for it, since it was accepted for another model (before a handoff,
+/// in the past of a fork, under an older configuration) or its provider may have refused it, there is a note: better than a
+/// provider's error, which would end every turn from here on, and better than nothing, which would hide that something is missing.
+pub(super) struct ReadBy {
+    pub(super) takes: TakesImages,
+    pub(super) shown: Shown,
+    pub(super) conversation: JournalTranscript,
 }
 
-impl Transcript for SeenBy {
+impl Transcript for ReadBy {
     fn messages(&self) -> BoxFuture<'_, Result<Vec<Message>, ModelError>> {
         async {
-            let mut messages = self.conversation.messages().await?;
-            for message in &mut messages {
-                if let Message::User(content) = message
-                    && content.has_images()
-                {
-                    *content = content.read_by(self.takes, self.locale.text(Text::ImageLeftOut));
-                }
-            }
+            let mut messages = self.conversation.messages(self.takes).await?;
+            let note = self.conversation.locale.text(Text::ImageLeftOut);
+            let said = messages.iter_mut().rev().filter_map(|message| match message {
+                Message::User(content) => Some(content),
+                Message::Assistant(_) | Message::ToolResult(_) => None,
+            });
+            let left_out = match self.shown {
+                Shown::All => usize::MAX,
+                Shown::Newest => 1,
+                Shown::None => 0,
+            };
+            said.skip(left_out).for_each(|content| *content = content.read_by(TakesImages::None, note));
             Ok(messages)
         }
         .boxed()

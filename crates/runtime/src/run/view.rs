@@ -32,7 +32,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{Inner, Outcome, Runtime, guard::Output, now, owned, store_refusal, visible};
-use crate::store::{InterruptionFilter, InterruptionRow, Page, RuleFilter, SessionFilter, Summary, Visible};
+use crate::store::{
+    InterruptionFilter, InterruptionRow, Page, RuleFilter, SessionFilter, StoreError, Summary, Visible,
+};
 
 /// The role that may read the audit log.
 pub(crate) const AUDITOR: &str = "auditor";
@@ -579,18 +581,36 @@ impl Inner {
         let (mut blocks, mut end) = (Vec::new(), pos.saturating_sub(1));
         while blocks.len() < wanted && end > 0 {
             let from = end.saturating_sub(u64::from(shown) + 4);
-            let limit = usize::try_from(end - from).unwrap_or(READ_PAGE);
-            let page = self.store.read(session_id, from, limit).await.map_err(store_refusal)?;
-            for entry in page.iter().rev().filter(|entry| entry.pos <= end) {
-                match &entry.record {
-                    Record::BlockShown(block) if blocks.len() < wanted => blocks.push(block.clone()),
-                    _ => {}
+            let mut found = Vec::new();
+            let look = |entry: &Entry| {
+                if let Record::BlockShown(block) = &entry.record {
+                    found.push(block.clone());
                 }
-            }
+            };
+            self.read_between(session_id, from, end, look).await.map_err(store_refusal)?;
+            found.append(&mut blocks);
+            blocks = found;
             end = from;
         }
-        blocks.reverse();
-        Ok(blocks)
+        Ok(blocks.split_off(blocks.len().saturating_sub(wanted)))
+    }
+
+    /// Gives the entries after `from` up to `end` to `take`, in order, and never has more than a page of them.
+    pub(super) async fn read_between(
+        &self,
+        session_id: &str,
+        mut from: u64,
+        end: u64,
+        mut take: impl FnMut(&Entry) + Send,
+    ) -> Result<(), StoreError> {
+        while from < end {
+            let limit = usize::try_from(end - from).unwrap_or(READ_PAGE).min(READ_PAGE);
+            let page = self.store.read_within(session_id, from, limit, READ_BYTES).await?;
+            let Some(last) = page.last() else { break };
+            from = last.pos;
+            page.iter().for_each(|entry| take(entry));
+        }
+        Ok(())
     }
 
     /// Where the session stands, with the text of its latest answer.

@@ -170,7 +170,10 @@ impl<'a> Walk<'a> {
             return Err(self.inner.no_entries(self.session_id).await);
         }
         page.iter().filter_map(|entry| self.at.take(entry)).for_each(&mut found);
-        self.keep().await;
+        // Where whoever asks wants to stop is no place for one: each would leave its own.
+        if page.last().is_some_and(|last| last.pos < end) {
+            self.keep().await;
+        }
         Ok(page.last().cloned())
     }
 

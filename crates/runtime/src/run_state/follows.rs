@@ -173,6 +173,10 @@ pub(super) fn follows(state: &State, entry: &Entry) -> Result<(), &'static str> 
         | Record::RunRetried(_)
         | Record::StateEdited(_)
         | Record::States(_) => false,
+        Record::ApprovalSent { calls } => {
+            let finished = |number: &u32| state.calls.iter().any(|c| c.call == *number && c.phase == Phase::Finished);
+            state.status.is_active() && calls.iter().all(finished)
+        }
         Record::MakeRoom(_) => asks_next(state) && state.window.due.is_none(),
         Record::Compressed(compressed) => {
             // Whether it ends where a turn begins is checked where the whole journal is at hand.

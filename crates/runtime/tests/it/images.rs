@@ -3,20 +3,21 @@
 use std::sync::{Arc, Mutex};
 
 use countersign::{
-    Agent, Content, Image, MediaType, Message, RunError, RunState, Runner,
+    Agent, BoxStream, Content, Image, MediaType, Message, RunError, RunState, Runner,
     core::{
         approval::principal::Principal,
         refusal::{Code, Refusal},
     },
     model::{
-        Answer, Model, TakesImages,
+        Answer, Model, ModelError, ModelEvent, ModelRequest, TakesImages,
         anthropic::{Anthropic, AnthropicConfig},
         openai::{OpenAi, OpenAiConfig},
         openai_chat::{OpenAiChat, OpenAiChatConfig},
+        retry::RetryPolicy,
         scripted::Scripted,
     },
     run,
-    run::{ForkEdit, NewFork, NewMessage, Runtime},
+    run::{Direction, ForkEdit, HistoryQuery, NewFork, NewMessage, Runtime},
     store::memory::MemoryStore,
 };
 use futures::StreamExt as _;
@@ -68,7 +69,8 @@ async fn m1_images_are_sent_as_openais_chat_completions_have_them() {
 #[tokio::test]
 async fn m1_images_are_sent_as_openais_responses_have_them() {
     let fake = Fake::streaming("").await;
-    let config = OpenAiConfig { base_url: fake.base_url.clone(), ..OpenAiConfig::new("m") };
+    let config =
+        OpenAiConfig { base_url: fake.base_url.clone(), images: Some(TakesImages::All), ..OpenAiConfig::new("m") };
     let body = sent(&fake, &OpenAi::new(config).unwrap(), vec![Message::User(both())]).await;
     let text = |text: &str| json!({ "type": "input_text", "text": text });
     let image = |url: &str| json!({ "type": "input_image", "image_url": url, "detail": "auto" });
@@ -84,7 +86,11 @@ async fn m1_images_are_sent_as_openais_responses_have_them() {
 #[tokio::test]
 async fn m1_images_are_sent_as_anthropics_messages_have_them() {
     let fake = Fake::streaming("").await;
-    let config = AnthropicConfig { base_url: fake.base_url.clone(), ..AnthropicConfig::new("m") };
+    let config = AnthropicConfig {
+        base_url: fake.base_url.clone(),
+        images: Some(TakesImages::All),
+        ..AnthropicConfig::new("m")
+    };
     let body = sent(&fake, &Anthropic::new(config).unwrap(), vec![Message::User(both())]).await;
     let parts = json!([
         { "type": "text", "text": "What is this?" },
@@ -104,7 +110,7 @@ async fn m1_images_are_sent_as_gemini_and_ollama_have_them() {
         let mut config = GenaiConfig::new(provider, "m", fake.base_url.as_str());
         config.api_key = Some(countersign::model::ApiKey::new("k"));
         assert_eq!(Genai::new(config.clone()).unwrap().images(), default);
-        config.images = true;
+        config.images = Some(TakesImages::Inline);
         let model = Genai::new(config).unwrap();
         let messages = vec![Message::User(Content::from("What is this?").with(here()))];
         let _: Vec<_> = model.call(request(messages, "", Vec::new())).collect().await;
@@ -122,17 +128,22 @@ async fn m1_images_are_sent_as_gemini_and_ollama_have_them() {
 
 #[test]
 fn m1_a_model_takes_images_where_its_configuration_says_so() {
-    let chat = |images| OpenAiChat::new(OpenAiChatConfig { images, ..OpenAiChatConfig::new("m") }).unwrap().images();
-    assert_eq!((chat(true), chat(false)), (TakesImages::All, TakesImages::None));
-    let responses = OpenAi::new(OpenAiConfig { images: false, ..OpenAiConfig::new("m") }).unwrap();
-    let anthropic = Anthropic::new(AnthropicConfig { images: false, ..AnthropicConfig::new("m") }).unwrap();
+    let chat = |images| {
+        OpenAiChat::new(OpenAiChatConfig { images: Some(images), ..OpenAiChatConfig::new("m") }).unwrap().images()
+    };
+    assert_eq!((chat(TakesImages::Inline), chat(TakesImages::None)), (TakesImages::Inline, TakesImages::None));
+    let responses = OpenAi::new(OpenAiConfig { images: Some(TakesImages::None), ..OpenAiConfig::new("m") }).unwrap();
+    let anthropic =
+        Anthropic::new(AnthropicConfig { images: Some(TakesImages::None), ..AnthropicConfig::new("m") }).unwrap();
     assert_eq!((responses.images(), anthropic.images()), (TakesImages::None, TakesImages::None));
     let script = Scripted::from_json(r#"{"turns":[]}"#).unwrap();
     assert_eq!((script.images(), Arc::new(script_without()).images()), (TakesImages::All, TakesImages::None));
 }
 
 fn script_without() -> Scripted {
-    Scripted::from_json(r#"{"turns":[{"text":"I see nothing."}],"at_end":"repeat"}"#).unwrap().with_images(false)
+    Scripted::from_json(r#"{"turns":[{"text":"I see nothing."}],"at_end":"repeat"}"#)
+        .unwrap()
+        .with_images(TakesImages::None)
 }
 
 /// What models were asked, each time.
@@ -225,11 +236,7 @@ async fn s25_an_agent_whose_model_takes_no_images_reads_that_there_was_one() {
 struct Blind(Heard);
 
 impl Model for Blind {
-    fn call(
-        &self,
-        request: countersign::model::ModelRequest,
-    ) -> countersign::BoxStream<'static, Result<countersign::model::ModelEvent, countersign::model::ModelError>> {
-        use countersign::model::ModelEvent;
+    fn call(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
         let heard = self.0.clone();
         let events = async move {
             let messages = request.conversation.messages().await?;
@@ -238,6 +245,150 @@ impl Model for Blind {
         };
         futures::stream::once(events).chain(futures::stream::iter([Ok(ModelEvent::Stop)])).boxed()
     }
+}
+
+/// A model whose provider refuses every request with an image at one of these addresses, and which calls a tool if it is told to.
+struct Refuses {
+    addresses: &'static [&'static str],
+    with: ModelError,
+    heard: Heard,
+}
+
+impl Model for Refuses {
+    fn call(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+        let (addresses, with, heard) = (self.addresses, self.with.clone(), self.heard.clone());
+        let answer = async move {
+            let messages = request.conversation.messages().await?;
+            let contents = said(&messages);
+            let refused = contents.iter().flat_map(Content::images).any(|image| addresses.contains(&&*image.as_url()));
+            let answered = messages.iter().any(|message| matches!(message, Message::ToolResult(_)));
+            let calls = !answered && contents.last().is_some_and(|content| content.text().contains("call"));
+            heard.lock().unwrap().push(messages);
+            match (refused, calls) {
+                (true, _) => Err(with),
+                (false, true) => Ok(ModelEvent::ToolUse { id: "c".to_owned(), name: "clock".to_owned() }),
+                (false, false) => Ok(ModelEvent::Text("I see.".to_owned())),
+            }
+        };
+        futures::stream::once(answer).chain(futures::stream::iter([Ok(ModelEvent::Stop)])).boxed()
+    }
+
+    fn images(&self) -> TakesImages {
+        TakesImages::All
+    }
+}
+
+/// As a provider says that it cannot use a request.
+fn bad_request() -> ModelError {
+    ModelError { refused: true, ..ModelError::permanent("400: an image cannot be had") }
+}
+
+const EXPIRED: &str = "https://example.com/expired.png";
+const NOTE: &str = "[An image was left out here]";
+
+fn expired() -> Content {
+    Content::from("Look.").with(Image::url(EXPIRED).expect("an address"))
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct NoArgs {}
+
+/// What the model reads of these messages of one session, request by request.
+async fn asked(addresses: &'static [&'static str], says: impl IntoIterator<Item = Content>) -> Vec<Vec<Content>> {
+    let heard = Heard::default();
+    let clock = countersign::tool::function::tool("clock", "The time.", |_: NoArgs| async { Ok("noon") });
+    let model = Refuses { addresses, with: bad_request(), heard: heard.clone() };
+    let agent = Agent::new("Painter", ("eyes", model)).tool(clock);
+    let runtime = Runtime::builder(Arc::new(MemoryStore::new())).agent(agent).build().expect("runtime");
+    let me = Principal::trusted();
+    for content in says {
+        let outcome = runtime.run(&me, NewMessage { content, ..NewMessage::text("s", "") }).await.expect("it answers");
+        assert_eq!(outcome.text, "I see.");
+    }
+    let query = HistoryQuery { direction: Direction::Forward, cursor: None, limit: 1 };
+    let history = runtime.history(&me, "s", query).await.expect("history");
+    assert!(format!("{history:?}").contains(EXPIRED), "the conversation keeps it");
+    let heard = heard.lock().unwrap();
+    heard.iter().map(|messages| said(messages)).collect()
+}
+
+#[tokio::test]
+async fn s23_an_image_that_a_provider_refuses_ends_no_turn() {
+    let left_out = || Content::from(format!("Look.\n\n{NOTE}"));
+    let whole = asked(&[EXPIRED], [expired()]).await;
+    assert_eq!(whole, [vec![expired()], vec![left_out()]]);
+
+    // A later image is seen although an earlier one cannot be had any more; and a message of words alone is answered.
+    let seen = asked(&[EXPIRED], [expired(), here().into(), "And now?".into()]).await;
+    let all = |last: Content| vec![expired(), last];
+    assert_eq!(seen[2..4], [all(here().into()), vec![left_out(), here().into()]]);
+    let words = |image: Content| vec![image, here().into(), "And now?".into()];
+    let none = vec![left_out(), NOTE.into(), "And now?".into()];
+    assert_eq!(seen[4..], [words(expired()), none]);
+
+    // The newest may be refused, too.
+    let other = || Content::from(elsewhere());
+    let seen = asked(&[EXPIRED, "https://example.com/a.png"], [expired(), other()]).await;
+    assert_eq!(seen[2..], [all(other()), vec![left_out(), other()], vec![left_out(), NOTE.into()]]);
+}
+
+#[tokio::test]
+async fn s23_fewer_images_are_shown_for_the_rest_of_a_turn() {
+    let seen = asked(&[EXPIRED], [Content::from("call").with(expired().images().next().unwrap().clone())]).await;
+    let left_out = Content::from(format!("call\n\n{NOTE}"));
+    assert_eq!(seen[1..], [vec![left_out.clone()], vec![left_out]], "the second call of the turn does not try again");
+}
+
+/// Where there is no image, and where what failed was no refusal: an outage must not seem to be an answer to what was shown.
+#[tokio::test]
+async fn s23_an_image_is_left_out_for_a_refusal_only() {
+    let broken = || ModelError::permanent("the answer cannot be read");
+    let limited = || ModelError { refused: true, ..ModelError::transient("429: later") };
+    for (with, requests) in [(broken(), 1), (limited(), 4), (bad_request(), 2)] {
+        let heard = Heard::default();
+        let model = Refuses { addresses: &[EXPIRED], with: with.clone(), heard: heard.clone() };
+        let retry = RetryPolicy { base: std::time::Duration::from_millis(1), ..RetryPolicy::default() };
+        let runtime = Runtime::builder(Arc::new(MemoryStore::new())).agent(Agent::new("Painter", ("eyes", model)));
+        let runtime = runtime.retry(retry).build().expect("runtime");
+        let message = NewMessage { content: expired(), ..NewMessage::text("s", "") };
+        let outcome = runtime.run(&Principal::trusted(), message).await.expect("an end");
+        assert_eq!(outcome.error.is_none(), with.message == bad_request().message, "{with}");
+        assert_eq!(heard.lock().unwrap().len(), requests, "{with}");
+    }
+    let heard = Heard::default();
+    let own = heard.clone();
+    let agent = Agent::new("Fails", move |messages: Vec<Message>| {
+        own.lock().unwrap().push(messages);
+        async { Err::<Answer, _>("401: no such key") }
+    });
+    let error = run(&agent, "Hello").await.map(drop).expect_err("no answer").to_string();
+    assert!(error.contains("401: no such key"), "{error}");
+    assert_eq!(heard.lock().unwrap().len(), 1);
+}
+
+/// The images that a model is shown are bounded in number and in bytes, whatever a session has.
+#[tokio::test]
+async fn r9_a_model_is_shown_the_newest_images_only() {
+    let heard = Heard::default();
+    let agent = looks("Painter", &heard, |_| Answer::text("I see."));
+    let runtime = Runtime::builder(Arc::new(MemoryStore::new())).agent(agent).build().expect("runtime");
+    let me = Principal::trusted();
+    let shown = |last: &[Message]| -> Vec<bool> { said(last).iter().map(Content::has_images).collect() };
+    for _ in 0..countersign::core::limits::SHOWN_IMAGES + 2 {
+        runtime.run(&me, NewMessage { content: here().into(), ..NewMessage::text("many", "") }).await.expect("answers");
+    }
+    let many = shown(heard.lock().unwrap().last().unwrap());
+    assert_eq!((many[..2].to_vec(), many[2..].iter().all(|shown| *shown)), (vec![false, false], true));
+
+    // 5 MiB each, as they are sent.
+    let mut gif = b"GIF89a\x01\0\x01\0\0\0\0".to_vec();
+    gif.resize(countersign::core::limits::IMAGE_BYTES, 0);
+    let large = Image::new(&gif).expect("an image");
+    for _ in 0..6 {
+        let content = Content::from("Look.").with(large.clone());
+        runtime.run(&me, NewMessage { content, ..NewMessage::text("large", "") }).await.expect("answers");
+    }
+    assert_eq!(shown(heard.lock().unwrap().last().unwrap()), [false, false, true, true, true, true]);
 }
 
 #[tokio::test]

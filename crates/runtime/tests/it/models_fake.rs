@@ -69,6 +69,7 @@ impl Fake {
         OpenAiChatConfig {
             base_url: self.base_url.clone(),
             api_key: Some(ApiKey::new(KEY)),
+            images: Some(countersign::model::TakesImages::All),
             ..OpenAiChatConfig::new("test-model")
         }
     }

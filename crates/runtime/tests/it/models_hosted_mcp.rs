@@ -17,7 +17,7 @@ use countersign::{
         openai_chat::{OpenAiChat, OpenAiChatConfig},
     },
     policy::{Glob, Policy, PolicyRule, Then},
-    run::{NewDecision, NewMessage, Outcome, Runtime},
+    run::{NewDecision, NewFork, NewMessage, Outcome, Runtime},
     store::memory::MemoryStore,
     tool::{self, condition::ProposedCall, on_approval},
 };
@@ -253,6 +253,125 @@ async fn s13_servers_that_nobody_declared_get_no_approval() {
     assert_eq!(ask(&runtime).await.interruptions.len(), 0);
     let responses = responses(&fake);
     assert_eq!((responses.len(), &responses[0]["approve"]), (1, &json!(false)));
+}
+
+/// Whether the newest request says yes, or why not.
+fn newest(fake: &Fake) -> Vec<(bool, String)> {
+    let read = |item: &Value| (item["approve"] == true, item["reason"].as_str().unwrap_or_default().to_owned());
+    responses(fake).iter().map(read).collect()
+}
+
+const UNKNOWN: &str = "It is not known whether this action took effect; it was not run again";
+
+/// A provider that asks to approve a call, and then gives these answers, of which the last stays.
+async fn then(answers: Vec<String>) -> Fake {
+    let first = typed(&[done(0, asked("mcpr_0", "send", ARGS)), completed()]);
+    let answers = Arc::new(Mutex::new([vec![first], answers].concat()));
+    Fake::start(move || {
+        let mut answers = answers.lock().unwrap();
+        let text = if answers.len() > 1 { answers.remove(0) } else { answers[0].clone() };
+        sse(stream::iter([text.into_bytes()]), None)
+    })
+    .await
+}
+
+fn text(text: &str) -> String {
+    let text = json!({"type": "message", "id": "msg_1", "content": [{"type": "output_text", "text": text}]});
+    typed(&[done(0, text), completed()])
+}
+
+fn called() -> Value {
+    done(
+        0,
+        json!({"id": "mcp_1", "type": "mcp_call", "approval_request_id": "mcpr_0", "server_label": "bank", "name": "send", "arguments": ARGS, "output": "sent"}),
+    )
+}
+
+fn failed(code: &str) -> String {
+    let error = json!({"code": code, "message": "it broke down"});
+    typed(&[called(), json!({"type": "response.failed", "response": {"status": "failed", "error": error}})])
+}
+
+fn by(fake: &Fake, store: Arc<dyn countersign::store::Store>) -> Runtime {
+    let agent = Agent::new("a", ("m", Arc::new(model(fake)))).hosted_mcp(bank());
+    let retry = countersign::model::retry::RetryPolicy {
+        base: std::time::Duration::from_millis(1),
+        ..countersign::model::retry::RetryPolicy::default()
+    };
+    Runtime::builder(store).agent(agent).retry(retry).build().expect("runtime")
+}
+
+async fn approve(runtime: &Runtime, waiting: &Outcome) -> Outcome {
+    let approval_key = waiting.interruptions[0].approval_key().to_owned();
+    let new = NewDecision { approval_key, decisions: vec![Decision::approve()], ..NewDecision::default() };
+    runtime.decide_and_run(&Principal::trusted(), new).await.expect("decided")
+}
+
+/// Where it has run in an answer that broke down, nobody knows it here: the request is sent again without the yes.
+#[tokio::test]
+async fn r4_a_provider_is_told_once_that_it_may_make_a_call() {
+    for code in ["server_error", "invalid_image"] {
+        let fake = then(vec![failed(code), text("ok")]).await;
+        let runtime = by(&fake, Arc::new(MemoryStore::new()));
+        let ended = approve(&runtime, &ask(&runtime).await).await;
+        assert_eq!(fake.seen.lock().unwrap().len(), if code == "server_error" { 3 } else { 2 }, "{code}");
+        let expected = if code == "server_error" { (false, UNKNOWN.to_owned()) } else { (true, String::new()) };
+        assert_eq!((newest(&fake), ended.text.is_empty()), (vec![expected], code != "server_error"), "{code}");
+        // Nor does any later turn tell it, whether the turn has failed or was answered without the call.
+        let later = runtime.run(&Principal::trusted(), NewMessage::text("s", "thanks")).await.expect("run");
+        assert_eq!((&*later.text, newest(&fake)), ("ok", vec![(false, UNKNOWN.to_owned())]), "{code}");
+    }
+    // Where the call is on record beside its yes, both stay.
+    let fake = then(vec![typed(&[called(), completed()]), text("ok")]).await;
+    let runtime = by(&fake, Arc::new(MemoryStore::new()));
+    approve(&runtime, &ask(&runtime).await).await;
+    runtime.run(&Principal::trusted(), NewMessage::text("s", "thanks")).await.expect("run");
+    assert_eq!(newest(&fake), [(true, String::new())]);
+    let seen = fake.seen.lock().unwrap();
+    assert!(seen.last().unwrap().body["input"].to_string().contains("mcp_call"));
+}
+
+/// Of a request that was refused as it came nothing was done.
+#[tokio::test]
+async fn r4_a_request_that_was_refused_is_sent_again_as_it_was() {
+    let answers = Arc::new(Mutex::new(0));
+    let fake = Fake::start(move || {
+        let mut count = answers.lock().unwrap();
+        *count += 1;
+        match *count {
+            1 => sse(stream::iter([typed(&[done(0, asked("mcpr_0", "send", ARGS)), completed()]).into_bytes()]), None),
+            2 => axum::response::IntoResponse::into_response((axum::http::StatusCode::TOO_MANY_REQUESTS, "later")),
+            _ => sse(stream::iter([text("ok").into_bytes()]), None),
+        }
+    })
+    .await;
+    let runtime = by(&fake, Arc::new(MemoryStore::new()));
+    assert_eq!(approve(&runtime, &ask(&runtime).await).await.text, "ok");
+    let requests = fake.seen.lock().unwrap().len();
+    assert_eq!((requests, newest(&fake)), (3, vec![(true, String::new())]));
+}
+
+#[tokio::test]
+async fn p4_a_fork_gives_no_approval_again_that_a_provider_was_told_of() {
+    let fake = then(vec![text("ok")]).await;
+    let runtime = by(&fake, Arc::new(MemoryStore::new()));
+    approve(&runtime, &ask(&runtime).await).await;
+    let me = Principal::trusted();
+    let query = countersign::run::CheckpointQuery { cursor: None, limit: 50 };
+    let points = runtime.checkpoints(&me, "s", query).await.expect("checkpoints").rows;
+    for point in points.iter().filter(|point| matches!(&*point.after, "result" | "approval_sent")) {
+        let id = format!("f{}", point.checkpoint);
+        let new = NewFork {
+            session_id: Some(id.clone()),
+            checkpoint: Some(point.checkpoint),
+            run: true,
+            ..NewFork::default()
+        };
+        runtime.fork(&me, "s", new).await.expect("a fork");
+        assert_eq!(runtime.wait(&me, &id).await.expect("it answers").text, "ok");
+        assert_eq!(newest(&fake), [(false, UNKNOWN.to_owned())], "{}", point.after);
+    }
+    assert_eq!(points.iter().filter(|point| &*point.after == "approval_sent").count(), 1);
 }
 
 /// A server that asks to call these in turn, one in each turn, with an answer after each.

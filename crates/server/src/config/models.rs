@@ -6,9 +6,9 @@ use std::{collections::BTreeMap, fs, path::PathBuf};
 
 use axum::http::Uri;
 use countersign::model::{
-    ApiKey, COMPATIBLE_PROVIDERS, GENAI_PROVIDERS,
+    ApiKey, COMPATIBLE_PROVIDERS, GENAI_PROVIDERS, TakesImages,
     anthropic::{THINKING_BUDGET_MIN, Thinking},
-    default_base_url,
+    default_base_url, default_images,
     scripted::Scripted,
 };
 use toml::de::DeValue;
@@ -35,8 +35,8 @@ pub struct ConfigModel {
     pub provider: ConfigProvider,
     /// The MCP servers that its provider calls (SPEC S13).
     pub hosted_mcp: Vec<ConfigHostedMcp>,
-    /// Whether it takes images.
-    pub images: bool,
+    /// Which images it takes.
+    pub images: TakesImages,
 }
 
 /// Where a model's answers come from.
@@ -137,10 +137,30 @@ const KEYS: [(&str, &[&str]); 12] = [
     ("thinking", &["anthropic"]),
 ];
 
-/// Whether the models of a provider take images, where the file does not say: where all that are in use do. Behind the others there
-/// may be any model, and an image that is refused here is better than a turn that fails there.
-fn takes_images(provider: &str) -> bool {
-    matches!(provider, "scripted" | "openai" | "anthropic" | "gemini")
+/// Which images a model takes: what the file says, or what follows from its provider.
+fn images(section: &Section<'_>, provider: &str, found: Option<&ConfigProvider>) -> TakesImages {
+    let said = section.string("images").and_then(|said| {
+        let takes = TakesImages::named(&said.value);
+        if takes.is_none() {
+            section.bad(said.at, "images", format!("is {:?}; it must be \"none\", \"inline\" or \"all\"", said.value));
+        } else if takes == Some(TakesImages::All) && GENAI_PROVIDERS.contains(&provider) {
+            let what =
+                format!("is \"all\", and the provider {provider:?} gets nothing from addresses; it may be \"inline\"");
+            section.bad(said.at, "images", what);
+        }
+        takes
+    });
+    said.unwrap_or_else(|| match found {
+        Some(ConfigProvider::Scripted { .. }) => default_images("scripted", ""),
+        Some(
+            ConfigProvider::OpenAiChat { at }
+            | ConfigProvider::OpenAi { at, .. }
+            | ConfigProvider::Anthropic { at, .. }
+            | ConfigProvider::Compatible { at, .. }
+            | ConfigProvider::Genai { at, .. },
+        ) => default_images(provider, &at.base_url),
+        None => TakesImages::None,
+    })
 }
 
 /// Reads one model. The second part is each role that approvals of its calls need, with its place in the file.
@@ -161,7 +181,6 @@ pub(super) fn read(name: &str, section: &Section<'_>) -> (Option<ConfigModel>, V
             section.bad(at, key, format!("means nothing to the provider {said:?}"));
         }
     }
-    let images = section.boolean("images").unwrap_or_else(|| takes_images(said.unwrap_or_default()));
     let (mut hosted, mut roles) = (Vec::new(), Vec::new());
     let found = match kind {
         Some("scripted") => scripted(section),
@@ -181,6 +200,7 @@ pub(super) fn read(name: &str, section: &Section<'_>) -> (Option<ConfigModel>, V
         }),
         None => None,
     };
+    let images = images(section, said.unwrap_or_default(), found.as_ref());
     if let Some(provider) = &provider {
         if kind.is_none() {
             unknown(

@@ -11,7 +11,7 @@ mod tracing;
 
 use std::{collections::BTreeMap, fs, path::PathBuf, time::Instant};
 
-use countersign::{OnCut, tool::Require};
+use countersign::{OnCut, model::TakesImages, tool::Require};
 use countersign_core::{
     approval::principal::PrincipalKind,
     call::{
@@ -114,7 +114,7 @@ fn c_a_minimal_file_is_enough() {
     };
     assert_eq!(
         config.models,
-        [ConfigModel { name: "demo".to_owned(), provider, hosted_mcp: Vec::new(), images: true }]
+        [ConfigModel { name: "demo".to_owned(), provider, hosted_mcp: Vec::new(), images: TakesImages::All }]
     );
     let agent = ConfigAgent {
         name: "trader".to_owned(),

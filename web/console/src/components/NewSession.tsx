@@ -1,4 +1,4 @@
-import { useState } from "react";
+import { useEffect, useState } from "react";
 import { useI18n } from "../i18n/index.js";
 import type { InlineImage } from "../lib/images.js";
 import { readTab, writeTab } from "../lib/storage.js";
@@ -25,15 +25,20 @@ export function NewSession({ onMenu, onInbox }: { onMenu: () => void; onInbox: (
   const send = (text: string, images: InlineImage[]) => {
     const { id, sent } = startSession(agent?.name, text, images);
     openSession(id);
-    sent.catch((e: unknown) => {
-      // The session was never made: come back here with the message and the reason.
+    return sent.catch((e: unknown) => {
+      // The session was never made: come back here with the message and the reason, or stay, if the refusal came before this went away.
       writeTab(DRAFT, JSON.stringify(text));
       keepDraftImages(DRAFT, images);
       startError = asRefusal(e);
+      setError(startError);
       location.hash = "#/";
+      throw e;
     });
-    return Promise.resolve();
   };
+
+  useEffect(() => {
+    if (error === startError) startError = undefined;
+  }, [error]);
 
   return (
     <>

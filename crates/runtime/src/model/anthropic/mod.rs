@@ -20,6 +20,7 @@ use self::answer::Assembler;
 use super::{
     ApiKey, Model, ModelConfigError, ModelError, ModelEvent, ModelRequest, TakesImages,
     call::{self, Http, Protocol, Reach},
+    default_images,
 };
 
 /// The version of the API that this adapter speaks.
@@ -55,12 +56,13 @@ pub struct AnthropicConfig {
     pub max_tokens: Option<u32>,
     /// How much it is to think; `None` asks for none.
     pub thinking: Option<Thinking>,
-    /// Whether the model takes images. If not, a message with one is refused before anything is stored.
-    pub images: bool,
+    /// Which images the model takes; `None`: what [`default_images`] says of it. A message with another one is refused before anything
+    /// is stored.
+    pub images: Option<TakesImages>,
 }
 
 impl AnthropicConfig {
-    /// Anthropic itself, 120 s idle, no key, no thinking, a model that takes images.
+    /// Anthropic itself, 120 s idle, no key, no thinking.
     #[must_use]
     pub fn new(model: impl Into<String>) -> AnthropicConfig {
         AnthropicConfig {
@@ -71,7 +73,7 @@ impl AnthropicConfig {
             headers: BTreeMap::new(),
             max_tokens: None,
             thinking: None,
-            images: true,
+            images: None,
         }
     }
 }
@@ -86,7 +88,7 @@ struct Messages {
     model: Arc<str>,
     max_tokens: u32,
     thinking: Option<Thinking>,
-    images: bool,
+    images: TakesImages,
 }
 
 impl fmt::Debug for Anthropic {
@@ -120,7 +122,7 @@ impl Anthropic {
             model: config.model.as_str().into(),
             max_tokens,
             thinking: config.thinking,
-            images: config.images,
+            images: config.images.unwrap_or_else(|| default_images("anthropic", &config.base_url)),
         };
         let reach = Reach {
             base_url: config.base_url,
@@ -146,7 +148,7 @@ impl Model for Anthropic {
     }
 
     fn images(&self) -> TakesImages {
-        if self.http.protocol().images { TakesImages::All } else { TakesImages::None }
+        self.http.protocol().images
     }
 
     fn call(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {

@@ -35,6 +35,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     ApiKey, Model, ModelConfigError, ModelError, ModelEvent, ModelRequest, TakesImages,
     call::{self, BLOCK_BYTES, Ending, Size},
+    default_images,
     http::{self, Endpoint},
 };
 
@@ -55,17 +56,18 @@ pub struct GenaiConfig {
     pub headers: BTreeMap<String, ApiKey>,
     /// Most tokens of an answer; `None`: the provider's own bound.
     pub max_tokens: Option<u32>,
-    /// Whether the model takes images, whose bytes must be in the message; those of Gemini do.
-    pub images: bool,
+    /// Which images the model takes: none, or those whose bytes are in the message; `None`: what [`default_images`] says of it. None of these
+    /// gets what is at an address, so [`TakesImages::All`] is refused.
+    pub images: Option<TakesImages>,
 }
 
 impl GenaiConfig {
-    /// A model at this address, 120 s idle, no key; one of Gemini takes images.
+    /// A model at this address, 120 s idle, no key.
     #[must_use]
     pub fn new(provider: impl Into<String>, model: impl Into<String>, base_url: impl Into<String>) -> GenaiConfig {
         let provider = provider.into();
         GenaiConfig {
-            images: provider == "gemini",
+            images: None,
             provider,
             model: model.into(),
             base_url: base_url.into(),
@@ -94,7 +96,7 @@ struct Shared {
     /// What no error may repeat.
     secrets: Vec<ApiKey>,
     options: ChatOptions,
-    images: bool,
+    images: TakesImages,
 }
 
 impl fmt::Debug for Genai {
@@ -115,6 +117,12 @@ impl Genai {
     /// A field cannot be used; the text names it.
     pub fn new(config: GenaiConfig) -> Result<Genai, ModelConfigError> {
         let GenaiConfig { provider, model, base_url, api_key, idle_timeout, headers, max_tokens, images } = config;
+        let images = images.unwrap_or_else(|| default_images(&provider, &base_url));
+        if images == TakesImages::All {
+            let what =
+                "`images` is \"all\", and this provider gets nothing from addresses; it may be \"inline\" or \"none\"";
+            return Err(ModelConfigError(what.to_owned()));
+        }
         let kind = match &*provider {
             "gemini" => AdapterKind::Gemini,
             "ollama" => AdapterKind::Ollama,
@@ -182,7 +190,7 @@ impl Model for Genai {
     /// Their own protocols take the bytes: Ollama gets nothing from elsewhere, and Gemini wants to know the type of what
     /// stands at an address, which nobody here does.
     fn images(&self) -> TakesImages {
-        if self.shared.images { TakesImages::Inline } else { TakesImages::None }
+        self.shared.images
     }
 
     fn call(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {

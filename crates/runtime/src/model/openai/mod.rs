@@ -23,6 +23,7 @@ use self::answer::Assembler;
 use super::{
     ApiKey, Model, ModelConfigError, ModelError, ModelEvent, ModelRequest, TakesImages,
     call::{Http, Protocol, Reach},
+    default_images,
 };
 
 /// The beginnings of the names of OpenAI's models that refuse to be asked for encrypted reasoning.
@@ -50,12 +51,13 @@ pub struct OpenAiConfig {
     pub encrypted_reasoning: Option<bool>,
     /// Most tokens of an answer, reasoning included.
     pub max_tokens: Option<u32>,
-    /// Whether the model takes images. If not, a message with one is refused before anything is stored.
-    pub images: bool,
+    /// Which images the model takes; `None`: what [`default_images`] says of it. A message with another one is refused before anything
+    /// is stored.
+    pub images: Option<TakesImages>,
 }
 
 impl OpenAiConfig {
-    /// OpenAI itself, 120 s idle, no key, a model that takes images, everything else as the provider has it.
+    /// OpenAI itself, 120 s idle, no key, everything else as the provider has it.
     #[must_use]
     pub fn new(model: impl Into<String>) -> OpenAiConfig {
         OpenAiConfig {
@@ -68,7 +70,7 @@ impl OpenAiConfig {
             reasoning_summary: false,
             encrypted_reasoning: None,
             max_tokens: None,
-            images: true,
+            images: None,
         }
     }
 }
@@ -85,7 +87,7 @@ struct Responses {
     summary: bool,
     encrypted: bool,
     max_tokens: Option<u32>,
-    images: bool,
+    images: TakesImages,
 }
 
 impl fmt::Debug for OpenAi {
@@ -111,7 +113,7 @@ impl OpenAi {
             summary: config.reasoning_summary,
             encrypted: config.encrypted_reasoning.unwrap_or_else(by_name),
             max_tokens: config.max_tokens,
-            images: config.images,
+            images: config.images.unwrap_or_else(|| default_images("openai", &config.base_url)),
         };
         let reach = Reach {
             base_url: config.base_url,
@@ -137,7 +139,7 @@ impl Model for OpenAi {
     }
 
     fn images(&self) -> TakesImages {
-        if self.http.protocol().images { TakesImages::All } else { TakesImages::None }
+        self.http.protocol().images
     }
 
     fn call(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {

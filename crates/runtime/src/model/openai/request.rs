@@ -1,11 +1,15 @@
 //! The request's body, from the conversation.
 
-use std::{borrow::Cow, collections::HashMap};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet},
+};
 
 use countersign_core::{
     content,
     conversation::{Answer, Message, ToolResult},
     journal::record::{Block, ToolUse},
+    locale::{Locale, Text},
 };
 use serde::Serialize;
 use serde_json::{Value, json, value::RawValue};
@@ -142,7 +146,9 @@ fn input<'a>(model: &str, tools: &[ToolSpec], conversation: &'a [Message]) -> Ve
     let mut input = Vec::with_capacity(conversation.len());
     // The calls of the newest answer that stand for requests of the provider, with the requests' ids.
     let mut asked: Vec<(&str, String)> = Vec::new();
-    for message in conversation {
+    let newest = conversation.iter().rposition(|message| matches!(message, Message::Assistant(_)));
+    let made = made(model, conversation);
+    for (at, message) in conversation.iter().enumerate() {
         match message {
             Message::User(said) => input.push(user(said)),
             Message::Assistant(answer) => {
@@ -155,7 +161,10 @@ fn input<'a>(model: &str, tools: &[ToolSpec], conversation: &'a [Message]) -> Ve
                     }
                 }
             }
-            Message::ToolResult(result) => input.push(Input::Item(result_of(result, &asked))),
+            Message::ToolResult(result) => {
+                let is_open = |request: &str| newest.is_some_and(|newest| at > newest) || made.contains(request);
+                input.push(Input::Item(result_of(result, &asked, is_open)));
+            }
         }
     }
     input
@@ -172,11 +181,15 @@ fn user(said: &content::Content) -> Input<'_> {
     Input::Parts { role: "user", content: parts.collect() }
 }
 
-/// What a call came to: an answer to the provider's request, or an output.
-fn result_of<'a>(result: &'a ToolResult, asked: &[(&str, String)]) -> Tagged<'a> {
+/// What a call came to: an answer to the provider's request, or an output. The provider runs what it is told yes about, so it is told so in
+/// the next request, and later only beside the call that it has made; it keeps no conversation by which it could know.
+fn result_of<'a>(result: &'a ToolResult, asked: &[(&str, String)], may: impl Fn(&str) -> bool) -> Tagged<'a> {
     match asked.iter().find(|(call, _)| *call == &*result.id) {
         Some((_, request)) => {
-            let (approve, reason) = hosted_mcp::answer(&result.text, result.is_error);
+            let (approve, reason) = match hosted_mcp::answer(&result.text, result.is_error) {
+                (true, _) if !may(request) => (false, Some(Locale::En.text(Text::OutcomeUnknown))),
+                answer => answer,
+            };
             Tagged::McpApprovalResponse { approval_request_id: request.clone(), approve, reason }
         }
         None => Tagged::FunctionCallOutput { call_id: &result.id, output: &result.text },
@@ -247,10 +260,26 @@ pub(super) fn asked_before(model: &str, conversation: &[Message]) -> HashMap<Str
     asked
 }
 
+/// The provider's requests of which the conversation has the call that it has made.
+fn made(model: &str, conversation: &[Message]) -> HashSet<String> {
+    let of = |message: &Message| match message {
+        Message::Assistant(answer) => Opaque::of(answer, model).map(|opaque| opaque.items),
+        Message::User(_) | Message::ToolResult(_) => None,
+    };
+    let request = |item: Item| {
+        let Item::Raw(raw) = item else { return None };
+        let item: RawItem = serde_json::from_str(raw.get()).ok()?;
+        (item.kind == "mcp_call").then_some(item.approval_request_id?.into_owned())
+    };
+    conversation.iter().filter_map(of).flatten().filter_map(request).collect()
+}
+
 #[derive(serde::Deserialize)]
 struct RawItem<'a> {
     #[serde(rename = "type", borrow)]
     kind: Cow<'a, str>,
+    #[serde(default, borrow)]
+    approval_request_id: Option<Cow<'a, str>>,
     encrypted_content: Option<&'a RawValue>,
     #[serde(default)]
     content: Option<Vec<serde::de::IgnoredAny>>,

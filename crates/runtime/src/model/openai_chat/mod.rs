@@ -30,6 +30,7 @@ use self::answer::Assembler;
 use super::{
     ApiKey, Model, ModelConfigError, ModelError, ModelEvent, ModelRequest, TakesImages,
     call::{self, Http, Protocol, Reach},
+    default_images,
 };
 
 /// How a model behind the Chat Completions API is reached.
@@ -48,12 +49,13 @@ pub struct OpenAiChatConfig {
     /// Most tokens of an answer, reasoning included; `None`: the provider's own bound. It is sent as `max_tokens`, but to
     /// OpenAI itself and to Azure as `max_completion_tokens`, since their newer models refuse the other name.
     pub max_tokens: Option<u32>,
-    /// Whether the model takes images. If not, a message with one is refused before anything is stored.
-    pub images: bool,
+    /// Which images the model takes; `None`: what [`default_images`] says of it. A message with another one is refused before anything
+    /// is stored.
+    pub images: Option<TakesImages>,
 }
 
 impl OpenAiChatConfig {
-    /// OpenAI itself, 120 s idle, no key, a model that takes images.
+    /// OpenAI itself, 120 s idle, no key.
     #[must_use]
     pub fn new(model: impl Into<String>) -> OpenAiChatConfig {
         OpenAiChatConfig {
@@ -63,7 +65,7 @@ impl OpenAiChatConfig {
             idle_timeout: Duration::from_secs(120),
             headers: BTreeMap::new(),
             max_tokens: None,
-            images: true,
+            images: None,
         }
     }
 }
@@ -78,7 +80,7 @@ struct Chat {
     model: Arc<str>,
     /// The bound on an answer, and the name under which it is sent.
     max_tokens: Option<(&'static str, u32)>,
-    images: bool,
+    images: TakesImages,
 }
 
 /// The name of the bound on an answer at this address.
@@ -106,7 +108,11 @@ impl OpenAiChat {
             return Err(ModelConfigError("`max_tokens` must be at least 1".to_owned()));
         }
         let max_tokens = config.max_tokens.map(|most| (max_tokens_name(&config.base_url), most));
-        let protocol = Chat { model: config.model.as_str().into(), max_tokens, images: config.images };
+        let protocol = Chat {
+            model: config.model.as_str().into(),
+            max_tokens,
+            images: config.images.unwrap_or_else(|| default_images("openai-chat", &config.base_url)),
+        };
         let reach = Reach {
             base_url: config.base_url,
             path: &["chat", "completions"],
@@ -131,7 +137,7 @@ impl Model for OpenAiChat {
     }
 
     fn images(&self) -> TakesImages {
-        if self.http.protocol().images { TakesImages::All } else { TakesImages::None }
+        self.http.protocol().images
     }
 
     fn call(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {

@@ -43,7 +43,7 @@ pub use self::parse::ScriptError;
 #[derive(Clone, Debug)]
 pub struct Scripted {
     script: Arc<Script>,
-    images: bool,
+    images: TakesImages,
 }
 
 #[derive(Debug)]
@@ -88,7 +88,7 @@ impl Scripted {
     /// # Errors
     /// The text is not the format of SPEC M4: where, and what would be right.
     pub fn from_json(text: &str) -> Result<Scripted, ScriptError> {
-        Ok(Scripted { script: Arc::new(parse::script(text)?), images: true })
+        Ok(Scripted { script: Arc::new(parse::script(text)?), images: TakesImages::All })
     }
 
     /// Reads a script from a file.
@@ -103,9 +103,9 @@ impl Scripted {
 }
 
 impl Scripted {
-    /// Whether it plays a model that takes images; it does, unless this says otherwise.
+    /// Which images the model it plays takes; all, unless this says otherwise.
     #[must_use]
-    pub fn with_images(mut self, takes: bool) -> Scripted {
+    pub fn with_images(mut self, takes: TakesImages) -> Scripted {
         self.images = takes;
         self
     }
@@ -121,7 +121,7 @@ impl Script {
 
 impl Model for Scripted {
     fn images(&self) -> TakesImages {
-        if self.images { TakesImages::All } else { TakesImages::None }
+        self.images
     }
 
     fn call(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {

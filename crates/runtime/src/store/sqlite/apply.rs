@@ -276,24 +276,24 @@ fn reviewer(conn: &Connection, session: i64, of: &Summary, role: &str) -> Result
     Ok(())
 }
 
-/// Deletes a session with everything of it but its id. `false` if there is none.
-pub(super) fn delete(conn: &Connection, session_id: &str) -> Result<bool, StoreError> {
+/// Deletes a session with everything of it but its id. The writer removes its entries and waypoints later, in pieces (see
+/// [`unfinished`](super::unfinished)). Its number; `None` if there is no such session.
+pub(super) fn delete(conn: &Connection, session_id: &str) -> Result<Option<i64>, StoreError> {
     let session: Option<i64> = find(conn, "SELECT row FROM sessions WHERE id = ?1", [session_id], |r| r.get(0))?;
-    let Some(session) = session else { return Ok(false) };
+    let Some(session) = session else { return Ok(None) };
     run(conn, "INSERT INTO deleted (id) VALUES (?1)", [session_id])?;
     for sql in [
         "DELETE FROM sessions WHERE row = ?1",
-        "DELETE FROM entries WHERE key BETWEEN ?1 << 32 AND (?1 << 32 | 4294967295)",
+        "INSERT INTO unfinished (session) VALUES (?1)",
         "DELETE FROM interruptions WHERE key BETWEEN ?1 << 32 AND (?1 << 32 | 4294967295)",
         "DELETE FROM rules WHERE key BETWEEN ?1 << 32 AND (?1 << 32 | 4294967295)",
-        "DELETE FROM waypoints WHERE key BETWEEN ?1 << 32 AND (?1 << 32 | 4294967295)",
         "DELETE FROM snapshots WHERE session = ?1",
         "DELETE FROM requests WHERE session = ?1",
         "DELETE FROM reviewers WHERE session = ?1",
     ] {
         run(conn, sql, [session])?;
     }
-    Ok(true)
+    Ok(Some(session))
 }
 
 /// Writes a page and takes it back, to see whether there is room.

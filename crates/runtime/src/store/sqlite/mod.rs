@@ -24,7 +24,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicI64, Ordering},
     },
     thread::JoinHandle,
 };
@@ -319,7 +319,7 @@ impl Store for SqliteStore {
 
     fn delete(&self, session_id: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
         let session_id = session_id.into();
-        async move { self.write(Op::Delete(session_id)).await }.boxed()
+        async move { self.write(Op::Delete(session_id, AtomicI64::default())).await }.boxed()
     }
 
     fn check(&self) -> BoxFuture<'_, Result<(), StoreError>> {

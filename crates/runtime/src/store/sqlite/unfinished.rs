@@ -1,4 +1,5 @@
-//! Numbers of sessions whose past is being copied, and what is left of copies that were given up or that a crash ended.
+//! Numbers under which there are entries of no session: those of a past that is being copied, what is left of copies that were given up or
+//! that a crash ended, and of sessions that were deleted.
 
 use rusqlite::{Connection, params};
 
@@ -25,7 +26,7 @@ pub(super) fn begin(conn: &Connection) -> Result<i64, StoreError> {
     Ok(number)
 }
 
-/// Whether a number is that of a copy that has not ended.
+/// Whether what is under a number is no session's.
 pub(super) fn is(conn: &Connection, number: i64) -> Result<bool, StoreError> {
     let found = find(conn, "SELECT 1 FROM unfinished WHERE session = ?1", [number], |_| Ok(()))?;
     Ok(found.is_some())
@@ -57,14 +58,15 @@ pub(super) fn remove(conn: &Connection, number: i64) -> Result<bool, StoreError>
         left >= 0
     });
     let fits = fits.count().max(1);
-    match found.get(fits - 1) {
-        Some((until, _)) => {
-            run(&tx, "DELETE FROM entries WHERE key BETWEEN ?1 AND ?2", [first, *until])?;
-        }
-        None => {
-            end(&tx, number)?;
-        }
+    let is_all = fits >= found.len() && found.len() < usize::try_from(AT_ONCE.0).unwrap_or(usize::MAX);
+    let until = found.get(fits - 1).filter(|_| !is_all).map_or(last, |(key, _)| *key);
+    for sql in ["DELETE FROM entries WHERE key BETWEEN ?1 AND ?2", "DELETE FROM waypoints WHERE key BETWEEN ?1 AND ?2"]
+    {
+        run(&tx, sql, [first, until])?;
+    }
+    if is_all {
+        end(&tx, number)?;
     }
     tx.commit().map_err(|e| uncommitted(&e))?;
-    Ok(!found.is_empty())
+    Ok(!is_all)
 }

@@ -35,7 +35,7 @@ const WAITING_BYTES: usize = 32 * 1024 * 1024;
 /// What an append counts for beside its texts, so that their number is bounded too.
 const OVERHEAD_BYTES: usize = 4 * 1024;
 
-/// After how many groups some of what is left of copies is removed, also while there is always more to write.
+/// After how many groups some of what is left of copies and deleted sessions is removed, also while there is always more to write.
 const REMOVE_AFTER: u32 = 16;
 
 /// After how many groups the size of the database is looked at.
@@ -50,7 +50,8 @@ pub(super) enum Op {
     /// A copy has ended, or was given up: whether anything is left of it.
     GiveUp(Arc<AtomicI64>),
     Keep(Kept),
-    Delete(Box<str>),
+    /// Deletes a session, and says what its number was: its entries are under it until they are removed, in pieces.
+    Delete(Box<str>, AtomicI64),
     Check,
     #[cfg(test)]
     Panic,
@@ -181,7 +182,7 @@ struct Thread<'w> {
     /// How many transactions there were, and how long the log may get.
     groups: u32,
     most: i64,
-    /// The numbers of copies of which something is left.
+    /// The numbers of copies and of deleted sessions of which something is left.
     left: Vec<i64>,
     /// How many groups there were since some of it was removed, and whether that failed: then it waits, as under load.
     since: u32,
@@ -193,7 +194,9 @@ fn write(conn: Connection, values: &Values, waiting: &mpsc::Receiver<Job>, broke
         Thread { conn, values, broken, synced: true, groups: 0, most: 0, left: Vec::new(), since: 0, waits: false };
     match unfinished::left(&thread.conn) {
         Ok(left) => thread.left = left,
-        Err(e) => tracing::warn!("it is not known what is left of copies that have not ended: {e}"),
+        Err(e) => {
+            tracing::warn!("it is not known what is left of deleted sessions and of copies that have not ended: {e}")
+        }
     }
     let mut group = Vec::new();
     while let Some(first) = next(waiting, || !thread.waits && thread.remove()) {
@@ -223,6 +226,7 @@ impl Thread<'_> {
                 // The number was taken back, and may be another's soon.
                 Op::Begin(number, _) if answer.is_err() => number.store(0, Ordering::SeqCst),
                 // One of which that is not known is looked at again when it is removed.
+                Op::Delete(_, number) if matches!(answer, Ok(true)) => self.left.push(number.load(Ordering::SeqCst)),
                 Op::GiveUp(number) if !matches!(answer, Ok(false)) => self.left.push(number.load(Ordering::SeqCst)),
                 _ => {}
             }
@@ -250,7 +254,7 @@ impl Thread<'_> {
         self.groups = self.groups.wrapping_add(1);
     }
 
-    /// Removes some of what is left of copies if that was long ago: under a load that never ends there is no time for it.
+    /// Removes some of what is left if that was long ago: under a load that never ends there is no time for it.
     fn remove_now_and_then(&mut self) {
         self.since += 1;
         if self.since >= REMOVE_AFTER {
@@ -259,19 +263,22 @@ impl Thread<'_> {
         }
     }
 
-    /// Removes some of what is left of copies. `false` if nothing is.
+    /// Removes some of what is left of copies and of deleted sessions. `false` if nothing is.
     fn remove(&mut self) -> bool {
         self.since = 0;
         let Some(number) = self.left.last() else { return false };
         if self.broken.check().is_err() {
             return false;
         }
-        match unfinished::remove(&self.conn, *number) {
+        // A crash that takes it back only has it done again.
+        let removed =
+            wait_for_disk(&self.conn, &mut self.synced, false).and_then(|()| unfinished::remove(&self.conn, *number));
+        match removed {
             Ok(true) => {}
             Ok(false) => drop(self.left.pop()),
             Err(StoreError::Closed(why)) => self.broken.close(&self.conn, why),
             Err(e) => {
-                tracing::warn!("what is left of a copy could not be removed now: {e}");
+                tracing::warn!("what is left of a deleted session or of a copy could not be removed now: {e}");
                 self.waits = true;
             }
         }
@@ -337,15 +344,19 @@ pub(super) fn uncommitted(e: &rusqlite::Error) -> StoreError {
     }
 }
 
+/// Whether commits wait for the disk from now on.
+fn wait_for_disk(conn: &Connection, synced: &mut bool, wait: bool) -> Result<(), StoreError> {
+    if wait != *synced {
+        // NORMAL writes to the log without waiting for the disk; the next FULL commit syncs the whole log.
+        conn.pragma_update(None, "synchronous", if wait { "FULL" } else { "NORMAL" }).map_err(|e| error(&e))?;
+        *synced = wait;
+    }
+    Ok(())
+}
+
 fn transaction(conn: &Connection, values: &Values, group: &[Job], synced: &mut bool) -> Result<Answers, Undone> {
     let before = |error| Undone { committing: false, error };
-    let sync = group.iter().any(|job| !job.op.is_buffered());
-    if sync != *synced {
-        // NORMAL writes to the log without waiting for the disk; the next FULL commit syncs the whole log.
-        let set = conn.pragma_update(None, "synchronous", if sync { "FULL" } else { "NORMAL" });
-        set.map_err(|e| before(error(&e)))?;
-        *synced = sync;
-    }
+    wait_for_disk(conn, synced, group.iter().any(|job| !job.op.is_buffered())).map_err(before)?;
     run(conn, "BEGIN IMMEDIATE", []).map_err(before)?;
     let mut answers = Vec::with_capacity(group.len());
     for job in group {
@@ -374,7 +385,10 @@ fn member(conn: &Connection, values: &Values, op: &Op) -> Result<Result<bool, St
         // It is removed when there is time for it.
         Op::GiveUp(number) => unfinished::is(conn, number.load(Ordering::SeqCst)),
         Op::Keep(kept) => kept.apply(conn),
-        Op::Delete(session_id) => apply::delete(conn, session_id),
+        Op::Delete(session_id, number) => apply::delete(conn, session_id).map(|deleted| {
+            number.store(deleted.unwrap_or_default(), Ordering::SeqCst);
+            deleted.is_some()
+        }),
         Op::Check => apply::probe(conn).map(|()| true),
         #[cfg(test)]
         #[expect(clippy::panic, reason = "what happens then is tested")]
@@ -435,7 +449,11 @@ mod tests {
                    VALUES (?1, 'f', 1, 'a', 'completed', 1, 1, '[]')";
         thread.conn.execute(sql, [ended]).expect("a session");
         let second = Arc::<AtomicI64>::default();
-        let ops = vec![Op::GiveUp(first.clone()), Op::Delete("f".into()), Op::Begin(second.clone(), "g".into())];
+        let ops = vec![
+            Op::GiveUp(first.clone()),
+            Op::Delete("f".into(), AtomicI64::default()),
+            Op::Begin(second.clone(), "g".into()),
+        ];
         assert!(group(&mut thread, ops).iter().all(Result::is_ok));
         assert_ne!(second.load(Ordering::SeqCst), ended);
         let piece = |number: &AtomicI64| Op::Piece(Piece::of_one(number.load(Ordering::SeqCst)));
@@ -448,6 +466,34 @@ mod tests {
         while thread.remove() {}
         assert_eq!(entries(&thread, &second), 0);
         assert!(group(&mut thread, vec![piece(&second)]).remove(0).is_err());
+    }
+
+    /// As long as it takes, the entries of a large session are nobody's, and others write meanwhile.
+    #[test]
+    fn r9_a_deleted_session_is_gone_at_once_and_its_entries_in_pieces() {
+        let (dir, values, broken) = (tempfile::tempdir().expect("directory"), Values::plain(), Broken::default());
+        let mut first = thread(&dir.path().join("s.db"), &values, &broken);
+        let number = begun(&mut first, "f");
+        let row = number.load(Ordering::SeqCst);
+        let many = "WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 1200)
+                    INSERT INTO entries (key, body) SELECT ?1 << 32 | n, '{}' FROM n";
+        first.conn.execute(many, [row]).expect("entries");
+        assert!(unfinished::end(&first.conn, row).expect("end"));
+        let sql = "INSERT INTO sessions (row, id, pos, agent, status, created_at, updated_at, pending)
+                   VALUES (?1, 'f', 1200, 'a', 'completed', 1, 1, '[]')";
+        first.conn.execute(sql, [row]).expect("a session");
+        let delete = || vec![Op::Delete("f".into(), AtomicI64::default())];
+        assert!(group(&mut first, delete()).remove(0).expect("deleted"));
+        assert!(!group(&mut first, delete()).remove(0).expect("once"));
+        assert_eq!(entries(&first, &number), 1200);
+        assert!(first.remove());
+        assert_eq!(entries(&first, &number), 1200 - 512);
+        // What a crash leaves is removed by whoever opens the store next.
+        drop(first);
+        let mut next = thread(&dir.path().join("s.db"), &values, &broken);
+        next.left = unfinished::left(&next.conn).expect("what is left");
+        while next.remove() {}
+        assert_eq!((entries(&next, &number), unfinished::left(&next.conn).expect("nothing")), (0, vec![]));
     }
 
     #[test]

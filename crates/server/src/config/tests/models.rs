@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use countersign::{
     OnCut,
     model::{
-        ApiKey, COMPATIBLE_PROVIDERS, GENAI_PROVIDERS, anthropic::Thinking, default_base_url,
+        ApiKey, COMPATIBLE_PROVIDERS, GENAI_PROVIDERS, TakesImages, anthropic::Thinking, default_base_url,
         hosted_mcp::HostedApproval,
     },
 };
@@ -33,15 +33,29 @@ fn endpoint() -> ConfigEndpoint {
 
 #[test]
 fn m1_whether_a_model_takes_images_follows_from_its_provider_unless_the_file_says_it() {
+    use TakesImages::{All, Inline, None};
     for (provider, takes) in
-        [("openai", true), ("anthropic", true), ("openai-chat", false), ("deepseek", false), ("openrouter", false)]
+        [("openai", All), ("anthropic", All), ("openai-chat", None), ("deepseek", None), ("openrouter", None)]
     {
-        let read = |more: &str| read(&format!("[models.m]\nprovider = {provider:?}\n{AT}{more}")).images;
-        assert_eq!((read(""), read("images = true"), read("images = false")), (takes, true, false), "{provider}");
+        let model = |at: &str, more: &str| {
+            read(&format!("[models.m]\nprovider = {provider:?}\nmodel = \"x\"\n{at}{more}")).images
+        };
+        if let Some(own) = default_base_url(provider) {
+            assert_eq!((model("", ""), model(&format!("base_url = \"{own}/\"\n"), "")), (takes, takes), "{provider}");
+        }
+        // At another address something else may stand, which would get what it is told to.
+        let there = |more: &str| model("base_url = \"http://127.0.0.1/v1\"\n", more);
+        assert_eq!(there(""), if takes == All { Inline } else { takes }, "{provider}");
+        assert_eq!(
+            (there("images = \"none\""), there("images = \"inline\""), there("images = \"all\"")),
+            (None, Inline, All)
+        );
     }
-    let errors = super::parse(&format!("{MINIMAL}[models.m]\nprovider = \"openai\"\n{AT}images = \"yes\""));
-    let errors = errors.expect_err("no boolean");
-    assert!(errors.iter().any(|error| error.to_string().contains("images")), "{errors:?}");
+    for wrong in ["\"yes\"", "true"] {
+        let errors = super::parse(&format!("{MINIMAL}[models.m]\nprovider = \"openai\"\n{AT}images = {wrong}"));
+        let errors = errors.expect_err("none of the three");
+        assert!(errors.iter().any(|error| error.to_string().contains("images")), "{errors:?}");
+    }
 }
 
 const AT: &str = "model = \"x\"\nbase_url = \"http://h/v1/\"\napi_key_env = \"BOB_TOKEN\"\n";

@@ -19,7 +19,7 @@ export function MessageImage({ source, n }: { source: ImageSource; n: number }) 
           title={t(large ? "image.smaller" : "image.larger")}
           onClick={() => setLarge(!large)}
         >
-          <img src={shown.src} alt={t("image.alt", { n })} />
+          <img src={shown.src} alt={t("image.alt", { n })} loading="lazy" decoding="async" />
         </button>
       );
     case "elsewhere":
