@@ -229,7 +229,31 @@ impl Conversation {
     #[must_use]
     pub fn into_messages(mut self) -> Vec<Message> {
         self.settle();
-        self.say_unknown();
+        self.messages
+    }
+
+    /// The calls of the latest answer that a model's provider makes and that are approved, without those of which it was told before.
+    #[must_use]
+    pub fn approved(mut self, is_hosted: impl Fn(&str) -> bool) -> Vec<u32> {
+        self.settle();
+        let sent = std::mem::take(&mut self.sent);
+        let new =
+            |(call, result): (u32, &mut ToolResult)| (is_hosted(&result.name) && !sent.contains(&call)).then_some(call);
+        self.succeeded().filter_map(new).collect()
+    }
+
+    /// The messages for a model's provider, which makes the calls of which it reads that they are approved. It reads so of these alone, as long
+    /// as it was not told before: of others nobody knows whether it has made them.
+    #[must_use]
+    pub fn into_messages_releasing(mut self, calls: &[u32], is_hosted: impl Fn(&str) -> bool) -> Vec<Message> {
+        self.settle();
+        let (sent, unknown) = (std::mem::take(&mut self.sent), self.locale.text(Text::OutcomeUnknown));
+        for (call, result) in self.succeeded() {
+            if is_hosted(&result.name) && (sent.contains(&call) || !calls.contains(&call)) {
+                result.text = unknown.to_owned();
+                result.is_error = true;
+            }
+        }
         self.messages
     }
 
@@ -262,6 +286,7 @@ impl Conversation {
             Record::Replaced { .. } => self.shown.clear(),
             Record::ModelResponded(answer) => {
                 self.settle();
+                self.latest = (self.messages.len(), Vec::new());
                 self.sent.clear();
                 let keep = self.shown.len().saturating_sub(answer.shown as usize);
                 let mut blocks = self.shown.split_off(keep);
@@ -327,7 +352,7 @@ impl Conversation {
             }
             Record::TurnReopened(reopened) => self.reopen(reopened),
             Record::Compressed(compressed) => self.compress(compressed),
-            Record::ApprovalSent { calls } => self.approval_sent(calls),
+            Record::ApprovalSent { calls } => self.sent.extend(calls),
             Record::MessageQueued(_)
             | Record::MakeRoom(_)
             | Record::Group { .. }
@@ -385,25 +410,14 @@ impl Conversation {
         }
     }
 
-    /// The provider has been told that it may make these calls of the latest answer. As long as no answer follows, it is not known
-    /// whether it has.
-    pub fn approval_sent(&mut self, calls: &[u32]) {
-        self.sent.extend(calls);
-    }
-
-    /// Says of the calls that the provider may have made that this is not known.
-    fn say_unknown(&mut self) {
-        let unknown = self.locale.text(Text::OutcomeUnknown);
-        let (begin, latest) = &self.latest;
-        for (message, call) in self.messages.iter_mut().skip(*begin).zip(latest) {
-            if let Message::ToolResult(result) = message
-                && self.sent.contains(call)
-                && !result.is_error
-            {
-                result.text = unknown.to_owned();
-                result.is_error = true;
-            }
-        }
+    /// The calls of the latest answer with their results, of those that did not fail.
+    fn succeeded(&mut self) -> impl Iterator<Item = (u32, &mut ToolResult)> {
+        let (begin, calls) = &self.latest;
+        let results = self.messages.iter_mut().skip(*begin).zip(calls);
+        results.filter_map(|(message, call)| match message {
+            Message::ToolResult(result) if !result.is_error => Some((*call, result)),
+            _ => None,
+        })
     }
 
     /// The turn that has failed goes on: the results of calls that were given up are still to come.

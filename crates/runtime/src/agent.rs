@@ -368,6 +368,14 @@ impl Agents {
         self.get(name)?.agent.graph.as_ref().map(|graph| graph.any().clone())
     }
 
+    /// Whether a model's provider runs this tool, so that what is said of its approval is what runs it. A tool that an agent does not
+    /// have may be one of whichever agent has answered before it.
+    pub(crate) fn is_hosted(&self, agent: &str, tool: &str) -> bool {
+        let has = |ready: &Ready| ready.kits.hosted().iter().any(|server| server.has(tool));
+        let own = self.get(agent);
+        own.is_some_and(has) || own.is_none_or(|own| own.tool(tool).is_none()) && self.by_name.values().any(has)
+    }
+
     pub(crate) fn get(&self, name: &str) -> Option<&Ready> {
         self.by_name.get(name)
     }

@@ -108,3 +108,31 @@ async fn s13_what_the_provider_asks_to_approve_waits_like_any_call_and_survives_
     ];
     assert_eq!(input[1..], want);
 }
+
+/// Whether the provider has made the call nobody knows: the request was on its way when the server was killed.
+#[tokio::test]
+async fn r4_what_a_provider_was_told_before_kill_9_it_is_not_told_again() {
+    let asked = json!({"id": "mcpr_1", "type": "mcp_approval_request", "server_label": "bank", "name": "send", "arguments": TRADE});
+    let first = json!({"events": [item(0, asked), completed()]});
+    let last = json!({"events": [item(0, said("done")), completed()]});
+    let provider = Provider::start(vec![first, json!("silence"), last]).await;
+    let bank = "[models.script.hosted_mcp.bank]\nserver_url = \"https://bank.example/mcp\"\n";
+    let mut server = waiting(&provider, "openai", bank).await;
+    let mut ws = server.ws().await;
+    ws.subscribe("s", 0).await;
+    ws.decide("s_1", json!([{ "type": "approve" }])).await;
+    while provider.requests() < 2 {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    server.kill();
+    server.start_again().await;
+    let mut ws = server.ws().await;
+    ws.subscribe("s", 0).await;
+    ws.until_status("completed").await;
+    let told = |n: usize| {
+        let input = provider.request(n)["input"].as_array().unwrap().clone();
+        let answers = input.into_iter().filter(|item| item["type"] == "mcp_approval_response");
+        answers.map(|answer| answer["approve"] == true).collect::<Vec<_>>()
+    };
+    assert_eq!((told(1), told(2)), (vec![true], vec![false]));
+}

@@ -43,6 +43,7 @@ impl State {
             | Record::Group { .. }
             | Record::CallStarted { .. }
             | Record::StepStarted { .. }
+            | Record::ApprovalSent { .. }
             | Record::Noted(_)
             | Record::RuleRevoked(_) => {}
             Record::MessageQueued(_) if !self.held => {}

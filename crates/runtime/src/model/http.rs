@@ -128,7 +128,8 @@ pub(super) fn refused(status: StatusCode, headers: &HeaderMap, body: &str, key: 
         let _ = write!(message, ": {said}");
     }
     let transient = is_transient(status.as_u16());
-    let refused = status.is_client_error();
+    // A gateway says these where the provider behind it took too long, or whoever asked was gone.
+    let refused = status.is_client_error() && !matches!(status.as_u16(), 408 | 499);
     ModelError { message, transient, retry_after: retry_after.filter(|_| transient), refused }
 }
 

@@ -223,7 +223,7 @@ pub struct ModelError {
     pub transient: bool,
     /// How long the provider asked to wait.
     pub retry_after: Option<Duration>,
-    /// Whether nothing of the request was done: its status was one of 4xx, or no connection was made.
+    /// Whether nothing of the request was done: its status was one of 4xx (but 408 and 499), or it was not sent at all.
     pub refused: bool,
 }
 

@@ -148,7 +148,11 @@ impl Inner {
             preview,
             target: tool.entry.target.clone(),
             // What hands the conversation on does not end it.
-            ends: ends && !matches!(tool.entry.target, Some(Target::Handoff(_))) && !refused,
+            ends: ends
+                && !matches!(tool.entry.target, Some(Target::Handoff(_)))
+                && !refused
+                // It is made only by the next request.
+                && !self.agents.is_hosted(agent, &call.name),
         };
         Weighed { gate, judged, said, checked }
     }

@@ -16,7 +16,7 @@ use countersign_core::{
     },
     limits,
     locale::{Locale, Text},
-    refusal::Refusal,
+    refusal::{Code, Refusal},
     wire::expand,
 };
 use futures::{FutureExt as _, StreamExt as _, future::BoxFuture};
@@ -34,7 +34,7 @@ use super::{
 };
 use crate::{
     agent::{OnCut, Ready},
-    model::{ModelError, ModelEvent, ModelRequest, Transcript, hosted_mcp::HostedMcp},
+    model::{ModelError, ModelEvent, ModelRequest, Transcript},
     store::Durability,
 };
 
@@ -64,12 +64,12 @@ impl Inner {
             Ok(instructions) => instructions,
             Err(stop) => return Asked::Stopped(stop),
         };
-        let approved = match self.approval_sent(&live, ready, &state, run).await {
+        let approved = match self.approval_sent(&live, &state, run).await {
             Ok(approved) => approved,
             Err(Stale) => return Asked::Stale,
         };
         let images = live.lock().await.shown_images(state.turns, &ready.agent.model_name);
-        let mut reads = Reads { images, sent: Vec::new() };
+        let mut reads = Reads { images, released: approved };
         loop {
             let answer = self.whole_answer(&live, &state, run, ready, &instructions, &reads);
             let error = match answer.await {
@@ -84,7 +84,7 @@ impl Inner {
             };
             attempt += 1;
             if !error.refused {
-                reads.sent.clone_from(&approved);
+                reads.released.clear();
             }
             let session = &*state.session_id;
             if let Some(delay) = self.retry.delay(attempt, &error, fraction()) {
@@ -102,36 +102,51 @@ impl Inner {
 
     /// The calls that the model's provider is told next that it may make. That is put on record before, so that neither a crash, nor a fork,
     /// nor the next turn tells it again (SPEC R4).
-    async fn approval_sent(&self, live: &LiveRef, ready: &Ready, state: &State, run: u32) -> Result<Vec<u32>, Stale> {
-        let approved = hosted_calls(ready.kits.hosted(), state.calls.iter().filter(|call| call.run == run));
+    async fn approval_sent(self: &Arc<Self>, live: &LiveRef, state: &State, run: u32) -> Result<Vec<u32>, Stale> {
         let mut patience = Patience::default();
-        while !approved.is_empty() {
-            let mut guard = live.lock().await;
-            let make = |now_at: &State| {
-                let mut draft = Draft::new(now_at, now());
-                draft.approval_sent(approved.clone());
-                Ok(draft.finish())
-            };
-            match self.transact(live, &mut guard, Durability::Synced, make).await {
-                Ok(_) => break,
+        let finished = self.hosted_calls(state);
+        while !finished.is_empty() {
+            match self.try_approval_sent(live, state, run, &finished).await {
+                Ok(approved) => return approved,
                 Err(error) if error.is_gone() => return Err(Stale),
-                Err(error) => {
-                    drop(guard);
-                    patience.wait(&error).await;
-                }
+                Err(error) => patience.wait(&error).await,
             }
         }
-        Ok(approved)
+        Ok(finished)
     }
 
-    /// The calls of the latest answers that the providers of models make, and that are decided.
+    async fn try_approval_sent(
+        self: &Arc<Self>,
+        live: &LiveRef,
+        state: &State,
+        run: u32,
+        finished: &[u32],
+    ) -> Result<Result<Vec<u32>, Stale>, Refusal> {
+        let approved = JournalTranscript::of(self, state, run).approved().await;
+        let mut approved = approved.map_err(|error| Refusal::new(Code::StoreUnavailable, error.message))?;
+        // Of a turn that has ended nothing is let go any more.
+        approved.retain(|call| finished.contains(call));
+        if approved.is_empty() {
+            return Ok(Ok(approved));
+        }
+        let mut guard = live.lock().await;
+        let now_at = self.load(live, &mut guard).await?;
+        if now_at.turns != state.turns || !now_at.status.is_active() || now_at.agent_of(run) != state.agent_of(run) {
+            return Ok(Err(Stale));
+        }
+        let make = |now_at: &State| {
+            let mut draft = Draft::new(now_at, now());
+            draft.approval_sent(approved.clone());
+            Ok(draft.finish())
+        };
+        self.transact(live, &mut guard, Durability::Synced, make).await?;
+        Ok(Ok(approved))
+    }
+
+    /// The calls of the latest answers that the providers of models make, and that are over here.
     pub(super) fn hosted_calls(&self, state: &State) -> Vec<u32> {
-        let of = |call: &Call| self.agents.get(&call.agent).map(|ready| ready.kits.hosted().clone());
-        let calls = state
-            .calls
-            .iter()
-            .flat_map(|call| of(call).map(|hosted| hosted_calls(&hosted, std::iter::once(call))).unwrap_or_default());
-        calls.collect()
+        let is_hosted = |call: &&Call| call.phase == Phase::Finished && self.agents.is_hosted(&call.agent, &call.name);
+        state.calls.iter().filter(is_hosted).map(|call| call.call).collect()
     }
 
     /// Which images to show to a model whose provider has refused these, if that may have been the reason.
@@ -151,7 +166,7 @@ impl Inner {
 
     /// The conversation of a run, as the model of its agent can read it.
     fn read_by(self: &Arc<Self>, ready: &Ready, state: &State, run: u32, reads: &Reads) -> ReadBy {
-        let conversation = JournalTranscript::of(self, state, run).without_approval_of(reads.sent.clone());
+        let conversation = JournalTranscript::of(self, state, run).releasing(reads.released.clone());
         ReadBy { takes: ready.agent.model.images(), shown: reads.images, conversation }
     }
 
@@ -172,6 +187,7 @@ impl Inner {
         let mut writer = Writer::new(self, live, state, run, ready);
         writer.start().await;
         loop {
+            let writer_is_new = writer.continued == 0;
             let before = self.read_by(ready, state, run, reads);
             let conversation: Box<dyn Transcript> = match writer.said_so_far() {
                 None => Box::new(before),
@@ -187,7 +203,9 @@ impl Inner {
                 output: agent.output.as_ref().map(|output| output.for_model()),
                 conversation,
             };
-            if writer.read(agent.model.call(request)).await?.is_err() {
+            // What was said before it is done, whatever becomes of the rest.
+            let of_rest = |error: ModelError| ModelError { refused: error.refused && writer_is_new, ..error };
+            if writer.read(agent.model.call(request)).await.map_err(of_rest)?.is_err() {
                 return Ok(None);
             }
             let Some(cut) = writer.cut else { break };
@@ -208,14 +226,8 @@ impl Inner {
 /// What a model reads of a conversation in one attempt.
 struct Reads {
     images: Shown,
-    /// The calls of which its provider has been told already that it may make them.
-    sent: Vec<u32>,
-}
-
-/// Those of these calls that the provider of a model makes, and that are decided.
-pub(super) fn hosted_calls<'c>(hosted: &[HostedMcp], calls: impl Iterator<Item = &'c Call>) -> Vec<u32> {
-    let is_hosted = |call: &&Call| call.phase == Phase::Finished && hosted.iter().any(|server| server.has(&call.name));
-    calls.filter(is_hosted).map(|call| call.call).collect()
+    /// The calls of which its provider is told that it may make them.
+    released: Vec<u32>,
 }
 
 /// The conversation, as a model reads it that is to go on with an answer which was cut.

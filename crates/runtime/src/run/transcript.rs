@@ -33,8 +33,10 @@ pub(super) struct JournalTranscript {
     /// The nested run whose conversation it is, if it is not the session's own.
     nested: Option<Nested>,
     until: u64,
-    /// The calls of which the model's provider has been told already that it may make them.
-    sent: Vec<u32>,
+    /// The agent whose model reads it.
+    agent: Arc<str>,
+    /// The calls of which the model's provider is told that it may make them.
+    released: Vec<u32>,
 }
 
 impl JournalTranscript {
@@ -47,13 +49,20 @@ impl JournalTranscript {
             window: state.window,
             nested: state.nested(run).cloned(),
             until: state.pos,
-            sent: Vec::new(),
+            agent: state.agent_of(run).clone(),
+            released: Vec::new(),
         }
     }
 
-    /// The same, in which the provider is not told again that it may make these calls.
-    pub(super) fn without_approval_of(self, sent: Vec<u32>) -> JournalTranscript {
-        JournalTranscript { sent, ..self }
+    /// The same, in which the provider is told that it may make these calls.
+    pub(super) fn releasing(self, released: Vec<u32>) -> JournalTranscript {
+        JournalTranscript { released, ..self }
+    }
+
+    /// The calls of the latest answer that the provider makes and that are approved, without those of which it was told before.
+    pub(super) async fn approved(&self) -> Result<Vec<u32>, ModelError> {
+        let conversation = self.without_image_bytes().await?;
+        Ok(conversation.approved(|tool| self.inner.agents.is_hosted(&self.agent, tool)))
     }
 
     /// The conversation without the bytes of its images.
@@ -83,9 +92,6 @@ impl JournalTranscript {
             after = last.pos;
             page.iter().filter(|entry| entry.pos <= self.until).for_each(|entry| conversation.apply(&entry.record));
             so_far(&mut conversation);
-        }
-        if !self.sent.is_empty() {
-            conversation.approval_sent(&self.sent);
         }
         Ok(conversation)
     }
@@ -117,14 +123,17 @@ impl JournalTranscript {
     }
 }
 
+/// Nothing was sent then.
 fn failed(error: impl std::fmt::Display) -> ModelError {
-    ModelError::transient(format!("the conversation could not be read: {error}"))
+    ModelError { refused: true, ..ModelError::transient(format!("the conversation could not be read: {error}")) }
 }
 
 impl JournalTranscript {
     /// The messages, with the images that a model takes.
     async fn messages(&self, takes: TakesImages) -> Result<Vec<Message>, ModelError> {
-        Ok(self.conversation(|conversation| conversation.keep_images_for(takes)).await?.into_messages())
+        let conversation = self.conversation(|conversation| conversation.keep_images_for(takes)).await?;
+        let is_hosted = |tool: &str| self.inner.agents.is_hosted(&self.agent, tool);
+        Ok(conversation.into_messages_releasing(&self.released, is_hosted))
     }
 
     fn last_user(&self) -> BoxFuture<'_, Result<String, ModelError>> {

@@ -351,6 +351,57 @@ async fn r4_a_request_that_was_refused_is_sent_again_as_it_was() {
     assert_eq!((requests, newest(&fake)), (3, vec![(true, String::new())]));
 }
 
+/// How many requests said yes.
+fn yeses(fake: &Fake) -> usize {
+    let yes = |item: &Value| item["type"] == "mcp_approval_response" && item["approve"] == true;
+    let seen = fake.seen.lock().unwrap();
+    seen.iter().filter(|seen| seen.body["input"].as_array().unwrap().iter().any(yes)).count()
+}
+
+/// What was approved in a turn that ended before the next request is not let go by a later turn.
+#[tokio::test]
+async fn r4_a_turn_that_has_ended_releases_no_call_of_a_provider() {
+    let fake = then(vec![text("ok")]).await;
+    let agent = Agent::new("a", ("m", Arc::new(model(&fake)))).hosted_mcp(bank()).max_turns(1);
+    let runtime = Runtime::builder(Arc::new(MemoryStore::new())).agent(agent).build().expect("runtime");
+    let ended = approve(&runtime, &ask(&runtime).await).await;
+    assert_eq!(ended.error.map(|error| error.code).as_deref(), Some("max_turns"));
+    let later = runtime.run(&Principal::trusted(), NewMessage::text("s", "thanks")).await.expect("run");
+    assert_eq!((&*later.text, newest(&fake), yeses(&fake)), ("ok", vec![(false, UNKNOWN.to_owned())], 0));
+}
+
+/// The first part of an answer that was cut may have made the call, whatever becomes of the request for the rest.
+#[tokio::test]
+async fn r4_the_rest_of_an_answer_that_was_cut_is_asked_for_without_the_approval() {
+    let cut = json!({"type": "response.incomplete", "response": {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}});
+    let said = json!({"type": "message", "id": "msg_1", "content": [{"type": "output_text", "text": "I have"}]});
+    let parts = [
+        typed(&[done(0, asked("mcpr_0", "send", ARGS)), completed()]),
+        typed(&[called(), done(1, said), cut]),
+        String::new(),
+        text("ok"),
+    ];
+    let count = Arc::new(Mutex::new(0));
+    let fake = Fake::start(move || {
+        let mut count = count.lock().unwrap();
+        *count += 1;
+        match &*parts[(*count - 1).min(3)] {
+            "" => axum::response::IntoResponse::into_response((axum::http::StatusCode::TOO_MANY_REQUESTS, "later")),
+            part => sse(stream::iter([part.to_owned().into_bytes()]), None),
+        }
+    })
+    .await;
+    let agent = Agent::new("a", ("m", Arc::new(model(&fake)))).hosted_mcp(bank()).on_cut(countersign::OnCut::Continue);
+    let retry = countersign::model::retry::RetryPolicy {
+        base: std::time::Duration::from_millis(1),
+        ..countersign::model::retry::RetryPolicy::default()
+    };
+    let runtime = Runtime::builder(Arc::new(MemoryStore::new())).agent(agent).retry(retry).build().expect("runtime");
+    approve(&runtime, &ask(&runtime).await).await;
+    let requests = fake.seen.lock().unwrap().len();
+    assert_eq!((requests, yeses(&fake)), (4, 1));
+}
+
 #[tokio::test]
 async fn p4_a_fork_gives_no_approval_again_that_a_provider_was_told_of() {
     let fake = then(vec![text("ok")]).await;

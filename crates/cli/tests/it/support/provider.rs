@@ -9,7 +9,7 @@ use tokio::{
 };
 
 /// Speaks OpenAI's chat completions. The n-th request gets the n-th answer: `{"text"?, "tool_calls"? [{"id",
-/// "name", "args"}]}`, or `{"events"}` of another API, each with its `type`.
+/// "name", "args"}]}`, `{"events"}` of another API, each with its `type`, or `"silence"`.
 pub(crate) struct Provider {
     pub(crate) base_url: String,
     seen: Arc<Mutex<Vec<Value>>>,
@@ -80,7 +80,13 @@ async fn serve(stream: TcpStream, answers: &[Value], seen: &Mutex<Vec<Value>>) {
         seen.push(serde_json::from_slice(&body).unwrap());
         seen.len() - 1
     };
-    let answer = answers.get(n).map_or_else(|| panic!("request {n} has no answer"), events);
+    let answer = answers.get(n).unwrap_or_else(|| panic!("request {n} has no answer"));
+    if answer == "silence" {
+        // Until whoever asked is gone.
+        tokio::spawn(async move { stream.read_u8().await });
+        return;
+    }
+    let answer = events(answer);
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n";
     let response = format!("{head}content-length: {}\r\n\r\n{answer}", answer.len());
     stream.write_all(response.as_bytes()).await.unwrap();

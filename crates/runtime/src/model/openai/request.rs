@@ -19,7 +19,8 @@ use super::{
     items::{Asked, Item, Opaque, Part, Said},
 };
 use crate::model::{
-    ModelError, ModelRequest, ToolSpec, call, hosted_mcp,
+    ModelError, ModelRequest, ToolSpec, call,
+    hosted_mcp::{self, HostedMcp},
     sent::{self, Cutter, join},
 };
 
@@ -121,7 +122,7 @@ pub(super) fn body(api: &Responses, request: &ModelRequest, conversation: &[Mess
     let body = Body {
         model: &api.model,
         instructions: &request.instructions,
-        input: input(&api.model, &request.tools, conversation),
+        input: input(&api.model, &request.tools, &request.hosted, conversation),
         tools,
         text: format,
         reasoning: (!reasoning.is_empty()).then(|| reasoning.into()),
@@ -142,7 +143,8 @@ fn function(tool: &ToolSpec) -> Value {
     wire
 }
 
-fn input<'a>(model: &str, tools: &[ToolSpec], conversation: &'a [Message]) -> Vec<Input<'a>> {
+fn input<'a>(model: &str, tools: &[ToolSpec], hosted: &[HostedMcp], conversation: &'a [Message]) -> Vec<Input<'a>> {
+    let is_hosted = |tool: &str| hosted.iter().any(|server| server.has(tool));
     let mut input = Vec::with_capacity(conversation.len());
     // The calls of the newest answer that stand for requests of the provider, with the requests' ids.
     let mut asked: Vec<(&str, String)> = Vec::new();
@@ -163,7 +165,7 @@ fn input<'a>(model: &str, tools: &[ToolSpec], conversation: &'a [Message]) -> Ve
             }
             Message::ToolResult(result) => {
                 let is_open = |request: &str| newest.is_some_and(|newest| at > newest) || made.contains(request);
-                input.push(Input::Item(result_of(result, &asked, is_open)));
+                input.push(Input::Item(result_of(result, &asked, is_open, is_hosted)));
             }
         }
     }
@@ -183,7 +185,12 @@ fn user(said: &content::Content) -> Input<'_> {
 
 /// What a call came to: an answer to the provider's request, or an output. The provider runs what it is told yes about, so it is told so in
 /// the next request, and later only beside the call that it has made; it keeps no conversation by which it could know.
-fn result_of<'a>(result: &'a ToolResult, asked: &[(&str, String)], may: impl Fn(&str) -> bool) -> Tagged<'a> {
+fn result_of<'a>(
+    result: &'a ToolResult,
+    asked: &[(&str, String)],
+    may: impl Fn(&str) -> bool,
+    is_hosted: impl Fn(&str) -> bool,
+) -> Tagged<'a> {
     match asked.iter().find(|(call, _)| *call == &*result.id) {
         Some((_, request)) => {
             let (approve, reason) = match hosted_mcp::answer(&result.text, result.is_error) {
@@ -191,6 +198,10 @@ fn result_of<'a>(result: &'a ToolResult, asked: &[(&str, String)], may: impl Fn(
                 answer => answer,
             };
             Tagged::McpApprovalResponse { approval_request_id: request.clone(), approve, reason }
+        }
+        // The provider does not know the request any more, so nothing is made of it.
+        None if is_hosted(&result.name) && hosted_mcp::answer(&result.text, result.is_error).0 => {
+            Tagged::FunctionCallOutput { call_id: &result.id, output: Locale::En.text(Text::OutcomeUnknown) }
         }
         None => Tagged::FunctionCallOutput { call_id: &result.id, output: &result.text },
     }
