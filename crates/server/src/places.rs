@@ -297,11 +297,24 @@ mod tests {
         assert_eq!(held.iter().filter(|place| !place.is_gone()).count(), 2);
         assert!(!other.is_gone());
         held[3].visitor().is_known(&by("lan"));
-        held[4].visitor().is_known(&by("lan"));
-        assert!(places.take(from(2)).is_none());
+        held[4].visitor().is_known(&by("an"));
+        assert!(places.take(from(2)).is_none(), "nobody there has more than one");
         assert!(places.take(from(3)).is_some());
-        let taken = places.taken();
-        assert_eq!((taken.unknown.len(), taken.known_in_all, taken.addresses.len()), (1, 2, 2));
+        {
+            let taken = places.taken();
+            assert_eq!((taken.unknown.len(), taken.known_in_all, taken.addresses.len()), (1, 2, 2));
+        }
+        // Who has the most in all has them elsewhere, and keeps them.
+        let elsewhere: Vec<Place> = (0..3).map(|n| places.take(from(10 + n)).expect("a place")).collect();
+        elsewhere.iter().for_each(|place| place.visitor().is_known(&by("minh")));
+        let of_an = places.take(from(20)).expect("a place");
+        of_an.visitor().is_known(&by("an"));
+        drop(held);
+        let held: Vec<Place> = (0..2).map(|_| places.take(from(2)).expect("a place")).collect();
+        held.iter().for_each(|place| place.visitor().is_known(&by("lan")));
+        let next = places.take(from(2)).expect("a place");
+        assert!(held[0].is_gone() && !held[1].is_gone() && !next.is_gone());
+        assert!(elsewhere.iter().chain([&of_an]).all(|place| !place.is_gone()));
     }
 
     #[test]
