@@ -3,6 +3,8 @@
 //! An [`Image`] exists only if it is one: its constructors look at its first bytes, its encoding and its size, so that nothing
 //! behind them has to. Nothing here, or anywhere else in this program, fetches the address of an image: the provider does.
 
+mod pixels;
+
 use std::{borrow::Cow, fmt, sync::Arc};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -12,7 +14,7 @@ use serde::{
     de::{self, MapAccess, Visitor, value::MapAccessDeserializer},
 };
 
-use crate::{limits, pixels};
+use crate::limits;
 
 /// What stands between the texts of one message where they become one.
 const BETWEEN: &str = "\n\n";

@@ -16,7 +16,6 @@ pub mod drawing;
 pub mod journal;
 pub mod limits;
 pub mod locale;
-mod pixels;
 pub mod refusal;
 mod shared;
 pub mod todo;

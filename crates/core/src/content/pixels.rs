@@ -3,10 +3,10 @@
 //! Libraries for this read a GIF's screen, which a frame may exceed, and no JPEG with fill bytes: a small file could say one thing here and
 //! another where it is drawn.
 
-use crate::content::MediaType;
+use super::MediaType;
 
 /// Its width and height; `None` if it does not say, or says so only beyond its end.
-pub(crate) fn size(media_type: MediaType, bytes: &[u8]) -> Option<(usize, usize)> {
+pub(super) fn size(media_type: MediaType, bytes: &[u8]) -> Option<(usize, usize)> {
     match media_type {
         MediaType::Png => png(bytes),
         MediaType::Jpeg => jpeg(bytes),
