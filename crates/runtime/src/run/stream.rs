@@ -187,7 +187,7 @@ impl Inner {
         let mut writer = Writer::new(self, live, state, run, ready);
         writer.start().await;
         loop {
-            let writer_is_new = writer.continued == 0;
+            let is_first = writer.continued == 0;
             let before = self.read_by(ready, state, run, reads);
             let conversation: Box<dyn Transcript> = match writer.said_so_far() {
                 None => Box::new(before),
@@ -204,7 +204,7 @@ impl Inner {
                 conversation,
             };
             // What was said before it is done, whatever becomes of the rest.
-            let of_rest = |error: ModelError| ModelError { refused: error.refused && writer_is_new, ..error };
+            let of_rest = |error: ModelError| ModelError { refused: error.refused && is_first, ..error };
             if writer.read(agent.model.call(request)).await.map_err(of_rest)?.is_err() {
                 return Ok(None);
             }

@@ -139,10 +139,13 @@ const KEYS: [(&str, &[&str]); 12] = [
 
 /// Which images a model takes: what the file says, or what follows from its provider.
 fn images(section: &Section<'_>, provider: &str, found: Option<&ConfigProvider>) -> TakesImages {
-    let said = section.string("images").and_then(|said| {
-        let takes = TakesImages::named(&said.value);
+    let said = section.value("images").and_then(|said| {
+        let takes = match said.value {
+            DeValue::String(name) => TakesImages::named(name),
+            _ => None,
+        };
         if takes.is_none() {
-            section.bad(said.at, "images", format!("is {:?}; it must be \"none\", \"inline\" or \"all\"", said.value));
+            section.wrong_type("images", &said, "\"none\", \"inline\" or \"all\"");
         } else if takes == Some(TakesImages::All) && GENAI_PROVIDERS.contains(&provider) {
             let what =
                 format!("is \"all\", and the provider {provider:?} gets nothing from addresses; it may be \"inline\"");
