@@ -7,10 +7,11 @@ use std::{
 };
 
 /// Each crate of this repository with those it may use, in the order in which they build on each other.
-const MAY_USE: [(&str, &str, &[&str]); 10] = [
+const MAY_USE: [(&str, &str, &[&str]); 11] = [
     ("countersign-core", "crates/core", &[]),
     ("countersign-macros", "crates/macros", &[]),
-    ("countersign", "crates/runtime", &["countersign-core", "countersign-macros"]),
+    ("countersign-store", "crates/store", &["countersign-core"]),
+    ("countersign", "crates/runtime", &["countersign-core", "countersign-macros", "countersign-store"]),
     ("countersign-server", "crates/server", &["countersign-core", "countersign"]),
     ("countersign-cli", "crates/cli", &["countersign-core", "countersign", "countersign-server"]),
     ("countersign-torture", "crates/torture", &["countersign-core", "countersign", "countersign-server"]),

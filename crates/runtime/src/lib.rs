@@ -190,13 +190,11 @@ pub mod otlp;
 #[cfg(feature = "http")]
 #[doc(hidden)]
 pub mod outgoing;
-mod owner_only;
 pub mod policy;
 pub mod run;
 pub mod run_state;
 pub mod runner;
 mod same;
-pub mod store;
 pub mod team;
 pub mod tool;
 
@@ -210,6 +208,7 @@ pub use countersign_core::{
     journal::record::{Cut, Kind, Usage},
 };
 pub use countersign_macros::tool;
+pub use countersign_store as store;
 /// What the methods of [`RunHooks`], of tools and of models give: a future in a box.
 pub use futures::{future::BoxFuture, stream::BoxStream};
 pub use run_state::{ContextStrategy, DecisionError, RunState, RunStateError};

@@ -22,13 +22,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use countersign::{
-    core::{approval::decision::Decision, journal::state::Phase},
-    store::{
-        Durability, Store,
-        memory::MemoryStore,
-        sqlite::{SqliteOptions, SqliteStore},
-    },
+use countersign_core::{approval::decision::Decision, journal::state::Phase};
+use countersign_store::{
+    Durability, Store,
+    memory::MemoryStore,
+    sqlite::{SqliteOptions, SqliteStore},
 };
 use store_support::{Anything, Driven, asks};
 

@@ -3,21 +3,19 @@
 
 use std::{pin::pin, sync::Arc, task::Poll};
 
-use countersign::{
-    core::{
-        approval::decision::Decision,
-        journal::{
-            draft::{Draft, OnPending},
-            fork::ForkInput,
-            record::{Millis, Record},
-            state::State,
-        },
-        wire::event::Resolution,
+use countersign_core::{
+    approval::decision::Decision,
+    journal::{
+        draft::{Draft, OnPending},
+        fork::ForkInput,
+        record::{Millis, Record},
+        state::State,
     },
-    store::{
-        Append, Durability, InterruptionFilter, SessionFilter, Store, StoreError, Waypoint,
-        sqlite::{SqliteOptions, SqliteStore, rekey},
-    },
+    wire::event::Resolution,
+};
+use countersign_store::{
+    Append, Durability, InterruptionFilter, SessionFilter, Store, StoreError, Waypoint,
+    sqlite::{SqliteOptions, SqliteStore, rekey},
 };
 use futures::poll;
 

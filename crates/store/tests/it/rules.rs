@@ -1,18 +1,16 @@
 //! What every store promises about standing rules, reminders and what is handed on. Each test runs on each store.
 
-use countersign::{
-    core::{
-        approval::{
-            decision::Decision,
-            note::{self, NewNote, NoteInput},
-            principal::Principal,
-            rule::{Always, RuleId},
-        },
-        call::gate::{Ask, Verdict},
-        journal::record::Millis,
+use countersign_core::{
+    approval::{
+        decision::Decision,
+        note::{self, NewNote, NoteInput},
+        principal::Principal,
+        rule::{Always, RuleId},
     },
-    store::{InterruptionFilter, RuleFilter, RuleOwner, RuleRow, SessionFilter, StoreError, Visible},
+    call::gate::{Ask, Verdict},
+    journal::record::Millis,
 };
+use countersign_store::{InterruptionFilter, RuleFilter, RuleOwner, RuleRow, SessionFilter, StoreError, Visible};
 
 use crate::store_support::{Driven, Tested, conformance, ids, keys, page, waiting};
 

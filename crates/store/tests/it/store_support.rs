@@ -2,26 +2,24 @@
 
 use std::{path::Path, sync::Arc};
 
-use countersign::{
-    core::{
-        approval::{
-            decision::Decision,
-            principal::Principal,
-            resolve::{DecideInput, decide},
-        },
-        call::gate::{Ask, Gate, Verdict},
-        journal::{
-            draft::{Catalog, Draft, MessageInput, OnPending, ToolFacts, Transition},
-            record::{Block, Entry, Millis, ModelResponded, SessionCreated, ToolUse, Usage},
-            state::{Phase, State},
-        },
-        refusal::Refusal,
+use countersign_core::{
+    approval::{
+        decision::Decision,
+        principal::Principal,
+        resolve::{DecideInput, decide},
     },
-    store::{
-        Append, Durability, InterruptionFilter, Page, SessionFilter, Store, StoreError,
-        seal::{Key, Keys},
-        sqlite::{SqliteOptions, SqliteStore},
+    call::gate::{Ask, Gate, Verdict},
+    journal::{
+        draft::{Catalog, Draft, MessageInput, OnPending, ToolFacts, Transition},
+        record::{Block, Entry, Millis, ModelResponded, SessionCreated, ToolUse, Usage},
+        state::{Phase, State},
     },
+    refusal::Refusal,
+};
+use countersign_store::{
+    Append, Durability, InterruptionFilter, Page, SessionFilter, Store, StoreError,
+    seal::{Key, Keys},
+    sqlite::{SqliteOptions, SqliteStore},
 };
 
 /// Agents `a` and `b`, and any tool.
@@ -234,7 +232,7 @@ macro_rules! conformance {
         mod memory {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $name() {
-                super::$name(std::sync::Arc::new(countersign::store::memory::MemoryStore::new())).await;
+                super::$name(std::sync::Arc::new(countersign_store::memory::MemoryStore::new())).await;
             })*
         }
         mod sqlite {
@@ -242,7 +240,7 @@ macro_rules! conformance {
             async fn $name() {
                 let dir = tempfile::tempdir().expect("directory");
                 let path = dir.path().join("s.db");
-                let store = countersign::store::sqlite::SqliteStore::open(path, &Default::default()).expect("open");
+                let store = countersign_store::sqlite::SqliteStore::open(path, &Default::default()).expect("open");
                 super::$name(std::sync::Arc::new(store)).await;
             })*
         }

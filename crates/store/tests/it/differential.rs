@@ -7,20 +7,18 @@ use std::{
     sync::Arc,
 };
 
-use countersign::{
-    core::{
-        approval::decision::Decision,
-        call::{args::Args, gate::Verdict},
-        journal::{
-            draft::{OnPending, Transition},
-            record::{Block, Millis},
-            state::{Phase, Status},
-        },
+use countersign_core::{
+    approval::decision::Decision,
+    call::{args::Args, gate::Verdict},
+    journal::{
+        draft::{OnPending, Transition},
+        record::{Block, Millis},
+        state::{Phase, Status},
     },
-    store::{
-        Durability, InterruptionFilter, Page, Paged, SessionFilter, Store, StoreError, Visible, memory::MemoryStore,
-        sqlite::SqliteStore,
-    },
+};
+use countersign_store::{
+    Durability, InterruptionFilter, Page, Paged, SessionFilter, Store, StoreError, Visible, memory::MemoryStore,
+    sqlite::SqliteStore,
 };
 use proptest::{
     collection::vec,
@@ -249,7 +247,7 @@ async fn step_both(
     if op == Op::StaleAppend {
         // As a runner that has not seen the last append.
         let expected = append.entries[0].pos - 1;
-        let append = countersign::store::Append { expected, ..append };
+        let append = countersign_store::Append { expected, ..append };
         assert!(matches!(memory.append(append.clone()).await, Err(StoreError::Conflict)));
         assert!(matches!(sqlite.append(append).await, Err(StoreError::Conflict)));
         seen.borrow_mut().insert(op.kind());

@@ -1,16 +1,14 @@
 //! What every store promises about lists: interruptions, sessions, deadlines. Each test runs on each store.
 
-use countersign::{
-    core::{
-        approval::decision::Decision,
-        journal::{
-            record::Millis,
-            state::{Phase, Status},
-        },
-        wire::event::Resolution,
+use countersign_core::{
+    approval::decision::Decision,
+    journal::{
+        record::Millis,
+        state::{Phase, Status},
     },
-    store::{InterruptionFilter, Page, SessionFilter, StoreError, Visible},
+    wire::event::Resolution,
 };
+use countersign_store::{InterruptionFilter, Page, SessionFilter, StoreError, Visible};
 
 use crate::store_support::{Anything, Driven, Tested, asks, begun, conformance, ids, keys, page, waiting};
 
@@ -45,7 +43,7 @@ async fn interruptions_have_their_rows(store: Tested) {
     assert_eq!((row.asked_at, row.expires_at), (200, Some(30_200)));
     assert_eq!((row.resolution, row.resolved_at, row.resolved_pos), (None, None, None));
     let entries = store.read("s", row.asked_pos - 1, 1).await.expect("read");
-    assert!(matches!(&entries[0].record, countersign::core::journal::record::Record::Interrupted(i) if i.n == 1));
+    assert!(matches!(&entries[0].record, countersign_core::journal::record::Record::Interrupted(i) if i.n == 1));
     let second = store.interruption("s", 2).await.expect("row").expect("row");
     assert_eq!((second.role, second.expires_at), (None, None));
     assert!(store.interruption("s", 3).await.expect("row").is_none());

@@ -7,12 +7,10 @@ use std::{
     sync::Arc,
 };
 
-use countersign::{
-    core::{approval::decision::Decision, journal::draft::OnPending, journal::state::Phase, limits},
-    store::{
-        Durability, InterruptionFilter, Page, SessionFilter, Store, StoreError,
-        sqlite::{SqliteOptions, SqliteStore},
-    },
+use countersign_core::{approval::decision::Decision, journal::draft::OnPending, journal::state::Phase, limits};
+use countersign_store::{
+    Durability, InterruptionFilter, Page, SessionFilter, Store, StoreError,
+    sqlite::{SqliteOptions, SqliteStore},
 };
 use tempfile::TempDir;
 

@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions};
 
 /// What a file is opened with that belongs to its owner only if it is made now. One that is there keeps its rights.
-pub(crate) fn options() -> OpenOptions {
+pub fn options() -> OpenOptions {
     let mut options = File::options();
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
@@ -11,8 +11,11 @@ pub(crate) fn options() -> OpenOptions {
 }
 
 /// The rights that others than the owner have of a file, as `chmod` writes them; `None` if they have none.
+///
+/// # Errors
+/// The file's metadata cannot be read.
 #[cfg(feature = "sqlite")]
-pub(crate) fn shared(file: &File) -> std::io::Result<Option<String>> {
+pub fn shared(file: &File) -> std::io::Result<Option<String>> {
     #[cfg(unix)]
     {
         let mode = std::os::unix::fs::PermissionsExt::mode(&file.metadata()?.permissions()) & 0o777;

@@ -7,19 +7,17 @@ use std::{
     process::{Command, Stdio},
 };
 
-use countersign::{
-    core::{
-        approval::{
-            decision::Decision,
-            rule::{Always, RuleId},
-        },
-        audit::{AuditRecord, Verifier},
+use countersign_core::{
+    approval::{
+        decision::Decision,
+        rule::{Always, RuleId},
     },
-    store::{
-        Page, RuleFilter, RuleOwner, SessionFilter, Store, StoreError, Waypoint,
-        seal::{Keys, SealError},
-        sqlite::{SqliteOptions, SqliteStore, read_audit, rekey},
-    },
+    audit::{AuditRecord, Verifier},
+};
+use countersign_store::{
+    Page, RuleFilter, RuleOwner, SessionFilter, Store, StoreError, Waypoint,
+    seal::{Keys, SealError},
+    sqlite::{SqliteOptions, SqliteStore, read_audit, rekey},
 };
 use rusqlite::Connection;
 use tempfile::TempDir;
@@ -114,7 +112,7 @@ async fn x_the_keys_of_a_store_and_its_state_must_fit() {
         refused(Some(&keys_of(&['2']))),
         format!("{shown} is encrypted with the key \"key-1\", which is not given; name it under [[store.keys]]")
     );
-    let wrong = countersign::store::seal::Key::parse("key-1", &"e".repeat(64)).expect("key");
+    let wrong = countersign_store::seal::Key::parse("key-1", &"e".repeat(64)).expect("key");
     let wrong = Keys::new(wrong, Vec::new()).expect("keys");
     assert_eq!(refused(Some(&wrong)), format!("the key \"key-1\" is not the one that {shown} was encrypted with"));
     assert!(matches!(sealed(&read_audit(&path, None, 0, 9).expect_err("no keys")), SealError::NoKeys { .. }));

@@ -2,16 +2,14 @@
 
 use std::sync::Arc;
 
-use countersign::{
-    core::{
-        approval::decision::Decision,
-        audit::{AuditRecord, Verifier},
-        journal::draft::OnPending,
-        limits,
-        wire::event::Resolution,
-    },
-    store::{Append, InterruptionFilter, SessionFilter, StoreError, Visible},
+use countersign_core::{
+    approval::decision::Decision,
+    audit::{AuditRecord, Verifier},
+    journal::draft::OnPending,
+    limits,
+    wire::event::Resolution,
 };
+use countersign_store::{Append, InterruptionFilter, SessionFilter, StoreError, Visible};
 
 use serde_json::Value;
 
@@ -128,7 +126,7 @@ async fn r2_an_append_at_another_position_conflicts_and_leaves_nothing(store: Te
     let right = driven.append_of(&driven.decides(2, 1, Decision::approve(), Some("r")).expect("decide"));
     let shifted = |by: u64| {
         let entries = right.entries.iter().map(|e| {
-            let mut entry = countersign::core::journal::record::Entry::clone(e);
+            let mut entry = countersign_core::journal::record::Entry::clone(e);
             entry.pos = entry.pos - right.expected + by;
             Arc::new(entry)
         });
@@ -239,7 +237,7 @@ async fn the_head_and_the_entries_after_it_give_the_state(store: Tested) {
             driven.store(&*store, transition).await.expect("append");
             let loaded = load(&*store, "s").await.expect("session");
             assert_eq!(loaded, *driven.state);
-            let mut folded = countersign::core::journal::state::State::new("s".into());
+            let mut folded = countersign_core::journal::state::State::new("s".into());
             for entry in store.read("s", 0, usize::MAX).await.expect("read") {
                 folded.apply(&entry);
             }

@@ -7,6 +7,8 @@
 
 pub mod index;
 pub mod memory;
+#[doc(hidden)]
+pub mod owner_only;
 pub mod page;
 pub mod seal;
 #[cfg(feature = "sqlite")]
