@@ -24,7 +24,7 @@ use kit::Kits;
 use crate::{
     compression::Compression,
     graph::{Graph, agent_loop::AgentState, compiled::AnyGraph},
-    model::{Model, ToolSpec, hosted_mcp::HostedMcp},
+    model::{AgentModel, Model, ToolSpec, hosted_mcp::HostedMcp},
     policy::{self, Policy},
     run::guard::Output,
     runner::{
@@ -249,30 +249,6 @@ impl Agent {
     pub fn graph(mut self, graph: &Graph<AgentState>) -> Agent {
         self.graph = Some(graph.clone());
         self
-    }
-}
-
-/// A model under the name that it has in journals: answers are counted, and paid for, by that name.
-///
-/// It is made of a model, which says its own name, or of a pair: `Agent::new("helper", ("large", model))`. The name must be
-/// the same in every process that goes on with a session.
-#[derive(Clone)]
-pub struct AgentModel {
-    /// The name.
-    pub name: Arc<str>,
-    /// What answers.
-    pub model: Arc<dyn Model>,
-}
-
-impl<M: Model + 'static> From<M> for AgentModel {
-    fn from(model: M) -> AgentModel {
-        AgentModel { name: model.name().into(), model: Arc::new(model) }
-    }
-}
-
-impl<N: Into<Arc<str>>, M: Model + 'static> From<(N, M)> for AgentModel {
-    fn from((name, model): (N, M)) -> AgentModel {
-        AgentModel { name: name.into(), model: Arc::new(model) }
     }
 }
 

@@ -513,7 +513,7 @@ async fn x_rekey_can_be_killed_at_any_moment_and_begun_again() {
         let path = folder.join("s.db");
         std::fs::copy(&made, &path).expect("copy");
         let mut child = Command::new(std::env::current_exe().expect("this test"))
-            .args(["--exact", "store_sealed::as_a_child", "--nocapture"])
+            .args(["--exact", "sealed::as_a_child", "--nocapture"])
             .env("COUNTERSIGN_TEST_REKEY", &path)
             .stdout(Stdio::piped())
             .spawn()

@@ -91,7 +91,7 @@ impl Running {
     /// Starts the child, and waits until its store is open.
     fn start(path: &Path) -> (Running, impl Iterator<Item = String>) {
         let mut child = Command::new(std::env::current_exe().expect("this test"))
-            .args(["--exact", "store_sqlite::as_a_child", "--nocapture"])
+            .args(["--exact", "sqlite::as_a_child", "--nocapture"])
             .env("COUNTERSIGN_TEST_STORE", path)
             .stdout(Stdio::piped())
             .spawn()
