@@ -475,7 +475,7 @@ fn proposed(permit: &Permit, context: AppContext) -> ProposedCall {
     }
 }
 
-/// The type of an agent's answers: JSON that fits a schema (SPEC S23).
+/// The type of an agent's answers: JSON that fits a schema (spec S23).
 pub(crate) struct Output {
     name: Arc<str>,
     schema: Arc<Value>,
