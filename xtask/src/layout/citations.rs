@@ -19,7 +19,7 @@ const ENDINGS: [&str; 9] = [".rs", ".ts", ".tsx", ".py", ".mjs", ".c", ".toml", 
 const LETTERS: [char; 3] = ['c', 'h', 'x'];
 
 /// Tests of this folder mean the rows of `docs/langgraph.md` where the specification has the same number.
-const LANGGRAPH_TESTS: &str = "crates/runtime/tests/it/langgraph/";
+const LANGGRAPH_TESTS: &str = "/tests/it/langgraph/";
 
 /// No list of numbers has more characters.
 const LONGEST_LIST: usize = 200;
@@ -178,7 +178,7 @@ fn named_by_tests(spec: &Spec, wrong: &mut String) -> BTreeSet<String> {
     for (file, text) in sources() {
         if file.ends_with(".rs") {
             let others = |number: &String| {
-                openai_rows.contains(number) || (file.starts_with(LANGGRAPH_TESTS) && langgraph_rows.contains(number))
+                openai_rows.contains(number) || (file.contains(LANGGRAPH_TESTS) && langgraph_rows.contains(number))
             };
             for (function, number) in
                 functions(&text).flat_map(|name| of_name(name).into_iter().map(move |n| (name, n)))
