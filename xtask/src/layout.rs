@@ -1,5 +1,7 @@
 //! Tests over the repository itself: who may use whom, and whether the documents name what exists.
 
+mod citations;
+
 use std::{
     collections::BTreeSet,
     fs,

@@ -1,4 +1,4 @@
-//! When an agent's conversation is made shorter, and how (SPEC G5).
+//! When an agent's conversation is made shorter, and how (spec G5).
 
 use std::sync::Arc;
 

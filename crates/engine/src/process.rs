@@ -101,7 +101,7 @@ pub async fn run(mut command: Command, input: &[u8], output_limit: usize, time_l
 }
 
 /// The whole of an input, as a standard input. It is complete before there is a process: through a pipe, a
-/// process would read an empty or cut input, and act on it, when this one is killed while it writes (SPEC R1).
+/// process would read an empty or cut input, and act on it, when this one is killed while it writes (spec R1).
 fn whole(input: &[u8]) -> io::Result<Stdio> {
     let mut file = anonymous()?;
     file.write_all(input)?;

@@ -1,4 +1,4 @@
-//! When calls of a server's tools need a person: `require_approval` in all its forms (SPEC S13).
+//! When calls of a server's tools need a person: `require_approval` in all its forms (spec S13).
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::McpError;
 use countersign_engine::tool::{CallFacts, Condition, Require};
 
-/// When calls of a server's tools need a person (SPEC S13).
+/// When calls of a server's tools need a person (spec S13).
 ///
 /// What is not said needs one: tools that no list and no map names are asked about, and so is everything by default. A
 /// server can have new tools at any time, and nobody has seen them then.
@@ -28,7 +28,7 @@ pub enum RequireApproval {
     },
     /// By tool, in the server's own names: whether its calls need one. Those that it does not name need one.
     Tools(BTreeMap<String, bool>),
-    /// A function says so for each call; one that fails or panics asks (SPEC S26).
+    /// A function says so for each call; one that fails or panics asks (spec S26).
     When(Arc<dyn Condition>),
 }
 

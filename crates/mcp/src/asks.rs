@@ -1,4 +1,4 @@
-//! What a server asks people in the middle of a call: forms and addresses, of both revisions of the protocol (SPEC S13).
+//! What a server asks people in the middle of a call: forms and addresses, of both revisions of the protocol (spec S13).
 
 use std::sync::Arc;
 

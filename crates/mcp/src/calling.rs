@@ -1,4 +1,4 @@
-//! One attempt of a call: sent once, followed to its end or to its questions (SPEC S13, R4).
+//! One attempt of a call: sent once, followed to its end or to its questions (spec S13, R4).
 
 use std::sync::Arc;
 

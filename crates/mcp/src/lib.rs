@@ -1,4 +1,4 @@
-//! MCP servers as sources of tools (SPEC S13): over stdio and streamable HTTP, of the revisions 2025-11-25 and before,
+//! MCP servers as sources of tools (spec S13): over stdio and streamable HTTP, of the revisions 2025-11-25 and before,
 //! and of 2026-07-28.
 //!
 //! A server is somebody else's program. What it says of its tools is shown as its words and decides nothing: its

@@ -1,4 +1,4 @@
-//! One tool of a server under a name of its own: `[tools.NAME] mcp = "server/tool"` (SPEC M2).
+//! One tool of a server under a name of its own: `[tools.NAME] mcp = "server/tool"` (spec M2).
 
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ impl McpTool {
         self.approval = Some(approval);
         self
     }
-    /// Whether a second attempt of the same call does nothing more than the first (SPEC R4).
+    /// Whether a second attempt of the same call does nothing more than the first (spec R4).
     #[must_use]
     pub fn idempotent(mut self, idempotent: bool) -> McpTool {
         self.idempotent = Some(idempotent);
@@ -68,13 +68,13 @@ impl McpTool {
         self.hints = Some(hints);
         self
     }
-    /// What of its calls is streamed, and where it stands (SPEC Q5).
+    /// What of its calls is streamed, and where it stands (spec Q5).
     #[must_use]
     pub fn stream(mut self, rule: StreamRule) -> McpTool {
         self.stream = rule;
         self
     }
-    /// Where the line that says what a call is for comes from (SPEC H5).
+    /// Where the line that says what a call is for comes from (spec H5).
     #[must_use]
     pub fn content_message(mut self, message: ContentMessage) -> McpTool {
         self.content_message = Some(message);

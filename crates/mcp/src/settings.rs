@@ -149,7 +149,7 @@ impl McpServer {
         self.without.extend(tools.into_iter().map(Into::into));
         self
     }
-    /// Tools of which you know that a second attempt of the same call does nothing more than the first (SPEC R4). The
+    /// Tools of which you know that a second attempt of the same call does nothing more than the first (spec R4). The
     /// server's own word for it does not count.
     #[must_use]
     pub fn idempotent(mut self, tools: impl IntoIterator<Item = impl Into<String>>) -> McpServer {

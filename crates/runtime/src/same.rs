@@ -1,4 +1,4 @@
-//! Whether two agents of one name are one agent, given twice, or two (SPEC S17).
+//! Whether two agents of one name are one agent, given twice, or two (spec S17).
 //!
 //! They are one only if nothing about them differs, down to the rules of their tools: what cannot be compared is the same only
 //! where it is shared. Whatever is added to an agent or a tool has to be looked at here, or this does not compile.

@@ -1,4 +1,4 @@
-//! Agents that work with other agents: handoffs, and agents as tools (SPEC S4, S5, S17, S25).
+//! Agents that work with other agents: handoffs, and agents as tools (spec S4, S5, S17, S25).
 
 use std::{any::Any, collections::HashSet, sync::Arc};
 
@@ -53,7 +53,7 @@ impl From<&str> for AgentRef {
 /// See [`ToolUse::Custom`].
 pub type LastWord = dyn Fn(&[CallResult<'_>]) -> Option<String> + Send + Sync;
 
-/// When the results of an answer's calls are the last word of an agent's run, without asking its model again (SPEC S24).
+/// When the results of an answer's calls are the last word of an agent's run, without asking its model again (spec S24).
 ///
 /// Nothing is the last word while a call of the same answer waits for a person.
 #[derive(Clone, Default)]
@@ -95,7 +95,7 @@ impl ToolUse {
 impl Agent {
     /// The agent may hand the conversation to another one, by the tool `transfer_to_NAME`, in which each letter that is not
     /// one of ASCII is `_`: [`ToolEntry::named`] gives it another name. That one answers from then on,
-    /// until it hands on itself or a message names another agent (SPEC S25). It is given as an [`Agent`], or by the name
+    /// until it hands on itself or a message names another agent (spec S25). It is given as an [`Agent`], or by the name
     /// of one that is known from elsewhere.
     ///
     /// ```
@@ -119,7 +119,7 @@ impl Agent {
     }
 
     /// This agent as a tool of another one: it is asked `{"input": "…"}`, works in a conversation of its own, and its last
-    /// answer is the result (SPEC S5). Its own tools ask people as they do everywhere; the session that it works in is asked.
+    /// answer is the result (spec S5). Its own tools ask people as they do everywhere; the session that it works in is asked.
     #[must_use]
     pub fn as_tool(&self, name: &str, description: &str) -> ToolEntry {
         agent_tool(self, name, description)
@@ -216,7 +216,7 @@ impl Tool for NotAFunction {
 ///
 /// One that has the name of another one and is not the same is called `NAME#2`, `NAME#3` … The order is that of what is in
 /// them, and only where nothing tells them apart that in which they are named; so whoever builds the same agents gets the same
-/// names, also when they are listed in another order (SPEC S17). Those that were given by themselves keep their names.
+/// names, also when they are listed in another order (spec S17). Those that were given by themselves keep their names.
 ///
 /// # Errors
 /// A tool names an agent that is not there; an agent with a graph of its own works for another one.

@@ -117,7 +117,7 @@ pub trait Store: Send + Sync {
     /// Sessions that were running when their last entry was stored: what a crash has interrupted.
     fn running(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>>;
     /// Records of the audit log with numbers after `after`, in order, at most `limit`. They are written with the
-    /// entries they tell of, whole or not at all, and stay when their session is deleted (SPEC R8).
+    /// entries they tell of, whole or not at all, and stay when their session is deleted (spec R8).
     fn audit(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>>;
     /// The same, but only records of sessions of a tenant; `None`: of sessions without one. Each has the hash of the
     /// record before it in the whole log.
@@ -128,12 +128,12 @@ pub trait Store: Send + Sync {
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>>;
     /// The standing rules for a tool of an agent that are for all sessions of this subject and not revoked, oldest
-    /// first (SPEC S7).
+    /// first (spec S7).
     fn standing(&self, of: RuleOwner, agent: &str, tool: &str) -> BoxFuture<'_, Result<Vec<RuleRow>, StoreError>>;
     /// Rules that match, newest first.
     fn rules(&self, filter: RuleFilter, page: Page) -> BoxFuture<'_, Result<Paged<RuleRow>, StoreError>>;
     /// Deletes a session with everything of it but what the audit log tells. Its id is kept: no session ever has it again,
-    /// so that nothing that names the deleted one counts for another (SPEC R11). `false` if there is none.
+    /// so that nothing that names the deleted one counts for another (spec R11). `false` if there is none.
     fn delete(&self, session_id: &str) -> BoxFuture<'_, Result<bool, StoreError>>;
     /// Whether the store can be written to, for `/readyz`.
     fn check(&self) -> BoxFuture<'_, Result<(), StoreError>>;
@@ -150,7 +150,7 @@ const FEW: usize = 8;
 /// A waiting interruption: its session, and its number there.
 pub type Due = (Arc<str>, u32);
 
-/// How safe an append is when it is reported as done (DESIGN §6).
+/// How safe an append is when it is reported as done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
     /// Survives power loss: what is acknowledged, permits, attempts and results.

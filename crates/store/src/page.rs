@@ -194,7 +194,7 @@ impl Visible {
         self.subject.is_some() && self.subject.as_deref() == subject
     }
 
-    /// The roles that let it see other people's sessions: `user` does not (SPEC P1).
+    /// The roles that let it see other people's sessions: `user` does not (spec P1).
     pub fn reviewing(&self) -> impl Iterator<Item = &String> {
         self.roles.iter().filter(|role| *role != "user")
     }

@@ -1,4 +1,4 @@
-//! Tools that are programs: arguments on standard input, the result on standard output (SPEC M2).
+//! Tools that are programs: arguments on standard input, the result on standard output (spec M2).
 
 use std::{
     ffi::OsString,
@@ -30,7 +30,7 @@ pub const TIME_LIMIT_SECONDS_MAX: u32 = 24 * 3600;
 /// How much of a command's output an error shows, in bytes.
 const SHOWN_BYTES: usize = 1024;
 
-/// A program that is started once for each call (SPEC M2, X).
+/// A program that is started once for each call (spec M2, X).
 ///
 /// * **No shell**: `argv` is the program and its arguments, as they are. The call's arguments are never part
 ///   of it: they come as canonical JSON text on standard input, byte for byte what was approved.

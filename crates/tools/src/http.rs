@@ -1,4 +1,4 @@
-//! Tools that are requests: the arguments filled into a template, the answer's body as the result (SPEC M2).
+//! Tools that are requests: the arguments filled into a template, the answer's body as the result (spec M2).
 
 mod answer;
 mod declared;
@@ -26,7 +26,7 @@ use countersign_engine::{
 /// The header that every attempt of a call has with the same value, unless the request declares one of this name.
 pub const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
 
-/// A request that is made once for each attempt of a call (SPEC M2, X).
+/// A request that is made once for each attempt of a call (spec M2, X).
 ///
 /// * **Where it goes stands fast**: scheme, host and port are literal, `http` or `https`. A value in the path or the query
 ///   is percent-encoded, all but letters, digits and `-._~`, so that it is never more than the text of its place: it adds no

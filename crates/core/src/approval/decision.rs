@@ -1,4 +1,4 @@
-//! Decisions as clients send them and as they are recorded (SPEC W5).
+//! Decisions as clients send them and as they are recorded (spec W5).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -80,7 +80,7 @@ impl Decision {
     pub fn defer() -> Decision {
         Decision::of(DecisionType::Defer)
     }
-    /// The same, and for later calls too, as far as `always` says (SPEC S7).
+    /// The same, and for later calls too, as far as `always` says (spec S7).
     #[must_use]
     pub fn always(mut self, always: Always) -> Decision {
         self.always = Some(always);

@@ -1,4 +1,4 @@
-//! Who acts, and what they may see and decide (SPEC P1, X).
+//! Who acts, and what they may see and decide (spec P1, X).
 
 use std::sync::Arc;
 
@@ -78,7 +78,7 @@ impl Principal {
         self.trusted || (self.subject.is_some() && self.subject == state.subject && self.tenant == state.tenant)
     }
 
-    /// Whether it may see the session: its subject, and whoever holds a role that was ever asked in it (SPEC P1).
+    /// Whether it may see the session: its subject, and whoever holds a role that was ever asked in it (spec P1).
     #[must_use]
     pub fn may_see(&self, state: &State) -> bool {
         self.owns(state)
@@ -86,7 +86,7 @@ impl Principal {
                 && self.roles.iter().any(|role| !is_user(Some(role)) && state.reviewers.contains(role)))
     }
 
-    /// Whether it may decide what waits for `role`; `None` and `user` are the session's own subject (SPEC P1).
+    /// Whether it may decide what waits for `role`; `None` and `user` are the session's own subject (spec P1).
     #[must_use]
     pub fn may_decide(&self, state: &State, role: Option<&str>) -> bool {
         self.check_may_decide().is_ok()

@@ -1,4 +1,4 @@
-//! MCP servers that the model's provider calls itself (SPEC S13).
+//! MCP servers that the model's provider calls itself (spec S13).
 //!
 //! Their tools are not ours: the provider lists and runs them, and asks before it does where
 //! [`HostedApproval`] says so. What it asks becomes a call of `mcp__LABEL__TOOL`, which goes through the same

@@ -22,7 +22,7 @@ use crate::tool::ToolSpec;
 /// Something that answers a conversation, streaming.
 ///
 /// A model is asked again from the start when its stream fails with a transient error or ends without
-/// [`ModelEvent::Stop`]; retries and their back-off are the caller's (SPEC S23).
+/// [`ModelEvent::Stop`]; retries and their back-off are the caller's (spec S23).
 pub trait Model: Send + Sync {
     /// Asks the model. The stream yields the answer's parts in order and ends with [`ModelEvent::Stop`].
     ///
@@ -94,7 +94,7 @@ pub struct ModelRequest {
     pub instructions: Arc<str>,
     /// The tools it may call.
     pub tools: Arc<[ToolSpec]>,
-    /// The MCP servers that the provider itself is to call (SPEC S13). A provider that cannot fails.
+    /// The MCP servers that the provider itself is to call (spec S13). A provider that cannot fails.
     pub hosted: Arc<[HostedMcp]>,
     /// The form its answer must have, if any. It is for the answer that ends the turn: calls are not bound by it.
     pub output: Option<OutputSchema>,

@@ -1,4 +1,4 @@
-//! When a failed model call is tried again (SPEC S23). Pure: the runner does the sleeping.
+//! When a failed model call is tried again (spec S23). Pure: the runner does the sleeping.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The verdict on a call: the policy's and the tool's own, of which the stricter counts (SPEC P1, P2).
+//! The verdict on a call: the policy's and the tool's own, of which the stricter counts (spec P1, P2).
 
 use std::{collections::HashMap, panic::AssertUnwindSafe, sync::Arc};
 
@@ -38,7 +38,7 @@ async fn own_verdict(tool: &ToolEntry, call: &CallFacts<'_>, locale: Locale) -> 
         Require::Never => Verdict::Allow,
         Require::Always => ask(None),
         Require::When(condition) => {
-            // A condition that fails or panics asks: an error never widens what may run (SPEC P2).
+            // A condition that fails or panics asks: an error never widens what may run (spec P2).
             match AssertUnwindSafe(async { condition.check(call).await }).catch_unwind().await {
                 Ok(Ok(false)) => Verdict::Allow,
                 Ok(Ok(true)) => ask(condition.describe().map(str::to_owned)),
@@ -49,7 +49,7 @@ async fn own_verdict(tool: &ToolEntry, call: &CallFacts<'_>, locale: Locale) -> 
     }
 }
 
-/// A policy with the tools it is for, to try calls on: nothing is asked, and nothing runs (SPEC P3).
+/// A policy with the tools it is for, to try calls on: nothing is asked, and nothing runs (spec P3).
 pub struct Judge {
     policy: Policy,
     version: Arc<str>,

@@ -1,4 +1,4 @@
-//! The policy: rules as data that say when a person is needed, and whom (SPEC P1, P2).
+//! The policy: rules as data that say when a person is needed, and whom (spec P1, P2).
 //!
 //! The first rule that matches a call gives the floor of its verdict; the tool's own approval can only make it
 //! stricter. What a rule's selectors match is known when the agents are; only the role of who asked and the
@@ -109,7 +109,7 @@ impl Policy {
     }
 
     /// The verdict of the first of `rules` that matches; `None` if none does. A rule whose condition fails asks, and
-    /// what the rules after it say counts too: an error never makes a call easier to run (SPEC P2).
+    /// what the rules after it say counts too: an error never makes a call easier to run (spec P2).
     pub fn verdict(&self, rules: &[usize], call: &CallFacts<'_>, locale: Locale) -> Option<Verdict> {
         let mut scope = None;
         let mut holds = |condition: &CelCondition| condition.holds(scope.get_or_insert_with(|| CelScope::of(call)));
@@ -200,7 +200,7 @@ impl PolicyRule {
         Verdict::Ask(Ask { reason, ..ask.clone() })
     }
 
-    /// A condition that fails asks, as the rule would ask (SPEC P2).
+    /// A condition that fails asks, as the rule would ask (spec P2).
     fn failed(&self, error: &str, locale: Locale) -> Verdict {
         let ask = match &self.then {
             Then::Ask(ask) | Then::AskWhen(_, ask) => ask.clone(),

@@ -1,4 +1,4 @@
-//! Conditions over a call: when a tool needs a person (SPEC S1, P1, P2).
+//! Conditions over a call: when a tool needs a person (spec S1, P1, P2).
 
 #[cfg(feature = "cel")]
 mod cel;
@@ -97,7 +97,7 @@ impl From<&CallFacts<'_>> for ProposedCall {
 
 type Function = dyn Fn(ProposedCall) -> BoxFuture<'static, Result<bool, String>> + Send + Sync;
 
-/// A condition that is an async Rust function (SPEC S1). An error or a panic means that a person is asked (P2).
+/// A condition that is an async Rust function (spec S1). An error or a panic means that a person is asked (P2).
 #[derive(Clone)]
 pub struct FnCondition {
     function: Arc<Function>,
@@ -143,7 +143,7 @@ impl fmt::Debug for FnCondition {
 }
 
 impl Approval {
-    /// Asked when the async function says so (SPEC S1); see [`FnCondition`].
+    /// Asked when the async function says so (spec S1); see [`FnCondition`].
     pub fn when_fn<F, Fut>(function: F) -> Approval
     where
         F: Fn(ProposedCall) -> Fut + Send + Sync + 'static,
@@ -152,7 +152,7 @@ impl Approval {
         Approval::when(Arc::new(FnCondition::new(function)))
     }
 
-    /// Asked when the expression is true of the call (SPEC P1); see [`CelCondition`].
+    /// Asked when the expression is true of the call (spec P1); see [`CelCondition`].
     ///
     /// # Errors
     /// The expression is not one, or names something that is not known.

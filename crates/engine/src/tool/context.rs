@@ -1,4 +1,4 @@
-//! The application's own data, as tools, rules and instructions see it (SPEC S18).
+//! The application's own data, as tools, rules and instructions see it (spec S18).
 
 use std::sync::Arc;
 

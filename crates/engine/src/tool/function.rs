@@ -32,13 +32,13 @@ pub struct ToolContext {
     pub agent: String,
     /// The call's id in the model's words.
     pub tool_use_id: String,
-    /// The attempt, from 1; more than 1 only after a crash (SPEC R4).
+    /// The attempt, from 1; more than 1 only after a crash (spec R4).
     pub attempt: u32,
-    /// The same for every attempt of this call, and for no other call (SPEC M2, R4).
+    /// The same for every attempt of this call, and for no other call (spec M2, R4).
     pub idempotency_key: String,
     /// The session's language, for what the function has to say.
     pub locale: Locale,
-    /// What a reviewer was shown of what the call would do, if a person was asked and the tool says so (SPEC S12).
+    /// What a reviewer was shown of what the call would do, if a person was asked and the tool says so (spec S12).
     pub preview: Option<Preview>,
     /// The application's own data.
     pub context: AppContext,
@@ -86,7 +86,7 @@ fn parameters_of<T: JsonSchema + 'static>() -> Arc<Value> {
 type Fits = fn(&str) -> Result<(), String>;
 type Run = dyn Fn(ToolContext, Args) -> BoxFuture<'static, Result<String, ToolError>> + Send + Sync;
 
-/// An async Rust function as a tool (SPEC S1).
+/// An async Rust function as a tool (spec S1).
 ///
 /// * Its arguments are read from the canonical text that was approved, so numbers are exact: a field of type
 ///   `i64` or `u64` gets 9007199254740993 as it was written. Arguments that cannot become the type (`99999999999` for a

@@ -1,4 +1,4 @@
-//! Guardrails of a tool: checks of what goes in and of what comes out (SPEC S11).
+//! Guardrails of a tool: checks of what goes in and of what comes out (spec S11).
 
 use std::{any::Any, future::Future, panic::AssertUnwindSafe, sync::Arc};
 

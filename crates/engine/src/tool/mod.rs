@@ -52,7 +52,7 @@ pub struct ToolSpec {
 /// Something an agent can call.
 ///
 /// The only way to run one is with a [`Permit`], which the runtime gets for one attempt of one call with
-/// exactly the arguments that were allowed or approved (SPEC R1, R4). Dropping the returned future cancels
+/// exactly the arguments that were allowed or approved (spec R1, R4). Dropping the returned future cancels
 /// the call: whatever it started (a process group, a request) must end with it.
 pub trait Tool: Send + Sync {
     /// Runs one attempt. `Ok` is the result for the model, `Err` an error result for it.
@@ -66,12 +66,12 @@ pub trait Tool: Send + Sync {
         let _ = args;
         Ok(())
     }
-    /// What is looked at before and after each run (SPEC S11).
+    /// What is looked at before and after each run (spec S11).
     fn guardrails(&self) -> Option<&ToolGuardrails> {
         None
     }
     /// Whether what an attempt has begun, that ended with questions ([`Asks::live`]), still waits here for the answers. A
-    /// call of which it does not is lost, and in doubt unless it is idempotent (SPEC R4).
+    /// call of which it does not is lost, and in doubt unless it is idempotent (spec R4).
     fn has_parked(&self, session_id: &str, call: u32, input: &CallInput) -> bool {
         let _ = (session_id, call, input);
         false
@@ -94,7 +94,7 @@ pub struct ToolError {
     pub forgotten: bool,
 }
 
-/// Questions to a person, without whose answers a call cannot end (SPEC S13). The attempt ends with them; when they are
+/// Questions to a person, without whose answers a call cannot end (spec S13). The attempt ends with them; when they are
 /// answered, the call is begun again, and its permit has the answers ([`Permit::input`]).
 #[derive(Clone, Debug)]
 pub struct Asks {
@@ -125,7 +125,7 @@ impl ToolError {
     }
 
     /// No error: the call has asked a person something, and what it was doing then cannot go on with the answer. What it
-    /// did is not known, so a person says whether it is begun again (SPEC R4).
+    /// did is not known, so a person says whether it is begun again (spec R4).
     #[must_use]
     pub fn forgotten() -> ToolError {
         let message = "what it has asked was answered, and it cannot go on with the answer".to_owned();
@@ -145,14 +145,14 @@ impl From<&str> for ToolError {
     }
 }
 
-/// When a tool's call needs a person (SPEC S1, P1).
+/// When a tool's call needs a person (spec S1, P1).
 #[derive(Clone)]
 pub enum Require {
     /// Never.
     Never,
     /// Always.
     Always,
-    /// When the condition says so; an error of the condition means yes (SPEC P2, S26).
+    /// When the condition says so; an error of the condition means yes (spec P2, S26).
     When(Arc<dyn Condition>),
 }
 
@@ -216,7 +216,7 @@ impl Approval {
     pub fn when(condition: Arc<dyn Condition>) -> Approval {
         Approval { require: Require::When(condition), ask: Ask::default() }
     }
-    /// Seconds to decide; 0 waits for ever (SPEC W7).
+    /// Seconds to decide; 0 waits for ever (spec W7).
     #[must_use]
     pub fn timeout(mut self, seconds: u32) -> Approval {
         self.ask.set_timeout(seconds);
@@ -257,7 +257,7 @@ impl Approval {
     }
 }
 
-/// Shows a reviewer what a call would do, beside its arguments: a diff, a text (SPEC S12).
+/// Shows a reviewer what a call would do, beside its arguments: a diff, a text (spec S12).
 ///
 /// It changes nothing. It is asked when a person is to be, and again when a person has changed the arguments; what it
 /// says is recorded with the request.
@@ -284,15 +284,15 @@ pub struct ToolEntry {
     pub spec: ToolSpec,
     /// When a person is asked.
     pub approval: Approval,
-    /// Whether a second attempt of the same call does nothing more than the first (SPEC R4).
+    /// Whether a second attempt of the same call does nothing more than the first (spec R4).
     pub idempotent: bool,
     /// How it is run.
     pub tool: Arc<dyn Tool>,
     /// What a call of it means to the session.
     pub kind: ToolKind,
-    /// What of its calls is streamed, and where it stands (SPEC Q5).
+    /// What of its calls is streamed, and where it stands (spec Q5).
     pub stream: StreamRule,
-    /// Where the line that says what a call is for comes from (SPEC H5).
+    /// Where the line that says what a call is for comes from (spec H5).
     pub content_message: Option<ContentMessage>,
     /// What is declared about what it does, for the policy.
     pub hints: Hints,
@@ -303,15 +303,15 @@ pub struct ToolEntry {
     /// Other names that its calls are found under, unless another tool has them.
     pub aliases: &'static [&'static str],
     /// Where it comes from, if it comes from elsewhere, such as an MCP server and its name there. What was approved as the
-    /// tool of one source is asked about again before it runs as that of another (SPEC S13, R1).
+    /// tool of one source is asked about again before it runs as that of another (spec S13, R1).
     pub source: Option<Arc<str>>,
-    /// The other agent that its calls are for, if they are (SPEC S25).
+    /// The other agent that its calls are for, if they are (spec S25).
     pub target: Option<Target>,
     /// That agent, where it comes along: as whoever has agents knows it.
     pub agent: Option<Arc<dyn TargetAgent>>,
 }
 
-/// The agent that a tool's calls are for (SPEC S25), as whoever has agents knows it.
+/// The agent that a tool's calls are for (spec S25), as whoever has agents knows it.
 pub trait TargetAgent: Any + Send + Sync {
     /// Whether another one is this one again.
     fn is_the_same(&self, other: &dyn TargetAgent) -> bool;
@@ -388,19 +388,19 @@ impl ToolEntry {
 
     /// How a call of it is shown.
     pub fn display(&self) -> Display {
-        // A question is never shown as a call, whatever is set (SPEC Q2).
+        // A question is never shown as a call, whatever is set (spec Q2).
         let stream = if self.kind == ToolKind::Question { StreamRule::ALONE } else { self.stream };
         Display { stream, thought: self.kind == ToolKind::Thought, ..Display::default() }
     }
 
-    /// Sets what of its calls is streamed, and where it stands (SPEC Q5).
+    /// Sets what of its calls is streamed, and where it stands (spec Q5).
     #[must_use]
     pub fn stream(mut self, rule: StreamRule) -> ToolEntry {
         self.stream = rule;
         self
     }
 
-    /// Sets where the line that says what a call is for comes from (SPEC H5).
+    /// Sets where the line that says what a call is for comes from (spec H5).
     #[must_use]
     pub fn content_message(mut self, message: ContentMessage) -> ToolEntry {
         self.content_message = Some(message);
@@ -414,14 +414,14 @@ impl ToolEntry {
         self
     }
 
-    /// Sets what a reviewer is shown beside a call's arguments (SPEC S12).
+    /// Sets what a reviewer is shown beside a call's arguments (spec S12).
     #[must_use]
     pub fn preview(mut self, preview: Arc<dyn Previewer>) -> ToolEntry {
         self.preview = Some(preview);
         self
     }
 
-    /// Sets what decides in a person's place (SPEC S12).
+    /// Sets what decides in a person's place (spec S12).
     #[must_use]
     pub fn on_approval(mut self, decides: Arc<dyn OnApproval>) -> ToolEntry {
         self.on_approval = Some(decides);
@@ -433,14 +433,14 @@ impl ToolEntry {
         std::iter::once(&*self.spec.name).chain(self.aliases.iter().copied())
     }
 
-    /// Sets when a person is asked (SPEC S1).
+    /// Sets when a person is asked (spec S1).
     #[must_use]
     pub fn needs_approval(mut self, approval: Approval) -> ToolEntry {
         self.approval = approval;
         self
     }
 
-    /// Asks a person when the async function of the call and its arguments says so (SPEC S1). An error, a panic, or arguments
+    /// Asks a person when the async function of the call and its arguments says so (spec S1). An error, a panic, or arguments
     /// that are not a `T`, mean that a person is asked.
     ///
     /// ```
@@ -463,7 +463,7 @@ impl ToolEntry {
         self.needs_approval(Approval { ask, ..approval })
     }
 
-    /// Looks at each call of it after a person has approved it, before it runs (SPEC S11). With
+    /// Looks at each call of it after a person has approved it, before it runs (spec S11). With
     /// [`crate::RunConfig::pre_approval_input_guardrails`] also before the person is asked.
     #[must_use]
     pub fn input_guardrail<F, Fut>(self, name: &str, check: F) -> ToolEntry
@@ -474,7 +474,7 @@ impl ToolEntry {
         self.guarded(|guardrails| guardrails.input.push(ToolGuardrail::input(name, check)))
     }
 
-    /// Looks at each result of it before the model does (SPEC S11).
+    /// Looks at each result of it before the model does (spec S11).
     #[must_use]
     pub fn output_guardrail<F, Fut>(self, name: &str, check: F) -> ToolEntry
     where
@@ -516,7 +516,7 @@ impl ToolEntry {
         self
     }
 
-    /// Says whether a second attempt of the same call does nothing more than the first (SPEC R4).
+    /// Says whether a second attempt of the same call does nothing more than the first (spec R4).
     #[must_use]
     pub fn idempotent(mut self, idempotent: bool) -> ToolEntry {
         self.idempotent = idempotent;

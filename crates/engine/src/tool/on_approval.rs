@@ -1,4 +1,4 @@
-//! Programs that decide in a person's place (SPEC S12).
+//! Programs that decide in a person's place (spec S12).
 
 use std::{future::Future, sync::Arc};
 
@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 
 use super::{CallFacts, condition::ProposedCall};
 
-/// Decides in a program what a person would be asked about (SPEC S12).
+/// Decides in a program what a person would be asked about (spec S12).
 ///
 /// It is asked once for a call, when a person would be and no standing rule has decided; never about what a person has
 /// written or decided. It speaks for the tool: what the tool's own approval asks it can approve, but where a rule of the

@@ -1,4 +1,4 @@
-//! Whether two tools are one tool, given twice (SPEC S17). Whatever is added to a tool has to be looked at here, or this does not
+//! Whether two tools are one tool, given twice (spec S17). Whatever is added to a tool has to be looked at here, or this does not
 //! compile.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Tools that come from elsewhere, and change while the runtime runs: those of an MCP server (SPEC S13).
+//! Tools that come from elsewhere, and change while the runtime runs: those of an MCP server (spec S13).
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The Anthropic Messages API, streaming (SPEC M1, `anthropic`).
+//! The Anthropic Messages API, streaming (spec M1, `anthropic`).
 //!
 //! Decisions:
 //! - An answer is over when `message_delta` has brought a reason to stop, whatever it is, and at `message_stop`.

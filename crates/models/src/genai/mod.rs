@@ -1,4 +1,4 @@
-//! Gemini and Ollama in their own protocols, through the genai crate (SPEC M1), behind the feature `genai`.
+//! Gemini and Ollama in their own protocols, through the genai crate (spec M1), behind the feature `genai`.
 //!
 //! What genai 0.7.2 does not give, and what is done about it:
 //! - Its stream also ends where the connection closed early. An answer counts as complete only with a reason to stop

@@ -1,4 +1,4 @@
-//! The OpenAI Responses API, streaming (SPEC M1, `openai`).
+//! The OpenAI Responses API, streaming (spec M1, `openai`).
 //!
 //! Nothing is stored at the provider (`store: false`): each request carries the conversation. What the provider
 //! needs back with it (reasoning with its encrypted content, the items of MCP servers that it called, ids) is kept
@@ -8,7 +8,7 @@
 //! - An answer is over at `response.completed` or `response.incomplete`.
 //! - An item's text is what was streamed of it; only an item of which nothing was streamed is read from its end.
 //! - A request to approve a call of an MCP server that the provider calls is a call of `mcp__LABEL__TOOL` here, and
-//!   the result of that call is the answer to it (SPEC S13).
+//!   the result of that call is the answer to it (spec S13).
 
 mod answer;
 mod items;

@@ -1,6 +1,6 @@
-//! The OpenAI Chat Completions API, streaming, and every server that speaks it (SPEC M1, `openai-chat`).
+//! The OpenAI Chat Completions API, streaming, and every server that speaks it (spec M1, `openai-chat`).
 //!
-//! It is our own adapter on reqwest and not the genai crate (0.7.2), which loses what SPEC needs:
+//! It is our own adapter on reqwest and not the genai crate (0.7.2), which loses what is needed here:
 //! - its stream ends without an error when the connection closes before `finish_reason` and `[DONE]`;
 //! - it drops the index of a call's fragments and makes up ids for fragments that have none, so that
 //!   interleaved calls cannot be told apart; with its own accumulation on, an index from the server

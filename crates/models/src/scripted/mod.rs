@@ -1,4 +1,4 @@
-//! The scripted model: answers from a JSON file, for demos and tests (SPEC M4).
+//! The scripted model: answers from a JSON file, for demos and tests (spec M4).
 //!
 //! ```json
 //! {"turns": [
@@ -86,7 +86,7 @@ impl Scripted {
     /// Reads a script.
     ///
     /// # Errors
-    /// The text is not the format of SPEC M4: where, and what would be right.
+    /// The text is not a script (spec M4): where, and what would be right.
     pub fn from_json(text: &str) -> Result<Scripted, ScriptError> {
         Ok(Scripted { script: Arc::new(parse::script(text)?), images: TakesImages::All })
     }
@@ -94,7 +94,7 @@ impl Scripted {
     /// Reads a script from a file.
     ///
     /// # Errors
-    /// The file cannot be read, or is not the format of SPEC M4; the error names the file.
+    /// The file cannot be read, or is not a script (spec M4); the error names the file.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Scripted, ScriptError> {
         let path = path.as_ref();
         let text = std::fs::read_to_string(path).map_err(|e| ScriptError::unreadable(path, &e))?;

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 use super::{Entry, Part, Script, template::Template};
 
-/// What is said when the script is over (SPEC M4).
+/// What is said when the script is over (spec M4).
 const END: &str = "(end of script)";
 
 /// Why a script was refused. Its text says where, and what would be right.

@@ -459,7 +459,7 @@ impl Inner {
     }
 }
 
-/// The type of an agent's answers: JSON that fits a schema (SPEC S23).
+/// The type of an agent's answers: JSON that fits a schema (spec S23).
 pub(crate) struct Output {
     name: Arc<str>,
     schema: Arc<Value>,

@@ -1,4 +1,4 @@
-//! A state in a file, which is claimed by one process (SPEC S17).
+//! A state in a file, which is claimed by one process (spec S17).
 
 use std::{
     fs::{self, File},

@@ -1,4 +1,4 @@
-//! Guardrails: checks around agents and tools that can stop a run, or refuse a call (SPEC S11).
+//! Guardrails: checks around agents and tools that can stop a run, or refuse a call (spec S11).
 
 use std::{future::Future, panic::AssertUnwindSafe, sync::Arc};
 

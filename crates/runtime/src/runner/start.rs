@@ -454,7 +454,7 @@ impl Session {
         Ok(sets)
     }
 
-    /// A rejection without words gets the run's own, if it has any (SPEC S9).
+    /// A rejection without words gets the run's own, if it has any (spec S9).
     fn in_words(&self, state: &State, open: &Open, decision: Decision, tool: &str, call_id: &str) -> Decision {
         if decision.kind != DecisionType::Reject || decision.message.is_some() || open.asked.kind != Kind::Approval {
             return decision;
@@ -620,7 +620,7 @@ fn in_the_library(refusal: Refusal) -> Refusal {
     Refusal { message: message.to_owned(), ..refusal }
 }
 
-/// What is decided about a call by what was decided for the rest of the run about another one that waits (SPEC S7).
+/// What is decided about a call by what was decided for the rest of the run about another one that waits (spec S7).
 fn standing(state: &State, staged: &[Staged], call: u32) -> Option<Decision> {
     let find =
         |number: u32| state.open.iter().flat_map(|open| &open.asked.actions).find(|action| action.call == number);

@@ -1,4 +1,4 @@
-//! SPEC X: what is sealed opens where it was sealed, and nowhere else.
+//! Spec X: what is sealed opens where it was sealed, and nowhere else.
 
 use proptest::prelude::*;
 

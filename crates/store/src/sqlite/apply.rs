@@ -153,7 +153,7 @@ impl Write {
         self.tell(conn, values)
     }
 
-    /// Adds to the audit log, in the transaction of what it tells of: nothing happens untold (SPEC R8).
+    /// Adds to the audit log, in the transaction of what it tells of: nothing happens untold (spec R8).
     fn tell(&self, conn: &Connection, values: &Values) -> Result<(), StoreError> {
         if self.told.is_empty() {
             return Ok(());

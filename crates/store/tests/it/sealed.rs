@@ -1,4 +1,4 @@
-//! SPEC X: what only a sealed store promises. Nothing readable is in its files, and nothing is believed that was
+//! Spec X: what only a sealed store promises. Nothing readable is in its files, and nothing is believed that was
 //! not sealed where it stands.
 
 use std::{

@@ -1,4 +1,4 @@
-//! Changing several files at once: `apply_patch` (SPEC S12, M2).
+//! Changing several files at once: `apply_patch` (spec S12, M2).
 
 use std::{collections::BTreeSet, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! Using a computer by its screen: `computer` (SPEC S14).
+//! Using a computer by its screen: `computer` (spec S14).
 
 mod action;
 #[cfg(feature = "computer")]
@@ -168,7 +168,7 @@ fn named<T: Tool + Previewer + 'static>(
     ToolEntry { aliases, ..ToolEntry::new(spec, tool.clone()).needs_approval(Approval::always()).preview(tool) }
 }
 
-/// A rule over single actions: a person is asked about the whole batch if it is true of any (SPEC S14).
+/// A rule over single actions: a person is asked about the whole batch if it is true of any (spec S14).
 ///
 /// Each action is looked at, and none is done before. An error asks.
 ///
@@ -189,7 +189,7 @@ where
 }
 
 /// A condition that is looked at once for each action of a call: its `args` are `{"action": …}`, the whole batch is asked about
-/// if it is true of any, and an error asks (SPEC S14).
+/// if it is true of any, and an error asks (spec S14).
 ///
 /// ```
 /// # use std::sync::Arc;

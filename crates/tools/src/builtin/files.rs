@@ -1,4 +1,4 @@
-//! Reading and writing files of a workspace: `read_file`, `write_file`, `edit_file` (SPEC S12, M2).
+//! Reading and writing files of a workspace: `read_file`, `write_file`, `edit_file` (spec S12, M2).
 
 use std::sync::Arc;
 

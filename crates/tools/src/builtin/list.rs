@@ -1,4 +1,4 @@
-//! What there is in a folder of a workspace: `list_files` (SPEC S12, M2).
+//! What there is in a folder of a workspace: `list_files` (spec S12, M2).
 
 use std::collections::VecDeque;
 

@@ -1,5 +1,5 @@
-//! The built-in tools: those that talk to the user (SPEC Q), and those that work on a folder (SPEC S12, M2),
-//! and one that uses a computer (SPEC S14).
+//! The built-in tools: those that talk to the user (spec Q), and those that work on a folder (spec S12, M2),
+//! and one that uses a computer (spec S14).
 
 mod apply;
 #[cfg(feature = "http")]

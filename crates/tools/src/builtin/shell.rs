@@ -1,4 +1,4 @@
-//! Running command lines: `shell` (SPEC S12, M2).
+//! Running command lines: `shell` (spec S12, M2).
 
 use std::{os::unix::process::ExitStatusExt as _, path::PathBuf, sync::Arc, time::Duration};
 
@@ -24,7 +24,7 @@ const TIME_LIMIT_SECONDS: u32 = 120;
 /// Most bytes of standard output of one command line, unless it is said otherwise.
 const OUTPUT_BYTES: usize = 64 * 1024;
 
-/// Runs command lines with `sh -c`, one after the other, in the workspace's folder (SPEC S12).
+/// Runs command lines with `sh -c`, one after the other, in the workspace's folder (spec S12).
 ///
 /// **The folder confines nothing**: a command line can do whatever the user can whom the program runs as. It is only
 /// where the command line begins. So a person is asked about each call, unless the tool is told otherwise.

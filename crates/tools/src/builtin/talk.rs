@@ -1,4 +1,4 @@
-//! The built-in tools that talk to the user: `ask_user_question`, `write_todos`, `share_thought` (SPEC Q).
+//! The built-in tools that talk to the user: `ask_user_question`, `write_todos`, `share_thought` (spec Q).
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub fn named(name: &str) -> Option<ToolEntry> {
     }
 }
 
-/// Asks the user: the run waits for answers, which are the call's result (source 003).
+/// Asks the user: the run waits for answers, which are the call's result (spec Q).
 ///
 /// Nobody can approve it and it never runs; of its approval rule only the time to answer counts, 600 s unless
 /// it is set with [`Approval::timeout`].

@@ -1,4 +1,4 @@
-//! A folder that file tools cannot leave (SPEC S12, X).
+//! A folder that file tools cannot leave (spec S12, X).
 
 mod commit;
 mod going;

@@ -1,4 +1,4 @@
-//! Conditions in the Common Expression Language, checked when they are loaded (SPEC P1, P2).
+//! Conditions in the Common Expression Language, checked when they are loaded (spec P1, P2).
 
 use std::{
     cell::Cell,
@@ -85,7 +85,7 @@ thread_local! {
     static BEGUN: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
-/// A CEL expression over one call, such as `args.quantity * args.price > 1000000` (SPEC P1).
+/// A CEL expression over one call, such as `args.quantity * args.price > 1000000` (spec P1).
 ///
 /// It sees `args` (the call's arguments), `agent` and `tool` (their names), `session` (`id`, `subject`, `tenant`) and
 /// `user` (`subject`, `roles`, `tenant`): who asked. A subject or tenant is `null` if there is none. It has CEL's operators, `has`, `all`, `exists`,
@@ -96,7 +96,7 @@ thread_local! {
 /// integer is then taken as a double, and that is an error if no double holds it exactly (beyond 2^53).
 /// `==` between an integer and a double compares as doubles.
 ///
-/// An error asks a person (SPEC P2): a missing argument (use `has(args.x)`), an overflow, a division by
+/// An error asks a person (spec P2): a missing argument (use `has(args.x)`), an overflow, a division by
 /// zero, types that do not fit, loops that take longer than [`EXPRESSION_TIME`], texts and lists of more than
 /// [`CONDITION_BYTES`](countersign_core::limits::CONDITION_BYTES) that it makes of the arguments.
 #[derive(Clone)]

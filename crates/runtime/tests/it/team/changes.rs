@@ -1,4 +1,4 @@
-//! Agents that change while a call for them waits: what was approved is what begins, or it is asked again (SPEC S5, S13,
+//! Agents that change while a call for them waits: what was approved is what begins, or it is asked again (spec S5, S13,
 //! S25, R1).
 
 use std::{sync::Arc, time::Duration};
@@ -234,7 +234,7 @@ async fn s13_s25_a_handoff_that_is_gone_cannot_be_approved_and_leaves_the_conver
     }
 }
 
-/// SPEC S7: what was approved for good was this agent, described like this.
+/// Spec S7: what was approved for good was this agent, described like this.
 #[tokio::test]
 async fn s7_s13_a_standing_approval_of_an_agent_is_not_for_the_agent_that_took_its_place() {
     for (kind, store, _guard) in stores() {

@@ -1,4 +1,4 @@
-//! Handoffs: who answers after them, what comes first, and agents of one name (SPEC S4, S17, S25).
+//! Handoffs: who answers after them, what comes first, and agents of one name (spec S4, S17, S25).
 
 use countersign::{
     agent::Agent,

@@ -1,4 +1,4 @@
-//! Agents as tools, to any depth (SPEC S4, S5, S22).
+//! Agents as tools, to any depth (spec S4, S5, S22).
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Guardrails of tools within agents that work for other agents' calls (SPEC S4, S11).
+//! Guardrails of tools within agents that work for other agents' calls (spec S4, S11).
 
 use std::sync::{
     Arc,

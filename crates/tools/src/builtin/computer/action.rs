@@ -17,7 +17,7 @@ const POINTS: usize = 1_000;
 /// Most keys that are pressed together.
 const KEYS: usize = 8;
 
-/// One thing to do to a computer (SPEC S14).
+/// One thing to do to a computer (spec S14).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum ComputerAction {

@@ -174,7 +174,7 @@ async fn opened(tools: &mut DevTools, (width, height): (u32, u32)) -> Result<(),
     tools.ask("Emulation.setDeviceMetricsOverride", metrics).await.map(drop)
 }
 
-/// A headless Chromium that is driven over the DevTools protocol (SPEC S14). It ends with this value.
+/// A headless Chromium that is driven over the DevTools protocol (spec S14). It ends with this value.
 ///
 /// It reaches what the machine reaches, unless it was given [hosts](Chromium::hosts): ask a person about what it does. No
 /// program of another user can tell it what to do: there is no port that leads into it.

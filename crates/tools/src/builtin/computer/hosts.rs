@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Names and addresses of hosts; the browser reaches no others, whatever a page asks for (SPEC S14, X).
+/// Names and addresses of hosts; the browser reaches no others, whatever a page asks for (spec S14, X).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hosts(Vec<String>);
 

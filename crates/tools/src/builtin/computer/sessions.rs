@@ -21,7 +21,7 @@ const BASE: &str = "browser";
 /// Stands for the browser where there was none yet.
 const NONE_YET: &str = "none-yet";
 
-/// The tool `computer`, or `computer_use_preview`, with a Chromium for each session (SPEC S14).
+/// The tool `computer`, or `computer_use_preview`, with a Chromium for each session (spec S14).
 ///
 /// A session's browser is started by its first call, goes on from call to call, and ends when it was not used for a quarter
 /// of an hour, when others need the room, and with this process. What a person approves is done only on the page that it was
