@@ -1,4 +1,4 @@
-//! Tests that are built once, with features that only some of them need, and run one by one.
+//! Tests that are built once, with features that others of a user's program may turn on, and run one by one.
 
 use std::{
     path::{Path, PathBuf},
@@ -14,10 +14,8 @@ use crate::{
 pub(crate) struct Built(Vec<Test>);
 
 struct Test {
-    package: String,
     /// The folder of its package.
     folder: PathBuf,
-    lib: bool,
     executable: PathBuf,
 }
 
@@ -36,13 +34,13 @@ pub(crate) fn tests(places: &Places, packages: &[&str], features: &str) -> Resul
 }
 
 impl Built {
-    /// A command that runs the unit tests of a package, or the others, as cargo would.
-    pub(crate) fn program(&self, package: &str, lib: bool) -> Result<Command, String> {
-        let of = |test: &&Test| test.lib == lib && test.package == package;
-        let test = self.0.iter().find(of).ok_or_else(|| format!("cargo has built no tests of {package}"))?;
-        let mut command = program(&test.executable, &test.folder);
-        command.env("CARGO_MANIFEST_DIR", &test.folder);
-        Ok(command)
+    /// Commands that run them, as cargo would.
+    pub(crate) fn all(&self) -> impl Iterator<Item = Command> {
+        self.0.iter().map(|test| {
+            let mut command = program(&test.executable, &test.folder);
+            command.env("CARGO_MANIFEST_DIR", &test.folder);
+            command
+        })
     }
 }
 
@@ -53,8 +51,7 @@ fn test(line: &str) -> Option<Test> {
     }
     let executable = PathBuf::from(text(line, "executable")?);
     let folder = Path::new(text(line, "manifest_path")?).parent()?.to_path_buf();
-    let package = text(line, "package_id")?.split_once('#')?.1.split_once('@')?.0.to_owned();
-    Some(Test { package, folder, lib: line.contains(r#""kind":["lib"]"#), executable })
+    Some(Test { folder, executable })
 }
 
 /// A field of a line of JSON whose value is a text without escapes, as paths are here.
@@ -76,12 +73,12 @@ mod tests {
         };
         let lines = [said("bin", false, r#""/r/target/core""#), said("test", true, r#""/r/target/it-1""#)];
         let built = Built(lines.iter().filter_map(|line| test(line)).collect());
-        let command = built.program("countersign-core", false).expect("a program");
+        let commands: Vec<Command> = built.all().collect();
+        let [command] = &commands[..] else { panic!("{} programs", commands.len()) };
         assert_eq!(
             (command.get_program(), command.get_current_dir()),
             ("/r/target/it-1".as_ref(), Some(Path::new("/r/crates/core")))
         );
-        assert!(built.program("countersign-core", true).is_err() && built.program("countersign", false).is_err());
         assert!(test(&said("test", true, "null")).is_none());
     }
 }

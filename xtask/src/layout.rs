@@ -1,6 +1,7 @@
 //! Tests over the repository itself: who may use whom, and whether the documents name what exists.
 
 mod citations;
+mod rooms;
 
 use std::{
     collections::BTreeSet,

@@ -4,6 +4,7 @@ use std::{
     fs,
     path::Path,
     process::Command,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -25,14 +26,13 @@ struct Steps {
 impl Steps {
     /// Does a step, and says whether it succeeded. A failure is shown at once and again at the end.
     fn step(&mut self, name: &'static str, step: impl FnOnce() -> Outcome) -> bool {
-        say(name);
-        let begun = Instant::now();
-        let outcome = step();
-        if let Err(error) = &outcome {
-            eprintln!("==> FAILED: {name}: {error}");
-        }
+        self.take(name, timed(name, step))
+    }
+
+    /// Notes a step that was done, and says whether it succeeded.
+    fn take(&mut self, name: &'static str, (took, outcome): (Duration, Outcome)) -> bool {
         let succeeded = outcome.is_ok();
-        self.done.push((name, begun.elapsed(), outcome));
+        self.done.push((name, took, outcome));
         succeeded
     }
 
@@ -90,6 +90,9 @@ const BROWSER: &str = "a browser";
 /// What other crates of a user's program may ask of serde_json beyond what genai does.
 const SERDE_JSON: &str = "serde_json/arbitrary_precision,serde_json/unbounded_depth";
 
+/// Features of the programs that change nothing for those who do not use them. Tests of both are built at once.
+const FEATURES: &str = "countersign-cli/computer,countersign-cli/otlp";
+
 /// Installs what is missing and runs every test; those whose packages take minutes to install only if `all` are wanted.
 pub(crate) fn run(places: &Places, all: bool) -> Outcome {
     let mut steps = Steps::default();
@@ -97,22 +100,50 @@ pub(crate) fn run(places: &Places, all: bool) -> Outcome {
     let npm_script = |args: &[&str]| self::npm(&web, args);
 
     let packages = steps.step(PACKAGES, || npm::check_node(&places.root).and_then(|()| npm::install(places, "web")));
-    let others = steps.step_after(&[(packages, PACKAGES)], OTHERS, || npm::install(places, "tests/third-party"));
-    let python = steps.step(PYTHON, || ENVIRONMENTS.iter().try_for_each(|name| python::install(places, name)));
-    let mut browser = None;
-    let has_browser = steps.step(BROWSER, || {
-        browser = Some(chromium::ensure(places)?);
-        Ok(())
-    });
-
     // The console first: the server carries its files.
     let console = steps.step_after(&[(packages, PACKAGES)], CONSOLE, || web::build(places));
-    let rust = steps.step_after(&[(console, CONSOLE)], RUST, || {
-        process::run(cargo(&places.root).args(["build", "--workspace", "--all-targets"]))
+    let mut browser = None;
+    // What is fetched from elsewhere leaves the processors to the compiler.
+    let (rust, others, python, has_browser) = thread::scope(|scope| {
+        let fetched = scope.spawn(|| {
+            let others = timed(OTHERS, || npm::install(places, "tests/third-party"));
+            let python = timed(PYTHON, || ENVIRONMENTS.iter().try_for_each(|name| python::install(places, name)));
+            (others, python, timed(BROWSER, || chromium::ensure(places).map(|found| browser = Some(found))))
+        });
+        let rust = steps.step_after(&[(console, CONSOLE)], RUST, || {
+            process::run(cargo(&places.root).args(["build", "--workspace", "--all-targets", "--features", FEATURES]))
+        });
+        match fetched.join() {
+            Ok((others, python, browser)) => {
+                (rust, steps.take(OTHERS, others), steps.take(PYTHON, python), steps.take(BROWSER, browser))
+            }
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
     });
-    steps.step_after(&[(rust, RUST), (others, OTHERS)], "test Rust, with the documentation", || {
-        tests(cargo(&places.root).args(["test", "--workspace", "--no-fail-fast"]))
+    let browser = &browser;
+    let with_browser = |command: &mut Command| {
+        if let Some(browser) = browser {
+            command.env("CHROMIUM", browser);
+        }
+    };
+    let needs = [(rust, RUST), (others, OTHERS), (has_browser, BROWSER)];
+    steps.step_after(&needs, "test Rust, with the documentation", || {
+        let mut test = cargo(&places.root);
+        test.args(["test", "--workspace", "--no-fail-fast", "--features", FEATURES]);
+        with_browser(&mut test);
+        tests(&mut test)
     });
+    steps.step_after(
+        &[(rust, RUST), (others, OTHERS), (python, PYTHON)],
+        "test clients that others' generators make, MCP servers of others, and requests by the SDKs' types",
+        || third_party(places, &["third_party", "mcp_npm", "mcp_pypi", "sdk_types"]),
+    );
+    if all {
+        let proxy = steps.step(PROXY, || python::install(places, LARGE));
+        steps.step_after(&[(rust, RUST), (proxy, PROXY)], "test with a proxy before models", || {
+            third_party(places, &["litellm"])
+        });
+    }
     steps.step_after(
         &[(rust, RUST)],
         "check the library without features, and with each of its default ones alone",
@@ -124,51 +155,27 @@ pub(crate) fn run(places: &Places, all: bool) -> Outcome {
             })
         },
     );
-    let needs = [(rust, RUST), (others, OTHERS), (has_browser, BROWSER)];
     steps.step_after(
-        &needs,
-        "test core and the library with every feature: models, MCP servers from npm, an agent's browser, spans",
+        &[(rust, RUST), (others, OTHERS)],
+        "test core and the library again, as other crates of a user's program may change what JSON is to them",
         || {
-            // One build with all of them. genai turns on serde_json's preserve_order; another crate of a user's program may
-            // turn on arbitrary_precision, and nothing may change by either: so all tests of core and the library run.
-            let features = format!("computer,genai,otlp,countersign/mcp,{SERDE_JSON}");
-            let packages = ["countersign-core", "countersign", "countersign-server", "countersign-cli"];
+            // genai turns on serde_json's preserve_order; another crate of a user's program may turn on arbitrary_precision.
+            // Digests, schemas, states and what is shown must not change by either, so all of it runs a second time.
+            let packages =
+                ["core", "store", "engine", "models", "tools", "mcp"].map(|name| format!("countersign-{name}"));
+            let packages: Vec<&str> = packages.iter().map(String::as_str).chain(["countersign"]).collect();
+            let features = format!("countersign/genai,countersign/mcp,{SERDE_JSON}");
             let built = built::tests(places, &packages, &features)?;
-            let run = |package: &str, lib: bool, args: &[&str]| {
-                let mut test = built.program(package, lib)?;
-                if let Some(browser) = &browser {
-                    test.env("CHROMIUM", browser);
-                }
-                tests(test.args(args))
-            };
-            for package in &packages[..2] {
-                run(package, true, &["--include-ignored"])?;
-                run(package, false, &["--include-ignored"])?;
-            }
-            run("countersign-server", true, &["config::"])?;
-            run("countersign-cli", false, &["computer", "traces"])
+            built.all().try_for_each(|mut test| tests(&mut test))
         },
     );
-    steps.step_after(
-        &[(rust, RUST), (others, OTHERS), (python, PYTHON)],
-        "test clients that others' generators make, MCP servers from PyPI, and requests by the SDKs' types",
-        || third_party(places, &["third_party", "mcp_pypi", "sdk_types"]),
-    );
-    if all {
-        let proxy = steps.step(PROXY, || python::install(places, LARGE));
-        steps.step_after(&[(rust, RUST), (proxy, PROXY)], "test with a proxy before models", || {
-            third_party(places, &["litellm"])
-        });
-    }
     steps.step_after(&[(console, CONSOLE)], "check the console's types", || npm_script(&["run", "check"]));
     steps.step_after(&[(packages, PACKAGES)], "test the console's parts", || npm_script(&["test"]));
     let needs = [(rust, RUST), (console, CONSOLE), (has_browser, BROWSER)];
     steps.step_after(&needs, "test the console in a browser", || {
         let mut e2e = program("npm", &web);
         e2e.args(["run", "e2e"]).env("COUNTERSIGN_BIN", places.countersign("debug"));
-        if let Some(browser) = &browser {
-            e2e.env("CHROMIUM", browser);
-        }
+        with_browser(&mut e2e);
         let told = places.target.join("e2e-failures.txt");
         // What an earlier run wrote is not about this one. Mostly there is nothing to remove.
         let _ = fs::remove_file(&told);
@@ -181,8 +188,24 @@ pub(crate) fn run(places: &Places, all: bool) -> Outcome {
     steps.summary()
 }
 
+/// Does a step, and says how long it took. A failure is shown at once.
+fn timed(name: &str, step: impl FnOnce() -> Outcome) -> (Duration, Outcome) {
+    say(name);
+    let begun = Instant::now();
+    let outcome = step();
+    if let Err(error) = &outcome {
+        eprintln!("==> FAILED: {name}: {error}");
+    }
+    (begun.elapsed(), outcome)
+}
+
 /// Runs Rust's tests. An error says which failed.
 fn tests(command: &mut Command) -> Outcome {
+    // Many of them wait: for a deadline, a process, a browser.
+    if std::env::var_os("RUST_TEST_THREADS").is_none() {
+        let threads = 2 * thread::available_parallelism().map_or(1, usize::from);
+        command.env("RUST_TEST_THREADS", threads.to_string());
+    }
     let mut failures = Failures::default();
     let ended = process::run_reading(command, |line| {
         println!("{line}");
@@ -191,11 +214,11 @@ fn tests(command: &mut Command) -> Outcome {
     ended.map_err(|error| error + &failures.told())
 }
 
-/// Runs tests of the program, by their modules, that need packages from PyPI. Of the whole workspace, as it is built already; one
+/// Runs tests, by their modules, that need packages from PyPI or npm. Of the whole workspace, as it is built already; one
 /// package alone would be built again for its own features.
 fn third_party(places: &Places, modules: &[&str]) -> Outcome {
     let mut test = cargo(&places.root);
-    test.args(["test", "--workspace", "--test", "it", "--", "--ignored"]).args(modules);
+    test.args(["test", "--workspace", "--features", FEATURES, "--test", "it", "--", "--ignored"]).args(modules);
     tests(test.env("THIRD_PARTY_PYTHON", python::folder(places)))
 }
 

@@ -15,10 +15,10 @@ use countersign::{
         sqlite::read_audit,
     },
 };
-use countersign_server::config::{Config, ConfigStore};
+use countersign_server::config::ConfigStore;
 use serde_json::json;
 
-use crate::{Outcome, check, say, serve};
+use crate::{Outcome, loaded, say};
 
 /// Records read from the store at once.
 const AT_ONCE: usize = 1000;
@@ -114,9 +114,9 @@ impl Place {
         if let Some(store) = &self.store {
             return Ok(Source { path: store.clone(), keys: None, bare: true });
         }
-        let config = Config::load(&self.config).map_err(|errors| check::lines(&errors))?;
+        let config = loaded::load(&self.config)?;
         match config.store {
-            ConfigStore::Sqlite(path) => Ok(Source { path, keys: serve::keys(&config.store_keys)?, bare: false }),
+            ConfigStore::Sqlite(path) => Ok(Source { path, keys: loaded::keys(&config.store_keys)?, bare: false }),
             ConfigStore::Memory => {
                 Err("a store in memory ends with its server, which gives its log at /v1/audit; one that stays needs \
                      store.url = \"sqlite:PATH\""

@@ -1,6 +1,6 @@
 //! `countersign check --config FILE`
 
-use std::{net::IpAddr, path::PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use countersign::{model::hosted_mcp::HostedApproval, tool::builtin::Hosts};
@@ -9,7 +9,11 @@ use countersign_server::config::{
 };
 use serde_json::{Value, json};
 
-use crate::{Outcome, asks, mcp, policy, reach, rules, say};
+use crate::{
+    Outcome, asks,
+    loaded::{TLS_EXPECTED, expects_tls, lines},
+    mcp, policy, reach, rules, say,
+};
 
 /// Arguments of `check`.
 #[derive(Args)]
@@ -57,19 +61,6 @@ pub(crate) fn run(check: &Check) -> Outcome {
             Err(lines(&errors))
         }
     }
-}
-
-/// What is said of a server that other machines can reach.
-pub(crate) const TLS_EXPECTED: &str = "TLS is expected in front of the server: it speaks plain HTTP, and other machines can reach it, so that tokens could be read on the way";
-
-/// Whether others can listen in on the way to this address.
-pub(crate) fn expects_tls(address: IpAddr) -> bool {
-    !address.is_loopback()
-}
-
-/// All errors, a line each.
-pub(crate) fn lines(errors: &[ConfigError]) -> String {
-    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
 fn error_json(error: &ConfigError) -> Value {

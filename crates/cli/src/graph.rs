@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use countersign::core::{drawing::Drawing, journal::graph};
-use countersign_server::config::{Config, nearest};
+use countersign_server::config::nearest;
 use reqwest::Method;
 use serde_json::json;
 
-use crate::{Outcome, check, remote::Remote, say};
+use crate::{Outcome, loaded, remote::Remote, say};
 
 /// The variable with the token for the server. An argument could be read by everybody on the machine.
 const TOKEN: &str = "COUNTERSIGN_TOKEN";
@@ -65,7 +65,7 @@ pub(crate) fn run(graph: &Graph) -> Outcome {
         let format = [("format", format.name().to_owned())];
         return say(server.ask(Method::GET, session, "graph", &format, None)?.trim_end());
     }
-    let config = Config::load(&graph.config).map_err(|errors| check::lines(&errors))?;
+    let config = loaded::load(&graph.config)?;
     let names = || config.agents.iter().map(|agent| agent.name.as_str());
     let name = match &graph.agent {
         Some(name) => names().find(|known| known == name).ok_or_else(|| unknown(name, &names().collect::<Vec<_>>()))?,

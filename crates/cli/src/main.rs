@@ -6,6 +6,7 @@ mod check;
 mod completions;
 mod demo;
 mod graph;
+mod loaded;
 mod mcp;
 mod models;
 mod policy;

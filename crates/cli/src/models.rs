@@ -12,7 +12,7 @@ use countersign::model::{
 };
 use countersign_server::config::{ConfigEndpoint, ConfigHostedMcp, ConfigModel, ConfigProvider, hosted_mcp};
 
-use crate::serve::secret;
+use crate::loaded::secret;
 
 /// A model, ready to be asked. Nothing is sent yet.
 pub(crate) fn model(declared: &ConfigModel) -> Result<Arc<dyn Model>, String> {

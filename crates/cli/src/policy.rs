@@ -24,7 +24,7 @@ use countersign::{
 use countersign_server::config::{Config, ConfigStore, mcp_servers, sources, tool_entries};
 use serde_json::{Value, json};
 
-use crate::{Outcome, check, say, serve};
+use crate::{Outcome, loaded, say};
 
 /// Sessions, and entries of one, read from the store at once.
 const AT_ONCE: usize = 512;
@@ -63,12 +63,12 @@ struct Test {
 /// Runs the command.
 pub(crate) fn run(policy: &Policy) -> Outcome {
     let Command::Test(test) = &policy.command;
-    let config = Config::load(&test.config).map_err(|errors| check::lines(&errors))?;
+    let config = loaded::load(&test.config)?;
     let ConfigStore::Sqlite(store) = config.store.clone() else {
         return Err("a store in memory has no past: it ends with its server".to_owned());
     };
-    let keys = serve::keys(&config.store_keys)?;
-    let changed = config.with_policy(&test.policy).map_err(|errors| check::lines(&errors))?;
+    let keys = loaded::keys(&config.store_keys)?;
+    let changed = config.with_policy(&test.policy).map_err(|errors| loaded::lines(&errors))?;
     changed.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
     let judge = judge(&changed)?;
     let mut past = Past::open(&store, keys.as_ref()).map_err(|error| error.to_string())?;

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 use countersign::store::sqlite;
-use countersign_server::config::{Config, ConfigStore};
+use countersign_server::config::ConfigStore;
 use serde_json::json;
 
-use crate::{Outcome, check, say, serve};
+use crate::{Outcome, loaded, say};
 
 /// Arguments of `rekey`.
 #[derive(Args)]
@@ -25,11 +25,11 @@ pub(crate) struct Rekey {
 
 /// Writes the store anew.
 pub(crate) fn run(rekey: &Rekey) -> Outcome {
-    let config = Config::load(&rekey.config).map_err(|errors| check::lines(&errors))?;
+    let config = loaded::load(&rekey.config)?;
     let ConfigStore::Sqlite(path) = &config.store else {
         return Err("a store in memory has no file to encrypt".to_owned());
     };
-    let Some(keys) = serve::keys(&config.store_keys)? else {
+    let Some(keys) = loaded::keys(&config.store_keys)? else {
         return Err(format!(
             "{} names no [[store.keys]]; the first is what the store is encrypted with",
             rekey.config.display()

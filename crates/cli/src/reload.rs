@@ -14,7 +14,7 @@ use tokio::{
     time::{MissedTickBehavior, interval},
 };
 
-use crate::check::lines;
+use crate::loaded::lines;
 
 /// How often it is looked whether the file has changed. A token that is taken out ends its connections soon after.
 const LOOK: Duration = Duration::from_secs(1);

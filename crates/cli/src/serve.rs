@@ -11,28 +11,24 @@ use countersign::{
     store::{
         Store,
         memory::MemoryStore,
-        seal::{Key, Keys},
+        seal::Keys,
         sqlite::{SqliteOptions, SqliteStore},
     },
     team::AgentRef,
 };
 use countersign_server::{
     Auth, Options, Server,
-    config::{
-        Config, ConfigCompression, ConfigKey, ConfigStore, ConfigStrategy, guardrails, mcp_servers, sources,
-        tool_entries,
-    },
+    config::{Config, ConfigCompression, ConfigStore, ConfigStrategy, guardrails, mcp_servers, sources, tool_entries},
 };
 use tokio::{
     net::TcpListener,
     runtime::Handle,
     signal::unix::{Signal, SignalKind, signal},
 };
-use zeroize::Zeroizing;
 
 use crate::{
     Outcome,
-    check::{TLS_EXPECTED, expects_tls, lines},
+    loaded::{TLS_EXPECTED, expects_tls, keys, lines},
     models,
     reload::{Seen, Watched},
     say, traces,
@@ -187,24 +183,6 @@ async fn store(declared: ConfigStore, keys: Option<Keys>) -> Result<Arc<dyn Stor
             Ok(Arc::new(store.map_err(|error| error.to_string())?))
         }
     }
-}
-
-/// The keys of the store, if it has any.
-pub(crate) fn keys(declared: &[ConfigKey]) -> Result<Option<Keys>, String> {
-    let mut keys = Vec::with_capacity(declared.len());
-    for ConfigKey { id, key_env } in declared {
-        keys.push(Key::parse(id, &Zeroizing::new(secret(key_env)?)).map_err(|error| error.to_string())?);
-    }
-    if keys.is_empty() {
-        return Ok(None);
-    }
-    Keys::new(keys.remove(0), keys).map(Some).map_err(|error| error.to_string())
-}
-
-pub(crate) fn secret(env: &str) -> Result<String, String> {
-    // A file read into a variable often ends with a newline, which is not part of a key.
-    let secret = std::env::var(env).map_err(|_| format!("the environment variable {env} is not set"))?;
-    Ok(secret.trim().to_owned())
 }
 
 /// SIGTERM and SIGINT: the first ends the server in order, the second at once.

@@ -18,10 +18,10 @@ use super::{
     asks,
     failure::Failure,
     link::Link,
-    listed::ListedTool,
+    link::listed::ListedTool,
+    link::running::{ASKS_OF_A_CALL, Elicited, Running, Waiting},
     pipes::TOO_LONG,
     result,
-    running::{ASKS_OF_A_CALL, Elicited, Running, Waiting},
 };
 use countersign_engine::tool::{Asks, ToolError};
 

@@ -22,7 +22,7 @@ use rmcp::{
 use sse_stream::Sse;
 use tokio::time::{Instant, sleep_until};
 
-use super::{failure::Failure, pipes::MESSAGE_BYTES, secrets::Secrets};
+use super::{failure::Failure, pipes::MESSAGE_BYTES, settings::secrets::Secrets};
 
 /// Streams are asked for no more often than this. A server that ends them may say how long it wants to be left alone, and that is
 /// no time at all where it means harm.

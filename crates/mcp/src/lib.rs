@@ -26,25 +26,21 @@ mod failure;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
-mod handler;
 mod http;
 mod link;
-mod listed;
 mod picked;
 mod pipes;
 mod result;
-mod running;
-mod secrets;
 mod settings;
 mod transport;
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use futures::future::BoxFuture;
 use serde_json::Value;
 
+use self::link::{Link, listed::ListedTool};
 pub use self::{approval::RequireApproval, picked::McpTool, settings::McpServer};
-use self::{link::Link, listed::ListedTool};
 use countersign_engine::tool::{ToolEntry, source::ToolSource};
 
 /// Seconds that a server may take to be reached, unless it is told otherwise.
@@ -85,6 +81,23 @@ pub struct McpToolInfo {
 /// connection. When the last of them is gone, its process ends.
 pub struct Mcp {
     link: Arc<Link>,
+}
+
+impl McpServer {
+    /// Checks the declaration. Nothing is started or reached yet.
+    ///
+    /// # Errors
+    /// An empty name or command, an address that is none, a header that cannot be one, a tool in two lists, a revision of
+    /// the protocol that is not known here.
+    pub fn build(self) -> Result<Arc<Mcp>, McpError> {
+        Ok(Arc::new(Mcp { link: Arc::new(Link::new(self.checked()?)) }))
+    }
+}
+
+impl fmt::Debug for Mcp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mcp").field("name", &self.link.settings.name).finish_non_exhaustive()
+    }
 }
 
 impl Mcp {

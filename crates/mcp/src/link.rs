@@ -1,5 +1,9 @@
 //! The connection to one server: made when it is needed, again when it has ended, never more often than makes sense.
 
+mod handler;
+pub(crate) mod listed;
+pub(crate) mod running;
+
 use std::{
     sync::{
         Arc, MutexGuard, PoisonError, RwLock,
@@ -19,13 +23,15 @@ use tokio::{
     time::{Instant, sleep_until, timeout, timeout_at},
 };
 
+use self::{
+    handler::Handler,
+    listed::ListedTool,
+    running::{Calls, Parked, Turns},
+};
 use super::{
     REVISIONS,
     bounded::Bounded,
     failure::{self, Failure},
-    handler::Handler,
-    listed::ListedTool,
-    running::{Calls, Parked, Turns},
     settings::{McpServer, Reach},
     transport::{self, Process},
 };

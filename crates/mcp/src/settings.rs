@@ -1,5 +1,7 @@
 //! How a server is reached, and what of it is used.
 
+pub(super) mod secrets;
+
 use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use reqwest::{
@@ -9,7 +11,8 @@ use reqwest::{
 use rmcp::model::ProtocolVersion;
 use serde_json::{Value, json};
 
-use super::{CALL_SECONDS, CONNECT_SECONDS, Mcp, McpError, REVISIONS, RequireApproval, link::Link, secrets::Secrets};
+use self::secrets::Secrets;
+use super::{CALL_SECONDS, CONNECT_SECONDS, McpError, REVISIONS, RequireApproval};
 use countersign_engine::key::ApiKey;
 
 /// Longest prefix of tools' names, in bytes.
@@ -192,12 +195,8 @@ impl McpServer {
         self
     }
 
-    /// Checks the declaration. Nothing is started or reached yet.
-    ///
-    /// # Errors
-    /// An empty name or command, an address that is none, a header that cannot be one, a tool in two lists, a revision of
-    /// the protocol that is not known here.
-    pub fn build(mut self) -> Result<Arc<Mcp>, McpError> {
+    /// Itself, if it can be used as it is declared.
+    pub(super) fn checked(mut self) -> Result<McpServer, McpError> {
         let bad = |what: String| McpError::new(format!("MCP server {:?}: {what}", self.name));
         if self.name.is_empty() {
             return Err(McpError::new("an MCP server needs a name"));
@@ -221,7 +220,7 @@ impl McpServer {
             return Err(bad(format!("{name:?} is both a tool that is used and one that is not")));
         }
         if let Some(prefix) = &self.prefix {
-            let right = prefix.len() <= PREFIX_BYTES && prefix.chars().all(super::listed::in_names);
+            let right = prefix.len() <= PREFIX_BYTES && prefix.chars().all(in_names);
             if !right {
                 return Err(bad(format!(
                     "a prefix has at most {PREFIX_BYTES} letters, digits, _ or -, not {prefix:?}"
@@ -236,7 +235,7 @@ impl McpServer {
             )));
         }
         self.secrets = Arc::new(Secrets::of(&self.reach));
-        Ok(Arc::new(Mcp { link: Arc::new(Link::new(self)) }))
+        Ok(self)
     }
 
     /// What decides who is asked about its tools.
@@ -253,7 +252,7 @@ impl McpServer {
     /// A text with this server's secrets taken out, and cut: for logs and errors.
     pub(super) fn redact(&self, text: &str) -> String {
         let text = self.secrets.redact(text);
-        match text.char_indices().nth(super::result::ERROR_CHARS) {
+        match text.char_indices().nth(crate::result::ERROR_CHARS) {
             Some((end, _)) => format!("{} […]", &text[..end]),
             None => text,
         }
@@ -301,8 +300,7 @@ impl fmt::Debug for McpServer {
     }
 }
 
-impl fmt::Debug for Mcp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Mcp").field("name", &self.link.settings.name).finish_non_exhaustive()
-    }
+/// Whether a character may stand in a tool's name: model providers take no others.
+pub(crate) fn in_names(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '-')
 }

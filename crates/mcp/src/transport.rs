@@ -13,7 +13,7 @@ use tokio::{
 use super::{
     http::Http,
     pipes::{MESSAGE_BYTES, Pipes},
-    secrets::Secrets,
+    settings::secrets::Secrets,
     settings::{Address, Program, url},
 };
 use countersign_engine::{

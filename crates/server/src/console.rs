@@ -10,7 +10,7 @@ use axum::{
 use countersign::core::refusal::{Code, Refusal};
 use rust_embed::{EmbeddedFile, RustEmbed};
 
-use crate::{problem::Problem, server::App};
+use crate::{app::App, problem::Problem};
 
 #[derive(RustEmbed)]
 #[folder = "../../web/console/dist"]

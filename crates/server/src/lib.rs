@@ -14,6 +14,7 @@
 //!
 //! [`Runtime`]: countersign::run::Runtime
 
+mod app;
 mod auth;
 pub mod config;
 #[cfg(feature = "fuzzing")]
@@ -30,6 +31,8 @@ mod origin;
 pub mod outgoing;
 mod places;
 mod problem;
+mod readiness;
+mod reply;
 mod server;
 mod serving;
 mod ws;

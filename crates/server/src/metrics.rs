@@ -1,6 +1,6 @@
 //! What can be counted, for Prometheus. No label holds an id, a name from outside or a secret.
 
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
 use axum::{
     extract::{MatchedPath, Request, State},
@@ -13,8 +13,6 @@ use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::{Registry, Unit},
 };
-
-use crate::server::App;
 
 /// Upper bounds of the latency buckets, in seconds.
 const BUCKETS: [f64; 12] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
@@ -155,7 +153,7 @@ impl Drop for Counted {
 }
 
 /// Counts every request and its time.
-pub(crate) async fn observe(State(app): State<App>, request: Request, next: Next) -> Response {
+pub(crate) async fn observe(State(metrics): State<Arc<Metrics>>, request: Request, next: Next) -> Response {
     let begun = Instant::now();
     let method = match request.method().as_str() {
         "GET" => "GET",
@@ -168,7 +166,7 @@ pub(crate) async fn observe(State(app): State<App>, request: Request, next: Next
     let route = request.extensions().get::<MatchedPath>().map_or("none", |path| path.as_str()).to_owned();
     let response = next.run(request).await;
     let status = response.status().as_u16();
-    app.metrics.requests.get_or_create(&Answered { method, route: route.clone(), status }).inc();
-    app.metrics.latency.get_or_create(&Route { method, route }).observe(begun.elapsed().as_secs_f64());
+    metrics.requests.get_or_create(&Answered { method, route: route.clone(), status }).inc();
+    metrics.latency.get_or_create(&Route { method, route }).observe(begun.elapsed().as_secs_f64());
     response
 }

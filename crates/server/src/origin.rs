@@ -9,7 +9,7 @@ use axum::{
 };
 use countersign::core::refusal::{Code, Refusal};
 
-use crate::{options::Options, problem::Problem, server::App};
+use crate::{app::App, options::Options, problem::Problem};
 
 /// Refuses requests from pages and for hosts that are not allowed, whatever they ask for; pages that are
 /// allowed may read the answers.

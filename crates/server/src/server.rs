@@ -10,9 +10,9 @@ use countersign::run::Runtime;
 use tokio::{net::TcpListener, sync::watch};
 
 use crate::{
-    console,
-    http::{self, health::Readiness},
-    metrics::Metrics,
+    app::App,
+    console, http,
+    metrics::{self, Metrics},
     options::Options,
     origin, serving,
 };
@@ -21,30 +21,6 @@ use crate::{
 const GRACE: Duration = Duration::from_secs(10);
 /// How long connections get to close after that.
 const CLOSING: Duration = Duration::from_secs(3);
-
-/// What every handler shares. Cheap to clone.
-#[derive(Clone)]
-pub(crate) struct App {
-    pub(crate) runtime: Runtime,
-    pub(crate) options: Arc<Options>,
-    pub(crate) metrics: Arc<Metrics>,
-    pub(crate) readiness: Arc<Readiness>,
-    /// True once connections must end.
-    pub(crate) closing: watch::Receiver<bool>,
-}
-
-impl App {
-    /// Resolves once connections must end.
-    pub(crate) fn closed(&self) -> impl Future<Output = ()> + Send + 'static {
-        let mut closing = self.closing.clone();
-        async move {
-            if closing.wait_for(|closing| *closing).await.is_err() {
-                // A router without a server: nobody will ever say so.
-                std::future::pending::<()>().await;
-            }
-        }
-    }
-}
 
 /// A server over a runtime.
 pub struct Server {
@@ -118,7 +94,7 @@ impl Server {
             .method_not_allowed_fallback(http::method_not_allowed)
             .layer(from_fn_with_state(app.clone(), origin::guard))
             .layer(from_fn(http::security_headers))
-            .layer(from_fn_with_state(app.clone(), crate::metrics::observe))
+            .layer(from_fn_with_state(app.metrics.clone(), metrics::observe))
             .with_state(app)
     }
 }

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::extract::Caller;
-use crate::server::App;
+use crate::app::App;
 
 /// The agents of the server.
 #[derive(Serialize, JsonSchema)]

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::extract::{Caller, Params, bounded_limit};
 use crate::{
+    app::App,
     options::{HISTORY_PAGE, HISTORY_PAGE_MAX},
     problem::Problem,
-    server::App,
 };
 
 /// The query of `GET /v1/audit`.

@@ -21,7 +21,7 @@ use futures::{Stream, stream};
 use serde::Deserialize;
 
 use super::extract::{Params, Segment};
-use crate::{auth::pass::Pass, metrics::Counted, problem::Problem, server::App};
+use crate::{app::App, auth::pass::Pass, metrics::Counted, problem::Problem};
 
 /// How often a stream says that it is alive.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);

@@ -16,11 +16,11 @@ use countersign::core::{
 use serde::de::DeserializeOwned;
 
 use crate::{
+    app::App,
     auth::pass::Pass,
     options::{BODY_SECONDS, PAGE, PAGE_MAX},
     places::Visitor,
     problem::Problem,
-    server::App,
 };
 
 /// Who asks. What goes on after the answer has begun takes a [`Pass`].

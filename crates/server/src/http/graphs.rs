@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::extract::{Caller, Params, Segment};
-use crate::{problem::Problem, server::App};
+use crate::{app::App, problem::Problem};
 
 /// The media type of Mermaid.
 pub(super) const MERMAID: &str = "text/vnd.mermaid";

@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use super::extract::{Caller, Params, Segment, bounded_limit};
 use crate::{
+    app::App,
     options::{HISTORY_PAGE, HISTORY_PAGE_MAX},
     problem::Problem,
-    server::App,
 };
 
 /// The query of `GET /v1/sessions/{session_id}/history`.

@@ -29,7 +29,7 @@ use axum::{
 };
 use countersign::core::refusal::{Code, Refusal};
 
-use crate::{problem::Problem, server::App};
+use crate::{app::App, problem::Problem};
 
 /// A router of every route in the table.
 pub(crate) fn routes() -> Router<App> {

@@ -18,7 +18,7 @@ use super::{
     sessions::{created, session_of},
     to_the_end,
 };
-use crate::{problem::Problem, server::App};
+use crate::{app::App, problem::Problem};
 
 /// The query of `GET /v1/sessions/{session_id}/checkpoints`.
 #[derive(Debug, Deserialize)]

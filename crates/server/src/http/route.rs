@@ -5,7 +5,7 @@ use countersign::core::{refusal::Code, wire::schema::Schemas};
 use schemars::JsonSchema;
 use serde_json::Value;
 
-use crate::server::App;
+use crate::app::App;
 
 /// A route.
 pub(super) struct Route {

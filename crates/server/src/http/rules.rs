@@ -9,7 +9,7 @@ use super::{
     extract::{Caller, Params, Segment, page_limit},
     to_the_end,
 };
-use crate::{problem::Problem, server::App};
+use crate::{app::App, problem::Problem};
 
 /// The query of `GET /v1/rules`.
 #[derive(Debug, Deserialize)]

@@ -19,7 +19,7 @@ use super::{
     sessions::{created, session_of},
     to_the_end,
 };
-use crate::{problem::Problem, server::App};
+use crate::{app::App, problem::Problem};
 
 /// The body of `POST /v1/graphs/{name}/runs`.
 #[derive(Debug, Deserialize, JsonSchema)]

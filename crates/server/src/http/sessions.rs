@@ -27,7 +27,7 @@ use super::{
     extract::{Body, Caller, Params, Segment, page_limit, request_id, wants_events},
     to_the_end,
 };
-use crate::{auth::pass::Pass, metrics::Transport, problem::Problem, server::App};
+use crate::{app::App, auth::pass::Pass, metrics::Transport, problem::Problem};
 
 /// The body of `POST /v1/sessions`.
 #[derive(Debug, Deserialize, JsonSchema)]

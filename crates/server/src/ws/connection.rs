@@ -28,11 +28,11 @@ use super::{
     follow::{Event, Follows},
 };
 use crate::{
+    app::App,
     auth::pass::Pass,
-    http::approvals::{reply, said},
     metrics::{Counted, Transport},
     options::{FRAMES_AT_ONCE, SLOWEST_READER, WRITE_STALL_SECONDS},
-    server::App,
+    reply::{reply, said},
 };
 
 /// Pings that may go unanswered before the connection is closed.

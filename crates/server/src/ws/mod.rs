@@ -10,7 +10,7 @@ use axum::{
 };
 use countersign::core::limits;
 
-use crate::{auth::offered_protocols, places::Visitor, problem::Problem, server::App};
+use crate::{app::App, auth::offered_protocols, places::Visitor, problem::Problem};
 
 /// The subprotocol, and what `hello` says.
 pub(crate) const PROTOCOL: &str = "countersign.v1";

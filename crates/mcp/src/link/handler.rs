@@ -12,18 +12,18 @@ use rmcp::{
 };
 use tokio::sync::oneshot;
 
-use super::{
+use crate::{
     asks,
     link::Link,
-    running::{Calls, Elicited},
+    link::running::{Calls, Elicited},
 };
 
 /// Our side of one connection. Sampling, roots and logging are not offered: the protocol gives them up.
-pub(super) struct Handler {
-    pub(super) link: Weak<Link>,
-    pub(super) calls: Calls,
+pub(crate) struct Handler {
+    pub(crate) link: Weak<Link>,
+    pub(crate) calls: Calls,
     /// The revision of the protocol that it is spoken to in, if that was said.
-    pub(super) revision: Option<ProtocolVersion>,
+    pub(crate) revision: Option<ProtocolVersion>,
 }
 
 impl ClientHandler for Handler {

@@ -7,7 +7,11 @@ use futures::future::BoxFuture;
 use rmcp::model::Tool as ServerTool;
 use serde_json::Value;
 
-use super::{McpToolInfo, link::Link, settings::McpServer};
+use crate::{
+    McpToolInfo,
+    link::Link,
+    settings::{McpServer, in_names},
+};
 use countersign_engine::tool::{Approval, Hints, Tool, ToolEntry, ToolError, ToolSpec, reserved};
 
 /// Longest name of a tool: model providers take no longer ones.
@@ -17,18 +21,18 @@ const DESCRIPTION_BYTES: usize = 16 * 1024;
 
 /// One tool of a server.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct ListedTool {
+pub(crate) struct ListedTool {
     /// The server's own name.
-    pub(super) name: Arc<str>,
+    pub(crate) name: Arc<str>,
     /// The name under which models call it.
-    pub(super) as_name: Arc<str>,
-    pub(super) description: Arc<str>,
-    pub(super) parameters: Arc<Value>,
-    pub(super) hints: Hints,
+    pub(crate) as_name: Arc<str>,
+    pub(crate) description: Arc<str>,
+    pub(crate) parameters: Arc<Value>,
+    pub(crate) hints: Hints,
     /// Whether agents that have the server's tools have it.
-    pub(super) used: bool,
+    pub(crate) used: bool,
     /// It is not used, since it would be taken for a built-in tool.
-    pub(super) built_in: bool,
+    pub(crate) built_in: bool,
 }
 
 /// Whether a tool would be taken for a built-in one. Files and the shell may be a server's where the operator names the
@@ -41,14 +45,9 @@ fn is_taken(as_name: &str, name: &str, settings: &McpServer) -> bool {
     reserved::says_something(as_name) || (reserved::is_built_in(as_name) && !named())
 }
 
-/// Whether a character may stand in a tool's name: model providers take no others.
-pub(super) fn in_names(c: char) -> bool {
-    c.is_ascii_alphanumeric() || matches!(c, '_' | '-')
-}
-
 impl ListedTool {
     /// A tool as the server lists it.
-    pub(super) fn of(tool: &ServerTool, settings: &McpServer) -> ListedTool {
+    pub(crate) fn of(tool: &ServerTool, settings: &McpServer) -> ListedTool {
         let name: Arc<str> = tool.name.as_ref().into();
         let prefix = settings.prefix.as_deref().unwrap_or_default();
         let as_name: String =
@@ -86,7 +85,7 @@ impl ListedTool {
         }
     }
 
-    pub(super) fn info(&self) -> McpToolInfo {
+    pub(crate) fn info(&self) -> McpToolInfo {
         McpToolInfo {
             name: self.name.to_string(),
             as_name: self.as_name.to_string(),
@@ -98,7 +97,7 @@ impl ListedTool {
     /// The tool as an agent has it. Hints are for the policy's rules: whether it is idempotent is the operator's to say.
     ///
     /// It is idempotent as the server's declaration says, unless something else is said of this one.
-    pub(super) fn entry(&self, link: &Arc<Link>, idempotent: Option<bool>) -> ToolEntry {
+    pub(crate) fn entry(&self, link: &Arc<Link>, idempotent: Option<bool>) -> ToolEntry {
         let spec = ToolSpec {
             name: self.as_name.clone(),
             description: self.description.clone(),
@@ -118,7 +117,7 @@ impl ListedTool {
 }
 
 /// A tool that runs at its server.
-pub(super) struct RemoteTool {
+pub(crate) struct RemoteTool {
     link: Arc<Link>,
     /// As it was listed when it was given to its agent.
     tool: ListedTool,

@@ -23,25 +23,25 @@ use tokio::{
     time::timeout,
 };
 
-use super::{failure::Failure, link::Connection, pipes::UNREADABLE};
+use crate::{failure::Failure, link::Connection, pipes::UNREADABLE};
 
 /// Most questions of one call that wait for the first of them to be answered. What a server asks beyond is cancelled.
-pub(super) const QUESTIONS_WAITING: usize = 16;
+pub(crate) const QUESTIONS_WAITING: usize = 16;
 /// Most times that one call asks people, one after the other; each is an attempt of it. What it asks beyond is cancelled,
 /// or ends it.
-pub(super) const ASKS_OF_A_CALL: u32 = 64;
+pub(crate) const ASKS_OF_A_CALL: u32 = 64;
 
 static SERIAL: AtomicU64 = AtomicU64::new(0);
 
 /// A question in the middle of a call, which the server waits to be answered.
-pub(super) struct Elicited {
-    pub(super) question: InputQuestion,
-    pub(super) reply: oneshot::Sender<ElicitResult>,
+pub(crate) struct Elicited {
+    pub(crate) question: InputQuestion,
+    pub(crate) reply: oneshot::Sender<ElicitResult>,
 }
 
 /// The calls that run over one connection, for questions to find theirs.
 #[derive(Clone, Default)]
-pub(super) struct Calls(Arc<Mutex<Vec<Entry>>>);
+pub(crate) struct Calls(Arc<Mutex<Vec<Entry>>>);
 
 struct Entry {
     serial: u64,
@@ -60,7 +60,7 @@ impl Calls {
 
     /// Where a question goes that came in answer to a request, or over a connection that does not tell: only where there
     /// is no doubt, since it would be shown to somebody else otherwise.
-    pub(super) fn of(&self, request: Option<&RequestId>) -> Option<mpsc::Sender<Elicited>> {
+    pub(crate) fn of(&self, request: Option<&RequestId>) -> Option<mpsc::Sender<Elicited>> {
         let entries = self.entries();
         let named = entries.iter().find(|entry| request.is_some() && entry.id.as_ref() == request);
         let possible = || entries.iter().filter(|entry| request.is_none() || entry.id.is_none());
@@ -86,7 +86,7 @@ fn one<T>(mut all: impl Iterator<Item = T>) -> Option<T> {
 
 /// The calls of a server take turns, once it has asked something without saying in which of its calls: then only one
 /// runs at a time, and it is the one that asks. Calls that wait for people take no turn.
-pub(super) struct Turns {
+pub(crate) struct Turns {
     untold: AtomicBool,
     places: Arc<Semaphore>,
 }
@@ -102,26 +102,26 @@ impl Default for Turns {
 
 impl Turns {
     /// The server has asked without saying in which of its calls.
-    pub(super) fn asked_untold(&self) {
+    pub(crate) fn asked_untold(&self) {
         self.untold.store(true, Ordering::SeqCst);
     }
 
     /// The turn of a call. Whoever has waited for too long goes on without one: a call is worth more than a question.
-    pub(super) async fn take(&self, longest: Duration) -> Option<OwnedSemaphorePermit> {
+    pub(crate) async fn take(&self, longest: Duration) -> Option<OwnedSemaphorePermit> {
         let places = if self.untold.load(Ordering::SeqCst) { PLACES } else { 1 };
         timeout(longest, self.places.clone().acquire_many_owned(places)).await.ok()?.ok()
     }
 }
 
 /// What the server has answered to a call: a result, an error of its own, or nothing, and why.
-pub(super) type Answer = Result<Result<CallToolResponse, ErrorData>, Failure>;
+pub(crate) type Answer = Result<Result<CallToolResponse, ErrorData>, Failure>;
 
 /// A call that was sent. Dropping it cancels it.
-pub(super) struct Running {
+pub(crate) struct Running {
     /// The connection that it runs over lives at least as long.
-    pub(super) connection: Arc<Connection>,
-    pub(super) answer: BoxFuture<'static, Answer>,
-    pub(super) questions: mpsc::Receiver<Elicited>,
+    pub(crate) connection: Arc<Connection>,
+    pub(crate) answer: BoxFuture<'static, Answer>,
+    pub(crate) questions: mpsc::Receiver<Elicited>,
     entry: Registered,
     turn: Option<OwnedSemaphorePermit>,
 }
@@ -153,19 +153,19 @@ impl Drop for CancelOnDrop {
 
 impl Running {
     /// It waits for people: others take its turn.
-    pub(super) fn park(&mut self) {
+    pub(crate) fn park(&mut self) {
         self.entry.calls.park(self.entry.serial, true);
         self.turn = None;
     }
 
     /// It goes on, in its turn.
-    pub(super) fn go_on(&mut self, turn: Option<OwnedSemaphorePermit>) {
+    pub(crate) fn go_on(&mut self, turn: Option<OwnedSemaphorePermit>) {
         self.entry.calls.park(self.entry.serial, false);
         self.turn = turn;
     }
 
     /// Sends a call of a session, once, in its turn.
-    pub(super) fn start(
+    pub(crate) fn start(
         connection: Arc<Connection>,
         session_id: Arc<str>,
         params: CallToolRequestParams,
@@ -203,16 +203,16 @@ impl Running {
 
 /// Calls whose questions wait for people.
 #[derive(Default)]
-pub(super) struct Parked(Mutex<Vec<Waiting>>);
+pub(crate) struct Parked(Mutex<Vec<Waiting>>);
 
 /// One of them.
-pub(super) struct Waiting {
-    pub(super) session_id: Arc<str>,
-    pub(super) call: u32,
-    pub(super) running: Running,
-    pub(super) reply: oneshot::Sender<ElicitResult>,
+pub(crate) struct Waiting {
+    pub(crate) session_id: Arc<str>,
+    pub(crate) call: u32,
+    pub(crate) running: Running,
+    pub(crate) reply: oneshot::Sender<ElicitResult>,
     /// The question's name.
-    pub(super) name: Arc<str>,
+    pub(crate) name: Arc<str>,
 }
 
 impl Waiting {
@@ -231,7 +231,7 @@ impl Parked {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn put(&self, waiting: Waiting) {
+    pub(crate) fn put(&self, waiting: Waiting) {
         let mut all = self.all();
         if all.len() >= PARKED {
             all.remove(0);
@@ -240,25 +240,25 @@ impl Parked {
     }
 
     /// The call whose latest question this is: names of questions are never the same.
-    pub(super) fn take(&self, session_id: &str, call: u32, input: &CallInput) -> Option<Waiting> {
+    pub(crate) fn take(&self, session_id: &str, call: u32, input: &CallInput) -> Option<Waiting> {
         let mut all = self.all();
         let at = all.iter().position(|waiting| waiting.is_of(session_id, call, input))?;
         Some(all.remove(at))
     }
 
-    pub(super) fn has(&self, session_id: &str, call: u32, input: &CallInput) -> bool {
+    pub(crate) fn has(&self, session_id: &str, call: u32, input: &CallInput) -> bool {
         self.all().iter().any(|waiting| waiting.is_of(session_id, call, input))
     }
 
-    pub(super) fn forget(&self, session_id: &str) {
+    pub(crate) fn forget(&self, session_id: &str) {
         self.all().retain(|waiting| *waiting.session_id != *session_id);
     }
 
-    pub(super) fn forget_call(&self, session_id: &str, call: u32) {
+    pub(crate) fn forget_call(&self, session_id: &str, call: u32) {
         self.all().retain(|waiting| *waiting.session_id != *session_id || waiting.call != call);
     }
 
-    pub(super) fn forget_all(&self) {
+    pub(crate) fn forget_all(&self) {
         self.all().clear();
     }
 }

@@ -2,7 +2,7 @@
 
 use reqwest::Url;
 
-use super::settings::{Address, Program, Reach};
+use super::{Address, Program, Reach};
 use countersign_engine::redact::redacted;
 
 /// Shortest segment of a path that is a secret by itself, in bytes: shorter ones are words such as `mcp`.
@@ -12,7 +12,7 @@ const SECRET_BYTES: usize = 3;
 
 /// What is taken out of everything that is told of a server.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Secrets {
+pub(crate) struct Secrets {
     /// The address, which is shown as its host.
     address: Option<(String, String)>,
     /// All others, the longest first.
@@ -21,7 +21,7 @@ pub(super) struct Secrets {
 
 impl Secrets {
     /// Those of a declaration.
-    pub(super) fn of(reach: &Reach) -> Secrets {
+    pub(crate) fn of(reach: &Reach) -> Secrets {
         let mut secrets = Secrets::default();
         match reach {
             Reach::Stdio(Program { env, .. }) => {
@@ -51,7 +51,7 @@ impl Secrets {
     }
 
     /// A text without them.
-    pub(super) fn redact(&self, text: &str) -> String {
+    pub(crate) fn redact(&self, text: &str) -> String {
         let text = match &self.address {
             Some((address, host)) => text.replace(address, host),
             None => text.to_owned(),

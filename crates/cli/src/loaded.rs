@@ -1,0 +1,44 @@
+//! The configuration as every command needs it, with the secrets that it names.
+
+use std::{net::IpAddr, path::Path};
+
+use countersign::store::seal::{Key, Keys};
+use countersign_server::config::{Config, ConfigError, ConfigKey};
+use zeroize::Zeroizing;
+
+/// Reads a configuration, or says all that is wrong with it, a line each.
+pub(crate) fn load(path: &Path) -> Result<Config, String> {
+    Config::load(path).map_err(|errors| lines(&errors))
+}
+
+/// What is said of a server that other machines can reach.
+pub(crate) const TLS_EXPECTED: &str = "TLS is expected in front of the server: it speaks plain HTTP, and other machines can reach it, so that tokens could be read on the way";
+
+/// Whether others can listen in on the way to this address.
+pub(crate) fn expects_tls(address: IpAddr) -> bool {
+    !address.is_loopback()
+}
+
+/// All errors, a line each.
+pub(crate) fn lines(errors: &[ConfigError]) -> String {
+    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
+/// The keys of the store, if it has any.
+pub(crate) fn keys(declared: &[ConfigKey]) -> Result<Option<Keys>, String> {
+    let mut keys = Vec::with_capacity(declared.len());
+    for ConfigKey { id, key_env } in declared {
+        keys.push(Key::parse(id, &Zeroizing::new(secret(key_env)?)).map_err(|error| error.to_string())?);
+    }
+    if keys.is_empty() {
+        return Ok(None);
+    }
+    Keys::new(keys.remove(0), keys).map(Some).map_err(|error| error.to_string())
+}
+
+/// What an environment variable holds.
+pub(crate) fn secret(env: &str) -> Result<String, String> {
+    // A file read into a variable often ends with a newline, which is not part of a key.
+    let secret = std::env::var(env).map_err(|_| format!("the environment variable {env} is not set"))?;
+    Ok(secret.trim().to_owned())
+}

@@ -1,0 +1,32 @@
+//! What every handler shares.
+
+use std::sync::Arc;
+
+use countersign::run::Runtime;
+use tokio::sync::watch;
+
+use crate::{metrics::Metrics, options::Options, readiness::Readiness};
+
+/// What every handler shares. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct App {
+    pub(crate) runtime: Runtime,
+    pub(crate) options: Arc<Options>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) readiness: Arc<Readiness>,
+    /// True once connections must end.
+    pub(crate) closing: watch::Receiver<bool>,
+}
+
+impl App {
+    /// Resolves once connections must end.
+    pub(crate) fn closed(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut closing = self.closing.clone();
+        async move {
+            if closing.wait_for(|closing| *closing).await.is_err() {
+                // A router without a server: nobody will ever say so.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+}
