@@ -2,6 +2,10 @@
 //!
 //! Each record has a number, a body, and the hash of the record before it, so that a change, a gap or another
 //! order shows. A log that ends too early shows only against an [`Anchor`] that was kept elsewhere.
+//!
+//! What an append tells follows from its entries and is written in its transaction, so nothing happens untold. The log
+//! is the one table that cannot be made again from the journal: it outlives deleted sessions, and its order over all
+//! sessions is its own. The memory store chains it only when it is read.
 
 use std::{fmt, str::FromStr, sync::Arc};
 

@@ -2,6 +2,9 @@
 //!
 //! An [`Image`] exists only if it is one: its constructors look at its first bytes, its encoding and its size, so that nothing
 //! behind them has to. Nothing here, or anywhere else in this program, fetches the address of an image: the provider does.
+//!
+//! An image stays in its record, in Base64: a session is its journal, and a store of bytes beside it would be a second
+//! truth to copy, encrypt, fork and delete. The bounds on a message and on a session make that bearable.
 
 mod pixels;
 

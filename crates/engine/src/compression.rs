@@ -1,4 +1,10 @@
 //! When an agent's conversation is made shorter, and how (spec G5).
+//!
+//! Only the session's own conversation is compressed. A nested agent's is one turn, from what it was asked to its
+//! answer, and cuts are made between turns only. Its size is bounded by the agent's `max_turns`, by the budget of model
+//! calls that all agents of a turn share, and by the 256 KiB that a result may have. If it outgrows the provider all
+//! the same, the model call is refused for good, the nested agent ends, and its caller's model gets the error as the
+//! result of its call and can ask for less. The conversation above it grows by the one result only.
 
 use std::sync::Arc;
 

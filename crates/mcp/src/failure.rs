@@ -1,5 +1,9 @@
 //! Why something at a server has failed, in words of our own: nothing of a library's types and no address reaches a
 //! model, a person or a log.
+//!
+//! [`Failure::Gone`] and [`Failure::NotSent`] mean that nothing ran, so the call is sent once more over a new
+//! connection, if the tool is still the one that was allowed. The library's errors are translated where they arise
+//! (`http`, `pipes`).
 
 use std::{error::Error, io};
 

@@ -1,4 +1,6 @@
 //! The connection to one server: made when it is needed, again when it has ended, never more often than makes sense.
+//!
+//! A task of its own makes the connection. A turn waits for it for a bounded time, a call for as long as it may take.
 
 mod handler;
 pub(crate) mod listed;

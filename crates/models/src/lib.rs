@@ -1,4 +1,8 @@
 //! Models of providers, each one module behind [`Model`](countersign_engine::model::Model).
+//!
+//! The adapters of OpenAI's and Anthropic's APIs are our own; `docs/dependencies.md` says what client libraries lose.
+//! What a provider wants back unchanged (reasoning, signatures, items of servers that it called) is kept as `opaque` of
+//! the answer: its order with lengths, never the texts and arguments again, which are cut from the blocks.
 
 #[cfg(feature = "http")]
 pub mod anthropic;

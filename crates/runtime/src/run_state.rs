@@ -15,6 +15,18 @@
 //! - Damage is found, forgery is not: the text is not signed. Whoever can change it can write an approval
 //!   into it, so keep it where only the application can write.
 //! - An approved call runs once in each store it is restored into. Restoring one state twice is two sessions.
+//!
+//! Decisions:
+//! - The portable state is the journal and no second format. Reading one checks that each entry can follow from the
+//!   state before it (`follows`). What a text says is the same however it was laid out anew: raw JSON is compared by
+//!   what it says (`same_json`).
+//! - A state is claimed, not locked: a file by renaming it, a store by the position of its journal, at which only one
+//!   process can append. Copies of a text are copies of a run.
+//! - A run whose state a program keeps waits for ever unless a time-out was set, since nobody watches between its
+//!   parts: the defaults (300 s, 600 s for questions) do not count there, a time-out that was set does, whatever it is
+//!   (`Ask::says_timeout`). What is overdue times out when the run resumes, and a decision that came later gets
+//!   `RunError::TooLate`. The rule is the same with a store (`RunConfig::store`) and without; a `Runtime`, such as a
+//!   server's, watches deadlines and has the defaults.
 
 mod compact;
 mod decide;

@@ -1,4 +1,7 @@
 //! Agents that work with other agents: handoffs, and agents as tools (spec S4, S5, S17, S25).
+//!
+//! Agents are told apart by name, and those of one name by what is in them, so the names in journals do not depend on
+//! the order in which a program lists its agents.
 
 use std::{any::Any, collections::HashSet, sync::Arc};
 

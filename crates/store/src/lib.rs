@@ -4,6 +4,12 @@
 //! for lists, and a snapshot of the state from which a load folds on (a cache, never the truth). Beside
 //! that it keeps one row for each interruption, derived from the entries by [`index`], and a [`Waypoint`] now and
 //! then, from which a state of the past is folded.
+//!
+//! The snapshot spares a load the long way. It is written with every answer and every end of a turn, and at least every
+//! 64 entries; a store may lose it.
+//!
+//! The id of a deleted session stays ([`StoreError::Deleted`]), since people and programs keep ids, keys and decisions
+//! longer than sessions.
 
 pub mod index;
 pub mod memory;

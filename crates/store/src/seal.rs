@@ -3,6 +3,14 @@
 //! A sealed value is a format byte, the length of the key's id and the id, a nonce of 96 random bits, the encrypted
 //! text and a tag of 128 bits. The tag is also over the [`Place`] it was sealed for and over everything before the
 //! nonce: a value that was changed, or that stands in another row, session, table or store, is not opened.
+//!
+//! Values are sealed, not the file: SQLite stays the same, and lists still filter by ids, times and names, which are
+//! plain. The place covers table, session, the session's birth, position and the store's own random name, so no plain
+//! value passes for a sealed one. Appends are sealed on the caller's thread, and the writer only writes, but for the
+//! audit log, whose numbers it gives. The log's hashes are over plain bodies, so the log is the same before and after
+//! sealing, and are sealed themselves: they would confirm a guess. The title is sealed with the position where the
+//! session ends, which each read checks. A snapshot is only a cache: one that does not open is left out, with a
+//! warning.
 
 #[cfg(feature = "encryption")]
 mod cipher;

@@ -1,4 +1,9 @@
 //! Tools that are requests: the arguments filled into a template, the answer's body as the result (spec M2).
+//!
+//! The template is taken apart when it is declared. What a value can do depends on where it is placed and not on what
+//! it is, so no text of a model is ever parsed as a part of an address, a header or a JSON text. The template's digest
+//! is the tool's source, as for tools of MCP servers: with another template it is another tool to those who approved
+//! it.
 
 mod answer;
 mod declared;

@@ -2,6 +2,14 @@
 //!
 //! A key is enough to find what waits; the digest says what it was that somebody has seen. It is made once, when people are
 //! asked, and recorded with the action, so that every client and every replay shows the same.
+//!
+//! Records expand without the state they were made in, and the session's birth is in the first record only; therefore
+//! the digest is recorded and not computed when it is shown. It covers the interruption's number: the same call, asked
+//! about again, is another request.
+//!
+//! The birth is a random number in a session's first record, and in a fork's, that no other session has, whatever its
+//! id and its store. Idempotency keys and digests are made of it, so they name one thing for ever without any store
+//! that knows all sessions.
 
 use serde::Serialize;
 use serde_json::value::RawValue;

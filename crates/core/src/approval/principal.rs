@@ -1,4 +1,11 @@
 //! Who acts, and what they may see and decide (spec P1, X).
+//!
+//! The tenant is a part of who owns a session, here in core, and not a filter before it: `None` is a tenant like any
+//! other, and a session never changes its own. Stores find a tenant's rows by a column that only finds; journal and
+//! audit record say it too.
+//!
+//! Different people are different subjects. Levels, votes and `not_self` compare subjects, never tokens or connections:
+//! a person with two tokens, or two roles, is one.
 
 use std::sync::Arc;
 

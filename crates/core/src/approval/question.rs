@@ -1,4 +1,7 @@
 //! Questions to the user: what may be asked, and what an answer must be (spec Q1–Q3).
+//!
+//! A question is an ordinary call that is never permitted: its verdict makes it an interruption of its own kind, and
+//! the answers are its result. One set of rules for deadlines, cancels and races serves both.
 
 use std::fmt;
 

@@ -1,4 +1,8 @@
 //! Deciding an interruption: who may, whether the decisions fit, and what is recorded (spec W5).
+//!
+//! An edit is judged anew and made no weaker: the runtime asks the policy about the edited call, and core takes the
+//! stricter of that and of what was asked before, from the first level on. Otherwise an edit would be a way around
+//! every condition on arguments.
 
 use std::sync::Arc;
 

@@ -2,6 +2,11 @@
 //!
 //! A rule is made by a decision, in its session's journal, and ends there too. It stands in the place of one person:
 //! where more than one must approve, or somebody else, it does not apply.
+//!
+//! Rules are records (`Decided.rules`, `RuleRevoked`); stores keep only an index of them over sessions. So each has a
+//! maker, a place in the log and an end, and there is no hidden flag. Its role is looked at for each call: where the
+//! policy needs somebody else, the rule is silent. A rule that approves names the digest of the tool that was shown
+//! with it ([`Rule::shown`]) and is silent about another one; a rule that rejects stands whatever the tool has become.
 
 use std::sync::Arc;
 

@@ -1,4 +1,6 @@
 //! How a call is shown to people: what of it is streamed, where it stands, and its one line (spec Q5, H5).
+//!
+//! The stream rule and the line are recorded with the call, so a replay does not change when the configuration does.
 
 use std::sync::Arc;
 

@@ -1,4 +1,12 @@
 //! The recorded verdict on a proposed call: run it, ask a person, or answer the model at once.
+//!
+//! The policy is a floor, and the stricter of two verdicts counts ([`Verdict::stricter`]). Whoever owns the policy need
+//! not trust who writes tools: a tool can bring in more reviewers, never fewer. Silence is not weakness: where only one
+//! of the two names levels, its levels count, and a role takes the owner's place.
+//!
+//! How a person is asked is recorded whole ([`Ask`]: roles, quorum, deadline, escalation, the policy's version). So a
+//! changed policy changes nothing that is pending, a replay asks the same people, and the policy is read once, when a
+//! program starts.
 
 use std::sync::Arc;
 

@@ -4,6 +4,9 @@
 //! [`Value`] is: with `preserve_order` its members stand as they were written, not by their names; with
 //! `arbitrary_precision` a number is its text, so that 1.0 is not 1.00, and types that serde buffers are given an object where a
 //! number stands. Nothing here may depend on what another crate wants: what one build has stored another one loads.
+//!
+//! Schemas, conditions, digests and types that serde buffers are therefore given what serde_json makes without either
+//! feature, and `cargo xtask test` runs the tests of core and of the library once in a build that has both.
 
 use std::{borrow::Cow, collections::HashSet, fmt, sync::LazyLock};
 

@@ -1,4 +1,8 @@
 //! What a reviewer is shown of what a call would do, beside its arguments (spec S12).
+//!
+//! A preview is computed where the verdict is, and again for an edited call; it is recorded raw and bounded, and made
+//! visible when it is shown, as arguments are. Calls of the same answer that need nobody run before people are asked,
+//! so it may be older than they are: tools check again when they run.
 
 use std::{fmt, sync::Arc};
 

@@ -4,6 +4,18 @@
 //! by the number of the call it works for; the session's own conversation is the run 0. Calls, interruptions and decisions
 //! have numbers of the whole session, so a person answers the session, at whatever depth the question came up, and what
 //! is resumed is never more than what was open.
+//!
+//! Sessions inside sessions would need a transaction over several journals for every decision, fork and saved state. In
+//! one journal, numbers, interruptions, standing rules, the audit log, forks and saved states need to know nothing of
+//! depth, and each thing is stored once. The wire shows the session's own conversation; of nested runs it shows only
+//! what people are asked, with the path.
+//!
+//! A handoff is carried out in the transition that settles the last other call of its answer. So no call ever waits for
+//! a person while its agent is already another one.
+//!
+//! Whether an agent may end with a call's result is recorded with the verdict
+//! ([`Gate::ends`](crate::call::gate::Gate::ends)). A partial resume therefore cannot lose it, and a rule that is set
+//! later does not reach back to calls made before.
 
 use std::sync::Arc;
 

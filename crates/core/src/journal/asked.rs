@@ -1,4 +1,9 @@
 //! What people are asked: the record of a request, whole.
+//!
+//! Times of records only order them: they never run backwards, so after one record from the future they stand still.
+//! Deadlines and reminders are counted from the clock that came with the input, which a request notes where it differs
+//! from its record's time ([`Interrupted::clock`]). What was asked while the clock was ahead keeps the deadline it was
+//! given then.
 
 use std::sync::Arc;
 

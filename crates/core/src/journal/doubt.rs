@@ -2,6 +2,9 @@
 //!
 //! Everybody is asked who had to allow the call, from the last level to the first: the word of the one who is asked first
 //! ends it, but it runs again only with the word of all.
+//!
+//! The first decision that gives the call up, or says that it ran, ends it. A level of the owner's own is never asked
+//! before a reviewer's; where a level has a quorum, running again needs it.
 
 use std::sync::Arc;
 

@@ -1,4 +1,8 @@
 //! Whether a session can take what somebody says: its size, and images for a model that takes none.
+//!
+//! The question whether a model takes images is asked of the agent that answers then. Where it turns out later (a
+//! handoff, a fork, another configuration) the model reads a note in the image's place: a refusal there would end every
+//! turn from then on, and silence would hide that something is missing.
 
 use super::draft::Catalog;
 use crate::{

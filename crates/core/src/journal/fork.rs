@@ -3,6 +3,34 @@
 //! The past is copied record by record, at the same positions, and one [`Forked`] record follows it. What was decided
 //! before counts as history, never as a permission: whoever was asked is asked again under the new session's keys,
 //! what was approved but not begun is asked about again, and what only the original can know is in doubt.
+//!
+//! Positions and cursors stay the same, so events and history of the past stay the same under the new session's keys.
+//! Stores need no marker: the entries of an append before its last [`Forked`] are not the session's own ([`own`]), and
+//! are not told, indexed, counted as requests or made rules again. That also holds where a saved fork is restored
+//! elsewhere.
+//!
+//! What the record does to the state:
+//! - Pending calls, and approved calls that have not begun, are gated again from the first level, with fresh votes and
+//!   deadlines; a handover to another role is undone too.
+//! - Every call that has not begun is judged by today's policy ([`must_be_judged`]) and by standing rules that reject.
+//!   Of today's verdict and what was asked before, the stricter counts. So a call that nobody was asked about runs only
+//!   if nobody is asked today, what is denied today is denied, and what a standing rule let through is asked about
+//!   whatever the policy says.
+//! - A call whose tool is gone is refused; where a tool cannot be reached, no fork is made (`unresolvable`).
+//! - A call that had begun, or may begin again by a decision about its unknown outcome, is in doubt, idempotent or not:
+//!   the original may be running it. It is judged too: reviewers of then and of today are asked, and what is denied
+//!   today cannot run again.
+//! - An edit that a person made stays what is asked about, with its stricter way of asking.
+//! - Rules of the session are gone, also those that reject: nobody could revoke them here, and a new session has none
+//!   either.
+//! - Queued messages keep their places without their request ids, which are new in this session. Reviewers and the
+//!   index begin empty.
+//! - The policy sees the roles that the owner holds now. Counts, tokens and the turn's model calls stay, so a fork is
+//!   no way around `max_turns`.
+//!
+//! A fork that is not asked to run is held (`State::held`): it has no effects, also after a restart, until a decision,
+//! a message or `run` comes. A message to one that is held at the model's turn is the next message of the conversation;
+//! where calls are still to run, it comes after their results.
 
 use std::sync::Arc;
 

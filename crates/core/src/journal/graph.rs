@@ -7,6 +7,11 @@
 //!
 //! The approval node only decides, the tools node only executes. Where a session stands is a function of
 //! its state, and so is what may happen next: pausing is the absence of effects.
+//!
+//! Where a session stands on the plain loop is not recorded, since it follows from the state. With nodes of the user's
+//! in the loop each move is a record. What is approved while such a loop stands elsewhere is not begun
+//! (`Call::cleared`) before the loop has been at its approval node again, so every node after approval has come before
+//! every effect. A fork goes back to the model's answer for the same reason.
 
 use std::sync::Arc;
 

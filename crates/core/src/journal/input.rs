@@ -2,6 +2,10 @@
 //!
 //! An attempt of a call may end with questions in place of a result. They are interruptions of their own kind, answered
 //! like those of a graph; with the last answer the call may begin again, and its next attempt is given the answers.
+//!
+//! Ending the attempt is what makes a session that waits for an answer rows in the store like any other. Answers are
+//! kept by the digest of their question, for the case that the call runs again. A server that has forgotten what it
+//! asked makes its call lost, with the reason (`CallLost.forgotten`).
 
 use std::sync::Arc;
 

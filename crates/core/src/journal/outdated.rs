@@ -1,4 +1,15 @@
 //! Tools that change while a call of them waits: what was approved is not what would run (spec S13, R1).
+//!
+//! What people have seen of a tool is folded from what they were asked; an approval of something else starts nothing,
+//! and the call is asked about anew. A verdict that stood in a person's place (a standing rule, a program) keeps whom
+//! it replaced and which tool it was about (`Gate::stood_in`), so such a call is asked about, too, if its tool changes
+//! before it begins.
+//!
+//! This holds for functions, agents as tools and handoffs. Of an agent it is the tool's description and schema, which
+//! reviewers were shown, and the agent's name; what that agent is told and can do is its own, as a function's code is.
+//! Core checks handoffs where they are carried out, the driver checks the others before they begin, and a step that
+//! finds a change begins nothing that it is about. A call of an agent's tool that is gone, or takes other arguments
+//! now, fails as any call does.
 
 use std::sync::Arc;
 

@@ -5,6 +5,16 @@
 //! and what waited is asked again, under new keys, since everybody was told that the old ones are over. Nothing that
 //! had its result before is done again, and nothing that was decided is lost: only votes that did not end their
 //! request are given again.
+//!
+//! [`TurnReopened`] says what is open again as a whole, so it folds without looking back, and reading a state checks it
+//! against the journal.
+//! - Requests get all of their time again, since nobody could decide meanwhile. Deferred ones keep their deadline,
+//!   reassigned ones their person. The audit log says `reopened` of the old ones.
+//! - What was approved stays approved. A call that ran when the turn failed is in doubt, as after a crash, unless it is
+//!   idempotent.
+//! - The turn continues in a new message of the stream, after `run_status: running`. What the model was writing when it
+//!   failed is part of no conversation any more.
+//! - A cancelled turn, and the past of a fork, is not reopened.
 
 use std::sync::Arc;
 

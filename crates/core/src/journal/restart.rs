@@ -1,4 +1,9 @@
 //! Turns that a process took up again after another one had ended in the middle of them.
+//!
+//! A turn may itself be what ends the process. So taking it up is on record first, and every record that shows progress
+//! resets the count, as does a process that ends in order. A turn without progress is taken up once more, one session
+//! after the other, so that the guilty one is told from those that ran beside it; after that it is held: without
+//! effects until a message, a decision or a cancel comes. A deadline does not release it.
 
 use serde::{Deserialize, Serialize};
 

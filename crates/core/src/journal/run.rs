@@ -5,6 +5,18 @@
 //! names the tasks of the next one, so a route is never looked at twice. A task that is a graph of its own has a
 //! frame with rounds of its own. The typed state of a graph is not here: it is the fold of the updates in
 //! [`TasksDone`], made by whoever knows its type. What is here is what must go on.
+//!
+//! So a result does not depend on which task was fastest. A graph in a graph shares the journal: its questions are
+//! asked outside, and an answer begins nothing again but the node that asked. Now and then the states themselves go on
+//! record (`Record::States`), once the updates since have as many bytes: a fold reads at most about twice the size of
+//! the state, and the journal stays linear.
+//!
+//! A failed task fails its own round and nothing else: what is done stays done, what is pending stays pending. When
+//! nothing else can continue the run has failed, and `retry` tries only what failed.
+//!
+//! A step begins on record before it begins, unless it is idempotent. One without an end after a crash, or after its
+//! node's time limit, is in doubt as a tool call is, and a person says what became of it. Nodes themselves may be begun
+//! again; what must not happen twice is a step.
 
 use std::{collections::BTreeMap, sync::Arc};
 

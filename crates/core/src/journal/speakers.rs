@@ -1,4 +1,6 @@
 //! Whose words the models of a turn have read: they have asked for every call that comes after (spec P4).
+//!
+//! Under `not_self` they may not approve calls that were made later, by any agent of the session.
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -3,6 +3,12 @@
 //! When the next model call would have more tokens than the agent's budget, [`Record::MakeRoom`] says so; what
 //! [`Record::Compressed`] covers is read by no model any more. Cuts are made between turns only: there everything has
 //! its result and nothing waits. Events, history and the audit log know nothing of it and keep everything.
+//!
+//! Two records and no event: `MakeRoom` keeps the place of a session a function of its state, `Compressed` has the
+//! summary and the position through which it covers. A conversation is folded from there on, so a model call costs the
+//! same however long the session has become, and a fold can begin at a cut with nothing but the number of calls so far.
+//! Followers see nothing of it, since nothing they were shown has changed. A turn that is larger than the budget by
+//! itself is not cut.
 
 use std::sync::Arc;
 

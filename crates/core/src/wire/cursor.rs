@@ -1,4 +1,11 @@
 //! Where a session's event stream stands between two records.
+//!
+//! Every entry carries the cursor before it: `seq`, messages, the open message, block index, groups, and the open group
+//! with its summary. So a record expands to its own events alone, and a replay or a page of history can begin anywhere
+//! without folding what came before.
+//!
+//! Message ids are `msg-N`, counted in the session. They come from the fold: a replay makes the same ones, and core
+//! needs no source of ids.
 
 use std::{fmt, sync::Arc};
 

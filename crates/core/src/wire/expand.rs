@@ -1,4 +1,7 @@
 //! Records → wire events: the one deterministic expansion that live streams and replays share (spec W2).
+//!
+//! User messages are events too, so a client that did not send them (another tab, a reviewer) shows the same
+//! conversation from events alone.
 
 use std::sync::Arc;
 

@@ -2,6 +2,10 @@
 //!
 //! A fold may begin at any entry that [begins anew](begins_anew), so a page of a long session costs no more
 //! than one of a short session (spec H6).
+//!
+//! The history is a fold of events, not of records: the API returns what a client that has seen every event knows, by
+//! construction. A page reads on only until everything it shows is settled; the resolution of a request that was
+//! decided much later comes from the store's index of interruptions.
 
 use std::{collections::HashMap, ops::Range, sync::Arc};
 

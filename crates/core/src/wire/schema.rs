@@ -1,4 +1,9 @@
 //! The JSON Schema of the wire protocol, from which clients' types are made.
+//!
+//! The schema is made of the types: what goes out by how it is written, what comes in by how it is read, closed, since
+//! unknown keys are refused. Unions have named alternatives that stand alone, with the member that tells them apart,
+//! because generators of clients handle those and fail on intersections, boolean schemas and `default: null`. The test
+//! clients check everything they receive against a closed copy, so any test that meets an unpublished member fails.
 
 mod tidy;
 mod unions;

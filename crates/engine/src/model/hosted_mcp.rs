@@ -4,6 +4,12 @@
 //! [`HostedApproval`] says so. What it asks becomes a call of `mcp__LABEL__TOOL`, which goes through the same
 //! gate as every other; running that call does nothing but say yes to the provider. What is not asked about is
 //! never seen here before it has run.
+//!
+//! The yes is a part of a request to the provider, and that request is made again after an error, a crash, in a fork,
+//! in the next turn. So it is put on record before it goes out (`Record::ApprovalSent`), and goes out once: what
+//! follows has the yes only beside the call that came of it. Where none came, the model is told that nobody knows
+//! whether the call was made, and a person is asked again if it wants it again. Only a request that was refused as it
+//! came, or for which no connection was made, is repeated as it was.
 
 use std::{collections::BTreeSet, sync::Arc};
 

@@ -3,6 +3,8 @@
 //! The first rule that matches a call gives the floor of its verdict; the tool's own approval can only make it
 //! stricter. What a rule's selectors match is known when the agents are; only the role of who asked and the
 //! conditions are looked at for each call.
+//!
+//! The arguments are read once for all conditions, so hundreds of rules cost a call little.
 
 mod glob;
 mod judge;

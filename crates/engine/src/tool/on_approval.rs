@@ -1,4 +1,8 @@
 //! Programs that decide in a person's place (spec S12).
+//!
+//! What it says is a verdict, not a decision: it is asked once, while the answer is gated, after standing rules, and is
+//! recorded with the gate. So neither a restart nor a retry of the append asks it again. Where a rule of the policy
+//! asks it can only reject; otherwise whoever writes a tool could overrule the policy.
 
 use std::{future::Future, sync::Arc};
 

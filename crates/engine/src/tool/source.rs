@@ -1,4 +1,8 @@
 //! Tools that come from elsewhere, and change while the runtime runs: those of an MCP server (spec S13).
+//!
+//! What has read a source's tools sees each tool as it is at the moment. A server is reached before a session's calls
+//! continue, since they are checked against its tools. What happens to calls whose tool has changed is in
+//! `countersign_core::journal::outdated`.
 
 use std::sync::Arc;
 

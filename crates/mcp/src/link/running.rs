@@ -1,4 +1,9 @@
 //! A call that runs at a server: its answer, and what is asked in the middle of it.
+//!
+//! A call that a server holds open while it asks is parked in memory. The answer finds it by the question's name; where
+//! it is gone (another process), the outcome is unknown. A server that asks without saying in which call has its calls
+//! run one at a time (`Turns`): a call whose question waits for a person gives its turn back, and one that has waited
+//! for its turn as long as a call may take runs without.
 
 use std::{
     sync::{

@@ -1,4 +1,7 @@
 //! The agent's loop as a public graph, in plain sight (spec G2).
+//!
+//! The runner does the loop's four nodes itself. A node of the user's can refuse calls and never permit one: permission
+//! comes from decisions, so no graph is a way around an approval.
 
 use std::sync::Arc;
 

@@ -1,4 +1,8 @@
 //! What a node has in its hands: the state, questions to people, and steps that are done once.
+//!
+//! A question is found by its name, and only where the same is shown: each answer belongs to the digest of what was
+//! shown. A node that asks something else under that name, passes by a question that was answered, or is gone, fails by
+//! name (`question_changed`, `question_gone`, `node_gone`) and keeps the answer.
 
 use std::{
     future::{Future, IntoFuture},

@@ -1,4 +1,7 @@
 //! One run of a node: what it remembers, and how it comes to stand still.
+//!
+//! A pause is a node that stands still, not an error: `interrupt` returns the answer or does not return. What runs
+//! beside a question in one node belongs in a step, since nothing else is waited for.
 
 use std::{
     any::Any,

@@ -1,4 +1,8 @@
 //! How long a standing approval lives: no longer than the authority of whoever made it (spec P4).
+//!
+//! Each call asks whoever knows people (`RuntimeBuilder::authority`; in the server its `Auth`) whether the rule's maker
+//! still holds the role. A rule whose maker does not is suspended, not revoked. Without an authority, in a program of
+//! one's own, the program decides.
 
 use std::{fmt, sync::Arc};
 

@@ -2,6 +2,8 @@
 //!
 //! There is at most one driver for a session. It holds the session's lock only while it looks and while it
 //! stores, never while a model or a tool is at work.
+//!
+//! What is the only thing to do is polled where it begins, and becomes a task only when it has to wait.
 
 use std::{
     collections::BTreeSet,

@@ -1,4 +1,8 @@
 //! Runs of graphs, for the library's users: begin, answer, look, change, take up again (spec G3, G6).
+//!
+//! Changing the state of a run withdraws what its nodes were asking, since reviewers were shown the state as it was.
+//! The session's owner may change it, and the audit log says so; a decision that somebody else must make is therefore
+//! asked for where it counts, and not kept in the state.
 
 use std::{marker::PhantomData, sync::Arc};
 

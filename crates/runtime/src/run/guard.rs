@@ -1,6 +1,9 @@
 //! What a run of the library adds to the runner: guardrails, hooks, budgets, and the application's own data.
 //!
 //! Everything here is called from one line of the driver, of what asks models, or of the gate.
+//!
+//! Guardrails and hooks are called between records: after the decision and before the permit is used, and before an
+//! answer goes on record. Hooks decide nothing, and one that fails changes nothing.
 
 use std::{
     collections::BTreeMap,

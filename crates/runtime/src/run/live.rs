@@ -1,4 +1,10 @@
 //! A session that something is happening to: its state in memory, its followers, the block being written.
+//!
+//! Token deltas are not stored: followers get them from memory, and a replay has each block whole, in one delta.
+//!
+//! A group that begins or ends with a block that is shown while it is written is put on record first (`Record::Group`),
+//! if anybody follows, or when somebody begins to follow. This is the one case in which looking on appends a record. So
+//! a crash takes back at most one `content_block_start`, and the group it stood in is known.
 
 use std::{
     collections::HashMap,

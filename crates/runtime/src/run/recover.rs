@@ -1,4 +1,8 @@
 //! What goes on without anybody asking: turns that a crash interrupted, and deadlines.
+//!
+//! No timers are kept in memory. Due deadlines are read from the store every 200 ms, so one that passed while nothing
+//! ran fires at the start, by the same code. Why a turn that ends the process is held is in
+//! `countersign_core::journal::restart`.
 
 use std::{
     sync::{Arc, atomic::Ordering},

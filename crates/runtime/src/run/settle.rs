@@ -1,4 +1,6 @@
 //! What was said to all that waits, taken together: all of it or nothing.
+//!
+//! Time-outs, decisions, answers and new input of a resumed state take effect in one append, or none of them does.
 
 use std::sync::Arc;
 

@@ -7,6 +7,18 @@
 //! lie under the first one and link to it, in whatever process and however much later they are made.
 //!
 //! No argument, result or answer is in a span unless [`RunConfig::trace_content`](crate::RunConfig::trace_content) says so.
+//!
+//! The names follow conventions that are still in development: `invoke_agent NAME`, `chat MODEL`, `execute_tool NAME`,
+//! with `gen_ai.provider.name`, `gen_ai.request.model`, `gen_ai.usage.*`, `gen_ai.tool.*`, `gen_ai.conversation.id`
+//! (the session) and `error.type`. An agent that works for a call lies under that call's span. A run of a graph is
+//! `invoke_workflow NAME` with `gen_ai.workflow.name`; each stretch of a node is `execute_node NAME` (the conventions
+//! have no name yet) with its path, and a nested graph lies under that. A compression is `compress AGENT`, with the
+//! tokens before and after, over the `chat` that wrote the summary. What people are asked and decide are events:
+//! `approval.requested`, `approval.decided`, `approval.timed_out`, `approval.withdrawn`. A decision that comes while
+//! nothing runs is an event of a short span `decide` of its own.
+//!
+//! The level is `DEBUG`, so a log at `info` has none of them. Ids are digests and nothing about tracing is on record or
+//! in a saved state; a crash loses the spans that were open.
 
 use std::{
     fmt::Write as _,

@@ -1,4 +1,7 @@
 //! What stops a run from within: guardrails that trip, budgets, answers of another type (spec S11, S22, S23).
+//!
+//! A trip ends the turn. Within an agent that works for another one's call it ends that work, in one append with all
+//! that is open in it, at any depth.
 
 use std::{collections::HashMap, sync::Arc};
 

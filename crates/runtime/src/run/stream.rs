@@ -4,6 +4,12 @@
 //! crash can take back; it then starts over under the same `seq`. A block that was finished and shown
 //! before an answer broke off stays; when the model is asked again and says the same, it is not repeated, and when it says
 //! something else, what was shown is marked as replaced.
+//!
+//! What followers have seen is never taken back: `Record::Replaced` marks it as no part of the answer. That record
+//! comes when no block is open, since it would take the number under which that block is closed.
+//!
+//! An answer that continues after a cut is one answer. The further model calls happen before anything of it is complete
+//! on record, so its text is one block, and what a provider wants back is left out, since it would be about a part.
 
 use std::{collections::BTreeSet, sync::Arc};
 

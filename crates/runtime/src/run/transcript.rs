@@ -1,4 +1,9 @@
 //! The conversation of a session, read from the journal when a model asks for it.
+//!
+//! What a provider makes of an image is known only when it refuses it ([`Shown`]), and its error does not say reliably
+//! which image it was, or that it was one. So every refusal that does not pass by itself is tried again with fewer
+//! images, on no provider's error text. That costs two requests that are refused at once, once in a turn. An outage is
+//! no reason to leave images out: an answer that has not looked at what was shown must not seem to have.
 
 use std::sync::Arc;
 

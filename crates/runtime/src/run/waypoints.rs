@@ -4,6 +4,13 @@
 //! They are a cache. One is kept when records have come to another megabyte, and whoever goes through a journal where there
 //! are none, that of a fork for one, leaves them behind. One that cannot be read, or that is not as it was written, is passed
 //! by, and one of another [`FOLD_VERSION`] is not even found.
+//!
+//! An old state is folded from the nearest waypoint before it: about a megabyte, however long the session is. One is
+//! kept only where it has at most a quarter of the bytes that it saves reading, and no more than a page of records, so
+//! all of them stay small beside their journal. Its digest covers itself, its session, its position and the version of
+//! folding (raised whenever folding changes), so a damaged or misplaced one is never believed, encrypted store or not.
+//! That is no protection from who can write the file, and who could write other records too. An append does not wait
+//! for its waypoint: nothing is awaited between a commit and its effects.
 
 use std::{
     io,

@@ -1,6 +1,12 @@
 //! Decisions that are made on a state, and count when the run goes on (spec S6, S7, S8, S10).
 //!
 //! They are kept in the state, also in its text, and are applied together. What was not decided comes back.
+//!
+//! A decision is checked when it is made, against the arguments that are pending. A second, different one is refused
+//! until the first is retracted, so no order of calls turns a rejection into an execution. What nobody decided is
+//! deferred, whatever its tool lets a reviewer decide (`Reply::Staged`); a standing decision also covers what is
+//! pending already. Questions of tools, nodes and models are listed among the interruptions and answered on the state
+//! (`RunState::answer`), with their schema checked at once.
 
 use countersign_core::{
     approval::{decision::Decision, key::approval_key, resolve::check_answer, rule::Always},

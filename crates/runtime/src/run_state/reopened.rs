@@ -1,4 +1,12 @@
 //! A turn that has failed goes on, in the store that it failed in or in another (spec S22).
+//!
+//! The state of an error is reopened already, while the store has it as failed until it resumes (`RunState::stored`).
+//! So decisions can be made on it at once, here or from its text, and resuming stores reopening and decisions in one
+//! append: of several processes one runs, the others get `RunError::Claimed`. Reopening is made again at the time of
+//! resuming, so no deadline passes in a state that only its program has. Records that are made on a state
+//! (`set_current_agent`) are stored likewise: they are folded onto what the store has (`onto`), after its last entry
+//! was found to be the state's. A text that has another history of the same length is `Claimed`, and what it says was
+//! approved counts for nothing.
 
 use std::sync::Arc;
 

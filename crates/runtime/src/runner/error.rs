@@ -1,4 +1,7 @@
 //! Why a run ended otherwise than by itself.
+//!
+//! An error never loses a state: one that was given to a run comes back ([`RunError::into_state`]), unchanged if the
+//! run did not get past it.
 
 use countersign_core::refusal::Refusal;
 

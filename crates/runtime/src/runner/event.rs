@@ -2,6 +2,8 @@
 //!
 //! It is read off the frames of the wire protocol, which are made of the session's journal: a run that is streamed is told
 //! of by the same code as a session of the server.
+//!
+//! A handoff is no event of the wire; it follows from the result of its call.
 
 use std::sync::Arc;
 

@@ -2,6 +2,9 @@
 //!
 //! It is the server's runtime over a store in memory: one implementation, whether a run is streamed or not, kept in a file,
 //! or kept in a database.
+//!
+//! `run` makes a session, or restores the one of a `RunState`, stores what was decided on it, and drives it on the
+//! caller's task; streaming only follows the same session.
 
 pub mod config;
 pub mod context;

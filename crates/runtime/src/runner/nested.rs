@@ -2,6 +2,8 @@
 //!
 //! No frame of the wire protocol tells of it. What is done is read off the session's journal; what is being written, off the
 //! model's stream.
+//!
+//! So no client of the server gets any of it: only a follower in this process that asks is told the session's entries.
 
 use std::{collections::HashSet, sync::Arc};
 

@@ -1,4 +1,7 @@
 //! A run whose events are read while it goes on (spec S15).
+//!
+//! A stream that resumes tells first what was decided, with the statuses that were over by then, and ends at the first
+//! pause or end after that.
 
 use std::{collections::VecDeque, sync::Arc};
 

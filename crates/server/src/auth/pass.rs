@@ -1,5 +1,10 @@
 //! What a connection came with, looked at again with each message: a token may be taken out, expire, or get other
 //! roles while the connection lives (spec X).
+//!
+//! A connection keeps its credential, not the person it stood for. Who may connect and the issuer's keys stand behind
+//! watched values: a message costs one look whether they changed, and only a change makes the credential be checked
+//! again. So a token that is taken out ends its connections, and changed roles count from the next message, without any
+//! list of connections.
 
 use std::{
     future::pending,

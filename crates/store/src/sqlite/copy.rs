@@ -2,6 +2,12 @@
 //!
 //! The copied entries are under a number that no session has, which [`unfinished`](super::unfinished) keeps: nobody sees
 //! them. The append that ends the fork gives that number to the session, in one transaction with everything else of it.
+//!
+//! A piece is a megabyte and a transaction of its own, in the writer's queue among others, so nobody waits for more
+//! than one piece and no more is in memory. In an encrypted store each entry is opened and sealed for its new place.
+//! The append that ends the fork waits for the disk for all pieces. An id that is taken is refused before anything is
+//! copied, and once more at the end. A copy by reference would make deleting the original, and encrypting it under
+//! another key, a matter of every fork. The memory store shares entries and copies none.
 
 use std::sync::{
     Arc,

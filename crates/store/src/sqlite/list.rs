@@ -1,4 +1,8 @@
 //! The lists: interruptions and sessions, a page at a time.
+//!
+//! A list is one query for each reason for which its caller may see a row: as the subject, or by each role. Each reads
+//! an index in the list's order, and they are merged, so a page costs what it shows and not what others have.
+//! Interruptions and reviewers carry their session's tenant, subject and use for that.
 
 use std::sync::Arc;
 

@@ -1,5 +1,8 @@
 //! Numbers under which there are entries of no session: those of a past that is being copied, what is left of copies that were given up or
 //! that a crash ended, and of sessions that were deleted.
+//!
+//! They are removed in pieces when the writer has nothing else to do, and now and then while it has. No number is ever
+//! given again (`numbers`), so what comes late for one that is gone meets no other.
 
 use rusqlite::{Connection, params};
 

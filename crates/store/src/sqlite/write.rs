@@ -2,6 +2,9 @@
 //!
 //! Everything that waits when a commit ends goes into the next one together, so many sessions share the
 //! wait for the disk. Each member of a group that fails alone is taken back alone.
+//!
+//! A failed write or sync closes the store. Linux takes the pages of a failed sync for written, so a later sync that
+//! succeeds says nothing about them. A log that was left behind is written once more before it is used.
 
 use std::{
     sync::{

@@ -1,4 +1,9 @@
 //! Using a computer by its screen: `computer` (spec S14).
+//!
+//! Actions come in batches, and the batch is what is asked about: the rule looks at each action, and one that asks
+//! holds them all. The tool has two names (`ToolEntry.aliases`), and its calls, rules and saved sessions are found
+//! under either. A dozen methods of the DevTools protocol are all that it needs, so no crate drives the browser, and a
+//! feature keeps even those out of programs that do not use them.
 
 mod action;
 #[cfg(feature = "computer")]

@@ -1,4 +1,8 @@
 //! A folder that file tools cannot leave (spec S12, X).
+//!
+//! A workspace is a file descriptor, not a path; each step opens with `O_NOFOLLOW`, the same way on every system. Links
+//! are refused even where they stay inside: a person approves the path that was shown, and through a link another file
+//! would change.
 
 mod commit;
 mod going;

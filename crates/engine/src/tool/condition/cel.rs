@@ -1,4 +1,6 @@
 //! Conditions in the Common Expression Language, checked when they are loaded (spec P1, P2).
+//!
+//! Length, nesting and time are bounded, and whatever goes wrong means that a person is asked.
 
 use std::{
     cell::Cell,

@@ -1,4 +1,8 @@
 //! Runs that wait for people, kept as they are for a while.
+//!
+//! A node that waits keeps its future for a minute (`WARM_TASKS`, `WARM_SECONDS`), so an answer finds it where it
+//! stopped. After that, or in another process, it begins from its first line with its steps and answers from the
+//! journal. Both lead to the same records.
 
 use std::{
     collections::{HashMap, VecDeque},

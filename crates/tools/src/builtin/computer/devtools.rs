@@ -1,5 +1,8 @@
 //! The DevTools protocol of a browser, over two pipes, which no program of another user can reach: one request at a time.
 //! Each message is JSON and ends with a zero byte.
+//!
+//! The pipes are the browser's file descriptors 3 and 4. A WebSocket would need a debugging port, which has no
+//! password: any program of the machine could tell the browser what to do.
 
 use std::{io, time::Duration};
 

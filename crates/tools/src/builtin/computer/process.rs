@@ -1,4 +1,8 @@
 //! The process of a browser, and its folder. Both end with this process, however that ends.
+//!
+//! No destructor runs when a process is killed, so a named pipe tells: only this process has it open for writing, the
+//! system closes it, and a watcher in the browser's process group, which reads it, ends the group and removes its
+//! folder.
 
 use std::{
     fs::File,
