@@ -23,8 +23,8 @@
 //! - A state is claimed, not locked: a file by renaming it, a store by the position of its journal, at which only one
 //!   process can append. Copies of a text are copies of a run.
 //! - A run whose state a program keeps waits for ever unless a time-out was set, since nobody watches between its
-//!   parts: the defaults (300 s, 600 s for questions) do not count there, a time-out that was set does, whatever it is
-//!   (`Ask::says_timeout`). What is overdue times out when the run resumes, and a decision that came later gets
+//!   parts: the defaults (300 s, 600 s for questions) do not count there, a time-out that was set does, whatever it is.
+//!   What is overdue times out when the run resumes, and a decision that came later gets
 //!   `RunError::TooLate`. The rule is the same with a store (`RunConfig::store`) and without; a `Runtime`, such as a
 //!   server's, watches deadlines and has the defaults.
 
