@@ -9,12 +9,13 @@ use super::{
     key::approval_key,
     principal::Principal,
     question::{Answers, Questions},
+    reviewer::Reviewer,
     rule::{Always, Rule},
 };
 use crate::{
     call::{
         display::MESSAGE_ARGUMENT,
-        gate::{Ask, DecisionType, Verdict, is_user},
+        gate::{Ask, DecisionType, Verdict},
         json::Json,
         plain,
         preview::Preview,
@@ -151,9 +152,12 @@ pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Cata
 
 /// Whether this interruption is this principal's to decide.
 pub(crate) fn check_reviewer(state: &State, open: &Open, by: &Principal) -> Result<(), Refusal> {
-    let role = open.asked.actions.first().and_then(Action::role);
-    if !by.may_decide(state, role) {
-        let needed = role.map_or_else(|| "the session's owner".to_owned(), |role| format!("the role {role:?}"));
+    let reviewer = open.asked.reviewer();
+    if !by.may_decide(state, reviewer) {
+        let needed = match reviewer {
+            Reviewer::Owner => "the session's owner".to_owned(),
+            Reviewer::Role(role) => format!("the role {role:?}"),
+        };
         return Err(Refusal::new(Code::Forbidden, format!("this decision needs {needed}")));
     }
     match &open.assignee {
@@ -181,7 +185,7 @@ fn check_person(state: &State, open: &Open, decisions: &[Decision], by: &Princip
     for (action, decision) in open.asked.actions.iter().zip(decisions).filter(|(_, decision)| yes(decision.kind)) {
         // A level of the user's own is theirs; one that came to them by escalation or by hand is not.
         if action.ask.not_self
-            && !is_user(action.ask.role(action.level))
+            && !action.ask.reviewer(action.level).is_owner()
             && by.subject == state.subject
             && by.tenant == state.tenant
         {
@@ -193,7 +197,7 @@ fn check_person(state: &State, open: &Open, decisions: &[Decision], by: &Princip
             return Err(Refusal::new(Code::Forbidden, what));
         }
         if action.ask.not_self
-            && !is_user(action.ask.role(action.level))
+            && !action.ask.reviewer(action.level).is_owner()
             && let Some(subject) = &by.subject
             && state.speakers.asked_for(subject, action.call)
         {
@@ -212,7 +216,7 @@ fn check_person(state: &State, open: &Open, decisions: &[Decision], by: &Princip
         }
         let call = state.calls.iter().find(|call| call.call == action.call);
         if action.ask.not_self
-            && !is_user(action.ask.role(action.level))
+            && !action.ask.reviewer(action.level).is_owner()
             && decision.kind != DecisionType::Edit
             && let (Some(call), Some(subject)) = (call, &by.subject)
             && call.edited_by.as_ref() == Some(subject)
@@ -285,7 +289,7 @@ fn edited_asks(
             return Err(invalid_edit(i, what, Vec::new()));
         }
         let new = match verdicts.get(i).and_then(Option::as_ref) {
-            Some(Verdict::Ask(new)) if edited.name != *action.name && !by.may_decide(state, new.role(0)) => {
+            Some(Verdict::Ask(new)) if edited.name != *action.name && !by.may_decide(state, new.reviewer(0)) => {
                 let what = format!("the tool {:?} is decided by somebody else", edited.name);
                 return Err(invalid_edit(i, &what, Vec::new()));
             }

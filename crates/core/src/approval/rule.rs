@@ -8,11 +8,11 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-use super::{key::approval_key, resolve::rfc3339};
+use super::{key::approval_key, resolve::rfc3339, reviewer::Reviewer};
 use crate::{
     call::{
         args::{Args, Digest},
-        gate::{Ask, DecisionType, is_user},
+        gate::{Ask, DecisionType},
     },
     journal::{
         record::{Action, Decided, Interrupted, Kind, Millis},
@@ -166,9 +166,9 @@ pub struct Rule {
     /// What the model is told, when it rejects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// The role in whose place it stands; `None` is the session's own subject.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub role: Option<String>,
+    /// In whose place it stands.
+    #[serde(default, skip_serializing_if = "Reviewer::is_owner")]
+    pub role: Reviewer,
     /// Who made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Arc<str>>,
@@ -201,7 +201,7 @@ impl Rule {
             tool: action.name.clone(),
             approve: decision.kind == DecisionType::Approve,
             message: decision.message.clone(),
-            role: other_role(action.role()).map(str::to_owned),
+            role: action.reviewer().clone(),
             by: decided.by.clone(),
             args: matches!(always, Always::Arguments { .. }).then(|| action.args.clone()),
             until: always.until(),
@@ -264,15 +264,10 @@ impl Rule {
         ask.is_some_and(|ask| {
             // A rule from before the tool needed more people, or others, does not stand for them.
             ask.is_one_person()
-                && other_role(ask.role(0)) == self.role.as_deref()
+                && *ask.reviewer(0) == self.role
                 && !(ask.not_self && self.by.as_deref().is_none_or(|by| call.is_asked_for_by(by)))
         })
     }
-}
-
-/// The role, unless it is the session's own subject.
-fn other_role(role: Option<&str>) -> Option<&str> {
-    role.filter(|role| !is_user(Some(role)))
 }
 
 /// What a rule looks at.

@@ -632,7 +632,7 @@ fn standing(state: &State, staged: &[Staged], call: u32) -> Option<Decision> {
         // As for later calls: it stands in one person's place, and for the tool that they were shown.
         let stands = !approves
             || (action.ask.is_one_person()
-                && action.role() == other.role()
+                && action.reviewer() == other.reviewer()
                 && state.signature_shown(action) == state.signature_shown(other));
         (same && stands).then(|| Decision { always: None, args_digest: None, digest: None, ..staged.decision.clone() })
     })

@@ -14,12 +14,14 @@ pub mod source;
 use std::{future::Future, sync::Arc};
 
 use countersign_core::{
+    approval::reviewer::Reviewer,
     call::{
         args::Args,
         display::{ContentMessage, Display, StreamRule},
         gate::{Ask, DecisionType, Target},
         permit::Permit,
         preview::Preview,
+        timeout::Timeout,
     },
     journal::{
         draft::ToolKind,
@@ -99,9 +101,9 @@ pub struct Asks {
     pub state: Option<Arc<str>>,
     /// What was begun goes on in this process, and waits for the answers: [`Tool::has_parked`] says so.
     pub live: bool,
-    /// Seconds in which the questions are answered, 0 for ever. Then their own default is the answer. Where nothing is said
-    /// they wait for 300 s, or for ever in a run whose state a program keeps.
-    pub timeout: Option<u32>,
+    /// How long people have to answer. Then the questions' own default is the answer. Where nothing is said they wait for
+    /// 300 s, or for ever in a run whose state a program keeps.
+    pub timeout: Timeout,
 }
 
 impl ToolError {
@@ -214,7 +216,7 @@ impl Approval {
     /// Seconds to decide; 0 waits for ever (SPEC W7).
     #[must_use]
     pub fn timeout(mut self, seconds: u32) -> Approval {
-        self.ask.set_timeout(seconds);
+        self.ask.timeout = Timeout::of(seconds);
         self
     }
     /// What the reviewer may do. Without [`DecisionType::Defer`] a reviewer at a server cannot put it off while others under its
@@ -240,13 +242,13 @@ impl Approval {
     }
     /// The roles that are asked in turn when nobody decides in time; after the last one it is rejected.
     #[must_use]
-    pub fn escalate(mut self, roles: impl IntoIterator<Item = impl Into<String>>) -> Approval {
+    pub fn escalate(mut self, roles: impl IntoIterator<Item = impl Into<Reviewer>>) -> Approval {
         self.ask.escalate = roles.into_iter().map(Into::into).collect();
         self
     }
     /// The roles that must approve, one after the other.
     #[must_use]
-    pub fn levels(mut self, roles: impl IntoIterator<Item = impl Into<String>>) -> Approval {
+    pub fn levels(mut self, roles: impl IntoIterator<Item = impl Into<Reviewer>>) -> Approval {
         self.ask.levels = roles.into_iter().map(Into::into).collect();
         self
     }

@@ -283,7 +283,7 @@ impl World {
                 let questions = (0..=what % 3).map(|n| question(n, *what)).collect();
                 let timeout = if what % 2 == 0 { 0 } else { 60 };
                 let state = Some("half done".into());
-                let required = InputRequired { call, attempt, questions, state, live: *live, timeout };
+                let required = InputRequired { call, attempt, questions, state, live: *live, timeout: timeout.into() };
                 if let Some(transition) = self.draft().input_required(required, &self.tools) {
                     if *live {
                         self.parked.insert(call);

@@ -6,7 +6,7 @@ use countersign::{
     Agent, ContextStrategy, DecisionError, RunConfig, RunError, RunState, Runner, ToolEntry, ToolGuardrailOutput,
     core::{
         approval::principal::Principal,
-        call::permit::Permit,
+        call::{permit::Permit, timeout::Timeout},
         journal::{
             input::InputQuestion,
             record::{Kind, Schema},
@@ -123,7 +123,7 @@ async fn s6_of_several_decisions_all_count_or_none() {
 }
 
 /// Asks for a size before it says what it was told.
-struct Orders(Option<u32>);
+struct Orders(Timeout);
 
 impl Tool for Orders {
     fn run(&self, permit: Permit) -> BoxFuture<'static, Result<String, ToolError>> {
@@ -149,10 +149,10 @@ impl Tool for Orders {
 #[tokio::test]
 async fn s13_what_a_call_asks_is_listed_and_answered_on_the_state() {
     let spec = tool("a", &Ran::default()).spec;
-    let hurried = one(ToolEntry::new(spec.clone(), Arc::new(Orders(Some(300)))));
+    let hurried = one(ToolEntry::new(spec.clone(), Arc::new(Orders(300.into()))));
     let paused = run(&hurried, "go").await.expect("paused");
     assert!(paused.interruptions[0].expires_at.is_some(), "what was said counts");
-    let agent = one(ToolEntry::new(spec, Arc::new(Orders(None))));
+    let agent = one(ToolEntry::new(spec, Arc::new(Orders(Timeout::Default))));
     let paused = run(&agent, "go").await.expect("paused");
     assert!(paused.is_paused());
     let asks = item(&paused, "c1");
