@@ -10,7 +10,10 @@ use std::{
 use clap::{Args, Subcommand};
 use countersign::{
     core::{
-        approval::{reviewer::Reviewer, rule::{Rule, RuleFacts, RuleId}},
+        approval::{
+            reviewer::Reviewer,
+            rule::{Rule, RuleFacts, RuleId},
+        },
         call::gate::{Ask, Gate, Verdict},
         journal::{
             record::{Millis, Record},

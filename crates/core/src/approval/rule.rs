@@ -22,9 +22,10 @@ use crate::{
 };
 
 /// How far a standing decision reaches: `true` and `{"scope": "session"}` are the same.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Always {
-    /// `false`: no rule is made.
+    /// `false`, or nothing: no rule is made.
+    #[default]
     No,
     /// `true`, or `{"scope": "session"}`: later calls of this tool by this agent in this session.
     Session,
@@ -191,16 +192,13 @@ impl Rule {
     /// What a decision on an action makes a rule of; `None` if it makes none.
     fn of(id: RuleId, decided: &Decided, action: &Action) -> Option<Rule> {
         let decision = decided.decisions.get(id.action as usize)?;
-        let always = decision.always.as_ref().filter(|always| **always != Always::No)?;
-        if !matches!(decision.kind, DecisionType::Approve | DecisionType::Reject) {
-            return None;
-        }
+        let always = Some(decision.reach()).filter(|always| **always != Always::No)?;
         Some(Rule {
             id: Some(id),
             agent: action.agent.clone(),
             tool: action.name.clone(),
-            approve: decision.kind == DecisionType::Approve,
-            message: decision.message.clone(),
+            approve: decision.kind() == DecisionType::Approve,
+            message: decision.message().map(str::to_owned),
             role: action.reviewer().clone(),
             by: decided.by.clone(),
             args: matches!(always, Always::Arguments { .. }).then(|| action.args.clone()),

@@ -13,7 +13,9 @@ use super::{
     state::{Call, Open, Phase, State, Status},
 };
 use crate::{
-    approval::{key::approval_key, principal::Principal, resolve::check_reviewer, reviewer::Reviewer},
+    approval::{
+        decision::Choice, key::approval_key, principal::Principal, resolve::check_reviewer, reviewer::Reviewer,
+    },
     call::{
         args::{Args, ArgsError, Digest},
         gate::{Ask, DecisionType},
@@ -164,24 +166,16 @@ impl State {
         let (Kind::InDoubt, Some(at), Some(decision)) = (asked.kind, &asked.at, decided.decisions.first()) else {
             return;
         };
-        let given_up = decision.message.clone().unwrap_or_else(|| self.locale.text(Text::OutcomeUnknown).to_owned());
+        let given_up = decision.message().unwrap_or_else(|| self.locale.text(Text::OutcomeUnknown)).to_owned();
         self.run(|run| {
             run.said(at, |task| {
-                let step = match decision.kind {
+                let step = match &decision.choice {
                     // Done again.
-                    DecisionType::Approve => return drop(task.steps.remove(&at.question)),
-                    DecisionType::Respond => decision
-                        .output
-                        .as_deref()
-                        .map_or_else(
-                            || Raw::of(&()),
-                            |output| {
-                                // What the step would have given, as JSON, or a text.
-                                serde_json::from_str::<Box<serde_json::value::RawValue>>(output)
-                                    .map(Raw::from)
-                                    .or_else(|_| Raw::of(output))
-                            },
-                        )
+                    Choice::Approve { .. } => return drop(task.steps.remove(&at.question)),
+                    // What the step would have given, as JSON, or a text.
+                    Choice::Respond { output } => serde_json::from_str::<Box<serde_json::value::RawValue>>(output)
+                        .map(Raw::from)
+                        .or_else(|_| Raw::of(output))
                         .map_or_else(|error| Step::GivenUp(error.to_string()), Step::Done),
                     _ => Step::GivenUp(given_up),
                 };

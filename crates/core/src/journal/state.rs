@@ -28,9 +28,8 @@ pub use super::{
     status::Status,
 };
 use crate::{
-    approval::key::approval_key,
-    approval::{question::Answers, rule::Rule},
-    call::gate::{DecisionType, Gate, Verdict},
+    approval::{decision::Choice, key::approval_key, question::Answers, rule::Rule},
+    call::gate::{Gate, Verdict},
     locale::{Locale, Text},
     todo::Todo,
     wire::{cursor::Cursor, expand},
@@ -502,9 +501,9 @@ impl State {
         for (i, (action, decision)) in asked.actions.iter().zip(&decided.decisions).enumerate() {
             let rejected = if asked.kind == Kind::Question { Text::QuestionDeclined } else { Text::Rejected };
             let raised = decided.asks.get(i).cloned().flatten();
-            self.set_phase(action.call, |call| match decision.kind {
-                DecisionType::Approve if in_doubt => call.runs_again(action.level, &people),
-                DecisionType::Approve => {
+            self.set_phase(action.call, |call| match &decision.choice {
+                Choice::Approve { .. } if in_doubt => call.runs_again(action.level, &people),
+                Choice::Approve { .. } => {
                     call.approved_by.extend(people.iter().cloned());
                     if action.ask.is_last(action.level) {
                         return Phase::Permitted;
@@ -514,11 +513,9 @@ impl State {
                     call.deadline = Deadline::Fresh;
                     Phase::Gated
                 }
-                DecisionType::Edit => {
-                    if let Some(edited) = &decision.edited_action {
-                        call.name = Arc::from(edited.name.as_str());
-                        call.args = Some(edited.args.clone());
-                    }
+                Choice::Edit(edited) => {
+                    call.name = Arc::from(edited.name.as_str());
+                    call.args = Some(edited.args.clone());
                     call.preview = decided.previews.get(i).cloned().flatten();
                     call.deadline = Deadline::Fresh;
                     call.approved_by.clear();
@@ -543,19 +540,17 @@ impl State {
                     call.level = 1;
                     Phase::Gated
                 }
-                DecisionType::Reject if in_doubt => {
-                    let text = decision.message.clone().unwrap_or_else(|| locale.text(Text::OutcomeUnknown).to_owned());
+                Choice::Reject { message, .. } if in_doubt => {
+                    let text = message.clone().unwrap_or_else(|| locale.text(Text::OutcomeUnknown).to_owned());
                     Phase::Settled(CallStatus::Error, text)
                 }
-                DecisionType::Reject => {
-                    let text = decision.message.clone().unwrap_or_else(|| locale.text(rejected).to_owned());
+                Choice::Reject { message, .. } => {
+                    let text = message.clone().unwrap_or_else(|| locale.text(rejected).to_owned());
                     Phase::Settled(CallStatus::Rejected, text)
                 }
-                DecisionType::Respond => {
-                    Phase::Settled(CallStatus::Success, decision.output.clone().unwrap_or_default())
-                }
-                DecisionType::Defer if in_doubt => Phase::Lost,
-                DecisionType::Defer => {
+                Choice::Respond { output } => Phase::Settled(CallStatus::Success, output.clone()),
+                Choice::Defer if in_doubt => Phase::Lost,
+                Choice::Defer => {
                     call.deadline = asked.expires_at.map_or(Deadline::Never, Deadline::At);
                     Phase::Gated
                 }

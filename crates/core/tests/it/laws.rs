@@ -205,7 +205,7 @@ fn what_ran_was_approved_by_everybody_it_needed(world: &World) {
                 let one = &asked[&decided.n];
                 for (i, (action, decision)) in one.actions.iter().zip(&decided.decisions).enumerate() {
                     let of_call = approvals.entry(action.call).or_default();
-                    match decision.kind {
+                    match decision.kind() {
                         DecisionType::Approve if one.kind == Kind::Approval => {
                             partial.insert((decided.n, action.call, decided.by.clone()));
                             of_call.push((action.level, decided.by.clone()));
@@ -298,7 +298,7 @@ fn what_began_was_what_was_shown(world: &World) {
                     });
                     let edited = asked
                         .and_then(|asked| decided.decisions.get(of_call(asked)?))
-                        .and_then(|decision| decision.edited_action.as_ref());
+                        .and_then(|decision| decision.edited());
                     if edited.is_some_and(|edited| *edited.name != *tool) {
                         shown.remove(&call);
                     }

@@ -36,7 +36,8 @@ impl Holders {
             return;
         }
         let lists = [(&ask.levels, "levels"), (&ask.escalate, "on_timeout"), (&ask.reassign, "reassign")];
-        let named = lists.iter().flat_map(|(list, key)| list.iter().filter_map(Reviewer::role).map(|role| (role, *key)));
+        let named =
+            lists.iter().flat_map(|(list, key)| list.iter().filter_map(Reviewer::role).map(|role| (role, *key)));
         for (role, key) in named {
             let Some(most) = self.most(role) else { continue };
             let (needed, place) = (ask.quorum as usize, section.place());

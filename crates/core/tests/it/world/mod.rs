@@ -206,7 +206,7 @@ impl World {
             Op::Decide(i, decisions, comment, by, verdict) if !self.state.open.is_empty() => {
                 let open = &self.state.open[i % self.state.open.len()];
                 let decisions: Vec<Decision> = decisions.iter().map(|d| decision(*d)).collect();
-                let of_edit = |d: &Decision| d.edited_action.as_ref().map(|_| edited(*verdict));
+                let of_edit = |d: &Decision| d.edited().map(|_| edited(*verdict));
                 let input = DecideInput {
                     digest: None,
                     previews: Vec::new(),
