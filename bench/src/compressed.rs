@@ -1,4 +1,4 @@
-//! (f) What a model reads of a compressed session: after 10,000 turns as fast as after 10 (SPEC G5).
+//! (f) What a model reads of a compressed session: after 10,000 turns as fast as after 10 (spec G5).
 
 use std::{
     sync::{Arc, Mutex, PoisonError},

@@ -1,4 +1,4 @@
-//! (e) The last page of a long session's history against that of a short one: at most 1.5 (SPEC H6).
+//! (e) The last page of a long session's history against that of a short one: at most 1.5 (spec H6).
 
 use std::{sync::Arc, time::Instant};
 

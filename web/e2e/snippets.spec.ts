@@ -19,7 +19,7 @@ async function history(server: Server) {
   return ((await response.json()) as { messages: Record<string, unknown>[] }).messages;
 }
 
-test("the modal approves and rejects", async ({ page, serve }) => {
+test("u2: the modal approves and rejects", async ({ page, serve }) => {
   const trade = (symbol: string) => ({ id: symbol, name: "execute_trade", args: JSON.stringify({ symbol, quantity: 1 }) });
   const server = await serve({
     turns: [{ calls: [trade("VNM"), trade("FPT")] }, { calls: [trade("HPG")] }, { text: "Done." }],
@@ -41,7 +41,7 @@ test("the modal approves and rejects", async ({ page, serve }) => {
   expect(Object.fromEntries(results)).toEqual({ VNM: "success", FPT: "rejected", HPG: "success" });
 });
 
-test("the history's answered questions are rendered", async ({ page, serve }) => {
+test("u2: the history's answered questions are rendered", async ({ page, serve }) => {
   const server = await serve({
     turns: [ask(goal, horizon), call(order), { text: "Done." }],
     origins: [site.origin],

@@ -1,5 +1,7 @@
 //! Tests over the repository itself: who may use whom, and whether the documents name what exists.
 
+mod citations;
+
 use std::{
     collections::BTreeSet,
     fs,
@@ -7,10 +9,27 @@ use std::{
 };
 
 /// Each crate of this repository with those it may use, in the order in which they build on each other.
-const MAY_USE: [(&str, &str, &[&str]); 10] = [
+const MAY_USE: [(&str, &str, &[&str]); 15] = [
     ("countersign-core", "crates/core", &[]),
     ("countersign-macros", "crates/macros", &[]),
-    ("countersign", "crates/runtime", &["countersign-core", "countersign-macros"]),
+    ("countersign-store", "crates/store", &["countersign-core"]),
+    ("countersign-engine", "crates/engine", &["countersign-core", "countersign-store"]),
+    ("countersign-models", "crates/models", &["countersign-core", "countersign-engine"]),
+    ("countersign-tools", "crates/tools", &["countersign-core", "countersign-engine"]),
+    ("countersign-mcp", "crates/mcp", &["countersign-core", "countersign-engine"]),
+    (
+        "countersign",
+        "crates/runtime",
+        &[
+            "countersign-core",
+            "countersign-macros",
+            "countersign-store",
+            "countersign-engine",
+            "countersign-models",
+            "countersign-tools",
+            "countersign-mcp",
+        ],
+    ),
     ("countersign-server", "crates/server", &["countersign-core", "countersign"]),
     ("countersign-cli", "crates/cli", &["countersign-core", "countersign", "countersign-server"]),
     ("countersign-torture", "crates/torture", &["countersign-core", "countersign", "countersign-server"]),

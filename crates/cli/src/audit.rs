@@ -1,4 +1,4 @@
-//! `countersign audit export` and `countersign audit verify` (SPEC R8).
+//! `countersign audit export` and `countersign audit verify` (spec R8).
 
 use std::{
     fs::File,

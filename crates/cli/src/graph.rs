@@ -1,4 +1,4 @@
-//! `countersign graph` (SPEC G7, U3).
+//! `countersign graph` (spec G7, U3).
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `countersign policy test` (SPEC P3).
+//! `countersign policy test` (spec P3).
 
 use std::{
     collections::BTreeMap,

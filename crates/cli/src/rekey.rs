@@ -1,4 +1,4 @@
-//! `countersign rekey --config FILE` (SPEC X).
+//! `countersign rekey --config FILE` (spec X).
 
 use std::path::PathBuf;
 

@@ -15,7 +15,6 @@ use countersign::{
         sqlite::{SqliteOptions, SqliteStore},
     },
     team::AgentRef,
-    tool::ToolEntry,
 };
 use countersign_server::{
     Auth, Options, Server,
@@ -129,7 +128,7 @@ async fn assemble(config: &Config, auth: &Auth, sessions: &Handle) -> Result<Run
         for to in &declared.handoffs {
             let about = config.agents.iter().find(|agent| agent.name == *to);
             let about = about.and_then(|agent| agent.handoff_description.as_deref());
-            agent = agent.tool(ToolEntry::handoff(AgentRef::named(to, about)));
+            agent = agent.tool(countersign::handoff(AgentRef::named(to, about)));
         }
         agent = agent.tool_use(declared.tool_use.rule());
         if let Some(schema) = &declared.output_schema {

@@ -1,4 +1,4 @@
-//! `countersign sessions checkpoints`, `state` and `fork`: the past of a session on a running server (SPEC G6).
+//! `countersign sessions checkpoints`, `state` and `fork`: the past of a session on a running server (spec G6).
 
 use clap::{Args, Subcommand};
 use reqwest::Method;

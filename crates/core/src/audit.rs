@@ -1,4 +1,4 @@
-//! The audit log: who was asked what, who decided what, and what came of it, chained by hashes (SPEC R8).
+//! The audit log: who was asked what, who decided what, and what came of it, chained by hashes (spec R8).
 //!
 //! Each record has a number, a body, and the hash of the record before it, so that a change, a gap or another
 //! order shows. A log that ends too early shows only against an [`Anchor`] that was kept elsewhere.

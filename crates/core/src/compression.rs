@@ -1,4 +1,4 @@
-//! Compressing a conversation: what is cut, what a model is given to summarise, and what becomes of it (SPEC G5).
+//! Compressing a conversation: what is cut, what a model is given to summarise, and what becomes of it (spec G5).
 
 use std::{collections::VecDeque, sync::Arc};
 

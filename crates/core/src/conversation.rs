@@ -1,7 +1,7 @@
 //! The conversation as a model sees it: a fold of the records.
 //!
 //! It is always valid for a provider: every call has exactly one result, results stand in the model's
-//! order, and what people said while calls were open comes after the results (SPEC W5, W9, DESIGN §2).
+//! order, and what people said while calls were open comes after the results (spec W5, W9).
 
 use std::{
     collections::{HashMap, HashSet},

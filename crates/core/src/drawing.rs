@@ -1,4 +1,4 @@
-//! Pictures of graphs, with where a session stands (SPEC G7).
+//! Pictures of graphs, with where a session stands (spec G7).
 //!
 //! A [`Drawing`] is data: what to draw, not where on the paper. It is written as JSON, as a [Mermaid](https://mermaid.js.org)
 //! flow chart and in the language of [Graphviz](https://graphviz.org). Whatever the names and labels are, they are

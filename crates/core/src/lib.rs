@@ -3,8 +3,8 @@
 //! A session is an append-only [journal](journal) of records. Folding them gives the [state](journal::state)
 //! that resumes a run, the [wire events](wire::expand) with their `seq`, the [history](wire::history) and
 //! the [conversation](conversation) a model sees. Nothing here awaits, reads a clock or makes an id: they
-//! come in with the input (DESIGN invariant 1), and any input in any state gives a result or a typed
-//! [refusal](refusal::Refusal), never a panic (invariant 2).
+//! come in with the input, and any input in any state gives a result or a typed
+//! [refusal](refusal::Refusal), never a panic.
 
 pub mod approval;
 pub mod audit;

@@ -1,8 +1,8 @@
-//! Every bound of the system, in one place (DESIGN invariant 8, SPEC R9).
+//! Every bound of the system, in one place (spec R9).
 //!
 //! Sizes are bytes, times are seconds unless the name says otherwise.
 
-/// Longest session id, in characters (SPEC W1).
+/// Longest session id, in characters (spec W1).
 pub const SESSION_ID_CHARS: usize = 128;
 /// Largest WebSocket frame or HTTP body that is read, unless it is a message.
 pub const FRAME_BYTES: usize = 1024 * 1024;
@@ -79,11 +79,11 @@ pub const REQUEST_ID_BYTES: usize = 200;
 pub const SUBJECT_BYTES: usize = 128;
 /// Longest name of a tool or an agent.
 pub const NAME_BYTES: usize = 128;
-/// Default time to decide an ordinary approval (SPEC W7).
+/// Default time to decide an ordinary approval (spec W7).
 pub const APPROVAL_TIMEOUT_SECONDS: u32 = 300;
 /// Longest time to decide that can be configured: 400 days.
 pub const APPROVAL_TIMEOUT_SECONDS_MAX: u32 = 400 * 24 * 3600;
-/// Default number of model calls in one turn (SPEC S24).
+/// Default number of model calls in one turn (spec S24).
 pub const MAX_TURNS: u32 = 20;
 /// Deepest nesting of agents that work for other agents' calls.
 pub const AGENT_DEPTH: usize = 32;
@@ -91,11 +91,11 @@ pub const AGENT_DEPTH: usize = 32;
 pub const PARALLEL_CALLS: usize = 8;
 /// Longest line that says what a call is for (`tool_content_message`), in characters.
 pub const CONTENT_MESSAGE_CHARS: usize = 200;
-/// Most questions in one `ask_user_question` (SPEC Q1).
+/// Most questions in one `ask_user_question` (spec Q1).
 pub const QUESTIONS: usize = 8;
-/// Most options of one question (SPEC Q1).
+/// Most options of one question (spec Q1).
 pub const OPTIONS: usize = 20;
-/// Default time to answer a question (SPEC Q4).
+/// Default time to answer a question (spec Q4).
 pub const QUESTION_TIMEOUT_SECONDS: u32 = 600;
 /// Largest update of one task of a graph, state it begins with, or answer, as JSON text.
 pub const UPDATE_BYTES: usize = 1024 * 1024;
@@ -103,7 +103,7 @@ pub const UPDATE_BYTES: usize = 1024 * 1024;
 pub const INPUT_CHARS: usize = 4_000;
 /// Most tasks in one round of a graph.
 pub const ROUND_TASKS: usize = 10_000;
-/// Most rounds of one run of a graph, unless it says otherwise (SPEC G1).
+/// Most rounds of one run of a graph, unless it says otherwise (spec G1).
 pub const ROUNDS: u32 = 10_000;
 /// Deepest nesting of graphs in graphs.
 pub const GRAPH_DEPTH: usize = 16;
@@ -129,5 +129,5 @@ pub const SESSION_BYTES: u64 = 256 * 1024 * 1024;
 pub const HEAVY_AT_ONCE: usize = 2;
 /// How many more of one person may wait. One of each person runs at a time.
 pub const HEAVY_WAITING: usize = 16;
-/// Turns that are kept as they are when a conversation is compressed, unless the agent says otherwise (SPEC G5).
+/// Turns that are kept as they are when a conversation is compressed, unless the agent says otherwise (spec G5).
 pub const KEPT_TURNS: u32 = 2;

@@ -1,4 +1,4 @@
-//! The languages of every text the server itself produces (SPEC W6, C).
+//! The languages of every text the server itself produces (spec W6, C).
 //!
 //! One catalogue file for each language, `locales/{en,vi,zh}.json`. What a program reads (codes, field
 //! names, protocol errors for developers) is not translated.
@@ -45,27 +45,27 @@ macro_rules! texts {
 }
 
 texts! {
-    /// The result of a rejected call without a reviewer's message (SPEC W6).
+    /// The result of a rejected call without a reviewer's message (spec W6).
     Rejected = "rejected",
-    /// The result of a call nobody decided in time (SPEC W7).
+    /// The result of a call nobody decided in time (spec W7).
     TimedOut = "timed_out",
     /// The result of a call that was waiting when its turn was cancelled.
     Cancelled = "cancelled",
     /// The result of a call that was running when its turn was cancelled.
     CancelledRunning = "cancelled_running",
-    /// The result of a call whose outcome a crash left unknown and that a person gave up (SPEC R4).
+    /// The result of a call whose outcome a crash left unknown and that a person gave up (spec R4).
     OutcomeUnknown = "outcome_unknown",
-    /// Before the result of a call whose arguments a reviewer changed; what ran follows (SPEC S10).
+    /// Before the result of a call whose arguments a reviewer changed; what ran follows (spec S10).
     Edited = "edited",
     /// Before a result that a person supplied instead of running the call.
     Responded = "responded",
-    /// The label of the free-text option that is added to a question (SPEC Q1).
+    /// The label of the free-text option that is added to a question (spec Q1).
     OtherOption = "other_option",
-    /// The result of a question that was declined without a message (SPEC Q3).
+    /// The result of a question that was declined without a message (spec Q3).
     QuestionDeclined = "question_declined",
-    /// The result of a question nobody answered in time (SPEC Q4).
+    /// The result of a question nobody answered in time (spec Q4).
     QuestionTimedOut = "question_timed_out",
-    /// Questions that break the rules go back to the model: `errors` (SPEC Q1).
+    /// Questions that break the rules go back to the model: `errors` (spec Q1).
     BadQuestion = "bad_question",
     /// No questions, or too many: `count`, `most`.
     QuestionCount = "question_count",
@@ -85,7 +85,7 @@ texts! {
     NoTools = "no_tools",
     /// The session's agent is not configured any more: `agent`.
     NoAgent = "no_agent",
-    /// The model's arguments break the tool's schema: `errors` (SPEC M3).
+    /// The model's arguments break the tool's schema: `errors` (spec M3).
     BadArgs = "bad_args",
     /// Arguments that are no JSON object.
     UnreadableArgs = "unreadable_args",
@@ -95,21 +95,21 @@ texts! {
     ToolUnreached = "tool_unreached",
     /// The tool's schema changed while its call waited.
     ArgsOutdated = "args_outdated",
-    /// Why a person is asked again: the tool has changed since the call was allowed (SPEC S13).
+    /// Why a person is asked again: the tool has changed since the call was allowed (spec S13).
     ToolChanged = "tool_changed",
     /// The tool panicked.
     ToolFailed = "tool_failed",
     /// The end of a result that was too long: `bytes`, `kept`.
     ResultCut = "result_cut",
-    /// Why a person is asked, when the rule that decides it failed: `error` (SPEC P2).
+    /// Why a person is asked, when the rule that decides it failed: `error` (spec P2).
     ConditionFailed = "condition_failed",
     /// The same without words for it.
     ConditionBroke = "condition_broke",
-    /// The result of a call that the policy refuses without words of its own (SPEC P1).
+    /// The result of a call that the policy refuses without words of its own (spec P1).
     PolicyDenied = "policy_denied",
-    /// The turn used up its model calls (SPEC S24).
+    /// The turn used up its model calls (spec S24).
     MaxTurns = "max_turns",
-    /// The result of a handoff: `agent` (SPEC S25).
+    /// The result of a handoff: `agent` (spec S25).
     HandedOff = "handed_off",
     /// The result of another handoff in the same answer.
     HandedOffAlready = "handed_off_already",
@@ -163,7 +163,7 @@ texts! {
     CommandWroteNothing = "command_wrote_nothing",
     /// The same, without errors but with output: `how`, `output`.
     CommandWroteOutput = "command_wrote_output",
-    /// A request that needs an argument which is not there: `place` (SPEC M2).
+    /// A request that needs an argument which is not there: `place` (spec M2).
     HttpMissing = "http_missing",
     /// An argument in the path of an address that is empty: `place`.
     HttpEmpty = "http_empty",
@@ -193,7 +193,7 @@ texts! {
     HttpRedirect = "http_redirect",
     /// The result where an answer has no body: `status`.
     HttpNothing = "http_nothing",
-    /// An MCP server that cannot be reached: `server`, `error` (SPEC S13).
+    /// An MCP server that cannot be reached: `server`, `error` (spec S13).
     McpDown = "mcp_down",
     /// An MCP server whose connection ended in the middle of a call: `server`.
     McpLost = "mcp_lost",
@@ -207,15 +207,15 @@ texts! {
     McpRefused = "mcp_refused",
     /// After a command's output that is not UTF-8.
     NotUtf8 = "not_utf8",
-    /// What a model is told that shall summarise the beginning of a conversation (SPEC G5).
+    /// What a model is told that shall summarise the beginning of a conversation (spec G5).
     Summarise = "summarise",
     /// In the place of an image, for a model that takes none, and in what is summarised.
     ImageLeftOut = "image_left_out",
     /// Before the summary, which stands in the place of that beginning.
     SummaryNote = "summary_note",
-    /// What a person is told whose approval calls wait for (source 001).
+    /// What a person is told whose approval calls wait for (spec G3).
     ApprovalRequired = "approval_required",
-    /// Why a run was stopped: what the user said did not pass: `name` (SPEC S11).
+    /// Why a run was stopped: what the user said did not pass: `name` (spec S11).
     GuardrailInput = "guardrail_input",
     /// The same, of the agent's last answer: `name`.
     GuardrailOutput = "guardrail_output",
@@ -223,7 +223,7 @@ texts! {
     GuardrailToolInput = "guardrail_tool_input",
     /// The same, of a call's result: `name`.
     GuardrailToolOutput = "guardrail_tool_output",
-    /// A guardrail failed, so that it is not known whether what the user said would pass: `name` (SPEC S11).
+    /// A guardrail failed, so that it is not known whether what the user said would pass: `name` (spec S11).
     InputUnchecked = "input_unchecked",
     /// The same, of the agent's last answer: `name`.
     OutputUnchecked = "output_unchecked",
@@ -231,7 +231,7 @@ texts! {
     ToolInputUnchecked = "tool_input_unchecked",
     /// The same, of a call's result: `name`.
     ToolOutputUnchecked = "tool_output_unchecked",
-    /// The agent's last answer is not of its output type: `errors` (SPEC S23).
+    /// The agent's last answer is not of its output type: `errors` (spec S23).
     InvalidOutput = "invalid_output",
     /// What is wrong with an answer that is no JSON: `error`.
     OutputNotJson = "output_not_json",
@@ -308,7 +308,7 @@ mod tests {
         text.split('{').skip(1).filter_map(|part| part.split_once('}')).map(|(name, _)| name).collect()
     }
 
-    /// SPEC C: each catalogue has every text, nothing else, and the same places to fill in.
+    /// Spec C: each catalogue has every text, nothing else, and the same places to fill in.
     #[test]
     fn c_every_text_is_in_every_language() {
         let keys: BTreeSet<&str> = Text::ALL.iter().map(|text| text.key()).collect();

@@ -19,7 +19,7 @@ macro_rules! codes {
             /// Every code.
             pub const ALL: &[Code] = &[$(Code::$code),+];
 
-            /// The HTTP status of the problem document (SPEC W8, RFC 9457).
+            /// The HTTP status of the problem document (spec W8, RFC 9457).
             #[must_use]
             pub fn http_status(self) -> u16 {
                 match self {

@@ -1,4 +1,4 @@
-//! The list of todos that a session keeps for its agent (SPEC Q6).
+//! The list of todos that a session keeps for its agent (spec Q6).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -11,7 +11,7 @@ mod tool;
 
 use proc_macro::TokenStream;
 
-/// Makes a struct the state of a graph (SPEC G1), and writes the type of its updates beside it: `EssayUpdate` for
+/// Makes a struct the state of a graph (spec G1), and writes the type of its updates beside it: `EssayUpdate` for
 /// `Essay`.
 ///
 /// The struct has named fields, and is `Clone`, `Serialize` and `Deserialize`. How a field takes the updates of a
@@ -51,7 +51,7 @@ pub fn graph_state(input: TokenStream) -> TokenStream {
     written(syn::parse(input).and_then(|input| state::derive(&input)))
 }
 
-/// Makes an enum the ways that lead on from a node (SPEC G1).
+/// Makes an enum the ways that lead on from a node (spec G1).
 ///
 /// The enum is `Copy` and its variants have no data. A way is labelled with the words of the variant's name
 /// (`NeedsReview` is "needs review"), or with what `#[route(label = "...")]` at the variant says; no two ways of an
@@ -66,7 +66,7 @@ pub fn route(input: TokenStream) -> TokenStream {
     written(syn::parse(input).and_then(|input| route::derive(&input)))
 }
 
-/// Makes an async function a tool (SPEC S1). The function of that name then gives the tool, for `Agent::tool`:
+/// Makes an async function a tool (spec S1). The function of that name then gives the tool, for `Agent::tool`:
 ///
 /// ```ignore
 /// /// Get the weather for a given city.

@@ -24,7 +24,7 @@ use kit::Kits;
 use crate::{
     compression::Compression,
     graph::{Graph, agent_loop::AgentState, compiled::AnyGraph},
-    model::{Model, ToolSpec, hosted_mcp::HostedMcp},
+    model::{AgentModel, Model, ToolSpec, hosted_mcp::HostedMcp},
     policy::{self, Policy},
     run::guard::Output,
     runner::{
@@ -140,7 +140,7 @@ impl Agent {
         self
     }
     /// Looks at what the user says before the agent's first model call of a turn; one that trips stops the run. It does not
-    /// look again when a run goes on after a pause (SPEC S11).
+    /// look again when a run goes on after a pause (spec S11).
     #[must_use]
     pub fn input_guardrail<F, Fut>(mut self, name: &str, check: F) -> Agent
     where
@@ -150,7 +150,7 @@ impl Agent {
         self.input_guardrails.push(Guardrail::new(name, check));
         self
     }
-    /// Looks at the agent's last answer of a turn before it counts; one that trips stops the run (SPEC S11).
+    /// Looks at the agent's last answer of a turn before it counts; one that trips stops the run (spec S11).
     #[must_use]
     pub fn output_guardrail<F, Fut>(mut self, name: &str, check: F) -> Agent
     where
@@ -160,7 +160,7 @@ impl Agent {
         self.output_guardrails.push(Guardrail::new(name, check));
         self
     }
-    /// Its answers are JSON that is a `T` (SPEC S23): the model is given the schema, and an answer that does not fit it fails
+    /// Its answers are JSON that is a `T` (spec S23): the model is given the schema, and an answer that does not fit it fails
     /// the run. What providers take are objects: a list, an enum or a text is put into a field of a struct.
     ///
     /// ```
@@ -199,19 +199,19 @@ impl Agent {
         self.output = Some(Arc::new(output));
         Ok(self)
     }
-    /// Gives it the tools of a source, such as an MCP server, as they are at each time (SPEC S13).
+    /// Gives it the tools of a source, such as an MCP server, as they are at each time (spec S13).
     #[must_use]
     pub fn tools_of(mut self, source: Arc<dyn ToolSource>) -> Agent {
         self.sources.push(source);
         self
     }
-    /// Gives it an MCP server that the model's provider calls (SPEC S13). Only some providers can.
+    /// Gives it an MCP server that the model's provider calls (spec S13). Only some providers can.
     #[must_use]
     pub fn hosted_mcp(mut self, server: HostedMcp) -> Agent {
         self.hosted.push(server);
         self
     }
-    /// Most model calls in one turn (SPEC S24). With 0 the agent is refused.
+    /// Most model calls in one turn (spec S24). With 0 the agent is refused.
     #[must_use]
     pub fn max_turns(mut self, calls: u32) -> Agent {
         self.max_turns = calls;
@@ -223,7 +223,7 @@ impl Agent {
         self.on_cut = on_cut;
         self
     }
-    /// Keeps its model calls within a budget of tokens (SPEC G5). Without it nothing is ever compressed.
+    /// Keeps its model calls within a budget of tokens (spec G5). Without it nothing is ever compressed.
     #[must_use]
     pub fn compression(mut self, compression: Compression) -> Agent {
         self.compression = Some(compression);
@@ -244,35 +244,11 @@ impl Agent {
         }
     }
 
-    /// Its loop, with nodes of your own in it: made from [`crate::graph::agent_loop::AgentLoop`] (SPEC G2).
+    /// Its loop, with nodes of your own in it: made from [`crate::graph::agent_loop::AgentLoop`] (spec G2).
     #[must_use]
     pub fn graph(mut self, graph: &Graph<AgentState>) -> Agent {
         self.graph = Some(graph.clone());
         self
-    }
-}
-
-/// A model under the name that it has in journals: answers are counted, and paid for, by that name.
-///
-/// It is made of a model, which says its own name, or of a pair: `Agent::new("helper", ("large", model))`. The name must be
-/// the same in every process that goes on with a session.
-#[derive(Clone)]
-pub struct AgentModel {
-    /// The name.
-    pub name: Arc<str>,
-    /// What answers.
-    pub model: Arc<dyn Model>,
-}
-
-impl<M: Model + 'static> From<M> for AgentModel {
-    fn from(model: M) -> AgentModel {
-        AgentModel { name: model.name().into(), model: Arc::new(model) }
-    }
-}
-
-impl<N: Into<Arc<str>>, M: Model + 'static> From<(N, M)> for AgentModel {
-    fn from((name, model): (N, M)) -> AgentModel {
-        AgentModel { name: name.into(), model: Arc::new(model) }
     }
 }
 

@@ -177,26 +177,17 @@
 extern crate self as countersign;
 
 pub mod agent;
-pub mod compression;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod graph;
-#[cfg(feature = "mcp")]
-pub mod mcp;
 pub mod model;
 #[cfg(feature = "otlp")]
 pub mod otlp;
-#[cfg(feature = "http")]
-#[doc(hidden)]
-pub mod outgoing;
-mod owner_only;
-pub mod policy;
 pub mod run;
 pub mod run_state;
 pub mod runner;
 mod same;
-pub mod store;
 pub mod team;
 pub mod tool;
 
@@ -209,7 +200,14 @@ pub use countersign_core::{
     conversation::Message,
     journal::record::{Cut, Kind, Usage},
 };
+#[cfg(feature = "http")]
+#[doc(hidden)]
+pub use countersign_engine::outgoing;
+pub use countersign_engine::{compression, policy};
 pub use countersign_macros::tool;
+#[cfg(feature = "mcp")]
+pub use countersign_mcp as mcp;
+pub use countersign_store as store;
 /// What the methods of [`RunHooks`], of tools and of models give: a future in a box.
 pub use futures::{future::BoxFuture, stream::BoxStream};
 pub use run_state::{ContextStrategy, DecisionError, RunState, RunStateError};
@@ -222,7 +220,7 @@ pub use runner::{
     interruption::Interruption,
     run, run_streamed,
 };
-pub use team::ToolUse;
+pub use team::{ToolUse, agent_tool, handoff};
 pub use tool::{Approval, ToolContext, ToolEntry, ToolError, condition::ProposedCall};
 
 /// The README's program, run like every other example of the documentation.

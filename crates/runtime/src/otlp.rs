@@ -99,10 +99,7 @@ pub struct Sending {
 /// It is not an address of HTTP, or has a user or a password in it.
 pub fn traces(endpoint: &str) -> Result<(Traces, Sending), OtlpError> {
     let url = address(endpoint)?;
-    if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // Fails only if somebody else was faster, which is as good.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-    }
+    countersign_engine::outgoing::install_crypto();
     let mut builder = Client::builder().timeout(TIMEOUT).redirect(Policy::none());
     if url.scheme() == "http" {
         // No certificates are needed, and a machine without any can still reach a local collector.

@@ -1,5 +1,5 @@
 //! The portable state of a session: its journal as JSON, to be kept anywhere and resumed in another process
-//! (SPEC S17, S20, S21).
+//! (spec S17, S20, S21).
 //!
 //! ```json
 //! {"schema": "countersign.run_state", "version": 7, "session_id": "…", "decisions": […], "entries": [1767225600000, {…}, 12, {…}, "g2", …],
@@ -123,7 +123,7 @@ impl fmt::Debug for RunState {
     }
 }
 
-/// What becomes of decisions when a state gets other data of the application's (SPEC S18).
+/// What becomes of decisions when a state gets other data of the application's (spec S18).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ContextStrategy {
     /// They stay.
@@ -444,7 +444,7 @@ impl RunState {
         }
     }
 
-    /// The same with other data of the application's (SPEC S18). Everything else stays: what waits, what was decided, what was
+    /// The same with other data of the application's (spec S18). Everything else stays: what waits, what was decided, what was
     /// used. With [`ContextStrategy::Replace`], decisions that do not count yet and those for the rest of the run are gone.
     ///
     /// # Errors
@@ -474,14 +474,14 @@ impl RunState {
         Ok(self)
     }
 
-    /// Another agent answers from now on; what waits stays with the agents that asked for it (SPEC S19).
+    /// Another agent answers from now on; what waits stays with the agents that asked for it (spec S19).
     pub fn set_current_agent(&mut self, agent: impl Into<Arc<str>>) {
         let set = Draft::new(&self.state, self.state.updated_at).set_agent(agent.into());
         self.entries.extend(set.entries().iter().cloned());
         self.state = set.state().clone();
     }
 
-    /// What waits for a person, in the order of the calls (SPEC S3).
+    /// What waits for a person, in the order of the calls (spec S3).
     #[must_use]
     pub fn interruptions(&self) -> Vec<Interruption> {
         Interruption::all(&self.state, None)

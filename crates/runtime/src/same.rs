@@ -1,31 +1,17 @@
-//! Whether two agents of one name are one agent, given twice, or two (SPEC S17).
+//! Whether two agents of one name are one agent, given twice, or two (spec S17).
 //!
 //! They are one only if nothing about them differs, down to the rules of their tools: what cannot be compared is the same only
 //! where it is shared. Whatever is added to an agent or a tool has to be looked at here, or this does not compile.
 
-use std::sync::Arc;
+use std::{any::Any, sync::Arc};
 
 use countersign_core::call::plain::as_plain;
-
-use crate::{
-    agent::Agent,
-    compression::{Compression, Strategy},
-    model::ToolSpec,
-    team::ToolUse,
-    tool::{Approval, Require, ToolEntry},
+use countersign_engine::{
+    same::{all, shared},
+    tool::{Require, TargetAgent, ToolEntry},
 };
 
-fn shared<T: ?Sized>(mine: &Option<Arc<T>>, theirs: &Option<Arc<T>>) -> bool {
-    match (mine, theirs) {
-        (Some(mine), Some(theirs)) => Arc::ptr_eq(mine, theirs),
-        (None, None) => true,
-        _ => false,
-    }
-}
-
-fn all<T>(mine: &[T], theirs: &[T], same: impl Fn(&T, &T) -> bool) -> bool {
-    mine.len() == theirs.len() && mine.iter().zip(theirs).all(|(mine, theirs)| same(mine, theirs))
-}
+use crate::{agent::Agent, team::ToolUse};
 
 impl Agent {
     /// Whether another one is this one again.
@@ -100,55 +86,6 @@ impl Agent {
     }
 }
 
-impl ToolEntry {
-    /// Whether another one is this one again: what is run, shown and asked is the same.
-    pub(crate) fn is_the_same(&self, other: &ToolEntry) -> bool {
-        let ToolEntry {
-            spec: ToolSpec { name, description, parameters },
-            approval: Approval { require, ask },
-            idempotent,
-            tool,
-            kind,
-            stream,
-            content_message,
-            hints,
-            preview,
-            on_approval,
-            aliases,
-            target,
-            agent,
-            source,
-        } = self;
-        let requires = match (require, &other.approval.require) {
-            (Require::Never, Require::Never) | (Require::Always, Require::Always) => true,
-            (Require::When(mine), Require::When(theirs)) => Arc::ptr_eq(mine, theirs),
-            _ => false,
-        };
-        let agents = match (agent, &other.agent) {
-            (Some(mine), Some(theirs)) => Arc::ptr_eq(mine, theirs) || mine.is_the_same(theirs),
-            (None, None) => *target == other.target,
-            _ => false,
-        };
-        *name == other.spec.name
-            && *description == other.spec.description
-            && *parameters == other.spec.parameters
-            && requires
-            && *ask == other.approval.ask
-            && *idempotent == other.idempotent
-            // Of a call for an agent the agent is all there is.
-            && (target.is_some() || Arc::ptr_eq(tool, &other.tool))
-            && *kind == other.kind
-            && *stream == other.stream
-            && *content_message == other.content_message
-            && *hints == other.hints
-            && shared(preview, &other.preview)
-            && shared(on_approval, &other.on_approval)
-            && *aliases == other.aliases
-            && *source == other.source
-            && agents
-    }
-}
-
 impl ToolUse {
     fn is_the_same(&self, other: &ToolUse) -> bool {
         match (self, other) {
@@ -160,16 +97,9 @@ impl ToolUse {
     }
 }
 
-impl Compression {
-    fn is_the_same(&self, other: &Compression) -> bool {
-        let Compression { budget, keep, strategy } = self;
-        let strategies = match (strategy, &other.strategy) {
-            (Strategy::Trim, Strategy::Trim) | (Strategy::Summary(None), Strategy::Summary(None)) => true,
-            (Strategy::Summary(Some((name, model))), Strategy::Summary(Some((other_name, other_model)))) => {
-                name == other_name && Arc::ptr_eq(model, other_model)
-            }
-            _ => false,
-        };
-        *budget == other.budget && *keep == other.keep && strategies
+impl TargetAgent for Agent {
+    fn is_the_same(&self, other: &dyn TargetAgent) -> bool {
+        let other: &dyn Any = other;
+        other.downcast_ref::<Agent>().is_some_and(|other| Agent::is_the_same(self, other))
     }
 }

@@ -1,6 +1,6 @@
-//! Agents that work with other agents: handoffs, and agents as tools (SPEC S4, S5, S17, S25).
+//! Agents that work with other agents: handoffs, and agents as tools (spec S4, S5, S17, S25).
 
-use std::{collections::HashSet, sync::Arc};
+use std::{any::Any, collections::HashSet, sync::Arc};
 
 use countersign_core::{
     call::{gate::Target, permit::Permit},
@@ -11,8 +11,7 @@ use serde_json::json;
 
 use crate::{
     agent::{Agent, AgentError},
-    model::ToolSpec,
-    tool::{Tool, ToolEntry, ToolError},
+    tool::{TargetAgent, Tool, ToolEntry, ToolError, ToolSpec},
 };
 
 /// An agent that another one names.
@@ -54,7 +53,7 @@ impl From<&str> for AgentRef {
 /// See [`ToolUse::Custom`].
 pub type LastWord = dyn Fn(&[CallResult<'_>]) -> Option<String> + Send + Sync;
 
-/// When the results of an answer's calls are the last word of an agent's run, without asking its model again (SPEC S24).
+/// When the results of an answer's calls are the last word of an agent's run, without asking its model again (spec S24).
 ///
 /// Nothing is the last word while a call of the same answer waits for a person.
 #[derive(Clone, Default)]
@@ -96,11 +95,11 @@ impl ToolUse {
 impl Agent {
     /// The agent may hand the conversation to another one, by the tool `transfer_to_NAME`, in which each letter that is not
     /// one of ASCII is `_`: [`ToolEntry::named`] gives it another name. That one answers from then on,
-    /// until it hands on itself or a message names another agent (SPEC S25). It is given as an [`Agent`], or by the name
+    /// until it hands on itself or a message names another agent (spec S25). It is given as an [`Agent`], or by the name
     /// of one that is known from elsewhere.
     ///
     /// ```
-    /// # use std::{collections::HashSet, sync::Arc};
+    /// # use std::{any::Any, collections::HashSet, sync::Arc};
     /// # use countersign::{agent::Agent, model::scripted::Scripted};
     /// # let model = Arc::new(Scripted::from_json(r#"{"turns":[{"text":"Hello"}]}"#)?);
     /// let refunds = Agent::new("Refunds", model.clone()).handoff("Support");
@@ -109,7 +108,7 @@ impl Agent {
     /// ```
     #[must_use]
     pub fn handoff(self, to: impl Into<AgentRef>) -> Agent {
-        self.tool(ToolEntry::handoff(to))
+        self.tool(self::handoff(to))
     }
 
     /// What is told about this agent to those that may hand the conversation to it.
@@ -120,10 +119,10 @@ impl Agent {
     }
 
     /// This agent as a tool of another one: it is asked `{"input": "…"}`, works in a conversation of its own, and its last
-    /// answer is the result (SPEC S5). Its own tools ask people as they do everywhere; the session that it works in is asked.
+    /// answer is the result (spec S5). Its own tools ask people as they do everywhere; the session that it works in is asked.
     #[must_use]
     pub fn as_tool(&self, name: &str, description: &str) -> ToolEntry {
-        ToolEntry::agent(self, name, description)
+        agent_tool(self, name, description)
     }
 
     /// When the results of tools are the last word. Default: never, the model is told them.
@@ -134,60 +133,64 @@ impl Agent {
     }
 }
 
-impl ToolEntry {
-    /// An agent as a tool, by value or by the name of one that is known from elsewhere.
-    pub fn agent(agent: impl Into<AgentRef>, name: &str, description: &str) -> ToolEntry {
-        let agent = agent.into();
-        let parameters = json!({
-            "type": "object",
-            "properties": { "input": { "type": "string", "description": "What to do, in words." } },
-            "required": ["input"],
-            "additionalProperties": false,
-        });
-        let target = Target::Agent(agent.name.clone());
-        ToolEntry::of_agent(
-            ToolSpec { name: name.into(), description: description.into(), parameters: Arc::new(parameters) },
-            target,
-            agent,
-        )
-    }
+/// An agent as a tool, by value or by the name of one that is known from elsewhere.
+pub fn agent_tool(agent: impl Into<AgentRef>, name: &str, description: &str) -> ToolEntry {
+    let agent = agent.into();
+    let parameters = json!({
+        "type": "object",
+        "properties": { "input": { "type": "string", "description": "What to do, in words." } },
+        "required": ["input"],
+        "additionalProperties": false,
+    });
+    let target = Target::Agent(agent.name.clone());
+    of_agent(
+        ToolSpec { name: name.into(), description: description.into(), parameters: Arc::new(parameters) },
+        target,
+        agent,
+    )
+}
 
-    /// A handoff to an agent, by value or by name. Like any tool it can ask a person first, and have another name:
-    ///
-    /// ```
-    /// # use countersign::{Agent, ToolEntry, model::scripted::Scripted, tool::Approval};
-    /// # let model = std::sync::Arc::new(Scripted::from_json(r#"{"turns":[{"text":"Hello"}]}"#)?);
-    /// # let (sales, support) = (Agent::new("销售", model.clone()), Agent::new("客服", model.clone()));
-    /// let agent = Agent::new("接待", model)
-    ///     .tool(ToolEntry::handoff(sales).named("transfer_to_sales"))
-    ///     .tool(ToolEntry::handoff(support).named("transfer_to_support").needs_approval(Approval::always()));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn handoff(to: impl Into<AgentRef>) -> ToolEntry {
-        let to = to.into();
-        let about = to.about.clone().unwrap_or_default();
-        let description = format!("Hands the conversation to the agent {}. {about}", to.name);
-        let spec = ToolSpec {
-            name: transfer_to(&to.name),
-            description: description.trim_end().into(),
-            parameters: Arc::new(json!({ "type": "object", "properties": {}, "additionalProperties": false })),
-        };
-        let target = Target::Handoff(to.name.clone());
-        ToolEntry::of_agent(spec, target, to)
-    }
+/// A handoff to an agent, by value or by name. Like any tool it can ask a person first, and have another name:
+///
+/// ```
+/// # use countersign::{Agent, handoff, model::scripted::Scripted, tool::Approval};
+/// # let model = std::sync::Arc::new(Scripted::from_json(r#"{"turns":[{"text":"Hello"}]}"#)?);
+/// # let (sales, support) = (Agent::new("销售", model.clone()), Agent::new("客服", model.clone()));
+/// let agent = Agent::new("接待", model)
+///     .tool(handoff(sales).named("transfer_to_sales"))
+///     .tool(handoff(support).named("transfer_to_support").needs_approval(Approval::always()));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn handoff(to: impl Into<AgentRef>) -> ToolEntry {
+    let to = to.into();
+    let about = to.about.clone().unwrap_or_default();
+    let description = format!("Hands the conversation to the agent {}. {about}", to.name);
+    let spec = ToolSpec {
+        name: transfer_to(&to.name),
+        description: description.trim_end().into(),
+        parameters: Arc::new(json!({ "type": "object", "properties": {}, "additionalProperties": false })),
+    };
+    let target = Target::Handoff(to.name.clone());
+    of_agent(spec, target, to)
+}
 
-    fn of_agent(spec: ToolSpec, target: Target, agent: AgentRef) -> ToolEntry {
-        let mut entry = ToolEntry::new(spec, Arc::new(NotAFunction));
-        entry.target = Some(target);
-        entry.agent = agent.agent;
-        entry
-    }
+fn of_agent(spec: ToolSpec, target: Target, agent: AgentRef) -> ToolEntry {
+    let mut entry = ToolEntry::new(spec, Arc::new(NotAFunction));
+    entry.target = Some(target);
+    entry.agent = agent.agent.map(|agent| agent as Arc<dyn TargetAgent>);
+    entry
+}
 
-    /// The name of the agent that it is for.
-    fn agent_name(&mut self) -> Option<&mut Arc<str>> {
-        match self.target.as_mut()? {
-            Target::Agent(name) | Target::Handoff(name) => Some(name),
-        }
+/// The agent that came along with a tool.
+fn target_agent(entry: &ToolEntry) -> Option<&Agent> {
+    let agent: &dyn Any = &**entry.agent.as_ref()?;
+    agent.downcast_ref()
+}
+
+/// The name of the agent that a tool is for.
+fn agent_name(entry: &mut ToolEntry) -> Option<&mut Arc<str>> {
+    match entry.target.as_mut()? {
+        Target::Agent(name) | Target::Handoff(name) => Some(name),
     }
 }
 
@@ -213,7 +216,7 @@ impl Tool for NotAFunction {
 ///
 /// One that has the name of another one and is not the same is called `NAME#2`, `NAME#3` … The order is that of what is in
 /// them, and only where nothing tells them apart that in which they are named; so whoever builds the same agents gets the same
-/// names, also when they are listed in another order (SPEC S17). Those that were given by themselves keep their names.
+/// names, also when they are listed in another order (spec S17). Those that were given by themselves keep their names.
 ///
 /// # Errors
 /// A tool names an agent that is not there; an agent with a graph of its own works for another one.
@@ -226,10 +229,10 @@ pub(crate) fn all(agents: Vec<Agent>) -> Result<Vec<Agent>, AgentError> {
     while at < found.len() {
         let mut of_agent = Vec::new();
         for (tool, entry) in found[at].tools.clone().iter().enumerate() {
-            let Some(other) = &entry.agent else { continue };
+            let Some(other) = target_agent(entry) else { continue };
             let known = found.iter().position(|known| known.is_the_same(other));
             let to = known.unwrap_or_else(|| {
-                found.push((**other).clone());
+                found.push(other.clone());
                 found.len() - 1
             });
             of_agent.push((tool, to));
@@ -258,12 +261,12 @@ pub(crate) fn all(agents: Vec<Agent>) -> Result<Vec<Agent>, AgentError> {
         for (tool, to) in of_agent {
             let (name, renamed) = (found[to].name.clone(), found[to].called.is_some());
             let entry = &mut found[agent].tools[tool];
-            let usual = entry.agent.as_ref().is_some_and(|agent| entry.spec.name == transfer_to(&agent.name));
+            let usual = target_agent(entry).is_some_and(|agent| entry.spec.name == transfer_to(&agent.name));
             if renamed && usual && matches!(entry.target, Some(Target::Handoff(_))) {
                 // Two handoffs of one agent may be to agents of one name.
                 entry.spec.name = transfer_to(&name);
             }
-            if let Some(named) = entry.agent_name() {
+            if let Some(named) = agent_name(entry) {
                 *named = name;
             }
         }

@@ -1,4 +1,4 @@
-//! The console's files, which are part of the binary (SPEC U1, X).
+//! The console's files, which are part of the binary (spec U1, X).
 
 use axum::{
     Router,

@@ -1,5 +1,5 @@
 //! Which pages and names may reach the server: `Origin` against foreign pages, `Host` against DNS rebinding
-//! (SPEC C, X).
+//! (spec C, X).
 
 use axum::{
     extract::{Request, State},

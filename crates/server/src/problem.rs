@@ -1,4 +1,4 @@
-//! Errors as RFC 9457 problem documents, with the code that the WebSocket uses (SPEC W8).
+//! Errors as RFC 9457 problem documents, with the code that the WebSocket uses (spec W8).
 
 use axum::{
     http::{HeaderValue, StatusCode, header},

@@ -104,7 +104,7 @@ impl Conn {
     }
 }
 
-/// Checks that a frame is one of those that the server publishes, and has nothing that is not published (SPEC R12).
+/// Checks that a frame is one of those that the server publishes, and has nothing that is not published (spec R12).
 fn published(frame: &Value) -> Result<(), Over> {
     static FRAMES: LazyLock<Result<Validator, String>> = LazyLock::new(|| {
         let wire = closed(&wire_schema());

@@ -1,4 +1,4 @@
-//! The event stream of a session, checked and folded while it comes (SPEC W2, R7).
+//! The event stream of a session, checked and folded while it comes (spec W2, R7).
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -99,7 +99,7 @@ impl Follow {
     /// Takes the next event.
     ///
     /// # Errors
-    /// It breaks SPEC W2 or R7: a gap, a repeat, an event that does not fit what came before.
+    /// It breaks spec W2 or R7: a gap, a repeat, an event that does not fit what came before.
     pub fn event(&mut self, event: &Value) -> Result<(), String> {
         self.take(event).map_err(|what| format!("R7 {}: {what}, after seq {}: {event}", self.session_id, self.seq))
     }

@@ -91,7 +91,7 @@ pub async fn settled(path: &Path) -> Result<Vec<Line>, String> {
 /// `fail` in its arguments it ends as a failure.
 ///
 /// # Errors
-/// The environment is not what SPEC M2 promises, or the ledger cannot be written.
+/// The environment is not what spec M2 promises, or the ledger cannot be written.
 pub fn tool(path: &Path, tool: &str) -> Result<(), String> {
     let mut input = Vec::new();
     io::stdin().read_to_end(&mut input).map_err(|error| format!("no input: {error}"))?;

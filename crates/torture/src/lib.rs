@@ -1,5 +1,5 @@
 //! Real processes, real kills: a Countersign server is killed at every named point and at random moments,
-//! and what is left is checked against the promises R1 to R4 and R7 of SPEC.
+//! and what is left is checked against the promises of spec R1 to R4 and R7.
 //!
 //! * [`world`] makes a folder with a configuration, scripted models and tools that write a [`ledger`];
 //! * [`harness`] starts servers in it and kills them;

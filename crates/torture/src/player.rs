@@ -221,7 +221,7 @@ impl Player {
         Ok(())
     }
 
-    /// An `ack` comes before what it causes (SPEC W2). After a crash the cause may be older than this connection.
+    /// An `ack` comes before what it causes (spec W2). After a crash the cause may be older than this connection.
     fn ack_comes_first(&self, frame: &Value) -> Result<(), Over> {
         let early = self.requests.last().is_some_and(|request| {
             request.answer.is_none()

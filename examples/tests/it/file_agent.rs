@@ -1,4 +1,4 @@
-//! Source 001's agent: files change when a user has said so, and go when an admin has too.
+//! The agent that works on files (spec G4): they change when a user has said so, and go when an admin has too.
 
 use std::{fs, path::Path};
 
@@ -34,7 +34,7 @@ fn told(db: &Path, call_id: &str) -> Option<String> {
     })
 }
 
-/// What is shown is source 001's payload over these calls.
+/// What is shown is `tool_approval_required` over these calls (spec G3).
 fn asked(printed: &str, calls: &[(&str, &str)]) {
     let json: String = printed
         .lines()

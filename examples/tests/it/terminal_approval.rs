@@ -59,7 +59,7 @@ fn code(program: &str) -> Vec<&str> {
     lines.filter(|line| !line.is_empty() && !line.starts_with("//")).collect()
 }
 
-/// Source 004's program is the measure: the same in Rust is no longer, though it also says which model answers.
+/// The SDK's own program is the measure: the same in Rust is no longer, though it also says which model answers.
 #[test]
 fn s1_it_is_no_longer_than_the_same_program_in_typescript() {
     let ours = code(include_str!("../../src/bin/terminal_approval.rs"));

@@ -16,7 +16,7 @@ fn parts(bytes: &[u8]) -> Option<(&str, Args)> {
     Some((first, args.ok()?))
 }
 
-/// A condition in CEL (SPEC P1, P2): compiled or refused in words, true, false or in doubt, and always soon.
+/// A condition in CEL (spec P1, P2): compiled or refused in words, true, false or in doubt, and always soon.
 ///
 /// # Panics
 /// The promise is broken.

@@ -8,7 +8,7 @@ use countersign_server::config::{Config, ERRORS};
 /// What the variables of the environment begin with, all but the last two digits of a key; nothing may repeat it.
 const SECRET: &str = "5ec2e75ec2e75ec2e75ec2e75ec2e75ec2e75ec2e75ec2e75ec2e75ec2e75e";
 
-/// The configuration (SPEC C): everything wrong has a line of the file, and no secret of the environment is repeated.
+/// The configuration (spec C): everything wrong has a line of the file, and no secret of the environment is repeated.
 ///
 /// # Panics
 /// The promise is broken.
@@ -39,7 +39,7 @@ pub fn config(bytes: &[u8]) {
     }
 }
 
-/// A script of answers (SPEC M4): taken, or refused with a line of it.
+/// A script of answers (spec M4): taken, or refused with a line of it.
 ///
 /// # Panics
 /// The promise is broken.

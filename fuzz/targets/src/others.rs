@@ -16,7 +16,7 @@ use countersign_core::{
 use countersign_server::fuzzing;
 use serde_json::Value;
 
-/// A provider's answer (SPEC M1): cut anywhere it says the same, and no more than was sent; what is wrong is said. The
+/// A provider's answer (spec M1): cut anywhere it says the same, and no more than was sent; what is wrong is said. The
 /// first byte says of which API it is, the second where it is cut.
 ///
 /// # Panics
@@ -39,7 +39,7 @@ pub fn answers(bytes: &[u8]) {
     }
 }
 
-/// What a program that is an MCP server writes (SPEC S13): each line costs itself only, and no text is many times as long as
+/// What a program that is an MCP server writes (spec S13): each line costs itself only, and no text is many times as long as
 /// what it was made of.
 ///
 /// # Panics
@@ -65,7 +65,7 @@ pub fn mcp(bytes: &[u8]) {
 const KEYS: &[u8] =
     br#"{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"a","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#;
 
-/// A token and a JWK Set of others (SPEC P1): nobody without the key can have made the token; the set has a bounded number of
+/// A token and a JWK Set of others (spec P1): nobody without the key can have made the token; the set has a bounded number of
 /// keys, or is none. The first line is the token, the rest the set.
 ///
 /// # Panics
@@ -88,7 +88,7 @@ pub fn jwt(bytes: &[u8]) {
     }
 }
 
-/// A patch of a model's, and the file (SPEC S12): it fits, or it is said why not, and nothing grows beyond both of them. A line
+/// A patch of a model's, and the file (spec S12): it fits, or it is said why not, and nothing grows beyond both of them. A line
 /// of `====` is between the two.
 ///
 /// # Panics
@@ -106,7 +106,7 @@ pub fn patch(bytes: &[u8]) {
     }
 }
 
-/// A model's questions, and the answers (SPEC Q1): what was taken is recorded, read again and answered; each question has its
+/// A model's questions, and the answers (spec Q1): what was taken is recorded, read again and answered; each question has its
 /// answer. The first line is the questions, the rest the answers.
 ///
 /// # Panics
@@ -134,7 +134,7 @@ pub fn questions(bytes: &[u8]) {
     }
 }
 
-/// The key of something that waits (SPEC W4), as a client names it: what is taken is written the same.
+/// The key of something that waits (spec W4), as a client names it: what is taken is written the same.
 ///
 /// # Panics
 /// The promise is broken.

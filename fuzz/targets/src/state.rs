@@ -6,7 +6,7 @@ use countersign::{
 };
 use countersign_core::audit::{Anchor, AuditRecord, Verifier};
 
-/// Lines of an audit log (SPEC R8): each is a record or none; what verifies ends with an anchor that is read again, and
+/// Lines of an audit log (spec R8): each is a record or none; what verifies ends with an anchor that is read again, and
 /// verifies again when it is written again, but not without its first record.
 ///
 /// # Panics
@@ -32,7 +32,7 @@ pub fn audit(bytes: &[u8]) {
     }
 }
 
-/// A saved state (SPEC S17, S21): taken, it is written and read again to the same.
+/// A saved state (spec S17, S21): taken, it is written and read again to the same.
 ///
 /// # Panics
 /// The promise is broken.
@@ -52,7 +52,7 @@ pub fn run_state(bytes: &[u8]) {
     }
 }
 
-/// A sealed value (SPEC X): no bytes open that were not sealed there with the key, whatever they are; the first byte says
+/// A sealed value (spec X): no bytes open that were not sealed there with the key, whatever they are; the first byte says
 /// which bit of a right one is changed.
 ///
 /// # Panics

@@ -7,7 +7,7 @@ use countersign_core::{
     wire::client::ClientMessage,
 };
 
-/// A client's frame (SPEC W1): accepted, it can be written and read again to the same; refused, it has a code, a text
+/// A client's frame (spec W1): accepted, it can be written and read again to the same; refused, it has a code, a text
 /// and no more of the frame than its ids.
 ///
 /// # Panics
@@ -54,7 +54,7 @@ pub fn json(bytes: &[u8]) {
     }
 }
 
-/// A model's arguments (SPEC R1): the text that is shown is what is read, stored and digested.
+/// A model's arguments (spec R1): the text that is shown is what is read, stored and digested.
 ///
 /// # Panics
 /// The promise is broken.

@@ -1,4 +1,4 @@
-//! SPEC X: what is tried against approvals, and comes to nothing. `docs/security.md` says which threat each answers.
+//! Spec X: what is tried against approvals, and comes to nothing. `docs/security.md` says which threat each answers.
 
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
@@ -551,7 +551,7 @@ async fn x_a_role_is_what_the_configuration_gives_and_nothing_else() {
     assert_eq!(server.say_as("users", "u").await["status"], "completed", "hers is let through by the rule");
 }
 
-/// Bob tells the model what to do, the model does it, and bob approves it: that is one person (SPEC P4).
+/// Bob tells the model what to do, the model does it, and bob approves it: that is one person (spec P4).
 #[tokio::test]
 async fn p4_a_reviewer_who_dictates_a_call_does_not_approve_it() {
     let script = json!({ "turns": [

@@ -1,4 +1,4 @@
-//! SPEC X: words that mean something elsewhere are words here.
+//! Spec X: words that mean something elsewhere are words here.
 
 use serde_json::{Value, json};
 

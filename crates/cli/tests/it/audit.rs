@@ -1,4 +1,4 @@
-//! SPEC R8: the audit log of a real server, and what `countersign audit` says of it.
+//! Spec R8: the audit log of a real server, and what `countersign audit` says of it.
 
 use std::fs;
 

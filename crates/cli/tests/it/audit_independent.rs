@@ -1,4 +1,4 @@
-//! SPEC R12: the audit log verifies with a program in another language, written from its documentation.
+//! Spec R12: the audit log verifies with a program in another language, written from its documentation.
 
 use serde_json::json;
 

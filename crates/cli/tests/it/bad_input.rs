@@ -1,4 +1,4 @@
-//! SPEC R9: bad input of any kind gets a clear error, and everything else goes on.
+//! Spec R9: bad input of any kind gets a clear error, and everything else goes on.
 
 use futures::SinkExt as _;
 use serde_json::json;
@@ -170,7 +170,7 @@ on_both_stores! {
         let more = ws.until_status("completed").await;
         let results = results(&more);
         assert_eq!(results.len(), 200);
-        // On the wire they come as they end; the model gets them in its own order (DESIGN §2).
+        // On the wire they come as they end; the model gets them in its own order.
         for i in 1..=200 {
             let wanted = format!("\"quantity\":{i},");
             assert!(results.iter().any(|(status, text)| status == "success" && text.contains(&wanted)), "{wanted}");

@@ -1,4 +1,4 @@
-//! SPEC Q6: `share_thought` and `write_todos`.
+//! Spec Q6: `share_thought` and `write_todos`.
 
 use serde_json::{Value, json};
 

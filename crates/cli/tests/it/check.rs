@@ -1,4 +1,4 @@
-//! `check --connect`: what only the servers know (SPEC C, S13).
+//! `check --connect`: what only the servers know (spec C, S13).
 
 use std::{fs, net::TcpListener, time::Instant};
 

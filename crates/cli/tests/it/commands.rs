@@ -1,4 +1,4 @@
-//! SPEC U3, C: the command line.
+//! Spec U3, C: the command line.
 
 use std::fs;
 
@@ -50,7 +50,7 @@ fn c_check_says_what_is_there_or_everything_that_is_wrong() {
     assert!(none.stderr.contains("none.toml"), "{}", none.stderr);
 }
 
-/// SPEC Q2: a question is never shown as a call, so that there is nothing to set.
+/// Spec Q2: a question is never shown as a call, so that there is nothing to set.
 #[test]
 fn q2_a_question_has_no_stream_rule_to_set() {
     let dir = tempfile::tempdir().unwrap();
@@ -144,7 +144,7 @@ async fn x_a_server_that_others_can_reach_says_once_that_tls_is_expected() {
     open.until_logged("without [auth] only this machine can reach the server").await;
 }
 
-/// SPEC M2, S13: what a configuration lets agents reach is listed, and no secret of it.
+/// Spec M2, S13: what a configuration lets agents reach is listed, and no secret of it.
 #[test]
 fn u3_check_lists_requests_and_the_servers_that_a_provider_calls() {
     let dir = tempfile::tempdir().unwrap();

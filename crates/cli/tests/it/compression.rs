@@ -1,4 +1,4 @@
-//! SPEC G5: agents with a budget, from the configuration file on.
+//! Spec G5: agents with a budget, from the configuration file on.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! SPEC S14: a browser that an agent uses, through the whole server, on a page that is served from loopback. `cargo xtask
+//! Spec S14: a browser that an agent uses, through the whole server, on a page that is served from loopback. `cargo xtask
 //! test` runs these with the browser it has found, in `CHROMIUM`; where that is not set they fail.
 
 use std::{fs, time::Duration};

@@ -1,4 +1,4 @@
-//! SPEC X, R9: who holds connections open without a word takes nothing from those who have a token.
+//! Spec X, R9: who holds connections open without a word takes nothing from those who have a token.
 
 use std::net::SocketAddr;
 

@@ -1,4 +1,4 @@
-//! SPEC H5: the one line that says what a call is for.
+//! Spec H5: the one line that says what a call is for.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! SPEC W5 and W6: what may be decided, and what it does.
+//! Spec W5 and W6: what may be decided, and what it does.
 
 use serde_json::{Value, json};
 

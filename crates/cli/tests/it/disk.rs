@@ -1,4 +1,4 @@
-//! SPEC R3 on a disk that fails: a sync that does not succeed, no room, a power cut.
+//! Spec R3 on a disk that fails: a sync that does not succeed, no room, a power cut.
 //!
 //! `support/disk.c` stands between the server and its disk: what was not synced is gone when the power is cut, and after
 //! a sync that failed no later one brings it back, as on Linux.

@@ -1,4 +1,4 @@
-//! SPEC R9, X: what the server's edge gives to anybody who reaches it.
+//! Spec R9, X: what the server's edge gives to anybody who reaches it.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! SPEC S12, M2: the built-in tools on a folder, through the whole server.
+//! Spec S12, M2: the built-in tools on a folder, through the whole server.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! SPEC G6, W8: checkpoints and forks over HTTP and on the command line, on both stores, across a restart.
+//! Spec G6, W8: checkpoints and forks over HTTP and on the command line, on both stores, across a restart.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,5 @@
-//! Source 000, field for field: its examples, with this server's extra fields taken out by name.
+//! Requests and decisions about actions, field for field (spec W4 to W7): the printed examples, with this server's extra fields
+//! taken out by name.
 
 use serde_json::{Value, json};
 
@@ -63,7 +64,7 @@ on_both_stores! {
         }));
         assert!(request["message_id"].is_string());
         is(&frames[at + 1], json!({ "type": "content_block_stop", "index": 1 }));
-        // What this server adds (SPEC W4), and nothing else.
+        // What this server adds (spec W4), and nothing else.
         let block = &request["content_block"];
         let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
         assert_eq!(keys(block), ["actions", "approval_key", "expires_at", "kind", "review_configs", "type"]);

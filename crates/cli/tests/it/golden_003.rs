@@ -1,4 +1,5 @@
-//! Source 003, field for field: its printed examples, which stand in `source_003/` as they are printed.
+//! Questions, groups and history, field for field (spec Q, H): the printed examples, which stand in `source_003/`
+//! as they are printed.
 
 use serde_json::{Value, json};
 
@@ -41,7 +42,7 @@ fn two_turns() -> Value {
         if let Some(asked) = block.pointer_mut("/actionRequests/0/args/questions") {
             assert_eq!(*asked, json!(["..."]));
             *asked = questions(turns.next().unwrap());
-            // SPEC Q1: the option that the server adds.
+            // Spec Q1: the option that the server adds.
             asked[0]["options"].as_array_mut().unwrap().push(json!({ "label": "Khác", "input": true }));
         }
     }

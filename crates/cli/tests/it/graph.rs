@@ -1,4 +1,4 @@
-//! SPEC G7, U3: graphs as pictures, over HTTP and on the command line.
+//! Spec G7, U3: graphs as pictures, over HTTP and on the command line.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! SPEC Q5, W2, H1: what stands in groups, what stands alone, and what is not streamed at all.
+//! Spec Q5, W2, H1: what stands in groups, what stands alone, and what is not streamed at all.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! SPEC R9: a session that ends the process ends it a few times, and no more.
+//! Spec R9: a session that ends the process ends it a few times, and no more.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! SPEC H: pages of the history, and what waits in it.
+//! Spec H: pages of the history, and what waits in it.
 
 use serde_json::{Value, json};
 

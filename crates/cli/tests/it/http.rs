@@ -1,4 +1,4 @@
-//! SPEC W8: everything also works without a WebSocket.
+//! Spec W8: everything also works without a WebSocket.
 
 use serde_json::{Value, json};
 

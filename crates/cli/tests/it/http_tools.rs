@@ -1,4 +1,4 @@
-//! SPEC M2: tools that are requests, through the whole server, to a broker that keeps what it is sent.
+//! Spec M2: tools that are requests, through the whole server, to a broker that keeps what it is sent.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! SPEC R11: what names one thing names it for ever, from outside.
+//! Spec R11: what names one thing names it for ever, from outside.
 
 use serde_json::{Value, json};
 

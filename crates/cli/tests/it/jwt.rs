@@ -1,4 +1,4 @@
-//! SPEC X: JWTs, and what is tried with them.
+//! Spec X: JWTs, and what is tried with them.
 
 use std::{fs, time::Instant};
 

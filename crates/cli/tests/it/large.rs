@@ -1,4 +1,4 @@
-//! SPEC R9: what a session of forty megabytes costs the server, whoever asks for its past, and how large one may grow.
+//! Spec R9: what a session of forty megabytes costs the server, whoever asks for its past, and how large one may grow.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! SPEC M1: a real LiteLLM proxy between us and a provider of the test's own. `cargo xtask test --all` installs it, which takes
+//! Spec M1: a real LiteLLM proxy between us and a provider of the test's own. `cargo xtask test --all` installs it, which takes
 //! minutes.
 
 use std::{

@@ -1,4 +1,4 @@
-//! The real binary, on a free port, with real clients: every line of SPEC W, and what belongs to it.
+//! The real binary, on a free port, with real clients: every statement of spec W, and what belongs to it.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "these are tests")]
 #![allow(clippy::ok_expect, clippy::needless_pass_by_value, reason = "a test reads better so")]
 

@@ -1,4 +1,4 @@
-//! SPEC X, P1: every endpoint and every message, by everybody, on everybody's sessions. What exists is read from the
+//! Spec X, P1: every endpoint and every message, by everybody, on everybody's sessions. What exists is read from the
 //! program itself, so that nothing new can be forgotten here; what must come of it is a rule, not a list of cases.
 
 use std::{

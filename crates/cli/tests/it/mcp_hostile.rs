@@ -1,4 +1,4 @@
-//! SPEC S13, X: MCP servers that are broken or mean harm, in every way that `tests/hostile/modes.py` has. Whatever they do, the
+//! Spec S13, X: MCP servers that are broken or mean harm, in every way that `tests/hostile/modes.py` has. Whatever they do, the
 //! server stays up in bounded memory, others' calls go on, nothing runs twice, and the model is told one clear thing.
 //!
 //! `HOSTILE=MODE` tries the modes alone whose names begin so, and tells what each has cost.

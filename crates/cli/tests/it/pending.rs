@@ -1,4 +1,4 @@
-//! SPEC W9: a message while something waits or runs.
+//! Spec W9: a message while something waits or runs.
 
 use serde_json::json;
 

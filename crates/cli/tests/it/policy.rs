@@ -1,4 +1,4 @@
-//! SPEC P1, P2: whom the policy asks, on a real server: levels, quorums, edits, comments, and what the log says of it.
+//! Spec P1, P2: whom the policy asks, on a real server: levels, quorums, edits, comments, and what the log says of it.
 
 use serde_json::{Value, json};
 
@@ -276,7 +276,7 @@ fn say_late() -> Value {
     json!({ "text": "too late" })
 }
 
-/// SPEC P1: what a rule lets through is still asked about if the tool says so, and the stricter of both counts.
+/// Spec P1: what a rule lets through is still asked about if the tool says so, and the stricter of both counts.
 #[tokio::test]
 async fn p1_a_rule_and_a_tool_together_ask_what_satisfies_both() {
     let rules = "\n[[policy.rules]]\nrequire = true\nlevels = [\"admin\"]\nquorum = 2\ntimeout = 900\n";
@@ -297,7 +297,7 @@ async fn p1_a_rule_and_a_tool_together_ask_what_satisfies_both() {
     assert_eq!(asked["approval_key"], "s_1");
 }
 
-/// SPEC R8: the log says what asked, what was shown, and that is still the log that was written.
+/// Spec R8: the log says what asked, what was shown, and that is still the log that was written.
 #[tokio::test]
 async fn r8_the_log_says_under_which_policy_and_what_was_shown() {
     let mut server = ruled(Store::Sqlite, LEVELS).start().await;

@@ -1,4 +1,4 @@
-//! SPEC S7: "always" as rules that are made, listed, revoked, and told of in the log.
+//! Spec S7: "always" as rules that are made, listed, revoked, and told of in the log.
 
 use std::time::{Duration, Instant};
 
@@ -137,7 +137,7 @@ on_both_stores! {
         assert_eq!((&last["rule"], &last["allowed"]), (&json!("u_1.0"), &json!(false)));
     }
 
-    // SPEC P1: "always" is one person's word, and stands where one person's word is enough.
+    // Spec P1: "always" is one person's word, and stands where one person's word is enough.
     async fn s7_always_never_stands_for_several_people(store) {
         let two = "\n[[policy.rules]]\nrequire = true\nlevels = [\"admin\"]\nquorum = 2\n";
         let server = trades(store, two).start().await;
@@ -164,7 +164,7 @@ async fn until_rule(server: &Server, by: &str, state: &str) -> Value {
 }
 
 on_both_stores! {
-    // SPEC P4: bob's rule stands in an admin's place for as long as he is one.
+    // Spec P4: bob's rule stands in an admin's place for as long as he is one.
     async fn p4_a_standing_approval_lives_no_longer_than_its_makers_authority(store) {
         let admins = "\n[[policy.rules]]\nrequire = true\nlevels = [\"admin\"]\n";
         let mut server = trades(store, admins).start().await;

@@ -1,4 +1,4 @@
-//! SPEC P3: a changed policy, tried on what really happened, while the server runs.
+//! Spec P3: a changed policy, tried on what really happened, while the server runs.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! SPEC P1, W7, R6: escalation and reminders, by real deadlines.
+//! Spec P1, W7, R6: escalation and reminders, by real deadlines.
 
 use std::time::Duration;
 
@@ -108,7 +108,7 @@ on_both_stores! {
     }
 }
 
-/// SPEC R6: what became due while no server ran is done once at the start, and what follows from it is new.
+/// Spec R6: what became due while no server ran is done once at the start, and what follows from it is new.
 #[tokio::test]
 async fn r6_what_expired_while_no_server_ran_is_escalated_at_the_start() {
     let chain = CHAIN.replace("timeout = 2", "timeout = 1").replace("[\"legal\", \"board\"]", "\"legal\"");

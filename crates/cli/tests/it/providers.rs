@@ -1,4 +1,4 @@
-//! SPEC M1, S13: what providers want back unchanged survives the wait for a person, and the server's death in it.
+//! Spec M1, S13: what providers want back unchanged survives the wait for a person, and the server's death in it.
 
 use serde_json::{Value, json};
 

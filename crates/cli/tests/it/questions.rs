@@ -1,4 +1,4 @@
-//! SPEC Q1, Q3: what may be asked, and what an answer is.
+//! Spec Q1, Q3: what may be asked, and what an answer is.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! SPEC Q3, W5, R2: replies to a question that are refused, each with its own code, and change nothing.
+//! Spec Q3, W5, R2: replies to a question that are refused, each with its own code, and change nothing.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! SPEC Q2, Q4, W9, R3: what happens to a question that waits, and to one that does not wait alone.
+//! Spec Q2, Q4, W9, R3: what happens to a question that waits, and to one that does not wait alone.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! SPEC R7 and W2: a client that comes back with its `seq` loses nothing and sees nothing twice.
+//! Spec R7 and W2: a client that comes back with its `seq` loses nothing and sees nothing twice.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! SPEC R3, R4: the server dies between asking and answering.
+//! Spec R3, R4: the server dies between asking and answering.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! SPEC G3, W1: `resume` beside decisions and answers, and what a program without graphs says of graphs.
+//! Spec G3, W1: `resume` beside decisions and answers, and what a program without graphs says of graphs.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! SPEC X: a token is looked at with each message, and who may connect changes while the server runs.
+//! Spec X: a token is looked at with each message, and who may connect changes while the server runs.
 
 use std::time::Instant;
 

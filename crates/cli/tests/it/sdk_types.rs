@@ -1,4 +1,4 @@
-//! SPEC M1: what is sent to providers is what their own SDKs would send. Each adapter holds a conversation with a provider of the
+//! Spec M1: what is sent to providers is what their own SDKs would send. Each adapter holds a conversation with a provider of the
 //! test's own, and the bodies it got are checked against the SDKs' types. `cargo xtask test` installs these.
 
 use std::{collections::BTreeSet, path::Path};

@@ -1,4 +1,4 @@
-//! SPEC X: a store that is encrypted, from outside.
+//! Spec X: a store that is encrypted, from outside.
 
 use std::{fs, path::Path};
 

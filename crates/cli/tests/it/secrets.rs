@@ -1,4 +1,4 @@
-//! SPEC X: no secret in logs, states, answers or errors. Secrets are planted, everything that can go wrong goes
+//! Spec X: no secret in logs, states, answers or errors. Secrets are planted, everything that can go wrong goes
 //! wrong, and then they are looked for in everything that came out.
 
 use std::{fs, path::Path};

@@ -1,4 +1,4 @@
-//! SPEC X, P1, C: who may, and from where.
+//! Spec X, P1, C: who may, and from where.
 
 use serde_json::{Value, json};
 

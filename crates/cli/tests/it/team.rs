@@ -1,4 +1,4 @@
-//! SPEC S4, S5, S11, S23 to S25: agents that work with agents, from a configuration file, through the whole server.
+//! Spec S4, S5, S11, S23 to S25: agents that work with agents, from a configuration file, through the whole server.
 
 use serde_json::{Value, json};
 

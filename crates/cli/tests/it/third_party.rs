@@ -1,4 +1,4 @@
-//! SPEC R12: clients that generators of other people make of the published documents, unmodified, talk with a real server.
+//! Spec R12: clients that generators of other people make of the published documents, unmodified, talk with a real server.
 //!
 //! `cargo xtask test` installs the generators and runs these.
 

@@ -1,4 +1,4 @@
-//! SPEC W7 and R6: deadlines.
+//! Spec W7 and R6: deadlines.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! SPEC S22: a server sends its spans to a collector, and a turn that waited through a restart is one trace.
+//! Spec S22: a server sends its spans to a collector, and a turn that waited through a restart is one trace.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,4 +1,4 @@
-//! SPEC W1, W2, W3: what clients send, what they get, and in which order.
+//! Spec W1, W2, W3: what clients send, what they get, and in which order.
 
 use serde_json::{Value, json};
 

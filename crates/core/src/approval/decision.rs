@@ -1,4 +1,4 @@
-//! Decisions as clients send them and as they are recorded (SPEC W5).
+//! Decisions as clients send them and as they are recorded (spec W5).
 
 use std::borrow::Cow;
 
@@ -75,7 +75,7 @@ impl Decision {
     pub fn defer() -> Decision {
         Choice::Defer.into()
     }
-    /// The same, and for later calls too, as far as `always` says (SPEC S7). Only an approval or a rejection can be for more
+    /// The same, and for later calls too, as far as `always` says (spec S7). Only an approval or a rejection can be for more
     /// than one call; any other decision stays as it is.
     #[must_use]
     pub fn always(mut self, always: Always) -> Decision {

@@ -1,4 +1,4 @@
-//! What names a request about a call, for ever (SPEC W4, R11).
+//! What names a request about a call, for ever (spec W4, R11).
 //!
 //! A key is enough to find what waits; the digest says what it was that somebody has seen. It is made once, when people are
 //! asked, and recorded with the action, so that every client and every replay shows the same.

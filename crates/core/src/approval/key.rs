@@ -1,4 +1,4 @@
-//! Approval keys: `{session_id}_{n}` (source 000).
+//! Approval keys: `{session_id}_{n}` (spec W4).
 
 /// The key of a session's `n`-th interruption.
 #[must_use]

@@ -1,4 +1,4 @@
-//! What is said about an interruption that goes on waiting, and handing it to somebody else (SPEC P1).
+//! What is said about an interruption that goes on waiting, and handing it to somebody else (spec P1).
 
 use std::sync::Arc;
 

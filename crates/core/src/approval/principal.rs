@@ -1,4 +1,4 @@
-//! Who acts, and what they may see and decide (SPEC P1, X).
+//! Who acts, and what they may see and decide (spec P1, X).
 
 use std::sync::Arc;
 
@@ -78,14 +78,14 @@ impl Principal {
         self.trusted || (self.subject.is_some() && self.subject == state.subject && self.tenant == state.tenant)
     }
 
-    /// Whether it may see the session: its subject, and whoever holds a role that was ever asked in it (SPEC P1).
+    /// Whether it may see the session: its subject, and whoever holds a role that was ever asked in it (spec P1).
     #[must_use]
     pub fn may_see(&self, state: &State) -> bool {
         self.owns(state)
             || (self.tenant == state.tenant && self.roles.iter().any(|role| state.reviewers.contains(role)))
     }
 
-    /// Whether it may decide what waits for this reviewer (SPEC P1).
+    /// Whether it may decide what waits for this reviewer (spec P1).
     #[must_use]
     pub fn may_decide(&self, state: &State, reviewer: &Reviewer) -> bool {
         self.check_may_decide().is_ok()

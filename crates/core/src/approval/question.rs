@@ -1,4 +1,4 @@
-//! Questions to the user: what may be asked, and what an answer must be (source 003, SPEC Q1–Q3).
+//! Questions to the user: what may be asked, and what an answer must be (spec Q1–Q3).
 
 use std::fmt;
 

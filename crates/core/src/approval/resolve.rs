@@ -1,4 +1,4 @@
-//! Deciding an interruption: who may, whether the decisions fit, and what is recorded (SPEC W5).
+//! Deciding an interruption: who may, whether the decisions fit, and what is recorded (spec W5).
 
 use std::sync::Arc;
 
@@ -59,11 +59,11 @@ pub enum Reply {
     /// To actions, one for each as the client sent them, missing ones are filled in; to questions, one reject.
     Decisions(Vec<Decision>),
     /// The same from a program that goes on with a state, one for each action: a `defer` is what nobody has decided yet, which
-    /// needs no permission (SPEC S8).
+    /// needs no permission (spec S8).
     Staged(Vec<Decision>),
     /// To questions: a JSON object, question text → answer.
     Answers(Value),
-    /// To a node of a graph: any JSON value. To actions: yes or no, for all of them (source 001).
+    /// To a node of a graph: any JSON value. To actions: yes or no, for all of them (spec G3).
     Resume(Raw),
 }
 
@@ -169,7 +169,7 @@ pub(crate) fn check_reviewer(state: &State, open: &Open, by: &Principal) -> Resu
     }
 }
 
-/// A decision that comes after the deadline has lost, also if nobody has recorded the time-out yet (SPEC W7).
+/// A decision that comes after the deadline has lost, also if nobody has recorded the time-out yet (spec W7).
 pub(super) fn check_time(asked: &Interrupted, now: Millis) -> Result<(), Refusal> {
     if asked.expires_at.is_some_and(|due| now >= due) {
         return Err(Refusal::new(Code::ApprovalAlreadyResolved, "the time to decide is over")
@@ -179,7 +179,7 @@ pub(super) fn check_time(asked: &Interrupted, now: Millis) -> Result<(), Refusal
 }
 
 /// Whether this person may say yes: nobody to what they asked for themselves, where the policy says so, and nobody
-/// at two levels (SPEC P1). Anybody who may decide may say no.
+/// at two levels (spec P1). Anybody who may decide may say no.
 fn check_person(state: &State, open: &Open, decisions: &[Decision], by: &Principal) -> Result<(), Refusal> {
     let yes = |kind| matches!(kind, DecisionType::Approve | DecisionType::Edit | DecisionType::Respond);
     for (action, decision) in open.asked.actions.iter().zip(decisions).filter(|(_, decision)| yes(decision.kind())) {
@@ -239,7 +239,7 @@ fn check_person(state: &State, open: &Open, decisions: &[Decision], by: &Princip
     Ok(())
 }
 
-/// Whether what is to run still can: an approval is not spent on what is gone (SPEC S21).
+/// Whether what is to run still can: an approval is not spent on what is gone (spec S21).
 fn check_there(asked: &Interrupted, decisions: &[Decision], catalog: &dyn Catalog) -> Result<(), Refusal> {
     let runs = |decision: &Decision| matches!(decision.kind(), DecisionType::Approve | DecisionType::Edit);
     // What a node of a graph asks is no agent's.
@@ -345,7 +345,7 @@ pub fn check_answer(asked: &Interrupted, value: &Raw) -> Result<(), Refusal> {
     }
 }
 
-/// An answer to a node of a graph: it must fit the schema that the node gave (SPEC G3).
+/// An answer to a node of a graph: it must fit the schema that the node gave (spec G3).
 fn check_resume(asked: &Interrupted, value: &Raw) -> Result<(), Refusal> {
     if value.get().len() > limits::UPDATE_BYTES {
         return Err(too_long("resume"));
@@ -365,7 +365,7 @@ fn check_resume(asked: &Interrupted, value: &Raw) -> Result<(), Refusal> {
         .with_details(json!({ "errors": errors })))
 }
 
-/// Source 001's answer to all that waits under a key.
+/// Yes or no, as an answer to all that waits under a key (spec G3).
 fn yes_or_no(value: &Raw) -> Result<Decision, Refusal> {
     match value.get() {
         "true" | "\"yes\"" | "\"Yes\"" => Ok(Decision::approve()),
@@ -377,7 +377,7 @@ fn yes_or_no(value: &Raw) -> Result<Decision, Refusal> {
     }
 }
 
-/// A question is answered, or declined with one plain reject (SPEC Q3).
+/// A question is answered, or declined with one plain reject (spec Q3).
 fn check_decline(asked: &Interrupted, decisions: &[Decision]) -> Result<(), Refusal> {
     match decisions {
         [decision @ Decision { choice: Choice::Reject { message, always: Always::No }, .. }] => {
@@ -434,7 +434,7 @@ pub fn rfc3339(at: Millis) -> String {
     jiff::Timestamp::from_millisecond(at).map(|t| t.to_string()).unwrap_or_default()
 }
 
-/// Whether this set ends the interruption: always, unless more people must approve (SPEC W5, quorum).
+/// Whether this set ends the interruption: always, unless more people must approve (spec W5, quorum).
 fn ends(open: &Open, decisions: &[Decision], by: &Principal) -> bool {
     let quorum = open.quorum() as usize;
     if quorum <= 1 || decisions.iter().any(|d| d.kind() != DecisionType::Approve) {
@@ -449,7 +449,7 @@ fn ends(open: &Open, decisions: &[Decision], by: &Principal) -> bool {
     voters.len() >= quorum
 }
 
-/// One decision for each action: missing ones take the first (source 000, SPEC W5).
+/// One decision for each action: missing ones take the first (spec W5).
 fn fill(decisions: &[Decision], actions: usize) -> Result<Vec<Decision>, Refusal> {
     let mismatch = |message: String| Err(Refusal::new(Code::DecisionsMismatch, message));
     let Some(first) = decisions.first() else {
@@ -520,7 +520,7 @@ fn check(
     }
 }
 
-/// What was shown is what waits, if the reviewer says what that was: also of what is answered (SPEC W4, R11).
+/// What was shown is what waits, if the reviewer says what that was: also of what is answered (spec W4, R11).
 fn check_request(asked: &Interrupted, digest: Option<&str>) -> Result<(), Refusal> {
     let waits = |digest| asked.actions.iter().any(|action| action.digest.as_deref() == Some(digest));
     match digest {
@@ -533,7 +533,7 @@ fn check_request(asked: &Interrupted, digest: Option<&str>) -> Result<(), Refusa
     }
 }
 
-/// What was decided on is what waits, if the reviewer says what that was (SPEC W4, W5).
+/// What was decided on is what waits, if the reviewer says what that was (spec W4, W5).
 fn check_digest(decision: &Decision, action: &Action, at: &str) -> Result<(), Refusal> {
     if decision.digest.is_some() && decision.digest.as_deref() != action.digest.as_deref() {
         let what = format!("{at}: something else waits than what was shown");

@@ -1,4 +1,4 @@
-//! Who decides: the session's owner, or whoever holds a role (SPEC P1).
+//! Who decides: the session's owner, or whoever holds a role (spec P1).
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Standing decisions: "always", as rules that are stored, listed and revocable (SPEC S7).
+//! Standing decisions: "always", as rules that are stored, listed and revocable (spec S7).
 //!
 //! A rule is made by a decision, in its session's journal, and ends there too. It stands in the place of one person:
 //! where more than one must approve, or somebody else, it does not apply.

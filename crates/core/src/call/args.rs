@@ -15,7 +15,7 @@ use super::{
 };
 use crate::limits;
 
-/// Canonical arguments (RFC 8785 order, numbers as written) with their SHA-256 (SPEC R1, W4).
+/// Canonical arguments (RFC 8785 order, numbers as written) with their SHA-256 (spec R1, W4).
 ///
 /// Always a JSON object. The text is what is stored, shown and executed; it is never made again from a
 /// parsed value. Cloning is cheap.

@@ -1,4 +1,4 @@
-//! How a call is shown to people: what of it is streamed, where it stands, and its one line (SPEC Q5, H5).
+//! How a call is shown to people: what of it is streamed, where it stands, and its one line (spec Q5, H5).
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use super::args::Args;
 pub use super::template::Template;
 use crate::limits;
 
-/// The argument in which a model says, in one line, what a call is for (SPEC H5). It is reserved: no tool has
+/// The argument in which a model says, in one line, what a call is for (spec H5). It is reserved: no tool has
 /// it, and it is taken out of every call before anybody checks, sees or runs the arguments.
 pub const MESSAGE_ARGUMENT: &str = "tool_content_message";
 
-/// A tool's stream rule (source 003 `ToolStreamRule`, SPEC Q5).
+/// A tool's stream rule (spec Q5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StreamRule {
     /// Whether the call itself is streamed, as a `tool_use` block.
@@ -38,7 +38,7 @@ impl Default for StreamRule {
 }
 
 impl StreamRule {
-    /// The rule of source 003 for `ask_user_question`: nothing is streamed, what is shown stands alone.
+    /// The rule for `ask_user_question`: nothing is streamed, what is shown stands alone.
     pub const ALONE: StreamRule =
         StreamRule { stream_tool_use: false, stream_tool_result: false, display_as_content: true };
 
@@ -53,7 +53,7 @@ pub struct Display {
     /// The tool's stream rule.
     #[serde(default, skip_serializing_if = "StreamRule::is_default")]
     pub stream: StreamRule,
-    /// Its `text` argument is shown as a text of the agent's (`share_thought`, SPEC Q6).
+    /// Its `text` argument is shown as a text of the agent's (`share_thought`, spec Q6).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub thought: bool,
     /// What the call is for, in one line.
@@ -82,7 +82,7 @@ impl Display {
     }
 }
 
-/// Where a call's one line comes from (SPEC H5).
+/// Where a call's one line comes from (spec H5).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ContentMessage {
     /// From a template over the arguments.

@@ -1,4 +1,4 @@
-//! Whether a type holds the numbers of arguments as they are written. What a person has approved must be what runs (SPEC R1).
+//! Whether a type holds the numbers of arguments as they are written. What a person has approved must be what runs (spec R1).
 //!
 //! Strict JSON ([`Json::parse`]) takes only numbers that are 64-bit integers, or that a double holds. But a program may read such
 //! an integer as a double, and any number as a float of 32 bits.

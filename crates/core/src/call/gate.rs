@@ -28,9 +28,9 @@ impl DecisionType {
     /// The decisions a tool's reviewer has unless the tool says otherwise.
     pub const DEFAULT: [DecisionType; 4] =
         [DecisionType::Approve, DecisionType::Edit, DecisionType::Reject, DecisionType::Defer];
-    /// What source 003 writes beside a question; answers or one reject is what is taken (SPEC Q4).
+    /// What the wire has beside a question, always; answers or one reject is what is taken (spec Q4).
     pub const QUESTION: [DecisionType; 3] = [DecisionType::Approve, DecisionType::Edit, DecisionType::Reject];
-    /// What can be decided about a call with an unknown outcome (SPEC R4).
+    /// What can be decided about a call with an unknown outcome (spec R4).
     pub const IN_DOUBT: [DecisionType; 3] = [DecisionType::Respond, DecisionType::Approve, DecisionType::Reject];
 
     /// What can be decided about such a call if it may not run again.
@@ -52,7 +52,7 @@ impl DecisionType {
 /// How a person is asked about one call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ask {
-    /// How long people have until the call is rejected for want of a decision (SPEC W7).
+    /// How long people have until the call is rejected for want of a decision (spec W7).
     #[serde(default, skip_serializing_if = "Timeout::is_default")]
     pub timeout: Timeout,
     /// What the reviewer may do.
@@ -64,10 +64,10 @@ pub struct Ask {
     /// How many different people must approve at each level; at least 1.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub quorum: u32,
-    /// Whether who asked for it may not approve it (SPEC P1).
+    /// Whether who asked for it may not approve it (spec P1).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub not_self: bool,
-    /// Who is asked in turn when nobody decides in time; after the last one it is rejected (SPEC P1).
+    /// Who is asked in turn when nobody decides in time; after the last one it is rejected (spec P1).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub escalate: Vec<Reviewer>,
     /// When those who can decide are reminded: seconds after they were asked, ascending.
@@ -153,7 +153,7 @@ impl Ask {
     }
 
     /// What satisfies both: every level of either, in this one's order, then the other's; the larger quorum, the
-    /// shorter time, only decisions that both allow. Neither can make the other weaker (SPEC P1). What is as it is by
+    /// shorter time, only decisions that both allow. Neither can make the other weaker (spec P1). What is as it is by
     /// default was not said, and leaves the other's word.
     #[must_use]
     pub fn stricter(&self, other: &Ask) -> Ask {
@@ -237,7 +237,7 @@ impl Ask {
     }
 }
 
-/// The verdict on one call, recorded before anything happens to it (DESIGN §2).
+/// The verdict on one call, recorded before anything happens to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -245,7 +245,7 @@ pub enum Verdict {
     Allow,
     /// A person decides.
     Ask(Ask),
-    /// It is questions to the user, whose answers are its result (SPEC Q).
+    /// It is questions to the user, whose answers are its result (spec Q).
     Question(Ask),
     /// It does not run: the model gets this text as an error result (broken arguments, unknown tool, too many calls).
     Refuse(String),
@@ -258,40 +258,40 @@ pub enum Verdict {
 pub struct Gate {
     /// The verdict.
     pub verdict: Verdict,
-    /// The tool was declared idempotent: an attempt with an unknown outcome may be started again (SPEC R4).
+    /// The tool was declared idempotent: an attempt with an unknown outcome may be started again (spec R4).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub idempotent: bool,
-    /// The standing rule that decided it in a person's place: its id (SPEC S7).
+    /// The standing rule that decided it in a person's place: its id (spec S7).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<Arc<str>>,
-    /// Whose words the model is told, if that rule has words: they have spoken in this turn, too (SPEC P4).
+    /// Whose words the model is told, if that rule has words: they have spoken in this turn, too (spec P4).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub said_by: Option<Arc<str>>,
     /// What that let through: who would have been asked otherwise, and about which tool. Absent in old journals.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stood_in: Option<Arc<StoodIn>>,
-    /// What a reviewer is shown of what it would do (SPEC S12).
+    /// What a reviewer is shown of what it would do (spec S12).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preview: Option<Preview>,
     /// The other agent that the call is for, if it is for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
-    /// Its agent may end with the result, so that is remembered (SPEC S24).
+    /// Its agent may end with the result, so that is remembered (spec S24).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ends: bool,
 }
 
-/// What was let through in a person's place, by a standing rule or by a program (SPEC S7, S12).
+/// What was let through in a person's place, by a standing rule or by a program (spec S7, S12).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoodIn {
     /// How a person would have been asked.
     pub ask: Ask,
     /// The digest of the tool's description, its schema and where it comes from. If it is another one before the call begins,
-    /// a person is asked after all (SPEC S13).
+    /// a person is asked after all (spec S13).
     pub shown: Arc<str>,
 }
 
-/// The other agent that a call is for (SPEC S25).
+/// The other agent that a call is for (spec S25).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Target {
@@ -329,7 +329,7 @@ impl Verdict {
         std::cmp::max_by_key(other, self, Verdict::strictness)
     }
 
-    /// What satisfies two judges: whichever is stricter, and of two that ask, an [`Ask::stricter`] of both (SPEC P1).
+    /// What satisfies two judges: whichever is stricter, and of two that ask, an [`Ask::stricter`] of both (spec P1).
     #[must_use]
     pub fn stricter(self, other: Verdict) -> Verdict {
         match (self, other) {

@@ -1,4 +1,4 @@
-//! A tool call: its strict arguments, the verdict on it, and the permit to run it (DESIGN §2).
+//! A tool call: its strict arguments, the verdict on it, and the permit to run it.
 
 pub mod args;
 pub mod ask_check;

@@ -9,7 +9,7 @@ use crate::{journal::input::CallInput, locale::Locale};
 ///
 /// A permit cannot be cloned and has no public constructor: [`crate::journal::draft::Transition::commit`]
 /// hands it out after the `CallStarted` record that claims it is stored, and a tool takes it by value.
-/// There is no other way to run a tool (DESIGN §2, SPEC R1 and R4).
+/// There is no other way to run a tool (spec R1 and R4).
 #[derive(Debug)]
 pub struct Permit {
     session_id: Arc<str>,
@@ -78,12 +78,12 @@ impl Permit {
     pub fn args(&self) -> &Args {
         &self.args
     }
-    /// What earlier attempts of the call have asked people, and what they were told (SPEC S13).
+    /// What earlier attempts of the call have asked people, and what they were told (spec S13).
     #[must_use]
     pub fn input(&self) -> Option<&CallInput> {
         self.input.as_ref()
     }
-    /// What a reviewer was shown of what the call would do, if a person was asked and the tool says so (SPEC S12).
+    /// What a reviewer was shown of what the call would do, if a person was asked and the tool says so (spec S12).
     #[must_use]
     pub fn preview(&self) -> Option<&Preview> {
         self.preview.as_ref()
@@ -94,7 +94,7 @@ impl Permit {
         self.locale
     }
     /// The same for every attempt of this call, and for no other call of any session, whatever its store and its id:
-    /// `SESSION/cN/BIRTH`, where `BIRTH` is random and the session's own (SPEC M2, R4, R11). At most 175 bytes.
+    /// `SESSION/cN/BIRTH`, where `BIRTH` is random and the session's own (spec M2, R4, R11). At most 175 bytes.
     #[must_use]
     pub fn idempotency_key(&self) -> String {
         format!("{}/c{}/{}", self.session_id, self.call, self.birth)

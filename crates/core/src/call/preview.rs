@@ -1,4 +1,4 @@
-//! What a reviewer is shown of what a call would do, beside its arguments (SPEC S12).
+//! What a reviewer is shown of what a call would do, beside its arguments (spec S12).
 
 use std::{fmt, sync::Arc};
 

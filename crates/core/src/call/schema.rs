@@ -23,7 +23,7 @@ const EXPLAINED: usize = 1_000_000;
 /// Largest compiled pattern (`pattern`, `patternProperties`), in bytes.
 const PATTERN_BYTES: usize = 256 * 1024;
 
-/// A compiled JSON Schema for the arguments of a tool (SPEC M3, S10).
+/// A compiled JSON Schema for the arguments of a tool (spec M3, S10).
 ///
 /// All drafts of JSON Schema are understood, 2020-12 unless `$schema` says otherwise. What makes a schema
 /// dangerous or slow is refused when it is compiled, not found out while a session waits:
@@ -61,7 +61,7 @@ impl ArgsSchema {
         ArgsSchema::of_any(schema)
     }
 
-    /// Compiles a schema of values that need not be objects, such as answers to a graph's questions (SPEC G3).
+    /// Compiles a schema of values that need not be objects, such as answers to a graph's questions (spec G3).
     ///
     /// # Errors
     /// As [`ArgsSchema::compile`].

@@ -1,4 +1,4 @@
-//! What a reviewer is shown of a call's arguments: text made from the very bytes that will run (SPEC R1, W4).
+//! What a reviewer is shown of a call's arguments: text made from the very bytes that will run (spec R1, W4).
 //!
 //! The text reads back to the arguments in one way only, and holds nothing that a screen draws as nothing, in
 //! another place, or like something else: such characters are written as `\u{HEX}`. Nothing is left out. The

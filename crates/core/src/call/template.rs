@@ -1,7 +1,7 @@
 //! Texts with places that are filled in: `{{ args.path.to.it }}`, and where it is said so `{{ env.NAME }}`.
 //!
-//! One language for all templates of the configuration: the line that says what a call is for (SPEC H5), and the
-//! requests of `http` tools (SPEC M2).
+//! One language for all templates of the configuration: the line that says what a call is for (spec H5), and the
+//! requests of `http` tools (spec M2).
 
 use std::fmt;
 

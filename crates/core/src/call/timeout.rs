@@ -1,4 +1,4 @@
-//! How long people have for what they are asked (SPEC W7, Q4).
+//! How long people have for what they are asked (spec W7, Q4).
 
 use std::num::NonZeroU32;
 

@@ -1,4 +1,4 @@
-//! Agents that work for other agents: handoffs, and agents as tools (SPEC S4, S5, S25).
+//! Agents that work for other agents: handoffs, and agents as tools (spec S4, S5, S25).
 //!
 //! All of a session's agents share its one journal. An agent that was called as a tool has a run of its own, which is known
 //! by the number of the call it works for; the session's own conversation is the run 0. Calls, interruptions and decisions
@@ -75,7 +75,7 @@ pub struct PathStep {
     pub tool_use_id: Arc<str>,
 }
 
-/// A call that has its result, for a rule that may end a run with it (SPEC S24).
+/// A call that has its result, for a rule that may end a run with it (spec S24).
 #[derive(Clone, Copy, Debug)]
 pub struct CallResult<'a> {
     /// The tool.
@@ -245,7 +245,7 @@ impl Draft {
         self.settle(catalog)
     }
 
-    /// Another agent answers in the session from now on, since the application says so (SPEC S19). What waits stays with
+    /// Another agent answers in the session from now on, since the application says so (spec S19). What waits stays with
     /// those who asked for it.
     pub fn set_agent(mut self, agent: Arc<str>) -> Transition {
         self.push(Record::HandedOff(HandedOff { call: 0, agent }));

@@ -67,7 +67,7 @@ pub struct Interrupted {
     /// When it times out; never, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Millis>,
-    /// Whether it stands outside groups: a question, or calls that are displayed as content (SPEC Q5).
+    /// Whether it stands outside groups: a question, or calls that are displayed as content (spec Q5).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub content: bool,
     /// Where in a graph it is asked, if it is.

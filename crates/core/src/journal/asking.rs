@@ -1,4 +1,4 @@
-//! Asking people: which calls of an answer share a request, and what it says of them (SPEC G2, W4).
+//! Asking people: which calls of an answer share a request, and what it says of them (spec G2, W4).
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::{
 
 impl Draft {
     /// Asks about what must be asked now: lost calls one by one, gated calls by role once nothing of the
-    /// answer can run without them (SPEC G2, W4).
+    /// answer can run without them (spec G2, W4).
     pub(super) fn ask(&mut self, catalog: &dyn Catalog) {
         for call in self.state.calls.iter().filter(|call| call.phase == Phase::Lost).cloned().collect::<Vec<_>>() {
             let asks = call.asks().cloned().unwrap_or_default();
@@ -137,7 +137,7 @@ impl Draft {
     }
 }
 
-/// Who is asked about a call, and who is not: calls with the same share a request (SPEC W4).
+/// Who is asked about a call, and who is not: calls with the same share a request (spec W4).
 #[derive(PartialEq)]
 struct AskedOf<'a> {
     reviewer: &'a Reviewer,

@@ -14,7 +14,7 @@ pub trait Catalog {
     fn has_agent(&self, agent: &str) -> bool;
     /// The agent's limit of model calls in one turn.
     fn max_turns(&self, agent: &str) -> u32;
-    /// The agent's loop, if it has nodes of the user's: the graph's name, and its first node (SPEC G2).
+    /// The agent's loop, if it has nodes of the user's: the graph's name, and its first node (spec G2).
     fn agent_loop(&self, agent: &str) -> Option<(Arc<str>, Arc<str>)> {
         let _ = agent;
         None
@@ -31,7 +31,7 @@ pub trait Catalog {
         let _ = (agent, tool, args);
         true
     }
-    /// The last word of an agent's run, if it ends with these results of one answer, all there are (SPEC S24).
+    /// The last word of an agent's run, if it ends with these results of one answer, all there are (spec S24).
     fn final_output(&self, _agent: &str, _results: &[CallResult<'_>]) -> Option<String> {
         None
     }
@@ -63,7 +63,7 @@ pub struct ToolFacts {
     pub target: Option<Target>,
 }
 
-/// What a call of a tool means to the session, beside its result (SPEC Q6).
+/// What a call of a tool means to the session, beside its result (spec Q6).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ToolKind {
     /// Nothing.

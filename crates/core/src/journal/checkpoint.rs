@@ -1,4 +1,4 @@
-//! Checkpoints: the positions of a journal at which a session stood whole (SPEC G6).
+//! Checkpoints: the positions of a journal at which a session stood whole (spec G6).
 //!
 //! A session is stored in transitions, each whole or not at all. A checkpoint is the end of one, as far as the
 //! records tell: after it nothing follows by itself but what the session does next, and no answer is half there.

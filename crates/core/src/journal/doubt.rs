@@ -1,4 +1,4 @@
-//! Calls whose outcome is unknown: who is asked about them, and who must allow that they run again (SPEC R4, P4).
+//! Calls whose outcome is unknown: who is asked about them, and who must allow that they run again (spec R4, P4).
 //!
 //! Everybody is asked who had to allow the call, from the last level to the first: the word of the one who is asked first
 //! ends it, but it runs again only with the word of all.

@@ -174,7 +174,7 @@ impl Draft {
         self.push(Record::SessionCreated(created));
     }
 
-    /// Takes a user's message (SPEC W1, W9).
+    /// Takes a user's message (spec W1, W9).
     ///
     /// # Errors
     /// `unknown_agent`, `images_not_supported`, `approval_pending`, `session_busy`, `queue_full`.
@@ -315,7 +315,7 @@ impl Draft {
         self.push(Record::MessageQueued(UserMessage { queued, ..message }));
     }
 
-    /// The deadline of interruption `n` has come. `None` if it is not waiting or not due (SPEC W7, R6).
+    /// The deadline of interruption `n` has come. `None` if it is not waiting or not due (spec W7, R6).
     #[must_use]
     pub fn time_out(mut self, n: u32, catalog: &dyn Catalog) -> Option<Transition> {
         let asked = self.state.waiting(n)?.asked.clone();
@@ -395,7 +395,7 @@ impl Draft {
         self.finish()
     }
 
-    /// A group begins or ends now, because the block that makes it so is shown while it is written (SPEC Q5).
+    /// A group begins or ends now, because the block that makes it so is shown while it is written (spec Q5).
     pub fn group(mut self, open: bool) -> Transition {
         self.push(Record::Group { open });
         self.finish()
@@ -460,7 +460,7 @@ impl Draft {
     }
 
     /// After a crash: nothing of this session runs in any process, so what was started has an unknown
-    /// outcome. It is begun again where that is harmless, else a person is asked (SPEC R4). `None` if
+    /// outcome. It is begun again where that is harmless, else a person is asked (spec R4). `None` if
     /// there is nothing to mend.
     #[must_use]
     pub fn recover(mut self, catalog: &dyn Catalog) -> Option<Transition> {

@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl Draft {
-    /// Cancels the turn (SPEC W1). `partial` is the block the model was writing.
+    /// Cancels the turn (spec W1). `partial` is the block the model was writing.
     ///
     /// # Errors
     /// `nothing_to_cancel`.

@@ -1,4 +1,4 @@
-//! Forks: a new session that has another's past up to a checkpoint (SPEC G6).
+//! Forks: a new session that has another's past up to a checkpoint (spec G6).
 //!
 //! The past is copied record by record, at the same positions, and one [`Forked`] record follows it. What was decided
 //! before counts as history, never as a permission: whoever was asked is asked again under the new session's keys,
@@ -112,7 +112,7 @@ pub fn own(entries: &[Arc<Entry>]) -> &[Arc<Entry>] {
 }
 
 /// Whether the policy is asked anew about a call before a fork: it may begin there, or begin once more. What let it through in
-/// the original, if only that nobody had to be asked, counts there alone (SPEC P4).
+/// the original, if only that nobody had to be asked, counts there alone (spec P4).
 #[must_use]
 pub fn must_be_judged(call: &Call) -> bool {
     let over = matches!(call.phase, Phase::Delegated | Phase::Settled(..) | Phase::Finished);

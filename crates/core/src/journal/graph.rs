@@ -1,4 +1,4 @@
-//! The agent loop as a graph, in plain sight (SPEC G2).
+//! The agent loop as a graph, in plain sight (spec G2).
 //!
 //! ```text
 //! START → compression → agent → { tools, approval, compression, END }
@@ -34,7 +34,7 @@ pub fn is_builtin(node: &str) -> bool {
 /// A node of the agent loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Node {
-    /// Makes room in the conversation, where it is larger than the agent's budget (SPEC G5).
+    /// Makes room in the conversation, where it is larger than the agent's budget (spec G5).
     Compression,
     /// Asks the model.
     Agent,
@@ -126,9 +126,9 @@ pub struct Effects {
     pub compress: bool,
     /// Begin these calls.
     pub start: Vec<u32>,
-    /// Let the agents that these calls are for begin to work (SPEC S5).
+    /// Let the agents that these calls are for begin to work (spec S5).
     pub delegate: Vec<u32>,
-    /// Ask the models of these nested runs for their next answers (SPEC S4).
+    /// Ask the models of these nested runs for their next answers (spec S4).
     pub ask: Vec<u32>,
 }
 
@@ -172,7 +172,7 @@ pub fn next(state: &State) -> Effects {
     }
 }
 
-/// The loop as a drawing, with where a session stands, if one is given (SPEC G7). While some calls run, others may
+/// The loop as a drawing, with where a session stands, if one is given (spec G7). While some calls run, others may
 /// wait for people: then both nodes are marked.
 #[must_use]
 pub fn drawing(state: Option<&State>) -> Drawing {

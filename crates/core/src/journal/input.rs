@@ -1,4 +1,4 @@
-//! Calls that ask a person in the middle: what an MCP server calls elicitation (SPEC S13).
+//! Calls that ask a person in the middle: what an MCP server calls elicitation (spec S13).
 //!
 //! An attempt of a call may end with questions in place of a result. They are interruptions of their own kind, answered
 //! like those of a graph; with the last answer the call may begin again, and its next attempt is given the answers.
@@ -236,7 +236,7 @@ impl Draft {
     }
 
     /// Calls that have their answers, but whose attempt was lost with the process that it waited in: their outcome is
-    /// unknown (SPEC R4). One that is idempotent begins again. `None` if there is nothing to say about `calls`.
+    /// unknown (spec R4). One that is idempotent begins again. `None` if there is nothing to say about `calls`.
     #[must_use]
     pub fn input_lost(mut self, calls: &[u32], catalog: &dyn Catalog) -> Option<Transition> {
         let idempotent =
@@ -259,7 +259,7 @@ impl Draft {
     }
 
     /// An attempt of a call was given the answers to what it had asked, and cannot go on with them: what it did before it
-    /// asked is not known, so a person says whether it is begun again (SPEC R4). `None` if that attempt is not the running
+    /// asked is not known, so a person says whether it is begun again (spec R4). `None` if that attempt is not the running
     /// one.
     #[must_use]
     pub fn call_forgotten(mut self, call: u32, attempt: u32, catalog: &dyn Catalog) -> Option<Transition> {

@@ -1,4 +1,4 @@
-//! Tools that change while a call of them waits: what was approved is not what would run (SPEC S13, R1).
+//! Tools that change while a call of them waits: what was approved is not what would run (spec S13, R1).
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ impl Shown {
 }
 
 /// What tells a tool that people were shown from the tool of today: the digest of its description, its schema, where it
-/// comes from, and which agent it is for. A standing rule that approves is for the tool of one signature (SPEC S7, S13).
+/// comes from, and which agent it is for. A standing rule that approves is for the tool of one signature (spec S7, S13).
 #[must_use]
 pub fn signature(tool: &ToolFacts) -> Arc<str> {
     let ToolFacts { description, schema, source, target, .. } = tool;

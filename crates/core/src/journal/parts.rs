@@ -19,7 +19,7 @@ use crate::{
     },
 };
 
-/// Where one call of the latest answer stands (DESIGN §2).
+/// Where one call of the latest answer stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
@@ -64,7 +64,7 @@ pub struct Call {
     /// How a person is asked about it.
     #[serde(default)]
     pub ask: Option<Arc<Ask>>,
-    /// Whether its verdict was a question (SPEC Q).
+    /// Whether its verdict was a question (spec Q).
     #[serde(default)]
     pub question: bool,
     /// How it is shown.
@@ -110,13 +110,13 @@ pub struct Call {
     /// The other agent that it is for, if it is for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
-    /// Its agent may end with its result (SPEC S24).
+    /// Its agent may end with its result (spec S24).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ends: bool,
     /// Its result, if its agent may end with that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<(CallStatus, Arc<str>)>,
-    /// What a reviewer is shown of what it would do (SPEC S12).
+    /// What a reviewer is shown of what it would do (spec S12).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preview: Option<Preview>,
     /// What those who were last asked about it have seen of its tool.

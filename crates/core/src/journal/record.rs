@@ -1,8 +1,8 @@
 //! The records a session is made of.
 //!
 //! A record is self-contained: it expands to wire events and folds into history without the records
-//! before it, so a replay can begin anywhere (SPEC W2). Every released shape decodes for ever; a field
-//! is only ever added, with a default (DESIGN invariant 9).
+//! before it, so a replay can begin anywhere (spec W2). Every released shape decodes for ever; a field
+//! is only ever added, with a default.
 
 use std::sync::Arc;
 
@@ -119,7 +119,7 @@ pub enum Record {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<Arc<str>>,
     },
-    /// An attempt of a call is about to begin. Stored before the effect (SPEC R4).
+    /// An attempt of a call is about to begin. Stored before the effect (spec R4).
     CallStarted {
         /// The call's number.
         call: u32,
@@ -130,12 +130,12 @@ pub enum Record {
     AgentBegan(AgentBegan),
     /// Another agent answers from now on.
     HandedOff(HandedOff),
-    /// An attempt of a call has ended with questions in place of a result (SPEC S13).
+    /// An attempt of a call has ended with questions in place of a result (spec S13).
     InputRequired(Arc<InputRequired>),
     /// A call has its result.
     CallFinished(CallFinished),
     /// A call that was allowed does not begin: its tool has another description or schema than those who allowed it have
-    /// seen, or is for another agent, and it is asked about again (SPEC S13).
+    /// seen, or is for another agent, and it is asked about again (spec S13).
     CallOutdated {
         /// The call's number.
         call: u32,
@@ -143,7 +143,7 @@ pub enum Record {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         target: Option<Target>,
     },
-    /// The outcome of a started call is unknown: a crash, or what it asked was forgotten (SPEC R4).
+    /// The outcome of a started call is unknown: a crash, or what it asked was forgotten (spec R4).
     CallLost {
         /// The call's number.
         call: u32,
@@ -211,9 +211,9 @@ pub enum Record {
     TurnEnded(Box<TurnEnded>),
     /// The turn, which has failed, goes on.
     TurnReopened(Arc<TurnReopened>),
-    /// The next model call would be larger than the agent allows: what came before is to be compressed first (SPEC G5).
+    /// The next model call would be larger than the agent allows: what came before is to be compressed first (spec G5).
     MakeRoom(MakeRoom),
-    /// What came before is read by no model any more; a summary may stand in its place (SPEC G5).
+    /// What came before is read by no model any more; a summary may stand in its place (spec G5).
     Compressed(Compressed),
     /// A process has taken the turn up after another one had ended in the middle of it, or holds it.
     Restarted(Restarted),
@@ -427,12 +427,12 @@ impl Usage {
 pub struct Decided {
     /// The interruption's number.
     pub n: u32,
-    /// One for each action, in their order, filled in (SPEC W5).
+    /// One for each action, in their order, filled in (spec W5).
     pub decisions: Vec<Decision>,
     /// False for a vote that does not end the interruption yet.
     #[serde(default = "yes", skip_serializing_if = "is_true")]
     pub last: bool,
-    /// True for a question that was declined: its reject is no block of the stream (SPEC Q2).
+    /// True for a question that was declined: its reject is no block of the stream (spec Q2).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub question: bool,
     /// How edited calls are asked about from now on, where that is more than before: one for each action.
@@ -444,7 +444,7 @@ pub struct Decided {
     /// The standing rules it makes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<Rule>,
-    /// The digest of the arguments of each action as it was shown; what a reviewer reads follows from them (SPEC R8).
+    /// The digest of the arguments of each action as it was shown; what a reviewer reads follows from them (spec R8).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shown: Vec<String>,
     /// The version of the policy that asked.
@@ -553,7 +553,7 @@ pub struct RuleRevoked {
 pub struct Answered {
     /// The interruption's number.
     pub n: u32,
-    /// One answer for each question, filled in (SPEC Q3).
+    /// One answer for each question, filled in (spec Q3).
     pub answers: Answers,
     /// Who answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -590,13 +590,13 @@ pub struct CallFinished {
     pub status: CallStatus,
     /// The result as text.
     pub output: String,
-    /// Not streamed, and no part of the history (SPEC Q5).
+    /// Not streamed, and no part of the history (spec Q5).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hidden: bool,
     /// Stands outside groups.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub content: bool,
-    /// The session's todos from now on, if the call wrote them (SPEC Q6).
+    /// The session's todos from now on, if the call wrote them (spec Q6).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub todos: Option<Vec<Todo>>,
     /// The call for which the agent works whose call it is; 0: the session's own.
@@ -604,7 +604,7 @@ pub struct CallFinished {
     pub run: u32,
 }
 
-/// Why a turn ended (SPEC W2 `stop_reason`).
+/// Why a turn ended (spec W2 `stop_reason`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndReason {
@@ -619,7 +619,7 @@ pub enum EndReason {
         /// What failed, without secrets.
         message: String,
     },
-    /// The turn used up its model calls (SPEC S24).
+    /// The turn used up its model calls (spec S24).
     MaxTurns,
 }
 
@@ -634,7 +634,7 @@ pub struct TurnEnded {
     /// Why, in the session's language, where the reason itself has no words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// The turn's last word, where that is a tool's result and not the model's (SPEC S24).
+    /// The turn's last word, where that is a tool's result and not the model's (spec S24).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
     /// Why the turn's last answer is not whole, where the turn has ended with one that is not.
@@ -650,7 +650,7 @@ pub struct TurnEnded {
 }
 
 impl Record {
-    /// The `request_id` that this record acknowledges, if any (SPEC W1).
+    /// The `request_id` that this record acknowledges, if any (spec W1).
     #[must_use]
     pub fn request_id(&self) -> Option<&str> {
         match self {

@@ -1,4 +1,4 @@
-//! Turns that have failed and go on: what their end took back is open again (SPEC S22).
+//! Turns that have failed and go on: what their end took back is open again (spec S22).
 //!
 //! The end of a turn withdraws what waits and gives every open call a result. All of that was told, so it stays on
 //! record. [`TurnReopened`] follows it and says what is open again: calls that were given up have no result any more,

@@ -1,4 +1,4 @@
-//! Runs of graphs: their records, and where a run stands (SPEC G1, G3).
+//! Runs of graphs: their records, and where a run stands (spec G1, G3).
 //!
 //! A run goes in rounds. All tasks of a round run at the same time; when each has its result the round is over,
 //! what they changed is merged in the order of the tasks, and the next round begins. The record that ends a round
@@ -200,7 +200,7 @@ pub struct TaskFailed {
     pub message: String,
 }
 
-/// Where in a graph a person is asked, and what (SPEC G3). It stands in [`super::record::Interrupted`].
+/// Where in a graph a person is asked, and what (spec G3). It stands in [`super::record::Interrupted`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct At {
     /// The task.
@@ -282,7 +282,7 @@ pub struct GraphRun {
     /// The tasks of their rounds.
     pub tasks: BTreeMap<u32, Arc<Task>>,
     /// The roles that it has asked, but the session's own user, each once: what they answered may be what allowed a step
-    /// whose outcome is unknown (SPEC P4).
+    /// whose outcome is unknown (spec P4).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub asked: Vec<Arc<str>>,
 }

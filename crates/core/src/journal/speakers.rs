@@ -1,4 +1,4 @@
-//! Whose words the models of a turn have read: they have asked for every call that comes after (SPEC P4).
+//! Whose words the models of a turn have read: they have asked for every call that comes after (spec P4).
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -1,7 +1,7 @@
 //! The state of a session: the fold of its records, and all that is needed to go on with it.
 //!
 //! The state holds what can still happen, never the conversation, so it stays small however long the
-//! session grows (SPEC R10). It is a cache: folding the journal from the start gives the same.
+//! session grows (spec R10). It is a cache: folding the journal from the start gives the same.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -86,7 +86,7 @@ pub struct State {
     pub interruptions: u32,
     /// The interruptions that wait, oldest first.
     pub open: Vec<Open>,
-    /// Roles that were ever asked, whose holders may see the session (SPEC P1).
+    /// Roles that were ever asked, whose holders may see the session (spec P1).
     pub reviewers: BTreeSet<String>,
     /// The roles that the user of the current turn held.
     #[serde(default)]
@@ -103,13 +103,13 @@ pub struct State {
     pub queued_count: u32,
     /// Blocks of the coming answer that were already shown.
     pub shown: Vec<Block>,
-    /// The agent's list of todos (SPEC Q6).
+    /// The agent's list of todos (spec Q6).
     #[serde(default)]
     pub todos: Vec<Todo>,
     /// Where the run of its graph stands: of a graph's session, or of an agent's loop that has nodes of the user's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<Arc<GraphRun>>,
-    /// The part of the conversation that models still read (SPEC G5).
+    /// The part of the conversation that models still read (spec G5).
     #[serde(default)]
     pub window: Window,
     /// About how many bytes its records have: the texts in them, and a constant for each.
@@ -127,7 +127,7 @@ pub struct State {
     /// It is known that the application gave no data of its own, so nobody needs to look for it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub no_context: bool,
-    /// The last turn's last word, where that was a tool's result (SPEC S24).
+    /// The last turn's last word, where that was a tool's result (spec S24).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Arc<str>>,
     /// The agents that work for calls of others, in the order in which they began.

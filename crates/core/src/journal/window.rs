@@ -1,4 +1,4 @@
-//! What of a session's conversation its models still read, and how large that is (SPEC G5).
+//! What of a session's conversation its models still read, and how large that is (spec G5).
 //!
 //! When the next model call would have more tokens than the agent's budget, [`Record::MakeRoom`] says so; what
 //! [`Record::Compressed`] covers is read by no model any more. Cuts are made between turns only: there everything has

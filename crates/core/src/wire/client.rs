@@ -1,4 +1,4 @@
-//! Client → server: reading messages, strictly, with errors that say where (SPEC W1).
+//! Client → server: reading messages, strictly, with errors that say where (spec W1).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

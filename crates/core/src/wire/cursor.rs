@@ -34,7 +34,7 @@ pub struct Cursor {
 pub struct OpenGroup {
     /// Whether something that history shows stands in it already.
     pub filled: bool,
-    /// The newest line that says what a call in it is for (SPEC H5).
+    /// The newest line that says what a call in it is for (spec H5).
     pub summary: Option<Arc<str>>,
 }
 
@@ -108,7 +108,7 @@ pub fn group_id(n: u32) -> String {
 mod tests {
     use super::*;
 
-    /// DESIGN invariant 9: cursors of the first journals read as ever, and every shape reads back.
+    /// Cursors of the first journals read as ever, and every shape reads back.
     #[test]
     fn a_cursor_reads_back_whatever_is_open() {
         let old: Cursor = serde_json::from_str("[7,2,2,3]").expect("old");

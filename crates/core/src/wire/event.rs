@@ -1,4 +1,4 @@
-//! Server → client: the events of SPEC W2 and the content blocks of W3 and W4.
+//! Server → client: the events of spec W2 and the content blocks of W3 and W4.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Records → wire events: the one deterministic expansion that live streams and replays share (SPEC W2).
+//! Records → wire events: the one deterministic expansion that live streams and replays share (spec W2).
 
 use std::sync::Arc;
 
@@ -43,13 +43,13 @@ pub fn after(entry: &Entry) -> Cursor {
 /// Where a model's block is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Whether it stands outside groups (SPEC Q5).
+    /// Whether it stands outside groups (spec Q5).
     pub content: bool,
     /// Whether nothing stands in it: history leaves it out.
     pub empty: bool,
 }
 
-/// Where a model's block is shown; `None` if it is not (SPEC Q2, Q5).
+/// Where a model's block is shown; `None` if it is not (spec Q2, Q5).
 #[must_use]
 pub fn place(block: &Block) -> Option<Place> {
     match block {
@@ -199,7 +199,7 @@ impl Out<'_> {
         self.resolved_by(n, resolution, by, None, None);
     }
 
-    /// What is said to a question has no block of its own (SPEC Q2), so it stands here.
+    /// What is said to a question has no block of its own (spec Q2), so it stands here.
     fn resolved_by(
         &mut self,
         n: u32,
@@ -490,7 +490,7 @@ fn question_delta(asked: &Interrupted) -> QuestionDelta {
     }
 }
 
-/// The block that asks about actions (source 000, SPEC W4).
+/// The block that asks about actions (spec W4).
 fn approval_request(session_id: &str, asked: &Interrupted) -> ApprovalRequest {
     ApprovalRequest {
         approval_key: approval_key(session_id, asked.n),

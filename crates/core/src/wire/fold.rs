@@ -1,7 +1,7 @@
-//! Events → history messages (SPEC W2: folding the events of a session gives what the history API returns).
+//! Events → history messages (spec W2: folding the events of a session gives what the history API returns).
 //!
 //! A fold may begin at any entry that [begins anew](begins_anew), so a page of a long session costs no more
-//! than one of a short session (SPEC H6).
+//! than one of a short session (spec H6).
 
 use std::{collections::HashMap, ops::Range, sync::Arc};
 

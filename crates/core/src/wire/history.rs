@@ -1,4 +1,4 @@
-//! The messages of the history, as source 003 shows them (SPEC H). How events become them is in [`super::fold`].
+//! The messages of the history (spec H). How events become them is in [`super::fold`].
 
 use std::sync::Arc;
 

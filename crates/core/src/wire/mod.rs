@@ -1,4 +1,4 @@
-//! The wire protocol: what clients send, and what a session's records look like to them (SPEC W).
+//! The wire protocol: what clients send, and what a session's records look like to them (spec W).
 
 pub mod client;
 pub mod cursor;

@@ -1,4 +1,4 @@
-//! What waits for approval, as source 001 writes it.
+//! Calls that wait for approval, as `tool_approval_required` has them (spec G3).
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -49,7 +49,7 @@ impl ApprovalPayload {
 }
 
 impl ApprovalRequest {
-    /// The request as source 001 writes it, with its sentence in this language.
+    /// The request as `tool_approval_required` (spec G3), with its sentence in this language.
     #[must_use]
     pub fn payload(&self, locale: Locale) -> ApprovalPayload {
         let calls = self.actions.iter().map(|call| (&*call.tool_use_id, &*call.name, call.args.text()));

@@ -1,4 +1,4 @@
-//! SPEC R8: what is told, and that any change of it shows.
+//! Spec R8: what is told, and that any change of it shows.
 
 use countersign_core::{
     audit::{self, Anchor, AuditRecord, Fault, Verifier},

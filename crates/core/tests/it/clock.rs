@@ -1,4 +1,4 @@
-//! SPEC W7, R6: the clock may go back. Records keep their order, and deadlines keep to the clock.
+//! Spec W7, R6: the clock may go back. Records keep their order, and deadlines keep to the clock.
 
 use countersign_core::{
     approval::{decision::Decision, rule::RuleId},

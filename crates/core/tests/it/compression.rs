@@ -1,4 +1,4 @@
-//! Compression (SPEC G5): what becomes of a conversation that is too large for its agent's budget.
+//! Compression (spec G5): what becomes of a conversation that is too large for its agent's budget.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -166,7 +166,7 @@ fn words(messages: &[Message]) -> Vec<String> {
     messages.iter().map(word).collect()
 }
 
-/// SPEC G5: the summary takes the place of whole turns, once; what comes after the cut is unchanged; its own summary
+/// Spec G5: the summary takes the place of whole turns, once; what comes after the cut is unchanged; its own summary
 /// goes into the next one.
 #[test]
 fn g5_a_summary_takes_the_place_of_whole_turns_and_the_rest_is_unchanged() {
@@ -197,7 +197,7 @@ fn g5_a_summary_takes_the_place_of_whole_turns_and_the_rest_is_unchanged() {
     assert_eq!(
         session.state.usage,
         Usage { input_tokens: 40, output_tokens: 2, ..Usage::default() },
-        "SPEC S22: its tokens count"
+        "spec S22: its tokens count"
     );
     assert_eq!(
         (session.state.answers["m"], session.state.turn_calls),
@@ -215,7 +215,7 @@ fn g5_a_summary_takes_the_place_of_whole_turns_and_the_rest_is_unchanged() {
     assert_eq!(session.words(), [&format!("u [{note}]\nTwice."), "u question 3", "a answer 3", "u question 4"]);
 }
 
-/// SPEC G5: what is of no use as a summary is not put in the place of anything; the turns are dropped, and an older
+/// Spec G5: what is of no use as a summary is not put in the place of anything; the turns are dropped, and an older
 /// summary stays.
 #[test]
 fn g5_without_a_summary_of_use_whole_turns_are_dropped_and_an_older_summary_stays() {
@@ -240,7 +240,7 @@ fn g5_without_a_summary_of_use_whole_turns_are_dropped_and_an_older_summary_stay
     }
 }
 
-/// SPEC G5: nothing is recorded where nothing may be cut, and no second compression for the same call.
+/// Spec G5: nothing is recorded where nothing may be cut, and no second compression for the same call.
 #[test]
 fn g5_where_nothing_may_be_cut_nothing_is_recorded_and_never_twice_for_one_call() {
     let mut session = Session::new(Locale::En, budget(1, 2));
@@ -258,7 +258,7 @@ fn g5_where_nothing_may_be_cut_nothing_is_recorded_and_never_twice_for_one_call(
     assert!(session.draft().make_room(&session.catalog).is_none());
 }
 
-/// SPEC G5: while anything is open, nothing is compressed; nor is it asked for while a person decides.
+/// Spec G5: while anything is open, nothing is compressed; nor is it asked for while a person decides.
 #[test]
 fn g5_while_something_waits_nothing_is_compressed() {
     let mut session = Session::new(Locale::En, budget(1000, 1));
@@ -274,7 +274,7 @@ fn g5_while_something_waits_nothing_is_compressed() {
     let input = MessageInput { content: "no".into(), on_pending: Some(OnPending::Reject), ..MessageInput::default() };
     let transition = session.draft().message(input, &session.catalog).expect("message");
     session.commit(transition);
-    // SPEC G2: agent → compression, before the next call.
+    // Spec G2: agent → compression, before the next call.
     assert_eq!(graph::position(&session.state), Node::Compression);
     session.compress(None);
     let rejected = Locale::En.text(Text::Rejected);
@@ -285,7 +285,7 @@ fn g5_while_something_waits_nothing_is_compressed() {
     assert_eq!(results[3..], ["r b found", "u no"]);
 }
 
-/// SPEC G5: a session from a time with another budget, or none, is compressed before its next call.
+/// Spec G5: a session from a time with another budget, or none, is compressed before its next call.
 #[test]
 fn g5_the_first_call_under_a_new_budget_is_compressed_too() {
     let mut session = Session::new(Locale::Vi, Budgeted(None));
@@ -304,7 +304,7 @@ fn g5_the_first_call_under_a_new_budget_is_compressed_too() {
     assert_eq!(session.words(), [&format!("u [{note}]\nĐã tìm."), "u câu hỏi 6"]);
 }
 
-/// SPEC G5: a cancel ends the turn in the middle of it; the next turn asks for room anew. What is queued meanwhile is kept.
+/// Spec G5: a cancel ends the turn in the middle of it; the next turn asks for room anew. What is queued meanwhile is kept.
 #[test]
 fn g5_a_cancel_ends_it_and_a_queued_message_is_kept() {
     let mut session = Session::new(Locale::En, budget(10, 1));
@@ -328,7 +328,7 @@ fn g5_a_cancel_ends_it_and_a_queued_message_is_kept() {
     assert!(session.draft().compressed(cut.compressed(&room, None)).is_none());
 }
 
-/// DESIGN invariant 9: a snapshot from before there was compression loads, and says that it was not counted.
+/// A snapshot from before there was compression loads, and says that it was not counted.
 #[test]
 fn g5_a_snapshot_of_an_older_version_loads() {
     let mut session = Session::new(Locale::En, Budgeted(None));
@@ -340,7 +340,7 @@ fn g5_a_snapshot_of_an_older_version_loads() {
     assert_eq!(read.window.tokens, 0);
 }
 
-/// SPEC G5: without the provider's count the instructions and tools count beside the texts.
+/// Spec G5: without the provider's count the instructions and tools count beside the texts.
 #[test]
 fn g5_the_count_is_the_providers_where_it_gives_one() {
     let mut session = Session::new(Locale::En, Budgeted(None));
@@ -381,7 +381,7 @@ fn uncompressed(journal: &[Arc<Entry>]) -> Vec<Message> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// SPEC G5: whatever happens, a fold from the newest compression is the fold from the start; what stands after the
+    /// Spec G5: whatever happens, a fold from the newest compression is the fold from the start; what stands after the
     /// cut is what stands there without it; events, history and what waits know nothing of it.
     #[test]
     fn g5_any_session_is_the_same_wherever_its_conversation_is_read_from(ops in ops()) {

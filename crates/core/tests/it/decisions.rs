@@ -1,4 +1,4 @@
-//! SPEC W5: what a decision may be, what is filled in, and that a refusal changes nothing.
+//! Spec W5: what a decision may be, what is filled in, and that a refusal changes nothing.
 
 use std::sync::Arc;
 
@@ -536,7 +536,7 @@ fn r10_the_state_that_a_cycle_loads_and_saves_does_not_grow_with_the_session() {
     assert!(late <= early + 40, "only the numbers in it get longer: {early} bytes, then {late}");
 }
 
-/// SPEC S10: the model is told what really ran, and nothing of the kind about a call that never began.
+/// Spec S10: the model is told what really ran, and nothing of the kind about a call that never began.
 #[test]
 fn s10_only_an_edited_call_that_began_is_told_as_what_ran() {
     let edit = || vec![Decision::edit("pay", args(r#"{"n":77}"#))];
@@ -566,7 +566,7 @@ fn s10_only_an_edited_call_that_began_is_told_as_what_ran() {
     assert_eq!(told(&stopped), "Cancelled before it ran");
 }
 
-/// SPEC H5, Q6: an edit can bring in neither the reserved argument nor a call that talks to the user.
+/// Spec H5, Q6: an edit can bring in neither the reserved argument nor a call that talks to the user.
 #[test]
 fn w5_an_edit_cannot_bring_in_what_only_the_model_may_say() {
     let reserved = Decision::edit("pay", args(r#"{"n":2,"tool_content_message":"sneaked"}"#));

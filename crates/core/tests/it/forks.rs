@@ -1,4 +1,4 @@
-//! SPEC G6: checkpoints are where a session stood whole, and a fork of any of them keeps the laws.
+//! Spec G6: checkpoints are where a session stood whole, and a fork of any of them keeps the laws.
 
 use std::sync::Arc;
 

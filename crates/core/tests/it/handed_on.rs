@@ -18,7 +18,7 @@ use countersign_core::{
 
 use crate::decisions::{decide, plain, waiting};
 
-/// SPEC W2, P1: the history says whose a request is by now, as it waits and after it, however the fold came there.
+/// Spec W2, P1: the history says whose a request is by now, as it waits and after it, however the fold came there.
 #[test]
 fn w2_what_was_handed_on_is_the_new_roles_in_the_history_too() {
     let ask = || Ask { levels: vec!["admin".into()], reassign: vec!["legal".into()], ..plain() };

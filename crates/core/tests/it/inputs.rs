@@ -1,4 +1,4 @@
-//! Calls that ask in the middle (SPEC S13).
+//! Calls that ask in the middle (spec S13).
 
 use countersign_core::journal::{
     record::Record,

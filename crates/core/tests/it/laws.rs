@@ -37,7 +37,7 @@ fn stored(entry: &Entry) -> Entry {
     Entry { pos: entry.pos, ..serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}")) }
 }
 
-/// DESIGN invariant 3: saved and restored between any two inputs, a session is the same.
+/// Saved and restored between any two inputs, a session is the same.
 fn the_state_is_the_fold_of_the_stored_journal(world: &World) {
     let read: Vec<Arc<Entry>> = world.journal.iter().map(|e| Arc::new(stored(e))).collect();
     assert_eq!(fold(&read), *world.state);
@@ -45,7 +45,7 @@ fn the_state_is_the_fold_of_the_stored_journal(world: &World) {
     assert_eq!(snapshot, *world.state);
 }
 
-/// SPEC W2: `seq` has no gaps; blocks and messages open and close; the last status is the state's.
+/// Spec W2: `seq` has no gaps; blocks and messages open and close; the last status is the state's.
 fn the_events_are_well_formed(world: &World) {
     let (mut seq, mut open, mut last_status) = (0, None::<(String, u32)>, None);
     let mut group = None::<String>;
@@ -108,7 +108,7 @@ fn the_events_are_well_formed(world: &World) {
     }
 }
 
-/// SPEC H6: a page is a piece of the whole history, wherever its fold began and however far it has come.
+/// Spec H6: a page is a piece of the whole history, wherever its fold began and however far it has come.
 fn a_piece_of_the_history_is_a_piece_of_the_whole(world: &World) {
     let json = |messages: &[HistoryMessage]| serde_json::to_value(messages).expect("history");
     let session = Arc::from("s");
@@ -147,7 +147,7 @@ fn a_piece_of_the_history_is_a_piece_of_the_whole(world: &World) {
     }
 }
 
-/// SPEC H1, Q2: what is shown as a group is one: first, items, last, with one summary at both ends.
+/// Spec H1, Q2: what is shown as a group is one: first, items, last, with one summary at both ends.
 fn the_history_is_well_formed(world: &World) {
     let messages = history("s", world.journal.iter().map(|e| &**e));
     let mut inside: Option<&HistoryMessage> = None;
@@ -167,12 +167,12 @@ fn the_history_is_well_formed(world: &World) {
                 assert!(!next_inside);
             }
         }
-        assert_ne!(message.name.as_deref(), Some("ask_user_question"), "SPEC H2: no result of a question");
+        assert_ne!(message.name.as_deref(), Some("ask_user_question"), "spec H2: no result of a question");
         assert!(message.tool_calls.iter().all(|call| &*call.name != "ask_user_question"));
     }
 }
 
-/// SPEC R1, R4: what ran was allowed with exactly these arguments, and once.
+/// Spec R1, R4: what ran was allowed with exactly these arguments, and once.
 fn nothing_runs_unless_allowed_and_nothing_twice(world: &World) {
     let mut attempts: HashMap<u32, u32> = HashMap::new();
     for (call, attempt, _) in &world.given {
@@ -183,7 +183,7 @@ fn nothing_runs_unless_allowed_and_nothing_twice(world: &World) {
     }
 }
 
-/// SPEC P1, R1: what was asked about began after enough different people had approved it as it ran, at each level, and
+/// Spec P1, R1: what was asked about began after enough different people had approved it as it ran, at each level, and
 /// none of them asked for it where that is forbidden. Told from the records alone.
 fn what_ran_was_approved_by_everybody_it_needed(world: &World) {
     /// Who approved a call as it is now: the level, and the name.
@@ -271,7 +271,7 @@ fn what_ran_was_approved_by_everybody_it_needed(world: &World) {
     }
 }
 
-/// SPEC S13, S25: what begins after a person was asked about it is what that person has seen: its tool says the same of
+/// Spec S13, S25: what begins after a person was asked about it is what that person has seen: its tool says the same of
 /// itself, and is for the same agent.
 fn what_began_was_what_was_shown(world: &World) {
     let mut shown: HashMap<u32, (Arc<str>, Option<Arc<str>>)> = HashMap::new();
@@ -312,7 +312,7 @@ fn what_began_was_what_was_shown(world: &World) {
     }
 }
 
-/// SPEC R2, W9: every interruption ends once; a finished turn leaves none and no call without a result.
+/// Spec R2, W9: every interruption ends once; a finished turn leaves none and no call without a result.
 fn every_interruption_ends_once_and_every_call_has_one_result(world: &World) {
     let (mut asked, mut ended, mut results): (Vec<u32>, Vec<u32>, Vec<u32>) = Default::default();
     for entry in &world.journal {
@@ -347,7 +347,7 @@ fn every_interruption_ends_once_and_every_call_has_one_result(world: &World) {
     }
 }
 
-/// DESIGN §1: a session that waits has nothing to do, and one that has nothing to do waits or is over.
+/// A session that waits has nothing to do, and one that has nothing to do waits or is over.
 fn pausing_is_the_absence_of_effects(world: &World) {
     let effects = graph::next(&world.state);
     let idle = effects == graph::Effects::default() && world.running.is_empty();
@@ -367,7 +367,7 @@ fn pausing_is_the_absence_of_effects(world: &World) {
     }
 }
 
-/// DESIGN §2: when the model is asked, each call of each answer has its result, in the model's order.
+/// When the model is asked, each call of each answer has its result, in the model's order.
 fn the_conversation_is_valid_for_a_provider(world: &World) {
     let next = graph::next(&world.state);
     if next.call_model {
@@ -414,7 +414,7 @@ pub fn check(world: &World) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// R1, R2, R4, W2, W9 and the design's invariants, after each of a random sequence of inputs.
+    /// Spec R1, R2, R4, W2 and W9, after each of a random sequence of inputs.
     #[test]
     fn r1_r2_r4_the_laws_hold_whatever_happens(ops in ops()) {
         let mut world = World::new();

@@ -21,7 +21,7 @@ fn s5_a_question_of_a_nested_agent_says_who_asks_and_through_whom() {
     let path = json!([{ "agent": "trader", "tool": "ask_helper", "tool_use_id": "c" }]);
     let action = &asked(&path)["action_requests"][0];
     assert_eq!((&action["agent"], &action["path"]), (&json!("helper"), &path));
-    // The session's own agent asks as source 003 has it.
+    // The session's own agent asks without a path (spec Q2).
     assert_eq!(
         asked(&json!([]))["action_requests"][0],
         json!({ "name": "ask_user_question", "args": { "questions": [] } })

@@ -1,4 +1,4 @@
-//! SPEC P1, R4: whose word counts when several people, or other people, must approve.
+//! Spec P1, R4: whose word counts when several people, or other people, must approve.
 
 use countersign_core::{
     approval::{
@@ -167,7 +167,7 @@ fn p1_what_waits_can_be_handed_on_where_the_policy_says_so_and_never_to_fewer_ri
     assert_eq!(phases(&world), [Phase::Permitted]);
 }
 
-/// SPEC R4: a crash changes nothing about who decides: what one role approved is that role's to explain.
+/// Spec R4: a crash changes nothing about who decides: what one role approved is that role's to explain.
 #[test]
 fn r4_a_call_in_doubt_is_asked_of_the_role_that_approved_it_also_after_an_edit() {
     let mut world = waiting(&[("pay", levels(&["admin"]))]);
@@ -199,7 +199,7 @@ fn r9_no_deadline_lets_a_turn_go_on_that_ends_processes() {
     assert!(!world.state.held && world.state.restarts == 0);
 }
 
-/// SPEC P4: that something runs a second time is allowed by those who had to allow the first.
+/// Spec P4: that something runs a second time is allowed by those who had to allow the first.
 #[test]
 fn p4_a_call_in_doubt_runs_again_only_if_all_allow_it_who_had_to_allow_it() {
     let (ann, bob, eve) = (|| person("ann", &[]), || person("bob", &["admin"]), || person("eve", &["admin"]));

@@ -1,4 +1,4 @@
-//! Turns that have failed and go on (SPEC S22).
+//! Turns that have failed and go on (spec S22).
 
 use std::sync::Arc;
 

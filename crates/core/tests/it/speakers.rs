@@ -1,4 +1,4 @@
-//! SPEC P4: whoever has spoken in a turn has asked for every later call of it.
+//! Spec P4: whoever has spoken in a turn has asked for every later call of it.
 
 use countersign_core::{
     approval::{

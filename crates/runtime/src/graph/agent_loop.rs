@@ -1,4 +1,4 @@
-//! The agent's loop as a public graph, in plain sight (SPEC G2).
+//! The agent's loop as a public graph, in plain sight (spec G2).
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub struct AgentCall<'a> {
     pub stands: Stands,
 }
 
-/// What is shown of calls that wait for a person, as source 001 writes it: `{type: "tool_approval_required", message,
+/// What is shown of calls that wait for a person (spec G3): `{type: "tool_approval_required", message,
 /// tool_calls: [{id, name, args}]}`. For a node of the user's that asks about them; what the approval node asks has it as
 /// `ApprovalRequest::payload`.
 #[must_use]
@@ -126,7 +126,7 @@ impl AgentState {
 }
 
 /// What a node of the user's can do in the loop: refuse calls. It can never let one run; that is what the approval node
-/// and the policy are for (SPEC G2).
+/// and the policy are for (spec G2).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct AgentUpdate(LoopUpdate);
@@ -231,7 +231,7 @@ impl Route for AfterTools {
     }
 }
 
-/// `should_continue` of source 001.
+/// Where the agent node leads (spec G2).
 #[must_use]
 pub fn after_agent(turn: &AgentState) -> AfterAgent {
     if turn.answered() {

@@ -65,7 +65,7 @@ impl<S, T> From<Each<S, T>> for Node<S> {
     }
 }
 
-/// A graph in the making (SPEC G1). [`StateGraph::compile`] makes it one that runs.
+/// A graph in the making (spec G1). [`StateGraph::compile`] makes it one that runs.
 ///
 /// ```
 /// use countersign::graph::{Context, GraphState, Node, NodeError, Route, StateGraph};
@@ -311,7 +311,7 @@ impl<S: GraphState> StateGraph<S> {
         FanOut { graph: self, each: each.node }
     }
 
-    /// Fails a run after so many rounds (SPEC G1: cycles with a step limit). 10,000 if it is not said.
+    /// Fails a run after so many rounds (spec G1: cycles with a step limit). 10,000 if it is not said.
     pub fn step_limit(&mut self, rounds: u32) {
         self.rounds = rounds.max(1);
     }

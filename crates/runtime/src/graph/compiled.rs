@@ -130,7 +130,7 @@ impl<S: GraphState> Graph<S> {
         &self.inside.name
     }
 
-    /// Its picture (SPEC G7): see [`Drawing::to_mermaid`] and [`Drawing::to_dot`].
+    /// Its picture (spec G7): see [`Drawing::to_mermaid`] and [`Drawing::to_dot`].
     #[must_use]
     pub fn drawing(&self) -> Drawing {
         self.any.drawing()

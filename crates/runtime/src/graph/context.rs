@@ -74,7 +74,7 @@ impl<S> Context<S> {
         self.memory.task
     }
 
-    /// Asks a person, and waits: minutes or weeks, in this process or another (SPEC G3).
+    /// Asks a person, and waits: minutes or weeks, in this process or another (spec G3).
     ///
     /// What comes back is the answer and nothing else: there is no error that could be taken for one, and none that
     /// could be swallowed. While it waits, the run is [paused](super::Outcome::Paused). When the process has
@@ -104,7 +104,7 @@ impl<S> Context<S> {
     /// Does something once: its result is journaled, and when the node is begun again it is not done again.
     ///
     /// Its beginning is stored before it begins. When a crash, or the node's time limit, leaves its outcome unknown, it is
-    /// not done again either: a person is asked what became of it, as about a tool call (SPEC R4), unless it is
+    /// not done again either: a person is asked what became of it, as about a tool call (spec R4), unless it is
     /// [idempotent](Step::idempotent). An error is the node's to deal with; it is not journaled, and a retry does the step
     /// again.
     pub fn step<T, E, F>(&self, name: &str, work: F) -> Step<T>

@@ -1,4 +1,4 @@
-//! Graphs: typed state, nodes that may stop for a person anywhere, routes that the compiler checks (SPEC G).
+//! Graphs: typed state, nodes that may stop for a person anywhere, routes that the compiler checks (spec G).
 //!
 //! A graph is built with [`StateGraph`] and given to a [`crate::run::Runtime`], which keeps its runs in a store as it keeps
 //! everything: a run that waits is rows, and goes on after a crash, in another process, weeks later. What runs is in

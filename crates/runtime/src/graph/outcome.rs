@@ -42,7 +42,7 @@ pub struct Waiting {
     pub schema: Option<Value>,
     /// The role that answers; `None` is the session's own subject.
     pub role: Option<String>,
-    /// A step whose outcome is unknown: it is decided, not answered (SPEC R4).
+    /// A step whose outcome is unknown: it is decided, not answered (spec R4).
     pub in_doubt: bool,
 }
 

@@ -4,7 +4,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 pub use countersign_macros::{GraphState, Route};
 
-/// The typed state that the nodes of a graph read and change (SPEC G1).
+/// The typed state that the nodes of a graph read and change (spec G1).
 ///
 /// Nodes never change the state itself: each returns an update, and the updates of all tasks of a step are merged
 /// together, in the order of the tasks, when the step is over. So what a step leads to does not depend on which of
@@ -37,7 +37,7 @@ pub trait Identified {
     fn id(&self) -> &str;
 }
 
-/// The ways that lead on from a node: an enum without data (SPEC G1). Derive it: see [`countersign_macros::Route`].
+/// The ways that lead on from a node: an enum without data (spec G1). Derive it: see [`countersign_macros::Route`].
 pub trait Route: Copy + Send + Sync + 'static {
     /// All ways, in the order in which they are drawn.
     const ALL: &'static [Self];

@@ -1,4 +1,4 @@
-//! How long a standing approval lives: no longer than the authority of whoever made it (SPEC P4).
+//! How long a standing approval lives: no longer than the authority of whoever made it (spec P4).
 
 use std::{fmt, sync::Arc};
 

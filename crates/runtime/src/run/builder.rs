@@ -55,13 +55,13 @@ impl RuntimeBuilder {
         self.agents.push(agent);
         self
     }
-    /// When a person is needed, and whom, beside what the tools say themselves (SPEC P1).
+    /// When a person is needed, and whom, beside what the tools say themselves (spec P1).
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> RuntimeBuilder {
         self.policy = policy;
         self
     }
-    /// Adds a graph, whose runs sessions can be (SPEC G).
+    /// Adds a graph, whose runs sessions can be (spec G).
     #[must_use]
     pub fn graph<S: GraphState>(mut self, graph: &Graph<S>) -> RuntimeBuilder {
         self.graphs.push(graph.any().clone());
@@ -100,7 +100,7 @@ impl RuntimeBuilder {
         self
     }
     /// Who says whether the makers of standing approvals may still decide: their rules are suspended while they may not
-    /// (SPEC P4). Without one all rules count.
+    /// (spec P4). Without one all rules count.
     #[must_use]
     pub fn authority(mut self, authority: Arc<dyn Authority>) -> RuntimeBuilder {
         self.settings.authorities = Authorities(Some(authority));

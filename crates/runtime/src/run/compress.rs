@@ -1,4 +1,4 @@
-//! Making a conversation shorter, when its next model call would be larger than its agent allows (SPEC G5).
+//! Making a conversation shorter, when its next model call would be larger than its agent allows (spec G5).
 //!
 //! Nothing is stored before it is done, so a crash in the middle repeats it. It never fails a turn: without a summary
 //! that is of use, what was to be summarised is dropped.
@@ -85,7 +85,7 @@ impl Inner {
         }
     }
 
-    /// Asks for a summary, with retries as for any model call (SPEC S23).
+    /// Asks for a summary, with retries as for any model call (spec S23).
     async fn summarise(
         &self,
         state: &State,

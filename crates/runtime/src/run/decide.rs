@@ -1,4 +1,4 @@
-//! Decisions and answers: taken, checked and stored (SPEC S6, W5, Q3, G3).
+//! Decisions and answers: taken, checked and stored (spec S6, W5, Q3, G3).
 
 use std::sync::Arc;
 
@@ -28,9 +28,9 @@ pub struct NewDecision {
     pub approval_key: String,
     /// One for each action; missing ones take the first.
     pub decisions: Vec<Decision>,
-    /// To questions, in place of decisions: a JSON object, question text → answer (SPEC Q3).
+    /// To questions, in place of decisions: a JSON object, question text → answer (spec Q3).
     pub answers: Option<Value>,
-    /// To a node of a graph, in place of decisions: its answer (SPEC G3). To calls: yes or no, for all of them.
+    /// To a node of a graph, in place of decisions: its answer (spec G3). To calls: yes or no, for all of them.
     pub resume: Option<Raw>,
     /// The digest of one of the actions, or of the questions, that were shown; refused as `stale_action` if it is another's.
     pub digest: Option<String>,
@@ -144,7 +144,7 @@ impl Runtime {
 }
 
 impl Inner {
-    /// The refusal for a key that does not wait: who was first, or that there never was one (SPEC W5).
+    /// The refusal for a key that does not wait: who was first, or that there never was one (spec W5).
     pub(super) async fn already_resolved(&self, session_id: &str, n: u32) -> Result<Refusal, Refusal> {
         let row = self.store.interruption(session_id, n).await.map_err(store_refusal)?;
         match row {

@@ -1,4 +1,4 @@
-//! Pictures of the graphs that agents run on, and of where sessions stand in them (SPEC G7).
+//! Pictures of the graphs that agents run on, and of where sessions stand in them (spec G7).
 
 use std::sync::Arc;
 

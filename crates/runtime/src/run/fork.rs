@@ -1,4 +1,4 @@
-//! Forks: a new session with the past of another up to a checkpoint, perhaps changed there (SPEC G6).
+//! Forks: a new session with the past of another up to a checkpoint, perhaps changed there (spec G6).
 
 use std::sync::Arc;
 
@@ -163,7 +163,7 @@ impl Runtime {
         Ok(MadeFork { session: SessionView::of_state(&*guard.state()?), made: true })
     }
 
-    /// The verdicts of today on the calls that may begin in a fork, as they are or as they are changed (SPEC P4).
+    /// The verdicts of today on the calls that may begin in a fork, as they are or as they are changed (spec P4).
     async fn judged(&self, state: &State, edits: &[EditedCall]) -> Result<Vec<Judged>, Refusal> {
         let mut judged = Vec::new();
         let mut agents: Vec<&str> =

@@ -1,4 +1,4 @@
-//! Verdicts: whether a proposed call runs, waits for a person, or goes back to the model (SPEC S1, S26, M3).
+//! Verdicts: whether a proposed call runs, waits for a person, or goes back to the model (spec S1, S26, M3).
 
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
@@ -238,7 +238,7 @@ impl Inner {
         Some(self.verdict(&ready, &facts, state.locale).await)
     }
 
-    /// What is said today of a call that a fork has from its original (SPEC P4): by the policy and its tool, and by standing
+    /// What is said today of a call that a fork has from its original (spec P4): by the policy and its tool, and by standing
     /// rules as far as they reject. One whose tool is gone does not run.
     ///
     /// # Errors
@@ -368,7 +368,7 @@ impl Inner {
     }
 
     /// What standing rules make of a verdict: one that rejects always does, one that approves stands in the place of
-    /// the person who would be asked (SPEC S7). When they cannot be read, a person is asked.
+    /// the person who would be asked (spec S7). When they cannot be read, a person is asked.
     async fn standing(&self, state: &State, tool: &ReadyTool, call: &CallFacts<'_>, verdict: Verdict) -> Standing {
         let silent = |verdict, rules_read| Standing { verdict, rule: None, said_by: None, instead: None, rules_read };
         let ask = match &verdict {
@@ -377,7 +377,7 @@ impl Inner {
             Verdict::Question(_) | Verdict::Refuse(_) | Verdict::Deny(_) => return silent(verdict, true),
         };
         let mut everywhere = Vec::new();
-        // A rule that was made for the tool under another of its names is about the same tool (SPEC S14).
+        // A rule that was made for the tool under another of its names is about the same tool (spec S14).
         for name in tool.names(call.tool) {
             let of = RuleOwner { subject: state.subject.clone(), tenant: state.tenant.clone() };
             match self.store.standing(of, call.agent, name).await {
@@ -468,7 +468,7 @@ impl Weighed {
     }
 }
 
-/// What a program says of a call. If it fails, a person is asked, and told so (SPEC S26).
+/// What a program says of a call. If it fails, a person is asked, and told so (spec S26).
 async fn on_approval(decides: &dyn OnApproval, call: &CallFacts<'_>, ask: &mut Ask, locale: Locale) -> Decision {
     let failed = match AssertUnwindSafe(async { decides.decide(call).await }).catch_unwind().await {
         Ok(Ok(decision)) => return decision,
@@ -520,7 +520,7 @@ fn facts<'a>(
     }
 }
 
-/// The verdict on a call of which not all is known that a rule may look at: a person is asked (SPEC P2).
+/// The verdict on a call of which not all is known that a rule may look at: a person is asked (spec P2).
 fn unread(tool: &ToolEntry, error: &StoreError, locale: Locale) -> Verdict {
     let reason = locale.fill(Text::ConditionFailed, &[("error", &error.to_string())]);
     Verdict::Ask(Ask { reason: Some(reason), ..tool.approval.ask.clone() })

@@ -1,4 +1,4 @@
-//! Runs of graphs, for the library's users: begin, answer, look, change, take up again (SPEC G3, G6).
+//! Runs of graphs, for the library's users: begin, answer, look, change, take up again (spec G3, G6).
 
 use std::{marker::PhantomData, sync::Arc};
 
@@ -228,7 +228,7 @@ impl<S: GraphState> Runs<S> {
         self.typed(&state).await
     }
 
-    /// The state as it was at a checkpoint (SPEC G6): see [`Runtime::checkpoints`].
+    /// The state as it was at a checkpoint (spec G6): see [`Runtime::checkpoints`].
     ///
     /// # Errors
     /// As [`Runs::state`]; `invalid_message` for what is no checkpoint.

@@ -1,5 +1,5 @@
 //! Runs of graphs whatever the type of their state: what the typed and the untyped doors have in common, and the untyped
-//! ones, whose states and updates are JSON (SPEC G3, G6).
+//! ones, whose states and updates are JSON (spec G3, G6).
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ pub struct BegunRun {
 }
 
 impl Runtime {
-    /// The picture of the graph of this name (SPEC G7).
+    /// The picture of the graph of this name (spec G7).
     ///
     /// # Errors
     /// `unknown_graph`.

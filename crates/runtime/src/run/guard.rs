@@ -10,7 +10,6 @@ use std::{
 
 use countersign_core::{
     call::{
-        args::Args,
         gate::{Ask, Verdict},
         permit::Permit,
         plain,
@@ -419,7 +418,7 @@ impl Inner {
         if guardrails.is_none() && self.settings.hooks.is_empty() {
             return (context.within(async { tool.entry.tool.run(permit).await }).await, None);
         }
-        let (call, locale) = (proposed(&permit, context.clone()), permit.locale());
+        let (call, locale) = (ProposedCall::of(&permit, context.clone()), permit.locale());
         if let Some(guardrails) = guardrails {
             match self.check_call(&guardrails.input, GuardrailKind::ToolInput, &call, None, locale).await {
                 Ok(None) => {}
@@ -464,22 +463,7 @@ impl Inner {
     }
 }
 
-fn proposed(permit: &Permit, context: AppContext) -> ProposedCall {
-    let args: &Args = permit.args();
-    ProposedCall {
-        session_id: permit.session_id().to_owned(),
-        subject: None,
-        tenant: None,
-        roles: Vec::new(),
-        agent: permit.agent().to_owned(),
-        tool: permit.tool().to_owned(),
-        tool_use_id: permit.tool_use_id().to_owned(),
-        args: args.clone(),
-        context,
-    }
-}
-
-/// The type of an agent's answers: JSON that fits a schema (SPEC S23).
+/// The type of an agent's answers: JSON that fits a schema (spec S23).
 pub(crate) struct Output {
     name: Arc<str>,
     schema: Arc<Value>,

@@ -1,4 +1,4 @@
-//! Pages of a session's history, forward and backward (SPEC H6).
+//! Pages of a session's history, forward and backward (spec H6).
 //!
 //! A page is folded from the entries around it, never from the whole journal: what a page costs depends on
 //! the page, not on the session.

@@ -1,6 +1,6 @@
 //! Which runtime of this process carries out a session's effects. A call that runs here has an outcome, which is only not known
 //! yet: without this, another runtime over the same store would take it for lost in a crash, and ask a person whether it ran
-//! (SPEC R4).
+//! (spec R4).
 
 use std::{
     collections::{HashMap, hash_map::Entry},

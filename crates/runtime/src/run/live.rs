@@ -70,7 +70,7 @@ pub(super) struct LiveState {
     /// Deleted: for whoever still holds this.
     gone: bool,
     /// The state came from the store while the model had to answer: whoever was told of a block before the
-    /// crash still waits for its end, and its `seq` must stay that of a block (SPEC W2, R7).
+    /// crash still waits for its end, and its `seq` must stay that of a block (spec W2, R7).
     interrupted: bool,
     /// Which images a model is shown in the turn of this number, if not all. A later turn tries all again: a provider's
     /// refusal may have had another reason. So does the same turn after it has waited for a person and nobody had it in memory.
@@ -559,7 +559,7 @@ mod tests {
         store::memory::MemoryStore,
     };
 
-    /// DESIGN §6: a session that nobody uses is rows in the store and nothing in memory.
+    /// A session that nobody uses is rows in the store and nothing in memory.
     #[tokio::test]
     async fn r10_a_session_at_rest_costs_no_memory() {
         let model = Scripted::from_json(r#"{"turns":[{"text":"hi"}],"at_end":"repeat"}"#).expect("script");

@@ -1,8 +1,8 @@
 //! The runner: takes inputs, journals what they do, and carries out the effects.
 //!
 //! [`Runtime`] is the whole of it: sessions are made, messages sent, interruptions decided. Nothing is
-//! acknowledged before it is stored, and no effect begins before the records that caused it are stored
-//! (DESIGN invariant 4). A session that waits is rows in the store and nothing else.
+//! acknowledged before it is stored, and no effect begins before the records that caused it are stored.
+//! A session that waits is rows in the store and nothing else.
 
 mod authority;
 mod builder;
@@ -192,7 +192,7 @@ impl Runtime {
     }
 
     /// Goes on with what a crash has interrupted, and times interruptions out from now on, until
-    /// [`Runtime::shutdown`] (SPEC W7, R4). Call it once, in a tokio runtime.
+    /// [`Runtime::shutdown`] (spec W7, R4). Call it once, in a tokio runtime.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -377,7 +377,7 @@ impl Runtime {
         Ok(followed)
     }
 
-    /// Cancels the session's turn: what runs is stopped, what waits resolves as cancelled (SPEC W1).
+    /// Cancels the session's turn: what runs is stopped, what waits resolves as cancelled (spec W1).
     ///
     /// # Errors
     /// `session_not_found`, `nothing_to_cancel`, `store_unavailable`.
@@ -481,7 +481,7 @@ pub(crate) fn store_refusal(error: StoreError) -> Refusal {
     }
 }
 
-/// The session of this id as the caller may know it: absent and not yours look the same (SPEC W8).
+/// The session of this id as the caller may know it: absent and not yours look the same (spec W8).
 pub(crate) fn visible(by: &Principal, state: &State) -> Result<(), Refusal> {
     if state.pos > 0 && by.may_see(state) { Ok(()) } else { Err(session_not_found(&state.session_id)) }
 }
@@ -503,7 +503,7 @@ fn session_id(given: Option<&str>) -> Result<Arc<str>, Refusal> {
     }
 }
 
-/// What tells a new session from all others (SPEC R11).
+/// What tells a new session from all others (spec R11).
 pub(crate) fn birth() -> Arc<str> {
     uuid::Uuid::new_v4().simple().to_string().into()
 }
@@ -524,7 +524,7 @@ pub(crate) fn now() -> Millis {
 }
 
 impl Inner {
-    /// Whether this `request_id` was acknowledged before (SPEC W1).
+    /// Whether this `request_id` was acknowledged before (spec W1).
     async fn is_repeat(&self, session_id: &str, request_id: Option<&str>) -> Result<bool, Refusal> {
         match request_id {
             Some(id) => self.store.has_request(session_id, id).await.map_err(store_refusal),

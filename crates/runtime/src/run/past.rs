@@ -1,4 +1,4 @@
-//! The past of a session: its checkpoints, and how it stood at one (SPEC G6).
+//! The past of a session: its checkpoints, and how it stood at one (spec G6).
 //!
 //! Both fold the journal from the nearest [waypoint](super::waypoints) before, page by page, so what they cost depends on
 //! where they look and not on how long the session is. Only a few do it at a time, and nobody more than once

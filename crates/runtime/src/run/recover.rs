@@ -22,7 +22,7 @@ use super::{
 };
 use crate::store::Durability;
 
-/// How often deadlines are looked for. A deadline fires within this time, well within SPEC W7's second.
+/// How often deadlines are looked for. A deadline fires within this time, well within spec W7's second.
 const DEADLINE_TICK: Duration = Duration::from_millis(200);
 /// Deadlines, and sessions that are taken up, handled at the same time.
 const SIDE_BY_SIDE: usize = 64;

@@ -1,4 +1,4 @@
-//! Standing rules: listed, and revoked (SPEC S7).
+//! Standing rules: listed, and revoked (spec S7).
 
 use std::sync::Arc;
 

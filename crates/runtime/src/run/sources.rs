@@ -1,4 +1,4 @@
-//! Tools that come from elsewhere are reached before a session needs them (SPEC S13).
+//! Tools that come from elsewhere are reached before a session needs them (spec S13).
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What stops a run from within: guardrails that trip, budgets, answers of another type (SPEC S11, S22, S23).
+//! What stops a run from within: guardrails that trip, budgets, answers of another type (spec S11, S22, S23).
 
 use std::{collections::HashMap, sync::Arc};
 

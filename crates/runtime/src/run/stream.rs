@@ -51,7 +51,7 @@ pub(super) enum Asked {
 }
 
 impl Inner {
-    /// Asks the model of a run's agent for its next answer, with retries (SPEC S23).
+    /// Asks the model of a run's agent for its next answer, with retries (spec S23).
     pub(super) async fn ask_model(self: Arc<Self>, live: LiveRef, state: Arc<State>, run: u32) -> Asked {
         let name = state.agent_of(run);
         let Some(ready) = self.agents.get(name) else {
@@ -101,7 +101,7 @@ impl Inner {
     }
 
     /// The calls that the model's provider is told next that it may make. That is put on record before, so that neither a crash, nor a fork,
-    /// nor the next turn tells it again (SPEC R4).
+    /// nor the next turn tells it again (spec R4).
     async fn approval_sent(self: &Arc<Self>, live: &LiveRef, state: &State, run: u32) -> Result<Vec<u32>, Stale> {
         let mut patience = Patience::default();
         let finished = self.hosted_calls(state);

@@ -1,4 +1,4 @@
-//! Following a session: a replay from the journal, then live, without a gap or a repeat (SPEC W2, R7).
+//! Following a session: a replay from the journal, then live, without a gap or a repeat (spec W2, R7).
 
 use std::{collections::VecDeque, io, sync::Arc};
 

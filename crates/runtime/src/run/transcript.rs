@@ -24,7 +24,7 @@ use crate::model::{ModelError, TakesImages, Transcript};
 /// Entries read at once when looking back.
 const LOOK_BACK: u64 = 32;
 
-/// A session's conversation up to a position: what its models still read of it (SPEC G5).
+/// A session's conversation up to a position: what its models still read of it (spec G5).
 pub(super) struct JournalTranscript {
     inner: Arc<Inner>,
     session_id: Arc<str>,

@@ -422,7 +422,7 @@ impl Runtime {
     }
 
     /// Records of the audit log with numbers after `after`, in order: all for who may do everything, those of its
-    /// tenant for who holds the role `auditor` (SPEC R8). Where there are no tenants those are all.
+    /// tenant for who holds the role `auditor` (spec R8). Where there are no tenants those are all.
     ///
     /// # Errors
     /// `forbidden`, `store_unavailable`.
@@ -558,7 +558,7 @@ impl Inner {
         })
     }
 
-    /// Who was first (SPEC W5: `details: {resolution, decisions | answers, by, at}`).
+    /// Who was first (spec W5: `details: {resolution, decisions | answers, by, at}`).
     pub(crate) async fn resolved_refusal(&self, row: &InterruptionRow) -> Result<Refusal, Refusal> {
         let (by, reply) = match row.resolved_pos {
             Some(pos) => self.ended_by(&row.session_id, pos).await?,

@@ -1,4 +1,4 @@
-//! Decisions that are made on a state, and count when the run goes on (SPEC S6, S7, S8, S10).
+//! Decisions that are made on a state, and count when the run goes on (spec S6, S7, S8, S10).
 //!
 //! They are kept in the state, also in its text, and are applied together. What was not decided comes back.
 
@@ -221,7 +221,7 @@ impl RunState {
     }
 
     /// Answers what a call, or a node of a graph, asks: to questions ([`Kind::Question`]) an object, question text → answer; to
-    /// what has an [`Interruption::payload`], a value that fits [`Interruption::schema`] (SPEC Q3, S13, G3). It counts when the
+    /// what has an [`Interruption::payload`], a value that fits [`Interruption::schema`] (spec Q3, S13, G3). It counts when the
     /// run goes on.
     ///
     /// # Errors
@@ -375,7 +375,7 @@ impl RunState {
     }
 }
 
-/// Whether an item is of this very request: shown once, it is of no other for ever (SPEC R11).
+/// Whether an item is of this very request: shown once, it is of no other for ever (spec R11).
 fn is_of(item: &Interruption, open: &Open, action: &Action, session_id: &str) -> bool {
     approval_key(session_id, open.asked.n) == item.approval_key
         && action.digest.as_deref().unwrap_or_default() == item.digest

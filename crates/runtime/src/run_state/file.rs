@@ -1,4 +1,4 @@
-//! A state in a file, which is claimed by one process (SPEC S17).
+//! A state in a file, which is claimed by one process (spec S17).
 
 use std::{
     fs::{self, File},
@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{RunState, RunStateError};
-use crate::owner_only;
+use countersign_store::owner_only;
 
 impl RunState {
     /// Writes the state to a file, whole or not at all, and durably. What was there before is replaced. Only the file's owner can

@@ -1,4 +1,4 @@
-//! A turn that has failed goes on, in the store that it failed in or in another (SPEC S22).
+//! A turn that has failed goes on, in the store that it failed in or in another (spec S22).
 
 use std::sync::Arc;
 

@@ -174,7 +174,7 @@ impl RunConfig {
         self
     }
     /// What the model is told about a rejected call, where who rejected it said nothing. `None`, or a panic, leaves the
-    /// default text (SPEC S9).
+    /// default text (spec S9).
     #[must_use]
     pub fn tool_error_formatter(
         mut self,
@@ -184,7 +184,7 @@ impl RunConfig {
         self
     }
     /// Whether a tool's input guardrails are asked before a person is, too. They always are after that, before the tool
-    /// runs (SPEC S11).
+    /// runs (spec S11).
     #[must_use]
     pub fn pre_approval_input_guardrails(mut self, yes: bool) -> RunConfig {
         self.pre_approval = Some(yes);
@@ -209,7 +209,7 @@ impl RunConfig {
         self.trace_content = Some(yes);
         self
     }
-    /// No model is asked once the run, with all its pauses, has used this many tokens (SPEC S22).
+    /// No model is asked once the run, with all its pauses, has used this many tokens (spec S22).
     #[must_use]
     pub fn max_tokens(mut self, tokens: u64) -> RunConfig {
         self.limits.tokens = Some(tokens);
@@ -236,7 +236,7 @@ impl RunConfig {
         self.store = Some(store);
         self
     }
-    /// The session: with a store, the next input goes on with the conversation (SPEC S16). While it waits for a person, or
+    /// The session: with a store, the next input goes on with the conversation (spec S16). While it waits for a person, or
     /// after its process died in a turn, its state is taken with [`crate::RunState::save`], and run. An id has 1 to 128 of the
     /// characters `A-Z a-z 0-9 . _ -`.
     #[must_use]
@@ -250,13 +250,13 @@ impl RunConfig {
         self.locale = Some(locale);
         self
     }
-    /// How failed model calls are tried again (SPEC S23).
+    /// How failed model calls are tried again (spec S23).
     #[must_use]
     pub fn retry(mut self, retry: RetryPolicy) -> RunConfig {
         self.retry = Some(retry);
         self
     }
-    /// When a person is needed, beside what the tools say themselves (SPEC P1).
+    /// When a person is needed, beside what the tools say themselves (spec P1).
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> RunConfig {
         self.policy = Some(policy);
@@ -269,7 +269,7 @@ impl RunConfig {
         self
     }
     /// Whether a stream of the run has the events of agents that work for calls of other agents too, at any depth, each as a
-    /// [`RunEvent::Nested`](crate::RunEvent::Nested) (SPEC S15). By itself it has not. It is no part of the run's state.
+    /// [`RunEvent::Nested`](crate::RunEvent::Nested) (spec S15). By itself it has not. It is no part of the run's state.
     ///
     /// An agent's texts, reasoning and arguments are told while its model writes them, where the reader keeps up; complete ones
     /// and results come from the journal, once the whole answer is there. What people are asked, at any depth, is told by the

@@ -15,7 +15,7 @@ use crate::{
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// The turn used up its model calls. It can go on with a larger limit (SPEC S24).
+    /// The turn used up its model calls. It can go on with a larger limit (spec S24).
     #[error("the turn used up its model calls: {limit}")]
     MaxTurns {
         /// The limit.
@@ -31,7 +31,7 @@ pub enum RunError {
         /// Where the run stands.
         state: Box<RunState>,
     },
-    /// A guardrail stopped the run (SPEC S11).
+    /// A guardrail stopped the run (spec S11).
     #[error("{}", stopped_by(result))]
     Guardrail {
         /// Which, and what it found, or what went wrong with it.
@@ -39,7 +39,7 @@ pub enum RunError {
         /// Where the run stands.
         state: Box<RunState>,
     },
-    /// The run has used what it may use (SPEC S22). It can go on with a larger budget.
+    /// The run has used what it may use (spec S22). It can go on with a larger budget.
     #[error("{}", over_budget(what, *spent, *limit))]
     Budget {
         /// `tokens` or `money`.
@@ -51,7 +51,7 @@ pub enum RunError {
         /// Where the run stands.
         state: Box<RunState>,
     },
-    /// The agent that is to answer is not one of those that this run was given (SPEC S19). It can go on: with the agent that it
+    /// The agent that is to answer is not one of those that this run was given (spec S19). It can go on: with the agent that it
     /// began with, or with one of these after [`RunState::set_current_agent`].
     #[error(
         "the agent {agent:?} is to answer, and this run has only {known:?}: run the state with the agent that it began with, or \
@@ -65,7 +65,7 @@ pub enum RunError {
         /// Where the run stands.
         state: Box<RunState>,
     },
-    /// The last answer is not of the agent's output type (SPEC S23).
+    /// The last answer is not of the agent's output type (spec S23).
     #[error("the answer does not fit the output type: {}", errors.join("; "))]
     InvalidOutput {
         /// What is wrong with it, each with its place.
@@ -89,7 +89,7 @@ pub enum RunError {
         /// Where the run stands: its turn is over.
         state: Box<RunState>,
     },
-    /// A decision or an answer came after its deadline (SPEC W7). Nothing has run. It is taken back in `state`: a run that goes on
+    /// A decision or an answer came after its deadline (spec W7). Nothing has run. It is taken back in `state`: a run that goes on
     /// with that has the time-out.
     #[error("the time to decide about the call {call_id:?} was over at {expired_at}")]
     TooLate {
@@ -108,7 +108,7 @@ pub enum RunError {
         /// The state as it was given.
         state: Option<Box<RunState>>,
     },
-    /// [`RunConfig::max_cost`](super::config::RunConfig::max_cost) is set, and a model has no price to count by (SPEC S22).
+    /// [`RunConfig::max_cost`](super::config::RunConfig::max_cost) is set, and a model has no price to count by (spec S22).
     /// Nothing has run.
     #[error(
         "max_cost is set, and the model {model:?} has no RunConfig::price; there are prices for {priced:?}. Give it one under this \

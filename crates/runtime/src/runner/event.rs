@@ -1,4 +1,4 @@
-//! What happens in a run, for a program that reads along (SPEC S15).
+//! What happens in a run, for a program that reads along (spec S15).
 //!
 //! It is read off the frames of the wire protocol, which are made of the session's journal: a run that is streamed is told
 //! of by the same code as a session of the server.
@@ -75,7 +75,7 @@ pub enum RunEvent {
         /// The result as text.
         output: String,
     },
-    /// Another agent answers from now on: a handoff (SPEC S25).
+    /// Another agent answers from now on: a handoff (spec S25).
     AgentChanged {
         /// The agent that answered so far.
         from: Arc<str>,

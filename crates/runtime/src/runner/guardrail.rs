@@ -1,13 +1,15 @@
-//! Guardrails: checks around agents and tools that can stop a run, or refuse a call (SPEC S11).
+//! Guardrails: checks around agents and tools that can stop a run, or refuse a call (spec S11).
 
-use std::{any::Any, future::Future, panic::AssertUnwindSafe, sync::Arc};
+use std::{future::Future, panic::AssertUnwindSafe, sync::Arc};
 
 use futures::{FutureExt as _, future::BoxFuture};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::context::RunContext;
-use crate::tool::condition::ProposedCall;
+pub use crate::tool::guardrail::ToolGuardrailOutput;
+use crate::tool::guardrail::panicked;
+pub(crate) use crate::tool::guardrail::{ToolGuardrail, bounded};
 
 /// What a guardrail of an agent says.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -34,17 +36,6 @@ impl GuardrailOutput {
         self.info = info.into();
         self
     }
-}
-
-/// What a guardrail of a tool says.
-#[derive(Clone, Debug, PartialEq)]
-pub enum ToolGuardrailOutput {
-    /// The call goes on.
-    Allow,
-    /// The call does not run, or its result is withheld: the model gets this text in its place.
-    Reject(String),
-    /// The run stops, with what the guardrail found.
-    Trip(Value),
 }
 
 /// Where a guardrail stands.
@@ -90,27 +81,7 @@ pub struct GuardrailResult {
     pub error: Option<String>,
 }
 
-/// How much is kept of what went wrong, and logged of what a guardrail found, in bytes.
-pub(crate) const KEPT_BYTES: usize = 2048;
-
-/// The beginning of a text that may be long.
-pub(crate) fn bounded(text: &str) -> String {
-    match text.floor_char_boundary(KEPT_BYTES) {
-        all if all == text.len() => text.to_owned(),
-        end => format!("{}…", &text[..end]),
-    }
-}
-
-/// Says what a guardrail panicked with.
-fn panicked(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    format!("it panicked: {}", text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no text"))
-}
-
 type OnText = dyn Fn(RunContext, String) -> BoxFuture<'static, Result<GuardrailOutput, String>> + Send + Sync;
-type OnCall =
-    dyn Fn(ProposedCall, Option<String>) -> BoxFuture<'static, Result<ToolGuardrailOutput, String>> + Send + Sync;
-
 /// A guardrail of an agent: an async function of the run's context and a text. One that panics stops the run.
 #[derive(Clone)]
 pub struct Guardrail {
@@ -147,56 +118,4 @@ impl Guardrail {
         let said = check.catch_unwind().await.unwrap_or_else(|panic| Err(panicked(&*panic)));
         said.map_err(|error| bounded(&error))
     }
-}
-
-/// A guardrail of a tool, on what goes in or on what comes out. One that panics stops the run.
-#[derive(Clone)]
-pub(crate) struct ToolGuardrail {
-    pub(crate) name: Arc<str>,
-    check: Arc<OnCall>,
-}
-
-impl ToolGuardrail {
-    pub(crate) fn input<F, Fut>(name: &str, check: F) -> ToolGuardrail
-    where
-        F: Fn(ProposedCall) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = ToolGuardrailOutput> + Send + 'static,
-    {
-        ToolGuardrail::fallible(name, move |call, _| check(call).map(Ok))
-    }
-
-    pub(crate) fn output<F, Fut>(name: &str, check: F) -> ToolGuardrail
-    where
-        F: Fn(ProposedCall, String) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = ToolGuardrailOutput> + Send + 'static,
-    {
-        ToolGuardrail::fallible(name, move |call, output| check(call, output.unwrap_or_default()).map(Ok))
-    }
-
-    /// One that may fail to look. It is given the call's result, if it looks at that.
-    pub(crate) fn fallible<F, Fut>(name: &str, check: F) -> ToolGuardrail
-    where
-        F: Fn(ProposedCall, Option<String>) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<ToolGuardrailOutput, String>> + Send + 'static,
-    {
-        ToolGuardrail { name: name.into(), check: Arc::new(move |call, output| Box::pin(check(call, output))) }
-    }
-
-    /// What it says, or why it could not look.
-    pub(crate) async fn check(
-        &self,
-        call: ProposedCall,
-        output: Option<String>,
-    ) -> Result<ToolGuardrailOutput, String> {
-        let check = AssertUnwindSafe(async { (self.check)(call, output).await });
-        let said = check.catch_unwind().await.unwrap_or_else(|panic| Err(panicked(&*panic)));
-        said.map_err(|error| bounded(&error))
-    }
-}
-
-/// The guardrails of a tool.
-#[derive(Clone, Default)]
-pub struct ToolGuardrails {
-    pub(crate) input: Vec<ToolGuardrail>,
-    pub(crate) output: Vec<ToolGuardrail>,
 }

@@ -1,4 +1,4 @@
-//! Programs as guardrails, for those who write no Rust (SPEC S11, M2).
+//! Programs as guardrails, for those who write no Rust (spec S11, M2).
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What waits for a person, as a caller of the library sees it (SPEC S3).
+//! What waits for a person, as a caller of the library sees it (spec S3).
 
 use std::{fmt, sync::Arc};
 

@@ -84,7 +84,7 @@ pub async fn run(agent: &Agent, input: impl Into<RunInput>) -> Result<RunResult,
     Runner::default().run(agent, input).await
 }
 
-/// Like [`run`], with the events of the run while it goes on (SPEC S15).
+/// Like [`run`], with the events of the run while it goes on (spec S15).
 ///
 /// # Errors
 /// [`RunError`]

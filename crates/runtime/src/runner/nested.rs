@@ -1,4 +1,4 @@
-//! What happens in the runs of agents that work for calls of other agents, as events (SPEC S15).
+//! What happens in the runs of agents that work for calls of other agents, as events (spec S15).
 //!
 //! No frame of the wire protocol tells of it. What is done is read off the session's journal; what is being written, off the
 //! model's stream.

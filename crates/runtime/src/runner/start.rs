@@ -459,7 +459,7 @@ impl Session {
         Ok(sets)
     }
 
-    /// A rejection without words gets the run's own, if it has any (SPEC S9).
+    /// A rejection without words gets the run's own, if it has any (spec S9).
     fn in_words(&self, state: &State, open: &Open, decision: Decision, tool: &str, call_id: &str) -> Decision {
         let mut decision = decision;
         if let Choice::Reject { message: message @ None, .. } = &mut decision.choice
@@ -627,7 +627,7 @@ fn in_the_library(refusal: Refusal) -> Refusal {
     Refusal { message: message.to_owned(), ..refusal }
 }
 
-/// What is decided about a call by what was decided for the rest of the run about another one that waits (SPEC S7).
+/// What is decided about a call by what was decided for the rest of the run about another one that waits (spec S7).
 fn standing(state: &State, staged: &[Staged], call: u32) -> Option<Decision> {
     let find =
         |number: u32| state.open.iter().flat_map(|open| &open.asked.actions).find(|action| action.call == number);

@@ -1,4 +1,4 @@
-//! A run whose events are read while it goes on (SPEC S15).
+//! A run whose events are read while it goes on (spec S15).
 
 use std::{collections::VecDeque, sync::Arc};
 

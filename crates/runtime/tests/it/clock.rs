@@ -1,4 +1,4 @@
-//! SPEC W7, R6: deadlines fire by the clock, also in a session that has a record from the future.
+//! Spec W7, R6: deadlines fire by the clock, also in a session that has a record from the future.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Compression (SPEC G5): what models read of a long session, and what happens while it is made shorter.
+//! Compression (spec G5): what models read of a long session, and what happens while it is made shorter.
 
 use std::{
     sync::{Arc, Mutex},
@@ -130,7 +130,7 @@ async fn compressions(store: &Arc<dyn Store>) -> usize {
     entries.iter().filter(|entry| matches!(entry.record, Record::Compressed(_))).count()
 }
 
-/// SPEC G5, M4: a summary is an answer of its model, also of a scripted one; history has every message; a new process
+/// Spec G5, M4: a summary is an answer of its model, also of a scripted one; history has every message; a new process
 /// goes on from the summary.
 #[tokio::test]
 async fn g5_a_scripted_model_summarises_and_history_keeps_everything() {
@@ -171,7 +171,7 @@ async fn g5_a_scripted_model_summarises_and_history_keeps_everything() {
     }
 }
 
-/// SPEC G5: the summary is asked for with the cut part alone, without tools, in the session's language; then the agent's
+/// Spec G5: the summary is asked for with the cut part alone, without tools, in the session's language; then the agent's
 /// own call reads it in the place of all that.
 #[tokio::test]
 async fn g5_what_is_cut_is_summarised_and_what_is_kept_is_read_as_it_is() {
@@ -192,13 +192,13 @@ async fn g5_what_is_cut_is_summarised_and_what_is_kept_is_read_as_it_is() {
         assert_eq!(seen[2].1, [format!("u <user>\n{first}\n</user>\n<assistant>\nWell.\n</assistant>\n")], "{name}");
         assert_eq!(seen[3].0, "Be kind.", "{name}");
         assert_eq!(seen[3].1, [&noted("They greeted."), "u two", "a", "u three"], "{name}");
-        // SPEC S22: what it took is in the session's usage.
+        // Spec S22: what it took is in the session's usage.
         let state = runtime.state(&Principal::trusted(), "s").await.expect("state");
         assert_eq!(state.usage.output_tokens, 12, "{name}");
     }
 }
 
-/// SPEC G5: a summary that cannot be had, or is of no use, never fails the turn: the oldest turns are dropped.
+/// Spec G5: a summary that cannot be had, or is of no use, never fails the turn: the oldest turns are dropped.
 #[tokio::test]
 async fn g5_without_a_summary_the_oldest_turns_are_dropped_and_the_turn_goes_on() {
     let replies: [fn(usize) -> Reply; 5] = [
@@ -226,7 +226,7 @@ async fn g5_without_a_summary_the_oldest_turns_are_dropped_and_the_turn_goes_on(
     }
 }
 
-/// SPEC G5, S23: a failure that passes is tried again.
+/// Spec G5, S23: a failure that passes is tried again.
 #[tokio::test]
 async fn g5_a_summary_is_tried_again_as_any_model_call() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
@@ -245,7 +245,7 @@ async fn g5_a_summary_is_tried_again_as_any_model_call() {
     assert_eq!(summariser.seen().len(), 2);
 }
 
-/// SPEC G5: without a model, the oldest turns are dropped.
+/// Spec G5: without a model, the oldest turns are dropped.
 #[tokio::test]
 async fn g5_trimming_asks_no_model() {
     for (name, store, _dir) in stores() {
@@ -260,7 +260,7 @@ async fn g5_trimming_asks_no_model() {
     }
 }
 
-/// SPEC G5, R4: a crash in the middle of it loses nothing; it is begun again.
+/// Spec G5, R4: a crash in the middle of it loses nothing; it is begun again.
 #[tokio::test]
 async fn g5_a_crash_in_the_middle_repeats_it() {
     for (name, store, _dir) in stores() {
@@ -288,7 +288,7 @@ async fn g5_a_crash_in_the_middle_repeats_it() {
     }
 }
 
-/// SPEC G5, W1, W9: a cancel ends the turn in the middle of it, and what was queued meanwhile has its turn.
+/// Spec G5, W1, W9: a cancel ends the turn in the middle of it, and what was queued meanwhile has its turn.
 #[tokio::test]
 async fn g5_a_cancel_in_the_middle_ends_the_turn_and_a_queued_message_is_kept() {
     for (name, store, _dir) in stores() {
@@ -313,7 +313,7 @@ async fn g5_a_cancel_in_the_middle_ends_the_turn_and_a_queued_message_is_kept() 
     }
 }
 
-/// SPEC G5: what waits for a person is never compressed; the next call after the decision is.
+/// Spec G5: what waits for a person is never compressed; the next call after the decision is.
 #[tokio::test]
 async fn g5_what_waits_is_never_compressed() {
     for (name, store, _dir) in stores() {
@@ -344,7 +344,7 @@ async fn g5_what_waits_is_never_compressed() {
     }
 }
 
-/// SPEC G5, S17: a compressed session is carried elsewhere and goes on there; one whose compression was tampered with,
+/// Spec G5, S17: a compressed session is carried elsewhere and goes on there; one whose compression was tampered with,
 /// so that it would part a call from its result, is refused.
 #[tokio::test]
 async fn g5_a_compressed_session_is_saved_loaded_and_checked() {
@@ -375,7 +375,7 @@ async fn g5_a_compressed_session_is_saved_loaded_and_checked() {
     }
 }
 
-/// SPEC G5, M: the requests that a provider gets of it, exactly.
+/// Spec G5, M: the requests that a provider gets of it, exactly.
 #[tokio::test]
 async fn g5_a_provider_gets_the_summary_as_a_user_message() {
     let answer = deltas(&[r#"{"role":"assistant","content":"Fine."}"#]) + &end("stop");
@@ -412,7 +412,7 @@ async fn g5_a_provider_gets_the_summary_as_a_user_message() {
     assert_eq!(next.body["tools"][0]["function"]["name"], "look");
 }
 
-/// DESIGN invariant 9: the snapshot of an older version says nothing of the conversation's size; it is counted from the
+/// The snapshot of an older version says nothing of the conversation's size; it is counted from the
 /// journal, so that the first call under a budget is right.
 #[tokio::test]
 async fn g5_a_session_of_an_older_version_is_counted_when_it_is_loaded() {

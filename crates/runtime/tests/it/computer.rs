@@ -1,4 +1,4 @@
-//! SPEC S14: a computer that is used by its screen. Over the whole runtime, with a computer that writes down what is
+//! Spec S14: a computer that is used by its screen. Over the whole runtime, with a computer that writes down what is
 //! done to it.
 
 use std::{

@@ -1,4 +1,4 @@
-//! SPEC S14: a real headless Chromium, on a page that is served from loopback. `cargo xtask test` runs these with the
+//! Spec S14: a real headless Chromium, on a page that is served from loopback. `cargo xtask test` runs these with the
 //! browser it has found, in `CHROMIUM`; where that is not set they fail.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
@@ -235,7 +235,7 @@ async fn s14_a_start_page_that_may_not_be_reached_is_told_with_the_hosts_that_ma
     assert!(error.starts_with(&begin) && error.ends_with(reaches), "{error}");
 }
 
-/// Else any program of this machine could tell it what to do (SPEC X).
+/// Else any program of this machine could tell it what to do (spec X).
 #[tokio::test]
 async fn s14_no_port_leads_into_a_browser() {
     let (address, _said) = page().await;

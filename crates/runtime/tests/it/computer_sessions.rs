@@ -1,4 +1,4 @@
-//! SPEC S14: what a person has approved is done on the page, and in the browser, that the person was shown. With a real
+//! Spec S14: what a person has approved is done on the page, and in the browser, that the person was shown. With a real
 //! headless Chromium, as in `computer_chromium`.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};

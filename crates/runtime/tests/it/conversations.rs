@@ -1,5 +1,5 @@
 //! Random conversations: whatever happens, everybody who follows has the same in the end, and the history says
-//! the same again (SPEC W2, R7, H).
+//! the same again (spec W2, R7, H).
 
 use std::sync::Arc;
 
@@ -408,7 +408,7 @@ fn play(store: Arc<dyn Store>, streams: &[(Stream, Option<u8>)], ops: &[Op], slo
 proptest! {
     #![proptest_config(cases(100))]
 
-    /// SPEC W2, R7, H: in memory.
+    /// Spec W2, R7, H: in memory.
     #[test]
     fn w2_r7_h_live_replay_and_history_agree_in_memory(streams in streams(), ops in ops()) {
         play(Arc::new(MemoryStore::new()), &streams, &ops, false);

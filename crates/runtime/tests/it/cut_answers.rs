@@ -1,4 +1,4 @@
-//! Answers that are not whole: what the stream, the history and the library say of them, and what follows (SPEC W2, S23).
+//! Answers that are not whole: what the stream, the history and the library say of them, and what follows (spec W2, S23).
 
 use std::sync::{
     Arc, Mutex,

@@ -1,4 +1,4 @@
-//! Forks and checkpoints on every store (SPEC G6): a new session with another's past, whose answers count only there.
+//! Forks and checkpoints on every store (spec G6): a new session with another's past, whose answers count only there.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Graphs where it is easy to go wrong: what is begun twice, what is passed by, what panics (SPEC G1, G2, G3, G6).
+//! Graphs where it is easy to go wrong: what is begun twice, what is passed by, what panics (spec G1, G2, G3, G6).
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Graphs over every store: rounds, pauses, steps, failures (SPEC G1, G3).
+//! Graphs over every store: rounds, pauses, steps, failures (spec G1, G3).
 
 use std::{
     sync::{

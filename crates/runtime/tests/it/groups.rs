@@ -1,5 +1,5 @@
 //! Groups while they are written: what a crash or a broken stream takes back is never more than the start of
-//! one block, whatever the model says next (SPEC W2, R7, Q5).
+//! one block, whatever the model says next (spec W2, R7, Q5).
 
 use std::{sync::Arc, time::Duration};
 

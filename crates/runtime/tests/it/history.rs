@@ -15,7 +15,7 @@ use crate::support::{Ledger, entry, stores};
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Nothing {}
 
-/// SPEC R9, H6: a page of long messages has fewer of them, and none is lost.
+/// Spec R9, H6: a page of long messages has fewer of them, and none is lost.
 #[tokio::test]
 async fn r9_a_page_of_history_is_bounded_in_bytes() {
     const CALLS: usize = 40;
@@ -54,7 +54,7 @@ async fn r9_a_page_of_history_is_bounded_in_bytes() {
     }
 }
 
-/// SPEC W8: the answer of a turn has its whole text, whoever looks on.
+/// Spec W8: the answer of a turn has its whole text, whoever looks on.
 #[tokio::test]
 async fn w8_the_text_of_a_turn_is_whole_also_when_somebody_follows() {
     let script =

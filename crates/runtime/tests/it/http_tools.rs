@@ -1,4 +1,4 @@
-//! SPEC M2: tools that are requests, in runs: what a person is shown is what is sent, once.
+//! Spec M2: tools that are requests, in runs: what a person is shown is what is sent, once.
 
 use std::sync::{Arc, Mutex};
 

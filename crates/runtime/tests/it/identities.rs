@@ -1,4 +1,4 @@
-//! SPEC R11: what names one thing names it for ever: ids of sessions, idempotency keys, standing rules.
+//! Spec R11: what names one thing names it for ever: ids of sessions, idempotency keys, standing rules.
 
 use std::{collections::BTreeSet, sync::Arc};
 

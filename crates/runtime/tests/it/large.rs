@@ -1,4 +1,4 @@
-//! Large sessions: how far one may grow, and that its past costs others nothing (SPEC R9, G6).
+//! Large sessions: how far one may grow, and that its past costs others nothing (spec R9, G6).
 
 use std::sync::{
     Arc,

@@ -64,21 +64,17 @@ mod shell;
 mod spans;
 #[cfg(feature = "otlp")]
 mod spans_graphs;
-mod store_conformance;
-mod store_differential;
 mod store_failing;
-mod store_forks;
-mod store_lists;
-mod store_rules;
-mod store_sealed;
-mod store_sqlite;
-mod store_support;
 mod streams;
 mod support;
 mod table;
 mod team;
 mod tool_changes;
 
+/// What runs a test on every store.
+#[allow(dead_code, reason = "the stores' tests use all of it")]
+#[path = "../../../store/tests/it/store_support.rs"]
+mod store_support;
 /// The random sessions of the core's own tests.
 #[allow(dead_code, reason = "the core's tests use all of it")]
 #[path = "../../../core/tests/it/world/mod.rs"]

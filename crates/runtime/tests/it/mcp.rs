@@ -1,4 +1,4 @@
-//! MCP servers supply tools: what is asked, what runs, what the model is told (SPEC S13, M147 to M149).
+//! MCP servers supply tools: what is asked, what runs, what the model is told (spec S13; M147 to M149 of docs/openai-agents.md).
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -85,7 +85,7 @@ async fn m148_lists_and_maps_decide_by_the_servers_own_names() {
     }
 }
 
-/// Python's `…_callable_can_allow_and_block_by_tool_name`; S26: one that fails asks.
+/// Python's `…_callable_can_allow_and_block_by_tool_name`; spec S26: one that fails asks.
 #[tokio::test]
 async fn m148_s26_a_function_decides_by_agent_and_tool_and_one_that_fails_asks() {
     let fake = files(Era::Sessions).await;

@@ -1,4 +1,4 @@
-//! What a server asks people in the middle of a call, in both revisions of the protocol (SPEC S13).
+//! What a server asks people in the middle of a call, in both revisions of the protocol (spec S13).
 
 use std::{
     sync::{
@@ -165,7 +165,7 @@ async fn s13_since_2026_a_question_survives_a_restart_and_the_server_gets_its_st
     assert_eq!(fake.calls().len(), 2);
 }
 
-/// R4: what was begun died with its process, so nobody knows what became of it; what was answered is not asked again.
+/// Spec R4: what was begun died with its process, so nobody knows what became of it; what was answered is not asked again.
 #[tokio::test]
 async fn s13_r4_before_2026_a_question_survives_a_restart_and_its_call_is_in_doubt() {
     let (fake, folder) = (shop(Era::Sessions).await, tempfile::tempdir().unwrap());

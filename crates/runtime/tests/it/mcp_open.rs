@@ -1,4 +1,4 @@
-//! Servers that hang, answer what cannot be read, or have tools of others' names; and addresses that hold keys (SPEC S13, X).
+//! Servers that hang, answer what cannot be read, or have tools of others' names; and addresses that hold keys (spec S13, X).
 
 use std::{
     fmt,

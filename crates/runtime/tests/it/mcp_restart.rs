@@ -1,5 +1,5 @@
 //! Servers that begin anew between an approval's request and its decision: what is known not to have run is run, once, and
-//! what may have run is not (SPEC S13, R4).
+//! what may have run is not (spec S13, R4).
 
 use std::{
     sync::{

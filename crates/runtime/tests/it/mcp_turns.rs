@@ -1,4 +1,4 @@
-//! Servers that do not say in which of their calls they ask: over standard input and output nothing tells (SPEC S13).
+//! Servers that do not say in which of their calls they ask: over standard input and output nothing tells (spec S13).
 
 use std::sync::Arc;
 

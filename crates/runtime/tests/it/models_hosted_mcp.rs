@@ -1,4 +1,4 @@
-//! MCP servers that the provider calls: what it asks about goes through our gate (SPEC S13, group M of the OpenAI
+//! MCP servers that the provider calls: what it asks about goes through our gate (spec S13, group M of the OpenAI
 //! Agents SDKs).
 
 use std::sync::{Arc, Mutex};
@@ -458,7 +458,7 @@ async fn d41_a_standing_decision_is_for_one_tool_of_one_server() {
     assert_eq!(&*third.interruptions[0].actions()[0].name, "mcp__bank__send");
 }
 
-/// SPEC S12: `on_approval` of hosted MCP tools decides without a pause; what it leaves open waits for a person.
+/// Spec S12: `on_approval` of hosted MCP tools decides without a pause; what it leaves open waits for a person.
 #[tokio::test]
 async fn m146_a_program_decides_about_a_hosted_call_without_a_pause() {
     let fake = provider(&[("send", ARGS), ("wipe", "{}"), ("list", "{}"), ("broken", "{}")]).await;
@@ -508,7 +508,7 @@ async fn m146_a_program_decides_about_a_hosted_call_without_a_pause() {
     assert_eq!(responses(&fake), want);
 }
 
-/// SPEC S12: with nothing left open there is no pause at all.
+/// Spec S12: with nothing left open there is no pause at all.
 #[tokio::test]
 async fn m146_where_a_program_decides_about_all_hosted_calls_nobody_is_asked() {
     let fake = provider(&[("send", ARGS)]).await;

@@ -1,4 +1,4 @@
-//! What servers of chat completions do that the API does not say: all of it is understood, and nothing is lost (SPEC M1).
+//! What servers of chat completions do that the API does not say: all of it is understood, and nothing is lost (spec M1).
 
 use std::collections::BTreeMap;
 

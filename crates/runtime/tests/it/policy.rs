@@ -373,7 +373,7 @@ async fn p1_comments_and_votes_are_seen_with_the_approval() {
     }
 }
 
-/// SPEC P1: a rule of the policy may say what can be decided.
+/// Spec P1: a rule of the policy may say what can be decided.
 #[tokio::test]
 async fn p1_a_rule_limits_what_may_be_decided() {
     let only = Ask { allowed: vec![DecisionType::Approve, DecisionType::Reject], ..Ask::default() };

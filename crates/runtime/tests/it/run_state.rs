@@ -1,4 +1,4 @@
-//! The portable state of a session (SPEC S17, S20, S21).
+//! The portable state of a session (spec S17, S20, S21).
 
 use std::sync::Arc;
 
@@ -248,7 +248,7 @@ async fn s21_the_released_version_2_with_a_question_is_read_and_goes_on() {
     }
 }
 
-/// SPEC S21, Q: a state with other questions than the model asked, or other answers than were asked for.
+/// Spec S21, Q: a state with other questions than the model asked, or other answers than were asked for.
 #[tokio::test]
 async fn s21_questions_and_answers_that_do_not_follow_are_damage() {
     let text = include_str!("run_state_v2.json");
@@ -276,7 +276,7 @@ async fn s21_questions_and_answers_that_do_not_follow_are_damage() {
     }
 }
 
-/// SPEC S17, Q1: with the option that is added there is one more than a model may write.
+/// Spec S17, Q1: with the option that is added there is one more than a model may write.
 #[tokio::test]
 async fn s17_a_session_with_the_most_options_is_saved_and_read() {
     let options: Vec<Value> = (0..20).map(|i| json!({ "label": format!("{i}") })).collect();

@@ -1,4 +1,4 @@
-//! The portable state of a session that several people have had to do with (SPEC S17, S21, P1).
+//! The portable state of a session that several people have had to do with (spec S17, S21, P1).
 
 use std::sync::Arc;
 

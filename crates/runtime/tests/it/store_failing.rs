@@ -1,4 +1,4 @@
-//! A store that fails for a while: what could not be read is an error, and never taken for nothing (SPEC P2, S13, S18, R1).
+//! A store that fails for a while: what could not be read is an error, and never taken for nothing (spec P2, S13, S18, R1).
 
 use std::{
     sync::{

@@ -1,4 +1,4 @@
-//! Tools that change while a call of them waits: what was approved is what runs, or it is asked again (SPEC S13, R1).
+//! Tools that change while a call of them waits: what was approved is what runs, or it is asked again (spec S13, R1).
 
 use std::sync::{
     Arc,

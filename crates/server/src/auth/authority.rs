@@ -1,4 +1,4 @@
-//! Whether people may still decide what they once decided for later calls too (SPEC P4).
+//! Whether people may still decide what they once decided for later calls too (spec P4).
 //!
 //! Who has a static token is looked up as it is now. Of JWTs only those are known that came: a person counts as holding a role
 //! for so long after one with it was last seen. That is remembered by this process alone, so after a restart a rule is

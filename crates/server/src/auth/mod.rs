@@ -1,4 +1,4 @@
-//! Who asks: bearer tokens, compared in constant time, and JWTs (SPEC X).
+//! Who asks: bearer tokens, compared in constant time, and JWTs (spec X).
 //!
 //! [`Auth`] says who may connect, and may be replaced while the server runs; a [`pass::Pass`] is what a connection
 //! came with, looked at again with each message.

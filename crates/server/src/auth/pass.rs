@@ -1,5 +1,5 @@
 //! What a connection came with, looked at again with each message: a token may be taken out, expire, or get other
-//! roles while the connection lives (SPEC X).
+//! roles while the connection lives (spec X).
 
 use std::{
     future::pending,

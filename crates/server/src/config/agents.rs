@@ -14,7 +14,7 @@ use super::{
 /// Most model calls of one turn that can be configured.
 pub const MAX_TURNS_MAX: u32 = 1000;
 
-/// An agent as it is declared (SPEC C).
+/// An agent as it is declared (spec C).
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConfigAgent {
     /// Its name.
@@ -29,23 +29,23 @@ pub struct ConfigAgent {
     pub tools: Vec<String>,
     /// The MCP servers whose tools it has, all of them declared.
     pub mcp: Vec<String>,
-    /// The agents it may hand the conversation to, all of them declared (SPEC S25).
+    /// The agents it may hand the conversation to, all of them declared (spec S25).
     pub handoffs: Vec<String>,
     /// What is told about it to those that may hand the conversation to it.
     pub handoff_description: Option<String>,
-    /// When a tool's result is its last word (SPEC S24).
+    /// When a tool's result is its last word (spec S24).
     pub tool_use: ConfigToolUse,
-    /// What its answers must be, as a JSON Schema (SPEC S23).
+    /// What its answers must be, as a JSON Schema (spec S23).
     pub output_schema: Option<serde_json::Value>,
     /// The guardrails that look at what the user says, all of them declared.
     pub input_guardrails: Vec<String>,
     /// The guardrails that look at its last answer, all of them declared.
     pub output_guardrails: Vec<String>,
-    /// Most model calls in one turn (SPEC S24).
+    /// Most model calls in one turn (spec S24).
     pub max_turns: u32,
     /// What follows when an answer is not whole.
     pub on_cut: OnCut,
-    /// When its conversation is made shorter (SPEC G5).
+    /// When its conversation is made shorter (spec G5).
     pub compression: Option<ConfigCompression>,
 }
 

@@ -1,4 +1,4 @@
-//! `approval` of a tool (SPEC P1).
+//! `approval` of a tool (spec P1).
 
 use countersign::tool::condition::CelCondition;
 use countersign_core::{

@@ -1,4 +1,4 @@
-//! `[auth]`: who may connect (SPEC C, X).
+//! `[auth]`: who may connect (spec C, X).
 
 use std::{collections::HashMap, fmt};
 
@@ -24,7 +24,7 @@ const STANDING_FOR_MAX: u32 = 366 * 24 * 60 * 60;
 /// Longest issuer or audience, in bytes.
 const ISSUER_BYTES: usize = 1024;
 
-/// A person or program that may use the server (SPEC C). Of the token only its digest is kept.
+/// A person or program that may use the server (spec C). Of the token only its digest is kept.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ConfigToken {
     /// Who it is. A subject may have several tokens, which then say the same of it.

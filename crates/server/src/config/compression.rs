@@ -9,7 +9,7 @@ pub const BUDGET_MAX: u32 = 100_000_000;
 /// Most turns that can be kept.
 pub const KEEP_MAX: u32 = 10_000;
 
-/// When the conversation of an agent is made shorter, and how (SPEC G5).
+/// When the conversation of an agent is made shorter, and how (spec G5).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigCompression {
     /// Most tokens of a model call.

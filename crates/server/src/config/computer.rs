@@ -1,4 +1,4 @@
-//! `[computer]`: a browser that agents use by its screen, and its tool (SPEC S14).
+//! `[computer]`: a browser that agents use by its screen, and its tool (spec S14).
 
 use std::path::PathBuf;
 
@@ -114,7 +114,7 @@ fn hosts(section: &Section<'_>) -> Option<Hosts> {
 }
 
 /// Warns of a browser that can reach this server where everybody on this machine may do everything: what an agent does there
-/// may be to approve its own calls (SPEC X).
+/// may be to approve its own calls (spec X).
 fn warn_of_own_approval(section: &Section<'_>, hosts: Option<&Hosts>) {
     let (at, reaches) = match (hosts, section.has("hosts")) {
         (None, None) => (section.at, "has no \"hosts\"".to_owned()),

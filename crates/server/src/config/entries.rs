@@ -40,7 +40,7 @@ pub fn tool_entries(config: &Config) -> Result<BTreeMap<String, ToolEntry>, Stri
         entries.insert(tool.name.clone(), entry);
     }
     for tool in &config.agent_tools {
-        let mut entry = ToolEntry::agent(tool.agent.as_str(), &tool.name, &tool.description)
+        let mut entry = countersign::agent_tool(tool.agent.as_str(), &tool.name, &tool.description)
             .needs_approval(approval(&tool.approval)?)
             .stream(tool.stream);
         entry.content_message.clone_from(&tool.content_message);

@@ -1,4 +1,4 @@
-//! `[workspace]`, and built-in tools that work on a folder (SPEC S12, M2).
+//! `[workspace]`, and built-in tools that work on a folder (spec S12, M2).
 
 use std::path::PathBuf;
 

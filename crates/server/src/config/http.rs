@@ -1,4 +1,4 @@
-//! `http` of a tool: the template of a request (SPEC M2).
+//! `http` of a tool: the template of a request (spec M2).
 
 use countersign::{
     model::ApiKey,

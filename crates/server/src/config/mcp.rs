@@ -1,4 +1,4 @@
-//! `[mcp.*]`, and tools that are `mcp = "server/tool"` (SPEC S13, M2).
+//! `[mcp.*]`, and tools that are `mcp = "server/tool"` (spec S13, M2).
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc, time::Duration};
 
@@ -23,7 +23,7 @@ use super::{
     tools,
 };
 
-/// An MCP server as it is declared (SPEC C).
+/// An MCP server as it is declared (spec C).
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConfigMcp {
     /// Its name.
@@ -36,7 +36,7 @@ pub struct ConfigMcp {
     pub tools: Option<Vec<String>>,
     /// Tools that are not used.
     pub without: Vec<String>,
-    /// Tools of which a second attempt of the same call does nothing more than the first (SPEC R4).
+    /// Tools of which a second attempt of the same call does nothing more than the first (spec R4).
     pub idempotent: Vec<String>,
     /// What the names of its tools begin with.
     pub prefix: Option<String>,
@@ -114,15 +114,15 @@ pub struct ConfigMcpTool {
     pub tool: String,
     /// What the model is told about it.
     pub description: Option<String>,
-    /// Whether a second attempt of the same call does nothing more than the first (SPEC R4).
+    /// Whether a second attempt of the same call does nothing more than the first (spec R4).
     pub idempotent: Option<bool>,
-    /// Where the line that says what a call is for comes from (SPEC H5).
+    /// Where the line that says what a call is for comes from (spec H5).
     pub content_message: Option<ContentMessage>,
     /// When a person is asked.
     pub approval: Option<ConfigApproval>,
     /// What is declared about what it does, for the policy.
     pub hints: Option<Hints>,
-    /// What of its calls a client sees, and where it stands (SPEC Q5).
+    /// What of its calls a client sees, and where it stands (spec Q5).
     pub stream: StreamRule,
 }
 

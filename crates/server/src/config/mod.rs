@@ -1,4 +1,4 @@
-//! The configuration file, `countersign.toml`, read and checked as a whole (SPEC C).
+//! The configuration file, `countersign.toml`, read and checked as a whole (spec C).
 //!
 //! Everything that is wrong is reported at once, each with its line and the nearest right name. What the
 //! file can express but this version cannot do is an error too, never silently left out.
@@ -140,7 +140,7 @@ impl Config {
     }
 
     /// The same with the policy of another file: one that has `[policy]` and nothing else, or a whole configuration,
-    /// of which the policy and the tools are taken (SPEC P3).
+    /// of which the policy and the tools are taken (spec P3).
     ///
     /// # Errors
     /// Everything that is wrong with the file; see [`Config::load`].

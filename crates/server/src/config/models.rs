@@ -26,14 +26,14 @@ const SCRIPT_BYTES: u64 = 16 * 1024 * 1024;
 /// Most tokens of an answer, and of its thinking, that can be configured.
 const TOKENS_MAX: u32 = 10_000_000;
 
-/// A model as it is declared (SPEC M1).
+/// A model as it is declared (spec M1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigModel {
     /// Its name.
     pub name: String,
     /// Where its answers come from.
     pub provider: ConfigProvider,
-    /// The MCP servers that its provider calls (SPEC S13).
+    /// The MCP servers that its provider calls (spec S13).
     pub hosted_mcp: Vec<ConfigHostedMcp>,
     /// Which images it takes.
     pub images: TakesImages,
@@ -42,7 +42,7 @@ pub struct ConfigModel {
 /// Where a model's answers come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConfigProvider {
-    /// From a script (SPEC M4).
+    /// From a script (spec M4).
     Scripted {
         /// The file.
         path: PathBuf,
@@ -274,7 +274,7 @@ fn scripted(section: &Section<'_>) -> Option<ConfigProvider> {
     }
 }
 
-/// Whether a text is a script for the provider `scripted` (SPEC M4).
+/// Whether a text is a script for the provider `scripted` (spec M4).
 ///
 /// # Errors
 /// In words, with the line and column.

@@ -1,4 +1,4 @@
-//! `[policy]`: rules that say when a person is needed, and whom (SPEC P1).
+//! `[policy]`: rules that say when a person is needed, and whom (spec P1).
 
 use countersign::{
     policy::{Glob, RULES},

@@ -94,7 +94,7 @@ impl<'d> Document<'d> {
         self.collect(&self.warnings, at, message, suggestion.map(str::to_owned));
     }
 
-    /// The absolute form of a path that is relative to the file (SPEC C).
+    /// The absolute form of a path that is relative to the file (spec C).
     pub(super) fn path(&self, path: &str) -> PathBuf {
         self.directory.join(path)
     }

@@ -14,7 +14,7 @@ use crate::options::ConnectionLimits;
 /// Where the server listens unless the configuration says otherwise.
 pub const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 7410);
 
-/// How the server is reached (SPEC C).
+/// How the server is reached (spec C).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigServer {
     /// Its address; a loopback address unless somebody has a token.

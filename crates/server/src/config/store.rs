@@ -13,7 +13,7 @@ use super::{
 /// The store unless the configuration says otherwise.
 const STORE: &str = "sqlite:countersign.db";
 
-/// Where sessions are kept (SPEC C).
+/// Where sessions are kept (spec C).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConfigStore {
     /// In memory: they end with the process.
@@ -22,7 +22,7 @@ pub enum ConfigStore {
     Sqlite(PathBuf),
 }
 
-/// A key that the store is encrypted with (SPEC X). The key itself is not kept here.
+/// A key that the store is encrypted with (spec X). The key itself is not kept here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigKey {
     /// Its name in the store.

@@ -1,4 +1,4 @@
-//! What agents have of one another, and what is laid around them: agents as tools, handoffs, guardrails (SPEC S11, S24, S25).
+//! What agents have of one another, and what is laid around them: agents as tools, handoffs, guardrails (spec S11, S24, S25).
 
 use countersign::{OnCut, team::ToolUse};
 use countersign_core::call::{
@@ -14,7 +14,7 @@ use super::{
     tools,
 };
 
-/// An agent as a tool of others (SPEC S5).
+/// An agent as a tool of others (spec S5).
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConfigAgentTool {
     /// Its name.
@@ -23,15 +23,15 @@ pub struct ConfigAgentTool {
     pub agent: String,
     /// What the model is told about it.
     pub description: String,
-    /// Where the line that says what a call is for comes from (SPEC H5).
+    /// Where the line that says what a call is for comes from (spec H5).
     pub content_message: Option<ContentMessage>,
     /// When a person is asked before the agent begins.
     pub approval: ConfigApproval,
-    /// What of its calls a client sees, and where it stands (SPEC Q5).
+    /// What of its calls a client sees, and where it stands (spec Q5).
     pub stream: StreamRule,
 }
 
-/// A program that looks at what goes in and out (SPEC S11).
+/// A program that looks at what goes in and out (spec S11).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigGuardrail {
     /// Its name.
@@ -117,7 +117,7 @@ pub(super) fn on_cut(section: &Section<'_>) -> OnCut {
     }
 }
 
-/// What ends an agent's turn (SPEC S24).
+/// What ends an agent's turn (spec S24).
 pub(super) fn tool_use(section: &Section<'_>, own: &[String]) -> ConfigToolUse {
     let Some(At { value, at }) = section.json("tool_use") else { return ConfigToolUse::RunAgain };
     match Some(value) {
@@ -166,7 +166,7 @@ impl ConfigToolUse {
     }
 }
 
-/// The JSON Schema that an agent's answers must fit (SPEC S23).
+/// The JSON Schema that an agent's answers must fit (spec S23).
 pub(super) fn output_schema(section: &Section<'_>) -> Option<serde_json::Value> {
     let schema = section.json("output_schema")?;
     if let Err(error) = ArgsSchema::of_any(&schema.value) {

@@ -275,7 +275,7 @@ fn c_everything_that_is_declared_is_read() {
     assert!(!format!("{config:?}").contains("secret"), "no token in what may be printed");
 }
 
-/// The example of SPEC C, word for word.
+/// The example of `docs/spec.md` (spec C), word for word.
 const SPEC_EXAMPLE: &str = r#"locale = "vi"                              # en | vi | zh
 [server]
 listen = "127.0.0.1:7410"
@@ -320,7 +320,7 @@ fn c_the_whole_example_is_read() {
     assert_eq!(warnings, [r#"countersign.toml:21: nobody in [[auth.tokens]] has the role "admin""#]);
 }
 
-/// SPEC Q4–Q6: built-in tools need no declaration, and some of what they do can be changed.
+/// Spec Q4–Q6: built-in tools need no declaration, and some of what they do can be changed.
 #[test]
 fn q5_built_in_tools_are_there_and_can_be_changed() {
     let text = format!(
@@ -339,7 +339,7 @@ fn q5_built_in_tools_are_there_and_can_be_changed() {
     assert_eq!(plain["ask_user_question"].approval.ask.timeout, Timeout::Default);
 }
 
-/// SPEC S12, M2: they need a folder, and can be declared several times.
+/// Spec S12, M2: they need a folder, and can be declared several times.
 #[test]
 fn s12_built_in_tools_on_a_folder_are_there_where_there_is_one() {
     let folder = folder();

@@ -47,7 +47,7 @@ pub enum ConfigRuns {
     Http(Box<HttpRequest>),
 }
 
-/// A tool that is a command or a request, as it is declared (SPEC M2, C).
+/// A tool that is a command or a request, as it is declared (spec M2, C).
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConfigTool {
     /// Its name.
@@ -62,15 +62,15 @@ pub struct ConfigTool {
     pub output_limit: u32,
     /// The JSON Schema of its arguments.
     pub parameters: Value,
-    /// Whether a second attempt of the same call does nothing more than the first (SPEC R4).
+    /// Whether a second attempt of the same call does nothing more than the first (spec R4).
     pub idempotent: bool,
-    /// Where the line that says what a call is for comes from (SPEC H5).
+    /// Where the line that says what a call is for comes from (spec H5).
     pub content_message: Option<ContentMessage>,
     /// When a person is asked.
     pub approval: ConfigApproval,
     /// What is declared about what it does, for the policy.
     pub hints: Hints,
-    /// What of its calls a client sees, and where it stands (SPEC Q5).
+    /// What of its calls a client sees, and where it stands (spec Q5).
     pub stream: StreamRule,
     /// The guardrails that look at its arguments before it runs, all of them declared.
     pub input_guardrails: Vec<String>,
@@ -78,7 +78,7 @@ pub struct ConfigTool {
     pub output_guardrails: Vec<String>,
 }
 
-/// What `[tools.NAME]` changes of a built-in tool (SPEC Q5, Q6). What is `None` stays as it is.
+/// What `[tools.NAME]` changes of a built-in tool (spec Q5, Q6). What is `None` stays as it is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ConfigBuiltin {
     /// Its name.

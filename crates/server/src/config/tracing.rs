@@ -1,4 +1,4 @@
-//! `[tracing]`: where spans go to, and what stands in them (SPEC S22).
+//! `[tracing]`: where spans go to, and what stands in them (spec S22).
 
 use super::reader::{At, Section};
 

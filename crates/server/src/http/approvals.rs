@@ -28,7 +28,7 @@ use super::{
 };
 use crate::{auth::pass::Pass, problem::Problem, server::App};
 
-/// What a client sends to an interruption: `decisions`, `answers` or `resume` (SPEC W1).
+/// What a client sends to an interruption: `decisions`, `answers` or `resume` (spec W1).
 ///
 /// # Errors
 /// `invalid_message` for several of them, for none, and for answers that are no JSON.

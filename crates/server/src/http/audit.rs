@@ -1,4 +1,4 @@
-//! The audit log, for those who check it (SPEC R8, W8).
+//! The audit log, for those who check it (spec R8, W8).
 
 use axum::{Json, extract::State};
 use countersign::core::audit::AuditRecord;

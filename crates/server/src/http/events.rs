@@ -1,4 +1,4 @@
-//! A session's events as server-sent events (SPEC W8).
+//! A session's events as server-sent events (spec W8).
 
 use std::{convert::Infallible, pin::Pin, sync::Arc, time::Duration};
 

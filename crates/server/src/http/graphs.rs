@@ -1,4 +1,4 @@
-//! Graphs as pictures: of an agent, and of a session with where it stands (SPEC G7).
+//! Graphs as pictures: of an agent, and of a session with where it stands (spec G7).
 
 use axum::{
     Json,

@@ -1,4 +1,4 @@
-//! A session's history, in pages (SPEC H).
+//! A session's history, in pages (spec H).
 
 use axum::{Json, extract::State};
 use countersign::{

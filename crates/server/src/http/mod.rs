@@ -1,4 +1,4 @@
-//! The HTTP twin of the WebSocket protocol (SPEC W8).
+//! The HTTP twin of the WebSocket protocol (spec W8).
 //!
 //! [`routes::ROUTES`] is the one table that both registers and documents the routes.
 

@@ -1,4 +1,4 @@
-//! The past of a session: its checkpoints, and forks from them (SPEC G6).
+//! The past of a session: its checkpoints, and forks from them (spec G6).
 
 use axum::{
     Json,

@@ -1,4 +1,4 @@
-//! Runs of the graphs of a program that embeds the server: begun, changed, taken up again (SPEC G3, G6).
+//! Runs of the graphs of a program that embeds the server: begun, changed, taken up again (spec G3, G6).
 
 use axum::{
     Json,

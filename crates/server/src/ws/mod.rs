@@ -1,4 +1,4 @@
-//! `GET /v1/ws`: the upgrade (SPEC W).
+//! `GET /v1/ws`: the upgrade (spec W).
 
 mod connection;
 mod follow;

@@ -1,4 +1,4 @@
-//! The life of every call, from the journal, against its effects (SPEC R1, R2, R4).
+//! The life of every call, from the journal, against its effects (spec R1, R2, R4).
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -171,7 +171,7 @@ impl<'a, 'f> Calls<'a, 'f> {
         None
     }
 
-    /// One answer to each question, and no others (SPEC Q3).
+    /// One answer to each question, and no others (spec Q3).
     fn answered(&mut self, answered: &Answered) {
         self.findings.counts.answered += 1;
         let Some(asked) = self.resolve(answered.n) else { return };

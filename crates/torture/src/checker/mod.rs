@@ -176,7 +176,7 @@ fn chain(evidence: &Evidence<'_>, findings: &mut Findings) {
     }
 }
 
-/// Everything acknowledged is there once, and nothing that nobody asked for (SPEC R3, W1).
+/// Everything acknowledged is there once, and nothing that nobody asked for (spec R3, W1).
 fn requests(evidence: &Evidence<'_>, asked: &[Request], findings: &mut Findings) {
     let mut stored: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
     for entry in evidence.entries {

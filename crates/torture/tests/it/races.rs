@@ -1,4 +1,4 @@
-//! Many people, one interruption: one of them wins, and all others are told who (SPEC R2).
+//! Many people, one interruption: one of them wins, and all others are told who (spec R2).
 
 use std::{
     collections::HashSet,

@@ -1,4 +1,4 @@
-//! An agent that works on files, as in source 001: what changes a file waits for the user, what deletes one for an admin
+//! An agent that works on files (spec G4): what changes a file waits for the user, what deletes one for an admin
 //! too, and both waits are nodes of the agent's own loop. See `HELP`.
 //!
 //! ```text
@@ -83,7 +83,7 @@ const SCRIPT: &str = r#"{"turns": [
     {"text": "完成。最后一步的结果：{{ last_tool_result }}"}
 ]}"#;
 
-/// The answer to an interrupt of source 001.
+/// The answer to a request of this program.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Answer {

@@ -50,7 +50,7 @@ beforeEach(() => {
 });
 afterEach(() => void vi.useRealTimers());
 
-describe("CountersignClient", () => {
+describe("u2: CountersignClient", () => {
   it("offers the subprotocol, and the token as a second one", () => {
     make({ token: "abc" }).connect();
     expect(last().protocols).toEqual(["countersign.v1", "bearer.abc"]);

@@ -149,7 +149,7 @@ impl Fold {
         let of = self.messages.get_mut(&block.message).expect("the message has begun");
         assert!(of.stop.is_none(), "{event}");
         if of.role == "assistant" {
-            // SPEC Q5: what stands in groups, and what closes them.
+            // Spec Q5: what stands in groups, and what closes them.
             match block.kind() {
                 "text" => assert!(self.group.is_none(), "{event}"),
                 "thinking" => assert!(self.group.is_some(), "{event}"),
@@ -219,7 +219,7 @@ pub(crate) fn results(events: &[Value]) -> Vec<(String, String)> {
 }
 
 /// Checks that the `seq` of the events go up by one from `after`, and gives the last. A block that was being sent
-/// when its reader fell behind may begin again, with its own `seq` (SPEC W2); nothing else is repeated.
+/// when its reader fell behind may begin again, with its own `seq` (spec W2); nothing else is repeated.
 #[track_caller]
 pub(crate) fn without_gaps(events: &[Value], after: u64) -> u64 {
     let mut last = after;

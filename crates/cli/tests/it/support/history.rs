@@ -1,4 +1,4 @@
-//! The history as a client makes it of the events alone (SPEC W2, H), by none of the server's own code.
+//! The history as a client makes it of the events alone (spec W2, H), by none of the server's own code.
 
 use std::collections::BTreeMap;
 
@@ -199,7 +199,7 @@ fn call(block: &Block) -> Value {
     let mut call = json!({ "id": block.start["id"], "name": block.start["name"] });
     let input = if block.content.trim().is_empty() { "{}" } else { &block.content };
     if let Ok(Value::Object(mut args)) = serde_json::from_str(input) {
-        // Reserved: it is no argument of any tool (SPEC H5).
+        // Reserved: it is no argument of any tool (spec H5).
         args.remove("tool_content_message");
         call["args"] = Value::Object(args);
     }

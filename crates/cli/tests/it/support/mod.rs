@@ -90,7 +90,7 @@ pub(crate) struct Setup {
     files: Vec<(String, String)>,
 }
 
-/// The call of source 000.
+/// The call of the printed examples (spec W4).
 pub(crate) fn trade(quantity: u64) -> Value {
     json!({ "name": "execute_trade", "args": { "symbol": "VNM", "quantity": quantity, "side": "buy", "price": 82000 } })
 }

@@ -1,4 +1,4 @@
-//! What the server publishes about itself, which every answer and every frame of every test must be (SPEC R12).
+//! What the server publishes about itself, which every answer and every frame of every test must be (spec R12).
 //!
 //! The documents are closed first, so that what they do not name is a violation too.
 

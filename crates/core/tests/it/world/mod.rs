@@ -64,7 +64,7 @@ pub struct World {
     parked: HashSet<u32>,
     /// The calls of the answer that is being committed: number and arguments.
     pending_answer: Vec<(u32, String)>,
-    /// What has named a request about a call: never another (SPEC R11).
+    /// What has named a request about a call: never another (spec R11).
     digests: HashSet<Arc<str>>,
 }
 

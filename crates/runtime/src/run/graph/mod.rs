@@ -1,4 +1,4 @@
-//! Running graphs: what follows from where a run stands, and what its nodes bring back (SPEC G1, G3).
+//! Running graphs: what follows from where a run stands, and what its nodes bring back (spec G1, G3).
 //!
 //! The typed states of a run's frames are kept while a driver is at work, and made again from the journal when there are
 //! none: they are the fold of the updates on record. Nodes that wait for a person are kept as they are for a while, so

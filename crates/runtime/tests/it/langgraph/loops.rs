@@ -1,4 +1,4 @@
-//! Agents whose loop has a node of the user's: `approval → critical_approval → tools` (SPEC G2).
+//! Agents whose loop has a node of the user's: `approval → critical_approval → tools` (spec G2).
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What runs in this process has an outcome, which is only not known yet: nothing takes it for lost (SPEC R4).
+//! What runs in this process has an outcome, which is only not known yet: nothing takes it for lost (spec R4).
 
 use std::sync::{
     Arc,

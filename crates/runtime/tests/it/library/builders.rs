@@ -1,4 +1,4 @@
-//! Builders refuse what the configuration refuses, and what a provider reports is input (SPEC P1, S22, R9).
+//! Builders refuse what the configuration refuses, and what a provider reports is input (spec P1, S22, R9).
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! A state that was kept as text goes on where it stood, and nowhere else (SPEC S17, S22, R4).
+//! A state that was kept as text goes on where it stood, and nowhere else (spec S17, S22, R4).
 
 use std::sync::{
     Arc,

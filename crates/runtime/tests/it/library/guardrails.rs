@@ -1,4 +1,4 @@
-//! C and S11: guardrails and hooks.
+//! C, and spec S11: guardrails and hooks.
 
 use std::sync::{
     Arc,

@@ -1,4 +1,4 @@
-//! A state that was given to a run is never lost by an error (SPEC S17, S21).
+//! A state that was given to a run is never lost by an error (spec S17, S21).
 
 use std::sync::{Arc, atomic::Ordering};
 

@@ -1,4 +1,4 @@
-//! A state is what its text says, however that is laid out (SPEC S17), and one rule says how long people have (SPEC W7).
+//! A state is what its text says, however that is laid out (spec S17), and one rule says how long people have (spec W7).
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! The library: what source 004 describes, by the numbered behaviours of the SDKs that it documents
-//! (`docs/openai-agents.md` has the table). A test's name begins with the group and the number.
+//! The library: what the OpenAI Agents SDKs do where people are asked, by the numbers of `docs/openai-agents.md`,
+//! and spec S. A test's name begins with the group and the number.
 
 mod at_work;
 mod basics;

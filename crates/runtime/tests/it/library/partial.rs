@@ -59,7 +59,7 @@ async fn f67_an_unknown_tool_has_its_error_once() {
     assert_eq!(told(&over).iter().filter(|line| line.starts_with("c2: ")).count(), 1);
 }
 
-/// SPEC S8: leaving a call undecided is no decision that its tool would have to allow.
+/// Spec S8: leaving a call undecided is no decision that its tool would have to allow.
 #[tokio::test]
 async fn s8_what_was_decided_goes_on_whatever_the_others_allow() {
     let done = Ran::default();
@@ -106,7 +106,7 @@ async fn s11_a_decision_that_is_kept_goes_with_what_it_was_for() {
     RunState::from_json(&over.state.to_json()).expect("it can be read");
 }
 
-/// SPEC S8, P1: where several people must approve, they approve all of it or none.
+/// Spec S8, P1: where several people must approve, they approve all of it or none.
 #[tokio::test]
 async fn s8_what_cannot_be_decided_in_part_waits_for_the_rest() {
     let done = Ran::default();

@@ -1,4 +1,4 @@
-//! S22 to S24: a turn that ended in an error goes on in the store that it failed in, also in another process.
+//! Spec S22 to S24: a turn that ended in an error goes on in the store that it failed in, also in another process.
 
 use std::sync::{
     Arc,

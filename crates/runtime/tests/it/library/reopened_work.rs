@@ -1,4 +1,4 @@
-//! S22, R4: what was under way when a turn failed: calls that ran, that were approved, that waited, and agents in agents.
+//! Spec S22, R4: what was under way when a turn failed: calls that ran, that were approved, that waited, and agents in agents.
 
 use std::sync::{
     Arc,

@@ -1,4 +1,4 @@
-//! A reader of a stream that is slower than the model gets larger pieces, and nothing twice (SPEC S15).
+//! A reader of a stream that is slower than the model gets larger pieces, and nothing twice (spec S15).
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},

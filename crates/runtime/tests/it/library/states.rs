@@ -1,4 +1,4 @@
-//! J and S17 to S21: a run's state in another process.
+//! J, and spec S17 to S21: a run's state in another process.
 
 use countersign::{Agent, ContextStrategy, DecisionError, RunConfig, RunError, RunState, RunStateError, Runner, run};
 use serde_json::{Value, json};

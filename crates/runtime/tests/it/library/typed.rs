@@ -1,4 +1,4 @@
-//! Arguments that cannot become what a typed tool declares never reach a person (SPEC S1, S26, M3, R1).
+//! Arguments that cannot become what a typed tool declares never reach a person (spec S1, S26, M3, R1).
 
 use std::sync::Mutex;
 

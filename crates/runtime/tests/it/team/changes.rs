@@ -1,4 +1,4 @@
-//! Agents that change while a call for them waits: what was approved is what begins, or it is asked again (SPEC S5, S13,
+//! Agents that change while a call for them waits: what was approved is what begins, or it is asked again (spec S5, S13,
 //! S25, R1).
 
 use std::{sync::Arc, time::Duration};
@@ -199,7 +199,7 @@ async fn s13_s25_a_handoff_that_is_described_otherwise_than_was_shown_is_asked_a
             let refunds = teller([text("refunded")]);
             let with = |about: &str| {
                 let to = agent("Refunds", &refunds).handoff_description(about);
-                agent("Front", &front).tool(asked(ToolEntry::handoff(to))).tool(gated("pay", &ledger))
+                agent("Front", &front).tool(asked(countersign::handoff(to))).tool(gated("pay", &ledger))
             };
             let before = runtime_of(&store, with("Gives money back."));
             let paused = send(&before, "s", "go").await.expect("run");
@@ -224,7 +224,7 @@ async fn s13_s25_a_handoff_that_is_gone_cannot_be_approved_and_leaves_the_conver
         let front = teller([vec![call("h", "transfer_to_Refunds", "{}")], text("I stay")]);
         let refunds = teller([text("refunded")]);
         let before =
-            runtime_of(&store, agent("Front", &front).tool(asked(ToolEntry::handoff(agent("Refunds", &refunds)))));
+            runtime_of(&store, agent("Front", &front).tool(asked(countersign::handoff(agent("Refunds", &refunds)))));
         let paused = send(&before, "s", "go").await.expect("run");
         let after = restart(before, &store, agent("Front", &front)).await;
         assert_eq!(refused(&after, &paused.pending[0]).await, Code::Unresolvable, "{kind}");
@@ -234,7 +234,7 @@ async fn s13_s25_a_handoff_that_is_gone_cannot_be_approved_and_leaves_the_conver
     }
 }
 
-/// SPEC S7: what was approved for good was this agent, described like this.
+/// Spec S7: what was approved for good was this agent, described like this.
 #[tokio::test]
 async fn s7_s13_a_standing_approval_of_an_agent_is_not_for_the_agent_that_took_its_place() {
     for (kind, store, _guard) in stores() {

@@ -1,4 +1,4 @@
-//! Handoffs: who answers after them, what comes first, and agents of one name (SPEC S4, S17, S25).
+//! Handoffs: who answers after them, what comes first, and agents of one name (spec S4, S17, S25).
 
 use countersign::{
     agent::Agent,
@@ -6,7 +6,7 @@ use countersign::{
     run::{NewMessage, Runtime},
     run_state::RunState,
     store::memory::MemoryStore,
-    tool::{Approval, ToolEntry},
+    tool::Approval,
 };
 
 use super::{agent, call, decide_all, free, gated, ran, runtime_of, teller, text, waiting};
@@ -48,10 +48,10 @@ async fn s25_handoffs_to_agents_in_chinese_can_have_names_of_their_own() {
     let second = teller([text("客服在此")]);
     let first = teller([vec![call("h1", "transfer_to_support", "{}")]]);
     let desk = agent("接待", &first)
-        .tool(ToolEntry::handoff(agent("销售", &silent)).named("transfer_to_sales"))
-        .tool(ToolEntry::handoff(agent("客服", &second)).named("transfer_to_support"))
+        .tool(countersign::handoff(agent("销售", &silent)).named("transfer_to_sales"))
+        .tool(countersign::handoff(agent("客服", &second)).named("transfer_to_support"))
         // Another agent of that name is renamed, and its handoff keeps the name that it was given.
-        .tool(ToolEntry::handoff(agent("客服", &silent).instructions("another")).named("transfer_to_other"));
+        .tool(countersign::handoff(agent("客服", &silent).instructions("another")).named("transfer_to_other"));
     let runtime = runtime_of(&store, desk);
     assert_eq!(send(&runtime, "s", "hello").await.expect("run").text, "客服在此");
 }
@@ -100,7 +100,7 @@ async fn s25_a_handoff_can_itself_need_a_person() {
     for (kind, store, _guard) in stores() {
         let first = teller([vec![call("h1", "transfer_to_Refunds", "{}")], text("then I do it myself")]);
         let second = teller([text("refunds")]);
-        let to = ToolEntry::handoff(agent("Refunds", &second)).needs_approval(Approval::always());
+        let to = countersign::handoff(agent("Refunds", &second)).needs_approval(Approval::always());
         let runtime = runtime_of(&store, agent("Support", &first).tool(to));
         let paused = send(&runtime, "s", "go").await.expect("run");
         assert_eq!(waiting(&paused)[0].1, "transfer_to_Refunds", "{kind}");

@@ -1,4 +1,4 @@
-//! When a tool's result is the last word (SPEC S24).
+//! When a tool's result is the last word (spec S24).
 
 use countersign::{
     core::{approval::decision::Decision, journal::state::Status},

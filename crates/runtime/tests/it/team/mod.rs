@@ -1,4 +1,4 @@
-//! Agents that work with agents, on every store (SPEC S4, S5, S17, S24, S25). The numbers are those of `docs/openai-agents.md`.
+//! Agents that work with agents, on every store (spec S4, S5, S17, S24, S25). The numbers are those of `docs/openai-agents.md`.
 
 mod changes;
 mod handoffs;

@@ -1,4 +1,4 @@
-//! Agents as tools, to any depth (SPEC S4, S5, S22).
+//! Agents as tools, to any depth (spec S4, S5, S22).
 
 use std::sync::Arc;
 
@@ -265,7 +265,7 @@ async fn s4_agents_that_call_one_another_for_ever_stop_at_a_depth() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let forever = || (0..100).map(|_| vec![call("c", "again", DO)]);
     let model = teller(forever());
-    let agent = agent("Mirror", &model).tool(countersign::tool::ToolEntry::agent("Mirror", "again", "Again."));
+    let agent = agent("Mirror", &model).tool(countersign::agent_tool("Mirror", "again", "Again."));
     let runtime = runtime_of(&store, agent.max_turns(40));
     let ended = send(&runtime, "s", "go").await.expect("run");
     assert_eq!(ended.error.expect("error").code, "max_turns");

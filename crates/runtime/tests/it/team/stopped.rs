@@ -1,4 +1,4 @@
-//! Guardrails of tools within agents that work for other agents' calls (SPEC S4, S11).
+//! Guardrails of tools within agents that work for other agents' calls (spec S4, S11).
 
 use std::sync::{
     Arc,
@@ -233,7 +233,7 @@ async fn s11_a_run_of_the_library_outlives_a_guardrail_that_trips_within() {
 fn s11_guardrails_that_nothing_would_ask_are_refused_when_the_agents_are_put_together() {
     let child = agent("Child", &teller([]));
     let guarded = tripping(child.clone().as_tool("child", ""));
-    let handoff = tripping(ToolEntry::handoff(child));
+    let handoff = tripping(countersign::handoff(child));
     for tool in [guarded, handoff] {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let root = agent("Root", &teller([])).tool(tool);

@@ -1,4 +1,4 @@
-//! `[models.NAME.hosted_mcp.LABEL]`: MCP servers that the model's provider calls (SPEC S13).
+//! `[models.NAME.hosted_mcp.LABEL]`: MCP servers that the model's provider calls (spec S13).
 
 use std::fmt;
 

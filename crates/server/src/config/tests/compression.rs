@@ -1,4 +1,4 @@
-//! `[agents.*.compression]` (SPEC G5).
+//! `[agents.*.compression]` (spec G5).
 
 use super::{MINIMAL, lines};
 use crate::config::{ConfigCompression, ConfigStrategy};

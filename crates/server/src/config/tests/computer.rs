@@ -1,4 +1,4 @@
-//! `[computer]` and its tool (SPEC S14).
+//! `[computer]` and its tool (spec S14).
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! `http` of a tool (SPEC M2).
+//! `http` of a tool (spec M2).
 
 use serde_json::json;
 

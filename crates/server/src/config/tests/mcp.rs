@@ -1,4 +1,4 @@
-//! `[mcp.*]` and `mcp = "server/tool"` (SPEC S13, M2).
+//! `[mcp.*]` and `mcp = "server/tool"` (spec S13, M2).
 
 use serde_json::json;
 

@@ -184,7 +184,7 @@ fn p1_each_mistake_in_a_rule_is_told_with_its_line() {
             "require = true\nrole = \"a b\"",
             r#"23: "role" in [[policy.rules]] has "a b", which is no role; a role has letters, digits and _ - . :"#,
         ),
-        // SPEC P1: `user` is who asked, everywhere.
+        // Spec P1: `user` is who asked, everywhere.
         (
             "require = true\nrole = \"user\"",
             r#"23: "role" in [[policy.rules]] cannot be "user": everybody who asks is the user; leave it out to match all"#,
@@ -336,7 +336,7 @@ fn p1_mistakes_in_the_hints_of_a_tool_are_told_with_their_line() {
     }
 }
 
-/// SPEC P1: what may be meant, but never does anything, or can never be decided.
+/// Spec P1: what may be meant, but never does anything, or can never be decided.
 #[test]
 fn p1_a_rule_that_cannot_do_what_it_says_is_a_warning() {
     for (policy, warned) in [
@@ -413,7 +413,7 @@ async fn p1_the_example_of_a_policy_says_what_its_comments_say() {
         // The rule lets it through, the tool does not.
         ("send_mail", "user", r#"{"to":"bea@example.org"}"#, Some(""), "!args.to.endsWith('@example.com')"),
         ("close_supplier", "user", "{}", Some("finance"), "Everything else"),
-        // A condition that fails asks, as its rule would (SPEC P2).
+        // A condition that fails asks, as its rule would (spec P2).
         ("pay", "user", r#"{"amount":"many"}"#, Some("finance, board"), "the condition failed"),
     ] {
         let (args, roles) = (Args::parse(args).expect("arguments"), [role.to_owned()]);

@@ -1,4 +1,4 @@
-//! `[tracing]` (SPEC S22).
+//! `[tracing]` (spec S22).
 
 use super::{MINIMAL, lines};
 use crate::config::ConfigTracing;

@@ -1,0 +1,92 @@
+//! When an agent's conversation is made shorter, and how (spec G5).
+
+use std::sync::Arc;
+
+use countersign_core::limits;
+
+use crate::model::Model;
+
+/// Keeps the model calls of an agent within a budget of tokens.
+///
+/// When the next call would have more tokens, everything before the newest turns is replaced by a summary, or dropped.
+/// That is about what the models read, and nothing else: events, history and the audit log keep everything.
+///
+/// ```
+/// # use countersign_engine::compression::Compression;
+/// let compression = Compression::summary(100_000).keep(4);
+/// assert_eq!((compression.budget, compression.keep), (100_000, 4));
+/// ```
+#[derive(Clone)]
+pub struct Compression {
+    /// Tokens that a model call may have.
+    pub budget: u64,
+    /// How many of the newest turns stay as they are.
+    pub keep: u32,
+    /// What becomes of the others.
+    pub strategy: Strategy,
+}
+
+/// What becomes of what is cut.
+#[derive(Clone)]
+pub enum Strategy {
+    /// This model, or the agent's own, writes a summary.
+    Summary(Option<(Arc<str>, Arc<dyn Model>)>),
+    /// It is dropped.
+    Trim,
+}
+
+impl Compression {
+    /// A model summarises what is cut: the agent's own, unless [`Compression::model`] names another. If that fails, or
+    /// the summary is empty or no shorter, what is cut is dropped.
+    #[must_use]
+    pub fn summary(budget_tokens: u64) -> Compression {
+        Compression { budget: budget_tokens, keep: limits::KEPT_TURNS, strategy: Strategy::Summary(None) }
+    }
+
+    /// What is cut is dropped.
+    #[must_use]
+    pub fn trim(budget_tokens: u64) -> Compression {
+        Compression { budget: budget_tokens, keep: limits::KEPT_TURNS, strategy: Strategy::Trim }
+    }
+
+    /// How many of the newest turns are kept as they are, the current one included, so at least 1: with 0 the agent is refused. A turn is a user's
+    /// message with all that follows from it.
+    #[must_use]
+    pub fn keep(mut self, turns: u32) -> Compression {
+        self.keep = turns;
+        self
+    }
+
+    /// The name of the model that writes the summary, if it is one of its own.
+    pub fn model_name(&self) -> Option<&Arc<str>> {
+        match &self.strategy {
+            Strategy::Summary(Some((name, _))) => Some(name),
+            Strategy::Summary(None) | Strategy::Trim => None,
+        }
+    }
+
+    /// The model that writes the summary, known in journals as `name`. Means nothing where nothing is summarised.
+    #[must_use]
+    pub fn model(mut self, name: impl Into<Arc<str>>, model: Arc<dyn Model>) -> Compression {
+        if let Strategy::Summary(summariser) = &mut self.strategy {
+            *summariser = Some((name.into(), model));
+        }
+        self
+    }
+}
+
+impl Compression {
+    /// Whether another one is this one again.
+    #[must_use]
+    pub fn is_the_same(&self, other: &Compression) -> bool {
+        let Compression { budget, keep, strategy } = self;
+        let strategies = match (strategy, &other.strategy) {
+            (Strategy::Trim, Strategy::Trim) | (Strategy::Summary(None), Strategy::Summary(None)) => true,
+            (Strategy::Summary(Some((name, model))), Strategy::Summary(Some((other_name, other_model)))) => {
+                name == other_name && Arc::ptr_eq(model, other_model)
+            }
+            _ => false,
+        };
+        *budget == other.budget && *keep == other.keep && strategies
+    }
+}

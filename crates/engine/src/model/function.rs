@@ -1,0 +1,123 @@
+//! A model in this process: an async function of the conversation, for models of your own and for tests.
+
+use std::fmt::Display;
+
+use countersign_core::conversation::Message;
+use futures::{FutureExt as _, StreamExt as _, stream, stream::BoxStream};
+use serde::Serialize;
+
+use super::{Model, ModelError, ModelEvent, ModelRequest, TakesImages};
+
+/// What a function answers: a text, calls of tools, or both.
+///
+/// ```
+/// # use countersign_engine::model::Answer;
+/// let answer = Answer::text("Let me see.").call("get_weather", &serde_json::json!({ "city": "Hue" }));
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Answer {
+    text: String,
+    /// Tools and arguments.
+    calls: Vec<(String, Result<String, String>)>,
+}
+
+impl Answer {
+    /// A text.
+    pub fn text(text: impl Into<String>) -> Answer {
+        Answer { text: text.into(), calls: Vec::new() }
+    }
+
+    /// With a call of a tool, after those that it has. Arguments that cannot be written as JSON fail the answer.
+    #[must_use]
+    pub fn call(mut self, tool: impl Into<String>, args: &impl Serialize) -> Answer {
+        self.calls.push((tool.into(), serde_json::to_string(args).map_err(|error| error.to_string())));
+        self
+    }
+
+    fn events(self) -> Result<Vec<ModelEvent>, ModelError> {
+        let mut events = vec![ModelEvent::Text(self.text)];
+        for (name, args) in self.calls {
+            let args = args.map_err(|error| ModelError::permanent(format!("the arguments of {name:?}: {error}")))?;
+            events.extend([ModelEvent::ToolUse { id: String::new(), name }, ModelEvent::Input(args)]);
+        }
+        events.push(ModelEvent::Stop);
+        Ok(events)
+    }
+}
+
+/// What a function may give as its answer: an [`Answer`], a text, or a `Result` of one. An error fails the model call, and it is not
+/// tried again.
+pub trait IntoAnswer {
+    /// The answer.
+    ///
+    /// # Errors
+    /// There is none.
+    fn into_answer(self) -> Result<Answer, ModelError>;
+}
+
+impl IntoAnswer for Answer {
+    fn into_answer(self) -> Result<Answer, ModelError> {
+        Ok(self)
+    }
+}
+
+impl IntoAnswer for &str {
+    fn into_answer(self) -> Result<Answer, ModelError> {
+        Ok(Answer::text(self))
+    }
+}
+
+impl IntoAnswer for String {
+    fn into_answer(self) -> Result<Answer, ModelError> {
+        Ok(Answer::text(self))
+    }
+}
+
+impl<A: IntoAnswer, E: Display> IntoAnswer for Result<A, E> {
+    fn into_answer(self) -> Result<Answer, ModelError> {
+        self.map_err(|error| ModelError::permanent(error.to_string()))?.into_answer()
+    }
+}
+
+/// An async function of the conversation is a model, whose name is `function`; give it another one as a pair: `("mine", model)`.
+///
+/// ```
+/// # use countersign_core::conversation::Message;
+/// # use countersign_engine::model::{Answer, Model};
+/// let adds = |messages: Vec<Message>| async move {
+///     match messages.last() {
+///         Some(Message::ToolResult(sum)) => Answer::text(format!("It is {}.", sum.text)),
+///         _ => Answer::default().call("add", &serde_json::json!({ "a": 2, "b": 3 })),
+///     }
+/// };
+/// assert_eq!(adds.name(), "function");
+/// ```
+impl<F, Fut, A> Model for F
+where
+    F: Fn(Vec<Message>) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = A> + Send + 'static,
+    A: IntoAnswer + 'static,
+{
+    fn call(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+        let answers = self.clone();
+        let answer = async move {
+            let messages = request.conversation.messages().await?;
+            let answer = answers(messages).await.into_answer();
+            answer.and_then(Answer::events)
+        };
+        let events = answer.map(|events| match events {
+            Ok(events) => events.into_iter().map(Ok).collect(),
+            Err(error) => vec![Err(error)],
+        });
+        events.map(stream::iter).flatten_stream().boxed()
+    }
+
+    fn name(&self) -> &str {
+        "function"
+    }
+
+    /// It is given the messages as they are.
+    fn images(&self) -> TakesImages {
+        TakesImages::All
+    }
+}

@@ -1,0 +1,269 @@
+//! MCP servers that the model's provider calls itself (spec S13).
+//!
+//! Their tools are not ours: the provider lists and runs them, and asks before it does where
+//! [`HostedApproval`] says so. What it asks becomes a call of `mcp__LABEL__TOOL`, which goes through the same
+//! gate as every other; running that call does nothing but say yes to the provider. What is not asked about is
+//! never seen here before it has run.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use countersign_core::{
+    call::{
+        gate::{Ask, DecisionType},
+        permit::Permit,
+    },
+    journal::draft::ToolKind,
+    locale::{Locale, Text},
+};
+use futures::{FutureExt as _, future::BoxFuture};
+use serde_json::{Value, json};
+
+use super::ModelConfigError;
+use crate::tool::{Approval, Tool, ToolEntry, ToolError};
+use crate::{key::ApiKey, tool::ToolSpec};
+
+/// Before the label in the name of a call.
+const PREFIX: &str = "mcp__";
+/// Between the label and the tool's own name.
+const BETWEEN: &str = "__";
+/// The longest label.
+const LABEL_BYTES: usize = 64;
+/// The result of a call that a person, or a rule, approved. The provider is told yes for exactly this text.
+pub const APPROVED: &str = "approved";
+
+/// Which calls the provider asks about before it makes them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum HostedApproval {
+    /// All of them.
+    #[default]
+    Always,
+    /// None: the provider runs them unasked, and no rule here can stop one.
+    Never,
+    /// By the tools' names. The provider asks about those that neither list has.
+    Tools {
+        /// Asked about.
+        always: Vec<String>,
+        /// Not asked about.
+        never: Vec<String>,
+    },
+}
+
+/// An MCP server that the provider calls.
+#[derive(Clone)]
+pub struct HostedMcp {
+    label: Arc<str>,
+    server_url: Arc<str>,
+    description: Option<Arc<str>>,
+    authorization: Option<ApiKey>,
+    allowed_tools: Option<Arc<[String]>>,
+    require: HostedApproval,
+    entry: ToolEntry,
+}
+
+#[cfg(feature = "http")]
+fn is_address(url: &str) -> bool {
+    crate::outgoing::address(url).is_ok()
+}
+
+/// Without providers over HTTP there is nobody who could call it.
+#[cfg(not(feature = "http"))]
+fn is_address(_: &str) -> bool {
+    false
+}
+
+impl std::fmt::Debug for HostedMcp {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HostedMcp").field("label", &self.label).field("require", &self.require).finish_non_exhaustive()
+    }
+}
+
+impl HostedMcp {
+    /// A server under a label: letters, digits, `_` and `-`, at most 64, which begins and ends with a letter or
+    /// digit and has no `__` in it. All its calls are asked about, and each is asked about here.
+    ///
+    /// # Errors
+    /// The label or the address cannot be used; the text says what would be right.
+    pub fn new(label: &str, server_url: &str) -> Result<HostedMcp, ModelConfigError> {
+        let plain = |c: char| c.is_ascii_alphanumeric();
+        let right = !label.is_empty()
+            && label.len() <= LABEL_BYTES
+            && label.chars().all(|c| plain(c) || matches!(c, '_' | '-'))
+            && label.starts_with(plain)
+            && label.ends_with(plain)
+            && !label.contains(BETWEEN);
+        if !right {
+            return Err(ModelConfigError(format!(
+                "{label:?} is no label of an MCP server; it must have 1 to {LABEL_BYTES} letters, digits, _ or -, begin \
+                 and end with a letter or digit, and have no __ in it"
+            )));
+        }
+        if !is_address(server_url) {
+            return Err(ModelConfigError(format!(
+                "`server_url` of the MCP server {label:?} must be a URL with http or https, without a password"
+            )));
+        }
+        let spec = ToolSpec {
+            name: format!("{PREFIX}{label}{BETWEEN}*").into(),
+            description: format!("A tool of the MCP server {label:?}, which the model's provider calls.").into(),
+            parameters: Arc::new(json!({"type": "object"})),
+        };
+        let entry = ToolEntry::new(spec, Arc::new(SayYes)).needs_approval(Approval::always()).idempotent(true);
+        Ok(HostedMcp {
+            label: label.into(),
+            server_url: server_url.into(),
+            description: None,
+            authorization: None,
+            allowed_tools: None,
+            require: HostedApproval::Always,
+            entry,
+        })
+    }
+
+    /// What the model is told about the server.
+    #[must_use]
+    pub fn description(mut self, text: impl Into<Arc<str>>) -> HostedMcp {
+        self.description = Some(text.into());
+        self
+    }
+
+    /// What the provider shows to the server: an OAuth access token. It is sent with every request, and never printed.
+    #[must_use]
+    pub fn authorization(mut self, token: ApiKey) -> HostedMcp {
+        self.authorization = Some(token);
+        self
+    }
+
+    /// The only tools of the server that the model may use.
+    #[must_use]
+    pub fn allowed_tools(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> HostedMcp {
+        self.allowed_tools = Some(names.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Which calls the provider asks about.
+    ///
+    /// # Errors
+    /// A tool stands in both lists, or a name is empty.
+    pub fn require_approval(mut self, require: HostedApproval) -> Result<HostedMcp, ModelConfigError> {
+        if let HostedApproval::Tools { always, never } = &require {
+            let wrong = |what: String| Err(ModelConfigError(format!("`require_approval` of {:?}: {what}", self.label)));
+            if always.iter().chain(never).any(String::is_empty) {
+                return wrong("a tool's name must not be empty".to_owned());
+            }
+            let always: BTreeSet<&String> = always.iter().collect();
+            if let Some(both) = never.iter().find(|name| always.contains(name)) {
+                return wrong(format!("{both:?} is both under `always` and under `never`"));
+            }
+        }
+        self.require = require;
+        Ok(self)
+    }
+
+    /// Changes how the calls that the provider asks about are decided: who is asked, how long, on what condition.
+    /// What running them means stays the same.
+    #[must_use]
+    pub fn decided_by(mut self, change: impl FnOnce(ToolEntry) -> ToolEntry) -> HostedMcp {
+        let ToolEntry { spec, tool, idempotent, .. } = self.entry.clone();
+        self.entry = ToolEntry { spec, tool, idempotent, kind: ToolKind::Ordinary, ..change(self.entry) };
+        self
+    }
+
+    /// Its label.
+    #[must_use]
+    pub fn label(&self) -> &str {
+        &self.label
+    }
+
+    /// Whether another one is this one again.
+    pub fn is_the_same(&self, other: &HostedMcp) -> bool {
+        let HostedMcp { label, server_url, description, authorization, allowed_tools, require, entry } = self;
+        *authorization == other.authorization
+            && *label == other.label
+            && *server_url == other.server_url
+            && *description == other.description
+            && *allowed_tools == other.allowed_tools
+            && *require == other.require
+            && entry.is_the_same(&other.entry)
+    }
+
+    /// What stands for all its tools.
+    pub fn entry(&self) -> &ToolEntry {
+        &self.entry
+    }
+
+    /// Whether a call's name is that of one of its tools.
+    pub fn has(&self, name: &str) -> bool {
+        let tool = name.strip_prefix(PREFIX).and_then(|rest| rest.strip_prefix(&*self.label));
+        tool.and_then(|rest| rest.strip_prefix(BETWEEN)).is_some_and(|tool| !tool.is_empty())
+    }
+
+    /// The declaration as the Responses API takes it.
+    pub fn wire(&self) -> Value {
+        let mut wire = json!({
+            "type": "mcp",
+            "server_label": &*self.label,
+            "server_url": &*self.server_url,
+            "require_approval": match &self.require {
+                HostedApproval::Always => json!("always"),
+                HostedApproval::Never => json!("never"),
+                HostedApproval::Tools { always, never } => {
+                    let mut lists = serde_json::Map::new();
+                    for (name, tools) in [("always", always), ("never", never)] {
+                        if !tools.is_empty() {
+                            lists.insert(name.to_owned(), json!({ "tool_names": tools }));
+                        }
+                    }
+                    if lists.is_empty() { json!("always") } else { lists.into() }
+                }
+            },
+        });
+        if let Some(description) = &self.description {
+            wire["server_description"] = json!(description);
+        }
+        if let Some(token) = &self.authorization {
+            wire["authorization"] = json!(token.expose());
+        }
+        if let Some(tools) = &self.allowed_tools {
+            wire["allowed_tools"] = json!(tools);
+        }
+        wire
+    }
+
+    /// Its secret, which errors must not repeat.
+    pub fn secret(&self) -> Option<&ApiKey> {
+        self.authorization.as_ref()
+    }
+}
+
+/// The name of the call that stands for a request of the provider.
+pub fn call_name(label: &str, tool: &str) -> String {
+    format!("{PREFIX}{label}{BETWEEN}{tool}")
+}
+
+/// How a person is asked about a call that the provider makes: yes, no, or not now.
+pub fn askable(mut ask: Ask) -> Ask {
+    ask.allowed.retain(|decision| !matches!(decision, DecisionType::Edit | DecisionType::Respond));
+    ask
+}
+
+/// The answer that the result of such a call is: whether the provider may go on, and why not, if somebody said so.
+///
+/// Only the very text that an approved call has is a yes. The standard texts are no reasons.
+pub fn answer(text: &str, is_error: bool) -> (bool, Option<&str>) {
+    if !is_error && text == APPROVED {
+        return (true, None);
+    }
+    let standard = [Text::Rejected, Text::TimedOut, Text::Cancelled]
+        .into_iter()
+        .any(|standard| [Locale::En, Locale::Vi, Locale::Zh].into_iter().any(|locale| locale.text(standard) == text));
+    (false, Some(text).filter(|text| !standard && !text.trim().is_empty()))
+}
+
+/// What running an approved call does here: nothing. The provider runs it.
+struct SayYes;
+
+impl Tool for SayYes {
+    fn run(&self, _: Permit) -> BoxFuture<'static, Result<String, ToolError>> {
+        async { Ok(APPROVED.to_owned()) }.boxed()
+    }
+}

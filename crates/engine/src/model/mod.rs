@@ -1,0 +1,187 @@
+//! What a model is to a session: [`Model`], what it is asked and what it answers. Providers are in `countersign-models`.
+
+mod function;
+pub mod hosted_mcp;
+pub mod retry;
+
+use std::{sync::Arc, time::Duration};
+
+pub use countersign_core::content::TakesImages;
+use countersign_core::{
+    conversation::Message,
+    journal::record::{Cut, Usage},
+};
+use futures::{future::BoxFuture, stream::BoxStream};
+use serde_json::value::RawValue;
+
+pub use self::function::{Answer, IntoAnswer};
+use self::hosted_mcp::HostedMcp;
+use crate::key::ApiKey;
+use crate::tool::ToolSpec;
+
+/// Something that answers a conversation, streaming.
+///
+/// A model is asked again from the start when its stream fails with a transient error or ends without
+/// [`ModelEvent::Stop`]; retries and their back-off are the caller's (spec S23).
+pub trait Model: Send + Sync {
+    /// Asks the model. The stream yields the answer's parts in order and ends with [`ModelEvent::Stop`].
+    ///
+    /// One block is open at a time: a part of another kind, a new [`ModelEvent::ToolUse`] or the end closes
+    /// the one before. A provider that interleaves the calls of one answer is put in order by its adapter.
+    fn call(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>>;
+    /// What it is called in journals, where nothing else is said: the provider's name of it, mostly.
+    fn name(&self) -> &str {
+        "default"
+    }
+    /// What the provider is called in spans: one of the names that OpenTelemetry has for them, if there is one.
+    fn provider(&self) -> &str {
+        "custom"
+    }
+    /// Which images it takes. A message with another one is refused (`images_not_supported`), and where a conversation has
+    /// some that were said to another model, this one reads a note in their place.
+    fn images(&self) -> TakesImages {
+        TakesImages::None
+    }
+}
+
+/// One model for several agents.
+impl<M: Model + ?Sized> Model for Arc<M> {
+    fn call(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+        (**self).call(request)
+    }
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+    fn provider(&self) -> &str {
+        (**self).provider()
+    }
+    fn images(&self) -> TakesImages {
+        (**self).images()
+    }
+}
+
+/// A model under the name that it has in journals: answers are counted, and paid for, by that name.
+///
+/// It is made of a model, which says its own name, or of a pair: `("large", model)`. The name must be
+/// the same in every process that goes on with a session.
+#[derive(Clone)]
+pub struct AgentModel {
+    /// The name.
+    pub name: Arc<str>,
+    /// What answers.
+    pub model: Arc<dyn Model>,
+}
+
+impl<M: Model + 'static> From<M> for AgentModel {
+    fn from(model: M) -> AgentModel {
+        AgentModel { name: model.name().into(), model: Arc::new(model) }
+    }
+}
+
+impl<N: Into<Arc<str>>, M: Model + 'static> From<(N, M)> for AgentModel {
+    fn from((name, model): (N, M)) -> AgentModel {
+        AgentModel { name: name.into(), model: Arc::new(model) }
+    }
+}
+
+/// What a model is asked.
+pub struct ModelRequest {
+    /// The session that asks.
+    pub session_id: Arc<str>,
+    /// How many answers this model has already given in this session.
+    pub answers_before: u64,
+    /// The agent's instructions; may be empty.
+    pub instructions: Arc<str>,
+    /// The tools it may call.
+    pub tools: Arc<[ToolSpec]>,
+    /// The MCP servers that the provider itself is to call (spec S13). A provider that cannot fails.
+    pub hosted: Arc<[HostedMcp]>,
+    /// The form its answer must have, if any. It is for the answer that ends the turn: calls are not bound by it.
+    pub output: Option<OutputSchema>,
+    /// The conversation so far, read only if the model asks for it.
+    pub conversation: Box<dyn Transcript>,
+}
+
+/// Access to the conversation, which may be long and is loaded only when asked for.
+pub trait Transcript: Send + Sync {
+    /// All messages, oldest first.
+    fn messages(&self) -> BoxFuture<'_, Result<Vec<Message>, ModelError>>;
+    /// The texts of the newest user message; empty if there is none.
+    fn last_user(&self) -> BoxFuture<'_, Result<String, ModelError>>;
+    /// The newest tool result; empty if there is none.
+    fn last_tool_result(&self) -> BoxFuture<'_, Result<String, ModelError>>;
+}
+
+/// The form in which a model must answer.
+#[derive(Clone, Debug)]
+pub struct OutputSchema {
+    /// Its name: 1 to 64 letters, digits, `_` or `-`, which is what providers take.
+    pub name: Arc<str>,
+    /// The JSON Schema of the answer, an object schema.
+    pub schema: Arc<serde_json::Value>,
+    /// Whether the provider must hold the model to it exactly. Providers that can take then only schemas in which
+    /// every property is required and `additionalProperties` is false.
+    pub strict: bool,
+}
+
+/// A part of a model's answer.
+#[derive(Clone, Debug)]
+pub enum ModelEvent {
+    /// More of a text block.
+    Text(String),
+    /// More of a thinking block.
+    Thinking(String),
+    /// A tool call begins.
+    ToolUse {
+        /// The call's id; may be empty, then one is made.
+        id: String,
+        /// The tool.
+        name: String,
+    },
+    /// More of the arguments of the tool call that is open, byte for byte as the model wrote them.
+    Input(String),
+    /// Tokens; the last one counts.
+    Usage(Usage),
+    /// What the provider wants back unchanged with this answer.
+    Opaque(Box<RawValue>),
+    /// The answer is not whole, and this is why. It comes before [`ModelEvent::Stop`].
+    Cut(Cut),
+    /// The answer is over.
+    Stop,
+}
+
+/// A model's configuration that cannot be used. Its text names the field and what would be right.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ModelConfigError(pub String);
+
+/// Why a model gave no answer.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct ModelError {
+    /// What happened, without secrets: status, provider's message.
+    pub message: String,
+    /// Whether asking again may help (429, 5xx, a broken stream, a refused connection).
+    pub transient: bool,
+    /// How long the provider asked to wait.
+    pub retry_after: Option<Duration>,
+    /// Whether nothing of the request was done: its status was one of 4xx (but 408 and 499), or it was not sent at all.
+    pub refused: bool,
+}
+
+impl ModelError {
+    /// An error that asking again will not mend.
+    pub fn permanent(message: impl Into<String>) -> ModelError {
+        ModelError { message: message.into(), transient: false, retry_after: None, refused: false }
+    }
+    /// An error that may pass.
+    pub fn transient(message: impl Into<String>) -> ModelError {
+        ModelError { message: message.into(), transient: true, retry_after: None, refused: false }
+    }
+
+    /// The same with the key taken out.
+    #[must_use]
+    pub fn without(self, key: &ApiKey) -> ModelError {
+        ModelError { message: key.redact(self.message), ..self }
+    }
+}

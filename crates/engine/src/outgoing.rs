@@ -1,0 +1,108 @@
+//! What all requests to elsewhere share: models, MCP servers, tools that are requests.
+
+use std::{error::Error as _, fmt::Write as _, time::Duration};
+
+use reqwest::{Client, ClientBuilder, Response, StatusCode, Url, redirect::Policy};
+
+/// The longest time to reach a server, TLS included.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Sets what TLS computes with, where nobody has.
+pub fn install_crypto() {
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        // Fails only if somebody else was faster, which is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    }
+}
+
+/// The beginnings of a client for this address. It follows no redirects, which could carry secrets elsewhere.
+pub fn client(url: &Url) -> ClientBuilder {
+    install_crypto();
+    let mut builder = Client::builder()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .redirect(Policy::none())
+        .user_agent(concat!("countersign/", env!("CARGO_PKG_VERSION")));
+    if is_loopback(url) {
+        builder = builder.no_proxy();
+    }
+    if url.scheme() == "http" {
+        // No certificates are needed, and a machine without any can still talk to a local server.
+        builder = builder.tls_certs_only([]);
+    }
+    builder
+}
+
+/// The address that a text is, without a fragment.
+///
+/// # Errors
+/// It is none that requests may be sent to. The text says why, and repeats nothing: an address may hold a secret.
+pub fn address(text: &str) -> Result<Url, String> {
+    let mut url = Url::parse(text.trim()).map_err(|error| format!("is not a URL: {error}"))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err("must begin with http:// or https://".to_owned());
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err("must not contain a user or a password: use `api_key_env`".to_owned());
+    }
+    url.set_fragment(None);
+    Ok(url)
+}
+
+/// Whether it is this machine, which no proxy ever stands between.
+#[must_use]
+pub fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']).trim_end_matches('.');
+    host == "localhost"
+        || host.ends_with(".localhost")
+        || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// The error's own words and its causes', without the address, whose query may hold a secret.
+#[must_use]
+pub fn chain(error: reqwest::Error) -> String {
+    let error = error.without_url();
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let _ = write!(text, ": {cause}");
+        source = cause.source();
+    }
+    text
+}
+
+/// A status with its name, where it has one.
+pub fn status(status: StatusCode) -> String {
+    match status.canonical_reason() {
+        Some(reason) => format!("{} {reason}", status.as_u16()),
+        None => status.as_u16().to_string(),
+    }
+}
+
+/// The body, of which no more than so many bytes are read, and what broke it off.
+pub async fn body(response: &mut Response, most: usize) -> (Vec<u8>, Option<reqwest::Error>) {
+    let mut body = Vec::new();
+    while body.len() < most {
+        match response.chunk().await {
+            Ok(Some(part)) => body.extend_from_slice(&part[..part.len().min(most - body.len())]),
+            Ok(None) => break,
+            Err(error) => return (body, Some(error)),
+        }
+    }
+    (body, None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_is_recognised_in_every_spelling() {
+        let loopback = |base: &str| is_loopback(&Url::parse(base).unwrap());
+        for base in ["http://localhost:1", "http://LOCALHOST.", "http://127.9.9.9", "http://[::1]:80", "http://127.1"] {
+            assert!(loopback(base), "{base}");
+        }
+        for base in ["http://localhost.example", "http://10.0.0.1", "https://example.com"] {
+            assert!(!loopback(base), "{base}");
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! The verdict on a call: the policy's and the tool's own, of which the stricter counts (spec P1, P2).
+
+use std::{collections::HashMap, panic::AssertUnwindSafe, sync::Arc};
+
+use countersign_core::{
+    call::gate::{Ask, Verdict},
+    locale::{Locale, Text},
+};
+use futures::FutureExt as _;
+
+use super::{Policy, version};
+use crate::tool::{CallFacts, Require, ToolEntry, source::ToolSource};
+
+/// The verdict on a call of a tool. `rules` are those of the policy that may match it; its version is only asked for where
+/// a person is asked.
+pub async fn verdict(
+    policy: &Policy,
+    version: impl FnOnce() -> Arc<str>,
+    rules: &[usize],
+    tool: &ToolEntry,
+    call: &CallFacts<'_>,
+    locale: Locale,
+) -> Verdict {
+    let floor = policy.verdict(rules, call, locale).unwrap_or(Verdict::Allow);
+    match floor.stricter(own_verdict(tool, call, locale).await) {
+        Verdict::Ask(ask) => Verdict::Ask(Ask { policy: Some(version()), ..ask }),
+        other => other,
+    }
+}
+
+/// What the tool itself says.
+async fn own_verdict(tool: &ToolEntry, call: &CallFacts<'_>, locale: Locale) -> Verdict {
+    let approval = &tool.approval;
+    let ask = |reason: Option<String>| {
+        Verdict::Ask(Ask { reason: reason.or_else(|| approval.ask.reason.clone()), ..approval.ask.clone() })
+    };
+    match &approval.require {
+        Require::Never => Verdict::Allow,
+        Require::Always => ask(None),
+        Require::When(condition) => {
+            // A condition that fails or panics asks: an error never widens what may run (spec P2).
+            match AssertUnwindSafe(async { condition.check(call).await }).catch_unwind().await {
+                Ok(Ok(false)) => Verdict::Allow,
+                Ok(Ok(true)) => ask(condition.describe().map(str::to_owned)),
+                Ok(Err(error)) => ask(Some(locale.fill(Text::ConditionFailed, &[("error", &error)]))),
+                Err(_) => ask(Some(locale.text(Text::ConditionBroke).to_owned())),
+            }
+        }
+    }
+}
+
+/// A policy with the tools it is for, to try calls on: nothing is asked, and nothing runs (spec P3).
+pub struct Judge {
+    policy: Policy,
+    version: Arc<str>,
+    tools: HashMap<(String, String), (ToolEntry, Vec<usize>)>,
+}
+
+impl Judge {
+    /// A judge for these tools, each with the name of the agent that has it.
+    pub fn new(policy: Policy, tools: impl IntoIterator<Item = (String, ToolEntry)>) -> Judge {
+        Judge::with_sources(policy, tools, [])
+    }
+
+    /// The same where agents have tools of sources, too. What those are is not asked: calls of them are not judged.
+    pub fn with_sources(
+        policy: Policy,
+        tools: impl IntoIterator<Item = (String, ToolEntry)>,
+        sources: impl IntoIterator<Item = (String, Arc<dyn ToolSource>)>,
+    ) -> Judge {
+        let tools: Vec<(String, ToolEntry)> = tools.into_iter().collect();
+        let sources: Vec<(String, Arc<dyn ToolSource>)> = sources.into_iter().collect();
+        let own = tools.iter().map(|(agent, tool)| (&**agent, tool));
+        let version = version(&policy, own, sources.iter().map(|(agent, source)| (&**agent, &**source))).into();
+        let with_rules = |(agent, tool): (String, ToolEntry)| {
+            let rules = policy.rules_for(&agent, &tool);
+            ((agent, tool.spec.name.to_string()), (tool, rules))
+        };
+        let tools = tools.into_iter().map(with_rules).collect();
+        Judge { tools, policy, version }
+    }
+
+    /// The version of the policy.
+    #[must_use]
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// The rules of the policy that may match calls of a tool, in order: their places in [`Policy::rules`].
+    #[must_use]
+    pub fn rules(&self, agent: &str, tool: &str) -> &[usize] {
+        self.tools.get(&(agent.to_owned(), tool.to_owned())).map_or(&[], |(_, rules)| rules)
+    }
+
+    /// What would be said of a call; `None` if the agent has no such tool.
+    pub async fn verdict(&self, call: &CallFacts<'_>, locale: Locale) -> Option<Verdict> {
+        let (tool, rules) = self.tools.get(&(call.agent.to_owned(), call.tool.to_owned()))?;
+        Some(verdict(&self.policy, || self.version.clone(), rules, tool, call, locale).await)
+    }
+}

@@ -1,0 +1,239 @@
+//! The policy: rules as data that say when a person is needed, and whom (spec P1, P2).
+//!
+//! The first rule that matches a call gives the floor of its verdict; the tool's own approval can only make it
+//! stricter. What a rule's selectors match is known when the agents are; only the role of who asked and the
+//! conditions are looked at for each call.
+
+mod glob;
+mod judge;
+
+use countersign_core::{
+    call::{
+        args::Digest,
+        ask_check::AskMistake,
+        gate::{Ask, Verdict},
+        json::Json,
+    },
+    journal::draft::ToolKind,
+    limits,
+    locale::{Locale, Text},
+};
+use serde_json::{Value, json};
+
+pub use self::{
+    glob::Glob,
+    judge::{Judge, verdict},
+};
+use crate::tool::{
+    Approval, CallFacts, Hints, Require, ToolEntry,
+    condition::{CelCondition, CelScope},
+    source::ToolSource,
+};
+
+/// Most rules of a policy.
+pub const RULES: usize = 10_000;
+/// Digits of a policy's version.
+const VERSION_DIGITS: usize = 16;
+
+/// Rules, the first of which that matches a call counts.
+#[derive(Clone, Debug, Default)]
+pub struct Policy {
+    /// The rules, in order.
+    pub rules: Vec<PolicyRule>,
+}
+
+/// One rule: which calls it is for, and what is to happen to them.
+#[derive(Clone, Debug, Default)]
+pub struct PolicyRule {
+    /// What it is called, shown to reviewers as the reason.
+    pub name: Option<String>,
+    /// The tools it is for; empty means all.
+    pub tools: Vec<Glob>,
+    /// The agents it is for; empty means all.
+    pub agents: Vec<Glob>,
+    /// What must be declared about the tool.
+    pub hints: HintFilter,
+    /// Who asked must hold one of these roles; empty means anybody.
+    pub roles: Vec<String>,
+    /// A condition that must hold for the rule to match. An error means that it matches, and that a person is asked.
+    pub when: Option<CelCondition>,
+    /// What is to happen.
+    pub then: Then,
+}
+
+/// What must be declared about a tool; `None` is not looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HintFilter {
+    /// It changes nothing.
+    pub read_only: Option<bool>,
+    /// It may destroy something.
+    pub destructive: Option<bool>,
+    /// It reaches things outside.
+    pub open_world: Option<bool>,
+    /// A second attempt of the same call does nothing more than the first.
+    pub idempotent: Option<bool>,
+}
+
+/// What is to happen to calls that a rule matches.
+#[derive(Clone, Debug, Default)]
+pub enum Then {
+    /// Nobody is asked, as far as the policy goes.
+    #[default]
+    Allow,
+    /// A person is asked.
+    Ask(Ask),
+    /// A person is asked if the condition is true, or fails.
+    AskWhen(CelCondition, Ask),
+    /// It does not run: the model is told this, or that the policy refuses it.
+    Deny(Option<String>),
+}
+
+impl Then {
+    /// What is wrong with how a person is to be asked.
+    pub fn mistake(&self) -> Option<AskMistake> {
+        match self {
+            Then::Ask(ask) | Then::AskWhen(_, ask) => ask.mistakes().into_iter().next(),
+            Then::Allow | Then::Deny(_) => None,
+        }
+    }
+}
+
+impl Policy {
+    /// The rules that may match calls of a tool by an agent, in order. Calls that only say something (questions,
+    /// todos, thoughts) do nothing that a person could approve.
+    pub fn rules_for(&self, agent: &str, tool: &ToolEntry) -> Vec<usize> {
+        if tool.kind != ToolKind::Ordinary {
+            return Vec::new();
+        }
+        (0..).zip(&self.rules).filter(|(_, rule)| rule.selects(agent, tool)).map(|(i, _)| i).collect()
+    }
+
+    /// The verdict of the first of `rules` that matches; `None` if none does. A rule whose condition fails asks, and
+    /// what the rules after it say counts too: an error never makes a call easier to run (spec P2).
+    pub fn verdict(&self, rules: &[usize], call: &CallFacts<'_>, locale: Locale) -> Option<Verdict> {
+        let mut scope = None;
+        let mut holds = |condition: &CelCondition| condition.holds(scope.get_or_insert_with(|| CelScope::of(call)));
+        let mut failed: Option<Verdict> = None;
+        let mut said: Option<Verdict> = None;
+        for rule in rules.iter().filter_map(|i| self.rules.get(*i)) {
+            if !rule.roles.is_empty() && !rule.roles.iter().any(|role| call.roles.contains(role)) {
+                continue;
+            }
+            let outcome = match rule.when.as_ref().map(&mut holds) {
+                Some(Ok(false)) => continue,
+                Some(Err(error)) => Err(error),
+                Some(Ok(true)) | None => match &rule.then {
+                    Then::Allow => Ok(Verdict::Allow),
+                    Then::Deny(text) => {
+                        let text = text.clone().unwrap_or_else(|| locale.text(Text::PolicyDenied).to_owned());
+                        Ok(Verdict::Deny(text))
+                    }
+                    Then::Ask(ask) => Ok(rule.ask(ask, rule.when.as_ref())),
+                    Then::AskWhen(condition, ask) => match holds(condition) {
+                        Ok(true) => Ok(rule.ask(ask, Some(condition))),
+                        Ok(false) => Ok(Verdict::Allow),
+                        Err(error) => Err(error),
+                    },
+                },
+            };
+            match outcome {
+                Ok(verdict) => {
+                    said = Some(verdict);
+                    break;
+                }
+                Err(error) => {
+                    let asks = rule.failed(&error, locale);
+                    failed = Some(match failed {
+                        Some(before) => before.stricter(asks),
+                        None => asks,
+                    });
+                }
+            }
+        }
+        match (failed, said) {
+            (Some(failed), Some(said)) => Some(failed.stricter(said)),
+            (failed, said) => failed.or(said),
+        }
+    }
+
+    /// What the version is made of.
+    fn describe(&self) -> Value {
+        let globs = |globs: &[Glob]| globs.iter().map(|glob| json!(glob.pattern())).collect::<Value>();
+        let rules = self.rules.iter().map(|rule| {
+            let HintFilter { read_only, destructive, open_world, idempotent } = rule.hints;
+            json!({
+                "name": rule.name,
+                "tools": globs(&rule.tools),
+                "agents": globs(&rule.agents),
+                "hints": [read_only, destructive, open_world, idempotent],
+                "roles": rule.roles,
+                "when": rule.when.as_ref().map(CelCondition::source),
+                "then": match &rule.then {
+                    Then::Allow => json!("allow"),
+                    Then::Ask(ask) => json!({ "ask": ask }),
+                    Then::AskWhen(condition, ask) => json!({ "ask": ask, "when": condition.source() }),
+                    Then::Deny(text) => json!({ "deny": text }),
+                },
+            })
+        });
+        rules.collect()
+    }
+}
+
+impl PolicyRule {
+    /// Whether what is known of the tool and the agent beforehand fits.
+    fn selects(&self, agent: &str, tool: &ToolEntry) -> bool {
+        let any = |globs: &[Glob], name: &str| globs.is_empty() || globs.iter().any(|glob| glob.matches(name));
+        let HintFilter { read_only, destructive, open_world, idempotent } = self.hints;
+        let Hints { read_only: reads, destructive: destroys, open_world: reaches } = tool.hints;
+        tool.names().any(|name| any(&self.tools, name))
+            && any(&self.agents, agent)
+            && read_only.is_none_or(|wanted| wanted == reads)
+            && destructive.is_none_or(|wanted| wanted == destroys)
+            && open_world.is_none_or(|wanted| wanted == reaches)
+            && idempotent.is_none_or(|wanted| wanted == tool.idempotent)
+    }
+
+    fn ask(&self, ask: &Ask, condition: Option<&CelCondition>) -> Verdict {
+        let reason = self.name.clone().or_else(|| ask.reason.clone());
+        let reason = reason.or_else(|| condition.map(|condition| condition.source().to_owned()));
+        Verdict::Ask(Ask { reason, ..ask.clone() })
+    }
+
+    /// A condition that fails asks, as the rule would ask (spec P2).
+    fn failed(&self, error: &str, locale: Locale) -> Verdict {
+        let ask = match &self.then {
+            Then::Ask(ask) | Then::AskWhen(_, ask) => ask.clone(),
+            Then::Allow | Then::Deny(_) => Ask::default(),
+        };
+        Verdict::Ask(Ask { reason: Some(locale.fill(Text::ConditionFailed, &[("error", error)])), ..ask })
+    }
+}
+
+/// The version of a policy together with the approvals of the tools it is for: the same as long as none of them
+/// changes. A condition that is a function counts by its description.
+pub fn version<'a>(
+    policy: &Policy,
+    tools: impl Iterator<Item = (&'a str, &'a ToolEntry)>,
+    sources: impl Iterator<Item = (&'a str, &'a dyn ToolSource)>,
+) -> String {
+    let tools: Vec<Value> = tools
+        .map(|(agent, tool)| {
+            let Approval { require, ask } = &tool.approval;
+            let require = match require {
+                Require::Never => json!(false),
+                Require::Always => json!(true),
+                Require::When(condition) => json!(condition.describe()),
+            };
+            json!([agent, tool.spec.name, require, ask, tool.hints, tool.idempotent])
+        })
+        .collect();
+    let sources: Vec<Value> = sources.map(|(agent, source)| json!([agent, source.name(), source.describe()])).collect();
+    // Without sources it is what it was before there were any.
+    let text =
+        if sources.is_empty() { json!([policy.describe(), tools]) } else { json!([policy.describe(), tools, sources]) };
+    let text = text.to_string();
+    // Whatever order a build gives members in.
+    let text = Json::parse(&text, limits::JSON_DEPTH).map_or(text, |json| json.canonical());
+    Digest::of(text.as_bytes()).to_string().chars().take(VERSION_DIGITS).collect()
+}

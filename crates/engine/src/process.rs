@@ -1,0 +1,271 @@
+//! One child process in a group of its own: given its whole input, read within bounds, and ended with everything it started.
+
+use std::{
+    fs::File,
+    io::{self, Seek as _, Write as _},
+    process::{ExitStatus, Stdio},
+    time::Duration,
+};
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _},
+    process::{Child, Command},
+    signal::unix::{SignalKind, signal},
+    time::timeout,
+};
+
+/// The variables every command gets from this process's environment, if they are set here.
+pub const PASSED_ENV: [&str; 4] = ["PATH", "HOME", "LANG", "TZ"];
+/// How long output may still come after the process itself has ended, when something it started still
+/// holds its standard output or error open. Then the whole group is killed.
+pub const GRACE: Duration = Duration::from_millis(100);
+/// How much of the end of standard error is kept.
+pub const STDERR_BYTES: usize = 4 * 1024;
+/// How long a killed process may take to disappear before the call goes on without it.
+const REAP: Duration = Duration::from_secs(2);
+
+/// What became of a process.
+#[derive(Debug)]
+pub enum Outcome {
+    /// It ended by itself.
+    Ended {
+        /// Its exit code or signal.
+        status: ExitStatus,
+        /// All it wrote to standard output.
+        stdout: Vec<u8>,
+        /// The last [`STDERR_BYTES`] it wrote to standard error.
+        stderr: Vec<u8>,
+    },
+    /// It wrote more than the limit to standard output and was killed.
+    TooMuchOutput {
+        /// The output up to the limit.
+        stdout: Vec<u8>,
+    },
+    /// It did not end in time and was killed.
+    TooLong,
+}
+
+/// Runs `command` with `input` on its standard input.
+///
+/// Dropping the future kills the whole process group at once. Nothing of the group survives the return
+/// either: what the process left behind in its group is killed [`GRACE`] after it ended.
+///
+/// # Errors
+/// The process could not be started.
+pub async fn run(mut command: Command, input: &[u8], output_limit: usize, time_limit: Duration) -> io::Result<Outcome> {
+    // Listening starts before the child can end.
+    let mut child_ended = signal(SignalKind::child())?;
+    command.stdin(whole(input)?).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    let mut group = Group::spawn(&mut command)?;
+    let (stdout, stderr) = (group.child.stdout.take(), group.child.stderr.take());
+    let (mut out, mut err) = (Head::new(output_limit), Tail::default());
+
+    let ended = timeout(time_limit, async {
+        let traffic = async { tokio::try_join!(out.read(stdout), err.read(stderr)).map(drop) };
+        tokio::pin!(traffic);
+        let mut quiet = false;
+        loop {
+            tokio::select! {
+                done = &mut traffic, if !quiet => {
+                    done?;
+                    quiet = true;
+                }
+                () = group.has_ended(&mut child_ended) => break,
+            }
+        }
+        if !quiet {
+            quiet = timeout(GRACE, &mut traffic).await.transpose_done()?;
+        }
+        group.kill();
+        let status = group.reap().await;
+        if !quiet {
+            // Only something that left the group can still hold the pipes open: it is not waited for.
+            let _ = timeout(GRACE, &mut traffic).await.transpose_done()?;
+        }
+        Ok::<_, Flood>(status)
+    })
+    .await;
+
+    match ended {
+        Ok(Ok(status)) => Ok(Outcome::Ended { status: status?, stdout: out.bytes, stderr: err.bytes() }),
+        Ok(Err(Flood)) => {
+            group.end().await;
+            Ok(Outcome::TooMuchOutput { stdout: out.bytes })
+        }
+        Err(_) => {
+            group.end().await;
+            Ok(Outcome::TooLong)
+        }
+    }
+}
+
+/// The whole of an input, as a standard input. It is complete before there is a process: through a pipe, a
+/// process would read an empty or cut input, and act on it, when this one is killed while it writes (spec R1).
+fn whole(input: &[u8]) -> io::Result<Stdio> {
+    let mut file = anonymous()?;
+    file.write_all(input)?;
+    file.rewind()?;
+    Ok(file.into())
+}
+
+/// A file without a name.
+#[cfg(target_os = "linux")]
+fn anonymous() -> io::Result<File> {
+    let flags = rustix::fs::MemfdFlags::CLOEXEC;
+    Ok(rustix::fs::memfd_create("countersign-input", flags)?.into())
+}
+
+/// A file without a name.
+#[cfg(not(target_os = "linux"))]
+fn anonymous() -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let path = std::env::temp_dir().join(format!("countersign-{}", uuid::Uuid::now_v7()));
+    let file = File::options().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
+    std::fs::remove_file(path)?;
+    Ok(file)
+}
+
+/// More output than allowed.
+#[derive(Debug)]
+struct Flood;
+
+/// `Ok(true)` if the traffic came to its end in time.
+trait TransposeDone {
+    fn transpose_done(self) -> Result<bool, Flood>;
+}
+
+impl TransposeDone for Result<Result<(), Flood>, tokio::time::error::Elapsed> {
+    fn transpose_done(self) -> Result<bool, Flood> {
+        match self {
+            Ok(done) => done.map(|()| true),
+            Err(_) => Ok(false),
+        }
+    }
+}
+
+/// A child that leads its own process group, killed as a group when dropped.
+///
+/// The group's number stays reserved as long as its leader has not been reaped, even when the leader has
+/// already ended. So signals go to the group only before [`Group::reap`], and can never reach a stranger
+/// that was given the same number.
+pub struct Group {
+    pub child: Child,
+    leader: Option<Pid>,
+}
+
+impl Group {
+    pub fn spawn(command: &mut Command) -> io::Result<Group> {
+        let child = command.spawn()?;
+        let leader = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        Ok(Group { child, leader })
+    }
+
+    /// Waits until the leader has ended, without reaping it.
+    async fn has_ended(&self, child_ended: &mut tokio::signal::unix::Signal) {
+        let Some(leader) = self.leader else { return };
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        loop {
+            match waitid(WaitId::Pid(leader), options) {
+                Ok(None) | Err(rustix::io::Errno::INTR) => {}
+                // Ended, or not ours to wait for any more.
+                Ok(Some(_)) | Err(_) => return,
+            }
+            if child_ended.recv().await.is_none() {
+                return;
+            }
+        }
+    }
+
+    /// Waits until the leader has ended by itself.
+    pub async fn ended(&self) -> io::Result<()> {
+        // Whatever ends after this is heard; what has ended before is seen at once.
+        let mut child_ended = signal(SignalKind::child())?;
+        self.has_ended(&mut child_ended).await;
+        Ok(())
+    }
+
+    /// Kills every process of the group; nothing happens once the leader was reaped.
+    fn kill(&self) {
+        if let Some(leader) = self.leader {
+            // It fails only when nobody is left to kill.
+            let _ = kill_process_group(leader, Signal::KILL);
+        }
+    }
+
+    async fn reap(&mut self) -> io::Result<ExitStatus> {
+        let status = self.child.wait().await;
+        // From here on the number may belong to somebody else.
+        self.leader = None;
+        status
+    }
+
+    pub async fn end(&mut self) {
+        self.kill();
+        let _ = timeout(REAP, self.reap()).await;
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// The beginning of a stream, up to a limit that must not be passed.
+struct Head {
+    bytes: Vec<u8>,
+    limit: usize,
+}
+
+impl Head {
+    fn new(limit: usize) -> Head {
+        Head { bytes: Vec::new(), limit }
+    }
+
+    async fn read(&mut self, stream: Option<impl AsyncRead + Unpin>) -> Result<(), Flood> {
+        let Some(mut stream) = stream else { return Ok(()) };
+        let mut buffer = vec![0; 16 * 1024];
+        loop {
+            match stream.read(&mut buffer).await {
+                Ok(0) | Err(_) => return Ok(()),
+                Ok(n) => {
+                    let room = self.limit - self.bytes.len();
+                    self.bytes.extend_from_slice(&buffer[..n.min(room)]);
+                    if n > room {
+                        return Err(Flood);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The end of a stream.
+#[derive(Default)]
+struct Tail {
+    bytes: Vec<u8>,
+}
+
+impl Tail {
+    async fn read(&mut self, stream: Option<impl AsyncRead + Unpin>) -> Result<(), Flood> {
+        let Some(mut stream) = stream else { return Ok(()) };
+        let mut buffer = vec![0; 4 * 1024];
+        loop {
+            match stream.read(&mut buffer).await {
+                Ok(0) | Err(_) => return Ok(()),
+                Ok(n) => {
+                    self.bytes.extend_from_slice(&buffer[..n]);
+                    if self.bytes.len() > 2 * STDERR_BYTES {
+                        self.bytes.drain(..self.bytes.len() - STDERR_BYTES);
+                    }
+                }
+            }
+        }
+    }
+
+    fn bytes(mut self) -> Vec<u8> {
+        self.bytes.drain(..self.bytes.len().saturating_sub(STDERR_BYTES));
+        self.bytes
+    }
+}

@@ -1,0 +1,73 @@
+//! The application's own data, as tools, rules and instructions see it (spec S18).
+
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+
+tokio::task_local! {
+    /// The data of the run whose tool is at work: a tool is given its permit and nothing else.
+    static CURRENT: AppContext;
+}
+
+/// What the application gave a run: JSON, kept in the session's journal as it was given. Put no secrets into it.
+#[derive(Clone, Debug, Default)]
+pub struct AppContext(Option<Arc<RawValue>>);
+
+impl PartialEq for AppContext {
+    fn eq(&self, other: &AppContext) -> bool {
+        self.json() == other.json()
+    }
+}
+
+impl Eq for AppContext {}
+
+/// Why the application's data was not read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ContextError {
+    /// The run was given none.
+    #[error("the run has no context; give it one with RunConfig::context")]
+    None,
+    /// It does not fit the type.
+    #[error("the run's context does not fit the type: {0}")]
+    Other(String),
+}
+
+impl AppContext {
+    /// The data in this JSON text.
+    #[must_use]
+    pub fn of(json: Box<RawValue>) -> AppContext {
+        AppContext(Some(json.into()))
+    }
+
+    /// The JSON text, if there is any.
+    #[must_use]
+    pub fn json(&self) -> Option<&str> {
+        self.0.as_deref().map(RawValue::get)
+    }
+
+    /// The JSON text, as a session is made with.
+    pub fn to_raw(&self) -> Option<Box<RawValue>> {
+        self.0.as_deref().map(ToOwned::to_owned)
+    }
+
+    /// The data as a value of a type of your own.
+    ///
+    /// # Errors
+    /// There is none, or it does not fit the type.
+    pub fn read<T: DeserializeOwned>(&self) -> Result<T, ContextError> {
+        let json = self.json().ok_or(ContextError::None)?;
+        countersign_core::call::plain::read(json).map_err(|error| ContextError::Other(error.to_string()))
+    }
+
+    /// That of the run whose tool is at work here.
+    pub fn current() -> AppContext {
+        CURRENT.try_with(AppContext::clone).unwrap_or_default()
+    }
+
+    /// Runs a tool with it.
+    pub async fn within<F: Future>(self, tool: F) -> F::Output {
+        CURRENT.scope(self, tool).await
+    }
+}

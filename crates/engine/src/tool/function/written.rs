@@ -1,0 +1,141 @@
+//! What `#[tool]` writes calls; hidden, but for what `needs_approval_if` takes.
+
+use std::{fmt::Display, future::Future, sync::Arc, time::Duration};
+
+use countersign_core::{
+    call::{args::Args, permit::Permit},
+    journal::input::CallInput,
+};
+use futures::future::BoxFuture;
+use schemars::JsonSchema;
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::{
+    super::{Approval, Hints, Tool, ToolEntry, ToolError, condition::ProposedCall},
+    FunctionTool, ToolContext,
+};
+use crate::tool::guardrail::ToolGuardrails;
+
+/// The tool of a function.
+pub fn entry<T, R, F, Fut>(name: &str, description: &str, function: F) -> ToolEntry
+where
+    T: DeserializeOwned + JsonSchema + Send + 'static,
+    R: Serialize,
+    F: Fn(ToolContext, T) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<R, ToolError>> + Send + 'static,
+{
+    FunctionTool::with_context(name, description, function).entry()
+}
+
+/// The outcome of a function that does not fail.
+///
+/// # Errors
+/// None.
+pub fn done<R: Serialize>(result: R) -> Result<R, ToolError> {
+    Ok(result)
+}
+
+/// The outcome of a function that may fail.
+///
+/// # Errors
+/// The function's, in its words.
+pub fn failed<R: Serialize, E: Display>(result: Result<R, E>) -> Result<R, ToolError> {
+    result.map_err(|error| ToolError::new(error.to_string()))
+}
+
+/// A tool that changes nothing.
+#[must_use]
+pub fn read_only() -> Hints {
+    Hints { read_only: true, destructive: false, ..Hints::default() }
+}
+
+/// What a rule says: whether a person is asked. An error asks too, and is shown as the reason.
+pub trait Need: Send {
+    /// Whether a person is asked.
+    ///
+    /// # Errors
+    /// The rule failed, with these words.
+    fn outcome(self) -> Result<bool, String>;
+}
+
+impl Need for bool {
+    fn outcome(self) -> Result<bool, String> {
+        Ok(self)
+    }
+}
+
+impl<E: Display + Send> Need for Result<bool, E> {
+    fn outcome(self) -> Result<bool, String> {
+        self.map_err(|error| error.to_string())
+    }
+}
+
+/// Asks when a function of the call and its arguments says so.
+pub fn when<T, N, F>(rule: F) -> Approval
+where
+    T: DeserializeOwned + Send + 'static,
+    N: Need,
+    F: Fn(ProposedCall, T) -> N + Send + Sync + 'static,
+{
+    Approval::when_fn(move |call| {
+        let said = call.args::<T>().and_then(|args| rule(call, args).outcome());
+        async { said }
+    })
+}
+
+/// Asks when an async function of the call and its arguments says so.
+pub fn when_async<T, N, F, Fut>(rule: F) -> Approval
+where
+    T: DeserializeOwned + Send + 'static,
+    N: Need,
+    F: Fn(ProposedCall, T) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = N> + Send + 'static,
+{
+    Approval::when_fn(move |call| {
+        let said = call.args::<T>().map(|args| rule(call, args));
+        async move {
+            match said {
+                Ok(rule) => rule.await.outcome(),
+                Err(error) => Err(error),
+            }
+        }
+    })
+}
+
+/// A tool that is stopped after a time.
+pub struct Limited {
+    /// The tool.
+    pub tool: Arc<dyn Tool>,
+    /// The time.
+    pub limit: Duration,
+}
+
+impl Tool for Limited {
+    fn fits(&self, args: &Args) -> Result<(), String> {
+        self.tool.fits(args)
+    }
+
+    fn guardrails(&self) -> Option<&ToolGuardrails> {
+        self.tool.guardrails()
+    }
+
+    fn has_parked(&self, session_id: &str, call: u32, input: &CallInput) -> bool {
+        self.tool.has_parked(session_id, call, input)
+    }
+
+    fn session_ended(&self, session_id: &str) {
+        self.tool.session_ended(session_id);
+    }
+
+    fn run(&self, permit: Permit) -> BoxFuture<'static, Result<String, ToolError>> {
+        let (tool, limit) = (self.tool.clone(), self.limit);
+        Box::pin(async move {
+            tokio::time::timeout(limit, tool.run(permit)).await.unwrap_or_else(|_| {
+                let seconds = limit.as_secs();
+                Err(ToolError::new(format!(
+                    "the tool did not end within {seconds} seconds and was stopped; it may have done a part of its work"
+                )))
+            })
+        })
+    }
+}

@@ -1,0 +1,527 @@
+//! Tools: what an agent may do, when a person is asked first, and how it is run.
+
+pub mod condition;
+pub mod context;
+pub mod function;
+pub mod guardrail;
+mod on_approval;
+pub mod reserved;
+mod same;
+pub mod source;
+
+use std::{any::Any, future::Future, sync::Arc};
+
+use countersign_core::{
+    approval::reviewer::Reviewer,
+    call::{
+        args::Args,
+        display::{ContentMessage, Display, StreamRule},
+        gate::{Ask, DecisionType, Target},
+        permit::Permit,
+        preview::Preview,
+        timeout::Timeout,
+    },
+    journal::{
+        draft::ToolKind,
+        input::{CallInput, InputQuestion},
+    },
+};
+use futures::future::BoxFuture;
+
+use self::guardrail::{ToolGuardrail, ToolGuardrailOutput, ToolGuardrails};
+pub use self::on_approval::{Decision, ON_APPROVAL, OnApproval, on_approval};
+pub use context::{AppContext, ContextError};
+pub use function::ToolContext;
+
+/// What `#[tool]` writes refers to; no part of the API.
+#[doc(hidden)]
+pub mod __private {
+    pub use super::function::written::*;
+    pub use {schemars, serde};
+}
+
+/// A tool as a model sees it.
+#[derive(Clone, Debug)]
+pub struct ToolSpec {
+    /// Its name.
+    pub name: Arc<str>,
+    /// What it does.
+    pub description: Arc<str>,
+    /// The JSON Schema of its arguments, an object schema.
+    pub parameters: Arc<serde_json::Value>,
+}
+
+/// Something an agent can call.
+///
+/// The only way to run one is with a [`Permit`], which the runtime gets for one attempt of one call with
+/// exactly the arguments that were allowed or approved (spec R1, R4). Dropping the returned future cancels
+/// the call: whatever it started (a process group, a request) must end with it.
+pub trait Tool: Send + Sync {
+    /// Runs one attempt. `Ok` is the result for the model, `Err` an error result for it.
+    fn run(&self, permit: Permit) -> BoxFuture<'static, Result<String, ToolError>>;
+    /// Whether it could take these arguments, which fit its schema; what is wrong with them otherwise, in words for the model
+    /// or for whoever edits the call. It is asked before a person is, and decides nothing about what runs.
+    ///
+    /// # Errors
+    /// What is wrong.
+    fn fits(&self, args: &Args) -> Result<(), String> {
+        let _ = args;
+        Ok(())
+    }
+    /// What is looked at before and after each run (spec S11).
+    fn guardrails(&self) -> Option<&ToolGuardrails> {
+        None
+    }
+    /// Whether what an attempt has begun, that ended with questions ([`Asks::live`]), still waits here for the answers. A
+    /// call of which it does not is lost, and in doubt unless it is idempotent (spec R4).
+    fn has_parked(&self, session_id: &str, call: u32, input: &CallInput) -> bool {
+        let _ = (session_id, call, input);
+        false
+    }
+    /// A session was deleted: what is kept for it is ended. Its id may be another session's from here on.
+    fn session_ended(&self, session_id: &str) {
+        let _ = session_id;
+    }
+}
+
+/// A failed call, in words for the model.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct ToolError {
+    /// What failed and, if known, what would be right.
+    pub message: String,
+    /// Not failed: it asks something first.
+    pub asks: Option<Box<Asks>>,
+    /// Not failed either: what it has asked was answered, and the answer cannot be given to it any more.
+    pub forgotten: bool,
+}
+
+/// Questions to a person, without whose answers a call cannot end (spec S13). The attempt ends with them; when they are
+/// answered, the call is begun again, and its permit has the answers ([`Permit::input`]).
+#[derive(Clone, Debug)]
+pub struct Asks {
+    /// The questions; at least one.
+    pub questions: Vec<InputQuestion>,
+    /// What is wanted back with the answers. It is kept in the journal.
+    pub state: Option<Arc<str>>,
+    /// What was begun goes on in this process, and waits for the answers: [`Tool::has_parked`] says so.
+    pub live: bool,
+    /// How long people have to answer. Then the questions' own default is the answer. Where nothing is said they wait for
+    /// 300 s, or for ever in a run whose state a program keeps.
+    pub timeout: Timeout,
+}
+
+impl ToolError {
+    /// An error with this message.
+    pub fn new(message: impl Into<String>) -> ToolError {
+        ToolError { message: message.into(), asks: None, forgotten: false }
+    }
+}
+
+impl ToolError {
+    /// No error: the call asks a person something before it can end.
+    #[must_use]
+    pub fn asks(asks: Asks) -> ToolError {
+        let message = "it asks something, which nobody has answered".to_owned();
+        ToolError { message, asks: Some(Box::new(asks)), forgotten: false }
+    }
+
+    /// No error: the call has asked a person something, and what it was doing then cannot go on with the answer. What it
+    /// did is not known, so a person says whether it is begun again (spec R4).
+    #[must_use]
+    pub fn forgotten() -> ToolError {
+        let message = "what it has asked was answered, and it cannot go on with the answer".to_owned();
+        ToolError { message, asks: None, forgotten: true }
+    }
+}
+
+impl From<String> for ToolError {
+    fn from(message: String) -> ToolError {
+        ToolError { message, asks: None, forgotten: false }
+    }
+}
+
+impl From<&str> for ToolError {
+    fn from(message: &str) -> ToolError {
+        ToolError::new(message)
+    }
+}
+
+/// When a tool's call needs a person (spec S1, P1).
+#[derive(Clone)]
+pub enum Require {
+    /// Never.
+    Never,
+    /// Always.
+    Always,
+    /// When the condition says so; an error of the condition means yes (spec P2, S26).
+    When(Arc<dyn Condition>),
+}
+
+/// A condition over one call, such as an expression from the configuration or a function.
+pub trait Condition: Send + Sync {
+    /// Whether the call needs a person. The text of an error is shown to the reviewer as the reason.
+    fn check<'a>(&'a self, call: &'a CallFacts<'a>) -> BoxFuture<'a, Result<bool, String>>;
+    /// The condition in its author's words, shown to the reviewer as the reason.
+    fn describe(&self) -> Option<&str>;
+}
+
+/// What a condition may look at.
+pub struct CallFacts<'a> {
+    /// The session.
+    pub session_id: &'a str,
+    /// The session's subject, if anybody.
+    pub subject: Option<&'a str>,
+    /// The session's tenant, if there are any.
+    pub tenant: Option<&'a str>,
+    /// The roles of who asked, when the turn began.
+    pub roles: &'a [String],
+    /// The agent that calls.
+    pub agent: &'a str,
+    /// The tool.
+    pub tool: &'a str,
+    /// The call's id in the model's words.
+    pub tool_use_id: &'a str,
+    /// The arguments.
+    pub args: &'a Args,
+    /// The application's own data.
+    pub context: &'a AppContext,
+}
+
+/// A tool's approval rule.
+///
+/// How long people have is one rule for every [`Approval`]: as long as [`Approval::timeout`] says. Where nothing is said, a call
+/// waits **for ever in a run of the library** (`countersign::run`, `countersign::Runner`), whether a store is set or not: nobody watches
+/// deadlines between its parts. In a `countersign::run::Runtime`, which a server is made of and which watches them, it is rejected
+/// after 300 seconds.
+#[derive(Clone)]
+pub struct Approval {
+    /// When a person is needed.
+    pub require: Require,
+    /// How the person is asked.
+    pub ask: Ask,
+}
+
+impl Approval {
+    /// Nobody is asked.
+    #[must_use]
+    pub fn never() -> Approval {
+        Approval { require: Require::Never, ask: Ask::default() }
+    }
+    /// The session's own subject is always asked.
+    #[must_use]
+    pub fn always() -> Approval {
+        Approval { require: Require::Always, ask: Ask::default() }
+    }
+    /// Asked when the condition says so.
+    #[must_use]
+    pub fn when(condition: Arc<dyn Condition>) -> Approval {
+        Approval { require: Require::When(condition), ask: Ask::default() }
+    }
+    /// Seconds to decide; 0 waits for ever (spec W7).
+    #[must_use]
+    pub fn timeout(mut self, seconds: u32) -> Approval {
+        self.ask.timeout = Timeout::of(seconds);
+        self
+    }
+    /// What the reviewer may do. Without [`DecisionType::Defer`] a reviewer at a server cannot put it off while others under its
+    /// key are decided; a program that goes on with a [`RunState`](crate::RunState) can leave it undecided.
+    #[must_use]
+    pub fn allow(mut self, decisions: impl Into<Vec<DecisionType>>) -> Approval {
+        self.ask.allowed = decisions.into();
+        self
+    }
+    /// How many different people must approve at each level, 1 to 100. The session's own subject is one person, so more than one
+    /// need [`Approval::levels`] with other roles; without them the agent is refused.
+    #[must_use]
+    pub fn quorum(mut self, people: u32) -> Approval {
+        self.ask.quorum = people;
+        self
+    }
+    /// Who asked for it may not approve it. That needs [`Approval::levels`] with a role other than `user`; without one the agent is
+    /// refused, since nobody could approve.
+    #[must_use]
+    pub fn not_self(mut self) -> Approval {
+        self.ask.not_self = true;
+        self
+    }
+    /// The roles that are asked in turn when nobody decides in time; after the last one it is rejected.
+    #[must_use]
+    pub fn escalate(mut self, roles: impl IntoIterator<Item = impl Into<Reviewer>>) -> Approval {
+        self.ask.escalate = roles.into_iter().map(Into::into).collect();
+        self
+    }
+    /// The roles that must approve, one after the other.
+    #[must_use]
+    pub fn levels(mut self, roles: impl IntoIterator<Item = impl Into<Reviewer>>) -> Approval {
+        self.ask.levels = roles.into_iter().map(Into::into).collect();
+        self
+    }
+}
+
+/// Shows a reviewer what a call would do, beside its arguments: a diff, a text (spec S12).
+///
+/// It changes nothing. It is asked when a person is to be, and again when a person has changed the arguments; what it
+/// says is recorded with the request.
+pub trait Previewer: Send + Sync {
+    /// What the call would do as things are. An error is shown in the preview's place: the person is asked all the same.
+    fn preview<'a>(&'a self, call: &'a CallFacts<'a>) -> BoxFuture<'a, Result<Preview, String>>;
+    /// What a call would do whose arguments a person has changed. `shown` is what that person was shown before, perhaps by
+    /// another tool: who compares [`Preview::base`] when the call runs keeps the base of what was seen. By itself as
+    /// [`Previewer::preview`].
+    fn edited<'a>(
+        &'a self,
+        call: &'a CallFacts<'a>,
+        shown: Option<&'a Preview>,
+    ) -> BoxFuture<'a, Result<Preview, String>> {
+        let _ = shown;
+        self.preview(call)
+    }
+}
+
+/// A tool with all that the runtime knows of it.
+#[derive(Clone)]
+pub struct ToolEntry {
+    /// What the model sees.
+    pub spec: ToolSpec,
+    /// When a person is asked.
+    pub approval: Approval,
+    /// Whether a second attempt of the same call does nothing more than the first (spec R4).
+    pub idempotent: bool,
+    /// How it is run.
+    pub tool: Arc<dyn Tool>,
+    /// What a call of it means to the session.
+    pub kind: ToolKind,
+    /// What of its calls is streamed, and where it stands (spec Q5).
+    pub stream: StreamRule,
+    /// Where the line that says what a call is for comes from (spec H5).
+    pub content_message: Option<ContentMessage>,
+    /// What is declared about what it does, for the policy.
+    pub hints: Hints,
+    /// What a reviewer is shown beside a call's arguments.
+    pub preview: Option<Arc<dyn Previewer>>,
+    /// What decides in a person's place.
+    pub on_approval: Option<Arc<dyn OnApproval>>,
+    /// Other names that its calls are found under, unless another tool has them.
+    pub aliases: &'static [&'static str],
+    /// Where it comes from, if it comes from elsewhere, such as an MCP server and its name there. What was approved as the
+    /// tool of one source is asked about again before it runs as that of another (spec S13, R1).
+    pub source: Option<Arc<str>>,
+    /// The other agent that its calls are for, if they are (spec S25).
+    pub target: Option<Target>,
+    /// That agent, where it comes along: as whoever has agents knows it.
+    pub agent: Option<Arc<dyn TargetAgent>>,
+}
+
+/// The agent that a tool's calls are for (spec S25), as whoever has agents knows it.
+pub trait TargetAgent: Any + Send + Sync {
+    /// Whether another one is this one again.
+    fn is_the_same(&self, other: &dyn TargetAgent) -> bool;
+}
+
+/// A function that makes a tool, such as `#[tool]` writes.
+impl<F: FnOnce() -> ToolEntry> From<F> for ToolEntry {
+    fn from(make: F) -> ToolEntry {
+        make()
+    }
+}
+
+/// A tool with its guardrails.
+struct Guarded {
+    tool: Arc<dyn Tool>,
+    guardrails: ToolGuardrails,
+}
+
+impl Tool for Guarded {
+    fn run(&self, permit: Permit) -> BoxFuture<'static, Result<String, ToolError>> {
+        self.tool.run(permit)
+    }
+    fn fits(&self, args: &Args) -> Result<(), String> {
+        self.tool.fits(args)
+    }
+    fn guardrails(&self) -> Option<&ToolGuardrails> {
+        Some(&self.guardrails)
+    }
+    fn has_parked(&self, session_id: &str, call: u32, input: &CallInput) -> bool {
+        self.tool.has_parked(session_id, call, input)
+    }
+    fn session_ended(&self, session_id: &str) {
+        self.tool.session_ended(session_id);
+    }
+}
+
+/// What is declared about what a tool does. They are hints: the policy may match them, nothing else relies on them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Hints {
+    /// It changes nothing.
+    pub read_only: bool,
+    /// It may destroy something; true unless it is said otherwise, or changes nothing.
+    pub destructive: bool,
+    /// It reaches things outside; true unless it is said otherwise.
+    pub open_world: bool,
+}
+
+impl Default for Hints {
+    fn default() -> Hints {
+        Hints { read_only: false, destructive: true, open_world: true }
+    }
+}
+
+impl ToolEntry {
+    /// A tool that nobody is asked about, that is not idempotent, and whose calls are shown as any others.
+    pub fn new(spec: ToolSpec, tool: Arc<dyn Tool>) -> ToolEntry {
+        ToolEntry {
+            spec,
+            approval: Approval::never(),
+            idempotent: false,
+            tool,
+            kind: ToolKind::Ordinary,
+            stream: StreamRule::default(),
+            content_message: None,
+            hints: Hints::default(),
+            target: None,
+            agent: None,
+            preview: None,
+            on_approval: None,
+            aliases: &[],
+            source: None,
+        }
+    }
+
+    /// How a call of it is shown.
+    pub fn display(&self) -> Display {
+        // A question is never shown as a call, whatever is set (spec Q2).
+        let stream = if self.kind == ToolKind::Question { StreamRule::ALONE } else { self.stream };
+        Display { stream, thought: self.kind == ToolKind::Thought, ..Display::default() }
+    }
+
+    /// Sets what of its calls is streamed, and where it stands (spec Q5).
+    #[must_use]
+    pub fn stream(mut self, rule: StreamRule) -> ToolEntry {
+        self.stream = rule;
+        self
+    }
+
+    /// Sets where the line that says what a call is for comes from (spec H5).
+    #[must_use]
+    pub fn content_message(mut self, message: ContentMessage) -> ToolEntry {
+        self.content_message = Some(message);
+        self
+    }
+
+    /// Sets what is declared about what it does.
+    #[must_use]
+    pub fn hints(mut self, hints: Hints) -> ToolEntry {
+        self.hints = hints;
+        self
+    }
+
+    /// Sets what a reviewer is shown beside a call's arguments (spec S12).
+    #[must_use]
+    pub fn preview(mut self, preview: Arc<dyn Previewer>) -> ToolEntry {
+        self.preview = Some(preview);
+        self
+    }
+
+    /// Sets what decides in a person's place (spec S12).
+    #[must_use]
+    pub fn on_approval(mut self, decides: Arc<dyn OnApproval>) -> ToolEntry {
+        self.on_approval = Some(decides);
+        self
+    }
+
+    /// All names of the tool, its own first.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&*self.spec.name).chain(self.aliases.iter().copied())
+    }
+
+    /// Sets when a person is asked (spec S1).
+    #[must_use]
+    pub fn needs_approval(mut self, approval: Approval) -> ToolEntry {
+        self.approval = approval;
+        self
+    }
+
+    /// Asks a person when the async function of the call and its arguments says so (spec S1). An error, a panic, or arguments
+    /// that are not a `T`, mean that a person is asked.
+    ///
+    /// ```
+    /// # use countersign_engine::tool::function;
+    /// # #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// # struct Mail { subject: String }
+    /// let send = function::tool("send_email", "Send an email.", |_: Mail| async { Ok("sent") })
+    ///     .needs_approval_if(|_call, mail: Mail| async move { Ok::<_, String>(mail.subject.contains("spam")) });
+    /// ```
+    #[must_use]
+    pub fn needs_approval_if<T, F, Fut, N>(self, rule: F) -> ToolEntry
+    where
+        T: serde::de::DeserializeOwned + Send + 'static,
+        F: Fn(condition::ProposedCall, T) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = N> + Send + 'static,
+        N: function::written::Need,
+    {
+        let ask = self.approval.ask.clone();
+        let approval = function::written::when_async(rule);
+        self.needs_approval(Approval { ask, ..approval })
+    }
+
+    /// Looks at each call of it after a person has approved it, before it runs (spec S11). With
+    /// [`crate::RunConfig::pre_approval_input_guardrails`] also before the person is asked.
+    #[must_use]
+    pub fn input_guardrail<F, Fut>(self, name: &str, check: F) -> ToolEntry
+    where
+        F: Fn(condition::ProposedCall) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = ToolGuardrailOutput> + Send + 'static,
+    {
+        self.guarded(|guardrails| guardrails.input.push(ToolGuardrail::input(name, check)))
+    }
+
+    /// Looks at each result of it before the model does (spec S11).
+    #[must_use]
+    pub fn output_guardrail<F, Fut>(self, name: &str, check: F) -> ToolEntry
+    where
+        F: Fn(condition::ProposedCall, String) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = ToolGuardrailOutput> + Send + 'static,
+    {
+        self.guarded(|guardrails| guardrails.output.push(ToolGuardrail::output(name, check)))
+    }
+
+    /// With a guardrail that may fail to look; `on_input`, or on its results.
+    pub fn guardrail(self, guardrail: ToolGuardrail, on_input: bool) -> ToolEntry {
+        self.guarded(|guardrails| match on_input {
+            true => guardrails.input.push(guardrail),
+            false => guardrails.output.push(guardrail),
+        })
+    }
+
+    fn guarded(mut self, add: impl FnOnce(&mut ToolGuardrails)) -> ToolEntry {
+        let mut guardrails = self.tool.guardrails().cloned().unwrap_or_default();
+        add(&mut guardrails);
+        self.tool = Arc::new(Guarded { tool: self.tool, guardrails });
+        self
+    }
+
+    /// Stops a call of it after this many seconds; its outcome is then an error for the model. 0: never.
+    #[must_use]
+    pub fn time_limit(mut self, seconds: u32) -> ToolEntry {
+        if seconds > 0 {
+            let limit = std::time::Duration::from_secs(seconds.into());
+            self.tool = Arc::new(function::written::Limited { tool: self.tool, limit });
+        }
+        self
+    }
+
+    /// Gives it another name. Providers take 1 to 64 of the characters `A-Z a-z 0-9 _ -`.
+    #[must_use]
+    pub fn named(mut self, name: impl Into<Arc<str>>) -> ToolEntry {
+        self.spec.name = name.into();
+        self
+    }
+
+    /// Says whether a second attempt of the same call does nothing more than the first (spec R4).
+    #[must_use]
+    pub fn idempotent(mut self, idempotent: bool) -> ToolEntry {
+        self.idempotent = idempotent;
+        self
+    }
+}

@@ -1,0 +1,57 @@
+//! Whether two tools are one tool, given twice (spec S17). Whatever is added to a tool has to be looked at here, or this does not
+//! compile.
+
+use std::sync::Arc;
+
+use super::{Approval, Require, ToolEntry, ToolSpec};
+use crate::same::shared;
+
+impl ToolEntry {
+    /// Whether another one is this one again: what is run, shown and asked is the same.
+    #[must_use]
+    pub fn is_the_same(&self, other: &ToolEntry) -> bool {
+        let ToolEntry {
+            spec: ToolSpec { name, description, parameters },
+            approval: Approval { require, ask },
+            idempotent,
+            tool,
+            kind,
+            stream,
+            content_message,
+            hints,
+            preview,
+            on_approval,
+            aliases,
+            target,
+            agent,
+            source,
+        } = self;
+        let requires = match (require, &other.approval.require) {
+            (Require::Never, Require::Never) | (Require::Always, Require::Always) => true,
+            (Require::When(mine), Require::When(theirs)) => Arc::ptr_eq(mine, theirs),
+            _ => false,
+        };
+        let agents = match (agent, &other.agent) {
+            (Some(mine), Some(theirs)) => Arc::ptr_eq(mine, theirs) || mine.is_the_same(&**theirs),
+            (None, None) => *target == other.target,
+            _ => false,
+        };
+        *name == other.spec.name
+            && *description == other.spec.description
+            && *parameters == other.spec.parameters
+            && requires
+            && *ask == other.approval.ask
+            && *idempotent == other.idempotent
+            // Of a call for an agent the agent is all there is.
+            && (target.is_some() || Arc::ptr_eq(tool, &other.tool))
+            && *kind == other.kind
+            && *stream == other.stream
+            && *content_message == other.content_message
+            && *hints == other.hints
+            && shared(preview, &other.preview)
+            && shared(on_approval, &other.on_approval)
+            && *aliases == other.aliases
+            && *source == other.source
+            && agents
+    }
+}

@@ -1,0 +1,144 @@
+//! What a server asks people in the middle of a call: forms and addresses, of both revisions of the protocol (spec S13).
+
+use std::sync::Arc;
+
+use countersign_core::{
+    call::plain::as_plain,
+    journal::{input::InputQuestion, record::Schema, run::Raw},
+};
+use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction};
+use serde_json::{
+    Value, json,
+    value::{RawValue, to_raw_value},
+};
+
+/// Longest message of a question, in characters.
+const MESSAGE_CHARS: usize = 8000;
+/// Longest address, in characters.
+const URL_CHARS: usize = 4000;
+
+/// The question as people see it: who asks, what, and the schema of the answer.
+///
+/// An answer is `{"action": "accept", "content": …}`, where the content fits what the server has asked for, or
+/// `{"action": "decline"}`, or `{"action": "cancel"}`, which is what is said when nobody answers in time.
+pub(super) fn question(server: &str, name: &str, params: &ElicitRequestParams) -> Option<InputQuestion> {
+    let cut = |text: &str, most: usize| text.chars().take(most).collect::<String>();
+    let (payload, content) = match params {
+        ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } => {
+            // As text: its fields stay in the order in which the server wants them filled in.
+            let schema = serde_json::to_string(requested_schema).ok()?;
+            (json!({ "from": server, "mode": "form", "message": cut(message, MESSAGE_CHARS) }), Some(schema))
+        }
+        ElicitRequestParams::UrlElicitationParams { message, url, .. } => {
+            if url.chars().count() > URL_CHARS {
+                return None;
+            }
+            // It is shown whole and with its host, and opened by nobody but a person.
+            let host = reqwest::Url::parse(url).ok()?.host_str()?.to_owned();
+            let message = cut(message, MESSAGE_CHARS);
+            (json!({ "from": server, "mode": "url", "message": message, "url": url, "host": host }), None)
+        }
+        _ => return None,
+    };
+    let schema = RawValue::from_string(answer_schema(content.as_deref())).ok()?;
+    Some(InputQuestion {
+        name: name.into(),
+        from: server.into(),
+        payload: raw(&payload)?,
+        schema: Some(Arc::new(Schema(schema))),
+        default: raw(&json!({ "action": "cancel" })),
+    })
+}
+
+fn raw(value: &Value) -> Option<Raw> {
+    to_raw_value(&*as_plain(value)).ok().map(Raw::from)
+}
+
+/// The answer's schema, as JSON.
+fn answer_schema(content: Option<&str>) -> String {
+    let accept = match content {
+        Some(content) => format!(
+            r#"{{"additionalProperties":false,"properties":{{"action":{{"const":"accept"}},"content":{content}}},"required":["action","content"],"type":"object"}}"#
+        ),
+        None => r#"{"additionalProperties":false,"properties":{"action":{"const":"accept"}},"required":["action"],"type":"object"}"#.to_owned(),
+    };
+    let other = r#"{"additionalProperties":false,"properties":{"action":{"enum":["decline","cancel"]}},"required":["action"],"type":"object"}"#;
+    format!(r#"{{"oneOf":[{accept},{other}],"required":["action"],"type":"object"}}"#)
+}
+
+/// An answer as the protocol has it. What does not fit (it was checked) cancels.
+pub(super) fn result(answer: &Raw) -> ElicitResult {
+    let value: Value = serde_json::from_str(answer.get()).unwrap_or_default();
+    match value["action"].as_str() {
+        Some("accept") => {
+            let accepted = ElicitResult::new(ElicitationAction::Accept);
+            match value.get("content") {
+                Some(content) => accepted.with_content(content.clone()),
+                None => accepted,
+            }
+        }
+        Some("decline") => ElicitResult::new(ElicitationAction::Decline),
+        _ => cancelled(),
+    }
+}
+
+pub(super) fn cancelled() -> ElicitResult {
+    ElicitResult::new(ElicitationAction::Cancel)
+}
+
+#[cfg(test)]
+mod tests {
+    use countersign_core::call::schema::ArgsSchema;
+
+    use super::*;
+
+    fn of(params: Value) -> Option<InputQuestion> {
+        question("shop", "q", &serde_json::from_value(params).unwrap())
+    }
+
+    #[test]
+    fn s13_a_form_is_answered_by_what_fits_it_or_declined() {
+        let schema = json!({ "type": "object", "required": ["size"], "properties": { "size": { "type": "integer" } } });
+        let asked = of(json!({ "mode": "form", "message": "Which?", "requestedSchema": schema })).unwrap();
+        assert!(asked.payload.get().contains("\"from\":\"shop\""));
+        let schema = serde_json::from_str(asked.schema.unwrap().0.get()).unwrap();
+        let schema = ArgsSchema::of_any(&schema).unwrap();
+        for (answer, right) in [
+            (json!({ "action": "accept", "content": { "size": 4 } }), true),
+            (json!({ "action": "decline" }), true),
+            (json!({ "action": "cancel" }), true),
+            (json!({ "action": "accept", "content": { "size": "large" } }), false),
+            (json!({ "action": "accept" }), false),
+            (json!({ "size": 4 }), false),
+            (json!("yes"), false),
+        ] {
+            assert_eq!(schema.check_value(&answer).is_empty(), right, "{answer}");
+        }
+        let wrong = schema.check_value(&json!({ "action": "accept", "content": { "size": "large" } }));
+        assert_eq!(wrong[0].pointer, "/content/size");
+    }
+
+    #[test]
+    fn s13_the_fields_of_a_form_stay_in_the_order_of_the_server() {
+        // From text: a `Value` has them by their names.
+        let params = r#"{"mode":"form","message":"Who?","requestedSchema":{"type":"object","required":["zip"],"properties":{
+            "zip":{"type":"string","title":"Zip"},"name":{"type":"string"},"age":{"type":"integer","minimum":1}}}}"#;
+        let asked = question("shop", "q", &serde_json::from_str(params).unwrap()).unwrap().schema.unwrap();
+        let at = |name: &str| asked.0.get().find(&format!("\"{name}\":{{")).unwrap();
+        assert!(at("zip") < at("name") && at("name") < at("age"), "{}", asked.0.get());
+    }
+
+    #[test]
+    fn s13_an_address_is_shown_whole_with_its_host() {
+        let asked =
+            of(json!({ "mode": "url", "message": "Log in", "url": "https://a.example/x?y=1", "elicitationId": "1" }));
+        let payload: Value = serde_json::from_str(asked.unwrap().payload.get()).unwrap();
+        assert_eq!(
+            (payload["host"].as_str(), payload["url"].as_str()),
+            (Some("a.example"), Some("https://a.example/x?y=1"))
+        );
+        for url in ["not a url", "javascript:alert(1)", "data:text/html,x"] {
+            assert!(of(json!({ "mode": "url", "message": "x", "url": url, "elicitationId": "1" })).is_none(), "{url}");
+        }
+    }
+}

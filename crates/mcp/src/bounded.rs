@@ -1,0 +1,132 @@
+//! A way to a server that asks no more than it takes answers.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use rmcp::{
+    RoleClient,
+    model::{ClientJsonRpcMessage, JsonRpcMessage, ServerJsonRpcMessage},
+    transport::Transport,
+};
+
+use super::pipes::MESSAGE_BYTES;
+
+/// Most answers that the server has not taken yet, and most bytes of them. Whoever asks on without taking them has its
+/// connection ended. It cannot be left unread until it takes some: over HTTP that is done by whoever reads.
+const UNTAKEN: usize = 1024;
+const UNTAKEN_BYTES: usize = MESSAGE_BYTES;
+
+/// A transport that ends when too many answers are not taken.
+pub(super) struct Bounded<T> {
+    inner: T,
+    untaken: Arc<Untaken>,
+}
+
+/// The answers that are being sent, or wait for that.
+#[derive(Default)]
+struct Untaken {
+    count: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+impl Untaken {
+    /// One more, if it is an answer: over HTTP our own requests are not taken before they are answered.
+    fn one_more(self: &Arc<Untaken>, message: &ClientJsonRpcMessage) -> Option<Sending> {
+        if !matches!(message, JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_)) {
+            return None;
+        }
+        let bytes = serde_json::to_vec(message).map_or(0, |text| text.len());
+        self.count.fetch_add(1, Ordering::SeqCst);
+        self.bytes.fetch_add(bytes, Ordering::SeqCst);
+        Some(Sending { untaken: self.clone(), bytes })
+    }
+
+    fn are_too_many(&self) -> bool {
+        self.count.load(Ordering::SeqCst) > UNTAKEN || self.bytes.load(Ordering::SeqCst) > UNTAKEN_BYTES
+    }
+}
+
+/// One of them, for as long as it is.
+struct Sending {
+    untaken: Arc<Untaken>,
+    bytes: usize,
+}
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        self.untaken.count.fetch_sub(1, Ordering::SeqCst);
+        self.untaken.bytes.fetch_sub(self.bytes, Ordering::SeqCst);
+    }
+}
+
+impl<T> Bounded<T> {
+    pub(super) fn new(inner: T) -> Bounded<T> {
+        Bounded { inner, untaken: Arc::default() }
+    }
+}
+
+impl<T: Transport<RoleClient>> Transport<RoleClient> for Bounded<T> {
+    type Error = T::Error;
+
+    fn send(&mut self, message: ClientJsonRpcMessage) -> impl Future<Output = Result<(), T::Error>> + Send + 'static {
+        let sending = self.untaken.one_more(&message);
+        let sent = self.inner.send(message);
+        async move {
+            let _sending = sending;
+            sent.await
+        }
+    }
+
+    async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
+        let message = self.inner.receive().await?;
+        if self.untaken.are_too_many() {
+            tracing::warn!("an MCP server asks without end and takes no answers; its connection is ended");
+            return None;
+        }
+        Some(message)
+    }
+
+    async fn close(&mut self) -> Result<(), T::Error> {
+        self.inner.close().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tokio::io::AsyncWrite;
+
+    use super::*;
+    use crate::pipes::Pipes;
+
+    /// How often a program may ask that writes so many lines, where each answer is `text`.
+    async fn asked(lines: usize, text: &str, to: impl AsyncWrite + Send + Unpin + 'static, taken: bool) -> usize {
+        let lines = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n".repeat(lines);
+        let mut pipes = Bounded::new(Pipes::new(lines.as_bytes(), to));
+        let (mut asked, mut untaken) = (0, Vec::new());
+        while pipes.receive().await.is_some() {
+            asked += 1;
+            let error = json!({ "jsonrpc": "2.0", "id": 1, "error": { "code": -1, "message": text } });
+            let sent = pipes.send(serde_json::from_value(error).expect("a message"));
+            if taken {
+                sent.await.expect("written");
+            } else {
+                untaken.push(sent);
+            }
+        }
+        asked
+    }
+
+    #[tokio::test]
+    async fn s13_r9_a_server_that_asks_and_takes_no_answers_loses_its_connection() {
+        let many = UNTAKEN * 2;
+        let (to, _theirs) = tokio::io::duplex(8);
+        assert_eq!(asked(many, "no", to, false).await, UNTAKEN + 1);
+        let (to, _theirs) = tokio::io::duplex(8);
+        let long = "x".repeat(UNTAKEN_BYTES / 16);
+        assert_eq!(asked(many, &long, to, false).await, 16);
+        assert_eq!(asked(many, "no", tokio::io::sink(), true).await, many);
+    }
+}

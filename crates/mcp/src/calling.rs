@@ -1,0 +1,297 @@
+//! One attempt of a call: sent once, followed to its end or to its questions (spec S13, R4).
+
+use std::sync::Arc;
+
+use countersign_core::{
+    call::permit::Permit,
+    journal::input::{CallInput, InputQuestion},
+    locale::Text,
+};
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, ElicitRequestParams, ErrorCode, ErrorData, InputRequest,
+    InputRequiredResult, InputResponses, JsonObject,
+};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::{
+    asks,
+    failure::Failure,
+    link::Link,
+    listed::ListedTool,
+    pipes::TOO_LONG,
+    result,
+    running::{ASKS_OF_A_CALL, Elicited, Running, Waiting},
+};
+use countersign_engine::tool::{Asks, ToolError};
+
+/// Most rounds of one attempt that need nobody.
+const ROUNDS: usize = 10;
+/// Longest state that a server wants back with the answers, in bytes: it is kept in the journal.
+const STATE_BYTES: usize = 64 * 1024;
+/// The error of servers until 2025-11-25 that want an address to be opened before the call is made again.
+const URL_REQUIRED: i32 = -32042;
+
+/// How an attempt goes on.
+enum Step {
+    Ended(Result<String, ToolError>),
+    /// The server wants the call again, with these.
+    Again(CallToolRequestParams),
+    /// There is no answer.
+    Failed(Failure),
+    /// The server does not know any more what it has asked, and what it was told in answer.
+    Forgotten,
+}
+
+impl Link {
+    /// Makes one attempt of a call. It is sent once; a second time only where that cannot do anything twice: the server
+    /// says that it did nothing, it never heard of it, or the operator calls the tool idempotent.
+    pub(super) async fn call(
+        self: &Arc<Link>,
+        tool: &ListedTool,
+        idempotent: bool,
+        permit: &Permit,
+    ) -> Result<String, ToolError> {
+        let input = permit.input();
+        let parked = |input| self.parked.take(permit.session_id(), permit.call(), input);
+        if let Some(waiting) = input.and_then(parked) {
+            let Waiting { mut running, reply, name, .. } = waiting;
+            running.go_on(self.turns.take(self.settings.call_limit).await);
+            let answer = input.and_then(|input| input.answer(&name)).map_or_else(asks::cancelled, asks::result);
+            // One that does not wait any more has its result, or comes to its end.
+            let _ = reply.send(answer);
+            return match self.follow(running, permit, None).await {
+                Step::Ended(outcome) => outcome,
+                Step::Again(params) => self.rounds(params, tool, idempotent, permit).await,
+                Step::Failed(failure) => Err(self.failed(&failure, permit)),
+                Step::Forgotten => Err(ToolError::forgotten()),
+            };
+        }
+        let arguments: JsonObject = serde_json::from_str(permit.args().text())
+            .map_err(|error| self.say(permit, Text::FunctionArgs, &[("error", &error.to_string())]))?;
+        let mut params = CallToolRequestParams::new(tool.name.to_string()).with_arguments(arguments);
+        if let Some(input) = input.filter(|input| !input.live) {
+            params.request_state = input.state.as_deref().map(str::to_owned);
+            params.input_responses = responses(input);
+        }
+        self.rounds(params, tool, idempotent, permit).await
+    }
+
+    async fn rounds(
+        self: &Arc<Link>,
+        mut params: CallToolRequestParams,
+        tool: &ListedTool,
+        idempotent: bool,
+        permit: &Permit,
+    ) -> Result<String, ToolError> {
+        let mut sent_again = false;
+        for _ in 0..ROUNDS {
+            let turn = self.turns.take(self.settings.call_limit).await;
+            let connection = self.connection_of_call().await;
+            let connection = connection.map_err(|why| self.say(permit, Text::McpDown, &[("error", &why)]))?;
+            if !self.listed().contains(tool) {
+                // A server that was begun again may have another tool of the name, which nobody has allowed.
+                return Err(ToolError::new(permit.locale().text(Text::ToolChanged)));
+            }
+            if !connection.has_rounds() {
+                // Only newer servers know what these are; older ones are simply called again.
+                (params.input_responses, params.request_state) = (None, None);
+            }
+            let running = Running::start(connection, permit.session_id().into(), params.clone(), turn);
+            match self.follow(running, permit, Some(&params)).await {
+                Step::Ended(outcome) => return outcome,
+                Step::Again(next) => params = next,
+                Step::Failed(failure) if !sent_again && failure.is_harmless(idempotent) => sent_again = true,
+                Step::Failed(failure) => return Err(self.failed(&failure, permit)),
+                Step::Forgotten if !sent_again && idempotent => {
+                    tracing::warn!(
+                        server = &*self.settings.name,
+                        "the MCP server forgot what it asked; it is asked anew"
+                    );
+                    (params.input_responses, params.request_state) = (None, None);
+                    sent_again = true;
+                }
+                Step::Forgotten => return Err(ToolError::forgotten()),
+            }
+        }
+        Err(self.say(permit, Text::McpRefused, &[("error", "it never came to an end")]))
+    }
+
+    /// What the model is told of a call without an answer.
+    fn failed(&self, failure: &Failure, permit: &Permit) -> ToolError {
+        let error = self.settings.redact(&failure.to_string());
+        match failure {
+            Failure::Gone | Failure::NotSent(_) => self.say(permit, Text::McpDown, &[("error", &error)]),
+            Failure::Refused(_) => self.say(permit, Text::McpRefused, &[("error", &error)]),
+            Failure::Unreadable => self.say(permit, Text::McpUnreadable, &[]),
+            Failure::Lost(_) => ToolError::new(format!("{} ({error})", self.say(permit, Text::McpLost, &[]))),
+        }
+    }
+
+    /// Follows a call to its end, or until it asks a person.
+    async fn follow(
+        self: &Arc<Link>,
+        mut running: Running,
+        permit: &Permit,
+        params: Option<&CallToolRequestParams>,
+    ) -> Step {
+        let limit = self.settings.call_limit;
+        let mut replayed: Vec<Arc<str>> = Vec::new();
+        let connection = running.connection.clone();
+        let answer = loop {
+            tokio::select! {
+                biased;
+                Some(Elicited { question, reply }) = running.questions.recv() => {
+                    let digest = question.digest();
+                    let before = permit.input().filter(|_| !replayed.contains(&digest));
+                    if let Some(answer) = before.and_then(|input| input.replayed(&question)) {
+                        // It was asked and answered before the call was lost.
+                        let _ = reply.send(asks::result(answer));
+                        replayed.push(digest);
+                        continue;
+                    }
+                    if permit.attempt() > ASKS_OF_A_CALL {
+                        let _ = reply.send(asks::cancelled());
+                        continue;
+                    }
+                    let (session_id, call) = (permit.session_id().into(), permit.call());
+                    running.park();
+                    self.parked.put(Waiting { session_id, call, running, reply, name: question.name.clone() });
+                    return Step::Ended(Err(self.asks(vec![question], None, true)));
+                }
+                answer = timeout(limit, &mut running.answer) => break answer,
+            }
+        };
+        drop(running);
+        // What was sent is cancelled by dropping it.
+        let Ok(answer) = answer else {
+            let late = self.say(permit, Text::McpTooLong, &[("seconds", &limit.as_secs().to_string())]);
+            return Step::Ended(Err(late));
+        };
+        let refused = |error: &str| Step::Ended(Err(self.say(permit, Text::McpRefused, &[("error", error)])));
+        match answer {
+            Ok(Ok(CallToolResponse::Complete(result))) => Step::Ended(result::text(&result).map_err(ToolError::new)),
+            Ok(Ok(CallToolResponse::InputRequired(required))) => match params {
+                Some(params) => self.required(required, params.clone(), permit),
+                None => refused("it asks in two ways at once"),
+            },
+            Ok(Ok(_)) => refused("it wants something that is not offered"),
+            Ok(Err(error)) if params.is_some_and(|params| is_forgotten(&error, params)) => Step::Forgotten,
+            Ok(Err(error)) => match self.addresses(&error, permit) {
+                Some(outcome) => Step::Ended(Err(outcome)),
+                None => refused(&self.settings.redact(&match &*error.message {
+                    TOO_LONG => TOO_LONG.to_owned(),
+                    said => format!("{said} ({})", error.code.0),
+                })),
+            },
+            Err(failure) => {
+                if failure != Failure::Unreadable {
+                    // Whatever has become of it, the next call begins with a new connection.
+                    self.forget(&connection);
+                }
+                // One that has been asking was sent.
+                let was_sent = params.is_none() && matches!(failure, Failure::Gone | Failure::NotSent(_));
+                Step::Failed(if was_sent { Failure::Lost(failure.to_string()) } else { failure })
+            }
+        }
+    }
+
+    /// Since 2026-07-28 a call ends with its questions, and is made again with the answers.
+    fn required(&self, required: InputRequiredResult, mut params: CallToolRequestParams, permit: &Permit) -> Step {
+        let refused = |error: &str| Step::Ended(Err(self.say(permit, Text::McpRefused, &[("error", error)])));
+        let state = required.request_state;
+        if state.as_ref().is_some_and(|state| state.len() > STATE_BYTES) {
+            return refused("it wants too much to be kept for it");
+        }
+        // It has been told, and asks again from the beginning: it was begun anew.
+        let begun_anew = params.request_state.is_none() && params.input_responses.is_none();
+        let mut questions: Vec<InputQuestion> = Vec::new();
+        let mut ready = InputResponses::new();
+        for (name, request) in required.input_requests.unwrap_or_default() {
+            match request {
+                InputRequest::Elicitation(request) => match asks::question(&self.settings.name, &name, &request.params)
+                {
+                    Some(question) => match begun_anew.then(|| answered(permit, &question)).flatten() {
+                        Some(answer) => drop(ready.insert(name, answer)),
+                        None => questions.push(question),
+                    },
+                    None => drop(ready.insert(name, json!({ "action": "cancel" }))),
+                },
+                InputRequest::ListRoots(_) => drop(ready.insert(name, json!({ "roots": [] }))),
+                _ => return refused("it wants something that is not offered"),
+            }
+        }
+        if questions.is_empty() {
+            params.request_state = state;
+            params.input_responses = (!ready.is_empty()).then_some(ready);
+            return Step::Again(params);
+        }
+        if permit.attempt() > ASKS_OF_A_CALL {
+            return refused("it asks without end");
+        }
+        if !ready.is_empty() {
+            return refused("it asks people, and for something that is not offered, at once");
+        }
+        Step::Ended(Err(self.asks(questions, state, false)))
+    }
+
+    /// Servers until 2025-11-25 may want addresses to be opened first, and then the call again.
+    fn addresses(&self, error: &ErrorData, permit: &Permit) -> Option<ToolError> {
+        if error.code.0 != URL_REQUIRED {
+            return None;
+        }
+        let mut questions = Vec::new();
+        for one in error.data.as_ref()?.get("elicitations")?.as_array()? {
+            let name = one["elicitationId"].as_str().unwrap_or("url");
+            let params: ElicitRequestParams = serde_json::from_value(one.clone()).ok()?;
+            questions.push(asks::question(&self.settings.name, name, &params)?);
+        }
+        // Who declined is not asked for ever.
+        let accepted = |question: &InputQuestion| {
+            let answer = permit.input().and_then(|input| input.answer(&question.name));
+            let answer = answer.and_then(|answer| serde_json::from_str::<Value>(answer.get()).ok());
+            answer.is_none_or(|answer| answer["action"] == "accept")
+        };
+        if questions.is_empty() || permit.attempt() > ASKS_OF_A_CALL || !questions.iter().all(accepted) {
+            return None;
+        }
+        Some(self.asks(questions, None, false))
+    }
+
+    fn asks(&self, questions: Vec<InputQuestion>, state: Option<String>, live: bool) -> ToolError {
+        let state = state.map(Arc::from);
+        ToolError::asks(Asks { questions, state, live, timeout: self.settings.answer_seconds })
+    }
+
+    /// A text for the model.
+    fn say(&self, permit: &Permit, text: Text, values: &[(&str, &str)]) -> ToolError {
+        let server = format!("{:?}", &*self.settings.name);
+        let values = [&[("server", server.as_str())], values].concat();
+        ToolError::new(permit.locale().fill(text, &values))
+    }
+}
+
+/// Whether the error says that the server cannot read the state that it got back: its key ended with its process, or it
+/// has waited for too long.
+fn is_forgotten(error: &ErrorData, params: &CallToolRequestParams) -> bool {
+    params.request_state.is_some()
+        && error.code == ErrorCode::INVALID_PARAMS
+        && error.message.to_ascii_lowercase().contains("state")
+}
+
+/// What a person has answered to the same question, before the call was begun anew.
+fn answered(permit: &Permit, question: &InputQuestion) -> Option<Value> {
+    let (input, digest) = (permit.input()?, question.digest());
+    let asked = input.questions.iter().find(|asked| asked.question.digest() == digest)?;
+    serde_json::to_value(asks::result(asked.answer.as_ref()?)).ok()
+}
+
+/// The answers to the questions of the attempt before.
+fn responses(input: &CallInput) -> Option<InputResponses> {
+    let mut responses = InputResponses::new();
+    for asked in &input.questions {
+        let answer = asked.answer.as_ref()?;
+        responses.insert(asked.question.name.to_string(), serde_json::to_value(asks::result(answer)).ok()?);
+    }
+    (!responses.is_empty()).then_some(responses)
+}

@@ -1,0 +1,144 @@
+//! Why something at a server has failed, in words of our own: nothing of a library's types and no address reaches a
+//! model, a person or a log.
+
+use std::{error::Error, io};
+
+use rmcp::{
+    model::ProtocolVersion,
+    service::{ClientInitializeError, ServiceError},
+    transport::{DynamicTransportError, streamable_http_client::StreamableHttpError},
+};
+
+/// Why a request has no answer, and what is known of what it asked for.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub(super) enum Failure {
+    /// The server does not know the session any more, so it did nothing.
+    #[error("it does not know the session any more")]
+    Gone,
+    /// It was never sent, so nothing was done: why.
+    #[error("{0}")]
+    NotSent(String),
+    /// The server refused it: how.
+    #[error("{0}")]
+    Refused(String),
+    /// There is an answer that cannot be read. Nothing is known of what was done.
+    #[error("it sent an answer that cannot be read")]
+    Unreadable,
+    /// It was sent, and the connection ended before there was an answer. Nothing is known of what was done.
+    #[error("{0}")]
+    Lost(String),
+}
+
+impl Failure {
+    fn lost() -> Failure {
+        Failure::Lost("the connection ended".to_owned())
+    }
+
+    /// Whether the call may be sent again: nothing was done, or doing it twice is as good as once.
+    pub(super) fn is_harmless(&self, idempotent: bool) -> bool {
+        match self {
+            Failure::Gone | Failure::NotSent(_) => true,
+            Failure::Lost(_) => idempotent,
+            Failure::Refused(_) | Failure::Unreadable => false,
+        }
+    }
+
+    /// What has failed on the way to an address.
+    pub(super) fn of_reqwest(error: &reqwest::Error) -> Failure {
+        if error.is_connect() {
+            return Failure::NotSent(unreached(error).to_owned());
+        }
+        if error.is_builder() {
+            return Failure::NotSent("the request cannot be made".to_owned());
+        }
+        if error.is_decode() {
+            return Failure::Unreadable;
+        }
+        match error.status() {
+            Some(status) => Failure::Refused(format!("HTTP {}", countersign_engine::outgoing::status(status))),
+            None if error.is_timeout() => Failure::Lost("it did not answer in time".to_owned()),
+            None => Failure::lost(),
+        }
+    }
+
+    /// What has failed on the way, as the protocol's library has it.
+    fn of_transport(error: &DynamicTransportError) -> Failure {
+        if let Some(error) = error.error.downcast_ref::<StreamableHttpError<Failure>>() {
+            return match error {
+                StreamableHttpError::Client(failure) => failure.clone(),
+                StreamableHttpError::SessionExpired => Failure::Gone,
+                StreamableHttpError::AuthRequired(_) => Failure::Refused("HTTP 401 Unauthorized".to_owned()),
+                StreamableHttpError::InsufficientScope(_) => Failure::Refused("HTTP 403 Forbidden".to_owned()),
+                _ => Failure::lost(),
+            };
+        }
+        match error.error.downcast_ref::<io::Error>() {
+            // A program reads whole lines, and this one it did not get.
+            Some(_) => Failure::NotSent("its program has ended".to_owned()),
+            None => Failure::lost(),
+        }
+    }
+
+    /// Why a request has no answer. An error that the server itself has answered is none of these.
+    pub(super) fn of_request(error: &ServiceError) -> Failure {
+        match error {
+            ServiceError::TransportSend(error) => Failure::of_transport(error),
+            ServiceError::UnexpectedResponse => Failure::Unreadable,
+            ServiceError::McpError(error) => Failure::Refused(format!("{} ({})", error.message, error.code.0)),
+            _ => Failure::lost(),
+        }
+    }
+}
+
+/// Why a server cannot be spoken to.
+pub(super) fn connecting(error: &ClientInitializeError) -> String {
+    match error {
+        ClientInitializeError::TransportError { error, .. } => Failure::of_transport(error).to_string(),
+        ClientInitializeError::JsonRpcError(error) => {
+            format!("it answered with an error: {} ({})", error.message, error.code.0)
+        }
+        ClientInitializeError::ConnectionClosed(_) => "it ended the connection at once".to_owned(),
+        ClientInitializeError::NoCompatibleProtocolVersion { server_supported, .. } => {
+            unknown_revisions(server_supported)
+        }
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => connecting(fallback),
+        _ => "it does not speak the protocol".to_owned(),
+    }
+}
+
+/// A server that speaks other revisions of the protocol only, in its own words, of which there are few and short ones.
+pub(super) fn unknown_revisions(theirs: &[ProtocolVersion]) -> String {
+    let shown = |version: &ProtocolVersion| -> String { version.as_str().chars().take(32).collect() };
+    let theirs: Vec<String> = theirs.iter().take(8).map(shown).collect();
+    format!("it speaks no revision of the protocol that is known here, only {}", theirs.join(", "))
+}
+
+/// Why no connection was made.
+fn unreached(error: &reqwest::Error) -> &'static str {
+    if error.is_timeout() {
+        return "no connection was made in time";
+    }
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<io::Error>() {
+            if error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()) {
+                return "its certificate is not accepted, or no secure connection can be made";
+            }
+            match error.kind() {
+                io::ErrorKind::ConnectionRefused => return "the connection was refused",
+                io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted => {
+                    return "the connection was reset before it was made";
+                }
+                io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
+                    return "its host cannot be reached";
+                }
+                _ => {}
+            }
+        }
+        if error.to_string().starts_with("dns error") {
+            return "its host is not known";
+        }
+        cause = error.source();
+    }
+    "no connection can be made"
+}

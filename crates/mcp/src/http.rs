@@ -1,0 +1,237 @@
+//! Streamable HTTP as the protocol's library wants it, with failures that say whether anything was done.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use futures::stream::BoxStream;
+use reqwest::{
+    Client,
+    header::{HeaderName, HeaderValue},
+};
+use rmcp::{
+    model::{
+        ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
+    },
+    transport::streamable_http_client::{
+        SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
+    },
+};
+use sse_stream::Sse;
+use tokio::time::{Instant, sleep_until};
+
+use super::{failure::Failure, pipes::MESSAGE_BYTES, secrets::Secrets};
+
+/// Streams are asked for no more often than this. A server that ends them may say how long it wants to be left alone, and that is
+/// no time at all where it means harm.
+const STREAM_AGAIN: Duration = Duration::from_secs(1);
+/// So many are asked for at once before that: as many calls as break off together.
+const STREAMS_AT_ONCE: u32 = 8;
+
+/// A client whose failures are ours.
+#[derive(Clone)]
+pub(super) struct Http {
+    client: Client,
+    /// What nothing that the server answers may repeat.
+    secrets: Arc<Secrets>,
+    /// When the last stream was, or is to be, asked for.
+    streams: Arc<Mutex<Instant>>,
+}
+
+type Headers = HashMap<HeaderName, HeaderValue>;
+type Answer<T> = Result<T, StreamableHttpError<Failure>>;
+
+impl StreamableHttpClient for Http {
+    type Error = Failure;
+
+    async fn post_message(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        auth_header: Option<String>,
+        headers: Headers,
+    ) -> Answer<StreamableHttpPostResponse> {
+        self.post_message_with_max_sse_event_size(uri, message, session_id, auth_header, headers, MESSAGE_BYTES).await
+    }
+
+    async fn post_message_with_max_sse_event_size(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        auth_header: Option<String>,
+        headers: Headers,
+        most: usize,
+    ) -> Answer<StreamableHttpPostResponse> {
+        let asked = match &message {
+            ClientJsonRpcMessage::Request(request) => Some(request.id.clone()),
+            _ => None,
+        };
+        let probes = matches!(&message, ClientJsonRpcMessage::Request(request)
+            if matches!(request.request, ClientRequest::DiscoverRequest(_)));
+        let in_session = session_id.is_some();
+        let answer = self
+            .client
+            .post_message_with_max_sse_event_size(uri, message, session_id, auth_header, headers, most)
+            .await;
+        match answer {
+            Ok(StreamableHttpPostResponse::Json(message, session)) if !probes => self
+                .told(message, asked.as_ref(), in_session)
+                .map(|message| StreamableHttpPostResponse::Json(message, session)),
+            Ok(answer) => Ok(answer),
+            Err(error) => Err(self.ours(error, in_session)),
+        }
+    }
+
+    async fn delete_session(
+        &self,
+        uri: Arc<str>,
+        session_id: Arc<str>,
+        auth_header: Option<String>,
+        headers: Headers,
+    ) -> Answer<()> {
+        self.client.delete_session(uri, session_id, auth_header, headers).await.map_err(|error| self.ours(error, true))
+    }
+
+    async fn get_stream(
+        &self,
+        uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        auth_header: Option<String>,
+        headers: Headers,
+    ) -> Answer<BoxStream<'static, Result<Sse, SseError>>> {
+        self.get_stream_with_max_sse_event_size(uri, session_id, last_event_id, auth_header, headers, MESSAGE_BYTES)
+            .await
+    }
+
+    async fn get_stream_with_max_sse_event_size(
+        &self,
+        uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        auth_header: Option<String>,
+        headers: Headers,
+        most: usize,
+    ) -> Answer<BoxStream<'static, Result<Sse, SseError>>> {
+        sleep_until(self.next_stream()).await;
+        let stream = self
+            .client
+            .get_stream_with_max_sse_event_size(uri, session_id, last_event_id, auth_header, headers, most)
+            .await;
+        stream.map_err(|error| match error {
+            // What is asked without end again is refused without end again.
+            StreamableHttpError::Client(error) if error.status().is_some_and(|status| status.is_client_error()) => {
+                StreamableHttpError::ServerDoesNotSupportSse
+            }
+            error => self.ours(error, false),
+        })
+    }
+}
+
+impl Http {
+    pub(super) fn new(client: Client, secrets: Arc<Secrets>) -> Http {
+        let now = Instant::now();
+        let streams = now.checked_sub(STREAM_AGAIN * STREAMS_AT_ONCE).unwrap_or(now);
+        Http { client, secrets, streams: Arc::new(Mutex::new(streams)) }
+    }
+
+    /// When one more stream may be asked for.
+    fn next_stream(&self) -> Instant {
+        // Nothing panics while it is held.
+        let mut next = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        let at_once = now.checked_sub(STREAM_AGAIN * STREAMS_AT_ONCE).unwrap_or(now);
+        *next = (*next).max(at_once) + STREAM_AGAIN;
+        *next
+    }
+
+    /// The answer as it came. Servers that refuse a request before they have read it cannot say which it was: such an error
+    /// is a failure, since nobody would hear of it otherwise.
+    fn told(
+        &self,
+        message: ServerJsonRpcMessage,
+        asked: Option<&RequestId>,
+        in_session: bool,
+    ) -> Answer<ServerJsonRpcMessage> {
+        let JsonRpcMessage::Error(error) = message else { return Ok(message) };
+        let named = error.id.is_some() && error.id.as_ref() == asked;
+        if in_session && of_session(&error.error, named) {
+            return Err(StreamableHttpError::Client(Failure::Gone));
+        }
+        match asked {
+            Some(_) if !named => {
+                let ErrorData { message, code, .. } = error.error;
+                let said = self.secrets.redact(&format!("{message} ({})", code.0));
+                // Only these two say that the request was not taken (JSON-RPC 2.0, section 5.1).
+                let refused = matches!(code, ErrorCode::PARSE_ERROR | ErrorCode::INVALID_REQUEST);
+                Err(StreamableHttpError::Client(if refused { Failure::Refused(said) } else { Failure::Lost(said) }))
+            }
+            _ => Ok(JsonRpcMessage::Error(error)),
+        }
+    }
+
+    /// A failure of the library's as one of ours. What only the lifecycle of a connection reads stays as it is.
+    fn ours(&self, error: StreamableHttpError<reqwest::Error>, in_session: bool) -> StreamableHttpError<Failure> {
+        let failure = match error {
+            StreamableHttpError::Client(error) => Failure::of_reqwest(&error),
+            StreamableHttpError::SessionExpired => Failure::Gone,
+            StreamableHttpError::HttpStatus(error) => {
+                let status = reqwest::StatusCode::from_u16(error.status).map(countersign_engine::outgoing::status);
+                let said = format!("HTTP {}", status.unwrap_or_default());
+                // What broke down, or stands before the server, may have let it begin.
+                if error.status >= 500 { Failure::Lost(said) } else { Failure::Refused(said) }
+            }
+            // "HTTP 400 Bad Request: …", with what the server has written.
+            StreamableHttpError::UnexpectedServerResponse(text) => match text.strip_prefix("HTTP ") {
+                Some(refusal)
+                    if in_session
+                        && ["400", "404", "410"].iter().any(|status| refusal.starts_with(status))
+                        && names_session(refusal) =>
+                {
+                    Failure::Gone
+                }
+                Some(_) => Failure::Refused(self.secrets.redact(&text)),
+                None => Failure::Unreadable,
+            },
+            StreamableHttpError::AuthRequired(error) => return StreamableHttpError::AuthRequired(error),
+            StreamableHttpError::InsufficientScope(error) => return StreamableHttpError::InsufficientScope(error),
+            StreamableHttpError::ServerDoesNotSupportSse => return StreamableHttpError::ServerDoesNotSupportSse,
+            StreamableHttpError::ServerDoesNotSupportDeleteSession => {
+                return StreamableHttpError::ServerDoesNotSupportDeleteSession;
+            }
+            StreamableHttpError::ResponseBodyTooLarge { .. }
+            | StreamableHttpError::UnexpectedContentType(_)
+            | StreamableHttpError::Deserialize(_) => Failure::Unreadable,
+            _ => Failure::Lost("the connection ended".to_owned()),
+        };
+        StreamableHttpError::Client(failure)
+    }
+}
+
+/// Whether it says that the session is not known any more, so that nothing has run. One that names the request may be the
+/// tool's own answer, about a session of its own, unless it has the words in which servers refuse a request as such.
+fn of_session(error: &ErrorData, names_request: bool) -> bool {
+    let said = error.message.to_ascii_lowercase();
+    let refuses = matches!(error.code.0, -32000 | -32001 | -32600);
+    refuses && (!names_request || said.starts_with("bad request")) && names_session(&said)
+}
+
+/// The words of the reference servers and SDKs. Anything else about sessions may be about one of the tool's own, which ended
+/// while the call ran.
+fn names_session(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    let known = [
+        "session not found",
+        "no valid session",
+        "invalid session id",
+        "missing session id",
+        "unknown session",
+        "session has been terminated",
+        "server not initialized",
+    ];
+    known.iter().any(|words| text.contains(words))
+}

@@ -1,0 +1,146 @@
+//! MCP servers as sources of tools (spec S13): over stdio and streamable HTTP, of the revisions 2025-11-25 and before,
+//! and of 2026-07-28.
+//!
+//! A server is somebody else's program. What it says of its tools is shown as its words and decides nothing: its
+//! annotations can be matched by rules of the policy, and never make a call easier to run. Who is asked is said here,
+//! by [`RequireApproval`], and by the policy.
+//!
+//! This module is the only place where the protocol's library is known.
+//!
+//! ```no_run
+//! # use countersign_mcp::{McpServer, RequireApproval};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let files = McpServer::stdio("files", ["npx", "-y", "@modelcontextprotocol/server-filesystem", "."])
+//!     .require_approval(RequireApproval::lists(["write_file"], ["read_text_file"]))
+//!     .build()?;
+//! // An agent has its tools with `Agent::tools_of(files)`.
+//! # Ok(())
+//! # }
+//! ```
+
+mod approval;
+mod asks;
+mod bounded;
+mod calling;
+mod failure;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
+mod handler;
+mod http;
+mod link;
+mod listed;
+mod picked;
+mod pipes;
+mod result;
+mod running;
+mod secrets;
+mod settings;
+mod transport;
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use serde_json::Value;
+
+pub use self::{approval::RequireApproval, picked::McpTool, settings::McpServer};
+use self::{link::Link, listed::ListedTool};
+use countersign_engine::tool::{ToolEntry, source::ToolSource};
+
+/// Seconds that a server may take to be reached, unless it is told otherwise.
+pub const CONNECT_SECONDS: u32 = 30;
+/// Seconds that a call of a tool may take, unless it is told otherwise. The time in which people answer does not count.
+pub const CALL_SECONDS: u32 = 60;
+/// The revisions of the protocol that are known here, the newest first.
+pub const REVISIONS: [&str; 5] = ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
+/// Longest limit of either, in seconds: one day.
+pub const SECONDS_MAX: u32 = 24 * 3600;
+
+/// Why a server cannot be used as it is declared, without its secrets.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct McpError(String);
+
+impl McpError {
+    pub(crate) fn new(what: impl Into<String>) -> McpError {
+        McpError(what.into())
+    }
+}
+
+/// A tool that a server has, as it describes it itself.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct McpToolInfo {
+    /// The server's own name of it.
+    pub name: String,
+    /// The name under which models call it.
+    pub as_name: String,
+    /// What the server says it does.
+    pub description: String,
+    /// Whether agents that have the server's tools have it.
+    pub used: bool,
+}
+
+/// A server that tools are taken of. It is reached when they are first needed; all agents that have its tools share one
+/// connection. When the last of them is gone, its process ends.
+pub struct Mcp {
+    link: Arc<Link>,
+}
+
+impl Mcp {
+    /// Reaches the server now, and says which tools it has.
+    ///
+    /// # Errors
+    /// It cannot be reached: why, without its secrets.
+    pub async fn connect(&self) -> Result<Vec<McpToolInfo>, McpError> {
+        self.link.connection().await.map_err(McpError::new)?;
+        Ok(self.link.listed().iter().map(ListedTool::info).collect())
+    }
+
+    /// The tools that it had when it was last asked; none before it was reached for the first time.
+    #[must_use]
+    pub fn tools_now(&self) -> Vec<McpToolInfo> {
+        self.link.listed().iter().map(ListedTool::info).collect()
+    }
+
+    /// What `require_approval` and the lists name that the server does not have, and which of its tools are not used since
+    /// they have names of built-in ones, in words. Empty before it was reached.
+    #[must_use]
+    pub fn unknown_names(&self) -> Vec<String> {
+        self.link.unknown_names()
+    }
+
+    /// One tool of the server, by the server's own name, as a source of its own: under another name, asked about in
+    /// another way. The server's lists do not count for it, since it is named here.
+    #[must_use]
+    pub fn tool(&self, name: impl Into<Arc<str>>) -> McpTool {
+        McpTool::new(self.link.clone(), name.into())
+    }
+}
+
+impl ToolSource for Mcp {
+    fn name(&self) -> &str {
+        &self.link.settings.name
+    }
+    fn describe(&self) -> Value {
+        self.link.settings.describe()
+    }
+    fn version(&self) -> u64 {
+        self.link.version()
+    }
+    fn tools(&self) -> Vec<ToolEntry> {
+        self.link.listed().iter().filter(|tool| tool.used).map(|tool| tool.entry(&self.link, None)).collect()
+    }
+    fn prepare(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.link.prepare())
+    }
+    fn forget(&self, session_id: &str) {
+        self.link.parked.forget(session_id);
+    }
+    fn forget_call(&self, session_id: &str, call: u32) {
+        self.link.parked.forget_call(session_id, call);
+    }
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.link.close())
+    }
+}

@@ -1,0 +1,136 @@
+//! The tools of a server as it lists them, and as agents have them.
+
+use std::sync::Arc;
+
+use countersign_core::{call::permit::Permit, journal::input::CallInput};
+use futures::future::BoxFuture;
+use rmcp::model::Tool as ServerTool;
+use serde_json::Value;
+
+use super::{McpToolInfo, link::Link, settings::McpServer};
+use countersign_engine::tool::{Approval, Hints, Tool, ToolEntry, ToolError, ToolSpec, reserved};
+
+/// Longest name of a tool: model providers take no longer ones.
+const NAME_BYTES: usize = 64;
+/// Longest description of a tool that models and people are told, in bytes.
+const DESCRIPTION_BYTES: usize = 16 * 1024;
+
+/// One tool of a server.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct ListedTool {
+    /// The server's own name.
+    pub(super) name: Arc<str>,
+    /// The name under which models call it.
+    pub(super) as_name: Arc<str>,
+    pub(super) description: Arc<str>,
+    pub(super) parameters: Arc<Value>,
+    pub(super) hints: Hints,
+    /// Whether agents that have the server's tools have it.
+    pub(super) used: bool,
+    /// It is not used, since it would be taken for a built-in tool.
+    pub(super) built_in: bool,
+}
+
+/// Whether a tool would be taken for a built-in one. Files and the shell may be a server's where the operator names the
+/// tool; a question, a list of things to do or a handoff is known by its name alone, and never somebody else's.
+fn is_taken(as_name: &str, name: &str, settings: &McpServer) -> bool {
+    let named = || {
+        settings.require.names().contains(&name)
+            || settings.only.as_ref().is_some_and(|only| only.iter().any(|other| other == name))
+    };
+    reserved::says_something(as_name) || (reserved::is_built_in(as_name) && !named())
+}
+
+/// Whether a character may stand in a tool's name: model providers take no others.
+pub(super) fn in_names(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '-')
+}
+
+impl ListedTool {
+    /// A tool as the server lists it.
+    pub(super) fn of(tool: &ServerTool, settings: &McpServer) -> ListedTool {
+        let name: Arc<str> = tool.name.as_ref().into();
+        let prefix = settings.prefix.as_deref().unwrap_or_default();
+        let as_name: String =
+            prefix.chars().chain(tool.name.chars()).map(|c| if in_names(c) { c } else { '_' }).collect();
+        let as_name: Arc<str> = as_name[..as_name.floor_char_boundary(NAME_BYTES)].into();
+        let built_in = is_taken(&as_name, &name, settings);
+        let used = !built_in
+            && !settings.without.iter().any(|other| **other == *name)
+            && settings.only.as_ref().is_none_or(|only| only.iter().any(|other| **other == *name));
+        let description = tool.description.as_deref().unwrap_or_default();
+        let description = &description[..description.floor_char_boundary(DESCRIPTION_BYTES)];
+        let default = Hints::default();
+        let hints = tool.annotations.as_ref().map_or(default, |said| {
+            let read_only = said.read_only_hint.unwrap_or(default.read_only);
+            Hints {
+                read_only,
+                // As the protocol has it: what reads only destroys nothing, and everything else may.
+                destructive: !read_only && said.destructive_hint.unwrap_or(default.destructive),
+                open_world: said.open_world_hint.unwrap_or(default.open_world),
+            }
+        });
+        let mut parameters = Value::Object((*tool.input_schema).clone());
+        if let Some(keywords) = parameters.as_object_mut() {
+            // Model providers insist on it.
+            keywords.entry("type").or_insert_with(|| "object".into());
+        }
+        ListedTool {
+            name,
+            as_name,
+            description: description.into(),
+            parameters: Arc::new(parameters),
+            hints,
+            used,
+            built_in,
+        }
+    }
+
+    pub(super) fn info(&self) -> McpToolInfo {
+        McpToolInfo {
+            name: self.name.to_string(),
+            as_name: self.as_name.to_string(),
+            description: self.description.to_string(),
+            used: self.used,
+        }
+    }
+
+    /// The tool as an agent has it. Hints are for the policy's rules: whether it is idempotent is the operator's to say.
+    ///
+    /// It is idempotent as the server's declaration says, unless something else is said of this one.
+    pub(super) fn entry(&self, link: &Arc<Link>, idempotent: Option<bool>) -> ToolEntry {
+        let spec = ToolSpec {
+            name: self.as_name.clone(),
+            description: self.description.clone(),
+            parameters: self.parameters.clone(),
+        };
+        let settings = &link.settings;
+        let approval = Approval { require: settings.require.of(&self.name), ask: Default::default() };
+        let declared = || settings.idempotent.iter().any(|name| **name == *self.name);
+        let idempotent = idempotent.unwrap_or_else(declared);
+        let tool = RemoteTool { link: link.clone(), tool: self.clone(), idempotent };
+        let source = Some(format!("mcp {:?} {:?}", &*settings.name, &*self.name).into());
+        ToolEntry { source, ..ToolEntry::new(spec, Arc::new(tool)) }
+            .needs_approval(approval)
+            .hints(self.hints)
+            .idempotent(idempotent)
+    }
+}
+
+/// A tool that runs at its server.
+pub(super) struct RemoteTool {
+    link: Arc<Link>,
+    /// As it was listed when it was given to its agent.
+    tool: ListedTool,
+    idempotent: bool,
+}
+
+impl Tool for RemoteTool {
+    fn run(&self, permit: Permit) -> BoxFuture<'static, Result<String, ToolError>> {
+        let (link, tool, idempotent) = (self.link.clone(), self.tool.clone(), self.idempotent);
+        Box::pin(async move { link.call(&tool, idempotent, &permit).await })
+    }
+    fn has_parked(&self, session_id: &str, call: u32, input: &CallInput) -> bool {
+        self.link.parked.has(session_id, call, input)
+    }
+}

@@ -1,0 +1,309 @@
+//! How a server is reached, and what of it is used.
+
+use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc, time::Duration};
+
+use countersign_core::call::timeout::Timeout;
+use reqwest::{
+    Url,
+    header::{HeaderMap, HeaderName, HeaderValue},
+};
+use rmcp::model::ProtocolVersion;
+use serde_json::{Value, json};
+
+use super::{CALL_SECONDS, CONNECT_SECONDS, Mcp, McpError, REVISIONS, RequireApproval, link::Link, secrets::Secrets};
+use countersign_engine::key::ApiKey;
+
+/// Longest prefix of tools' names, in bytes.
+const PREFIX_BYTES: usize = 32;
+
+/// An MCP server as it is declared. [`McpServer::build`] makes a source of tools of it.
+#[derive(Clone)]
+pub struct McpServer {
+    pub(super) name: Arc<str>,
+    pub(super) reach: Reach,
+    pub(super) require: RequireApproval,
+    pub(super) only: Option<Vec<String>>,
+    pub(super) without: Vec<String>,
+    pub(super) prefix: Option<String>,
+    pub(super) idempotent: Vec<String>,
+    pub(super) connect_limit: Duration,
+    pub(super) call_limit: Duration,
+    pub(super) answer_seconds: Timeout,
+    /// The revision of the protocol, if it is not to be found out.
+    pub(super) revision: Option<ProtocolVersion>,
+    /// What no text may repeat; known when it is built.
+    pub(super) secrets: Arc<Secrets>,
+}
+
+/// How a server is reached.
+#[derive(Clone)]
+pub(super) enum Reach {
+    Stdio(Program),
+    Http(Address),
+}
+
+/// A program that is started and spoken to on its standard input and output.
+#[derive(Clone)]
+pub(super) struct Program {
+    pub(super) command: Vec<String>,
+    pub(super) cwd: Option<PathBuf>,
+    /// Variables of this process's environment that it also gets.
+    pub(super) pass_env: Vec<String>,
+    pub(super) env: BTreeMap<String, ApiKey>,
+}
+
+/// An address that is spoken to over HTTP.
+#[derive(Clone)]
+pub(super) struct Address {
+    pub(super) url: String,
+    pub(super) bearer: Option<ApiKey>,
+    pub(super) headers: Vec<(String, ApiKey)>,
+}
+
+impl McpServer {
+    fn new(name: Arc<str>, reach: Reach) -> McpServer {
+        let seconds = |seconds: u32| Duration::from_secs(seconds.into());
+        McpServer {
+            name,
+            reach,
+            require: RequireApproval::default(),
+            only: None,
+            without: Vec::new(),
+            prefix: None,
+            idempotent: Vec::new(),
+            connect_limit: seconds(CONNECT_SECONDS),
+            call_limit: seconds(CALL_SECONDS),
+            answer_seconds: Timeout::Default,
+            revision: None,
+            secrets: Arc::default(),
+        }
+    }
+
+    /// A server that is a program: started without a shell, in a process group of its own that ends with the runtime.
+    /// Its environment is that of command tools ([`countersign_engine::process::PASSED_ENV`]) and what is added here.
+    pub fn stdio(name: impl Into<Arc<str>>, command: impl IntoIterator<Item = impl Into<String>>) -> McpServer {
+        let command = command.into_iter().map(Into::into).collect();
+        let program = Program { command, cwd: None, pass_env: Vec::new(), env: BTreeMap::new() };
+        McpServer::new(name.into(), Reach::Stdio(program))
+    }
+
+    /// A server at an address, over streamable HTTP. Redirects are not followed.
+    pub fn http(name: impl Into<Arc<str>>, url: impl Into<String>) -> McpServer {
+        let address = Address { url: url.into(), bearer: None, headers: Vec::new() };
+        McpServer::new(name.into(), Reach::Http(address))
+    }
+
+    fn program(mut self, change: impl FnOnce(&mut Program)) -> McpServer {
+        if let Reach::Stdio(program) = &mut self.reach {
+            change(program);
+        }
+        self
+    }
+
+    fn address(mut self, change: impl FnOnce(&mut Address)) -> McpServer {
+        if let Reach::Http(address) = &mut self.reach {
+            change(address);
+        }
+        self
+    }
+
+    /// The program's working directory. Nothing for a server at an address.
+    #[must_use]
+    pub fn cwd(self, folder: impl Into<PathBuf>) -> McpServer {
+        self.program(|program| program.cwd = Some(folder.into()))
+    }
+    /// A variable of the program's environment. Its value is in no log and no error.
+    #[must_use]
+    pub fn env(self, name: impl Into<String>, value: ApiKey) -> McpServer {
+        self.program(|program| drop(program.env.insert(name.into(), value)))
+    }
+    /// Variables that the program gets from this process's environment, if they are set when it is started.
+    #[must_use]
+    pub fn pass_env(self, names: impl IntoIterator<Item = impl Into<String>>) -> McpServer {
+        self.program(|program| program.pass_env.extend(names.into_iter().map(Into::into)))
+    }
+    /// The bearer token for a server at an address. It is in no log and no error.
+    #[must_use]
+    pub fn bearer(self, token: ApiKey) -> McpServer {
+        self.address(|address| address.bearer = Some(token))
+    }
+    /// A header of each request to a server at an address. Its value is in no log and no error.
+    #[must_use]
+    pub fn header(self, name: impl Into<String>, value: ApiKey) -> McpServer {
+        self.address(|address| address.headers.push((name.into(), value)))
+    }
+    /// When calls of its tools need a person; always, unless it is said here.
+    #[must_use]
+    pub fn require_approval(mut self, require: RequireApproval) -> McpServer {
+        self.require = require;
+        self
+    }
+    /// The only tools that are used, in the server's own names.
+    #[must_use]
+    pub fn only(mut self, tools: impl IntoIterator<Item = impl Into<String>>) -> McpServer {
+        self.only = Some(tools.into_iter().map(Into::into).collect());
+        self
+    }
+    /// Tools that are not used, in the server's own names.
+    #[must_use]
+    pub fn without(mut self, tools: impl IntoIterator<Item = impl Into<String>>) -> McpServer {
+        self.without.extend(tools.into_iter().map(Into::into));
+        self
+    }
+    /// Tools of which you know that a second attempt of the same call does nothing more than the first (spec R4). The
+    /// server's own word for it does not count.
+    #[must_use]
+    pub fn idempotent(mut self, tools: impl IntoIterator<Item = impl Into<String>>) -> McpServer {
+        self.idempotent.extend(tools.into_iter().map(Into::into));
+        self
+    }
+    /// What the names of its tools begin with for models, such as `files_`: where two servers have a tool of one name.
+    #[must_use]
+    pub fn prefix(mut self, prefix: impl Into<String>) -> McpServer {
+        self.prefix = Some(prefix.into());
+        self
+    }
+    /// How long it may take to be reached, and to list its tools.
+    #[must_use]
+    pub fn connect_limit(mut self, limit: Duration) -> McpServer {
+        self.connect_limit = limit;
+        self
+    }
+    /// How long a call may take. The time in which people answer does not count.
+    #[must_use]
+    pub fn call_limit(mut self, limit: Duration) -> McpServer {
+        self.call_limit = limit;
+        self
+    }
+
+    /// Seconds in which people answer what the server asks in the middle of a call; then the answer is `cancel`. 0 waits for
+    /// ever.
+    #[must_use]
+    pub fn answer_seconds(mut self, seconds: u32) -> McpServer {
+        self.answer_seconds = Timeout::of(seconds);
+        self
+    }
+
+    /// The revision of the protocol that it is spoken to in, one of [`REVISIONS`]. Unless it is said here, the newest is
+    /// tried, and then the one before; some older servers do not survive that.
+    #[must_use]
+    pub fn revision(mut self, revision: &str) -> McpServer {
+        // Its text is looked at when the server is built.
+        self.revision = serde_json::from_value(revision.into()).ok();
+        self
+    }
+
+    /// Checks the declaration. Nothing is started or reached yet.
+    ///
+    /// # Errors
+    /// An empty name or command, an address that is none, a header that cannot be one, a tool in two lists, a revision of
+    /// the protocol that is not known here.
+    pub fn build(mut self) -> Result<Arc<Mcp>, McpError> {
+        let bad = |what: String| McpError::new(format!("MCP server {:?}: {what}", self.name));
+        if self.name.is_empty() {
+            return Err(McpError::new("an MCP server needs a name"));
+        }
+        match &self.reach {
+            Reach::Stdio(program) => {
+                if program.command.first().is_none_or(String::is_empty) {
+                    return Err(bad("a command needs a program".to_owned()));
+                }
+                if program.command.iter().any(|part| part.contains('\0')) {
+                    return Err(bad("a command must not contain a NUL character".to_owned()));
+                }
+            }
+            Reach::Http(address) => {
+                url(&address.url).map_err(bad)?;
+                address.header_map().map_err(bad)?;
+            }
+        }
+        self.require.check().map_err(|error| bad(format!("`require_approval` {error}")))?;
+        if let Some(name) = self.only.iter().flatten().find(|name| self.without.contains(name)) {
+            return Err(bad(format!("{name:?} is both a tool that is used and one that is not")));
+        }
+        if let Some(prefix) = &self.prefix {
+            let right = prefix.len() <= PREFIX_BYTES && prefix.chars().all(super::listed::in_names);
+            if !right {
+                return Err(bad(format!(
+                    "a prefix has at most {PREFIX_BYTES} letters, digits, _ or -, not {prefix:?}"
+                )));
+            }
+        }
+        if let Some(revision) = self.revision.as_ref().filter(|revision| !REVISIONS.contains(&revision.as_str())) {
+            let known = REVISIONS.join(", ");
+            return Err(bad(format!(
+                "the revision {:?} of the protocol is not known here; known are {known}",
+                revision.as_str()
+            )));
+        }
+        self.secrets = Arc::new(Secrets::of(&self.reach));
+        Ok(Arc::new(Mcp { link: Arc::new(Link::new(self)) }))
+    }
+
+    /// What decides who is asked about its tools.
+    pub(super) fn describe(&self) -> Value {
+        json!({
+            "require_approval": self.require.describe(),
+            "only": self.only,
+            "without": self.without,
+            "prefix": self.prefix,
+            "idempotent": self.idempotent,
+        })
+    }
+
+    /// A text with this server's secrets taken out, and cut: for logs and errors.
+    pub(super) fn redact(&self, text: &str) -> String {
+        let text = self.secrets.redact(text);
+        match text.char_indices().nth(super::result::ERROR_CHARS) {
+            Some((end, _)) => format!("{} […]", &text[..end]),
+            None => text,
+        }
+    }
+}
+
+impl Address {
+    /// The headers of every request, marked as secret.
+    pub(super) fn header_map(&self) -> Result<HeaderMap, String> {
+        let mut map = HeaderMap::new();
+        let mut add = |name: &str, value: &str| {
+            let key = HeaderName::try_from(name).map_err(|_| format!("{name:?} is no name of a header"))?;
+            let mut value =
+                HeaderValue::try_from(value).map_err(|_| format!("the value of the header {name:?} cannot be one"))?;
+            value.set_sensitive(true);
+            map.insert(key, value);
+            Ok::<(), String>(())
+        };
+        for (name, value) in &self.headers {
+            add(name, value.expose())?;
+        }
+        if let Some(token) = &self.bearer {
+            add("authorization", &format!("Bearer {}", token.expose()))?;
+        }
+        Ok(map)
+    }
+}
+
+/// The address, which is not repeated in errors: it may hold a secret.
+pub(super) fn url(text: &str) -> Result<Url, String> {
+    let wrong = |why: &str| format!("`url` {why}; it looks like https://mcp.example.com/mcp");
+    let url = Url::parse(text.trim()).map_err(|error| wrong(&format!("is not a URL: {error}")))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(wrong("must begin with http:// or https://"));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(wrong("must not contain a user or a password: use a bearer token or a header"));
+    }
+    Ok(url)
+}
+
+impl fmt::Debug for McpServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("McpServer").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Mcp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mcp").field("name", &self.link.settings.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,143 @@
+//! The two ways to a server: a program's standard input and output, and streamable HTTP.
+
+use std::{path::Path, process::Stdio, sync::Arc, time::Duration};
+
+use rmcp::transport::{StreamableHttpClientTransport, streamable_http_client::StreamableHttpClientTransportConfig};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _},
+    process::{ChildStdin, ChildStdout, Command},
+    task::JoinHandle,
+    time::timeout,
+};
+
+use super::{
+    http::Http,
+    pipes::{MESSAGE_BYTES, Pipes},
+    secrets::Secrets,
+    settings::{Address, Program, url},
+};
+use countersign_engine::{
+    outgoing,
+    process::{Group, PASSED_ENV},
+};
+
+/// Longest line of a program's standard error that is logged as one, in bytes.
+const LINE_BYTES: usize = 64 * 1024;
+/// How long a program may take to end by itself once its standard input is closed.
+const ENDING: Duration = Duration::from_secs(1);
+
+/// A server's program, ended as a group when it is dropped.
+pub(super) struct Process {
+    group: Group,
+    /// Reads what it writes to its standard error: somebody must.
+    log: JoinHandle<()>,
+}
+
+impl Process {
+    /// Starts the program; `told` gets what it writes to its standard error, line by line.
+    pub(super) fn start(
+        program: &Program,
+        told: impl FnMut(&str) + Send + 'static,
+    ) -> Result<(Process, Pipes<ChildStdout, ChildStdin>), String> {
+        let name = program.command.first().map(String::as_str).unwrap_or_default();
+        if let Some(cwd) = program.cwd.as_deref().filter(|cwd| !cwd.is_dir()) {
+            return Err(format!("its folder {} is not there", cwd.display()));
+        }
+        let mut command = match program.cwd.as_deref() {
+            Some(cwd) if Path::new(name).is_relative() && name.contains('/') => Command::new(cwd.join(name)),
+            _ => Command::new(name),
+        };
+        command.args(program.command.iter().skip(1)).env_clear();
+        if let Some(cwd) = &program.cwd {
+            command.current_dir(cwd);
+        }
+        for name in PASSED_ENV.into_iter().chain(program.pass_env.iter().map(String::as_str)) {
+            if let Some(value) = std::env::var_os(name) {
+                command.env(name, value);
+            }
+        }
+        for (name, value) in &program.env {
+            command.env(name, value.expose());
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        let started = Group::spawn(&mut command);
+        let mut group = started.map_err(|error| format!("its program {name:?} cannot be started: {error}"))?;
+        let child = &mut group.child;
+        match (child.stdout.take(), child.stdin.take(), child.stderr.take()) {
+            (Some(output), Some(input), Some(errors)) => {
+                let log = tokio::spawn(lines(errors, told));
+                Ok((Process { group, log }, Pipes::new(output, input)))
+            }
+            _ => Err(format!("its program {name:?} has no standard input and output")),
+        }
+    }
+
+    /// Waits for a moment until the program has ended by itself, then ends it with all it has started.
+    pub(super) async fn end(mut self) {
+        let _ = timeout(ENDING, self.group.ended()).await;
+        self.group.end().await;
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.log.abort();
+    }
+}
+
+/// Reads lines to the end. One that is too long is told in parts.
+async fn lines(mut from: impl AsyncRead + Unpin, mut told: impl FnMut(&str)) {
+    let (mut buffer, mut line) = (vec![0; 4096], Vec::new());
+    while let Ok(read @ 1..) = from.read(&mut buffer).await {
+        for part in buffer[..read].split_inclusive(|byte| *byte == b'\n') {
+            line.extend_from_slice(part);
+            if part.ends_with(b"\n") || line.len() > LINE_BYTES {
+                told(String::from_utf8_lossy(&line).trim_end());
+                line.clear();
+            }
+        }
+    }
+    if !line.is_empty() {
+        told(String::from_utf8_lossy(&line).trim_end());
+    }
+}
+
+/// The way to an address.
+pub(super) fn http(address: &Address, secrets: Arc<Secrets>) -> Result<StreamableHttpClientTransport<Http>, String> {
+    let url = url(&address.url)?;
+    // The secrets are the client's, so that nothing above it knows them.
+    let builder = outgoing::client(&url).default_headers(address.header_map()?);
+    let client = builder.build().map_err(|_| "no client for its address can be made".to_owned())?;
+    let client = Http::new(client, secrets);
+    let mut config = StreamableHttpClientTransportConfig::with_uri(String::from(url))
+        // A call is never sent a second time by anybody but us.
+        .reinit_on_expired_session(false)
+        .max_sse_event_size(MESSAGE_BYTES);
+    config.allow_stateless = true;
+    Ok(StreamableHttpClientTransport::with_client(client, config))
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt as _;
+
+    use super::*;
+    use crate::McpServer;
+    use countersign_engine::key::ApiKey;
+
+    #[tokio::test]
+    async fn x_what_a_program_logs_is_without_its_secrets_however_it_is_written() {
+        let server = McpServer::stdio("shop", ["shop"]).env("TOKEN", ApiKey::new("hunter2hunter2"));
+        let secrets = Secrets::of(&server.reach);
+        let (mut write, read) = tokio::io::duplex(8);
+        let writing = tokio::spawn(async move {
+            for part in ["token hunter2", "hunter2 is bad\nnext ", "line\n", "end"] {
+                write.write_all(part.as_bytes()).await.expect("written");
+            }
+        });
+        let mut told = Vec::new();
+        lines(read, |line| told.push(secrets.redact(line))).await;
+        writing.await.expect("written");
+        assert_eq!(told, ["token [API key] is bad", "next line", "end"]);
+    }
+}

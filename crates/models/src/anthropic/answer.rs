@@ -1,0 +1,318 @@
+//! From the events of a stream to the events of an answer.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use countersign_core::journal::record::Usage;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::kept::{BY, Content, Opaque};
+use crate::{
+    blocks::{Blocks, Kind},
+    call::{self, BLOCK_BYTES, Count, Ending, ReadError, Reader},
+    http::ErrorObject,
+    sse::SseEvent,
+    text::Piece,
+};
+use countersign_engine::model::{ModelError, ModelEvent};
+
+/// One event, whatever its type; also a whole answer.
+#[derive(Deserialize)]
+struct Event {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    index: Option<u64>,
+    message: Option<Message>,
+    content_block: Option<Box<RawValue>>,
+    delta: Option<Delta>,
+    usage: Option<Tokens>,
+    error: Option<Box<RawValue>>,
+}
+
+#[derive(Deserialize)]
+struct Message {
+    content: Option<Vec<Box<RawValue>>>,
+    stop_reason: Option<String>,
+    usage: Option<Tokens>,
+}
+
+#[derive(Default, Deserialize)]
+struct Delta {
+    text: Option<Piece>,
+    thinking: Option<Piece>,
+    signature: Option<String>,
+    partial_json: Option<Piece>,
+    stop_reason: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Tokens {
+    input_tokens: Count,
+    cache_creation_input_tokens: Count,
+    cache_read_input_tokens: Count,
+    output_tokens: Count,
+}
+
+/// A block of the content as it begins, as far as it is looked at.
+#[derive(Default, Deserialize)]
+struct Begun {
+    id: Option<String>,
+    name: Option<String>,
+    input: Option<Box<RawValue>>,
+    text: Option<Piece>,
+    thinking: Option<Piece>,
+    signature: Option<String>,
+}
+
+/// Puts an answer together.
+pub(super) struct Assembler {
+    model: String,
+    blocks: Blocks,
+    /// By the place in the content.
+    content: BTreeMap<u64, Place>,
+    /// The bytes of the blocks that are given out, by their number.
+    given: HashMap<usize, usize>,
+    /// Tokens read: new ones, written to the cache, read from it; tokens written.
+    tokens: [Option<u64>; 4],
+    stop_reason: Option<String>,
+    finished: bool,
+}
+
+/// A block of the content that has begun.
+enum Place {
+    Text(usize),
+    Thinking(usize, String),
+    /// With the arguments it began with.
+    Call(usize, Option<Box<RawValue>>),
+    Raw(Box<RawValue>),
+}
+
+impl Assembler {
+    pub(super) fn new(model: &str) -> Assembler {
+        Assembler {
+            model: model.to_owned(),
+            blocks: Blocks::default(),
+            content: BTreeMap::new(),
+            given: HashMap::new(),
+            tokens: [None; 4],
+            stop_reason: None,
+            finished: false,
+        }
+    }
+
+    fn event(&mut self, event: Event) -> Result<bool, ReadError> {
+        let at = event.index.unwrap_or(0);
+        match event.kind.as_deref().unwrap_or_default() {
+            "message_start" => self.count(event.message.and_then(|message| message.usage)),
+            "content_block_start" => {
+                if let Some(block) = event.content_block {
+                    self.begin(at, block)?;
+                }
+            }
+            "content_block_delta" => self.delta(at, event.delta.unwrap_or_default())?,
+            "content_block_stop" => self.end(at)?,
+            "message_delta" => {
+                self.count(event.usage);
+                if let Some(reason) = event.delta.and_then(|delta| delta.stop_reason) {
+                    self.stop(reason);
+                }
+            }
+            "message_stop" => return Ok(true),
+            "error" => {
+                return Err(match event.error {
+                    Some(error) => ReadError::Said(ErrorObject::read(&error)),
+                    None => ModelError::transient(call::FAILED).into(),
+                });
+            }
+            _ => {}
+        }
+        Ok(false)
+    }
+
+    fn stop(&mut self, reason: String) {
+        self.stop_reason = Some(reason);
+        self.finished = true;
+    }
+
+    /// Counts as it is told: each number is the newest word on it.
+    fn count(&mut self, tokens: Option<Tokens>) {
+        let Some(tokens) = tokens else { return };
+        let Tokens { input_tokens, cache_creation_input_tokens, cache_read_input_tokens, output_tokens } = tokens;
+        let told = [input_tokens, cache_creation_input_tokens, cache_read_input_tokens, output_tokens];
+        for (known, told) in self.tokens.iter_mut().zip(told) {
+            *known = told.0.or(*known);
+        }
+    }
+
+    fn begin(&mut self, at: u64, raw: Box<RawValue>) -> Result<(), ReadError> {
+        #[derive(Deserialize)]
+        struct BlockKind {
+            #[serde(rename = "type")]
+            kind: String,
+        }
+        if self.content.last_key_value().is_some_and(|(last, _)| *last >= at) {
+            return Err(ModelError::transient("the provider sent the blocks of its answer out of order").into());
+        }
+        self.blocks.size.grow(BLOCK_BYTES)?;
+        let BlockKind { kind } = serde_json::from_str(raw.get()).map_err(|e| malformed(&e))?;
+        let place = match &*kind {
+            "text" => {
+                let begun = read(&raw)?;
+                let block = self.blocks.begin(Kind::Text)?;
+                self.blocks.write(block, &begun.text.unwrap_or_default())?;
+                Place::Text(block)
+            }
+            "thinking" => {
+                let begun = read(&raw)?;
+                let block = self.blocks.begin(Kind::Thinking)?;
+                self.blocks.write(block, &begun.thinking.unwrap_or_default())?;
+                Place::Thinking(block, begun.signature.unwrap_or_default())
+            }
+            "tool_use" => {
+                let begun = read(&raw)?;
+                let (id, name) = (begun.id.unwrap_or_default(), begun.name.unwrap_or_default());
+                Place::Call(self.blocks.begin(Kind::Call { id, name })?, begun.input)
+            }
+            // Thinking that is not shown, and what tools of the provider's own would give.
+            _ => {
+                self.blocks.size.grow(raw.get().len())?;
+                Place::Raw(raw)
+            }
+        };
+        self.content.insert(at, place);
+        Ok(())
+    }
+
+    fn delta(&mut self, at: u64, delta: Delta) -> Result<(), ReadError> {
+        match self.content.get_mut(&at) {
+            Some(Place::Text(block)) => {
+                let block = *block;
+                self.blocks.write(block, &delta.text.unwrap_or_default())?;
+            }
+            Some(Place::Thinking(block, signature)) => {
+                if let Some(more) = delta.signature {
+                    self.blocks.size.grow(more.len())?;
+                    signature.push_str(&more);
+                }
+                self.blocks.write(*block, &delta.thinking.unwrap_or_default())?;
+            }
+            Some(Place::Call(block, _)) => self.blocks.write(*block, &delta.partial_json.unwrap_or_default())?,
+            Some(Place::Raw(_)) => {}
+            None => return Err(ModelError::transient("the provider went on with a block that did not begin").into()),
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, at: u64) -> Result<(), ReadError> {
+        match self.content.get_mut(&at) {
+            Some(Place::Call(block, input)) => {
+                let (block, input) = (*block, input.take());
+                if let Some(input) = input.filter(|_| self.blocks.is_empty(block)) {
+                    self.blocks.write(block, &Piece::from(input.get()))?;
+                }
+                self.blocks.end(block);
+            }
+            Some(Place::Text(block) | Place::Thinking(block, _)) => self.blocks.end(*block),
+            Some(Place::Raw(_)) | None => {}
+        }
+        Ok(())
+    }
+
+    fn give_out(&mut self, ready: &mut VecDeque<ModelEvent>) {
+        self.blocks.give_out(ready, |block, bytes| {
+            self.given.insert(block, bytes);
+        });
+    }
+
+    fn usage(&self) -> Option<Usage> {
+        let [new, written, read, output] = self.tokens;
+        let input = [new, written, read].into_iter().flatten().fold(0, u64::saturating_add);
+        let told = self.tokens.iter().any(Option::is_some);
+        told.then(|| Usage {
+            input_tokens: input,
+            output_tokens: output.unwrap_or(0),
+            cached_input_tokens: read.unwrap_or(0),
+            ..Usage::default()
+        })
+    }
+
+    /// What is kept of the content; nothing if its blocks say it all.
+    fn opaque(&mut self) -> Option<Opaque> {
+        let bytes = |block: usize| self.given.get(&block).copied().unwrap_or_default();
+        let content = std::mem::take(&mut self.content).into_values().map(|place| match place {
+            Place::Text(block) => Content::Text(bytes(block)),
+            Place::Thinking(block, signature) => Content::Thinking(bytes(block), signature),
+            Place::Call(..) => Content::Call,
+            Place::Raw(raw) => Content::Raw(raw),
+        });
+        let content: Vec<Content> = content.collect();
+        let more = content.iter().any(|content| matches!(content, Content::Thinking(..) | Content::Raw(_)));
+        more.then(|| Opaque { by: BY.to_owned(), model: self.model.clone(), content })
+    }
+}
+
+impl Reader for Assembler {
+    fn take(&mut self, event: &SseEvent, ready: &mut VecDeque<ModelEvent>) -> Result<bool, ReadError> {
+        let data = event.data.trim();
+        // Some servers end their streams as chat completions end.
+        if data.is_empty() || data == "[DONE]" {
+            return Ok(data == "[DONE]" && self.finished);
+        }
+        let mut read: Event = serde_json::from_str(data).map_err(|e| malformed(&e))?;
+        read.kind.get_or_insert_with(|| event.event.clone());
+        let over = self.event(read);
+        self.give_out(ready);
+        over
+    }
+
+    fn take_whole(&mut self, json: &str, ready: &mut VecDeque<ModelEvent>) -> Result<(), ReadError> {
+        if let Some(error) = serde_json::from_str::<Event>(json).ok().and_then(|event| event.error) {
+            return Err(ReadError::Said(ErrorObject::read(&error)));
+        }
+        let message: Message = serde_json::from_str(json).map_err(|e| malformed(&e))?;
+        for (at, block) in (0..).zip(message.content.unwrap_or_default()) {
+            self.begin(at, block)?;
+            self.end(at)?;
+        }
+        self.count(message.usage);
+        if let Some(reason) = message.stop_reason {
+            self.stop(reason);
+        }
+        self.give_out(ready);
+        Ok(())
+    }
+
+    fn is_finished(&self) -> bool {
+        self.finished
+    }
+
+    fn finish(&mut self, ready: &mut VecDeque<ModelEvent>) -> Result<(), ModelError> {
+        self.blocks.end_all();
+        self.give_out(ready);
+        let reason = self.stop_reason.take().unwrap_or_default();
+        match call::ending(&reason) {
+            Ending::Whole => {}
+            Ending::Cut(cut) => ready.push_back(ModelEvent::Cut(cut)),
+            Ending::Failed => return Err(call::failed_in_the_middle(&reason)),
+        }
+        ready.extend(self.usage().map(ModelEvent::Usage));
+        if let Some(opaque) = self.opaque() {
+            let raw = serde_json::value::to_raw_value(&opaque).map_err(|e| malformed(&e))?;
+            ready.push_back(ModelEvent::Opaque(raw));
+        }
+        ready.push_back(ModelEvent::Stop);
+        Ok(())
+    }
+}
+
+fn read(raw: &RawValue) -> Result<Begun, ModelError> {
+    serde_json::from_str(raw.get()).map_err(|e| malformed(&e))
+}
+
+fn malformed(error: &serde_json::Error) -> ModelError {
+    call::malformed("event of a message", error)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,179 @@
+//! The Anthropic Messages API, streaming (spec M1, `anthropic`).
+//!
+//! Decisions:
+//! - An answer is over when `message_delta` has brought a reason to stop, whatever it is, and at `message_stop`.
+//! - Thinking goes back as it came, with its signature, to the same model only. An answer that calls tools and has no
+//!   thinking of this model before its calls cannot be followed by thinking: such a request asks for none.
+//! - Tokens read from and written to the provider's cache count as input.
+//! - A form for the answer is held by the provider if it is strict; else the model is told what it is.
+
+mod answer;
+mod kept;
+mod request;
+
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+
+use countersign_core::conversation::Message;
+use futures::stream::BoxStream;
+
+use self::answer::Assembler;
+use super::{
+    call::{self, Http, Protocol, Reach},
+    default_images,
+};
+use countersign_engine::{
+    key::ApiKey,
+    model::{Model, ModelConfigError, ModelError, ModelEvent, ModelRequest, TakesImages},
+};
+
+/// The version of the API that this adapter speaks.
+const VERSION: &str = "2023-06-01";
+/// Most tokens of an answer, thinking not included, unless it is said otherwise. Every model takes as much.
+const MAX_TOKENS: u32 = 8192;
+/// The smallest budget for thinking that the API takes.
+pub const THINKING_BUDGET_MIN: u32 = 1024;
+
+/// How much a model is to think before it answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Thinking {
+    /// Up to this many tokens, at least [`THINKING_BUDGET_MIN`]; for models that take a budget.
+    Budget(u32),
+    /// As much as it finds right; for models that decide themselves.
+    Adaptive,
+}
+
+/// How a model behind the Messages API is reached.
+#[derive(Clone, Debug)]
+pub struct AnthropicConfig {
+    /// The model's name, as the provider knows it.
+    pub model: String,
+    /// Where the API is, without `/messages`. A query is kept.
+    pub base_url: String,
+    /// Sent as `x-api-key`.
+    pub api_key: Option<ApiKey>,
+    /// The longest time in which the server may send nothing at all, before its first byte or after any.
+    pub idle_timeout: Duration,
+    /// Headers that are added to every request. Their values are kept out of every text, as the key is.
+    pub headers: BTreeMap<String, ApiKey>,
+    /// Most tokens of an answer, thinking included. `None`: 8192, and the budget for thinking.
+    pub max_tokens: Option<u32>,
+    /// How much it is to think; `None` asks for none.
+    pub thinking: Option<Thinking>,
+    /// Which images the model takes; `None`: what [`default_images`] says of it. A message with another one is refused before anything
+    /// is stored.
+    pub images: Option<TakesImages>,
+}
+
+impl AnthropicConfig {
+    /// Anthropic itself, 120 s idle, no key, no thinking.
+    #[must_use]
+    pub fn new(model: impl Into<String>) -> AnthropicConfig {
+        AnthropicConfig {
+            model: model.into(),
+            base_url: "https://api.anthropic.com/v1".to_owned(),
+            api_key: None,
+            idle_timeout: Duration::from_secs(120),
+            headers: BTreeMap::new(),
+            max_tokens: None,
+            thinking: None,
+            images: None,
+        }
+    }
+}
+
+/// A model behind the Messages API. Cloning is cheap and shares the connections.
+#[derive(Clone)]
+pub struct Anthropic {
+    http: Http<Messages>,
+}
+
+struct Messages {
+    model: Arc<str>,
+    max_tokens: u32,
+    thinking: Option<Thinking>,
+    images: TakesImages,
+}
+
+impl fmt::Debug for Anthropic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Messages { model, .. } = self.http.protocol();
+        f.debug_struct("Anthropic").field("model", model).field("url", &self.http.shown()).finish_non_exhaustive()
+    }
+}
+
+impl Anthropic {
+    /// Checks the configuration. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// A field cannot be used; the text names it.
+    pub fn new(config: AnthropicConfig) -> Result<Anthropic, ModelConfigError> {
+        let budget = match config.thinking {
+            Some(Thinking::Budget(tokens)) if tokens < THINKING_BUDGET_MIN => {
+                return Err(ModelConfigError(format!("`thinking` must have at least {THINKING_BUDGET_MIN} tokens")));
+            }
+            Some(Thinking::Budget(tokens)) => tokens,
+            Some(Thinking::Adaptive) | None => 0,
+        };
+        let max_tokens = config.max_tokens.unwrap_or_else(|| MAX_TOKENS.saturating_add(budget));
+        if max_tokens <= budget {
+            return Err(ModelConfigError(format!(
+                "`max_tokens` must be more than the {budget} tokens for thinking, which count as part of them; it is \
+                 {max_tokens}"
+            )));
+        }
+        let protocol = Messages {
+            model: config.model.as_str().into(),
+            max_tokens,
+            thinking: config.thinking,
+            images: config.images.unwrap_or_else(|| default_images("anthropic", &config.base_url)),
+        };
+        let reach = Reach {
+            base_url: config.base_url,
+            path: &["messages"],
+            model: config.model,
+            api_key: config.api_key,
+            key_header: ("x-api-key", ""),
+            idle_timeout: config.idle_timeout,
+            headers: &[("anthropic-version", VERSION)],
+            more_headers: config.headers,
+        };
+        Ok(Anthropic { http: Http::new(reach, protocol)? })
+    }
+}
+
+impl Model for Anthropic {
+    fn name(&self) -> &str {
+        &self.http.protocol().model
+    }
+
+    fn provider(&self) -> &str {
+        "anthropic"
+    }
+
+    fn images(&self) -> TakesImages {
+        self.http.protocol().images
+    }
+
+    fn call(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+        self.http.call(request)
+    }
+}
+
+impl Protocol for Messages {
+    type Reader = Assembler;
+
+    fn body(&self, request: &ModelRequest, messages: &[Message]) -> Result<Vec<u8>, ModelError> {
+        call::no_hosted(request, "`anthropic`")?;
+        request::body(self, request, messages)
+    }
+
+    fn reader(&self, _: &[Message]) -> Assembler {
+        Assembler::new(&self.model)
+    }
+}
+
+/// What reads an answer.
+#[cfg(feature = "fuzzing")]
+pub(super) fn reader() -> impl super::call::Reader {
+    Assembler::new("m")
+}

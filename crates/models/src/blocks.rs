@@ -1,0 +1,110 @@
+//! The blocks of an answer that is being read, given out in the order in which they began.
+
+use std::collections::VecDeque;
+
+use super::{
+    call::{BLOCK_BYTES, Size},
+    text::{Piece, Pieces},
+};
+use countersign_engine::model::{ModelError, ModelEvent};
+
+/// What a block is.
+pub(super) enum Kind {
+    Text,
+    Thinking,
+    Call { id: String, name: String },
+}
+
+/// The blocks that are not given out completely. The first one comes out as it is written, the later ones as soon
+/// as those before them are over.
+#[derive(Default)]
+pub(super) struct Blocks {
+    queue: VecDeque<Block>,
+    /// The number of blocks that are given out completely.
+    gone: usize,
+    pub(super) size: Size,
+}
+
+struct Block {
+    kind: Kind,
+    begun: bool,
+    over: bool,
+    /// Whether anything was written to it.
+    written: bool,
+    /// The bytes that were given out.
+    given: usize,
+    pending: Pieces,
+}
+
+impl Blocks {
+    /// Begins a block; the number by which it is known.
+    pub(super) fn begin(&mut self, kind: Kind) -> Result<usize, ModelError> {
+        let named = match &kind {
+            Kind::Call { id, name } => id.len() + name.len(),
+            Kind::Text | Kind::Thinking => 0,
+        };
+        self.size.grow(BLOCK_BYTES + named)?;
+        let pending = Pieces::default();
+        self.queue.push_back(Block { kind, begun: false, over: false, written: false, given: 0, pending });
+        Ok(self.gone + self.queue.len() - 1)
+    }
+
+    /// Writes to a block. What comes after its end is no part of it.
+    pub(super) fn write(&mut self, number: usize, text: &Piece) -> Result<(), ModelError> {
+        self.size.grow(text.bytes().len())?;
+        if let Some(block) = self.get(number).filter(|block| !block.over) {
+            block.written |= !text.bytes().is_empty();
+            block.pending.push(text);
+        }
+        Ok(())
+    }
+
+    /// Whether nothing was written to a block yet.
+    pub(super) fn is_empty(&mut self, number: usize) -> bool {
+        self.get(number).is_some_and(|block| !block.written)
+    }
+
+    /// Ends a block.
+    pub(super) fn end(&mut self, number: usize) {
+        if let Some(block) = self.get(number) {
+            block.over = true;
+        }
+    }
+
+    /// Ends all blocks.
+    pub(super) fn end_all(&mut self) {
+        self.queue.iter_mut().for_each(|block| block.over = true);
+    }
+
+    fn get(&mut self, number: usize) -> Option<&mut Block> {
+        self.queue.get_mut(number.checked_sub(self.gone)?)
+    }
+
+    /// Gives out what can be given out; `told` gets the number of each block that is over and its bytes.
+    pub(super) fn give_out(&mut self, ready: &mut VecDeque<ModelEvent>, mut told: impl FnMut(usize, usize)) {
+        while let Some(block) = self.queue.front_mut() {
+            let text = block.pending.take(block.over);
+            block.given += text.len();
+            let event = match &block.kind {
+                Kind::Text => ModelEvent::Text(text),
+                Kind::Thinking => ModelEvent::Thinking(text),
+                Kind::Call { id, name } => {
+                    if !std::mem::replace(&mut block.begun, true) {
+                        ready.push_back(ModelEvent::ToolUse { id: id.clone(), name: name.clone() });
+                    }
+                    ModelEvent::Input(text)
+                }
+            };
+            match &event {
+                ModelEvent::Text(text) | ModelEvent::Thinking(text) | ModelEvent::Input(text) if text.is_empty() => {}
+                _ => ready.push_back(event),
+            }
+            if !block.over {
+                return;
+            }
+            told(self.gone, block.given);
+            self.queue.pop_front();
+            self.gone += 1;
+        }
+    }
+}

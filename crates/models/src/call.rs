@@ -1,0 +1,484 @@
+//! One call of a provider that answers with server-sent events over HTTP: what all of them share.
+//!
+//! - An answer that ends before the provider has said that it is complete is a transient error.
+//! - The server may be silent for the idle timeout and no longer, before its first byte or after any.
+//! - Whatever an error repeats of what the provider said, the key is not in it.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    mem,
+    sync::Arc,
+    time::Duration,
+};
+
+use countersign_core::{
+    conversation::Message,
+    journal::record::{Cut, Usage},
+    limits,
+};
+use futures::{
+    StreamExt as _, TryStreamExt as _,
+    stream::{self, BoxStream},
+};
+use reqwest::{
+    Client, Response,
+    header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue},
+};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+use tokio::time::timeout;
+
+use super::{
+    http::{self, Endpoint, ErrorObject},
+    sse::{SseDecoder, SseEvent},
+};
+use countersign_engine::{
+    key::ApiKey,
+    model::{ModelConfigError, ModelError, ModelEvent, ModelRequest},
+};
+
+/// The longest wait for what follows the word that the answer is complete, such as usage.
+const TRAILER_TIMEOUT: Duration = Duration::from_secs(5);
+/// How an error that comes inside a stream is introduced.
+pub(super) const FAILED: &str = "the provider reported an error in its answer";
+/// What a block counts for besides its text, so that empty ones are bounded too.
+pub(super) const BLOCK_BYTES: usize = 64;
+
+/// What a provider's API makes of a request.
+pub(super) trait Protocol: Send + Sync + 'static {
+    /// What reads its answers.
+    type Reader: Reader;
+
+    /// The JSON body of a request.
+    ///
+    /// # Errors
+    /// The request cannot be put in the API's words, or not without losing something.
+    fn body(&self, request: &ModelRequest, messages: &[Message]) -> Result<Vec<u8>, ModelError>;
+
+    /// What reads the answer to this conversation.
+    fn reader(&self, messages: &[Message]) -> Self::Reader;
+}
+
+/// Reads one answer and gives out its events, one block open at a time.
+pub(super) trait Reader: Send + 'static {
+    /// Takes one event. True when nothing that follows counts.
+    fn take(&mut self, event: &SseEvent, ready: &mut VecDeque<ModelEvent>) -> Result<bool, ReadError>;
+
+    /// Takes an answer that came all at once.
+    fn take_whole(&mut self, json: &str, ready: &mut VecDeque<ModelEvent>) -> Result<(), ReadError>;
+
+    /// Whether the provider has said that the answer is complete.
+    fn is_finished(&self) -> bool;
+
+    /// Ends the answer, which is complete.
+    fn finish(&mut self, ready: &mut VecDeque<ModelEvent>) -> Result<(), ModelError>;
+}
+
+/// Why an answer could not be read.
+#[derive(Debug)]
+pub(super) enum ReadError {
+    /// The provider says that it failed.
+    Said(ErrorObject),
+    /// What it sent cannot be read, or not used.
+    Other(ModelError),
+}
+
+impl From<ModelError> for ReadError {
+    fn from(error: ModelError) -> ReadError {
+        ReadError::Other(error)
+    }
+}
+
+/// How a provider is reached.
+pub(super) struct Reach {
+    pub(super) base_url: String,
+    /// What is added to the address.
+    pub(super) path: &'static [&'static str],
+    pub(super) model: String,
+    pub(super) api_key: Option<ApiKey>,
+    /// The header of the key and what stands before it there.
+    pub(super) key_header: (&'static str, &'static str),
+    pub(super) idle_timeout: Duration,
+    /// Headers of every request.
+    pub(super) headers: &'static [(&'static str, &'static str)],
+    /// The headers that the configuration adds.
+    pub(super) more_headers: BTreeMap<String, ApiKey>,
+}
+
+/// A provider that is reached over HTTP. Cloning is cheap and shares the connections.
+pub(super) struct Http<P> {
+    shared: Arc<Shared<P>>,
+}
+
+impl<P> Clone for Http<P> {
+    fn clone(&self) -> Http<P> {
+        Http { shared: self.shared.clone() }
+    }
+}
+
+struct Shared<P> {
+    client: Client,
+    endpoint: Endpoint,
+    key: Option<ApiKey>,
+    /// What no error may repeat: the key, and the values of the headers that the configuration adds.
+    secrets: Vec<ApiKey>,
+    headers: HeaderMap,
+    idle_timeout: Duration,
+    protocol: P,
+}
+
+impl<P: Protocol> Http<P> {
+    /// Checks how it is reached. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// A field cannot be used; the text names it.
+    pub(super) fn new(reach: Reach, protocol: P) -> Result<Http<P>, ModelConfigError> {
+        if reach.model.trim().is_empty() {
+            return Err(ModelConfigError("`model` must not be empty".to_owned()));
+        }
+        if reach.idle_timeout.is_zero() {
+            return Err(ModelConfigError("`idle_timeout` must be more than 0 seconds".to_owned()));
+        }
+        let endpoint = Endpoint::new(&reach.base_url, reach.path)?;
+        let mut headers = HeaderMap::new();
+        for (name, value) in reach.headers {
+            headers.insert(*name, HeaderValue::from_static(value));
+        }
+        let (name, before) = reach.key_header;
+        match &reach.api_key {
+            Some(key) if !key.expose().is_empty() => {
+                let mut value = HeaderValue::try_from(format!("{before}{}", key.expose())).map_err(|_| {
+                    ModelConfigError("the API key contains characters that cannot be sent in a header".to_owned())
+                })?;
+                value.set_sensitive(true);
+                headers.insert(name, value);
+            }
+            Some(_) => return Err(ModelConfigError("the API key is empty".to_owned())),
+            None => {}
+        }
+        for (name, value) in http::headers(&reach.more_headers)? {
+            if headers.insert(&name, value).is_some() {
+                return Err(ModelConfigError(format!("`headers` has {:?}, which is sent already", name.as_str())));
+            }
+        }
+        let mut secrets: Vec<ApiKey> = reach.api_key.iter().cloned().collect();
+        secrets.extend(reach.more_headers.into_values().filter(ApiKey::is_long));
+        let shared = Shared {
+            client: endpoint.client()?,
+            endpoint,
+            key: reach.api_key,
+            secrets,
+            headers,
+            idle_timeout: reach.idle_timeout,
+            protocol,
+        };
+        Ok(Http { shared: Arc::new(shared) })
+    }
+
+    /// The address without secrets.
+    pub(super) fn shown(&self) -> &str {
+        &self.shared.endpoint.shown
+    }
+
+    /// What the API makes of requests.
+    pub(super) fn protocol(&self) -> &P {
+        &self.shared.protocol
+    }
+
+    /// Asks it. The stream ends after the first error.
+    pub(super) fn call(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+        // Secrets of servers that the provider calls are sent with the request, so they may come back too.
+        let mut secrets = self.shared.secrets.clone();
+        secrets.extend(request.hosted.iter().filter_map(|server| server.secret().cloned()));
+        let call = Call { shared: self.shared.clone(), state: State::New(Box::new(request)), ready: VecDeque::new() };
+        stream::try_unfold(call, |mut call| async move { Ok(call.next().await?.map(|event| (event, call))) })
+            .map_err(move |error: ModelError| secrets.iter().fold(error, ModelError::without))
+            .boxed()
+    }
+}
+
+/// One call of the model: sends the request, then turns the response into events.
+struct Call<P: Protocol> {
+    shared: Arc<Shared<P>>,
+    state: State<P::Reader>,
+    /// Events that are complete and not given out yet.
+    ready: VecDeque<ModelEvent>,
+}
+
+enum State<R> {
+    New(Box<ModelRequest>),
+    Open(Box<Open<R>>),
+    Failed(ModelError),
+    Done,
+}
+
+struct Open<R> {
+    response: Response,
+    decoder: SseDecoder,
+    events: Vec<SseEvent>,
+    answer: R,
+}
+
+impl<P: Protocol> Call<P> {
+    async fn next(&mut self) -> Result<Option<ModelEvent>, ModelError> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Ok(Some(event));
+            }
+            match mem::replace(&mut self.state, State::Done) {
+                State::New(request) => {
+                    let (response, reader) = self.shared.send(&request).await?;
+                    self.state = self.opened(response, reader).await?;
+                }
+                State::Open(mut open) => {
+                    self.state = match open.read(&self.shared, &mut self.ready).await {
+                        Ok(true) => State::Open(open),
+                        Ok(false) => State::Done,
+                        // What came before the error is told before it.
+                        Err(error) => State::Failed(error),
+                    };
+                }
+                State::Failed(error) => return Err(error),
+                State::Done => return Ok(None),
+            }
+        }
+    }
+
+    /// Looks at what kind of answer came: a stream, or all at once.
+    async fn opened(&mut self, mut response: Response, mut answer: P::Reader) -> Result<State<P::Reader>, ModelError> {
+        let shared = &self.shared;
+        let key = shared.key.as_ref();
+        if !response.status().is_success() {
+            // A body that never ends must not keep the error from being told.
+            let error = http::status_error(response, key);
+            return Err(timeout(shared.idle_timeout, error).await.unwrap_or_else(|_| shared.silent()));
+        }
+        let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        match &*kind {
+            // Servers that ignore `stream`, and errors that come with a status of success.
+            "application/json" => {
+                let body = http::read_body(&mut response, limits::RESPONSE_BYTES);
+                let body = timeout(shared.idle_timeout, body).await.map_err(|_| shared.silent())?;
+                let taken = answer.take_whole(&String::from_utf8_lossy(&body), &mut self.ready);
+                taken.map_err(|error| shared.read_error(error))?;
+                finish(&mut answer, &mut self.ready)?;
+                Ok(State::Done)
+            }
+            "text/html" => Err(ModelError::permanent(format!(
+                "{} answered with a web page instead of a stream: is `base_url` right?",
+                shared.endpoint.shown
+            ))),
+            _ => {
+                let decoder = SseDecoder::new(limits::RESPONSE_BYTES);
+                Ok(State::Open(Box::new(Open { response, decoder, events: Vec::new(), answer })))
+            }
+        }
+    }
+}
+
+/// Ends an answer, if it is complete.
+fn finish<R: Reader>(answer: &mut R, ready: &mut VecDeque<ModelEvent>) -> Result<(), ModelError> {
+    if !answer.is_finished() {
+        return Err(ModelError::transient("the provider's answer ended before it was complete"));
+    }
+    answer.finish(ready)
+}
+
+impl<P: Protocol> Shared<P> {
+    async fn send(&self, request: &ModelRequest) -> Result<(Response, P::Reader), ModelError> {
+        let messages = request.conversation.messages().await?;
+        let body = self.protocol.body(request, &messages)?;
+        let reader = self.protocol.reader(&messages);
+        // A long conversation is not kept while the answer is awaited.
+        drop(messages);
+        let builder = self
+            .client
+            .post(self.endpoint.url())
+            .headers(self.headers.clone())
+            .header(CONTENT_TYPE, "application/json")
+            .header(ACCEPT, "text/event-stream")
+            .body(body);
+        match timeout(self.idle_timeout, builder.send()).await {
+            Ok(Ok(response)) => Ok((response, reader)),
+            Ok(Err(error)) => Err(http::transport_error("no answer from", &self.endpoint, error)),
+            Err(_) => Err(self.silent()),
+        }
+    }
+
+    fn silent(&self) -> ModelError {
+        ModelError::transient(format!("{} sent nothing for {:?}", self.endpoint.shown, self.idle_timeout))
+    }
+
+    fn read_error(&self, error: ReadError) -> ModelError {
+        match error {
+            ReadError::Said(error) => error.into_error(FAILED, self.key.as_ref()),
+            ReadError::Other(error) => error,
+        }
+    }
+}
+
+impl<R: Reader> Open<R> {
+    /// Reads once. False when the answer is complete and all its events are in `ready`.
+    async fn read<P: Protocol<Reader = R>>(
+        &mut self,
+        shared: &Shared<P>,
+        ready: &mut VecDeque<ModelEvent>,
+    ) -> Result<bool, ModelError> {
+        // Once the answer is complete only usage can be lost.
+        let finished = self.answer.is_finished();
+        let patience = if finished { shared.idle_timeout.min(TRAILER_TIMEOUT) } else { shared.idle_timeout };
+        let part = match timeout(patience, self.response.chunk()).await {
+            Ok(Ok(Some(part))) => part,
+            _ if finished => return finish(&mut self.answer, ready).map(|()| false),
+            Ok(Ok(None)) => {
+                // Some servers leave out the empty line after their last event.
+                self.take(b"\n\n", shared, ready)?;
+                return finish(&mut self.answer, ready).map(|()| false);
+            }
+            Ok(Err(error)) => return Err(http::transport_error("the answer broke off from", &shared.endpoint, error)),
+            Err(_) => return Err(shared.silent()),
+        };
+        if self.take(&part, shared, ready)? {
+            return finish(&mut self.answer, ready).map(|()| false);
+        }
+        Ok(true)
+    }
+
+    /// Takes more of the stream. True when nothing that follows counts.
+    fn take<P: Protocol<Reader = R>>(
+        &mut self,
+        bytes: &[u8],
+        shared: &Shared<P>,
+        ready: &mut VecDeque<ModelEvent>,
+    ) -> Result<bool, ModelError> {
+        self.decoder.feed(bytes, &mut self.events).map_err(|e| ModelError::permanent(e.to_string()))?;
+        for event in self.events.drain(..) {
+            // A server that forgets the empty line before its end mark has put both into one event.
+            let ends = event.data.trim_end().strip_suffix("\n[DONE]").map(str::to_owned);
+            let mark = ends.is_some().then(|| SseEvent { event: String::new(), data: "[DONE]".to_owned() });
+            let event = SseEvent { data: ends.unwrap_or(event.data), event: event.event };
+            for event in [Some(event), mark].into_iter().flatten() {
+                if self.answer.take(&event, ready).map_err(|error| shared.read_error(error))? {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// How a provider says that an answer ended, in the words of any of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// It is whole.
+    Whole,
+    /// It is not.
+    Cut(Cut),
+    /// The provider failed in the middle of it: asking again may help.
+    Failed,
+}
+
+/// Reads a reason to stop. One that is not known is taken for the end of a whole answer, since servers have names of
+/// their own for that.
+pub(super) fn ending(reason: &str) -> Ending {
+    Ending::Cut(match &*reason.to_ascii_lowercase() {
+        "length" | "max_tokens" | "max_output_tokens" | "model_length" | "model_context_window_exceeded" => {
+            Cut::MaxTokens
+        }
+        "refusal" => Cut::Refusal,
+        "content_filter" | "content-filter" | "safety" | "recitation" | "blocklist" | "prohibited_content" | "spii"
+        | "image_safety" | "language" | "sensitive" | "error_toxic" => Cut::ContentFilter,
+        "incomplete" | "pause_turn" | "malformed_function_call" | "unexpected_tool_call" | "other" => Cut::Incomplete,
+        "error" | "network_error" | "insufficient_system_resource" | "aborted" => return Ending::Failed,
+        _ => return Ending::Whole,
+    })
+}
+
+/// An answer that its provider failed in the middle of.
+pub(super) fn failed_in_the_middle(reason: &str) -> ModelError {
+    ModelError::transient(format!("the provider failed in the middle of its answer: {reason}"))
+}
+
+/// How large an answer has become.
+#[derive(Default)]
+pub(super) struct Size(usize);
+
+impl Size {
+    /// Counts more of it.
+    ///
+    /// # Errors
+    /// It is larger than an answer may be.
+    pub(super) fn grow(&mut self, bytes: usize) -> Result<(), ModelError> {
+        self.0 += bytes;
+        if self.0 > limits::RESPONSE_BYTES {
+            let limit = limits::RESPONSE_BYTES;
+            return Err(ModelError::permanent(format!("the model's answer is larger than {limit} bytes")));
+        }
+        Ok(())
+    }
+}
+
+/// A number of tokens as servers tell it: a whole number, also one that is written as a float. Anything else is none,
+/// since usage that cannot be read is no reason to lose an answer.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Count(pub(super) Option<u64>);
+
+impl<'de> Deserialize<'de> for Count {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Count, D::Error> {
+        let text = Box::<RawValue>::deserialize(deserializer)?;
+        let text = text.get().trim_matches('"');
+        // A float above the largest number of tokens is that number.
+        let float = || text.parse::<f64>().ok().filter(|n| *n >= 0.0).map(|n| n as u64);
+        Ok(Count(text.parse().ok().or_else(float)))
+    }
+}
+
+/// What OpenAI's APIs say of the tokens they count.
+#[derive(Default, Deserialize)]
+pub(super) struct Details {
+    #[serde(default)]
+    cached_tokens: Count,
+    #[serde(default)]
+    reasoning_tokens: Count,
+}
+
+/// Tokens read and written, with the details of each; `None` if neither is told.
+pub(super) fn usage(told: (Count, Count), details: (Option<Details>, Option<Details>)) -> Option<Usage> {
+    let (Count(input_tokens), Count(output_tokens)) = told;
+    let of = |details: Option<Details>| details.unwrap_or_default();
+    (input_tokens.is_some() || output_tokens.is_some()).then(|| Usage {
+        input_tokens: input_tokens.unwrap_or(0),
+        output_tokens: output_tokens.unwrap_or(0),
+        cached_input_tokens: of(details.0).cached_tokens.0.unwrap_or(0),
+        reasoning_tokens: of(details.1).reasoning_tokens.0.unwrap_or(0),
+    })
+}
+
+/// What is wrong with something the provider sent, without the text that stands where something else should: it may
+/// be an argument or a secret, and errors are logged. `what` says what it should have been.
+pub(super) fn malformed(what: &str, error: &serde_json::Error) -> ModelError {
+    let text = error.to_string();
+    let wrong = match (text.find("string \""), text.rfind("\", expected ")) {
+        (Some(begin), Some(end)) if begin < end => format!("{}string{}", &text[..begin], &text[end + 1..]),
+        _ => text,
+    };
+    ModelError::transient(format!("the provider sent something that is no {what}: {wrong}"))
+}
+
+/// The request cannot be written, which no provider of ours makes happen.
+pub(super) fn unwritable(error: &serde_json::Error) -> ModelError {
+    ModelError::permanent(format!("the request cannot be written as JSON: {error}"))
+}
+
+/// Refuses a request with MCP servers that the provider is to call, which only the Responses API does.
+pub(super) fn no_hosted(request: &ModelRequest, provider: &str) -> Result<(), ModelError> {
+    match request.hosted.first() {
+        None => Ok(()),
+        Some(server) => Err(ModelError::permanent(format!(
+            "the MCP server {:?} is to be called by the model's provider, which {provider} cannot; use the provider \
+             `openai`, or declare it as an MCP server of ours",
+            server.label()
+        ))),
+    }
+}

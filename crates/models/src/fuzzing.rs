@@ -1,0 +1,53 @@
+//! The answers of providers, read without a connection.
+
+use std::collections::VecDeque;
+
+use countersign_core::limits;
+
+use super::{
+    anthropic,
+    call::{FAILED, ReadError, Reader},
+    openai, openai_chat,
+    sse::SseDecoder,
+};
+use countersign_engine::model::ModelEvent;
+
+/// What a provider's stream, in these parts, says: of chat completions (0), responses (1) or messages (2).
+///
+/// # Errors
+/// It cannot be read, or is not whole: what the user is told.
+pub fn answer(api: u8, parts: &[&[u8]]) -> (Vec<ModelEvent>, Result<(), String>) {
+    match api % 3 {
+        0 => read(openai_chat::reader(), parts),
+        1 => read(openai::reader(), parts),
+        _ => read(anthropic::reader(), parts),
+    }
+}
+
+fn read<R: Reader>(mut reader: R, parts: &[&[u8]]) -> (Vec<ModelEvent>, Result<(), String>) {
+    let mut said = VecDeque::new();
+    let outcome = take(&mut reader, parts, &mut said);
+    (said.into(), outcome)
+}
+
+fn take<R: Reader>(reader: &mut R, parts: &[&[u8]], said: &mut VecDeque<ModelEvent>) -> Result<(), String> {
+    let told = |error| match error {
+        ReadError::Said(error) => error.into_error(FAILED, None).message,
+        ReadError::Other(error) => error.message,
+    };
+    let mut decoder = SseDecoder::new(limits::RESPONSE_BYTES);
+    'parts: for part in parts {
+        let mut events = Vec::new();
+        let fed = decoder.feed(part, &mut events);
+        for event in &events {
+            if reader.take(event, said).map_err(told)? {
+                break 'parts;
+            }
+        }
+        fed.map_err(|error| error.to_string())?;
+    }
+    if !reader.is_finished() {
+        return Err("it is not whole".to_owned());
+    }
+    reader.finish(said).map_err(|error| error.message)
+}

@@ -1,0 +1,406 @@
+//! Gemini and Ollama in their own protocols, through the genai crate (spec M1), behind the feature `genai`.
+//!
+//! What genai 0.7.2 does not give, and what is done about it:
+//! - Its stream also ends where the connection closed early. An answer counts as complete only with a reason to stop
+//!   (Gemini) or with its counts of tokens (Ollama); else it is a transient error.
+//! - Arguments are parsed values: they are written as JSON anew, and that text is what is shown, approved and run.
+//! - Its lines have no limit; the events that come out of them have.
+//! - Ollama's adapter sends no key and no schema: the key is sent as a header, and the model is told the schema.
+//!
+//! It reads no environment variable here, and talks to the configured address only.
+
+mod request;
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    fmt,
+    sync::Arc,
+    time::Duration,
+};
+
+use ::genai::{
+    Client, ModelIden, ServiceTarget,
+    adapter::AdapterKind,
+    chat::{ChatOptions, ChatStream, ChatStreamEvent, StreamEnd, ToolCall},
+    resolver::{AuthData, Endpoint as Address},
+    webc,
+};
+use countersign_core::journal::record::Usage;
+use futures::{
+    StreamExt as _, TryStreamExt as _,
+    stream::{self, BoxStream},
+};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    call::{self, BLOCK_BYTES, Ending, Size},
+    default_images,
+    http::{self, Endpoint},
+};
+use countersign_engine::{
+    key::ApiKey,
+    model::{Model, ModelConfigError, ModelError, ModelEvent, ModelRequest, TakesImages},
+};
+
+/// How a model of one of [`GENAI_PROVIDERS`](super::GENAI_PROVIDERS) is reached.
+#[derive(Clone, Debug)]
+pub struct GenaiConfig {
+    /// Which provider: `gemini` or `ollama`.
+    pub provider: String,
+    /// The model's name, as the provider knows it.
+    pub model: String,
+    /// Where the API is: for Gemini it ends with the version, such as `/v1beta`; for Ollama it is the server's root.
+    pub base_url: String,
+    /// Gemini's key; for Ollama it is sent as `Authorization: Bearer`.
+    pub api_key: Option<ApiKey>,
+    /// The longest time in which the server may send nothing at all, before its first byte or after any.
+    pub idle_timeout: Duration,
+    /// Headers that are added to every request. Their values are kept out of every text, as the key is.
+    pub headers: BTreeMap<String, ApiKey>,
+    /// Most tokens of an answer; `None`: the provider's own bound.
+    pub max_tokens: Option<u32>,
+    /// Which images the model takes: none, or those whose bytes are in the message; `None`: what [`default_images`] says of it. None of these
+    /// gets what is at an address, so [`TakesImages::All`] is refused.
+    pub images: Option<TakesImages>,
+}
+
+impl GenaiConfig {
+    /// A model at this address, 120 s idle, no key.
+    #[must_use]
+    pub fn new(provider: impl Into<String>, model: impl Into<String>, base_url: impl Into<String>) -> GenaiConfig {
+        let provider = provider.into();
+        GenaiConfig {
+            images: None,
+            provider,
+            model: model.into(),
+            base_url: base_url.into(),
+            api_key: None,
+            idle_timeout: Duration::from_secs(120),
+            headers: BTreeMap::new(),
+            max_tokens: None,
+        }
+    }
+}
+
+/// A model behind the genai crate. Cloning is cheap and shares the connections.
+#[derive(Clone)]
+pub struct Genai {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    client: Client,
+    kind: AdapterKind,
+    target: ServiceTarget,
+    model: Arc<str>,
+    provider: String,
+    shown: String,
+    key: Option<ApiKey>,
+    /// What no error may repeat.
+    secrets: Vec<ApiKey>,
+    options: ChatOptions,
+    images: TakesImages,
+}
+
+impl fmt::Debug for Genai {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Shared { provider, model, shown, .. } = &*self.shared;
+        f.debug_struct("Genai")
+            .field("provider", provider)
+            .field("model", model)
+            .field("url", shown)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Genai {
+    /// Checks the configuration. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// A field cannot be used; the text names it.
+    pub fn new(config: GenaiConfig) -> Result<Genai, ModelConfigError> {
+        let GenaiConfig { provider, model, base_url, api_key, idle_timeout, headers, max_tokens, images } = config;
+        let images = images.unwrap_or_else(|| default_images(&provider, &base_url));
+        if images == TakesImages::All {
+            let what =
+                "`images` is \"all\", and this provider gets nothing from addresses; it may be \"inline\" or \"none\"";
+            return Err(ModelConfigError(what.to_owned()));
+        }
+        let kind = match &*provider {
+            "gemini" => AdapterKind::Gemini,
+            "ollama" => AdapterKind::Ollama,
+            _ => {
+                return Err(ModelConfigError(format!(
+                    "`provider` is {provider:?}; it must be \"gemini\" or \"ollama\""
+                )));
+            }
+        };
+        if model.trim().is_empty() {
+            return Err(ModelConfigError("`model` must not be empty".to_owned()));
+        }
+        if idle_timeout.is_zero() {
+            return Err(ModelConfigError("`idle_timeout` must be more than 0 seconds".to_owned()));
+        }
+        if api_key.as_ref().is_some_and(|key| key.expose().is_empty()) {
+            return Err(ModelConfigError("the API key is empty".to_owned()));
+        }
+        // What is added to it begins without a slash.
+        let endpoint = Endpoint::new(&base_url, &[""])?;
+        if endpoint.url().query().is_some() {
+            return Err(ModelConfigError("`base_url` must not have a query".to_owned()));
+        }
+        let client = Client::builder().with_reqwest(endpoint.client()?).build();
+        let client = client.map_err(|error| ModelConfigError(error.to_string()))?;
+        let key = api_key.as_ref().map(ApiKey::expose).unwrap_or_default().to_owned();
+        let mut options = ChatOptions::default()
+            .with_capture_usage(true)
+            .with_stream_header_timeout(idle_timeout)
+            .with_stream_read_timeout(idle_timeout);
+        if kind == AdapterKind::Ollama && !key.is_empty() {
+            options = options.with_extra_headers(("Authorization", format!("Bearer {key}")));
+        }
+        for (name, value) in http::headers(&headers)? {
+            let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
+            options = options.with_extra_headers((name.as_str(), value));
+        }
+        if let Some(most) = max_tokens {
+            options = options.with_max_tokens(most);
+        }
+        let mut secrets: Vec<ApiKey> = api_key.iter().cloned().collect();
+        secrets.extend(headers.into_values().filter(ApiKey::is_long));
+        let target = ServiceTarget {
+            endpoint: Address::from_owned(endpoint.url().to_string()),
+            auth: AuthData::from_single(key),
+            model: ModelIden::new(kind, model.clone()),
+        };
+        let shared = Shared {
+            client,
+            kind,
+            target,
+            model: model.into(),
+            provider,
+            shown: endpoint.shown,
+            key: api_key,
+            secrets,
+            options,
+            images,
+        };
+        Ok(Genai { shared: Arc::new(shared) })
+    }
+}
+
+impl Model for Genai {
+    /// Their own protocols take the bytes: Ollama gets nothing from elsewhere, and Gemini wants to know the type of what
+    /// stands at an address, which nobody here does.
+    fn images(&self) -> TakesImages {
+        self.shared.images
+    }
+
+    fn call(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+        let call = Call { shared: self.shared.clone(), state: State::New(Box::new(request)), ready: VecDeque::new() };
+        let secrets = self.shared.secrets.clone();
+        stream::try_unfold(call, |mut call| async move { Ok(call.next().await?.map(|event| (event, call))) })
+            .map_err(move |error: ModelError| secrets.iter().fold(error, ModelError::without))
+            .boxed()
+    }
+}
+
+struct Call {
+    shared: Arc<Shared>,
+    state: State,
+    ready: VecDeque<ModelEvent>,
+}
+
+enum State {
+    New(Box<ModelRequest>),
+    Open(Box<ChatStream>, Reader),
+    Done,
+}
+
+impl Call {
+    async fn next(&mut self) -> Result<Option<ModelEvent>, ModelError> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Ok(Some(event));
+            }
+            match std::mem::replace(&mut self.state, State::Done) {
+                State::New(request) => {
+                    let shared = &self.shared;
+                    call::no_hosted(&request, &format!("`{}`", shared.provider))?;
+                    let messages = request.conversation.messages().await?;
+                    let options = request::options(shared.kind, &shared.options, &request);
+                    let asked = request::request(shared.kind, &shared.opaque(), &request, &messages);
+                    drop(messages);
+                    let answer = shared.client.exec_chat_stream(shared.target.clone(), asked, Some(&options)).await;
+                    let answer = answer.map_err(|error| shared.error(&error))?;
+                    self.state = State::Open(Box::new(answer.stream), Reader::new(shared.opaque()));
+                }
+                State::Open(mut stream, mut reader) => match stream.next().await {
+                    Some(Ok(ChatStreamEvent::End(end))) => reader.finish(self.shared.kind, &end, &mut self.ready)?,
+                    Some(Ok(event)) => {
+                        reader.take(event, &mut self.ready)?;
+                        self.state = State::Open(stream, reader);
+                    }
+                    Some(Err(error)) => return Err(self.shared.error(&error)),
+                    None => return Err(incomplete()),
+                },
+                State::Done => return Ok(None),
+            }
+        }
+    }
+}
+
+fn incomplete() -> ModelError {
+    ModelError::transient("the provider's answer ended before it was complete")
+}
+
+impl Shared {
+    fn opaque(&self) -> Opaque {
+        Opaque { by: format!("genai-{}", self.provider), model: self.model.to_string(), parts: Vec::new() }
+    }
+
+    /// An error in words like those of the other providers. genai's own repeat the request.
+    fn error(&self, error: &::genai::Error) -> ModelError {
+        use ::genai::Error;
+        let (status, body) = match error {
+            Error::HttpError { status, body, .. } => (*status, body),
+            Error::WebModelCall { webc_error: webc::Error::ResponseFailedStatus { status, body, .. }, .. }
+            | Error::WebAdapterCall { webc_error: webc::Error::ResponseFailedStatus { status, body, .. }, .. } => {
+                (*status, body)
+            }
+            Error::ChatResponse { body, .. } => {
+                let said = body.to_string();
+                let object = http::ErrorObject::parse(&said).unwrap_or_else(|| http::ErrorObject::text(&said));
+                return object.into_error(call::FAILED, self.key.as_ref());
+            }
+            Error::WebStream { error: cause, .. } => match cause.downcast_ref::<Error>() {
+                Some(Error::HttpError { status, body, .. }) => {
+                    let none = reqwest::header::HeaderMap::new();
+                    let headers = cause.downcast_ref::<Error>().and_then(Error::headers).unwrap_or(&none);
+                    return http::refused(*status, headers, body, self.key.as_ref());
+                }
+                _ => return ModelError::transient(format!("the answer broke off from {}: {cause}", self.shown)),
+            },
+            Error::StreamParse { serde_error, .. } => return call::malformed("event of an answer", serde_error),
+            Error::WebModelCall { webc_error, .. } | Error::WebAdapterCall { webc_error, .. } => {
+                return ModelError::transient(format!("no answer from {}: {webc_error}", self.shown));
+            }
+            other => return ModelError::permanent(other.to_string()),
+        };
+        let none = reqwest::header::HeaderMap::new();
+        http::refused(status, error.headers().unwrap_or(&none), body, self.key.as_ref())
+    }
+}
+
+/// What goes back to the provider with an answer, unchanged.
+#[derive(Debug, Deserialize, Serialize)]
+struct Opaque {
+    /// Which adapter made this.
+    by: String,
+    /// Which model it is for.
+    model: String,
+    /// The parts of the answer, in order.
+    parts: Vec<Part>,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Part {
+    /// Text, with its bytes.
+    Text(usize),
+    /// The next call, with the signatures that it carries.
+    Call(Vec<String>),
+    /// A signature on its own: of the part that follows.
+    Signature(String),
+}
+
+/// Puts an answer together. Calls come whole, so one block is open at a time anyway.
+struct Reader {
+    opaque: Opaque,
+    size: Size,
+}
+
+impl Reader {
+    fn new(opaque: Opaque) -> Reader {
+        Reader { opaque, size: Size::default() }
+    }
+
+    fn take(&mut self, event: ChatStreamEvent, ready: &mut VecDeque<ModelEvent>) -> Result<(), ModelError> {
+        match event {
+            ChatStreamEvent::Chunk(chunk) => {
+                self.size.grow(chunk.content.len())?;
+                match self.opaque.parts.last_mut() {
+                    Some(Part::Text(bytes)) => *bytes += chunk.content.len(),
+                    _ => self.opaque.parts.push(Part::Text(chunk.content.len())),
+                }
+                ready.push_back(ModelEvent::Text(chunk.content));
+            }
+            ChatStreamEvent::ReasoningChunk(chunk) => {
+                self.size.grow(chunk.content.len())?;
+                ready.push_back(ModelEvent::Thinking(chunk.content));
+            }
+            ChatStreamEvent::ThoughtSignatureChunk(chunk) => {
+                self.size.grow(chunk.content.len() + BLOCK_BYTES)?;
+                self.opaque.parts.push(Part::Signature(chunk.content));
+            }
+            ChatStreamEvent::ToolCallChunk(chunk) => {
+                let ToolCall { call_id, fn_name, fn_arguments, thought_signatures } = chunk.tool_call;
+                let arguments = match fn_arguments {
+                    // Text that genai could not read is left as it came.
+                    serde_json::Value::String(text) => text,
+                    serde_json::Value::Null => "{}".to_owned(),
+                    value => value.to_string(),
+                };
+                self.size.grow(BLOCK_BYTES + call_id.len() + fn_name.len() + arguments.len())?;
+                self.opaque.parts.push(Part::Call(thought_signatures.unwrap_or_default()));
+                ready.push_back(ModelEvent::ToolUse { id: call_id, name: fn_name });
+                ready.push_back(ModelEvent::Input(arguments));
+            }
+            ChatStreamEvent::Start | ChatStreamEvent::Heartbeat | ChatStreamEvent::End(_) => {}
+        }
+        Ok(())
+    }
+
+    fn finish(
+        mut self,
+        kind: AdapterKind,
+        end: &StreamEnd,
+        ready: &mut VecDeque<ModelEvent>,
+    ) -> Result<(), ModelError> {
+        let reason = end.captured_stop_reason.as_ref();
+        let complete = if kind == AdapterKind::Ollama { end.captured_usage.is_some() } else { reason.is_some() };
+        if !complete {
+            return Err(incomplete());
+        }
+        let stopped = reason.map_or("", |reason| reason.raw());
+        match call::ending(stopped) {
+            Ending::Whole => {}
+            Ending::Cut(cut) => ready.push_back(ModelEvent::Cut(cut)),
+            Ending::Failed => return Err(call::failed_in_the_middle(stopped)),
+        }
+        if let Some(usage) = &end.captured_usage {
+            let count = |tokens: Option<i32>| tokens.and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
+            let cached = usage.prompt_tokens_details.as_ref().and_then(|details| details.cached_tokens);
+            let reasoning = usage.completion_tokens_details.as_ref().and_then(|details| details.reasoning_tokens);
+            ready.push_back(ModelEvent::Usage(Usage {
+                input_tokens: count(usage.prompt_tokens),
+                output_tokens: count(usage.completion_tokens),
+                cached_input_tokens: count(cached),
+                reasoning_tokens: count(reasoning),
+            }));
+        }
+        // Only signatures say more than the blocks do.
+        self.opaque.parts.retain(|part| !matches!(part, Part::Text(0)));
+        let signed = |part: &Part| match part {
+            Part::Signature(_) => true,
+            Part::Call(signatures) => !signatures.is_empty(),
+            Part::Text(_) => false,
+        };
+        if self.opaque.parts.iter().any(signed) {
+            let raw = serde_json::value::to_raw_value(&self.opaque).map_err(|e| call::malformed("answer", &e))?;
+            ready.push_back(ModelEvent::Opaque(raw));
+        }
+        ready.push_back(ModelEvent::Stop);
+        Ok(())
+    }
+}

@@ -1,0 +1,142 @@
+//! The request in genai's words, from the conversation.
+
+use ::genai::{
+    adapter::AdapterKind,
+    chat::{
+        ChatMessage, ChatOptions, ChatRequest, ChatResponseFormat, ContentPart, JsonSpec, MessageContent, Tool,
+        ToolCall, ToolResponse,
+    },
+};
+use countersign_core::{
+    content::{self, Content, ImageSource},
+    conversation::{Answer, Message},
+    journal::record::{Block, ToolUse},
+};
+use serde_json::Value;
+
+use super::{Opaque, Part};
+use crate::sent::{self, Cutter, join};
+use countersign_engine::{model::ModelRequest, tool::ToolSpec};
+
+/// The options of one request.
+pub(super) fn options(kind: AdapterKind, options: &ChatOptions, request: &ModelRequest) -> ChatOptions {
+    let options = options.clone();
+    match &request.output {
+        None => options,
+        Some(_) if kind == AdapterKind::Ollama => options.with_response_format(ChatResponseFormat::JsonMode),
+        Some(output) => options.with_response_format(JsonSpec::new(&*output.name, (*output.schema).clone())),
+    }
+}
+
+pub(super) fn request(kind: AdapterKind, own: &Opaque, asked: &ModelRequest, conversation: &[Message]) -> ChatRequest {
+    let mut system = asked.instructions.to_string();
+    if let Some(output) = asked.output.as_ref().filter(|_| kind == AdapterKind::Ollama) {
+        let told = "When you give your final answer, it must be one JSON value that fits this JSON Schema, and nothing \
+                    else: no words around it and no code fence.";
+        join(&mut system, &format!("{told}\n{}", output.schema));
+    }
+    let mut request = ChatRequest::new(messages(kind, own, &asked.tools, conversation));
+    if !system.is_empty() {
+        request = request.with_system(system);
+    }
+    if !asked.tools.is_empty() {
+        request = request.with_tools(asked.tools.iter().map(tool));
+    }
+    request
+}
+
+fn tool(spec: &ToolSpec) -> Tool {
+    let tool = Tool::new(&*spec.name).with_schema((*spec.parameters).clone());
+    if spec.description.is_empty() { tool } else { tool.with_description(&*spec.description) }
+}
+
+fn messages(kind: AdapterKind, own: &Opaque, tools: &[ToolSpec], conversation: &[Message]) -> Vec<ChatMessage> {
+    let mut messages = Vec::new();
+    let mut results: Vec<ToolResponse> = Vec::new();
+    for message in conversation {
+        if !matches!(message, Message::ToolResult(_)) {
+            settle(&mut messages, &mut results);
+        }
+        match message {
+            Message::User(said) => messages.push(ChatMessage::user(user(said))),
+            Message::Assistant(answer) => {
+                let parts = as_it_came(answer, own, tools).unwrap_or_else(|| in_plain_words(answer, tools));
+                if !parts.is_empty() {
+                    messages.push(ChatMessage::assistant(MessageContent::from_parts(parts)));
+                }
+            }
+            Message::ToolResult(result) => {
+                let mut response = ToolResponse::new(&*result.id, result.text.as_str());
+                response.fn_name = Some(result.name.to_string());
+                results.push(response);
+                // Gemini takes the results of an answer together, Ollama one by one.
+                if kind == AdapterKind::Ollama {
+                    settle(&mut messages, &mut results);
+                }
+            }
+        }
+    }
+    settle(&mut messages, &mut results);
+    messages
+}
+
+fn user(said: &Content) -> MessageContent {
+    if !said.has_images() {
+        return said.text().into();
+    }
+    let part = |part: &content::Part| match part {
+        content::Part::Text(text) => Some(ContentPart::from_text(&**text)),
+        content::Part::Image(image) => match image.source() {
+            ImageSource::Base64 { media_type, data } => {
+                Some(ContentPart::from_binary_base64(media_type.name(), data.clone(), None))
+            }
+            // It takes none, and was given a note in its place.
+            ImageSource::Url { .. } => None,
+        },
+    };
+    MessageContent::from_parts(said.parts().iter().filter_map(part).collect::<Vec<_>>())
+}
+
+fn settle(messages: &mut Vec<ChatMessage>, results: &mut Vec<ToolResponse>) {
+    if !results.is_empty() {
+        messages.push(ChatMessage::tool(MessageContent::from(std::mem::take(results))));
+    }
+}
+
+/// The parts of an answer of this model, as they came; `None` if it is not from it, or is not what it was.
+fn as_it_came(answer: &Answer, own: &Opaque, tools: &[ToolSpec]) -> Option<Vec<ContentPart>> {
+    let opaque: Opaque = serde_json::from_str(answer.opaque.as_deref()?.get()).ok()?;
+    if opaque.by != own.by || opaque.model != own.model {
+        return None;
+    }
+    let mut cutter = Cutter::new(answer);
+    let mut parts = Vec::with_capacity(opaque.parts.len());
+    for part in opaque.parts {
+        parts.push(match part {
+            Part::Text(bytes) => ContentPart::Text(cutter.text(bytes)?),
+            Part::Call(signatures) => ContentPart::ToolCall(call_of(cutter.call()?, signatures, tools)),
+            Part::Signature(signature) => ContentPart::ThoughtSignature(signature),
+        });
+    }
+    cutter.is_done().then_some(parts)
+}
+
+fn in_plain_words(answer: &Answer, tools: &[ToolSpec]) -> Vec<ContentPart> {
+    let part = |block: &Block| match block {
+        Block::Text(text) if text.is_empty() => None,
+        Block::Text(text) => Some(ContentPart::Text(text.clone())),
+        Block::Thinking(_) => None,
+        Block::ToolUse(call) => Some(ContentPart::ToolCall(call_of(call, Vec::new(), tools))),
+    };
+    answer.blocks.iter().filter_map(part).collect()
+}
+
+fn call_of(call: &ToolUse, signatures: Vec<String>, tools: &[ToolSpec]) -> ToolCall {
+    ToolCall {
+        call_id: call.id.to_string(),
+        fn_name: sent::name(call, tools).into_owned(),
+        fn_arguments: serde_json::from_str(sent::arguments(call))
+            .unwrap_or_else(|_| Value::Object(serde_json::Map::new())),
+        thought_signatures: Some(signatures).filter(|signatures| !signatures.is_empty()),
+    }
+}

@@ -1,0 +1,169 @@
+//! The OpenAI Responses API, streaming (spec M1, `openai`).
+//!
+//! Nothing is stored at the provider (`store: false`): each request carries the conversation. What the provider
+//! needs back with it (reasoning with its encrypted content, the items of MCP servers that it called, ids) is kept
+//! with the answer and goes back exactly as it came, in its order, to the same model only.
+//!
+//! Decisions:
+//! - An answer is over at `response.completed` or `response.incomplete`.
+//! - An item's text is what was streamed of it; only an item of which nothing was streamed is read from its end.
+//! - A request to approve a call of an MCP server that the provider calls is a call of `mcp__LABEL__TOOL` here, and
+//!   the result of that call is the answer to it (spec S13).
+
+mod answer;
+mod items;
+mod request;
+
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+
+use countersign_core::conversation::Message;
+use futures::stream::BoxStream;
+
+use self::answer::Assembler;
+use super::{
+    call::{Http, Protocol, Reach},
+    default_images,
+};
+use countersign_engine::{
+    key::ApiKey,
+    model::{Model, ModelConfigError, ModelError, ModelEvent, ModelRequest, TakesImages},
+};
+
+/// The beginnings of the names of OpenAI's models that refuse to be asked for encrypted reasoning.
+const WITHOUT_REASONING: [&str; 5] = ["gpt-3", "gpt-4", "chatgpt-", "ft:gpt-3", "ft:gpt-4"];
+
+/// How a model behind the Responses API is reached.
+#[derive(Clone, Debug)]
+pub struct OpenAiConfig {
+    /// The model's name, as the provider knows it.
+    pub model: String,
+    /// Where the API is, without `/responses`. A query is kept.
+    pub base_url: String,
+    /// Sent as `Authorization: Bearer`.
+    pub api_key: Option<ApiKey>,
+    /// The longest time in which the server may send nothing at all, before its first byte or after any.
+    pub idle_timeout: Duration,
+    /// Headers that are added to every request. Their values are kept out of every text, as the key is.
+    pub headers: BTreeMap<String, ApiKey>,
+    /// How much it is to reason, in the provider's words: `minimal`, `low`, `medium`, `high` …
+    pub reasoning_effort: Option<String>,
+    /// Whether summaries of its reasoning are asked for; they are shown as its thinking.
+    pub reasoning_summary: bool,
+    /// Whether its reasoning is asked for in the encrypted form that goes back with the next request. `None` leaves
+    /// it out for OpenAI's models that cannot reason, which refuse it.
+    pub encrypted_reasoning: Option<bool>,
+    /// Most tokens of an answer, reasoning included.
+    pub max_tokens: Option<u32>,
+    /// Which images the model takes; `None`: what [`default_images`] says of it. A message with another one is refused before anything
+    /// is stored.
+    pub images: Option<TakesImages>,
+}
+
+impl OpenAiConfig {
+    /// OpenAI itself, 120 s idle, no key, everything else as the provider has it.
+    #[must_use]
+    pub fn new(model: impl Into<String>) -> OpenAiConfig {
+        OpenAiConfig {
+            model: model.into(),
+            base_url: "https://api.openai.com/v1".to_owned(),
+            api_key: None,
+            idle_timeout: Duration::from_secs(120),
+            headers: BTreeMap::new(),
+            reasoning_effort: None,
+            reasoning_summary: false,
+            encrypted_reasoning: None,
+            max_tokens: None,
+            images: None,
+        }
+    }
+}
+
+/// A model behind the Responses API. Cloning is cheap and shares the connections.
+#[derive(Clone)]
+pub struct OpenAi {
+    http: Http<Responses>,
+}
+
+struct Responses {
+    model: Arc<str>,
+    effort: Option<String>,
+    summary: bool,
+    encrypted: bool,
+    max_tokens: Option<u32>,
+    images: TakesImages,
+}
+
+impl fmt::Debug for OpenAi {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Responses { model, .. } = self.http.protocol();
+        f.debug_struct("OpenAi").field("model", model).field("url", &self.http.shown()).finish_non_exhaustive()
+    }
+}
+
+impl OpenAi {
+    /// Checks the configuration. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// A field cannot be used; the text names it.
+    pub fn new(config: OpenAiConfig) -> Result<OpenAi, ModelConfigError> {
+        if config.max_tokens == Some(0) {
+            return Err(ModelConfigError("`max_tokens` must be at least 1".to_owned()));
+        }
+        let by_name = || !WITHOUT_REASONING.iter().any(|name| config.model.starts_with(name));
+        let protocol = Responses {
+            model: config.model.as_str().into(),
+            effort: config.reasoning_effort,
+            summary: config.reasoning_summary,
+            encrypted: config.encrypted_reasoning.unwrap_or_else(by_name),
+            max_tokens: config.max_tokens,
+            images: config.images.unwrap_or_else(|| default_images("openai", &config.base_url)),
+        };
+        let reach = Reach {
+            base_url: config.base_url,
+            path: &["responses"],
+            model: config.model,
+            api_key: config.api_key,
+            key_header: ("authorization", "Bearer "),
+            idle_timeout: config.idle_timeout,
+            headers: &[],
+            more_headers: config.headers,
+        };
+        Ok(OpenAi { http: Http::new(reach, protocol)? })
+    }
+}
+
+impl Model for OpenAi {
+    fn name(&self) -> &str {
+        &self.http.protocol().model
+    }
+
+    fn provider(&self) -> &str {
+        "openai"
+    }
+
+    fn images(&self) -> TakesImages {
+        self.http.protocol().images
+    }
+
+    fn call(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+        self.http.call(request)
+    }
+}
+
+impl Protocol for Responses {
+    type Reader = Assembler;
+
+    fn body(&self, request: &ModelRequest, messages: &[Message]) -> Result<Vec<u8>, ModelError> {
+        request::body(self, request, messages)
+    }
+
+    fn reader(&self, messages: &[Message]) -> Assembler {
+        Assembler::new(&self.model, request::asked_before(&self.model, messages))
+    }
+}
+
+/// What reads an answer.
+#[cfg(feature = "fuzzing")]
+pub(super) fn reader() -> impl super::call::Reader {
+    Assembler::new("m", std::collections::HashMap::new())
+}

@@ -1,0 +1,479 @@
+//! From the chunks of a stream to the events of an answer, one block open at a time.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    mem,
+};
+
+use countersign_core::journal::record::{Cut, Usage};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{
+    super::{
+        call::{self, BLOCK_BYTES, Count, Details, Ending, ReadError, Reader, Size, usage},
+        http::ErrorObject,
+        sse::SseEvent,
+        text::{Piece, Pieces},
+    },
+    kept::{BY, Opaque, Whole},
+};
+use countersign_engine::model::{ModelError, ModelEvent};
+
+#[derive(Deserialize)]
+struct Chunk {
+    choices: Option<Vec<Choice>>,
+    usage: Option<Box<RawValue>>,
+    error: Option<Box<RawValue>>,
+}
+
+#[derive(Deserialize)]
+struct Choice {
+    index: Option<u64>,
+    delta: Option<Delta>,
+    /// What an answer that is not streamed has instead of `delta`.
+    message: Option<Delta>,
+    finish_reason: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Delta {
+    content: Option<Box<RawValue>>,
+    refusal: Option<Piece>,
+    reasoning_content: Option<Box<RawValue>>,
+    reasoning: Option<Box<RawValue>>,
+    reasoning_details: Option<Vec<Box<RawValue>>>,
+    thinking_blocks: Option<Vec<Box<RawValue>>>,
+    extra_content: Option<Box<RawValue>>,
+    tool_calls: Option<Vec<CallDelta>>,
+}
+
+#[derive(Deserialize)]
+struct CallDelta {
+    index: Option<u64>,
+    id: Option<String>,
+    function: Option<FunctionDelta>,
+    extra_content: Option<Box<RawValue>>,
+}
+
+#[derive(Default, Deserialize)]
+struct FunctionDelta {
+    name: Option<String>,
+    arguments: Option<Box<RawValue>>,
+}
+
+/// Puts an answer together. Blocks come out in the order in which they began: the first one at once, as it
+/// is written, the later ones as soon as those before them can get no more, which for a call is known when
+/// its arguments are a whole JSON value, or at the end.
+pub(super) struct Assembler {
+    /// The blocks that are not given out completely.
+    blocks: VecDeque<Block>,
+    calls: Vec<Call>,
+    /// The number of blocks that are given out completely.
+    gone: usize,
+    by_index: HashMap<u64, usize>,
+    by_id: HashMap<String, usize>,
+    size: Size,
+    usage: Option<Usage>,
+    reasoning_details: Whole,
+    thinking_blocks: Whole,
+    opaque: Opaque,
+    any: bool,
+    /// Why the answer is not whole, if the provider said so.
+    cut: Option<Cut>,
+    /// Whether what the model said is that it refuses.
+    refused: bool,
+    finished: bool,
+}
+
+struct Block {
+    kind: Kind,
+    /// What is not given out yet.
+    pending: Pieces,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Text,
+    Thinking,
+    /// The call's place in the answer.
+    Call(usize),
+}
+
+#[derive(Default)]
+struct Call {
+    /// The place of its block, counted from the answer's first.
+    block: usize,
+    id: String,
+    name: String,
+    args: Scan,
+    begun: bool,
+    closed: bool,
+}
+
+impl Assembler {
+    pub(super) fn new(model: &str) -> Assembler {
+        Assembler {
+            blocks: VecDeque::new(),
+            calls: Vec::new(),
+            gone: 0,
+            by_index: HashMap::new(),
+            by_id: HashMap::new(),
+            size: Size::default(),
+            usage: None,
+            reasoning_details: Whole::default(),
+            thinking_blocks: Whole::default(),
+            opaque: Opaque { by: BY.to_owned(), model: model.to_owned(), ..Opaque::default() },
+            any: false,
+            cut: None,
+            refused: false,
+            finished: false,
+        }
+    }
+
+    /// Takes one chunk and gives out what can be given out.
+    fn take_chunk(&mut self, json: &str, ready: &mut VecDeque<ModelEvent>) -> Result<(), ReadError> {
+        let chunk: Chunk = serde_json::from_str(json).map_err(|e| malformed(&e))?;
+        if let Some(error) = chunk.error {
+            return Err(ReadError::Said(ErrorObject::read(&error)));
+        }
+        if let Some(usage) = chunk.usage {
+            self.usage = read_usage(&usage).or(self.usage);
+        }
+        for choice in chunk.choices.unwrap_or_default() {
+            // One choice is asked for; the others of a server that gives more are not ours.
+            if choice.index.unwrap_or(0) != 0 {
+                continue;
+            }
+            self.any = true;
+            if let Some(delta) = choice.delta.or(choice.message) {
+                self.delta(delta)?;
+            }
+            match choice.finish_reason.as_deref().map(|reason| (reason, call::ending(reason))) {
+                None | Some(("", _)) => continue,
+                Some((reason, Ending::Failed)) => return Err(call::failed_in_the_middle(reason).into()),
+                Some((_, Ending::Cut(cut))) => self.cut = Some(cut),
+                Some((_, Ending::Whole)) => {}
+            }
+            self.finished = true;
+        }
+        self.give_out(false, ready);
+        Ok(())
+    }
+
+    fn delta(&mut self, delta: Delta) -> Result<(), ModelError> {
+        let named = [("reasoning_content", delta.reasoning_content), ("reasoning", delta.reasoning)];
+        let mut thought = false;
+        for (field, value) in named {
+            let text = value.as_deref().map(read_string).transpose()?.unwrap_or_default();
+            if !text.bytes().is_empty() {
+                self.opaque.reasoning_field.get_or_insert_with(|| field.to_owned());
+                self.write(Kind::Thinking, &text)?;
+                thought = true;
+                // Some servers send the same text under both names.
+                break;
+            }
+        }
+        for detail in delta.reasoning_details.unwrap_or_default() {
+            self.size.grow(detail.get().len() + BLOCK_BYTES)?;
+            self.reasoning_details.push(detail)?;
+        }
+        for block in delta.thinking_blocks.unwrap_or_default() {
+            self.size.grow(block.get().len() + BLOCK_BYTES)?;
+            let said = self.thinking_blocks.push(block)?;
+            if !thought {
+                self.write(Kind::Thinking, &said)?;
+            }
+        }
+        if let Some(extra) = delta.extra_content {
+            self.size.grow(extra.get().len())?;
+            self.opaque.message_extra = Some(extra);
+        }
+        if let Some(content) = delta.content {
+            for (kind, text) in read_content(&content)? {
+                self.write(kind, &text)?;
+            }
+        }
+        let refusal = delta.refusal.unwrap_or_default();
+        self.refused |= !refusal.bytes().is_empty();
+        self.write(Kind::Text, &refusal)?;
+        for call in delta.tool_calls.unwrap_or_default() {
+            self.call(call)?;
+        }
+        Ok(())
+    }
+
+    fn call(&mut self, delta: CallDelta) -> Result<(), ModelError> {
+        let function = delta.function.unwrap_or_default();
+        let id = delta.id.unwrap_or_default();
+        let name = function.name.unwrap_or_default();
+        let args = function.arguments.as_deref().map(read_arguments).transpose()?.unwrap_or_default();
+        let at = match self.find(delta.index, &id, &name, args.bytes()) {
+            Some(at) => at,
+            None => {
+                self.size.grow(BLOCK_BYTES)?;
+                let at = self.calls.len();
+                self.calls.push(Call { block: self.gone + self.blocks.len(), ..Call::default() });
+                self.blocks.push_back(Block { kind: Kind::Call(at), pending: Pieces::default() });
+                at
+            }
+        };
+        if let Some(index) = delta.index {
+            self.by_index.insert(index, at);
+        }
+        // What some servers write for no arguments, and others before the first of them.
+        let args = if args.bytes() == b"null" && self.calls[at].args.is_empty() { Piece::default() } else { args };
+        self.size.grow(args.bytes().len())?;
+        if let Some(extra) = delta.extra_content {
+            self.size.grow(extra.get().len())?;
+            self.opaque.extra_content.insert(at, extra);
+        }
+        if self.calls[at].name.is_empty() {
+            self.size.grow(name.len())?;
+            self.calls[at].name = name;
+        }
+        if self.calls[at].id.is_empty() && !id.is_empty() {
+            self.size.grow(id.len())?;
+            self.by_id.entry(id.clone()).or_insert(at);
+            self.calls[at].id = id;
+        }
+        let call = &mut self.calls[at];
+        if call.closed {
+            if args.bytes().trim_ascii().is_empty() {
+                return Ok(());
+            }
+            let message = format!("the provider went on with the arguments of call {}, which were complete", at + 1);
+            return Err(ModelError::transient(message));
+        }
+        call.args.feed(args.bytes());
+        if let Some(block) = self.blocks.get_mut(call.block.saturating_sub(self.gone)) {
+            block.pending.push(&args);
+        }
+        Ok(())
+    }
+
+    /// The call a fragment belongs to; `None` for a new one.
+    fn find(&self, index: Option<u64>, id: &str, name: &str, args: &[u8]) -> Option<usize> {
+        let at = match index {
+            Some(index) => *self.by_index.get(&index)?,
+            None => match self.by_id.get(id) {
+                Some(at) => return Some(*at),
+                None => self.calls.len().checked_sub(1)?,
+            },
+        };
+        let call = &self.calls[at];
+        // Only a name can begin a call, and only when the one before it may be over.
+        if name.is_empty() || call.name.is_empty() || call.id == id && !id.is_empty() {
+            return Some(at);
+        }
+        let another = if id.is_empty() || call.id.is_empty() {
+            call.args.is_whole() && !args.trim_ascii().is_empty()
+        } else {
+            call.args.is_whole() || call.args.is_empty()
+        };
+        if another { None } else { Some(at) }
+    }
+
+    fn write(&mut self, kind: Kind, text: &Piece) -> Result<(), ModelError> {
+        if text.bytes().is_empty() {
+            return Ok(());
+        }
+        self.size.grow(text.bytes().len())?;
+        if self.blocks.back().is_none_or(|block| block.kind != kind) {
+            self.size.grow(BLOCK_BYTES)?;
+            self.blocks.push_back(Block { kind, pending: Pieces::default() });
+        }
+        if let Some(block) = self.blocks.back_mut() {
+            block.pending.push(text);
+        }
+        Ok(())
+    }
+
+    fn give_out(&mut self, end: bool, ready: &mut VecDeque<ModelEvent>) {
+        loop {
+            let last = self.blocks.len() == 1;
+            let Some(block) = self.blocks.front_mut() else { return };
+            let (event, over): (fn(String) -> ModelEvent, bool) = match block.kind {
+                Kind::Text => (ModelEvent::Text, end || !last),
+                Kind::Thinking => (ModelEvent::Thinking, end || !last),
+                Kind::Call(at) => {
+                    let call = &mut self.calls[at];
+                    if call.name.is_empty() && !end {
+                        return;
+                    }
+                    if !mem::replace(&mut call.begun, true) {
+                        // An id that an earlier call has is no id: an empty one is replaced by the runner.
+                        let own = self.by_id.get(&call.id) == Some(&at);
+                        let id = if own { call.id.clone() } else { String::new() };
+                        ready.push_back(ModelEvent::ToolUse { id, name: call.name.clone() });
+                    }
+                    call.closed = end || !last && call.args.is_whole();
+                    (ModelEvent::Input, call.closed)
+                }
+            };
+            let text = block.pending.take(over);
+            if !text.is_empty() {
+                ready.push_back(event(text));
+            }
+            if !over {
+                return;
+            }
+            self.blocks.pop_front();
+            self.gone += 1;
+        }
+    }
+}
+
+impl Reader for Assembler {
+    fn take(&mut self, event: &SseEvent, ready: &mut VecDeque<ModelEvent>) -> Result<bool, ReadError> {
+        let data = event.data.trim();
+        if data == "[DONE]" {
+            // The end mark completes whatever came before it. Before everything it is the end of nothing.
+            self.finished |= self.any;
+            return Ok(self.any);
+        }
+        if event.event == "error" {
+            return Err(ReadError::Said(ErrorObject::parse(data).unwrap_or_else(|| ErrorObject::text(data))));
+        }
+        if !data.is_empty() {
+            self.take_chunk(data, ready)?;
+        }
+        Ok(false)
+    }
+
+    fn take_whole(&mut self, json: &str, ready: &mut VecDeque<ModelEvent>) -> Result<(), ReadError> {
+        self.take_chunk(json, ready)
+    }
+
+    fn is_finished(&self) -> bool {
+        self.finished
+    }
+
+    fn finish(&mut self, ready: &mut VecDeque<ModelEvent>) -> Result<(), ModelError> {
+        self.give_out(true, ready);
+        let refused = self.refused.then_some(Cut::Refusal);
+        ready.extend(self.cut.or(refused).map(ModelEvent::Cut));
+        ready.extend(self.usage.map(ModelEvent::Usage));
+        let opaque = &mut self.opaque;
+        if self.calls.is_empty() {
+            opaque.reasoning_field = None;
+        }
+        opaque.reasoning_details = mem::take(&mut self.reasoning_details).finish();
+        opaque.thinking_blocks = mem::take(&mut self.thinking_blocks).finish();
+        if !opaque.is_empty() {
+            let raw = serde_json::value::to_raw_value(opaque).map_err(|e| malformed(&e))?;
+            ready.push_back(ModelEvent::Opaque(raw));
+        }
+        ready.push_back(ModelEvent::Stop);
+        Ok(())
+    }
+}
+
+/// Follows the brackets of an argument text, to know when it is a whole JSON value.
+#[derive(Default)]
+struct Scan {
+    state: ScanState,
+    depth: usize,
+    in_string: bool,
+    escaped: bool,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum ScanState {
+    #[default]
+    Empty,
+    Open,
+    Whole,
+    /// No object or array, or more than one value: its end cannot be known.
+    Unknown,
+}
+
+impl Scan {
+    fn is_whole(&self) -> bool {
+        self.state == ScanState::Whole
+    }
+
+    fn is_empty(&self) -> bool {
+        self.state == ScanState::Empty
+    }
+
+    fn feed(&mut self, text: &[u8]) {
+        for byte in text {
+            match (self.state, *byte) {
+                (ScanState::Unknown, _) => return,
+                (ScanState::Open, _) if self.escaped => self.escaped = false,
+                (ScanState::Open, b'\\') if self.in_string => self.escaped = true,
+                (ScanState::Open, b'"') => self.in_string = !self.in_string,
+                (ScanState::Open, _) if self.in_string => {}
+                (_, b' ' | b'\t' | b'\r' | b'\n') => {}
+                (ScanState::Empty | ScanState::Open, b'{' | b'[') => {
+                    self.state = ScanState::Open;
+                    self.depth += 1;
+                }
+                (ScanState::Open, b'}' | b']') => {
+                    self.depth -= 1;
+                    if self.depth == 0 {
+                        self.state = ScanState::Whole;
+                    }
+                }
+                (ScanState::Open, _) => {}
+                (ScanState::Empty | ScanState::Whole, _) => self.state = ScanState::Unknown,
+            }
+        }
+    }
+}
+
+fn malformed(error: &serde_json::Error) -> ModelError {
+    call::malformed("chat completion chunk", error)
+}
+
+fn read_string(raw: &RawValue) -> Result<Piece, ModelError> {
+    serde_json::from_str(raw.get()).map_err(|e| malformed(&e))
+}
+
+/// Argument text is a string; servers that send the object itself mean its text.
+fn read_arguments(raw: &RawValue) -> Result<Piece, ModelError> {
+    if raw.get().starts_with('"') { read_string(raw) } else { Ok(raw.get().into()) }
+}
+
+/// `content` is a string, or a list of typed parts.
+fn read_content(raw: &RawValue) -> Result<Vec<(Kind, Piece)>, ModelError> {
+    #[derive(Deserialize)]
+    struct Part {
+        text: Option<Piece>,
+        thinking: Option<Vec<Part>>,
+    }
+    if raw.get().starts_with('"') {
+        return Ok(vec![(Kind::Text, read_string(raw)?)]);
+    }
+    let parts: Vec<Part> = serde_json::from_str(raw.get()).map_err(|e| malformed(&e))?;
+    let mut texts = Vec::new();
+    for part in parts {
+        for thought in part.thinking.unwrap_or_default() {
+            texts.push((Kind::Thinking, thought.text.unwrap_or_default()));
+        }
+        texts.push((Kind::Text, part.text.unwrap_or_default()));
+    }
+    Ok(texts)
+}
+
+/// Usage that cannot be read is no reason to lose an answer.
+fn read_usage(raw: &RawValue) -> Option<Usage> {
+    #[derive(Deserialize)]
+    struct Fields {
+        #[serde(default)]
+        prompt_tokens: Count,
+        #[serde(default)]
+        completion_tokens: Count,
+        prompt_tokens_details: Option<Details>,
+        completion_tokens_details: Option<Details>,
+    }
+    let fields: Fields = serde_json::from_str(raw.get()).ok()?;
+    usage(
+        (fields.prompt_tokens, fields.completion_tokens),
+        (fields.prompt_tokens_details, fields.completion_tokens_details),
+    )
+}
+
+#[cfg(test)]
+mod tests;

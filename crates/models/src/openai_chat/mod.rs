@@ -1,0 +1,168 @@
+//! The OpenAI Chat Completions API, streaming, and every server that speaks it (spec M1, `openai-chat`).
+//!
+//! It is our own adapter on reqwest and not the genai crate (0.7.2), which loses what is needed here:
+//! - its stream ends without an error when the connection closes before `finish_reason` and `[DONE]`;
+//! - it drops the index of a call's fragments and makes up ids for fragments that have none, so that
+//!   interleaved calls cannot be told apart; with its own accumulation on, an index from the server
+//!   resizes a vector, which lets one event of a hundred bytes allocate gigabytes;
+//! - complete arguments, and those it sends back to the provider, are parsed values, not the model's text;
+//! - lines, events and answers have no limit, and there is no idle timeout.
+//!
+//! Decisions where servers differ:
+//! - An answer is over at `[DONE]`, or when `finish_reason` was sent, whatever the reason; an answer that
+//!   ends before either, or with `error`, is a transient error.
+//! - A fragment belongs to the call with its `index`; without one, to the call with its `id`, else to the
+//!   newest call. A repeated index with another id and name begins a new call, since some servers send 0 always.
+//! - Reasoning is read from `reasoning_content`, else `reasoning`; a refusal is text.
+//! - `reasoning_details` (OpenRouter), `thinking_blocks` (LiteLLM) and `extra_content` (Gemini) of the answer and of its
+//!   calls, in which signatures are, go back as they came, put together from their pieces, to the same model only. Reasoning text goes back under the name it came by, with calls of the current turn.
+
+mod answer;
+mod kept;
+mod request;
+
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+
+use countersign_core::conversation::Message;
+use futures::stream::BoxStream;
+
+use self::answer::Assembler;
+use super::{
+    call::{self, Http, Protocol, Reach},
+    default_images,
+};
+use countersign_engine::{
+    key::ApiKey,
+    model::{Model, ModelConfigError, ModelError, ModelEvent, ModelRequest, TakesImages},
+};
+
+/// How a model behind the Chat Completions API is reached.
+#[derive(Clone, Debug)]
+pub struct OpenAiChatConfig {
+    /// The model's name, as the provider knows it.
+    pub model: String,
+    /// Where the API is, without `/chat/completions`. A query is kept.
+    pub base_url: String,
+    /// Sent as `Authorization: Bearer`; local servers need none.
+    pub api_key: Option<ApiKey>,
+    /// The longest time in which the server may send nothing at all, before its first byte or after any.
+    pub idle_timeout: Duration,
+    /// Headers that are added to every request. Their values are kept out of every text, as the key is.
+    pub headers: BTreeMap<String, ApiKey>,
+    /// Most tokens of an answer, reasoning included; `None`: the provider's own bound. It is sent as `max_tokens`, but to
+    /// OpenAI itself and to Azure as `max_completion_tokens`, since their newer models refuse the other name.
+    pub max_tokens: Option<u32>,
+    /// Which images the model takes; `None`: what [`default_images`] says of it. A message with another one is refused before anything
+    /// is stored.
+    pub images: Option<TakesImages>,
+}
+
+impl OpenAiChatConfig {
+    /// OpenAI itself, 120 s idle, no key.
+    #[must_use]
+    pub fn new(model: impl Into<String>) -> OpenAiChatConfig {
+        OpenAiChatConfig {
+            model: model.into(),
+            base_url: "https://api.openai.com/v1".to_owned(),
+            api_key: None,
+            idle_timeout: Duration::from_secs(120),
+            headers: BTreeMap::new(),
+            max_tokens: None,
+            images: None,
+        }
+    }
+}
+
+/// A model behind the Chat Completions API. Cloning is cheap and shares the connections.
+#[derive(Clone)]
+pub struct OpenAiChat {
+    http: Http<Chat>,
+}
+
+struct Chat {
+    model: Arc<str>,
+    /// The bound on an answer, and the name under which it is sent.
+    max_tokens: Option<(&'static str, u32)>,
+    images: TakesImages,
+}
+
+/// The name of the bound on an answer at this address.
+fn max_tokens_name(base_url: &str) -> &'static str {
+    let url = reqwest::Url::parse(base_url.trim()).ok();
+    let host = url.as_ref().and_then(|url| url.host_str()).unwrap_or_default();
+    let of = |domain: &str| host == domain || host.strip_suffix(domain).is_some_and(|left| left.ends_with('.'));
+    if of("openai.com") || of("openai.azure.com") { "max_completion_tokens" } else { "max_tokens" }
+}
+
+impl fmt::Debug for OpenAiChat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Chat { model, .. } = self.http.protocol();
+        f.debug_struct("OpenAiChat").field("model", model).field("url", &self.http.shown()).finish_non_exhaustive()
+    }
+}
+
+impl OpenAiChat {
+    /// Checks the configuration. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// A field cannot be used; the text names it.
+    pub fn new(config: OpenAiChatConfig) -> Result<OpenAiChat, ModelConfigError> {
+        if config.max_tokens == Some(0) {
+            return Err(ModelConfigError("`max_tokens` must be at least 1".to_owned()));
+        }
+        let max_tokens = config.max_tokens.map(|most| (max_tokens_name(&config.base_url), most));
+        let protocol = Chat {
+            model: config.model.as_str().into(),
+            max_tokens,
+            images: config.images.unwrap_or_else(|| default_images("openai-chat", &config.base_url)),
+        };
+        let reach = Reach {
+            base_url: config.base_url,
+            path: &["chat", "completions"],
+            model: config.model,
+            api_key: config.api_key,
+            key_header: ("authorization", "Bearer "),
+            idle_timeout: config.idle_timeout,
+            headers: &[],
+            more_headers: config.headers,
+        };
+        Ok(OpenAiChat { http: Http::new(reach, protocol)? })
+    }
+}
+
+impl Model for OpenAiChat {
+    fn name(&self) -> &str {
+        &self.http.protocol().model
+    }
+
+    fn provider(&self) -> &str {
+        "openai"
+    }
+
+    fn images(&self) -> TakesImages {
+        self.http.protocol().images
+    }
+
+    fn call(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+        self.http.call(request)
+    }
+}
+
+impl Protocol for Chat {
+    type Reader = Assembler;
+
+    fn body(&self, request: &ModelRequest, messages: &[Message]) -> Result<Vec<u8>, ModelError> {
+        call::no_hosted(request, "`openai-chat`")?;
+        request::body(self, request, messages).map_err(|e| call::unwritable(&e))
+    }
+
+    fn reader(&self, _: &[Message]) -> Assembler {
+        Assembler::new(&self.model)
+    }
+}
+
+/// What reads an answer.
+#[cfg(feature = "fuzzing")]
+pub(super) fn reader() -> impl super::call::Reader {
+    Assembler::new("m")
+}

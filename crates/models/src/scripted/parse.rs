@@ -1,0 +1,230 @@
+//! Reading a script: the format, its errors and the cutting into parts.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use countersign_core::journal::record::Cut;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{Entry, Part, Script, template::Template};
+
+/// What is said when the script is over (spec M4).
+const END: &str = "(end of script)";
+
+/// Why a script was refused. Its text says where, and what would be right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScriptError {
+    /// The file, if it came from one.
+    pub file: Option<PathBuf>,
+    /// The line, from 1; 0 if it is not about a line.
+    pub line: usize,
+    /// The column in bytes, from 1; 0 if it is not about a line.
+    pub column: usize,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl fmt::Display for ScriptError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(file) = &self.file {
+            write!(f, "{}: ", file.display())?;
+        }
+        if self.line > 0 {
+            write!(f, "line {}, column {}: ", self.line, self.column)?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for ScriptError {}
+
+impl ScriptError {
+    pub(super) fn unreadable(path: &Path, error: &std::io::Error) -> ScriptError {
+        let message = format!("the script cannot be read: {error}");
+        ScriptError { file: Some(path.to_owned()), line: 0, column: 0, message }
+    }
+
+    pub(super) fn in_file(self, path: &Path) -> ScriptError {
+        ScriptError { file: Some(path.to_owned()), ..self }
+    }
+
+    /// An error at a byte of the text.
+    fn at(text: &str, offset: usize, message: String) -> ScriptError {
+        let before = text.get(..offset).unwrap_or(text);
+        let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
+        let column = before.len() - before.rfind('\n').map_or(0, |at| at + 1) + 1;
+        ScriptError { file: None, line, column, message }
+    }
+
+    fn from_serde(error: &serde_json::Error) -> ScriptError {
+        let message = error.to_string();
+        // serde_json ends its messages with the place, which we say first.
+        let place = format!(" at line {} column {}", error.line(), error.column());
+        let message = message.strip_suffix(&place).unwrap_or(&message);
+        ScriptError { file: None, line: error.line(), column: error.column(), message: with_nearest(message) }
+    }
+}
+
+/// Adds the nearest right name to serde's "unknown field" and "unknown variant".
+fn with_nearest(message: &str) -> String {
+    let mut names = message.split('`').skip(1).step_by(2);
+    let unknown = message.starts_with("unknown ").then(|| names.next()).flatten();
+    let near = unknown.and_then(|unknown| {
+        let distance = |name: &&str| strsim::damerau_levenshtein(name, unknown);
+        names.filter(|name| distance(name) <= 3).min_by_key(distance)
+    });
+    let message = message.replacen("unknown field", "unknown key", 1);
+    match near {
+        Some(near) => format!("{message}; did you mean `{near}`?"),
+        None => message,
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ScriptFile<'a> {
+    #[serde(borrow)]
+    turns: Vec<TurnFile<'a>>,
+    #[serde(default)]
+    at_end: AtEnd,
+    chunk_chars: Option<usize>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum AtEnd {
+    Repeat,
+    #[default]
+    Stop,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TurnFile<'a> {
+    #[serde(borrow)]
+    thinking: Option<&'a RawValue>,
+    #[serde(borrow)]
+    text: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    tool_calls: Vec<CallFile<'a>>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+    stop_reason: Option<Cut>,
+    #[serde(default)]
+    delay_ms: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CallFile<'a> {
+    id: Option<String>,
+    name: String,
+    #[serde(borrow)]
+    args: &'a RawValue,
+}
+
+pub(super) fn script(text: &str) -> Result<Script, ScriptError> {
+    // A byte order mark is what some editors leave.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let file: ScriptFile<'_> = serde_json::from_str(text).map_err(|e| ScriptError::from_serde(&e))?;
+    if file.chunk_chars == Some(0) {
+        let at = text.find("\"chunk_chars\"").unwrap_or(0);
+        return Err(ScriptError::at(text, at, "`chunk_chars` must be at least 1; leave it out for whole texts".into()));
+    }
+    let chunk_chars = file.chunk_chars.unwrap_or(0);
+    let reader = Reader { text, chunk_chars };
+    let entries = file.turns.iter().map(|turn| reader.entry(turn).map(Arc::new)).collect::<Result<_, _>>()?;
+    let end = Entry {
+        parts: reader.cut_plain(END).map(Part::Text).collect(),
+        error: None,
+        cut: None,
+        delay: Duration::ZERO,
+        dynamic: false,
+    };
+    Ok(Script { entries, end: Arc::new(end), repeat: matches!(file.at_end, AtEnd::Repeat), chunk_chars })
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    chunk_chars: usize,
+}
+
+impl Reader<'_> {
+    fn entry(&self, turn: &TurnFile<'_>) -> Result<Entry, ScriptError> {
+        let mut parts = Vec::new();
+        if let Some(thinking) = turn.thinking {
+            self.push(self.string(thinking, "thinking")?, Part::Thinking, &mut parts);
+        }
+        if let Some(text) = turn.text {
+            self.push(self.string(text, "text")?, Part::Text, &mut parts);
+        }
+        for (i, call) in turn.tool_calls.iter().enumerate() {
+            let args = match call.args.get().as_bytes().first() {
+                Some(b'{') => self.template(call.args, call.args.get().to_owned())?,
+                Some(b'"') => self.string(call.args, "args")?,
+                _ => {
+                    let message = "`args` must be an object, or a string with the argument text itself";
+                    return Err(self.error(call.args, message.to_owned()));
+                }
+            };
+            parts.push(Part::Call { i: i + 1, id: call.id.clone(), name: call.name.clone() });
+            self.push(args, Part::Input, &mut parts);
+        }
+        let error = turn.error.map(|error| self.string(error, "error")).transpose()?;
+        let mut entry =
+            Entry { parts, error, cut: turn.stop_reason, delay: Duration::from_millis(turn.delay_ms), dynamic: false };
+        let dynamic = entry.templates().any(|template| !template.is_plain());
+        entry.dynamic = dynamic;
+        Ok(entry)
+    }
+
+    /// Appends a text, cut if it is plain; a template is cut when it is filled in.
+    fn push(&self, template: Template, part: fn(Template) -> Part, parts: &mut Vec<Part>) {
+        if template.is_plain() {
+            parts.extend(self.cut_plain(template.source()).map(part));
+        } else {
+            parts.push(part(template));
+        }
+    }
+
+    fn cut_plain<'t>(&self, text: &'t str) -> impl Iterator<Item = Template> + use<'t> {
+        cut(text, self.chunk_chars).map(|part| Template::plain(part.to_owned()))
+    }
+
+    fn string(&self, raw: &RawValue, key: &str) -> Result<Template, ScriptError> {
+        let text = serde_json::from_str(raw.get())
+            .map_err(|_| self.error(raw, format!("`{key}` must be a string of valid Unicode")))?;
+        self.template(raw, text)
+    }
+
+    fn template(&self, raw: &RawValue, text: String) -> Result<Template, ScriptError> {
+        Template::new(text).map_err(|(written, meant)| {
+            self.error(raw, format!("unknown placeholder `{{{{ {written} }}}}`; did you mean `{{{{ {meant} }}}}`?"))
+        })
+    }
+
+    /// An error at a value, which is borrowed from the text.
+    fn error(&self, raw: &RawValue, message: String) -> ScriptError {
+        let offset = (raw.get().as_ptr() as usize).saturating_sub(self.text.as_ptr() as usize);
+        ScriptError::at(self.text, offset, message)
+    }
+}
+
+/// Cuts a text into parts of so many characters; 0 is one part. An empty text has none.
+pub(super) fn cut(text: &str, chars: usize) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let end = if chars == 0 { None } else { rest.char_indices().nth(chars) };
+        let (part, tail) = rest.split_at(end.map_or(rest.len(), |(at, _)| at));
+        rest = tail;
+        Some(part)
+    })
+}

@@ -1,0 +1,417 @@
+//! Stores: where journals live. The journal is the truth; the indexes beside it are derived from it.
+//!
+//! A store keeps, for each session, its entries and a head: the position of the last entry, a summary
+//! for lists, and a snapshot of the state from which a load folds on (a cache, never the truth). Beside
+//! that it keeps one row for each interruption, derived from the entries by [`index`], and a [`Waypoint`] now and
+//! then, from which a state of the past is folded.
+
+pub mod index;
+pub mod memory;
+#[doc(hidden)]
+pub mod owner_only;
+pub mod page;
+pub mod seal;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
+
+use std::sync::Arc;
+
+use countersign_core::{
+    approval::rule::{Rule, RuleId},
+    audit::AuditRecord,
+    journal::{
+        record::{Entry, Millis},
+        state::{State, Status},
+    },
+    wire::event::Resolution,
+};
+use futures::future::BoxFuture;
+use serde::{Deserialize, Serialize};
+
+use self::seal::SealError;
+
+/// Keeps journals. Every method is atomic; an error means that nothing changed, except
+/// [`StoreError::Unknown`].
+pub trait Store: Send + Sync {
+    /// Appends entries to a session and replaces its head, if the session's last position is the expected one.
+    /// When it returns `Ok` the entries are durable as [`Append::durability`] asks.
+    ///
+    /// # Errors
+    /// [`StoreError::Conflict`] if the position is another, or the `request_id` of an entry is already there.
+    /// A queued message brings its id twice: when it is queued, and when it finds its place.
+    /// [`StoreError::Deleted`] if there was a session of this id, which is deleted.
+    fn append(&self, append: Append) -> BoxFuture<'_, Result<(), StoreError>>;
+    /// Makes a session with the past of another: its entries up to [`Append::expected`] are those of `from` at the same
+    /// positions, and those of the append follow. Nobody sees any of it before all of it is stored; if that never comes,
+    /// nothing of it stays and the id is free. A long past is copied in pieces, between which others append.
+    ///
+    /// By itself it reads the past and appends all at once.
+    ///
+    /// # Errors
+    /// As [`Store::append`] to a session that is not there; [`StoreError::Deleted`] if `from` is deleted meanwhile, and
+    /// [`StoreError::Failed`] if it has no such past.
+    fn fork(&self, from: &str, append: Append) -> BoxFuture<'_, Result<(), StoreError>> {
+        let from: Arc<str> = from.into();
+        Box::pin(async move {
+            let mut entries: Vec<Arc<Entry>> = Vec::new();
+            while (entries.len() as u64) < append.expected {
+                let left = usize::try_from(append.expected).unwrap_or(usize::MAX) - entries.len();
+                let page = self.read(&from, entries.len() as u64, left).await?;
+                if page.is_empty() {
+                    return Err(no_past(&from, append.expected));
+                }
+                entries.extend(page);
+            }
+            entries.extend(append.entries);
+            self.append(Append { expected: 0, entries, ..append }).await
+        })
+    }
+    /// The last waypoint of this version at or before `until` in a session, if one was kept.
+    fn waypoint(
+        &self,
+        session_id: &str,
+        until: u64,
+        version: u32,
+    ) -> BoxFuture<'_, Result<Option<Waypoint>, StoreError>> {
+        let _ = (session_id, until, version);
+        Box::pin(async { Ok(None) })
+    }
+    /// Keeps a waypoint of a session, or does not: it is a cache. Those of older versions may go with it.
+    fn keep_waypoint(&self, session_id: &str, waypoint: Waypoint) -> BoxFuture<'_, Result<(), StoreError>> {
+        let _ = (session_id, waypoint);
+        Box::pin(async { Ok(()) })
+    }
+    /// The head of a session; `None` if there never was one of this id.
+    ///
+    /// # Errors
+    /// [`StoreError::Deleted`] if there was one, which is deleted.
+    fn head(&self, session_id: &str) -> BoxFuture<'_, Result<Option<Head>, StoreError>>;
+    /// Entries at positions after `after`, oldest first, at most `limit`.
+    fn read(&self, session_id: &str, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, StoreError>>;
+    /// The same, but fewer where they are long: no more than `bytes` as they are stored, or one. By itself it reads a few at a
+    /// time.
+    fn read_within(
+        &self,
+        session_id: &str,
+        after: u64,
+        limit: usize,
+        bytes: usize,
+    ) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, StoreError>> {
+        let _ = bytes;
+        self.read(session_id, after, limit.min(FEW))
+    }
+    /// Whether an entry of the session carries this `request_id`.
+    fn has_request(&self, session_id: &str, request_id: &str) -> BoxFuture<'_, Result<bool, StoreError>>;
+    /// One interruption.
+    fn interruption(&self, session_id: &str, n: u32) -> BoxFuture<'_, Result<Option<InterruptionRow>, StoreError>>;
+    /// Interruptions that match, newest first; `cursor` is the opaque end of the page before.
+    fn interruptions(
+        &self,
+        filter: InterruptionFilter,
+        page: Page,
+    ) -> BoxFuture<'_, Result<Paged<InterruptionRow>, StoreError>>;
+    /// Sessions that match, most recently used first; one that is used between two pages moves to the front.
+    fn sessions(&self, filter: SessionFilter, page: Page) -> BoxFuture<'_, Result<Paged<Summary>, StoreError>>;
+    /// Waiting interruptions whose deadline or next reminder is at or before `now`, earliest first, at most `limit`.
+    fn due(&self, now: Millis, limit: usize) -> BoxFuture<'_, Result<Vec<Due>, StoreError>>;
+    /// Sessions that were running when their last entry was stored: what a crash has interrupted.
+    fn running(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>>;
+    /// Records of the audit log with numbers after `after`, in order, at most `limit`. They are written with the
+    /// entries they tell of, whole or not at all, and stay when their session is deleted (spec R8).
+    fn audit(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>>;
+    /// The same, but only records of sessions of a tenant; `None`: of sessions without one. Each has the hash of the
+    /// record before it in the whole log.
+    fn audit_of(
+        &self,
+        tenant: Option<&str>,
+        after: u64,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>>;
+    /// The standing rules for a tool of an agent that are for all sessions of this subject and not revoked, oldest
+    /// first (spec S7).
+    fn standing(&self, of: RuleOwner, agent: &str, tool: &str) -> BoxFuture<'_, Result<Vec<RuleRow>, StoreError>>;
+    /// Rules that match, newest first.
+    fn rules(&self, filter: RuleFilter, page: Page) -> BoxFuture<'_, Result<Paged<RuleRow>, StoreError>>;
+    /// Deletes a session with everything of it but what the audit log tells. Its id is kept: no session ever has it again,
+    /// so that nothing that names the deleted one counts for another (spec R11). `false` if there is none.
+    fn delete(&self, session_id: &str) -> BoxFuture<'_, Result<bool, StoreError>>;
+    /// Whether the store can be written to, for `/readyz`.
+    fn check(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+}
+
+/// Why a past cannot be copied.
+fn no_past(from: &str, until: u64) -> StoreError {
+    StoreError::Failed(format!("session {from} has no entries up to {until}"))
+}
+
+/// Entries that [`Store::read_within`] reads where a store does not say how long they are.
+const FEW: usize = 8;
+
+/// A waiting interruption: its session, and its number there.
+pub type Due = (Arc<str>, u32);
+
+/// How safe an append is when it is reported as done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// Survives power loss: what is acknowledged, permits, attempts and results.
+    Synced,
+    /// Survives a crash of the process, and power loss once a later append is synced.
+    Buffered,
+}
+
+/// What [`Store::append`] takes.
+#[derive(Clone, Debug)]
+pub struct Append {
+    /// The session.
+    pub session_id: Arc<str>,
+    /// The position of its last entry; 0 makes the session.
+    pub expected: u64,
+    /// At least one entry, at positions `expected + 1 …`.
+    pub entries: Vec<Arc<Entry>>,
+    /// The state after them, from which the summary is taken.
+    pub state: Arc<State>,
+    /// Whether to keep `state` as the snapshot.
+    pub snapshot: bool,
+    /// How safe it must be.
+    pub durability: Durability,
+}
+
+/// How a session stood on its way, so that its past is not folded from the first entry. A cache, never the truth.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waypoint {
+    /// The position of the last entry that is folded in it.
+    pub pos: u64,
+    /// Which way of folding and of writing it down this is: readers ask for their own.
+    pub version: u32,
+    /// A text that its reader knows how to read.
+    pub body: Arc<str>,
+}
+
+/// What [`Store::head`] gives.
+#[derive(Clone, Debug)]
+pub struct Head {
+    /// The position of the last entry.
+    pub pos: u64,
+    /// A snapshot, if there is a usable one; fold the entries after `snapshot.pos` on top of it.
+    pub snapshot: Option<Arc<State>>,
+}
+
+/// A session in lists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// The session.
+    pub session_id: Arc<str>,
+    /// The agent that answers.
+    pub agent: Arc<str>,
+    /// Who it belongs to.
+    pub subject: Option<Arc<str>>,
+    /// The tenant it belongs to.
+    pub tenant: Option<Arc<str>>,
+    /// The beginning of its first message.
+    pub title: Option<Arc<str>>,
+    /// What it is doing.
+    pub status: Status,
+    /// When it was made.
+    pub created_at: Millis,
+    /// When the last entry was appended.
+    pub updated_at: Millis,
+    /// The numbers of the interruptions that wait.
+    pub pending: Vec<u32>,
+}
+
+impl Summary {
+    /// The summary of a state.
+    #[must_use]
+    pub fn of(state: &State) -> Summary {
+        Summary {
+            session_id: state.session_id.clone(),
+            agent: state.agent.clone(),
+            subject: state.subject.clone(),
+            tenant: state.tenant.clone(),
+            title: state.title.clone(),
+            status: state.status,
+            created_at: state.created_at,
+            updated_at: state.updated_at,
+            pending: state.open.iter().map(|open| open.asked.n).collect(),
+        }
+    }
+}
+
+/// An interruption in the inbox.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InterruptionRow {
+    /// The session.
+    pub session_id: Arc<str>,
+    /// Its number in the session.
+    pub n: u32,
+    /// Who the session belongs to.
+    pub subject: Option<Arc<str>>,
+    /// The tenant the session belongs to.
+    pub tenant: Option<Arc<str>>,
+    /// The role that decides; `None` is the session's own subject.
+    pub role: Option<String>,
+    /// The agent that asks.
+    pub agent: Arc<str>,
+    /// The tools, sorted, each once.
+    pub tools: Vec<Arc<str>>,
+    /// When it was asked.
+    pub asked_at: Millis,
+    /// When it times out.
+    pub expires_at: Option<Millis>,
+    /// When it is said again.
+    pub remind_at: Option<Millis>,
+    /// The position of the `Interrupted` entry.
+    pub asked_pos: u64,
+    /// How it ended; `None` while it waits.
+    pub resolution: Option<Resolution>,
+    /// When it ended.
+    pub resolved_at: Option<Millis>,
+    /// The position of the entry that ended it.
+    pub resolved_pos: Option<u64>,
+}
+
+impl InterruptionRow {
+    /// When something is to be done about it, if it still waits then.
+    #[must_use]
+    pub fn due_at(&self) -> Option<Millis> {
+        self.expires_at.into_iter().chain(self.remind_at).min()
+    }
+}
+
+/// Whose sessions a rule is for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RuleOwner {
+    /// The sessions' subject.
+    pub subject: Option<Arc<str>>,
+    /// The sessions' tenant.
+    pub tenant: Option<Arc<str>>,
+}
+
+/// A standing rule in lists: it stands until it is revoked, its time is over, or its session is deleted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RuleRow {
+    /// The session it was made in.
+    pub session_id: Arc<str>,
+    /// The session's subject.
+    pub subject: Option<Arc<str>>,
+    /// The session's tenant.
+    pub tenant: Option<Arc<str>>,
+    /// The rule.
+    pub rule: Rule,
+    /// Where it was made.
+    pub id: RuleId,
+    /// When it was made.
+    pub made_at: Millis,
+    /// When it was revoked, or another for the same calls took its place.
+    pub revoked_at: Option<Millis>,
+    /// Who revoked it.
+    pub revoked_by: Option<Arc<str>>,
+}
+
+/// Which rules to list. `None` means any.
+#[derive(Clone, Debug, Default)]
+pub struct RuleFilter {
+    /// Standing at `now` (true), or revoked or over by then (false).
+    pub standing: Option<bool>,
+    /// The time at which rules stand or do not.
+    pub now: Millis,
+    /// For more than the session they were made in (true), or for that only (false).
+    pub everywhere: Option<bool>,
+    /// Made in this session.
+    pub session_id: Option<String>,
+    /// Only this one.
+    pub id: Option<RuleId>,
+    /// Only what this person may see: rules of its own sessions, those it made, those in place of its roles.
+    pub visible_to: Option<Visible>,
+}
+
+/// Which interruptions to list. `None` means any.
+#[derive(Clone, Debug, Default)]
+pub struct InterruptionFilter {
+    /// Waiting (true) or resolved (false).
+    pub waiting: Option<bool>,
+    /// The role that decides.
+    pub role: Option<String>,
+    /// The agent that asks.
+    pub agent: Option<String>,
+    /// A tool it asks about.
+    pub tool: Option<String>,
+    /// The session.
+    pub session_id: Option<String>,
+    /// Only what this person may see: of sessions with the subject, or for one of the roles.
+    pub visible_to: Option<Visible>,
+}
+
+/// Which sessions to list. `None` means any.
+#[derive(Clone, Debug, Default)]
+pub struct SessionFilter {
+    /// The status.
+    pub status: Option<Status>,
+    /// The agent.
+    pub agent: Option<String>,
+    /// Only what this person may see: its own, and those where one of the roles was ever asked.
+    pub visible_to: Option<Visible>,
+}
+
+/// A person, for lists.
+#[derive(Clone, Debug, Default)]
+pub struct Visible {
+    /// Its name.
+    pub subject: Option<String>,
+    /// Its tenant: nothing of another one is listed. `None` is one of its own.
+    pub tenant: Option<String>,
+    /// Its roles, without `user`.
+    pub roles: Vec<String>,
+}
+
+/// A page of a list.
+#[derive(Clone, Debug)]
+pub struct Page {
+    /// Where the page before ended; `None` for the first.
+    pub cursor: Option<String>,
+    /// At most this many, from 1.
+    pub limit: usize,
+}
+
+/// Rows, and where to go on.
+#[derive(Clone, Debug)]
+pub struct Paged<T> {
+    /// The rows.
+    pub rows: Vec<T>,
+    /// The cursor of the next page, if there is one.
+    pub next: Option<String>,
+}
+
+/// Why a store did not do it.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The session is not at the expected position: somebody else appended.
+    #[error("the session has moved on")]
+    Conflict,
+    /// The session of this id was deleted.
+    #[error("the session {0:?} was deleted, and its id is never used again")]
+    Deleted(Arc<str>),
+    /// The page cursor is not one of this store's.
+    #[error("the cursor is not one that a page returned")]
+    BadCursor,
+    /// Another process has the store open.
+    #[error("{0}")]
+    InUse(String),
+    /// What is stored cannot be read.
+    #[error("stored data cannot be read: {0}")]
+    Corrupt(String),
+    /// The keys are not those of the store, or a sealed value is not what was sealed there.
+    #[error(transparent)]
+    Sealed(#[from] SealError),
+    /// It could not be written or read (disk full, I/O); nothing changed.
+    #[error("the store failed: {0}")]
+    Failed(String),
+    /// A write or sync has failed, and what the disk holds is not known: nothing is read or written, and nothing is
+    /// acknowledged, until the store is opened again. What was under way may be stored or not.
+    #[error("the store was closed after an error of its disk ({0}); nothing is acknowledged until it is opened again")]
+    Closed(String),
+    /// It is not known whether it was written (the store closed in between).
+    #[error("the store closed before it answered")]
+    Unknown,
+}

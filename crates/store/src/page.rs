@@ -1,0 +1,238 @@
+//! Pages of lists: their order and their cursors, the same for every store.
+//!
+//! A list is ordered by a time, then by the session's id, then by a number, all descending; a cursor is
+//! the key of the last row of its page. So rows that come or go between two pages never shift others.
+
+use countersign_core::{
+    approval::{reviewer::Reviewer, rule::RuleId},
+    journal::{record::Millis, state::State},
+};
+
+use super::{
+    InterruptionFilter, InterruptionRow, Page, Paged, RuleFilter, RuleOwner, RuleRow, SessionFilter, StoreError,
+    Summary, Visible,
+};
+
+/// The numbers that an interruption's rules may take.
+pub(super) const RULES_EACH: u32 = 256;
+
+/// The number of a rule in its session, in the order in which rules were made.
+pub(super) fn rule_number(id: RuleId) -> u32 {
+    // An interruption has no more actions than an answer has calls.
+    id.n.saturating_mul(RULES_EACH).saturating_add(id.action)
+}
+
+/// The place of a row in its list.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key {
+    /// When it was asked, or used last.
+    pub at: Millis,
+    /// The session.
+    pub session_id: String,
+    /// The interruption's number; 0 in lists of sessions.
+    pub n: u32,
+}
+
+/// A row of a list.
+pub trait Row {
+    /// What its cursors begin with.
+    const LIST: &'static str;
+    /// Its place.
+    fn key(&self) -> Key;
+}
+
+impl Row for InterruptionRow {
+    const LIST: &'static str = "i";
+    fn key(&self) -> Key {
+        Key { at: self.asked_at, session_id: self.session_id.to_string(), n: self.n }
+    }
+}
+
+impl Row for RuleRow {
+    const LIST: &'static str = "r";
+    fn key(&self) -> Key {
+        Key { at: self.made_at, session_id: self.session_id.to_string(), n: self.number() }
+    }
+}
+
+impl RuleRow {
+    /// Its number in its session, in the order in which rules were made.
+    pub(super) fn number(&self) -> u32 {
+        rule_number(self.id)
+    }
+
+    /// Whether this one takes the place of an older one.
+    pub(super) fn replaces(&self, older: &RuleRow) -> bool {
+        let same_sessions = if self.rule.everywhere {
+            (&self.subject, &self.tenant) == (&older.subject, &older.tenant)
+        } else {
+            self.session_id == older.session_id
+        };
+        older.revoked_at.is_none() && same_sessions && self.rule.replaces(&older.rule)
+    }
+}
+
+impl RuleRow {
+    /// Whether it is for all sessions of this owner, for a tool of an agent, and not revoked.
+    pub(super) fn stands(&self, of: &RuleOwner, agent: &str, tool: &str) -> bool {
+        self.rule.everywhere
+            && self.revoked_at.is_none()
+            && (&self.subject, &self.tenant) == (&of.subject, &of.tenant)
+            && *self.rule.agent == *agent
+            && *self.rule.tool == *tool
+    }
+}
+
+impl RuleFilter {
+    /// Whether a row matches.
+    #[must_use]
+    pub fn matches(&self, row: &RuleRow) -> bool {
+        let RuleFilter { standing, now, everywhere, session_id, id, visible_to } = self;
+        let stands = row.revoked_at.is_none() && row.rule.until.is_none_or(|until| *now < until);
+        standing.is_none_or(|standing| standing == stands)
+            && everywhere.is_none_or(|everywhere| everywhere == row.rule.everywhere)
+            && session_id.as_ref().is_none_or(|id| **id == *row.session_id)
+            && id.is_none_or(|id| id == row.id)
+            && visible_to.as_ref().is_none_or(|who| {
+                let own = |name: Option<&str>| name.is_some() && name == who.subject.as_deref();
+                row.tenant.as_deref() == who.tenant.as_deref()
+                    && (own(row.subject.as_deref())
+                        || own(row.rule.by.as_deref())
+                        || who.reviewing().any(|role| row.rule.role.role() == Some(role.as_str())))
+            })
+    }
+}
+
+impl Row for Summary {
+    const LIST: &'static str = "s";
+    fn key(&self) -> Key {
+        Key { at: self.updated_at, session_id: self.session_id.to_string(), n: 0 }
+    }
+}
+
+/// Where the page begins: after this key.
+///
+/// # Errors
+/// [`StoreError::BadCursor`].
+pub fn start<T: Row>(page: &Page) -> Result<Option<Key>, StoreError> {
+    let Some(cursor) = &page.cursor else { return Ok(None) };
+    let mut parts = cursor.splitn(4, '.');
+    let mut next = || parts.next().ok_or(StoreError::BadCursor);
+    if next()? != T::LIST {
+        return Err(StoreError::BadCursor);
+    }
+    let at = next()?.parse().map_err(|_| StoreError::BadCursor)?;
+    let n = next()?.parse().map_err(|_| StoreError::BadCursor)?;
+    let key = Key { at, session_id: next()?.to_owned(), n };
+    // One spelling for each key: what no page returned is refused.
+    if write::<T>(&key) == *cursor { Ok(Some(key)) } else { Err(StoreError::BadCursor) }
+}
+
+fn write<T: Row>(key: &Key) -> String {
+    format!("{}.{}.{}.{}", T::LIST, key.at, key.n, key.session_id)
+}
+
+/// How many rows the page has at most, and one more to know whether there is another page.
+#[must_use]
+pub fn limit(page: &Page) -> usize {
+    page.limit.max(1)
+}
+
+/// Makes the page of rows that are in order, up to one more than fit.
+#[must_use]
+pub fn cut<T: Row>(mut rows: Vec<T>, page: &Page) -> Paged<T> {
+    let limit = limit(page);
+    let more = rows.len() > limit;
+    rows.truncate(limit);
+    let next = if more { rows.last().map(|row| write::<T>(&row.key())) } else { None };
+    Paged { rows, next }
+}
+
+impl InterruptionFilter {
+    /// Whether a row matches.
+    #[must_use]
+    pub fn matches(&self, row: &InterruptionRow) -> bool {
+        let InterruptionFilter { waiting, role, agent, tool, session_id, visible_to } = self;
+        waiting.is_none_or(|waiting| waiting == row.resolution.is_none())
+            && role.as_ref().is_none_or(|role| row.role.as_ref() == Some(role))
+            && agent.as_ref().is_none_or(|agent| **agent == *row.agent)
+            && tool.as_ref().is_none_or(|tool| row.tools.iter().any(|t| **t == **tool))
+            && session_id.as_ref().is_none_or(|id| **id == *row.session_id)
+            && visible_to.as_ref().is_none_or(|who| {
+                who.is_of(row.tenant.as_deref())
+                    && (who.owns(row.subject.as_deref())
+                        || row.role.as_ref().is_some_and(|role| who.reviewing().any(|held| held == role)))
+            })
+    }
+}
+
+impl SessionFilter {
+    /// Whether a session in this state matches.
+    #[must_use]
+    pub fn matches(&self, state: &State) -> bool {
+        let SessionFilter { status, agent, visible_to } = self;
+        status.is_none_or(|status| status == state.status)
+            && agent.as_ref().is_none_or(|agent| **agent == *state.agent)
+            && visible_to.as_ref().is_none_or(|who| {
+                who.is_of(state.tenant.as_deref())
+                    && (who.owns(state.subject.as_deref())
+                        || who.reviewing().any(|role| state.reviewers.contains(role)))
+            })
+    }
+}
+
+impl Visible {
+    /// Whether it belongs to this tenant.
+    #[must_use]
+    pub fn is_of(&self, tenant: Option<&str>) -> bool {
+        self.tenant.as_deref() == tenant
+    }
+
+    /// Whether a session of this subject, in its tenant, is its own. Nobody's session is nobody's own.
+    #[must_use]
+    pub fn owns(&self, subject: Option<&str>) -> bool {
+        self.subject.is_some() && self.subject.as_deref() == subject
+    }
+
+    /// The roles that let it see other people's sessions: `user` does not (spec P1).
+    pub fn reviewing(&self) -> impl Iterator<Item = &String> {
+        self.roles.iter().filter(|role| !Reviewer::is_owner_name(role))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(cursor: &str) -> Page {
+        Page { cursor: Some(cursor.to_owned()), limit: 1 }
+    }
+
+    #[test]
+    fn r9_a_cursor_that_no_page_returned_is_refused() {
+        for bad in [
+            "",
+            "x",
+            "i",
+            "i.1",
+            "i.1.2",
+            "s.1.2.a",
+            "i.+1.2.a",
+            "i.01.2.a",
+            "i.1.-2.a",
+            "i.99999999999999999999.1.a",
+            "i.1.5000000000.a",
+            "i. 1.2.a",
+        ] {
+            assert!(matches!(start::<InterruptionRow>(&at(bad)), Err(StoreError::BadCursor)), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_cursor_reads_back_whatever_the_session_is_called() {
+        for session_id in ["a", "a.b-c_1", "", "ü\u{0}.", "i.1.2.3"] {
+            let key = Key { at: -5, session_id: session_id.to_owned(), n: u32::MAX };
+            assert_eq!(start::<InterruptionRow>(&at(&write::<InterruptionRow>(&key))).expect("cursor"), Some(key));
+        }
+    }
+}

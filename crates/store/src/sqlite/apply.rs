@@ -1,0 +1,308 @@
+//! What one append or deletion does to the tables.
+
+use std::sync::Arc;
+
+use countersign_core::audit::{self, Anchor};
+use rusqlite::{Connection, params, types::Value};
+
+use super::{
+    super::{
+        Append, Durability, InterruptionRow, StoreError, Summary,
+        index::{self, Change, Claim, Claimant},
+        seal::Place,
+    },
+    rows, rules,
+    schema::key,
+    sealing::{Ending, Values},
+    statement::{find, resolution_name, run},
+    unfinished,
+};
+
+/// An append with its texts made and sealed, so that the writer only writes.
+#[derive(Debug)]
+pub(super) struct Write {
+    session_id: Arc<str>,
+    expected: u64,
+    /// The number under which the entries before these were copied, if it is the end of a fork.
+    copied: Option<i64>,
+    bodies: Vec<Value>,
+    summary: Summary,
+    title: Option<Value>,
+    pending: String,
+    snapshot: Option<Value>,
+    claims: Vec<(Box<str>, Claimant)>,
+    changes: Vec<Indexed>,
+    /// The bodies of the audit records, which are sealed when they have their numbers.
+    told: Vec<String>,
+    /// Whether a role was ever asked in it, which lists it too.
+    reviewed: bool,
+    pub(super) durability: Durability,
+}
+
+#[derive(Debug)]
+struct Indexed {
+    change: Change,
+    /// What of it is JSON: the tools of an interruption, or a rule.
+    json: Value,
+}
+
+impl Write {
+    /// Serialises an append.
+    pub(super) fn of(append: &Append, values: &Values) -> Result<Write, StoreError> {
+        index::check(append)?;
+        let Append { session_id, expected, entries, state, snapshot, durability } = append;
+        let summary = Summary::of(state);
+        let (session, born) = (&**session_id, summary.created_at);
+        let body = |entry: &Arc<_>, pos| values.text(Place::Entry { session, born, pos }, json(entry)?);
+        let changes = index::changes(state, entries).into_iter().map(|change| {
+            let json = match &change {
+                Change::Asked(row) => Value::Text(json(&row.tools)?),
+                Change::RuleMade(row) => rules::body(values, born, row)?,
+                _ => Value::Null,
+            };
+            Ok(Indexed { change, json })
+        });
+        let ending = Ending { pos: state.pos, title: summary.title.as_deref() };
+        let title = values.head(session, born, &ending)?;
+        let snapshot = snapshot.then(|| values.text(Place::Snapshot { session, born }, json(state)?));
+        Ok(Write {
+            session_id: session_id.clone(),
+            expected: *expected,
+            copied: None,
+            bodies: entries.iter().zip(*expected + 1..).map(|(e, pos)| body(e, pos)).collect::<Result<_, _>>()?,
+            title,
+            pending: json(&summary.pending)?,
+            summary,
+            snapshot: snapshot.transpose()?,
+            claims: index::claims(entries).into_iter().map(|claim| (claim.request_id.into(), claim.by)).collect(),
+            changes: changes.collect::<Result<_, StoreError>>()?,
+            told: audit::events(state, entries).iter().map(audit::Event::body).collect(),
+            reviewed: !state.reviewers.is_empty(),
+            durability: *durability,
+        })
+    }
+
+    /// The same for a session that is not there, whose entries before these were copied under this number.
+    pub(super) fn after_copy(mut self, number: i64) -> Write {
+        self.copied = Some(number);
+        self
+    }
+
+    /// Whether it makes a rule that is for more than its session.
+    pub(super) fn makes_standing_rule(&self) -> bool {
+        self.changes.iter().any(|i| matches!(&i.change, Change::RuleMade(row) if row.rule.everywhere))
+    }
+
+    /// About how much it writes, in bytes.
+    pub(super) fn size(&self) -> usize {
+        let told: usize = self.told.iter().map(String::len).sum();
+        told + self.bodies.iter().chain(&self.snapshot).map(rows::length).sum::<usize>()
+    }
+
+    /// Writes it. After an error some of it may be written: the caller rolls back.
+    pub(super) fn apply(&self, conn: &Connection, values: &Values) -> Result<(), StoreError> {
+        let session = self.check(conn)?;
+        let Summary { agent, subject, tenant, status, created_at, updated_at, .. } = &self.summary;
+        let (last, status, title) = (self.last()?, status.name(), &self.title);
+        let session = match session {
+            Some(session) => {
+                let values = params![session, last, agent, title, status, updated_at, self.pending];
+                run(
+                    conn,
+                    "UPDATE sessions SET pos = ?2, agent = ?3, title = ?4, status = ?5, updated_at = ?6, pending = ?7
+                     WHERE row = ?1",
+                    values,
+                )?;
+                if self.reviewed {
+                    let used = "UPDATE reviewers SET updated_at = ?2 WHERE session = ?1";
+                    run(conn, used, params![session, updated_at])?;
+                }
+                session
+            }
+            None => {
+                let id = &self.session_id;
+                let pending = &self.pending;
+                let row = match self.copied {
+                    None => unfinished::number(conn)?,
+                    Some(number) if unfinished::end(conn, number)? => number,
+                    Some(_) => return Err(StoreError::Failed("the copied past is not there".to_owned())),
+                };
+                let values =
+                    params![row, id, last, agent, subject, tenant, title, status, created_at, updated_at, pending];
+                run(
+                    conn,
+                    "INSERT INTO sessions
+                     (row, id, pos, agent, subject, tenant, title, status, created_at, updated_at, pending)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+                    values,
+                )?;
+                row
+            }
+        };
+        for (body, pos) in self.bodies.iter().zip(self.expected + 1..) {
+            run(conn, "INSERT INTO entries (key, body) VALUES (?1, ?2)", params![key(session, pos)?, body])?;
+        }
+        if let Some(snapshot) = &self.snapshot {
+            run(conn, "INSERT OR REPLACE INTO snapshots (session, body) VALUES (?1, ?2)", params![session, snapshot])?;
+        }
+        for (request_id, by) in &self.claims {
+            let values = params![session, request_id, *by == Claimant::Queued];
+            run(conn, "INSERT OR REPLACE INTO requests (session, id, queued) VALUES (?1, ?2, ?3)", values)?;
+        }
+        self.changes.iter().try_for_each(|indexed| indexed.apply(conn, session, &self.summary, values))?;
+        self.tell(conn, values)
+    }
+
+    /// Adds to the audit log, in the transaction of what it tells of: nothing happens untold (spec R8).
+    fn tell(&self, conn: &Connection, values: &Values) -> Result<(), StoreError> {
+        if self.told.is_empty() {
+            return Ok(());
+        }
+        let newest = "SELECT n, hash FROM audit ORDER BY n DESC LIMIT 1";
+        let last: Option<(i64, Vec<u8>)> = find(conn, newest, [], |r| Ok((r.get(0)?, r.get(1)?)))?;
+        let mut last = match last {
+            Some((n, hash)) => {
+                let n = u64::try_from(n).map_err(|_| StoreError::Corrupt(format!("audit record {n} has no number")))?;
+                Anchor { n, hash: audit::hex(&rows::audit_hash(values, n, hash)) }
+            }
+            None => Anchor::start(),
+        };
+        for body in &self.told {
+            let n = last.n + 1;
+            let hash = audit::hash(&last.hash, n, body);
+            let stored = params![
+                i64::try_from(n).unwrap_or(i64::MAX),
+                values.bytes(Place::AuditHash { n }, hash.as_bytes())?,
+                values.text(Place::Audit { n }, body.clone())?,
+                self.summary.tenant,
+            ];
+            run(conn, "INSERT INTO audit (n, hash, body, tenant) VALUES (?1, ?2, ?3, ?4)", stored)?;
+            last = Anchor { n, hash: hash.to_string() };
+        }
+        Ok(())
+    }
+
+    /// The session's number, if it is where it is expected and the request ids are new.
+    fn check(&self, conn: &Connection) -> Result<Option<i64>, StoreError> {
+        let found: Option<(i64, i64)> =
+            find(conn, "SELECT row, pos FROM sessions WHERE id = ?1", [&*self.session_id], |r| {
+                Ok((r.get(0)?, r.get(1)?))
+            })?;
+        let session = match found {
+            None => {
+                rows::check_not_deleted(conn, &self.session_id)?;
+                if self.expected > 0 && self.copied.is_none() {
+                    return Err(StoreError::Conflict);
+                }
+                None
+            }
+            Some((session, pos))
+                if self.copied.is_none() && self.expected > 0 && u64::try_from(pos) == Ok(self.expected) =>
+            {
+                Some(session)
+            }
+            _ => return Err(StoreError::Conflict),
+        };
+        let claims: Vec<Claim<'_>> = self.claims.iter().map(|(id, by)| Claim { request_id: id, by: *by }).collect();
+        index::admit(&claims, |id| {
+            let Some(session) = session else { return Ok(None) };
+            let sql = "SELECT queued FROM requests WHERE session = ?1 AND id = ?2";
+            let queued = find(conn, sql, params![session, id], |r| r.get(0))?;
+            Ok(queued.map(|queued| if queued { Claimant::Queued } else { Claimant::Other }))
+        })?;
+        Ok(session)
+    }
+
+    fn last(&self) -> Result<i64, StoreError> {
+        key(0, self.expected + self.bodies.len() as u64)
+    }
+}
+
+impl Indexed {
+    fn apply(&self, conn: &Connection, session: i64, of: &Summary, values: &Values) -> Result<(), StoreError> {
+        match &self.change {
+            Change::Asked(row) => {
+                let InterruptionRow { n, role, agent, asked_at, expires_at, remind_at, asked_pos, .. } = row;
+                let InterruptionRow { tenant, subject, .. } = row;
+                let (key, asked_pos) = (key(session, u64::from(*n))?, key(0, *asked_pos)?);
+                run(
+                    conn,
+                    "INSERT OR REPLACE INTO interruptions
+                     (key, tenant, subject, role, agent, tools, asked_at, expires_at, remind_at, asked_pos)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+                    params![key, tenant, subject, role, agent, self.json, asked_at, expires_at, remind_at, asked_pos],
+                )?;
+                if let Some(role) = role {
+                    reviewer(conn, session, of, role)?;
+                }
+            }
+            Change::Reminded { n, next } => {
+                let key = key(session, u64::from(*n))?;
+                run(conn, "UPDATE interruptions SET remind_at = ?2 WHERE key = ?1", params![key, next])?;
+            }
+            Change::Reassigned { n, role } => {
+                let key = key(session, u64::from(*n))?;
+                run(conn, "UPDATE interruptions SET role = ?2 WHERE key = ?1", params![key, role])?;
+                reviewer(conn, session, of, role)?;
+            }
+            Change::RuleMade(row) => rules::make(conn, values, session, row, &self.json)?,
+            Change::RuleRevoked { id, at, by } => rules::revoke(conn, values, session, *id, *at, by.as_ref())?,
+            Change::Resolved { n, resolution, at, pos } => {
+                let (key, pos) = (key(session, u64::from(*n))?, key(0, *pos)?);
+                run(
+                    conn,
+                    "UPDATE interruptions SET resolution = ?2, resolved_at = ?3, resolved_pos = ?4
+                     WHERE key = ?1 AND resolution IS NULL",
+                    params![key, resolution_name(*resolution), at, pos],
+                )?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether there may be a new session of this id.
+pub(super) fn check_free(conn: &Connection, session_id: &str) -> Result<(), StoreError> {
+    rows::check_not_deleted(conn, session_id)?;
+    match find(conn, "SELECT 1 FROM sessions WHERE id = ?1", [session_id], |_| Ok(()))? {
+        Some(()) => Err(StoreError::Conflict),
+        None => Ok(()),
+    }
+}
+
+fn reviewer(conn: &Connection, session: i64, of: &Summary, role: &str) -> Result<(), StoreError> {
+    let sql = "INSERT OR IGNORE INTO reviewers (session, role, tenant, updated_at) VALUES (?1, ?2, ?3, ?4)";
+    run(conn, sql, params![session, role, of.tenant, of.updated_at])?;
+    Ok(())
+}
+
+/// Deletes a session with everything of it but its id. The writer removes its entries and waypoints later, in pieces (see
+/// [`unfinished`](super::unfinished)). Its number; `None` if there is no such session.
+pub(super) fn delete(conn: &Connection, session_id: &str) -> Result<Option<i64>, StoreError> {
+    let session: Option<i64> = find(conn, "SELECT row FROM sessions WHERE id = ?1", [session_id], |r| r.get(0))?;
+    let Some(session) = session else { return Ok(None) };
+    run(conn, "INSERT INTO deleted (id) VALUES (?1)", [session_id])?;
+    for sql in [
+        "DELETE FROM sessions WHERE row = ?1",
+        "INSERT INTO unfinished (session) VALUES (?1)",
+        "DELETE FROM interruptions WHERE key BETWEEN ?1 << 32 AND (?1 << 32 | 4294967295)",
+        "DELETE FROM rules WHERE key BETWEEN ?1 << 32 AND (?1 << 32 | 4294967295)",
+        "DELETE FROM snapshots WHERE session = ?1",
+        "DELETE FROM requests WHERE session = ?1",
+        "DELETE FROM reviewers WHERE session = ?1",
+    ] {
+        run(conn, sql, [session])?;
+    }
+    Ok(Some(session))
+}
+
+/// Writes a page and takes it back, to see whether there is room.
+pub(super) fn probe(conn: &Connection) -> Result<(), StoreError> {
+    run(conn, "INSERT OR REPLACE INTO probe (one, body) VALUES (1, zeroblob(16384))", [])?;
+    run(conn, "DELETE FROM probe", [])?;
+    Ok(())
+}
+
+fn json<T: serde::Serialize + ?Sized>(value: &T) -> Result<String, StoreError> {
+    serde_json::to_string(value).map_err(|e| StoreError::Failed(format!("a record cannot be written as JSON: {e}")))
+}

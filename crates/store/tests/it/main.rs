@@ -1,0 +1,12 @@
+//! The stores' integration tests, one module a subject.
+#![allow(unreachable_pub, reason = "a test binary's modules share freely")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "these are tests")]
+
+mod conformance;
+mod differential;
+mod forks;
+mod lists;
+mod rules;
+mod sealed;
+mod sqlite;
+mod store_support;

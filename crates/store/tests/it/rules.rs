@@ -1,0 +1,188 @@
+//! What every store promises about standing rules, reminders and what is handed on. Each test runs on each store.
+
+use countersign_core::{
+    approval::{
+        decision::Decision,
+        note::{self, NewNote, NoteInput},
+        principal::Principal,
+        rule::{Always, RuleId},
+    },
+    call::gate::{Ask, Verdict},
+    journal::record::Millis,
+};
+use countersign_store::{InterruptionFilter, RuleFilter, RuleOwner, RuleRow, SessionFilter, StoreError, Visible};
+
+use crate::store_support::{Driven, Tested, conformance, ids, keys, page, waiting};
+
+conformance! {
+    s7_rules_stand_for_their_user_until_they_are_revoked_or_replaced,
+    s7_rules_are_listed_newest_first_for_those_who_may_see_them,
+    s7_rules_go_with_their_session,
+    s7_a_rule_stands_in_lists_until_its_time_is_over,
+    p1_reminders_are_due_beside_deadlines_and_once,
+    p1_what_is_handed_on_is_in_the_inbox_of_the_other_role,
+}
+
+fn ask(levels: &[&str]) -> Verdict {
+    Verdict::Ask(Ask { levels: levels.iter().map(|role| (*role).into()).collect(), ..Ask::default() })
+}
+
+/// A session of ann's in which a call of `tool` waited and was decided so.
+async fn decided(store: &Tested, id: &str, at: Millis, tool: &str, decision: Decision) -> Driven {
+    let mut driven = waiting(&**store, id, at, Some("ann"), tool, ask(&[])).await;
+    let transition = driven.decides(at, 1, decision, None).expect("decided");
+    driven.store(&**store, transition).await.expect("stored");
+    driven
+}
+
+async fn standing(store: &Tested, subject: Option<&str>, tool: &str) -> Vec<String> {
+    let of = RuleOwner { subject: subject.map(Into::into), ..RuleOwner::default() };
+    let rows = store.standing(of, "a", tool).await.expect("standing");
+    rows.iter().map(name).collect()
+}
+
+fn name(row: &RuleRow) -> String {
+    row.id.name(&row.session_id)
+}
+
+async fn listed(store: &Tested, filter: RuleFilter) -> Vec<String> {
+    store.rules(filter, page(None, 1000)).await.expect("rules").rows.iter().map(name).collect()
+}
+
+async fn s7_rules_stand_for_their_user_until_they_are_revoked_or_replaced(store: Tested) {
+    assert_eq!(standing(&store, Some("ann"), "pay").await, Vec::<String>::new());
+    let until = Always::Tool { until: 1_000_000 };
+    let mut first = decided(&store, "s1", 100, "pay", Decision::approve().always(until.clone())).await;
+    decided(&store, "s2", 200, "pay", Decision::approve().always(Always::Arguments { until: None })).await;
+    decided(&store, "s3", 300, "pay", Decision::approve().always(Always::Session)).await;
+    decided(&store, "s4", 400, "wire", Decision::approve()).await;
+    assert_eq!(standing(&store, Some("ann"), "pay").await, ["s1_1.0", "s2_1.0"], "not those of one session");
+    for (subject, tool) in [(Some("bob"), "pay"), (None, "pay"), (Some("ann"), "wire")] {
+        assert_eq!(standing(&store, subject, tool).await, Vec::<String>::new(), "{subject:?} {tool}");
+    }
+    // A newer one for the same calls takes its place.
+    decided(&store, "s5", 500, "pay", Decision::reject(Some("no".into())).always(until)).await;
+    assert_eq!(standing(&store, Some("ann"), "pay").await, ["s2_1.0", "s5_1.0"]);
+    let old = store
+        .rules(RuleFilter { session_id: Some("s1".into()), ..RuleFilter::default() }, page(None, 9))
+        .await
+        .expect("rules");
+    assert_eq!(old.rows[0].revoked_at, Some(500));
+    let rule = store.standing(RuleOwner { subject: Some("ann".into()), ..RuleOwner::default() }, "a", "pay").await;
+    let rule = rule.expect("standing").pop().expect("s5's").rule;
+    assert_eq!((rule.approve, rule.message.as_deref(), rule.until), (false, Some("no"), Some(1_000_000)));
+    // Revoking what is revoked already changes nothing.
+    let again = first.draft(600).revoke(RuleId { n: 1, action: 0 }, Some("ann".into()));
+    first.store(&*store, again).await.expect("stored");
+    let old = store.rules(RuleFilter { session_id: Some("s1".into()), ..RuleFilter::default() }, page(None, 9)).await;
+    assert_eq!(old.expect("rules").rows[0].revoked_at, Some(500));
+}
+
+async fn s7_rules_are_listed_newest_first_for_those_who_may_see_them(store: Tested) {
+    let mut at = 0;
+    for id in ["s1", "s2", "s3"] {
+        at += 100;
+        decided(&store, id, at, id, Decision::approve().always(Always::Session)).await;
+    }
+    let mut other = waiting(&*store, "s4", 400, Some("bob"), "pay", ask(&["admin"])).await;
+    let transition = other.decides(400, 1, Decision::approve().always(Always::Session), None).expect("decided");
+    other.store(&*store, transition).await.expect("stored");
+    let revoke = other.draft(500).revoke(RuleId { n: 1, action: 0 }, Some("eve".into()));
+    other.store(&*store, revoke).await.expect("stored");
+
+    assert_eq!(listed(&store, RuleFilter::default()).await, ["s4_1.0", "s3_1.0", "s2_1.0", "s1_1.0"]);
+    let seen = |subject: &str, roles: &[&str]| RuleFilter {
+        visible_to: Some(Visible {
+            subject: Some(subject.to_owned()),
+            roles: roles.iter().map(|role| (*role).to_owned()).collect(),
+            ..Visible::default()
+        }),
+        ..RuleFilter::default()
+    };
+    assert_eq!(listed(&store, seen("ann", &[])).await, ["s3_1.0", "s2_1.0", "s1_1.0"]);
+    assert_eq!(listed(&store, seen("bob", &[])).await, ["s4_1.0"]);
+    assert_eq!(listed(&store, seen("eve", &["admin"])).await, ["s4_1.0"]);
+    assert_eq!(listed(&store, seen("kim", &["user"])).await, Vec::<String>::new());
+    let revoked = RuleFilter { standing: Some(false), ..RuleFilter::default() };
+    assert_eq!(listed(&store, revoked).await, ["s4_1.0"]);
+    let one = RuleFilter {
+        session_id: Some("s2".into()),
+        id: Some(RuleId { n: 1, action: 0 }),
+        standing: Some(true),
+        ..RuleFilter::default()
+    };
+    assert_eq!(listed(&store, one).await, ["s2_1.0"]);
+
+    let (mut paged, mut cursor) = (Vec::new(), None);
+    loop {
+        let rows = store.rules(RuleFilter::default(), page(cursor.as_deref(), 1)).await.expect("page");
+        paged.extend(rows.rows.iter().map(name));
+        match rows.next {
+            Some(next) => cursor = Some(next),
+            None => break,
+        }
+    }
+    assert_eq!(paged, ["s4_1.0", "s3_1.0", "s2_1.0", "s1_1.0"]);
+    let bad = store.rules(RuleFilter::default(), page(Some("i.1.1.s"), 1)).await.expect_err("another list's");
+    assert!(matches!(bad, StoreError::BadCursor));
+}
+
+async fn s7_rules_go_with_their_session(store: Tested) {
+    let everywhere = Decision::approve().always(Always::Arguments { until: None });
+    decided(&store, "s1", 100, "pay", everywhere).await;
+    assert_eq!(standing(&store, Some("ann"), "pay").await, ["s1_1.0"]);
+    assert!(store.delete("s1").await.expect("delete"));
+    assert_eq!(standing(&store, Some("ann"), "pay").await, Vec::<String>::new());
+    assert_eq!(listed(&store, RuleFilter::default()).await, Vec::<String>::new());
+}
+
+async fn s7_a_rule_stands_in_lists_until_its_time_is_over(store: Tested) {
+    decided(&store, "s1", 100, "pay", Decision::approve().always(Always::Tool { until: 1_000 })).await;
+    decided(&store, "s2", 200, "pay", Decision::approve().always(Always::Arguments { until: None })).await;
+    decided(&store, "s3", 300, "pay", Decision::approve().always(Always::Session)).await;
+    let at = |now: Millis, standing: bool| RuleFilter { standing: Some(standing), now, ..RuleFilter::default() };
+    assert_eq!(listed(&store, at(999, true)).await, ["s3_1.0", "s2_1.0", "s1_1.0"]);
+    assert_eq!(listed(&store, at(999, false)).await, Vec::<String>::new());
+    assert_eq!(listed(&store, at(1_000, true)).await, ["s3_1.0", "s2_1.0"]);
+    assert_eq!(listed(&store, at(1_000, false)).await, ["s1_1.0"]);
+    let everywhere = |everywhere| RuleFilter { everywhere: Some(everywhere), ..RuleFilter::default() };
+    assert_eq!(listed(&store, everywhere(true)).await, ["s2_1.0", "s1_1.0"]);
+    assert_eq!(listed(&store, everywhere(false)).await, ["s3_1.0"]);
+}
+
+async fn p1_reminders_are_due_beside_deadlines_and_once(store: Tested) {
+    let reminded = Verdict::Ask(Ask { timeout: 100.into(), reminders: vec![10, 20], ..Ask::default() });
+    let mut driven = waiting(&*store, "s", 1_000, None, "pay", reminded).await;
+    waiting(&*store, "t", 1_000, None, "pay", Verdict::Ask(Ask { timeout: 15.into(), ..Ask::default() })).await;
+    let due = async |now: Millis| store.due(now, 10).await.expect("due");
+    assert!(due(10_999).await.is_empty());
+    assert_eq!(due(11_000).await, [("s".into(), 1)]);
+    assert_eq!(due(16_000).await, [("s".into(), 1), ("t".into(), 1)]);
+    assert_eq!(store.due(16_000, 1).await.expect("due"), [("s".into(), 1)]);
+    let said = driven.draft(11_000).remind(1).expect("due");
+    driven.store(&*store, said).await.expect("stored");
+    assert_eq!(due(16_000).await, [("t".into(), 1)], "once");
+    assert_eq!(due(21_000).await, [("t".into(), 1), ("s".into(), 1)]);
+    let said = driven.draft(21_000).remind(1).expect("due");
+    driven.store(&*store, said).await.expect("stored");
+    assert_eq!(due(100_999).await, [("t".into(), 1)]);
+    assert_eq!(due(101_000).await, [("t".into(), 1), ("s".into(), 1)], "its deadline");
+    let decided = driven.decides(22_000, 1, Decision::approve(), None).expect("decided");
+    driven.store(&*store, decided).await.expect("stored");
+    assert_eq!(due(101_000).await, [("t".into(), 1)]);
+}
+
+async fn p1_what_is_handed_on_is_in_the_inbox_of_the_other_role(store: Tested) {
+    let admins = Verdict::Ask(Ask { levels: vec!["admin".into()], reassign: vec!["legal".into()], ..Ask::default() });
+    let mut driven = waiting(&*store, "s", 100, Some("ann"), "pay", admins).await;
+    let of = |role: &str| InterruptionFilter { role: Some(role.to_owned()), ..InterruptionFilter::default() };
+    assert_eq!((keys(&store, of("admin")).await, keys(&store, of("legal")).await), (vec!["s_1".into()], vec![]));
+    let note = NewNote::Reassign { role: Some("legal".into()), subject: None, text: None };
+    let input = NoteInput { n: 1, note, by: Principal::trusted(), request_id: None };
+    let handed = note::note(&driven.state, 200, input).expect("handed on");
+    driven.store(&*store, handed).await.expect("stored");
+    assert_eq!((keys(&store, of("admin")).await, keys(&store, of("legal")).await), (vec![], vec!["s_1".into()]));
+    let legal = Visible { subject: Some("leo".into()), roles: vec!["legal".into()], ..Visible::default() };
+    let filter = SessionFilter { visible_to: Some(legal), ..SessionFilter::default() };
+    assert_eq!(ids(&store, filter).await, ["s"], "whoever is asked may see the session");
+}

@@ -1,0 +1,169 @@
+//! Changing several files at once: `apply_patch` (spec S12, M2).
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use countersign_core::{call::preview::Preview, limits};
+use futures::future::BoxFuture;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{
+    diff,
+    files::WRITES,
+    hunk,
+    patch::{self, Operation, OperationArgs},
+    place::Place,
+    workspace::{Change, There, Workspace, blocking},
+};
+use countersign_engine::tool::{
+    Approval, CallFacts, Previewer, ToolEntry, ToolError, function::tool, reserved::APPLY_PATCH,
+};
+
+/// Most files of one patch.
+const FILES: usize = 200;
+
+#[derive(Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Patch {
+    #[schemars(description = FORMAT)]
+    patch: Option<String>,
+    /// In place of a patch: what becomes of each file.
+    operations: Option<Vec<OperationArgs>>,
+    /// In place of a patch: what becomes of one file.
+    operation: Option<OperationArgs>,
+}
+
+/// What the model is told about a patch. Reviewers read the tool's own description, which is short.
+const FORMAT: &str = "The patch, in this format:\n\
+*** Begin Patch\n\
+*** Add File: path/new.txt\n\
++a line of the new file\n\
+*** Update File: path/old.txt\n\
+*** Move to: path/moved.txt\n\
+@@ a line above the change, such as a function's\n \
+a line that stays, about three before and after the change\n\
+-a line that goes\n\
++a line that comes\n\
+*** Delete File: path/gone.txt\n\
+*** End Patch\n\
+\"Move to\" and the text behind @@ may be left out. Paths are relative to the workspace.";
+
+const WHAT: &str = "Change files of the workspace with a patch; all of it is applied or nothing.";
+
+/// Applies a patch in the V4A format, all of it or nothing. A person is asked, and is shown how the files change.
+///
+/// Everything is checked before anything is written: lines that are not where the patch says are an error, and every
+/// file stays as it is. A file that was changed since the person saw it is patched only if the same lines are there.
+#[must_use]
+pub fn apply_patch(workspace: &Workspace) -> ToolEntry {
+    let shown = Shows(workspace.clone());
+    let workspace = workspace.clone();
+    tool(APPLY_PATCH, WHAT, move |patch: Patch| {
+        let workspace = workspace.clone();
+        blocking(move |going| {
+            let said = workspace.change(going, || patch.changes(&workspace))?;
+            Ok(said.join("\n"))
+        })
+    })
+    .hints(WRITES)
+    .needs_approval(Approval::always())
+    .preview(Arc::new(shown))
+}
+
+impl Patch {
+    fn operations(&self) -> Result<Vec<Operation>, ToolError> {
+        match (&self.patch, &self.operations, &self.operation) {
+            (Some(patch), None, None) => patch::read(patch),
+            (None, Some(several), None) => several.iter().map(OperationArgs::read).collect(),
+            (None, None, Some(one)) => one.read().map(|one| vec![one]),
+            _ => Err("send one of \"patch\", \"operations\" and \"operation\"".to_owned()),
+        }
+        .map_err(ToolError::new)
+    }
+
+    /// What would change, and what is said of it once it has.
+    fn changes(&self, workspace: &Workspace) -> Result<(Vec<Change>, Vec<String>), ToolError> {
+        let operations = self.operations()?;
+        if operations.is_empty() || operations.len() > FILES {
+            let files = operations.len();
+            return Err(ToolError::new(format!("a patch changes 1 to {FILES} files; this one names {files}")));
+        }
+        let (mut changes, mut said, mut named) = (Vec::new(), Vec::new(), BTreeSet::new());
+        let mut room = limits::PATCH_BYTES;
+        let mut takes = |bytes: usize| match room.checked_sub(bytes) {
+            Some(left) => {
+                room = left;
+                Ok(())
+            }
+            None => Err(ToolError::new(format!(
+                "the files of this patch have more than {} bytes together, before and after; make several patches of it",
+                limits::PATCH_BYTES
+            ))),
+        };
+        let mut once = |path: &str| {
+            let place = Place::file(path)?;
+            if named.insert(place.clone()) {
+                Ok(place)
+            } else {
+                Err(ToolError::new(format!("the patch names {place} twice; put all of its hunks under one heading")))
+            }
+        };
+        let absent = |place: &Place| match workspace.look(place)? {
+            There::Nothing => Ok(()),
+            There::Text(_) | There::Other(..) => Err(ToolError::new(format!("{place} is there already"))),
+        };
+        for operation in operations {
+            match operation {
+                Operation::Add { path, text } => {
+                    let place = once(&path)?;
+                    absent(&place)?;
+                    said.push(format!("added {place}"));
+                    changes.push(Change::write(place, There::Nothing, text));
+                }
+                Operation::Update { path, to, hunks } => {
+                    let place = once(&path)?;
+                    let found = workspace.text(&place)?;
+                    takes(found.text.len())?;
+                    let text = hunk::apply(&found.text, &hunks)
+                        .map_err(|error| ToolError::new(format!("{place}: {}", error.message)))?;
+                    takes(text.len())?;
+                    match to {
+                        None => {
+                            said.push(format!("changed {place}"));
+                            changes.push(Change::write(place, There::Text(found), text));
+                        }
+                        Some(to) => {
+                            let to = once(&to)?;
+                            absent(&to)?;
+                            said.push(format!("moved {place} to {to}"));
+                            let like = Some(found.stamp);
+                            changes.push(Change { like, ..Change::write(to, There::Nothing, text) });
+                            changes.push(Change::remove(place, found));
+                        }
+                    }
+                }
+                Operation::Delete { path } => {
+                    let place = once(&path)?;
+                    let found = workspace.text(&place)?;
+                    takes(found.text.len())?;
+                    said.push(format!("deleted {place}"));
+                    changes.push(Change::remove(place, found));
+                }
+            }
+        }
+        Ok((changes, said))
+    }
+}
+
+struct Shows(Workspace);
+
+impl Previewer for Shows {
+    fn preview<'a>(&'a self, call: &'a CallFacts<'a>) -> BoxFuture<'a, Result<Preview, String>> {
+        Box::pin(async move {
+            let patch: Patch = serde_json::from_str(call.args.text()).map_err(|error| error.to_string())?;
+            let workspace = self.0.clone();
+            let diff = blocking(move |_| patch.changes(&workspace).map(|(changes, _)| diff::of(&changes)));
+            diff.await.map_err(|error| error.message)
+        })
+    }
+}

@@ -1,0 +1,328 @@
+//! Using a computer by its screen: `computer` (spec S14).
+
+mod action;
+#[cfg(feature = "computer")]
+mod chromium;
+#[cfg(feature = "computer")]
+mod devtools;
+mod hosts;
+#[cfg(feature = "computer")]
+mod keys;
+#[cfg(feature = "computer")]
+mod process;
+#[cfg(feature = "computer")]
+mod sessions;
+
+use std::{future::Future, sync::Arc, time::Duration};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use countersign_core::{
+    call::{args::Args, permit::Permit, plain, preview::Preview},
+    limits,
+};
+use futures::future::BoxFuture;
+use serde_json::{Value, json};
+
+pub use self::{
+    action::{Button, ComputerAction, Point},
+    hosts::Hosts,
+};
+#[cfg(feature = "computer")]
+pub use self::{
+    chromium::{Chromium, ChromiumComputer},
+    sessions::ChromiumSessions,
+};
+use countersign_engine::tool::{
+    Approval, CallFacts, Condition, Previewer, Tool, ToolEntry, ToolError, ToolSpec,
+    reserved::{COMPUTER, COMPUTER_USE_PREVIEW},
+};
+
+/// Most actions of one call.
+const ACTIONS: usize = 100;
+/// Room for what is said after a picture.
+const NOTES: usize = 3000;
+/// What comes before a picture in a result.
+const DATA_URL: &str = "data:image/png;base64,";
+
+/// A computer with a screen, a pointer and a keyboard.
+///
+/// Coordinates are pixels from the top left corner, within [`Computer::dimensions`]. The error of an action is told to
+/// the model, and the actions after it are not done.
+pub trait Computer: Send + Sync {
+    /// What kind of computer it is.
+    fn environment(&self) -> Environment;
+    /// Its width and height in pixels.
+    fn dimensions(&self) -> (u32, u32);
+    /// A picture of the screen as PNG with at most this many bytes; a smaller one, if the whole would have more.
+    fn screenshot(&self, most_bytes: usize) -> BoxFuture<'_, Result<Screenshot, ToolError>>;
+    /// Presses and releases a button there.
+    fn click(&self, at: Point, button: Button) -> BoxFuture<'_, Result<(), ToolError>>;
+    /// Presses and releases the left button twice.
+    fn double_click(&self, at: Point) -> BoxFuture<'_, Result<(), ToolError>>;
+    /// Moves the pointer.
+    fn move_to(&self, at: Point) -> BoxFuture<'_, Result<(), ToolError>>;
+    /// Moves the pointer along a path of at least two points with the left button held.
+    fn drag<'a>(&'a self, path: &'a [Point]) -> BoxFuture<'a, Result<(), ToolError>>;
+    /// Scrolls what is there by so many pixels to the right and down.
+    fn scroll(&self, at: Point, right: i32, down: i32) -> BoxFuture<'_, Result<(), ToolError>>;
+    /// Types a text.
+    fn type_text<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<(), ToolError>>;
+    /// Presses keys together and releases them, such as `CTRL` and `A`.
+    fn keypress<'a>(&'a self, keys: &'a [String]) -> BoxFuture<'a, Result<(), ToolError>>;
+    /// Lets time go by.
+    fn wait(&self, time: Duration) -> BoxFuture<'_, Result<(), ToolError>> {
+        Box::pin(async move {
+            tokio::time::sleep(time).await;
+            Ok(())
+        })
+    }
+}
+
+/// What kind of computer it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Environment {
+    /// A browser.
+    Browser,
+    /// macOS
+    Mac,
+    /// Windows
+    Windows,
+    /// Linux
+    Linux,
+}
+
+/// A picture of a screen.
+#[derive(Clone, Debug)]
+pub struct Screenshot {
+    /// The picture as PNG.
+    pub png: Vec<u8>,
+    /// How large it is drawn: 0.5 is half as wide and half as high as the screen.
+    pub scale: f64,
+}
+
+/// The tool `computer` on this computer. A person is asked about each call, and is shown its actions.
+///
+/// One call carries a batch of `actions`, or a single `action` as older models send it. They are done in order, and the
+/// result is one picture of the screen after the last of them, as a `data:` URL of a PNG. Where the whole picture would be
+/// too large for a result it is a smaller one, and a line after it says so.
+#[must_use]
+pub fn computer(computer: Arc<dyn Computer>) -> ToolEntry {
+    of_one(COMPUTER, computer)
+}
+
+/// The same under its older name, `computer_use_preview`.
+#[must_use]
+pub fn computer_use_preview(computer: Arc<dyn Computer>) -> ToolEntry {
+    of_one(COMPUTER_USE_PREVIEW, computer)
+}
+
+fn of_one(name: &str, computer: Arc<dyn Computer>) -> ToolEntry {
+    let (environment, screen) = (computer.environment(), computer.dimensions());
+    named(name, environment, screen, Arc::new(ComputerTool { computer }))
+}
+
+/// The tool under one of its two names, of which the other is its alias.
+fn named<T: Tool + Previewer + 'static>(
+    name: &str,
+    environment: Environment,
+    (width, height): (u32, u32),
+    tool: Arc<T>,
+) -> ToolEntry {
+    let aliases: &'static [&'static str] = if name == COMPUTER { &[COMPUTER_USE_PREVIEW] } else { &[COMPUTER] };
+    let what = match environment {
+        Environment::Browser => "a browser",
+        Environment::Mac => "a Mac",
+        Environment::Windows => "a Windows computer",
+        Environment::Linux => "a Linux computer",
+    };
+    let action = schemars::schema_for!(ComputerAction).to_value();
+    // What it refers to stands beside it, so that the action's schema can stand in two places.
+    let (mut action, definitions) = (action, Value::Null);
+    let definitions = action.as_object_mut().and_then(|action| action.remove("$defs")).unwrap_or(definitions);
+    if let Some(action) = action.as_object_mut() {
+        action.remove("$schema");
+    }
+    let mut parameters = json!({
+        "type": "object",
+        "additionalProperties": false,
+        "properties": {
+            "actions": {
+                "type": "array", "minItems": 1, "maxItems": ACTIONS, "items": action,
+                "description": "What to do, in order.",
+            },
+            "action": action,
+        },
+    });
+    if !definitions.is_null() {
+        parameters["$defs"] = definitions;
+    }
+    let spec = ToolSpec {
+        name: name.into(),
+        description: format!(
+            "Use {what} by its screen of {width} x {height} pixels. Send actions, or one action; the result is a picture \
+             of the screen after the last one."
+        )
+        .into(),
+        parameters: Arc::new(parameters),
+    };
+    ToolEntry { aliases, ..ToolEntry::new(spec, tool.clone()).needs_approval(Approval::always()).preview(tool) }
+}
+
+/// A rule over single actions: a person is asked about the whole batch if it is true of any (spec S14).
+///
+/// Each action is looked at, and none is done before. An error asks.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use countersign_engine::tool::Approval;
+/// # use countersign_tools::builtin::{ComputerAction, each_action};
+/// let clicks = each_action(|action| async move { Ok(matches!(action, ComputerAction::Click { .. })) });
+/// let approval = Approval::when(Arc::new(clicks));
+/// # let _ = approval;
+/// ```
+pub fn each_action<F, Fut>(rule: F) -> impl Condition + 'static
+where
+    F: Fn(ComputerAction) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<bool, String>> + Send + 'static,
+{
+    EachAction(rule)
+}
+
+/// A condition that is looked at once for each action of a call: its `args` are `{"action": …}`, the whole batch is asked about
+/// if it is true of any, and an error asks (spec S14).
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use countersign_engine::tool::{Approval, condition::CelCondition};
+/// # use countersign_tools::builtin::of_each_action;
+/// # fn main() -> Result<(), String> {
+/// let typing = CelCondition::compile("args.action.type == 'type'")?;
+/// let approval = Approval::when(Arc::new(of_each_action(typing)));
+/// # let _ = approval;
+/// # Ok(())
+/// # }
+/// ```
+pub fn of_each_action(condition: impl Condition + 'static) -> impl Condition + 'static {
+    OfEach(condition)
+}
+
+struct OfEach<C>(C);
+
+impl<C: Condition> Condition for OfEach<C> {
+    fn check<'a>(&'a self, call: &'a CallFacts<'a>) -> BoxFuture<'a, Result<bool, String>> {
+        Box::pin(async move {
+            let mut any = false;
+            for action in actions(call.args)? {
+                let args = json!({ "action": action }).to_string();
+                let args = Args::parse(&args).map_err(|error| error.to_string())?;
+                any |= self.0.check(&CallFacts { args: &args, ..*call }).await?;
+            }
+            Ok(any)
+        })
+    }
+
+    fn describe(&self) -> Option<&str> {
+        self.0.describe()
+    }
+}
+
+struct EachAction<F>(F);
+
+impl<F, Fut> Condition for EachAction<F>
+where
+    F: Fn(ComputerAction) -> Fut + Send + Sync,
+    Fut: Future<Output = Result<bool, String>> + Send,
+{
+    fn check<'a>(&'a self, call: &'a CallFacts<'a>) -> BoxFuture<'a, Result<bool, String>> {
+        Box::pin(async move {
+            let mut any = Ok(false);
+            for action in actions(call.args)? {
+                // What comes after the first that asks is looked at too: a rule may keep count.
+                any = match (any, (self.0)(action).await) {
+                    (Err(first), _) => Err(first),
+                    (Ok(_), Err(error)) => Err(error),
+                    (Ok(before), Ok(asks)) => Ok(before || asks),
+                };
+            }
+            any
+        })
+    }
+
+    fn describe(&self) -> Option<&str> {
+        None
+    }
+}
+
+/// The actions of a call, in order.
+fn actions(args: &Args) -> Result<Vec<ComputerAction>, String> {
+    #[derive(serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Batch {
+        actions: Option<Vec<ComputerAction>>,
+        action: Option<ComputerAction>,
+    }
+    let batch: Batch = plain::read(args.text()).map_err(|error| error.to_string())?;
+    let actions = match batch {
+        Batch { actions: Some(actions), action: None } => actions,
+        Batch { actions: None, action: Some(action) } => vec![action],
+        Batch { .. } => return Err("send \"actions\", or one \"action\"".to_owned()),
+    };
+    if actions.is_empty() || actions.len() > ACTIONS {
+        return Err(format!("a call has 1 to {ACTIONS} actions; this one has {}", actions.len()));
+    }
+    Ok(actions)
+}
+
+struct ComputerTool {
+    computer: Arc<dyn Computer>,
+}
+
+impl Tool for ComputerTool {
+    fn run(&self, permit: Permit) -> BoxFuture<'static, Result<String, ToolError>> {
+        let computer = self.computer.clone();
+        Box::pin(async move { perform(&*computer, &actions(permit.args())?).await })
+    }
+}
+
+/// Does the actions in order; the result is a picture of the screen after the last of them.
+async fn perform(computer: &dyn Computer, actions: &[ComputerAction]) -> Result<String, ToolError> {
+    // All are checked before one is done.
+    for (i, action) in actions.iter().enumerate() {
+        action.check(computer.dimensions()).map_err(|why| failed(actions, i, &why))?;
+    }
+    for (i, action) in actions.iter().enumerate() {
+        action.act(computer).await.map_err(|error| failed(actions, i, &error.message))?;
+    }
+    let room = limits::RESULT_BYTES - DATA_URL.len() - NOTES;
+    let picture = computer.screenshot(room / 4 * 3).await?;
+    let encoded = STANDARD.encode(&picture.png);
+    if encoded.len() > room {
+        return Err(ToolError::new("all actions were done, but the picture of the screen is too large"));
+    }
+    let mut text = format!("{DATA_URL}{encoded}");
+    if picture.scale < 1.0 {
+        let (width, height) = computer.dimensions();
+        let percent = (picture.scale * 100.0).round();
+        text.push_str(&format!(
+            "\n(the picture is drawn at {percent} %; coordinates are those of the screen, {width} x {height})"
+        ));
+    }
+    Ok(text)
+}
+
+fn failed(actions: &[ComputerAction], i: usize, why: &str) -> ToolError {
+    let (n, of, action) = (i + 1, actions.len(), &actions[i]);
+    ToolError::new(format!("action {n} of {of}, {action}: {why}"))
+}
+
+impl Previewer for ComputerTool {
+    /// What would be done, an action a line.
+    fn preview<'a>(&'a self, call: &'a CallFacts<'a>) -> BoxFuture<'a, Result<Preview, String>> {
+        Box::pin(async move { Ok(Preview::text(&in_lines(&actions(call.args)?))) })
+    }
+}
+
+fn in_lines(actions: &[ComputerAction]) -> String {
+    let lines = actions.iter().enumerate().map(|(i, action)| format!("{}. {action}", i + 1));
+    lines.collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,326 @@
+//! A browser for each session, for servers: what one session does, no other one sees.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError, Weak},
+    time::{Duration, Instant},
+};
+
+use countersign_core::call::{args::Digest, permit::Permit, preview::Preview};
+use futures::future::BoxFuture;
+use tokio::sync::{Mutex as AsyncMutex, OnceCell};
+
+use super::{Chromium, ChromiumComputer, Environment, actions, named, perform};
+use countersign_engine::tool::{CallFacts, Previewer, Tool, ToolEntry, ToolError};
+
+/// A browser that was not used for so long ends.
+const IDLE: Duration = Duration::from_secs(15 * 60);
+/// How much of a page's address is shown.
+const PAGE_BYTES: usize = 2000;
+/// Begins what a reviewer was shown.
+const BASE: &str = "browser";
+/// Stands for the browser where there was none yet.
+const NONE_YET: &str = "none-yet";
+
+/// The tool `computer`, or `computer_use_preview`, with a Chromium for each session (spec S14).
+///
+/// A session's browser is started by its first call, goes on from call to call, and ends when it was not used for a quarter
+/// of an hour, when others need the room, and with this process. What a person approves is done only on the page that it was
+/// asked about, in the browser that showed it: where there is another browser by then, such as after a restart, or it shows
+/// another page, nothing is done, and the model is told. A batch that a person has changed is for the page that person was
+/// shown. Where there was no browser yet that is the page it begins with: one that leads elsewhere by itself is looked at
+/// before anything is done there. With its session a browser ends.
+#[derive(Clone)]
+pub struct ChromiumSessions(Arc<Browsers>);
+
+struct Browsers {
+    chromium: Chromium,
+    most: usize,
+    open: Mutex<Vec<Arc<Open>>>,
+}
+
+/// A session's browser.
+struct Open {
+    session_id: Arc<str>,
+    /// Calls of one session follow each other.
+    turn: AsyncMutex<()>,
+    browser: OnceCell<Begun>,
+    used: Mutex<Instant>,
+}
+
+/// A browser that runs.
+struct Begun {
+    computer: ChromiumComputer,
+    /// No other browser has it.
+    id: String,
+    /// The page it has begun with, as it is shown.
+    at: String,
+}
+
+/// A page in a browser, as it is kept with what a reviewer was shown.
+struct Seen {
+    /// The browser's id, or [`NONE_YET`].
+    browser: String,
+    /// Of the whole address.
+    digest: String,
+    /// The address as it is shown.
+    page: String,
+}
+
+impl Seen {
+    fn new(browser: &str, page: &str) -> Seen {
+        let digest = Digest::of(page.as_bytes()).to_string();
+        Seen { browser: browser.to_owned(), digest, page: shortened(page) }
+    }
+
+    fn base(&self) -> String {
+        let Seen { browser, digest, page } = self;
+        format!("{BASE} {browser} {digest} {page}")
+    }
+
+    /// None of another tool's.
+    fn of(preview: Option<&Preview>) -> Option<Seen> {
+        let mut parts = preview?.base.as_deref()?.splitn(4, ' ');
+        let (BASE, browser, digest, page) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?) else {
+            return None;
+        };
+        Some(Seen { browser: browser.to_owned(), digest: digest.to_owned(), page: page.to_owned() })
+    }
+
+    /// Whether it is this page in this browser. Where there was none yet, any browser of the session is the right one.
+    fn is(&self, now: &Seen) -> bool {
+        self.digest == now.digest && (self.browser == now.browser || self.browser == NONE_YET)
+    }
+
+    fn preview(&self, actions: &str) -> Preview {
+        let page = &self.page;
+        let text = match &*self.browser {
+            NONE_YET => format!("On {page}, in a browser that is started for it\n{actions}"),
+            _ => format!("On {page}\n{actions}"),
+        };
+        Preview::text(&text).against(&self.base())
+    }
+}
+
+/// Of a long address the beginning.
+fn shortened(page: &str) -> String {
+    if page.len() <= PAGE_BYTES {
+        return page.to_owned();
+    }
+    format!("{}…", &page[..page.floor_char_boundary(PAGE_BYTES)])
+}
+
+impl ChromiumSessions {
+    /// Browsers that are started so, at most this many at one time.
+    #[must_use]
+    pub fn new(chromium: Chromium, most: usize) -> ChromiumSessions {
+        ChromiumSessions(Arc::new(Browsers { chromium, most: most.max(1), open: Mutex::default() }))
+    }
+
+    /// The tool under this name: [`super::COMPUTER`] or [`super::COMPUTER_USE_PREVIEW`], and found under the other one, too.
+    /// A person is asked about each call, and is shown its actions and the page they are for.
+    #[must_use]
+    pub fn entry(&self, name: &str) -> ToolEntry {
+        let tool = Arc::new(SessionTool(self.0.clone()));
+        named(name, Environment::Browser, self.0.chromium.dimensions(), tool)
+    }
+}
+
+impl Browsers {
+    fn all(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Open>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn find(&self, session_id: &str) -> Option<Arc<Open>> {
+        self.all().iter().find(|open| *open.session_id == *session_id).cloned()
+    }
+
+    fn forget(&self, gone: &Arc<Open>) {
+        self.all().retain(|open| !Arc::ptr_eq(open, gone));
+    }
+
+    /// The session is no more: what has its id next begins with a browser of its own.
+    fn forget_session(&self, session_id: &str) {
+        let mut all = self.all();
+        let gone = all.iter().position(|open| *open.session_id == *session_id).map(|at| all.remove(at));
+        drop(all);
+        drop(gone);
+    }
+
+    /// The session's place among the browsers; the one that was used least lately makes room.
+    fn place(self: &Arc<Self>, session_id: &str) -> Result<Arc<Open>, ToolError> {
+        // It ends after others can have the list again.
+        let _gone;
+        let mut all = self.all();
+        if let Some(open) = all.iter().find(|open| *open.session_id == *session_id) {
+            return Ok(open.clone());
+        }
+        if all.len() >= self.most {
+            // Whoever holds it besides the list uses it.
+            let idle = all.iter().enumerate().filter(|(_, open)| Arc::strong_count(open) == 1);
+            let Some((oldest, _)) = idle.min_by_key(|(_, open)| open.last_used()) else {
+                let what = format!("all {} browsers of this server are in use; try again later", self.most);
+                return Err(ToolError::new(what));
+            };
+            _gone = all.remove(oldest);
+        }
+        let open = Arc::new(Open {
+            session_id: session_id.into(),
+            turn: AsyncMutex::default(),
+            browser: OnceCell::new(),
+            used: Mutex::new(Instant::now()),
+        });
+        all.push(open.clone());
+        tokio::spawn(end_when_idle(Arc::downgrade(self), Arc::downgrade(&open)));
+        Ok(open)
+    }
+
+    /// What a session's browser shows; none if there is no browser, or one that does not answer.
+    async fn seen(&self, session_id: &str) -> Option<Seen> {
+        let open = self.find(session_id)?;
+        open.browser.get()?.seen().await.ok()
+    }
+
+    /// Does what a call says.
+    async fn run(self: Arc<Self>, permit: Permit) -> Result<String, ToolError> {
+        let actions = actions(permit.args())?;
+        let mut open = self.place(permit.session_id())?;
+        if let Some(begun) = open.browser.get()
+            && begun.computer.page().await.is_err()
+        {
+            // It has ended by itself: there is another one from here on.
+            self.forget(&open);
+            open = self.place(permit.session_id())?;
+        }
+        let _turn = open.turn.lock().await;
+        let begin = || async {
+            let computer = self.chromium.clone().start().await?;
+            let at = shortened(&computer.page().await?);
+            Ok::<_, ToolError>(Begun { computer, id: uuid::Uuid::now_v7().to_string(), at })
+        };
+        let is_new = open.browser.get().is_none();
+        let begun = match open.browser.get_or_try_init(begin).await {
+            Ok(begun) => begun,
+            Err(error) => {
+                self.forget(&open);
+                return Err(error);
+            }
+        };
+        if let Some(shown) = Seen::of(permit.preview()) {
+            let now = begun.seen().await?;
+            if !shown.is(&now) {
+                let how = match (is_new, shown.browser == now.browser || shown.browser == NONE_YET) {
+                    (true, _) => "was started anew, and is on",
+                    (false, true) => "is on",
+                    (false, false) => "is another one by now, on",
+                };
+                let (shown, now) = (shown.page, now.page);
+                return Err(ToolError::new(format!(
+                    "nothing was done: it was approved for {shown}, and the browser {how} {now}; look at the screen first"
+                )));
+            }
+        }
+        let done = perform(&begun.computer, &actions).await;
+        open.is_used();
+        done.map(|text| match is_new {
+            true => format!("{text}\n(a browser was started for this; it began at {})", begun.at),
+            false => text,
+        })
+    }
+}
+
+impl Begun {
+    async fn seen(&self) -> Result<Seen, ToolError> {
+        Ok(Seen::new(&self.id, &self.computer.page().await?))
+    }
+}
+
+impl Drop for Open {
+    /// Its folder is removed, which may take a moment, and nobody waits for that.
+    fn drop(&mut self) {
+        let Some(begun) = self.browser.take() else { return };
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn_blocking(move || drop(begun))),
+            Err(_) => drop(begun),
+        }
+    }
+}
+
+impl Open {
+    fn last_used(&self) -> Instant {
+        *self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_used(&self) {
+        *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+}
+
+/// Ends a browser that nobody uses any more.
+async fn end_when_idle(browsers: Weak<Browsers>, open: Weak<Open>) {
+    loop {
+        let Some(last) = open.upgrade().map(|open| open.last_used()) else { return };
+        let left = IDLE.saturating_sub(last.elapsed());
+        if left.is_zero() {
+            let (Some(browsers), Some(open)) = (browsers.upgrade(), open.upgrade()) else { return };
+            // One that is in use has its turn.
+            if open.turn.try_lock().is_ok() {
+                browsers.forget(&open);
+                return;
+            }
+        }
+        tokio::time::sleep(left.max(Duration::from_secs(1))).await;
+    }
+}
+
+struct SessionTool(Arc<Browsers>);
+
+impl Tool for SessionTool {
+    fn run(&self, permit: Permit) -> BoxFuture<'static, Result<String, ToolError>> {
+        Box::pin(self.0.clone().run(permit))
+    }
+
+    fn session_ended(&self, session_id: &str) {
+        self.0.forget_session(session_id);
+    }
+}
+
+impl Previewer for SessionTool {
+    /// The page, and what would be done there, an action a line.
+    fn preview<'a>(&'a self, call: &'a CallFacts<'a>) -> BoxFuture<'a, Result<Preview, String>> {
+        self.edited(call, None)
+    }
+
+    /// What is changed is done on the page that was shown.
+    fn edited<'a>(
+        &'a self,
+        call: &'a CallFacts<'a>,
+        shown: Option<&'a Preview>,
+    ) -> BoxFuture<'a, Result<Preview, String>> {
+        Box::pin(async move {
+            let actions = super::in_lines(&actions(call.args)?);
+            let seen = match Seen::of(shown) {
+                Some(seen) => Some(seen),
+                None => self.0.seen(call.session_id).await,
+            };
+            Ok(seen.unwrap_or_else(|| Seen::new(NONE_YET, &self.0.chromium.begins_at())).preview(&actions))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s14_the_whole_address_of_a_page_is_compared_and_what_is_cut_is_seen_to_be() {
+        let long = format!("https://shop.example/{}", "a".repeat(PAGE_BYTES));
+        let (one, other) = (Seen::new("b1", &format!("{long}1")), Seen::new("b1", &format!("{long}2")));
+        assert!(one.is(&one) && !one.is(&other));
+        assert!(one.page.ends_with("a…") && one.page == other.page);
+        assert!(!one.is(&Seen::new("b2", &format!("{long}1"))), "another browser");
+        let kept = Seen::of(Some(&one.preview("1. click"))).expect("it is its own");
+        assert!(kept.is(&one) && !kept.is(&other) && kept.page == one.page);
+        assert!(Seen::of(Some(&Preview::text("x").against("a digest of a file"))).is_none());
+        assert!(Seen::new(NONE_YET, "about:blank").is(&Seen::new("b2", "about:blank")));
+    }
+}

@@ -1,0 +1,288 @@
+//! Reading and writing files of a workspace: `read_file`, `write_file`, `edit_file` (spec S12, M2).
+
+use std::sync::Arc;
+
+use countersign_core::{
+    call::{args::Digest, plain, preview::Preview},
+    limits,
+};
+use futures::future::BoxFuture;
+use schemars::JsonSchema;
+use serde::{Deserialize, de::DeserializeOwned};
+
+use super::{
+    diff,
+    place::Place,
+    workspace::{Change, There, Workspace, blocking},
+};
+use countersign_engine::tool::{
+    Approval, CallFacts, Hints, Previewer, ToolEntry, ToolError,
+    function::{FunctionTool, ToolContext, tool},
+    reserved::{EDIT_FILE, READ_FILE, WRITE_FILE},
+};
+
+/// Most bytes of a file in one result.
+const READ_BYTES: usize = 64 * 1024;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Read {
+    /// The file's path, relative to the workspace.
+    path: String,
+    /// The first line to read, from 1.
+    offset: Option<u64>,
+    /// How many lines to read.
+    limit: Option<u64>,
+}
+
+#[derive(Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Write {
+    /// The file's path, relative to the workspace. Folders that are not there are made.
+    path: String,
+    /// The whole text of the file from now on.
+    content: String,
+}
+
+#[derive(Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Edit {
+    /// The file's path, relative to the workspace.
+    path: String,
+    /// The text to replace, exactly as it is in the file. It must be there once only, unless replace_all is true.
+    old_string: String,
+    /// What stands there from now on.
+    new_string: String,
+    /// Whether every place is replaced.
+    #[serde(default)]
+    replace_all: bool,
+}
+
+/// Reads a text file; nobody is asked. A long file is read in parts: the result says how to go on.
+#[must_use]
+pub fn read_file(workspace: &Workspace) -> ToolEntry {
+    let workspace = workspace.clone();
+    let what = "Read a text file of the workspace. Long files are read in parts, by offset and limit.";
+    tool(READ_FILE, what, move |read: Read| {
+        let workspace = workspace.clone();
+        blocking(move |_| {
+            let found = workspace.text(&Place::file(&read.path)?)?;
+            part(&found.text, read.offset.unwrap_or(1), read.limit.unwrap_or(u64::MAX))
+        })
+    })
+    .idempotent(true)
+    .hints(READS)
+}
+
+/// Writes a whole file. A person is asked, and is shown how the file changes.
+///
+/// The file changes at once and keeps its mode. What is no regular file is not written over, nor is a file that is
+/// neither as it was when the person was shown the change, nor as the change leaves it.
+#[must_use]
+pub fn write_file(workspace: &Workspace) -> ToolEntry {
+    let shown = Shows { workspace: workspace.clone(), change: Write::change };
+    let workspace = workspace.clone();
+    let what = "Write a file of the workspace: a new one, or all of one that is there. To change a part, edit it.";
+    FunctionTool::with_context(WRITE_FILE, what, move |context: ToolContext, write: Write| {
+        let workspace = workspace.clone();
+        blocking(move |going| {
+            workspace.change(going, || {
+                let bytes = write.content.len();
+                let change = write.change(&workspace)?;
+                is_as_shown(&change, context.preview.as_ref(), context.attempt)?;
+                let said = match &change.before {
+                    There::Nothing => "created",
+                    There::Text(_) | There::Other(..) => "replaced",
+                };
+                let said = format!("{said} {} ({bytes} bytes)", change.place);
+                Ok((vec![change], said))
+            })
+        })
+    })
+    .entry()
+    // A second attempt finds the file as it was shown, or as the first has left it; else it writes nothing.
+    .idempotent(true)
+    .hints(WRITES)
+    .needs_approval(Approval::always())
+    .preview(Arc::new(shown))
+}
+
+/// Replaces a text in a file. A person is asked, and is shown how the file changes.
+#[must_use]
+pub fn edit_file(workspace: &Workspace) -> ToolEntry {
+    let shown = Shows { workspace: workspace.clone(), change: |edit: Edit, on| edit.change(on).map(|(one, _)| one) };
+    let workspace = workspace.clone();
+    let what = "Replace a text in a file of the workspace. The text must be there exactly as it is written, and once \
+                only, so take enough of the lines around it; or replace it everywhere with replace_all.";
+    tool(EDIT_FILE, what, move |edit: Edit| {
+        let workspace = workspace.clone();
+        blocking(move |going| {
+            workspace.change(going, || {
+                let (change, places) = edit.change(&workspace)?;
+                let times = if places == 1 { "place" } else { "places" };
+                let said = format!("replaced {places} {times} in {}", change.place);
+                Ok((vec![change], said))
+            })
+        })
+    })
+    .hints(WRITES)
+    .needs_approval(Approval::always())
+    .preview(Arc::new(shown))
+}
+
+pub(super) const READS: Hints = Hints { read_only: true, destructive: false, open_world: false };
+pub(super) const WRITES: Hints = Hints { read_only: false, destructive: true, open_world: false };
+
+impl Write {
+    fn change(self, workspace: &Workspace) -> Result<Change, ToolError> {
+        let place = Place::file(&self.path)?;
+        let before = workspace.look(&place)?;
+        Ok(Change::write(place, before, self.content))
+    }
+}
+
+impl Edit {
+    /// The change, and in how many places.
+    fn change(self, workspace: &Workspace) -> Result<(Change, usize), ToolError> {
+        let Edit { path, old_string: old, new_string: new, replace_all } = self;
+        let place = Place::file(&path)?;
+        if old.is_empty() {
+            return Err(ToolError::new("old_string is empty; say which text is replaced, or write the whole file"));
+        }
+        if old == new {
+            return Err(ToolError::new("old_string and new_string are the same; nothing would change"));
+        }
+        let found = workspace.text(&place)?;
+        let places = found.text.matches(&old).count();
+        match places {
+            0 => Err(ToolError::new(format!(
+                "old_string is not in {place}; it must be written exactly as it is there, with the same spaces and line ends"
+            ))),
+            2.. if !replace_all => Err(ToolError::new(format!(
+                "old_string is in {place} {places} times; take more of the lines around it, or set replace_all"
+            ))),
+            _ => {
+                // Before it is built: a short text that is there often can become a very long one.
+                let bytes = (found.text.len() - places * old.len()).saturating_add(places.saturating_mul(new.len()));
+                if bytes > limits::FILE_BYTES {
+                    let most = limits::FILE_BYTES;
+                    return Err(ToolError::new(format!(
+                        "{place} would have {bytes} bytes with {places} places replaced; a file has at most {most}"
+                    )));
+                }
+                let text = found.text.replace(&old, &new);
+                Ok((Change::write(place, There::Text(found), text), places))
+            }
+        }
+    }
+}
+
+/// Shows the change that a call would make.
+struct Shows<T> {
+    workspace: Workspace,
+    change: fn(T, &Workspace) -> Result<Change, ToolError>,
+}
+
+impl<T: DeserializeOwned + Send + 'static> Previewer for Shows<T> {
+    fn preview<'a>(&'a self, call: &'a CallFacts<'a>) -> BoxFuture<'a, Result<Preview, String>> {
+        Box::pin(async move {
+            let args: T = plain::read(call.args.text()).map_err(|error| error.to_string())?;
+            let (workspace, change) = (self.workspace.clone(), self.change);
+            blocking(move |_| change(args, &workspace).map(preview)).await.map_err(|error| error.message)
+        })
+    }
+}
+
+/// What a reviewer is shown of a change.
+fn preview(change: Change) -> Preview {
+    let base = base(&change.before);
+    diff::of(&[change]).against(&base)
+}
+
+/// Which file a change was made up against, in a few letters.
+fn base(before: &There) -> String {
+    match before {
+        There::Nothing => "nothing".to_owned(),
+        There::Text(found) => Digest::of(found.text.as_bytes()).to_string(),
+        There::Other(stamp, _) => format!("{stamp:?}"),
+    }
+}
+
+/// Refuses to write over what nobody has seen. What was not shown to anybody is written as it was allowed, but only the
+/// first time: a later attempt cannot know whether the file is what the first one has left, and others have changed.
+fn is_as_shown(change: &Change, shown: Option<&Preview>, attempt: u32) -> Result<(), ToolError> {
+    if matches!(&change.before, There::Text(found) if change.after.as_ref() == Some(&found.text)) {
+        return Ok(());
+    }
+    let place = &change.place;
+    let (as_it_was, since) = match shown {
+        None => (attempt <= 1 || matches!(change.before, There::Nothing), "before the call was interrupted"),
+        Some(Preview { base: Some(shown), .. }) => (**shown == *base(&change.before), "when the change was shown"),
+        // It was recorded before it said what it was made against: the diff does.
+        Some(shown) => {
+            let now = Preview { base: None, ..preview(change.clone()) };
+            (now == *shown, "when the change was shown")
+        }
+    };
+    if as_it_was {
+        return Ok(());
+    }
+    Err(ToolError::new(format!(
+        "{place} may not be as it was {since}; nothing was written. Read it, and write it again if that is still right"
+    )))
+}
+
+/// Lines of a text, as they are, and where to go on.
+fn part(text: &str, offset: u64, limit: u64) -> Result<String, ToolError> {
+    if offset == 0 || limit == 0 {
+        return Err(ToolError::new("lines are counted from 1, and at least one is read"));
+    }
+    if text.is_empty() && offset == 1 {
+        return Ok("(the file is empty)".to_owned());
+    }
+    let count = || text.split_inclusive('\n').count();
+    let first = usize::try_from(offset - 1).unwrap_or(usize::MAX);
+    let (mut lines, mut out, mut read) = (text.split_inclusive('\n').skip(first).peekable(), String::new(), 0);
+    if lines.peek().is_none() {
+        return Err(ToolError::new(format!("the file has {} lines; there is no line {offset}", count())));
+    }
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    while read < limit
+        && let Some(line) = lines.next_if(|line| read == 0 || out.len() + line.len() <= READ_BYTES)
+    {
+        if line.len() > READ_BYTES {
+            let end = line.floor_char_boundary(READ_BYTES);
+            let (bytes, line, out) = (line.len() - end, first + 1, &line[..end]);
+            return Ok(format!("{out}\n(line {line} goes on for {bytes} bytes, which cannot be read)"));
+        }
+        out.push_str(line);
+        read += 1;
+    }
+    if lines.peek().is_some() {
+        let (from, left) = (first + read + 1, lines.count());
+        if !out.ends_with('\n') {
+            out.push('\n');
+        }
+        out.push_str(&format!("({left} more lines; go on with offset {from})"));
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s12_a_long_file_is_read_in_parts() {
+        assert_eq!(part("a\nb\nc", 1, 9).expect("all"), "a\nb\nc");
+        assert_eq!(part("a\nb\nc\n", 2, 1).expect("one"), "b\n(1 more lines; go on with offset 3)");
+        assert_eq!(part("", 1, 9).expect("empty"), "(the file is empty)");
+        assert!(part("a\n", 2, 1).is_err());
+        assert!(part("a\n", 0, 1).is_err());
+        let long = "x".repeat(READ_BYTES - 1) + "\ny\n";
+        assert!(part(&long, 1, 9).expect("cut").ends_with("x\n(1 more lines; go on with offset 2)"));
+        let wide = "é".repeat(READ_BYTES);
+        let read = part(&wide, 1, 9).expect("wide");
+        assert!(read.ends_with("bytes, which cannot be read)") && read.len() < READ_BYTES + 100);
+    }
+}

@@ -1,0 +1,277 @@
+//! Hunks of a V4A patch, and where in a text they belong.
+
+use countersign_core::limits;
+
+use countersign_engine::tool::ToolError;
+
+/// One part of a file's change.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Hunk {
+    /// Lines that come before it, in order: what stands behind `@@`.
+    pub(super) under: Vec<String>,
+    /// Its lines.
+    pub(super) lines: Vec<Line>,
+    /// Whether its last line is the file's last.
+    pub(super) at_end: bool,
+}
+
+/// A line of a hunk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Line {
+    /// It is there, and stays.
+    Keep(String),
+    /// It is there, and goes.
+    Remove(String),
+    /// It comes.
+    Add(String),
+}
+
+impl Hunk {
+    /// Reads hunks from their lines.
+    ///
+    /// # Errors
+    /// A line that begins with none of ` `, `+`, `-`, `@@`; no line that changes anything. A hunk may do nothing but say
+    /// what is there.
+    pub(super) fn read(lines: &[&str]) -> Result<Vec<Hunk>, String> {
+        let mut hunks: Vec<Hunk> = Vec::new();
+        let mut hunk = Hunk::default();
+        for line in lines {
+            if hunk.at_end && !line.starts_with("@@") {
+                return Err(format!("{line:?} stands behind \"*** End of File\""));
+            }
+            if let Some(under) = line.strip_prefix("@@") {
+                if !hunk.lines.is_empty() {
+                    hunks.push(std::mem::take(&mut hunk));
+                }
+                // Also between two `@@`, as `git diff` writes them.
+                let under = under.trim();
+                if !under.is_empty() {
+                    hunk.under.push(under.to_owned());
+                }
+            } else if *line == "*** End of File" {
+                hunk.at_end = true;
+            } else {
+                hunk.lines.push(match (line.chars().next(), line.get(1..)) {
+                    // Models leave out the space of an empty line.
+                    (None, _) => Line::Keep(String::new()),
+                    (Some(' '), Some(text)) => Line::Keep(text.to_owned()),
+                    (Some('+'), Some(text)) => Line::Add(text.to_owned()),
+                    (Some('-'), Some(text)) => Line::Remove(text.to_owned()),
+                    _ => return Err(format!("{line:?} begins with none of \" \", \"+\", \"-\" and \"@@\"")),
+                });
+            }
+        }
+        if !hunk.lines.is_empty() {
+            hunks.push(hunk);
+        }
+        if hunks.iter().all(|hunk| hunk.lines.iter().all(|line| matches!(line, Line::Keep(_)))) {
+            return Err("no line begins with \"+\" or \"-\", so nothing would change".to_owned());
+        }
+        Ok(hunks)
+    }
+
+    fn old(&self) -> Vec<&str> {
+        let old = self.lines.iter().filter_map(|line| match line {
+            Line::Keep(text) | Line::Remove(text) => Some(text.as_str()),
+            Line::Add(_) => None,
+        });
+        old.collect()
+    }
+}
+
+/// The text after these hunks, each of which is looked for behind the one before.
+///
+/// A line of a hunk is the file's line if it is the same; if there is no such place, if it is the same but for spaces
+/// at its end, and last but for spaces around it. Lines that stay, stay as they are in the file.
+///
+/// # Errors
+/// A hunk's lines are not in the text, or looking for them takes more than [`limits::PATCH_STEPS`].
+pub(super) fn apply(text: &str, hunks: &[Hunk]) -> Result<String, ToolError> {
+    let end = if text.split_inclusive('\n').next().is_some_and(|line| line.ends_with("\r\n")) { "\r\n" } else { "\n" };
+    let mut lines: Vec<&str> = text.split('\n').collect();
+    let ends_with_a_line = lines.last().is_some_and(|last| last.is_empty());
+    if ends_with_a_line {
+        lines.pop();
+    }
+    let mut out = Lines { text: String::with_capacity(text.len()), any: false };
+    let (mut at, mut steps) = (0, limits::PATCH_STEPS);
+    // The text's own line end is not part of its lines here, but of its last "\r" it is.
+    let carriage = end.strip_suffix('\n').unwrap_or_default();
+    for (i, hunk) in hunks.iter().enumerate() {
+        let not_found =
+            |what: &str, missing: &[&str]| ToolError::new(format!("hunk {}: {what}: {:?}", i + 1, missing.join("\n")));
+        let mut from = at;
+        for under in &hunk.under {
+            let found = find(&lines, &[under], from, false, &mut steps)?.ok_or_else(|| {
+                not_found("the line behind \"@@\" is not in the file, or not behind the hunk before", &[under])
+            })?;
+            from = found + 1;
+        }
+        let old = hunk.old();
+        let start = if old.is_empty() {
+            if hunk.under.is_empty() || hunk.at_end { lines.len() } else { from }
+        } else {
+            find(&lines, &old, from, hunk.at_end, &mut steps)?
+                .ok_or_else(|| not_found("these lines are not in the file, or not behind the hunk before", &old))?
+        };
+        lines[at..start].iter().for_each(|line| out.add(line, ""));
+        at = start;
+        for line in &hunk.lines {
+            match line {
+                Line::Keep(_) => {
+                    lines.get(at).into_iter().for_each(|line| out.add(line, ""));
+                    at += 1;
+                }
+                Line::Remove(_) => at += 1,
+                Line::Add(text) => out.add(text.strip_suffix('\r').unwrap_or(text), carriage),
+            }
+        }
+    }
+    lines[at..].iter().for_each(|line| out.add(line, ""));
+    if out.any && (ends_with_a_line || lines.is_empty()) {
+        out.text.push('\n');
+    }
+    Ok(out.text)
+}
+
+/// Lines as one text, without the end of the last one.
+struct Lines {
+    text: String,
+    any: bool,
+}
+
+impl Lines {
+    fn add(&mut self, line: &str, end: &str) {
+        if std::mem::replace(&mut self.any, true) {
+            self.text.push('\n');
+        }
+        self.text.push_str(line);
+        self.text.push_str(end);
+    }
+}
+
+/// Where these lines stand, from a line on, if that is found in so many steps.
+fn find(
+    lines: &[&str],
+    wanted: &[&str],
+    from: usize,
+    at_end: bool,
+    steps: &mut usize,
+) -> Result<Option<usize>, ToolError> {
+    let same: [fn(&str, &str) -> bool; 3] =
+        [|a, b| a == b, |a, b| a.trim_end() == b.trim_end(), |a, b| a.trim() == b.trim()];
+    let Some(last) = lines.len().checked_sub(wanted.len()) else { return Ok(None) };
+    let first = if at_end { last.max(from) } else { from };
+    for same in same {
+        for at in first..=last {
+            let mut all = true;
+            for (there, wanted) in lines[at..].iter().zip(wanted) {
+                *steps = steps.checked_sub(1 + (there.len() + wanted.len()) / 64).ok_or_else(|| {
+                    ToolError::new(
+                        "the patch takes too long to look for in this file; use fewer hunks, or write the whole file",
+                    )
+                })?;
+                all = same(there, wanted);
+                if !all {
+                    break;
+                }
+            }
+            if all {
+                return Ok(Some(at));
+            }
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn patched(text: &str, hunks: &str) -> Result<String, String> {
+        let lines: Vec<&str> = hunks.lines().collect();
+        apply(text, &Hunk::read(&lines)?).map_err(|error| error.message)
+    }
+
+    #[test]
+    fn s12_hunks_change_the_lines_they_name() {
+        let text = "a\nb\nc\nb\nd\n";
+        assert_eq!(patched(text, "@@\n a\n-b\n+B\n c").as_deref(), Ok("a\nB\nc\nb\nd\n"));
+        // Behind the line that is named, and behind the hunk before.
+        assert_eq!(patched(text, "@@ c\n-b\n+B").as_deref(), Ok("a\nb\nc\nB\nd\n"));
+        assert_eq!(patched(text, "-b\n+1\n@@\n-b\n+2").as_deref(), Ok("a\n1\nc\n2\nd\n"));
+        assert_eq!(patched(text, "@@ b\n@@ b\n-d").as_deref(), Ok("a\nb\nc\nb\n"));
+        // Only lines that come: at the end, or behind the line that is named.
+        assert_eq!(patched(text, "+e").as_deref(), Ok("a\nb\nc\nb\nd\ne\n"));
+        assert_eq!(patched(text, "@@ a\n+x").as_deref(), Ok("a\nx\nb\nc\nb\nd\n"));
+        assert_eq!(patched("", "+x").as_deref(), Ok("x\n"));
+    }
+
+    #[test]
+    fn s12_a_hunk_of_lines_that_are_not_there_is_refused() {
+        for hunks in ["-x\n+y", "@@ nowhere\n-b\n+B", "-c\n+C\n@@\n-a\n+A", "-b\n+B\n*** End of File", "x", " a", ""] {
+            assert!(patched("a\nb\nc\nb\nd\n", hunks).is_err(), "{hunks:?}");
+        }
+    }
+
+    /// The same line all over the file and all over the hunk: as many comparisons as both have lines, multiplied.
+    #[test]
+    fn r9_a_patch_that_is_looked_for_too_long_is_refused() {
+        let text = "a\n".repeat(400_000);
+        let hunk = format!("{}-b\n+c", " a\n".repeat(40_000));
+        assert!(patched(&text, &hunk).expect_err("too long").contains("takes too long"));
+        // One that a person would write is found in a file of any size.
+        let text = format!("{text}b\n");
+        assert!(patched(&text, " a\n-b\n+c").is_ok_and(|patched| patched.ends_with("a\nc\n")));
+    }
+
+    #[test]
+    fn s12_line_ends_and_the_end_of_the_file_stay() {
+        assert_eq!(patched("a\r\nb\r\n", "-b\n+c").as_deref(), Ok("a\r\nc\r\n"));
+        assert_eq!(patched("a\nb", "-b\n+c").as_deref(), Ok("a\nc"));
+        assert_eq!(patched("a\nb\na\n", "-a\n+z\n*** End of File").as_deref(), Ok("a\nb\nz\n"));
+        // Lines that stay are the file's, whatever spaces the hunk has.
+        assert_eq!(patched("  a  \n  b\n", " a\n-b\n+c").as_deref(), Ok("  a  \nc\n"));
+        assert_eq!(patched("a\n\nb\n", " a\n\n-b").as_deref(), Ok("a\n\n"));
+        assert_eq!(patched("a\n", "-a").as_deref(), Ok(""));
+    }
+
+    proptest::proptest! {
+        /// Whatever becomes of the lines of a file, a patch that says so makes it so.
+        #[test]
+        fn s12_a_patch_of_any_change_makes_that_change(fate in proptest::collection::vec(0..6_u8, 1..40), ends in proptest::bool::ANY) {
+            let (mut before, mut after, mut patch) = (Vec::new(), Vec::new(), Vec::new());
+            for (i, fate) in fate.iter().enumerate() {
+                let line = format!("line {i}");
+                before.push(line.clone());
+                match fate {
+                    0 => patch.push(format!("-{line}")),
+                    1 => {
+                        patch.extend([format!("-{line}"), format!("+changed {i}")]);
+                        after.push(format!("changed {i}"));
+                    }
+                    2 => {
+                        patch.extend([format!(" {line}"), format!("+new {i}")]);
+                        after.extend([line, format!("new {i}")]);
+                    }
+                    // A new hunk begins with a line that stays.
+                    3 => {
+                        patch.extend(["@@".to_owned(), format!(" {line}")]);
+                        after.push(line);
+                    }
+                    _ => {
+                        patch.push(format!(" {line}"));
+                        after.push(line);
+                    }
+                }
+            }
+            let end = if ends { "\n" } else { "" };
+            let whole = |lines: &[String]| if lines.is_empty() { String::new() } else { lines.join("\n") + end };
+            let patch: Vec<&str> = patch.iter().map(String::as_str).collect();
+            if let Ok(hunks) = Hunk::read(&patch) {
+                let made = apply(&whole(&before), &hunks).map_err(|error| error.message);
+                proptest::prop_assert_eq!(made, Ok(whole(&after)));
+            }
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Running command lines: `shell` (spec S12, M2).
+
+use std::{os::unix::process::ExitStatusExt as _, path::PathBuf, sync::Arc, time::Duration};
+
+use countersign_core::{
+    call::{permit::Permit, preview::Preview},
+    limits,
+};
+use futures::future::BoxFuture;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tokio::{process::Command, time::Instant};
+
+use super::{super::command::TIME_LIMIT_SECONDS_MAX, workspace::Workspace};
+use countersign_engine::{
+    process::{self, Outcome, PASSED_ENV},
+    tool::{Approval, CallFacts, Previewer, Tool, ToolEntry, ToolError, ToolSpec, reserved::SHELL},
+};
+
+/// Most command lines of one call.
+const COMMANDS: usize = 50;
+/// Seconds that all command lines of a call may take, unless it is said otherwise.
+const TIME_LIMIT_SECONDS: u32 = 120;
+/// Most bytes of standard output of one command line, unless it is said otherwise.
+const OUTPUT_BYTES: usize = 64 * 1024;
+
+/// Runs command lines with `sh -c`, one after the other, in the workspace's folder (spec S12).
+///
+/// **The folder confines nothing**: a command line can do whatever the user can whom the program runs as. It is only
+/// where the command line begins. So a person is asked about each call, unless the tool is told otherwise.
+///
+/// * **Clean environment**: only [`PASSED_ENV`], and the names given to [`Shell::pass_env`].
+/// * **Result**: for each command line, what it wrote to standard output, the end of what it wrote to standard error, and
+///   how it ended. A command line that fails is no error of the call, and the next one is run.
+/// * **It ends as a whole**: each command line leads its own process group, which is killed with it, at the time limit,
+///   and when the call is cancelled. What comes after a command line that was killed is not run.
+#[derive(Clone, Debug)]
+pub struct Shell {
+    folder: PathBuf,
+    time_limit: Duration,
+    output_limit: usize,
+    pass_env: Vec<String>,
+}
+
+/// The tool `shell` on this folder; see [`Shell`].
+#[must_use]
+pub fn shell(workspace: &Workspace) -> ToolEntry {
+    Shell::new(workspace).entry()
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Commands {
+    /// Command lines, each run by sh -c in the workspace's folder, one after the other.
+    #[schemars(length(min = 1))]
+    commands: Vec<String>,
+    /// Milliseconds that all of them may take; less than the tool's own limit.
+    timeout_ms: Option<u64>,
+}
+
+impl Shell {
+    /// A shell that begins in the workspace's folder.
+    #[must_use]
+    pub fn new(workspace: &Workspace) -> Shell {
+        Shell {
+            folder: workspace.path().to_owned(),
+            time_limit: Duration::from_secs(TIME_LIMIT_SECONDS.into()),
+            output_limit: OUTPUT_BYTES,
+            pass_env: Vec::new(),
+        }
+    }
+
+    /// Seconds until a call's command lines are killed; 120 by default, at most [`TIME_LIMIT_SECONDS_MAX`].
+    #[must_use]
+    pub fn time_limit(mut self, seconds: u32) -> Shell {
+        self.time_limit = Duration::from_secs(seconds.clamp(1, TIME_LIMIT_SECONDS_MAX).into());
+        self
+    }
+
+    /// Most bytes of standard output of a command line; 64 KiB by default, [`limits::RESULT_BYTES`] at most.
+    #[must_use]
+    pub fn output_limit(mut self, bytes: usize) -> Shell {
+        self.output_limit = bytes.clamp(1, limits::RESULT_BYTES);
+        self
+    }
+
+    /// More variables to take over from this program's environment.
+    #[must_use]
+    pub fn pass_env(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Shell {
+        self.pass_env.extend(names.into_iter().map(Into::into));
+        self
+    }
+
+    /// The tool, about whose every call a person is asked.
+    #[must_use]
+    pub fn entry(self) -> ToolEntry {
+        let spec = ToolSpec {
+            name: SHELL.into(),
+            description:
+                "Run command lines with sh, one after the other, in the workspace's folder. Each begins anew: \
+                          a change of folder or of a variable does not last."
+                    .into(),
+            parameters: Arc::new(schemars::schema_for!(Commands).to_value()),
+        };
+        let shell = Arc::new(self);
+        ToolEntry::new(spec, shell.clone()).needs_approval(Approval::always()).preview(shell)
+    }
+
+    async fn run(self: Arc<Shell>, args: Commands) -> Result<String, ToolError> {
+        check(&args.commands).map_err(ToolError::new)?;
+        let own = args.timeout_ms.map_or(self.time_limit, Duration::from_millis);
+        let end = Instant::now() + own.min(self.time_limit);
+        let mut told = Vec::new();
+        for (i, line) in args.commands.iter().enumerate() {
+            let left = end.saturating_duration_since(Instant::now());
+            let outcome = process::run(self.command(line), &[], self.output_limit, left).await;
+            let outcome = outcome.map_err(|error| ToolError::new(format!("sh cannot be started: {error}")))?;
+            let (text, killed) = told_of(line, outcome, self.output_limit, own.min(self.time_limit));
+            told.push(text);
+            let rest = args.commands.len() - i - 1;
+            if killed && rest > 0 {
+                told.push(format!("[{rest} more not run]"));
+            }
+            if killed {
+                break;
+            }
+        }
+        Ok(bounded(told.join("\n")))
+    }
+
+    fn command(&self, line: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(line).env_clear().current_dir(&self.folder);
+        for name in PASSED_ENV.into_iter().chain(self.pass_env.iter().map(String::as_str)) {
+            if let Some(value) = std::env::var_os(name) {
+                command.env(name, value);
+            }
+        }
+        command
+    }
+}
+
+fn check(commands: &[String]) -> Result<(), String> {
+    if commands.is_empty() || commands.len() > COMMANDS {
+        return Err(format!("a call has 1 to {COMMANDS} command lines; this one has {}", commands.len()));
+    }
+    if commands.iter().any(|line| line.contains('\0')) {
+        return Err("a command line must not contain a NUL character".to_owned());
+    }
+    Ok(())
+}
+
+/// What is told of a command line. The second part: whether it was killed.
+fn told_of(line: &str, outcome: Outcome, limit: usize, time: Duration) -> (String, bool) {
+    let mut text = format!("$ {line}\n");
+    let mut say = |part: &str| {
+        if !part.is_empty() {
+            text.push_str(part);
+            if !part.ends_with('\n') {
+                text.push('\n');
+            }
+        }
+    };
+    let killed = match outcome {
+        Outcome::Ended { status, stdout, stderr } => {
+            say(&String::from_utf8_lossy(&stdout));
+            if !stderr.is_empty() {
+                say("[standard error]");
+                say(&String::from_utf8_lossy(&stderr));
+            }
+            match (status.code(), status.signal()) {
+                (Some(code), _) => say(&format!("[exit code {code}]")),
+                (None, Some(signal)) => say(&format!("[ended by signal {signal}]")),
+                (None, None) => say("[ended]"),
+            }
+            false
+        }
+        Outcome::TooMuchOutput { stdout } => {
+            say(&String::from_utf8_lossy(&stdout));
+            say(&format!("[killed: it wrote more than {limit} bytes]"));
+            true
+        }
+        Outcome::TooLong => {
+            say(&format!("[killed: it took longer than {} ms]", time.as_millis()));
+            true
+        }
+    };
+    (text, killed)
+}
+
+/// The beginning and the end of what is too long for a result.
+fn bounded(text: String) -> String {
+    let most = limits::RESULT_BYTES - 1024;
+    if text.len() <= most {
+        return text;
+    }
+    let (head, tail) = (text.floor_char_boundary(most / 2), text.ceil_char_boundary(text.len() - most / 2));
+    format!("{}\n[{} bytes left out]\n{}", &text[..head], tail - head, &text[tail..])
+}
+
+impl Tool for Shell {
+    fn run(&self, permit: Permit) -> BoxFuture<'static, Result<String, ToolError>> {
+        let shell = Arc::new(self.clone());
+        Box::pin(async move {
+            let args = serde_json::from_str(permit.args().text()).map_err(|e| ToolError::new(e.to_string()))?;
+            shell.run(args).await
+        })
+    }
+}
+
+impl Previewer for Shell {
+    /// The command lines as a shell shows what it reads: no line of a command looks like a command of its own.
+    fn preview<'a>(&'a self, call: &'a CallFacts<'a>) -> BoxFuture<'a, Result<Preview, String>> {
+        Box::pin(async move {
+            let args: Commands = serde_json::from_str(call.args.text()).map_err(|error| error.to_string())?;
+            check(&args.commands)?;
+            let lines = args.commands.iter().map(|line| format!("$ {}", line.replace('\n', "\n> ")));
+            let lines = std::iter::once(format!("# in {}", self.folder.display())).chain(lines);
+            Ok(Preview::text(&lines.collect::<Vec<_>>().join("\n")))
+        })
+    }
+}

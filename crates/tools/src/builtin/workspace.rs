@@ -1,0 +1,215 @@
+//! A folder that file tools cannot leave (spec S12, X).
+
+mod commit;
+mod going;
+
+use std::{
+    fs::File,
+    io::{self, Read as _},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
+};
+
+use rustix::{
+    fd::{AsFd, OwnedFd},
+    fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, openat, statat},
+    io::Errno,
+};
+
+use countersign_core::limits::FILE_BYTES;
+
+pub(super) use self::{commit::Change, going::blocking};
+use super::place::Place;
+use countersign_engine::tool::ToolError;
+
+/// A folder, and everything that file tools may touch.
+///
+/// It is opened once. Every path is walked from it, name by name, and each step is taken from the folder that is open,
+/// not from a path that is written again: `..` is no name, and **no symbolic link is followed**, wherever it points. So
+/// what happens to the tree meanwhile cannot lead outside, and the path that a person was shown is the file that is
+/// meant. A clone is the same folder.
+#[derive(Clone, Debug)]
+pub struct Workspace {
+    root: Arc<Root>,
+}
+
+#[derive(Debug)]
+struct Root {
+    folder: OwnedFd,
+    path: PathBuf,
+    /// One change at a time: two calls of one answer may be about the same file.
+    writing: Mutex<()>,
+}
+
+/// A text file as it was read.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    /// Its text.
+    pub(super) text: String,
+    /// What it was.
+    pub(super) stamp: Stamp,
+}
+
+/// Which file it was, and in which state: another file, or another text, has another stamp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stamp {
+    file: (u64, u64),
+    size: i64,
+    changed: (i64, i64),
+    mode: u32,
+}
+
+impl Stamp {
+    #[expect(clippy::unnecessary_cast, reason = "these numbers have other types on other systems")]
+    fn of(stat: &Stat) -> Stamp {
+        Stamp {
+            file: (stat.st_dev as u64, stat.st_ino as u64),
+            size: stat.st_size as i64,
+            changed: (stat.st_mtime as i64, stat.st_mtime_nsec as i64),
+            mode: stat.st_mode as u32,
+        }
+    }
+
+    /// Its size in bytes.
+    pub(super) fn bytes(&self) -> u64 {
+        u64::try_from(self.size).unwrap_or(0)
+    }
+}
+
+/// What is at a place.
+#[derive(Clone, Debug)]
+pub(super) enum There {
+    /// Nothing.
+    Nothing,
+    /// A text file.
+    Text(Found),
+    /// A file that is no text, or too large to be looked at: why.
+    Other(Stamp, String),
+}
+
+impl Workspace {
+    /// Opens a folder, which must exist.
+    ///
+    /// # Errors
+    /// It is not there, is no folder, or cannot be opened.
+    pub fn open(folder: impl AsRef<Path>) -> Result<Workspace, String> {
+        let folder = folder.as_ref();
+        let failed = |error: io::Error| format!("the workspace {} cannot be opened: {error}", folder.display());
+        let path = folder.canonicalize().map_err(failed)?;
+        let opened = openat(CWD, &path, FOLDER, Mode::empty()).map_err(|error| failed(error.into()))?;
+        Ok(Workspace { root: Arc::new(Root { folder: opened, path, writing: Mutex::new(()) }) })
+    }
+
+    /// The folder's absolute path, without symbolic links, as it was when it was opened.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.root.path
+    }
+
+    /// Opens a folder below.
+    pub(super) fn folder(&self, parts: &[String]) -> Result<OwnedFd, ToolError> {
+        let mut folder = self.root.folder.as_fd().try_clone_to_owned().map_err(|e| ToolError::new(e.to_string()))?;
+        for (i, part) in parts.iter().enumerate() {
+            folder = enter(&folder, part).map_err(|error| not_entered(&folder, part, &parts[..=i].join("/"), error))?;
+        }
+        Ok(folder)
+    }
+
+    /// What is there, and its text if it has one.
+    pub(super) fn look(&self, place: &Place) -> Result<There, ToolError> {
+        let folder = match self.folder(place.folders()) {
+            Ok(folder) => folder,
+            Err(_) if self.is_absent(place) => return Ok(There::Nothing),
+            Err(error) => return Err(error),
+        };
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        // Opening some things does something: they are looked at before.
+        match statat(&folder, place.name(), AtFlags::SYMLINK_NOFOLLOW) {
+            Err(Errno::NOENT) => return Ok(There::Nothing),
+            Err(error) => return Err(failed(place, error)),
+            Ok(stat) => regular(place, &stat)?,
+        }
+        let file = match openat(&folder, place.name(), flags, Mode::empty()) {
+            Ok(file) => file,
+            Err(Errno::NOENT) => return Ok(There::Nothing),
+            Err(Errno::LOOP) => return Err(is_link(&place.to_string())),
+            Err(error) => return Err(failed(place, error)),
+        };
+        let stat = fstat(&file).map_err(|error| failed(place, error))?;
+        regular(place, &stat)?;
+        let stamp = Stamp::of(&stat);
+        let mut bytes = Vec::new();
+        File::from(file)
+            .take(FILE_BYTES as u64 + 1)
+            .read_to_end(&mut bytes)
+            .map_err(|error| ToolError::new(format!("{place}: {error}")))?;
+        if bytes.len() > FILE_BYTES {
+            let size = stamp.bytes();
+            return Ok(There::Other(stamp, format!("{place} has {size} bytes; at most {FILE_BYTES} can be read")));
+        }
+        Ok(match String::from_utf8(bytes) {
+            Ok(text) if !text.contains('\0') => There::Text(Found { text, stamp }),
+            _ => There::Other(stamp, format!("{place} is not a text in UTF-8 but a binary file")),
+        })
+    }
+
+    /// A text file.
+    pub(super) fn text(&self, place: &Place) -> Result<Found, ToolError> {
+        match self.look(place)? {
+            There::Text(found) => Ok(found),
+            There::Nothing => Err(ToolError::new(format!("{place} is not there"))),
+            There::Other(_, why) => Err(ToolError::new(why)),
+        }
+    }
+
+    /// Whether a folder on the way is not there either.
+    fn is_absent(&self, place: &Place) -> bool {
+        let Ok(mut folder) = self.root.folder.as_fd().try_clone_to_owned() else { return false };
+        for part in place.folders() {
+            match enter(&folder, part) {
+                Ok(next) => folder = next,
+                Err(error) => return error == Errno::NOENT,
+            }
+        }
+        false
+    }
+}
+
+const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// One step down, never through a link.
+fn enter(folder: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
+    openat(folder, name, FOLDER | OFlags::NOFOLLOW, Mode::empty())
+}
+
+/// Why a step could not be taken, in words.
+fn not_entered(folder: &OwnedFd, name: &str, path: &str, error: Errno) -> ToolError {
+    match statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).map(|stat| FileType::from_raw_mode(stat.st_mode)) {
+        Ok(FileType::Symlink) => is_link(path),
+        Ok(FileType::Directory) => ToolError::new(format!("{path}: {}", io::Error::from(error))),
+        Ok(_) => ToolError::new(format!("{path} is no folder")),
+        Err(_) => ToolError::new(format!("{path} is not there")),
+    }
+}
+
+fn is_link(path: &str) -> ToolError {
+    ToolError::new(format!("{path} is a symbolic link, and none is followed here; name what it points to"))
+}
+
+/// Refuses what is no regular file.
+fn regular(place: &Place, stat: &Stat) -> Result<(), ToolError> {
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => Ok(()),
+        FileType::Directory => Err(ToolError::new(format!("{place} is a folder, not a file"))),
+        FileType::Symlink => Err(is_link(&place.to_string())),
+        _ => Err(ToolError::new(format!("{place} is no regular file"))),
+    }
+}
+
+fn failed(place: &Place, error: Errno) -> ToolError {
+    ToolError::new(format!("{place}: {}", io::Error::from(error)))
+}
+
+#[cfg(test)]
+#[path = "workspace/tests.rs"]
+mod tests;

@@ -1,0 +1,90 @@
+//! Work on files, away from the threads that must not block, given up when the call is.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use countersign_core::limits;
+use tokio::sync::Semaphore;
+
+use countersign_engine::tool::ToolError;
+
+/// Places for work on files: more at one time would take memory, and time from everything else, without being faster.
+static PLACES: Semaphore = Semaphore::const_new(limits::FILE_WORK);
+
+/// Whether a call goes on: once it was given up, nothing is written any more.
+#[derive(Clone, Debug, Default)]
+pub(in super::super) struct Going(Arc<AtomicBool>);
+
+impl Going {
+    /// # Errors
+    /// The call was given up.
+    pub(in super::super) fn check(&self) -> Result<(), ToolError> {
+        if self.0.load(Ordering::SeqCst) { Err(ToolError::new("the call was cancelled")) } else { Ok(()) }
+    }
+}
+
+struct GiveUp(Going);
+
+impl Drop for GiveUp {
+    fn drop(&mut self) {
+        self.0.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Does work that blocks, when there is a [place](PLACES) for it. Dropping the future leaves the work to find out that it was
+/// given up.
+pub(in super::super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce(&Going) -> Result<T, ToolError> + Send + 'static,
+) -> Result<T, ToolError> {
+    let going = Going::default();
+    let _give_up = GiveUp(going.clone());
+    // It is never closed.
+    let place = PLACES.acquire().await.ok();
+    let work = move || {
+        // Until the work ends, also where nobody waits for it any more.
+        let _place = place;
+        work(&going)
+    };
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|_| Err(ToolError::new("the work on the file broke off; it may have done a part")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::atomic::AtomicUsize, time::Duration};
+
+    use super::*;
+
+    /// The rest waits without a thread: whatever else the process does goes on meanwhile.
+    #[tokio::test]
+    async fn r9_work_on_files_has_a_bounded_number_of_threads_and_holds_up_nothing_else() {
+        let (now, most, go) =
+            (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::default()));
+        let jobs: Vec<_> = (0..5 * limits::FILE_WORK)
+            .map(|_| {
+                let (now, most, go) = (now.clone(), most.clone(), go.clone());
+                tokio::spawn(blocking(move |_| {
+                    most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                    while !go.load(Ordering::SeqCst) {
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                    now.fetch_sub(1, Ordering::SeqCst);
+                    Ok(())
+                }))
+            })
+            .collect();
+        // Everything that has begun is blocked, and this one thread still serves others.
+        for _ in 0..20 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            assert!(now.load(Ordering::SeqCst) <= limits::FILE_WORK);
+        }
+        go.store(true, Ordering::SeqCst);
+        for job in jobs {
+            job.await.expect("job").expect("done");
+        }
+        assert!((1..=limits::FILE_WORK).contains(&most.load(Ordering::SeqCst)), "{most:?}");
+    }
+}

@@ -1,0 +1,222 @@
+//! Tools that are requests: the arguments filled into a template, the answer's body as the result (spec M2).
+
+mod answer;
+mod declared;
+mod fill;
+
+use std::{sync::Arc, time::Duration};
+
+use countersign_core::{
+    call::{args::Digest, json::Json, permit::Permit, preview::Preview},
+    limits,
+    locale::{Locale, Text},
+};
+use futures::future::BoxFuture;
+use reqwest::{Client, Method, header::HeaderValue};
+use tokio::time::timeout;
+
+pub use self::declared::{HttpRequest, HttpToolError, METHODS};
+use self::fill::{Filled, Secrets};
+use super::command::{TIME_LIMIT_SECONDS, TIME_LIMIT_SECONDS_MAX};
+use countersign_engine::{
+    outgoing::{self, chain},
+    tool::{CallFacts, Hints, Previewer, Tool, ToolEntry, ToolError, ToolSpec},
+};
+
+/// The header that every attempt of a call has with the same value, unless the request declares one of this name.
+pub const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
+
+/// A request that is made once for each attempt of a call (spec M2, X).
+///
+/// * **Where it goes stands fast**: scheme, host and port are literal, `http` or `https`. A value in the path or the query
+///   is percent-encoded, all but letters, digits and `-._~`, so that it is never more than the text of its place: it adds no
+///   segment and no parameter. One that is empty, has a `/` or `\`, or would make a `.` or `..`, is refused in a path.
+/// * **Headers** take printable ASCII; a value with anything else, above all a line end, is refused.
+/// * **JSON**: a string that is exactly one place becomes the argument itself, with the digits it was written with.
+/// * **Secrets** are `{{ env.NAME }}` places, whose values are given by [`HttpRequest::env`]. They are in no preview, error,
+///   log or state, and where the answer repeats one it is taken out.
+/// * **One attempt is sent once**: on a connection of its own, without retries, following no redirect, through no proxy on
+///   this machine. Every attempt of a call has the same [`IDEMPOTENCY_KEY`], that of [`Permit::idempotency_key`].
+/// * **Result**: the body of an answer with a status of 2xx, which must be UTF-8 text. More than the output limit is an
+///   error. An answer with another status is an error, with the beginning of its body.
+/// * **It ends as a whole**: the connection is closed when the call is cancelled, and at the time limit.
+///
+/// ```
+/// use countersign_engine::{key::ApiKey, tool::{Approval, ToolSpec}};
+/// use countersign_tools::http::HttpRequest;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let orders = HttpRequest::new("POST", "http://127.0.0.1:8080/accounts/{{ args.account }}/orders")
+///     .header("Authorization", "Bearer {{ env.BROKER_TOKEN }}")
+///     .env("BROKER_TOKEN", ApiKey::new("a secret"))
+///     .json(serde_json::json!({ "symbol": "{{ args.symbol }}", "quantity": "{{ args.quantity }}" }))
+///     .build()?;
+/// let spec = ToolSpec {
+///     name: "place_order".into(),
+///     description: "Places an order.".into(),
+///     parameters: std::sync::Arc::new(serde_json::json!({ "type": "object" })),
+/// };
+/// let tool = orders.time_limit(20).entry(spec).needs_approval(Approval::always());
+/// # let _ = tool;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct HttpTool {
+    inner: Arc<Inner>,
+}
+
+#[derive(Clone, Debug)]
+struct Inner {
+    request: declared::Compiled,
+    client: Client,
+    time_limit: Duration,
+    output_limit: usize,
+}
+
+impl HttpTool {
+    fn new(request: declared::Compiled) -> Result<HttpTool, HttpToolError> {
+        let client = client(&request)?;
+        let time_limit = Duration::from_secs(TIME_LIMIT_SECONDS.into());
+        let inner = Inner { request, client, time_limit, output_limit: limits::RESULT_BYTES };
+        Ok(HttpTool { inner: Arc::new(inner) })
+    }
+
+    /// Seconds that a call may take, from the connection to the end of the answer; 60 by default, at most
+    /// [`TIME_LIMIT_SECONDS_MAX`].
+    #[must_use]
+    pub fn time_limit(mut self, seconds: u32) -> HttpTool {
+        let seconds = seconds.clamp(1, TIME_LIMIT_SECONDS_MAX);
+        Arc::make_mut(&mut self.inner).time_limit = Duration::from_secs(seconds.into());
+        self
+    }
+
+    /// Most bytes of an answer's body; [`limits::RESULT_BYTES`] by default and at most.
+    #[must_use]
+    pub fn output_limit(mut self, bytes: usize) -> HttpTool {
+        Arc::make_mut(&mut self.inner).output_limit = bytes.clamp(1, limits::RESULT_BYTES);
+        self
+    }
+
+    /// The tool: nobody is asked about it, and it is not idempotent, unless it is said; `GET` and `HEAD` count as reading
+    /// only (RFC 9110, 9.2.1). A reviewer is shown the request. One that was approved is asked about again when the
+    /// template is another one by the time it would run; the value of a secret is no part of that.
+    #[must_use]
+    pub fn entry(self, spec: ToolSpec) -> ToolEntry {
+        let request = &self.inner.request;
+        let read_only = request.method.reads();
+        let hints = Hints { read_only, destructive: !read_only, ..Hints::default() };
+        let source = format!("http {}", Digest::of(request.definition.as_bytes()));
+        let tool = Arc::new(self);
+        ToolEntry { source: Some(source.into()), ..ToolEntry::new(spec, tool.clone()).hints(hints).preview(tool) }
+    }
+}
+
+/// A client for this address. No connection is used a second time: one that the server has closed meanwhile would leave
+/// it unknown whether it got the request.
+fn client(request: &declared::Compiled) -> Result<Client, HttpToolError> {
+    let client = outgoing::client(&request.base).retry(reqwest::retry::never()).pool_max_idle_per_host(0).build();
+    client.map_err(|error| HttpToolError::new("url", format!("cannot be reached from here: {}", chain(error))))
+}
+
+impl Tool for HttpTool {
+    fn run(&self, permit: Permit) -> BoxFuture<'static, Result<String, ToolError>> {
+        let inner = self.inner.clone();
+        Box::pin(async move {
+            inner.run(permit.args().text(), &permit.idempotency_key(), permit.locale()).await.map_err(ToolError::new)
+        })
+    }
+}
+
+impl Inner {
+    /// Makes the request for these arguments, once.
+    async fn run(&self, args: &str, key: &str, locale: Locale) -> Result<String, String> {
+        let args = Json::parse(args, limits::JSON_DEPTH).map_err(|error| error.to_string())?;
+        let filled = self.request.fill(&args, Secrets::Real).map_err(|error| error.say(locale))?;
+        let answered = timeout(self.time_limit, async {
+            let response = self.send(filled, key, locale).await?;
+            answer::read(response, self.output_limit, &self.request, locale).await
+        });
+        answered.await.unwrap_or_else(|_| {
+            let values = [("server", self.request.server()), ("seconds", self.time_limit.as_secs().to_string())];
+            Err(say(locale, Text::HttpTooLong, &values))
+        })
+    }
+
+    async fn send(&self, filled: Filled, key: &str, locale: Locale) -> Result<reqwest::Response, String> {
+        let failed = |text, error: &str| {
+            let error = self.request.redact(error.to_owned());
+            say(locale, text, &[("server", self.request.server()), ("error", error)])
+        };
+        let url = self.request.address(&filled.url).map_err(|error| failed(Text::HttpNotSent, &error))?;
+        let method = self.request.method.clone();
+        let mut request = self.client.request(method, url);
+        for (name, value) in filled.headers {
+            let mut value =
+                HeaderValue::try_from(value).map_err(|error| failed(Text::HttpNotSent, &error.to_string()))?;
+            value.set_sensitive(true);
+            request = request.header(name, value);
+        }
+        if !self.request.has_header(IDEMPOTENCY_KEY) {
+            request = request.header(IDEMPOTENCY_KEY, key);
+        }
+        if let Some(body) = filled.body {
+            if let Some(kind) = self.request.body_kind() {
+                request = request.header(reqwest::header::CONTENT_TYPE, kind);
+            }
+            request = request.body(body);
+        }
+        request.send().await.map_err(|error| {
+            let before = error.is_connect() || error.is_builder();
+            let text = if before { Text::HttpNotSent } else { Text::HttpLost };
+            failed(text, &chain(error))
+        })
+    }
+}
+
+fn say(locale: Locale, text: Text, values: &[(&str, String)]) -> String {
+    let values: Vec<(&str, &str)> = values.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    locale.fill(text, &values)
+}
+
+impl Previewer for HttpTool {
+    /// The request as it would be sent, with the names of secrets in their places.
+    fn preview<'a>(&'a self, call: &'a CallFacts<'a>) -> BoxFuture<'a, Result<Preview, String>> {
+        Box::pin(async move {
+            let args = Json::parse(call.args.text(), limits::JSON_DEPTH).map_err(|error| error.to_string())?;
+            let request = &self.inner.request;
+            let filled = request.fill(&args, Secrets::Named).map_err(|error| error.say(Locale::En))?;
+            let mut text = format!("{} {}", request.method, filled.url);
+            for (name, value) in &filled.headers {
+                text.push_str(&format!("\n{name}: {value}"));
+            }
+            if let Some(body) = &filled.body {
+                if let Some(kind) = request.body_kind() {
+                    text.push_str(&format!("\ncontent-type: {kind}"));
+                }
+                text.push_str(&format!("\n\n{body}"));
+            }
+            Ok(Preview::text(&text))
+        })
+    }
+}
+
+/// What of a method matters here.
+trait Meaning {
+    /// Whether it asks for nothing to be changed (RFC 9110, 9.2.1).
+    fn reads(&self) -> bool;
+    /// Whether the arguments are its body where nothing else is said.
+    fn has_body(&self) -> bool;
+}
+
+impl Meaning for Method {
+    fn reads(&self) -> bool {
+        matches!(*self, Method::GET | Method::HEAD)
+    }
+    fn has_body(&self) -> bool {
+        matches!(*self, Method::POST | Method::PUT | Method::PATCH)
+    }
+}
+
+#[cfg(test)]
+mod tests;
