@@ -270,3 +270,19 @@ fn p1_nobody_is_asked_instead_whom_only_the_weaker_rule_names() {
     let handed = Ask { reassign: vec!["user".into(), "legal".into()], ..levels(&["admin"]) };
     assert_eq!(handed.stricter(&Ask { not_self: true, ..levels(&["admin"]) }).reassign, [""; 0]);
 }
+
+#[test]
+fn w4_the_owner_is_named_where_somebody_has_named_them_and_is_nobodys_role() {
+    for (ask, said) in [(plain(), None), (levels(&["user"]), Some("user")), (levels(&["admin"]), Some("admin"))] {
+        let world = waiting(&[("pay", ask)]);
+        let action = &world.state.waiting(1).expect("waits").asked.actions[0];
+        assert_eq!(action.reviewer_said(), said);
+        assert_eq!(action.reviewer().is_owner(), said != Some("admin"));
+        assert_eq!(
+            world.state.reviewers.iter().map(String::as_str).collect::<Vec<_>>(),
+            said.filter(|role| *role != "user").into_iter().collect::<Vec<_>>()
+        );
+        let outsider = person("kim", &["user"]);
+        assert!(!outsider.may_see(&world.state) && !outsider.may_decide(&world.state, action.reviewer()), "{said:?}");
+    }
+}

@@ -6,7 +6,7 @@ use countersign::{
     Agent, ContextStrategy, DecisionError, RunConfig, RunError, RunState, Runner, ToolEntry, ToolGuardrailOutput,
     core::{
         approval::principal::Principal,
-        call::{permit::Permit, timeout::Timeout},
+        call::{gate::Ask, permit::Permit, timeout::Timeout},
         journal::{
             input::InputQuestion,
             record::{Kind, Schema},
@@ -67,6 +67,11 @@ async fn w7_what_a_program_keeps_waits_for_ever_unless_a_deadline_was_set() {
             "{seconds}: {given}"
         );
     }
+    // However it was said: also beside nothing else that tells it from the default of the same length.
+    let mut by_hand = tool("a", &done).needs_approval(Approval::always());
+    by_hand.approval.ask = Ask { timeout: 300.into(), ..Ask::default() };
+    let paused = run(&one(by_hand), "go").await.expect("paused");
+    assert!(paused.interruptions[0].expires_at.is_some());
     let asks = r#"{"questions":[{"question":"Which?","options":[{"label":"A"},{"label":"B"}]}]}"#;
     for (said, waits) in [(None, false), (Some(600), true), (Some(0), false), (Some(300), true)] {
         let mut entry = builtin::ask_user_question();
