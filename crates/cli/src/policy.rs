@@ -10,7 +10,10 @@ use std::{
 use clap::{Args, Subcommand};
 use countersign::{
     core::{
-        approval::rule::{Rule, RuleFacts, RuleId},
+        approval::{
+            reviewer::Reviewer,
+            rule::{Rule, RuleFacts, RuleId},
+        },
         call::gate::{Ask, Gate, Verdict},
         journal::{
             record::{Millis, Record},
@@ -367,8 +370,8 @@ fn differs(before: &Verdict, after: &Verdict) -> bool {
 }
 
 /// Who is asked.
-fn people(ask: &Ask) -> (Vec<&str>, u32, bool, &[String]) {
-    let levels = if ask.levels.is_empty() { vec!["user"] } else { ask.levels.iter().map(String::as_str).collect() };
+fn people(ask: &Ask) -> (&[Reviewer], u32, bool, &[Reviewer]) {
+    let levels = if ask.levels.is_empty() { std::slice::from_ref(Reviewer::OWNER) } else { &*ask.levels };
     (levels, ask.quorum.max(1), ask.not_self, &ask.escalate)
 }
 
@@ -377,7 +380,7 @@ fn told(verdict: &Verdict) -> String {
     let Some(said) = Said::of(verdict) else { return String::new() };
     let Verdict::Ask(ask) = verdict else { return said.name().to_owned() };
     let (levels, quorum, not_self, escalate) = people(ask);
-    let mut text = format!("asked of {}", levels.join(", then "));
+    let mut text = format!("asked of {}", Reviewer::join(levels, ", then "));
     if quorum > 1 {
         let _ = write!(text, ", {quorum} people each");
     }
@@ -385,7 +388,7 @@ fn told(verdict: &Verdict) -> String {
         text.push_str(", not who asked for it");
     }
     if !escalate.is_empty() {
-        let _ = write!(text, ", at the deadline of {}", escalate.join(", then "));
+        let _ = write!(text, ", at the deadline of {}", Reviewer::join(escalate, ", then "));
     }
     if let Some(reason) = &ask.reason {
         let _ = write!(text, " ({reason})");

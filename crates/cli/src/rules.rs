@@ -1,7 +1,7 @@
 //! The policy of a configuration, as `check` says it: its version, and each rule in one line.
 
 use countersign::{
-    core::call::gate::{Ask, is_user},
+    core::{approval::reviewer::Reviewer, call::gate::Ask, journal::record::Kind},
     policy::Judge,
 };
 use countersign_server::config::{Config, ConfigRequire, ConfigRule, ConfigThen, HINTS};
@@ -51,7 +51,7 @@ pub(crate) fn needs_roles(config: &Config) -> bool {
         ConfigThen::Require(_, ask) => Some(ask),
         ConfigThen::Deny(_) => None,
     }));
-    asks.flat_map(|ask| ask.levels.iter().chain(&ask.escalate)).any(|role| !is_user(Some(role)))
+    asks.flat_map(|ask| ask.levels.iter().chain(&ask.escalate)).any(|reviewer| !reviewer.is_owner())
 }
 
 /// Whether no tool of any agent fits.
@@ -91,7 +91,7 @@ fn outcome(then: &ConfigThen) -> String {
 
 /// Who is asked, and how.
 fn how(ask: &Ask) -> String {
-    let mut said = if ask.levels.is_empty() { "the user".to_owned() } else { ask.levels.join(", then ") };
+    let mut said = if ask.levels.is_empty() { "the user".to_owned() } else { Reviewer::join(&ask.levels, ", then ") };
     said.push_str(if ask.levels.len() > 1 { " decide" } else { " decides" });
     if ask.quorum > 1 {
         said.push_str(&format!(", {} people each", ask.quorum));
@@ -99,13 +99,12 @@ fn how(ask: &Ask) -> String {
     if ask.not_self {
         said.push_str(", not who asked for it");
     }
-    if ask.timeout == 0 {
-        said.push_str(", without a deadline");
-    } else {
-        said.push_str(&format!(", in {} s", ask.timeout));
+    match Kind::Approval.timeout_seconds(ask.timeout) {
+        0 => said.push_str(", without a deadline"),
+        seconds => said.push_str(&format!(", in {seconds} s")),
     }
     if !ask.escalate.is_empty() {
-        said.push_str(&format!(", then {} instead", ask.escalate.join(", then ")));
+        said.push_str(&format!(", then {} instead", Reviewer::join(&ask.escalate, ", then ")));
     }
     said
 }
@@ -140,7 +139,7 @@ pub(crate) fn as_json(config: &Config, judge: &Judge) -> Value {
                 said["quorum"] = json!(ask.quorum);
                 said["not_self"] = json!(ask.not_self);
                 said["allowed_decisions"] = json!(ask.allowed);
-                said["timeout"] = json!(ask.timeout);
+                said["timeout"] = json!(Kind::Approval.timeout_seconds(ask.timeout));
                 said["escalate"] = json!(ask.escalate);
                 said["reminders"] = json!(ask.reminders);
                 said["reassign"] = json!(ask.reassign);

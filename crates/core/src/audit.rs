@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::{
-    approval::{decision::Decision, question::Answers, resolve::rfc3339},
+    approval::{decision::Decision, question::Answers, resolve::rfc3339, reviewer::Reviewer},
     call::{
         args::{Args, Digest},
         gate::Verdict,
@@ -23,7 +23,7 @@ use crate::{
     },
     journal::{
         fork,
-        record::{CallStatus, Entry, Judged, Kind, Record},
+        record::{Action, CallStatus, Entry, Judged, Kind, Record},
         run::Raw,
         state::{Call, State},
     },
@@ -220,8 +220,8 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     actions: Vec<Asked<'a>>,
     /// The roles that are asked instead, since nobody decided in time.
-    #[serde(skip_serializing_if = "<[String]>::is_empty")]
-    escalated_to: &'a [String],
+    #[serde(skip_serializing_if = "<[Reviewer]>::is_empty")]
+    escalated_to: &'a [Reviewer],
     /// What was said or changed about an interruption that goes on waiting.
     #[serde(skip_serializing_if = "Option::is_none")]
     update: Option<ApprovalUpdate>,
@@ -324,7 +324,7 @@ impl Event {
                 body.event = "requested";
                 body.request = Some(asked.n);
                 body.kind = Some(asked.kind).filter(|kind| *kind != Kind::Approval);
-                body.role = asked.actions.first().and_then(|action| action.role());
+                body.role = asked.actions.first().and_then(Action::reviewer_said);
                 body.policy = asked.actions.first().and_then(|action| action.ask.policy.as_deref());
                 body.actions = asked
                     .actions

@@ -11,8 +11,7 @@ use std::{
 use serde_json::value::RawValue;
 
 use crate::{
-    approval::decision::EditedAction,
-    call::gate::DecisionType,
+    approval::decision::{Choice, EditedAction},
     compression::{Cut, summary_message},
     content::{Content, Image, TakesImages},
     journal::{
@@ -311,12 +310,12 @@ impl Conversation {
             Record::Decided(decided) => {
                 let Some((kind, calls)) = self.waiting.get(&decided.n) else { return };
                 for (call, decision) in calls.iter().zip(&decided.decisions) {
-                    match (decision.kind, &decision.edited_action) {
-                        (DecisionType::Edit, Some(action)) => {
+                    match &decision.choice {
+                        Choice::Edit(action) => {
                             self.changed.insert(*call, Change::Edited(action.clone()));
                         }
                         // About a call in doubt the person says what it did, not that it did not run.
-                        (DecisionType::Respond, _) if *kind == Kind::Approval => {
+                        Choice::Respond { .. } if *kind == Kind::Approval => {
                             self.changed.insert(*call, Change::Responded);
                         }
                         _ => {}

@@ -4,6 +4,7 @@ pub(super) mod secrets;
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc, time::Duration};
 
+use countersign_core::call::timeout::Timeout;
 use reqwest::{
     Url,
     header::{HeaderMap, HeaderName, HeaderValue},
@@ -30,7 +31,7 @@ pub struct McpServer {
     pub(super) idempotent: Vec<String>,
     pub(super) connect_limit: Duration,
     pub(super) call_limit: Duration,
-    pub(super) answer_seconds: Option<u32>,
+    pub(super) answer_seconds: Timeout,
     /// The revision of the protocol, if it is not to be found out.
     pub(super) revision: Option<ProtocolVersion>,
     /// What no text may repeat; known when it is built.
@@ -75,7 +76,7 @@ impl McpServer {
             idempotent: Vec::new(),
             connect_limit: seconds(CONNECT_SECONDS),
             call_limit: seconds(CALL_SECONDS),
-            answer_seconds: None,
+            answer_seconds: Timeout::Default,
             revision: None,
             secrets: Arc::default(),
         }
@@ -182,7 +183,7 @@ impl McpServer {
     /// ever.
     #[must_use]
     pub fn answer_seconds(mut self, seconds: u32) -> McpServer {
-        self.answer_seconds = Some(seconds);
+        self.answer_seconds = Timeout::of(seconds);
         self
     }
 

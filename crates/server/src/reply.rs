@@ -39,6 +39,6 @@ pub(crate) fn said(reply: &NewDecision) -> Vec<&'static str> {
     match (&reply.answers, &reply.resume) {
         (Some(_), _) => vec!["answer"],
         (None, Some(_)) => vec!["resume"],
-        (None, None) => reply.decisions.iter().map(|decision| decision.kind.name()).collect(),
+        (None, None) => reply.decisions.iter().map(|decision| decision.kind().name()).collect(),
     }
 }

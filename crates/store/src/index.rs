@@ -74,7 +74,7 @@ pub fn changes(state: &State, entries: &[Arc<Entry>]) -> Vec<Change> {
                     n: asked.n,
                     subject: state.subject.clone(),
                     tenant: state.tenant.clone(),
-                    role: asked.actions.first().and_then(|a| a.role()).map(str::to_owned),
+                    role: asked.actions.first().and_then(|a| a.reviewer_said()).map(str::to_owned),
                     agent: asked.actions.first().map_or_else(|| state.agent.clone(), |a| a.agent.clone()),
                     tools,
                     asked_at: asked.asked_at(entry.at),
@@ -106,7 +106,7 @@ pub fn changes(state: &State, entries: &[Arc<Entry>]) -> Vec<Change> {
                 changes.push(Change::Reminded { n: *n, next: *next });
             }
             Record::Noted(Noted { n, note: Note::Reassigned { role: Some(role), .. }, .. }) => {
-                changes.push(Change::Reassigned { n: *n, role: role.clone() });
+                changes.push(Change::Reassigned { n: *n, role: role.to_string() });
             }
             Record::RuleRevoked(revoked) => {
                 changes.push(Change::RuleRevoked { id: revoked.rule, at: entry.at, by: revoked.by.clone() });

@@ -4,7 +4,7 @@
 //! the key of the last row of its page. So rows that come or go between two pages never shift others.
 
 use countersign_core::{
-    approval::rule::RuleId,
+    approval::{reviewer::Reviewer, rule::RuleId},
     journal::{record::Millis, state::State},
 };
 
@@ -98,7 +98,7 @@ impl RuleFilter {
                 row.tenant.as_deref() == who.tenant.as_deref()
                     && (own(row.subject.as_deref())
                         || own(row.rule.by.as_deref())
-                        || who.reviewing().any(|role| row.rule.role.as_ref() == Some(role)))
+                        || who.reviewing().any(|role| row.rule.role.role() == Some(role.as_str())))
             })
     }
 }
@@ -196,7 +196,7 @@ impl Visible {
 
     /// The roles that let it see other people's sessions: `user` does not (spec P1).
     pub fn reviewing(&self) -> impl Iterator<Item = &String> {
-        self.roles.iter().filter(|role| *role != "user")
+        self.roles.iter().filter(|role| !Reviewer::is_owner_name(role))
     }
 }
 

@@ -7,4 +7,5 @@ pub mod note;
 pub mod principal;
 pub mod question;
 pub mod resolve;
+pub mod reviewer;
 pub mod rule;

@@ -6,9 +6,9 @@ use super::{
     key::approval_key,
     principal::Principal,
     resolve::{check_time, not_found},
+    reviewer::Reviewer,
 };
 use crate::{
-    call::gate::is_user,
     journal::{
         draft::{Draft, Transition},
         record::{Action, Kind, Millis, Note, Noted},
@@ -38,8 +38,8 @@ pub enum NewNote {
     Comment(Arc<str>),
     /// It is somebody else's to decide.
     Reassign {
-        /// Holders of this role, which must be one of the policy's `reassign`, or the role that is asked already.
-        role: Option<String>,
+        /// This reviewer, who must be one of the policy's `reassign`, or who is asked already.
+        role: Option<Reviewer>,
         /// Only this person, who must hold the role too.
         subject: Option<Arc<str>>,
         /// Why.
@@ -66,27 +66,31 @@ pub fn note(state: &State, now: Millis, input: NoteInput) -> Result<Transition, 
             Note::Comment { text: comment(text)? }
         }
         NewNote::Reassign { role, subject, text } => {
-            let asked = open.asked.actions.first().and_then(Action::role);
+            let asked = open.asked.reviewer();
             if !by.may_decide(state, asked) {
                 return Err(Refusal::new(Code::Forbidden, "only who may decide it may hand it to somebody else"));
             }
             if open.asked.kind == Kind::Question {
                 return invalid("questions are the user's own and cannot be handed to somebody else".to_owned());
             }
-            let role = role.filter(|role| Some(role.as_str()) != asked);
-            if role.is_none() && is_user(asked) {
+            let role = role.filter(|role| role != asked);
+            if role.is_none() && asked.is_owner() {
                 return invalid("the session's owner decides it; name a \"role\" to hand it to".to_owned());
             }
             if let Some(role) = &role {
                 let allowed =
-                    |action: &Action| action.ask.reassign.contains(role) || action.ask.role(action.level) == Some(role);
+                    |action: &Action| action.ask.reassign.contains(role) || action.ask.reviewer(action.level) == role;
                 if !open.asked.actions.iter().all(allowed) {
-                    let known =
-                        open.asked.actions.first().map(|action| action.ask.reassign.join(", ")).unwrap_or_default();
+                    let known = open
+                        .asked
+                        .actions
+                        .first()
+                        .map(|action| Reviewer::join(&action.ask.reassign, ", "))
+                        .unwrap_or_default();
                     let known = if known.is_empty() { "to no role".to_owned() } else { format!("to {known} only") };
                     return Err(Refusal::new(
                         Code::Forbidden,
-                        format!("the policy lets it be handed {known} (\"reassign\"), not to {role:?}"),
+                        format!("the policy lets it be handed {known} (\"reassign\"), not to {:?}", role.name()),
                     ));
                 }
             }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    call::gate::is_user,
+    approval::reviewer::Reviewer,
     journal::state::State,
     refusal::{Code, Refusal},
 };
@@ -89,17 +89,16 @@ impl Principal {
     #[must_use]
     pub fn may_see(&self, state: &State) -> bool {
         self.owns(state)
-            || (self.tenant == state.tenant
-                && self.roles.iter().any(|role| !is_user(Some(role)) && state.reviewers.contains(role)))
+            || (self.tenant == state.tenant && self.roles.iter().any(|role| state.reviewers.contains(role)))
     }
 
-    /// Whether it may decide what waits for `role`; `None` and `user` are the session's own subject (spec P1).
+    /// Whether it may decide what waits for this reviewer (spec P1).
     #[must_use]
-    pub fn may_decide(&self, state: &State, role: Option<&str>) -> bool {
+    pub fn may_decide(&self, state: &State, reviewer: &Reviewer) -> bool {
         self.check_may_decide().is_ok()
-            && match role.filter(|role| !is_user(Some(role))) {
-                None => self.owns(state),
-                Some(role) => self.trusted || (self.tenant == state.tenant && self.holds(role)),
+            && match reviewer {
+                Reviewer::Owner => self.owns(state),
+                Reviewer::Role(role) => self.trusted || (self.tenant == state.tenant && self.holds(role)),
             }
     }
 
@@ -158,13 +157,12 @@ mod tests {
             (Principal::trusted(), true, true, true),
         ] {
             assert_eq!((who.owns(&state), who.may_see(&state)), (owns, sees), "{who:?}");
-            assert_eq!(who.may_decide(&state, Some("admin")), decides, "{who:?}");
-            assert_eq!(who.may_decide(&state, None), owns, "{who:?}");
-            assert_eq!(who.may_decide(&state, Some("user")), owns, "{who:?}");
+            assert_eq!(who.may_decide(&state, &"admin".into()), decides, "{who:?}");
+            assert_eq!(who.may_decide(&state, Reviewer::OWNER), owns, "{who:?}");
         }
         let nobodys = session(None, None);
         assert!(!Principal::default().owns(&nobodys), "nobody's session is nobody's own");
-        assert!(of("bob", None, &["admin"]).may_decide(&nobodys, Some("admin")));
+        assert!(of("bob", None, &["admin"]).may_decide(&nobodys, &"admin".into()));
         assert!(!of("bob", Some("north"), &["admin"]).may_see(&nobodys), "no tenant is a tenant of its own");
     }
 
@@ -174,13 +172,13 @@ mod tests {
         for kind in [PrincipalKind::Service, PrincipalKind::Agent] {
             let who = Principal { kind, ..of("bot", None, &["admin"]) };
             assert!(who.owns(&state) && who.may_see(&state), "it sees what it asked");
-            assert!(!who.may_decide(&state, None) && !who.may_decide(&state, Some("admin")));
+            assert!(!who.may_decide(&state, Reviewer::OWNER) && !who.may_decide(&state, &"admin".into()));
             let refusal = who.check_may_decide().expect_err("refused");
             assert_eq!(refusal.code, Code::Forbidden);
             assert!(refusal.message.contains(kind.name()), "{refusal}");
         }
-        assert!(of("bot", None, &[]).may_decide(&state, None));
-        assert!(!Principal { kind: PrincipalKind::Agent, ..Principal::trusted() }.may_decide(&state, None));
+        assert!(of("bot", None, &[]).may_decide(&state, Reviewer::OWNER));
+        assert!(!Principal { kind: PrincipalKind::Agent, ..Principal::trusted() }.may_decide(&state, Reviewer::OWNER));
     }
 
     #[test]

@@ -9,16 +9,17 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{
-    decision::Decision,
+    decision::{Choice, Decision},
     key::approval_key,
     principal::Principal,
     question::{Answers, Questions},
+    reviewer::Reviewer,
     rule::{Always, Rule},
 };
 use crate::{
     call::{
         display::MESSAGE_ARGUMENT,
-        gate::{Ask, DecisionType, Verdict, is_user},
+        gate::{Ask, DecisionType, Verdict},
         json::Json,
         plain,
         preview::Preview,
@@ -155,9 +156,12 @@ pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Cata
 
 /// Whether this interruption is this principal's to decide.
 pub(crate) fn check_reviewer(state: &State, open: &Open, by: &Principal) -> Result<(), Refusal> {
-    let role = open.asked.actions.first().and_then(Action::role);
-    if !by.may_decide(state, role) {
-        let needed = role.map_or_else(|| "the session's owner".to_owned(), |role| format!("the role {role:?}"));
+    let reviewer = open.asked.reviewer();
+    if !by.may_decide(state, reviewer) {
+        let needed = match reviewer {
+            Reviewer::Owner => "the session's owner".to_owned(),
+            Reviewer::Role(role) => format!("the role {role:?}"),
+        };
         return Err(Refusal::new(Code::Forbidden, format!("this decision needs {needed}")));
     }
     match &open.assignee {
@@ -182,10 +186,10 @@ pub(super) fn check_time(asked: &Interrupted, now: Millis) -> Result<(), Refusal
 /// at two levels (spec P1). Anybody who may decide may say no.
 fn check_person(state: &State, open: &Open, decisions: &[Decision], by: &Principal) -> Result<(), Refusal> {
     let yes = |kind| matches!(kind, DecisionType::Approve | DecisionType::Edit | DecisionType::Respond);
-    for (action, decision) in open.asked.actions.iter().zip(decisions).filter(|(_, decision)| yes(decision.kind)) {
+    for (action, decision) in open.asked.actions.iter().zip(decisions).filter(|(_, decision)| yes(decision.kind())) {
         // A level of the user's own is theirs; one that came to them by escalation or by hand is not.
         if action.ask.not_self
-            && !is_user(action.ask.role(action.level))
+            && !action.ask.reviewer(action.level).is_owner()
             && by.subject == state.subject
             && by.tenant == state.tenant
         {
@@ -197,7 +201,7 @@ fn check_person(state: &State, open: &Open, decisions: &[Decision], by: &Princip
             return Err(Refusal::new(Code::Forbidden, what));
         }
         if action.ask.not_self
-            && !is_user(action.ask.role(action.level))
+            && !action.ask.reviewer(action.level).is_owner()
             && let Some(subject) = &by.subject
             && state.speakers.asked_for(subject, action.call)
         {
@@ -207,7 +211,7 @@ fn check_person(state: &State, open: &Open, decisions: &[Decision], by: &Princip
                  somebody else must",
             ));
         }
-        if decision.kind == DecisionType::Approve && open.quorum() > 1 && open.votes.contains(&by.subject) {
+        if decision.kind() == DecisionType::Approve && open.quorum() > 1 && open.votes.contains(&by.subject) {
             let (approved, quorum) = (open.votes.len(), open.quorum());
             return Err(Refusal::new(
                 Code::Forbidden,
@@ -216,8 +220,8 @@ fn check_person(state: &State, open: &Open, decisions: &[Decision], by: &Princip
         }
         let call = state.calls.iter().find(|call| call.call == action.call);
         if action.ask.not_self
-            && !is_user(action.ask.role(action.level))
-            && decision.kind != DecisionType::Edit
+            && !action.ask.reviewer(action.level).is_owner()
+            && decision.kind() != DecisionType::Edit
             && let (Some(call), Some(subject)) = (call, &by.subject)
             && call.edited_by.as_ref() == Some(subject)
         {
@@ -226,7 +230,7 @@ fn check_person(state: &State, open: &Open, decisions: &[Decision], by: &Princip
                 "you have changed it, and who asks for something may not approve it; somebody else must",
             ));
         }
-        if (open.asked.kind == Kind::Approval || decision.kind == DecisionType::Approve)
+        if (open.asked.kind == Kind::Approval || decision.kind() == DecisionType::Approve)
             && let (Some(call), Some(subject)) = (call, &by.subject)
             && call.approved_by.contains(subject)
         {
@@ -241,7 +245,7 @@ fn check_person(state: &State, open: &Open, decisions: &[Decision], by: &Princip
 
 /// Whether what is to run still can: an approval is not spent on what is gone (spec S21).
 fn check_there(asked: &Interrupted, decisions: &[Decision], catalog: &dyn Catalog) -> Result<(), Refusal> {
-    let runs = |decision: &Decision| matches!(decision.kind, DecisionType::Approve | DecisionType::Edit);
+    let runs = |decision: &Decision| matches!(decision.kind(), DecisionType::Approve | DecisionType::Edit);
     // What a node of a graph asks is no agent's.
     let actions = asked.actions.iter().filter(|_| asked.at.is_none());
     for (i, (action, _)) in actions.zip(decisions).enumerate().filter(|(_, (_, decision))| runs(decision)) {
@@ -277,7 +281,7 @@ fn edited_asks(
 ) -> Result<Vec<Option<Ask>>, Refusal> {
     let mut asks = Vec::new();
     for (i, (action, decision)) in asked.actions.iter().zip(decisions).enumerate() {
-        let Some(edited) = &decision.edited_action else { continue };
+        let Some(edited) = decision.edited() else { continue };
         let call = state.calls.iter().find(|call| call.call == action.call);
         let other = edited.name != *action.name;
         if other
@@ -289,7 +293,7 @@ fn edited_asks(
             return Err(invalid_edit(i, what, Vec::new()));
         }
         let new = match verdicts.get(i).and_then(Option::as_ref) {
-            Some(Verdict::Ask(new)) if edited.name != *action.name && !by.may_decide(state, new.role(0)) => {
+            Some(Verdict::Ask(new)) if edited.name != *action.name && !by.may_decide(state, new.reviewer(0)) => {
                 let what = format!("the tool {:?} is decided by somebody else", edited.name);
                 return Err(invalid_edit(i, &what, Vec::new()));
             }
@@ -380,9 +384,9 @@ fn yes_or_no(value: &Raw) -> Result<Decision, Refusal> {
 /// A question is answered, or declined with one plain reject (spec Q3).
 fn check_decline(asked: &Interrupted, decisions: &[Decision]) -> Result<(), Refusal> {
     match decisions {
-        [decision @ Decision { kind: DecisionType::Reject, edited_action: None, output: None, always: None, .. }] => {
+        [decision @ Decision { choice: Choice::Reject { message, always: Always::No }, .. }] => {
             asked.actions.iter().try_for_each(|action| check_digest(decision, action, "decisions[0]"))?;
-            match &decision.message {
+            match message {
                 Some(text) if text.len() > limits::DECISION_TEXT_BYTES => Err(too_long("decisions[0].message")),
                 _ => Ok(()),
             }
@@ -406,7 +410,7 @@ fn check_decisions(
     let asked = &open.asked;
     let decisions = fill(decisions, asked.actions.len())?;
     let quorum = open.quorum();
-    let approve = |d: &Decision| d.kind == DecisionType::Approve;
+    let approve = |d: &Decision| d.kind() == DecisionType::Approve;
     if quorum > 1 && decisions.iter().any(approve) && !decisions.iter().all(approve) {
         return Err(Refusal::new(
             Code::DecisionsMismatch,
@@ -437,7 +441,7 @@ pub fn rfc3339(at: Millis) -> String {
 /// Whether this set ends the interruption: always, unless more people must approve (spec W5, quorum).
 fn ends(open: &Open, decisions: &[Decision], by: &Principal) -> bool {
     let quorum = open.quorum() as usize;
-    if quorum <= 1 || decisions.iter().any(|d| d.kind != DecisionType::Approve) {
+    if quorum <= 1 || decisions.iter().any(|d| d.kind() != DecisionType::Approve) {
         return true;
     }
     let mut voters: Vec<_> = open.votes.iter().collect();
@@ -460,14 +464,14 @@ fn fill(decisions: &[Decision], actions: usize) -> Result<Vec<Decision>, Refusal
     }
     let mut filled = decisions.to_vec();
     if filled.len() < actions {
-        if !matches!(first.kind, DecisionType::Approve | DecisionType::Reject | DecisionType::Defer) {
+        if matches!(first.choice, Choice::Edit(_) | Choice::Respond { .. }) {
             return mismatch(format!(
                 "{} decisions for {actions} actions: a missing one takes the first, and {:?} cannot be repeated; send all {actions}",
                 decisions.len(),
-                first.kind.name()
+                first.kind().name()
             ));
         }
-        filled.resize(actions, Decision { args_digest: None, digest: None, ..first.clone() });
+        filled.resize(actions, first.choice.clone().into());
     }
     Ok(filled)
 }
@@ -483,39 +487,27 @@ fn check(
     let invalid = |message: String| Err(Refusal::new(Code::InvalidMessage, message));
     let at = format!("decisions[{i}]");
     check_digest(decision, action, &at)?;
-    if !action.allowed().contains(&decision.kind) {
+    if !action.allowed().contains(&decision.kind()) {
         let allowed: Vec<&str> = action.allowed().iter().map(|d| d.name()).collect();
         return Err(Refusal::new(
             Code::DecisionNotAllowed,
             format!(
                 "{at}: {:?} is not allowed for {}; allowed: {}",
-                decision.kind.name(),
+                decision.kind().name(),
                 action.name,
                 allowed.join(", ")
             ),
         )
         .with_details(json!({ "allowed_decisions": allowed })));
     }
-    let always = decision.always.as_ref().filter(|always| **always != Always::No);
-    if always.is_some()
-        && (asked.kind != Kind::Approval || !matches!(decision.kind, DecisionType::Approve | DecisionType::Reject))
-    {
+    let always = Some(decision.reach()).filter(|always| **always != Always::No);
+    if always.is_some() && asked.kind != Kind::Approval {
         return invalid(format!("{at}: \"always\" goes with approve or reject of an ordinary action"));
     }
     if always.and_then(Always::until).is_some_and(|until| until <= now) {
         return invalid(format!("{at}.always.until: is over already"));
     }
-    for (name, text, kind) in
-        [("message", &decision.message, DecisionType::Reject), ("output", &decision.output, DecisionType::Respond)]
-    {
-        if text.is_some() && decision.kind != kind {
-            return invalid(format!("{at}: {name:?} goes with {:?} only", kind.name()));
-        }
-        if text.as_ref().is_some_and(|text| text.len() > limits::DECISION_TEXT_BYTES) {
-            return Err(too_long(&format!("{at}.{name}")));
-        }
-    }
-    if always.is_some() && decision.kind == DecisionType::Approve {
+    if always.is_some() && decision.kind() == DecisionType::Approve {
         if !action.ask.is_one_person() {
             return invalid(format!("{at}: \"always\" cannot approve what more than one person must approve"));
         }
@@ -523,16 +515,12 @@ fn check(
             return invalid(format!("{at}: \"always\" cannot approve for those who were asked before you"));
         }
     }
-    match (decision.kind, &decision.edited_action) {
-        (DecisionType::Respond, _) if decision.output.is_none() => {
-            invalid(format!("{at}: \"respond\" needs \"output\", the call's result as a string"))
-        }
-        (DecisionType::Edit, None) => {
-            invalid(format!("{at}: \"edit\" needs \"edited_action\": {{\"name\", \"args\"}}"))
-        }
-        (DecisionType::Edit, Some(edited)) => check_edit(&edited.name, &edited.args, action, i, catalog),
-        (_, Some(_)) => invalid(format!("{at}: \"edited_action\" goes with \"edit\" only")),
-        _ => Ok(()),
+    let long = |text: &str| text.len() > limits::DECISION_TEXT_BYTES;
+    match &decision.choice {
+        Choice::Reject { message: Some(text), .. } if long(text) => Err(too_long(&format!("{at}.message"))),
+        Choice::Respond { output } if long(output) => Err(too_long(&format!("{at}.output"))),
+        Choice::Edit(edited) => check_edit(&edited.name, &edited.args, action, i, catalog),
+        Choice::Approve { .. } | Choice::Reject { .. } | Choice::Respond { .. } | Choice::Defer => Ok(()),
     }
 }
 

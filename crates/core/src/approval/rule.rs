@@ -13,11 +13,11 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-use super::{key::approval_key, resolve::rfc3339};
+use super::{key::approval_key, resolve::rfc3339, reviewer::Reviewer};
 use crate::{
     call::{
         args::{Args, Digest},
-        gate::{Ask, DecisionType, is_user},
+        gate::{Ask, DecisionType},
     },
     journal::{
         record::{Action, Decided, Interrupted, Kind, Millis},
@@ -27,9 +27,10 @@ use crate::{
 };
 
 /// How far a standing decision reaches: `true` and `{"scope": "session"}` are the same.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Always {
-    /// `false`: no rule is made.
+    /// `false`, or nothing: no rule is made.
+    #[default]
     No,
     /// `true`, or `{"scope": "session"}`: later calls of this tool by this agent in this session.
     Session,
@@ -171,9 +172,9 @@ pub struct Rule {
     /// What the model is told, when it rejects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// The role in whose place it stands; `None` is the session's own subject.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub role: Option<String>,
+    /// In whose place it stands.
+    #[serde(default, skip_serializing_if = "Reviewer::is_owner")]
+    pub role: Reviewer,
     /// Who made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Arc<str>>,
@@ -196,17 +197,14 @@ impl Rule {
     /// What a decision on an action makes a rule of; `None` if it makes none.
     fn of(id: RuleId, decided: &Decided, action: &Action) -> Option<Rule> {
         let decision = decided.decisions.get(id.action as usize)?;
-        let always = decision.always.as_ref().filter(|always| **always != Always::No)?;
-        if !matches!(decision.kind, DecisionType::Approve | DecisionType::Reject) {
-            return None;
-        }
+        let always = Some(decision.reach()).filter(|always| **always != Always::No)?;
         Some(Rule {
             id: Some(id),
             agent: action.agent.clone(),
             tool: action.name.clone(),
-            approve: decision.kind == DecisionType::Approve,
-            message: decision.message.clone(),
-            role: other_role(action.role()).map(str::to_owned),
+            approve: decision.kind() == DecisionType::Approve,
+            message: decision.message().map(str::to_owned),
+            role: action.reviewer().clone(),
             by: decided.by.clone(),
             args: matches!(always, Always::Arguments { .. }).then(|| action.args.clone()),
             until: always.until(),
@@ -269,15 +267,10 @@ impl Rule {
         ask.is_some_and(|ask| {
             // A rule from before the tool needed more people, or others, does not stand for them.
             ask.is_one_person()
-                && other_role(ask.role(0)) == self.role.as_deref()
+                && *ask.reviewer(0) == self.role
                 && !(ask.not_self && self.by.as_deref().is_none_or(|by| call.is_asked_for_by(by)))
         })
     }
-}
-
-/// The role, unless it is the session's own subject.
-fn other_role(role: Option<&str>) -> Option<&str> {
-    role.filter(|role| !is_user(Some(role)))
 }
 
 /// What a rule looks at.

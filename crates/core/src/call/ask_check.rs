@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::gate::{Ask, DecisionType, USER, is_user};
-use crate::limits;
+use super::gate::{Ask, DecisionType};
+use crate::{approval::reviewer::Reviewer, limits};
 
 /// Most levels of one approval, roles of one list, and reminders.
 pub const LEVELS: usize = 16;
@@ -101,8 +101,9 @@ impl Ask {
         let mut all = Vec::new();
         let mut bad = |field, index, what: String| all.push(AskMistake { field, index, what });
         let most = limits::APPROVAL_TIMEOUT_SECONDS_MAX;
-        if self.timeout > most {
-            bad(AskField::Timeout, None, format!("is {} seconds; it can be at most {most}", self.timeout));
+        let timeout = self.timeout.seconds(limits::APPROVAL_TIMEOUT_SECONDS);
+        if timeout > most {
+            bad(AskField::Timeout, None, format!("is {timeout} seconds; it can be at most {most}"));
         }
         for (i, kind) in self.allowed.iter().enumerate() {
             if self.allowed[..i].contains(kind) {
@@ -119,18 +120,18 @@ impl Ask {
             (AskField::Reassign, &self.reassign),
         ];
         for (field, roles) in lists {
-            if let Some((i, what)) = wrong_role(roles.iter().map(String::as_str)) {
+            if let Some((i, what)) = wrong_role(roles.iter().map(Reviewer::name)) {
                 bad(field, Some(i), what);
             }
         }
         self.people(&mut bad);
-        if !self.escalate.is_empty() && self.timeout == 0 {
+        if !self.escalate.is_empty() && timeout == 0 {
             let what = "never happens: \"timeout\" is 0, which waits for ever";
             bad(AskField::Escalate, None, what.to_owned());
         }
         for (i, seconds) in self.reminders.iter().enumerate() {
-            if self.timeout > 0 && *seconds >= self.timeout {
-                let what = format!("has {seconds}, but after {} seconds (\"timeout\") it is over", self.timeout);
+            if timeout > 0 && *seconds >= timeout {
+                let what = format!("has {seconds}, but after {timeout} seconds (\"timeout\") it is over");
                 bad(AskField::Reminders, Some(i), what);
             } else if i > 0 && self.reminders[i - 1] >= *seconds {
                 let what = format!("has {seconds} after a later one; write them in order, each once");
@@ -144,7 +145,7 @@ impl Ask {
 
     /// Whether those who are asked can be as many, and as different, as it says.
     fn people(&self, bad: &mut impl FnMut(AskField, Option<usize>, String)) {
-        let own_alone = self.levels.iter().all(|role| role == USER);
+        let own_alone = self.levels.iter().all(Reviewer::is_owner);
         let quorum = self.quorum;
         if !(1..=QUORUM).contains(&quorum) {
             bad(AskField::Quorum, None, format!("is {quorum}; it must be from 1 to {QUORUM}"));
@@ -161,7 +162,7 @@ impl Ask {
         }
         let beside = if self.not_self { "not_self" } else { "quorum" };
         for (field, roles) in [(AskField::Escalate, &self.escalate), (AskField::Reassign, &self.reassign)] {
-            if let Some(i) = roles.iter().position(|role| is_user(Some(role))) {
+            if let Some(i) = roles.iter().position(Reviewer::is_owner) {
                 let what =
                     format!("names \"user\", who asked for it, which goes around \"{beside}\"; name another role");
                 bad(field, Some(i), what);
@@ -173,6 +174,7 @@ impl Ask {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::call::timeout::Timeout;
 
     fn said(ask: &Ask) -> Vec<String> {
         ask.mistakes().iter().map(ToString::to_string).collect()
@@ -181,9 +183,9 @@ mod tests {
     #[test]
     fn p1_what_nobody_could_satisfy_is_a_mistake() {
         let levels =
-            |levels: &[&str]| Ask { levels: levels.iter().map(|role| (*role).to_owned()).collect(), ..Ask::default() };
+            |levels: &[&str]| Ask { levels: levels.iter().map(|role| Reviewer::of(*role)).collect(), ..Ask::default() };
         assert_eq!(said(&Ask::default()), [""; 0]);
-        assert_eq!(said(&Ask::question(600)), [""; 0]);
+        assert_eq!(said(&Ask::question()), [""; 0]);
         assert_eq!(said(&Ask { quorum: 2, not_self: true, ..levels(&["admin"]) }), [""; 0]);
         for (ask, what) in [
             (Ask { quorum: 2, ..Ask::default() }, "\"quorum\" is 2, but the session's own user is one person"),
@@ -195,19 +197,22 @@ mod tests {
             (levels(&["admin", "admin"]), "\"levels\" has \"admin\" twice"),
             (levels(&["an admin"]), "\"levels\" has \"an admin\", which is no role"),
             (
-                Ask { timeout: u32::MAX, ..Ask::default() },
+                Ask { timeout: u32::MAX.into(), ..Ask::default() },
                 "\"timeout\" is 4294967295 seconds; it can be at most 34560000",
             ),
             (Ask { allowed: vec![DecisionType::Defer], ..Ask::default() }, "\"allow\" must have one of"),
             (Ask { allowed: vec![], ..Ask::default() }, "\"allow\" must have one of"),
             (Ask { allowed: vec![DecisionType::Reject; 2], ..Ask::default() }, "\"allow\" has \"reject\" twice"),
-            (Ask { escalate: vec!["admin".to_owned()], timeout: 0, ..Ask::default() }, "\"escalate\" never happens"),
             (
-                Ask { escalate: vec!["user".to_owned()], not_self: true, ..levels(&["admin"]) },
+                Ask { escalate: vec!["admin".into()], timeout: Timeout::Never, ..Ask::default() },
+                "\"escalate\" never happens",
+            ),
+            (
+                Ask { escalate: vec![Reviewer::Owner], not_self: true, ..levels(&["admin"]) },
                 "\"escalate\" names \"user\", who asked for it, which goes around \"not_self\"",
             ),
             (
-                Ask { reassign: vec!["user".to_owned()], quorum: 2, ..levels(&["admin"]) },
+                Ask { reassign: vec![Reviewer::Owner], quorum: 2, ..levels(&["admin"]) },
                 "\"reassign\" names \"user\", who asked for it, which goes around \"quorum\"",
             ),
             (Ask { reminders: vec![300], ..Ask::default() }, "\"reminders\" has 300, but after 300 seconds"),

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::preview::Preview;
-use crate::limits;
+use super::{preview::Preview, timeout::Timeout};
+use crate::approval::reviewer::Reviewer;
 
 /// What a reviewer may do with a waiting call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -57,45 +57,33 @@ impl DecisionType {
     }
 }
 
-/// The role that is the session's own subject (spec P1).
-pub const USER: &str = "user";
-
-/// Whether a role is the session's own subject: no role at all is (spec P1).
-#[must_use]
-pub fn is_user(role: Option<&str>) -> bool {
-    role.is_none_or(|role| role == USER)
-}
-
 /// How a person is asked about one call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ask {
-    /// Seconds until the call is rejected for want of a decision; 0 waits for ever (spec W7).
-    #[serde(default = "default_timeout", skip_serializing_if = "is_default_timeout")]
-    pub timeout: u32,
-    /// Somebody has said that it is as long as by default: see [`Ask::set_timeout`]. Any other time was said by itself.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub timeout_said: bool,
+    /// How long people have until the call is rejected for want of a decision (spec W7).
+    #[serde(default, skip_serializing_if = "Timeout::is_default")]
+    pub timeout: Timeout,
     /// What the reviewer may do.
     #[serde(default = "default_allowed", skip_serializing_if = "is_default_allowed")]
     pub allowed: Vec<DecisionType>,
-    /// The roles that must approve, one after the other; empty means the session's own subject.
+    /// Who must approve, one after the other. Empty: nobody has said who, so it is the session's owner.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub levels: Vec<String>,
+    pub levels: Vec<Reviewer>,
     /// How many different people must approve at each level; at least 1.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub quorum: u32,
     /// Whether who asked for it may not approve it (spec P1).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub not_self: bool,
-    /// The roles that are asked in turn when nobody decides in time; after the last one it is rejected (spec P1).
+    /// Who is asked in turn when nobody decides in time; after the last one it is rejected (spec P1).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub escalate: Vec<String>,
+    pub escalate: Vec<Reviewer>,
     /// When those who can decide are reminded: seconds after they were asked, ascending.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reminders: Vec<u32>,
-    /// The roles to which it may be handed while it waits.
+    /// To whom it may be handed while it waits.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub reassign: Vec<String>,
+    pub reassign: Vec<Reviewer>,
     /// The rule that asked, in the operator's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -104,12 +92,6 @@ pub struct Ask {
     pub policy: Option<Arc<str>>,
 }
 
-fn default_timeout() -> u32 {
-    limits::APPROVAL_TIMEOUT_SECONDS
-}
-fn is_default_timeout(timeout: &u32) -> bool {
-    *timeout == limits::APPROVAL_TIMEOUT_SECONDS
-}
 fn default_allowed() -> Vec<DecisionType> {
     DecisionType::DEFAULT.to_vec()
 }
@@ -126,8 +108,7 @@ fn is_one(n: &u32) -> bool {
 impl Default for Ask {
     fn default() -> Self {
         Ask {
-            timeout: default_timeout(),
-            timeout_said: false,
+            timeout: Timeout::Default,
             allowed: default_allowed(),
             levels: Vec::new(),
             quorum: 1,
@@ -142,39 +123,27 @@ impl Default for Ask {
 }
 
 impl Ask {
-    /// Says how long people have: seconds, 0 for ever. A default that is said is not one that nobody has thought of.
-    pub fn set_timeout(&mut self, seconds: u32) {
-        self.timeout = seconds;
-        self.timeout_said = [limits::APPROVAL_TIMEOUT_SECONDS, limits::QUESTION_TIMEOUT_SECONDS].contains(&seconds);
-    }
-
-    /// Whether somebody has said how long people have, who have this long if nobody does.
+    /// How questions are asked: the session's owner.
     #[must_use]
-    pub fn says_timeout(&self, default: u32) -> bool {
-        self.timeout_said || self.timeout != default
+    pub fn question() -> Ask {
+        Ask { allowed: DecisionType::QUESTION.to_vec(), ..Ask::default() }
     }
 
-    /// How questions are asked: the session's own subject, with this many seconds to answer.
+    /// Who decides at `level` (0 is the first).
     #[must_use]
-    pub fn question(timeout: u32) -> Ask {
-        Ask { timeout, allowed: DecisionType::QUESTION.to_vec(), ..Ask::default() }
+    pub fn reviewer(&self, level: u32) -> &Reviewer {
+        self.levels.get(level as usize).unwrap_or(Reviewer::OWNER)
     }
 
-    /// The role that decides at `level` (0 is the first); `None` is the session's own subject.
-    #[must_use]
-    pub fn role(&self, level: u32) -> Option<&str> {
-        self.levels.get(level as usize).map(String::as_str)
-    }
-
-    /// The roles that decide, in sequence; at least one.
-    fn all_levels(&self) -> Vec<String> {
-        if self.levels.is_empty() { vec![USER.to_owned()] } else { self.levels.clone() }
+    /// Who decides, in sequence; at least one.
+    fn all_levels(&self) -> Vec<Reviewer> {
+        if self.levels.is_empty() { vec![Reviewer::Owner] } else { self.levels.clone() }
     }
 
     /// How many different people must approve at `level`. The session's own subject is one person.
     #[must_use]
     pub fn quorum_at(&self, level: u32) -> u32 {
-        if is_user(self.role(level)) { 1 } else { self.quorum.max(1) }
+        if self.reviewer(level).is_owner() { 1 } else { self.quorum.max(1) }
     }
 
     /// Whether one person's approval is enough for the call to run.
@@ -186,7 +155,7 @@ impl Ask {
     /// Whether it names every level that the other names, and needs as many people.
     #[must_use]
     pub fn asks_for_all_of(&self, other: &Ask) -> bool {
-        other.levels.iter().all(|role| self.levels.contains(role))
+        other.levels.iter().all(|reviewer| self.levels.contains(reviewer))
             && self.quorum >= other.quorum
             && (self.not_self || !other.not_self)
     }
@@ -199,21 +168,12 @@ impl Ask {
         let (mut levels, theirs) = (self.all_levels(), other.all_levels());
         let said = |ask: &Ask| !ask.levels.is_empty();
         if said(self) == said(other) {
-            let more: Vec<String> = theirs.into_iter().filter(|role| !levels.contains(role)).collect();
+            let more: Vec<Reviewer> = theirs.into_iter().filter(|role| !levels.contains(role)).collect();
             levels.extend(more);
         } else if said(other) {
             levels = theirs;
         }
-        let levels = if levels == [USER] { Vec::new() } else { levels };
-        let says = |ask: &Ask| ask.says_timeout(limits::APPROVAL_TIMEOUT_SECONDS);
-        let timeout = match (self.timeout, other.timeout) {
-            (time, _) if !says(other) => time,
-            (_, time) if !says(self) => time,
-            (time, 0) | (0, time) => time,
-            (mine, theirs) => mine.min(theirs),
-        };
-        let timeout_said =
-            (self.timeout_said && timeout == self.timeout) || (other.timeout_said && timeout == other.timeout);
+        let levels = if levels == [Reviewer::Owner] { Vec::new() } else { levels };
         let allowed = if is_default_allowed(&other.allowed) {
             self.allowed.clone()
         } else if is_default_allowed(&self.allowed) {
@@ -231,15 +191,15 @@ impl Ask {
         let not_self = self.not_self || other.not_self;
         // Who may decide in the place of those who are asked: whom both name. One alone may, if it asks for all that the
         // other asks for.
-        let instead = |of: fn(&Ask) -> &Vec<String>| {
+        let instead = |of: fn(&Ask) -> &Vec<Reviewer>| {
             let (mine, theirs) = (of(self), of(other));
-            let mut roles: Vec<String> = match (mine.is_empty(), theirs.is_empty()) {
+            let mut roles: Vec<Reviewer> = match (mine.is_empty(), theirs.is_empty()) {
                 (false, true) if self.asks_for_all_of(other) => mine.clone(),
                 (true, false) if other.asks_for_all_of(self) => theirs.clone(),
                 _ => mine.iter().filter(|role| theirs.contains(role)).cloned().collect(),
             };
             // Who asked is one person, and the one who may not.
-            roles.retain(|role| !(is_user(Some(role)) && (quorum > 1 || not_self)));
+            roles.retain(|reviewer| !(reviewer.is_owner() && (quorum > 1 || not_self)));
             roles
         };
         let (escalate, reassign) = (instead(|ask| &ask.escalate), instead(|ask| &ask.reassign));
@@ -253,8 +213,7 @@ impl Ask {
             }
         }
         Ask {
-            timeout,
-            timeout_said,
+            timeout: self.timeout.shorter(other.timeout),
             allowed,
             levels,
             quorum,
@@ -350,17 +309,40 @@ pub enum Target {
     Handoff(Arc<str>),
 }
 
+/// How strict a verdict is: the order is total, so of several judges' verdicts the strictest is their maximum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Strictness {
+    /// The call runs.
+    Allow,
+    /// A person decides.
+    Ask,
+    /// The call does not run.
+    Deny,
+}
+
 impl Verdict {
-    /// The stricter of two judges' verdicts: of two that ask, what satisfies both.
+    /// How strict it is.
+    #[must_use]
+    pub fn strictness(&self) -> Strictness {
+        match self {
+            Verdict::Allow => Strictness::Allow,
+            Verdict::Ask(_) | Verdict::Question(_) => Strictness::Ask,
+            Verdict::Refuse(_) | Verdict::Deny(_) => Strictness::Deny,
+        }
+    }
+
+    /// Whichever is stricter; this one, if neither is.
+    #[must_use]
+    pub fn max(self, other: Verdict) -> Verdict {
+        std::cmp::max_by_key(other, self, Verdict::strictness)
+    }
+
+    /// What satisfies two judges: whichever is stricter, and of two that ask, an [`Ask::stricter`] of both (spec P1).
     #[must_use]
     pub fn stricter(self, other: Verdict) -> Verdict {
-        use Verdict::{Allow, Ask, Deny, Refuse};
         match (self, other) {
-            (mine @ (Refuse(_) | Deny(_)), _) => mine,
-            (_, theirs @ (Refuse(_) | Deny(_))) => theirs,
-            (Ask(mine), Ask(theirs)) => Ask(mine.stricter(&theirs)),
-            (Allow, theirs) => theirs,
-            (mine, _) => mine,
+            (Verdict::Ask(mine), Verdict::Ask(theirs)) => Verdict::Ask(mine.stricter(&theirs)),
+            (mine, theirs) => mine.max(theirs),
         }
     }
 }
@@ -378,6 +360,36 @@ impl Gate {
             target: None,
             ends: false,
             preview: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn p1_of_two_verdicts_the_stricter_counts_whoever_says_it() {
+        use Strictness::{Allow, Ask as Asks, Deny};
+        let asks = Ask { quorum: 2, levels: vec!["admin".into()], ..Ask::default() };
+        let all = [
+            (Verdict::Allow, Allow),
+            (Verdict::Ask(Ask::default()), Asks),
+            (Verdict::Ask(asks), Asks),
+            (Verdict::Question(Ask::question()), Asks),
+            (Verdict::Refuse("no such tool".to_owned()), Deny),
+            (Verdict::Deny("never".to_owned()), Deny),
+        ];
+        assert!(all.is_sorted_by_key(|(verdict, _)| verdict.strictness()));
+        for ((one, mine), (other, theirs)) in all.iter().flat_map(|one| all.iter().map(move |other| (one, other))) {
+            let (max, both) = (one.clone().max(other.clone()), one.clone().stricter(other.clone()));
+            assert_eq!(
+                (max.strictness(), both.strictness()),
+                (*mine.max(theirs), *mine.max(theirs)),
+                "{one:?} {other:?}"
+            );
+            assert_eq!(max, *if theirs > mine { other } else { one }, "the first of two that are as strict");
+            assert_eq!(one.strictness(), *mine);
         }
     }
 }

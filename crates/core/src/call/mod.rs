@@ -12,3 +12,4 @@ pub mod preview;
 pub mod schema;
 pub mod shown;
 pub mod template;
+pub mod timeout;

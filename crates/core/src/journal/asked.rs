@@ -15,11 +15,16 @@ use super::{
     record::{Millis, is_zero},
     run::At,
 };
-use crate::call::{
-    args::Args,
-    gate::{Ask, DecisionType, is_user},
-    json::same_json,
-    preview::Preview,
+use crate::{
+    approval::reviewer::Reviewer,
+    call::{
+        args::Args,
+        gate::{Ask, DecisionType},
+        json::same_json,
+        preview::Preview,
+        timeout::Timeout,
+    },
+    limits,
 };
 
 /// What kind of answer an interruption waits for.
@@ -40,6 +45,15 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// The seconds that people have, 0 for ever, of whom this says how long they have.
+    #[must_use]
+    pub fn timeout_seconds(self, timeout: Timeout) -> u32 {
+        timeout.seconds(match self {
+            Kind::Question => limits::QUESTION_TIMEOUT_SECONDS,
+            Kind::Approval | Kind::InDoubt | Kind::Interrupt | Kind::Input => limits::APPROVAL_TIMEOUT_SECONDS,
+        })
+    }
+
     fn is_approval(&self) -> bool {
         *self == Kind::Approval
     }
@@ -76,6 +90,12 @@ impl Interrupted {
         self.clock.unwrap_or(recorded)
     }
 
+    /// Who decides: of all of its actions the same.
+    #[must_use]
+    pub fn reviewer(&self) -> &Reviewer {
+        self.actions.first().map_or(Reviewer::OWNER, Action::reviewer)
+    }
+
     /// What names it for ever: the digest of its first action, which of questions is the only one.
     #[must_use]
     pub fn digest(&self) -> Option<Arc<str>> {
@@ -101,9 +121,9 @@ pub struct Action {
     /// 0 is the first of `ask.levels`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub level: u32,
-    /// The role that decides in place of the level's, since that one did not, or handed it on.
+    /// Who decides in place of the level's reviewer, since that one did not, or handed it on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub instead: Option<String>,
+    pub instead: Option<Reviewer>,
     /// What the tool says it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<Arc<str>>,
@@ -145,15 +165,20 @@ impl Action {
     pub fn allowed(&self) -> &[DecisionType] {
         &self.ask.allowed
     }
-    /// The role that decides; `None` is the session's own subject.
+    /// Who decides.
     #[must_use]
-    pub fn role(&self) -> Option<&str> {
-        self.instead.as_deref().or_else(|| self.ask.role(self.level))
+    pub fn reviewer(&self) -> &Reviewer {
+        self.instead.as_ref().unwrap_or_else(|| self.ask.reviewer(self.level))
+    }
+    /// The name of who decides, if anybody has said who: it is shown only then.
+    #[must_use]
+    pub fn reviewer_said(&self) -> Option<&str> {
+        (self.instead.is_some() || !self.ask.levels.is_empty()).then(|| self.reviewer().name())
     }
     /// How many different people must approve it, at this level.
     #[must_use]
     pub fn quorum(&self) -> u32 {
-        if is_user(self.role()) { 1 } else { self.ask.quorum.max(1) }
+        if self.reviewer().is_owner() { 1 } else { self.ask.quorum.max(1) }
     }
 }
 

@@ -9,8 +9,11 @@ use super::{
     state::{Call, Deadline, Phase},
 };
 use crate::{
-    approval::{digest, question::Questions},
-    call::gate::{Ask, DecisionType, is_user},
+    approval::{digest, question::Questions, reviewer::Reviewer},
+    call::{
+        gate::{Ask, DecisionType},
+        timeout::Timeout,
+    },
     locale::Text,
 };
 
@@ -21,7 +24,7 @@ impl Draft {
         for call in self.state.calls.iter().filter(|call| call.phase == Phase::Lost).cloned().collect::<Vec<_>>() {
             let asks = call.asks().cloned().unwrap_or_default();
             let allowed = if asks.may_run() { DecisionType::IN_DOUBT.to_vec() } else { DecisionType::ENDED.to_vec() };
-            let mut ask = Ask { timeout: 0, allowed, ..asks };
+            let mut ask = Ask { timeout: Timeout::Never, allowed, ..asks };
             if call.input.as_ref().is_some_and(|input| input.forgotten) {
                 let why = self.state.locale.text(Text::AnswerForgotten).to_owned();
                 ask.reason = Some(ask.reason.map_or_else(|| why.clone(), |reason| format!("{reason}; {why}")));
@@ -55,12 +58,13 @@ impl Draft {
                     && if first.question { c.call == first.call } else { !c.question }
             };
             let group: Vec<&Call> = self.state.calls.iter().filter(together).collect();
+            let kind = if first.question { Kind::Question } else { Kind::Approval };
             let mut deadline: Option<Millis> = None;
             let mut actions = Vec::with_capacity(group.len());
             for call in &group {
                 let ask = call.ask.as_deref().cloned().unwrap_or_default();
                 let own = match call.deadline {
-                    Deadline::Fresh => self.due_in(ask.timeout),
+                    Deadline::Fresh => self.due_in(kind, ask.timeout),
                     Deadline::Never => None,
                     Deadline::At(at) => Some(at),
                 };
@@ -70,7 +74,6 @@ impl Draft {
                 };
                 actions.extend(self.action(call, ask, catalog));
             }
-            let kind = if first.question { Kind::Question } else { Kind::Approval };
             let content = first.question || group.iter().all(|call| call.display.stream.display_as_content);
             if !self.interrupt(kind, actions, deadline, content) {
                 return;
@@ -127,8 +130,9 @@ impl Draft {
         self.push(Record::Interrupted(Arc::new(asked)));
     }
 
-    /// When the time is over of those who have this many seconds from now; 0 is for ever.
-    pub(super) fn due_in(&self, seconds: u32) -> Option<Millis> {
+    /// When the time is over of those who are asked now.
+    pub(super) fn due_in(&self, kind: Kind, timeout: Timeout) -> Option<Millis> {
+        let seconds = kind.timeout_seconds(timeout);
         (seconds > 0).then(|| after(self.now, seconds))
     }
 }
@@ -136,8 +140,7 @@ impl Draft {
 /// Who is asked about a call, and who is not: calls with the same share a request (spec W4).
 #[derive(PartialEq)]
 struct AskedOf<'a> {
-    /// `user` and no role at all are the same person (spec P1).
-    role: Option<&'a str>,
+    reviewer: &'a Reviewer,
     quorum: u32,
     not_self: bool,
     approved_by: &'a [Arc<str>],
@@ -145,10 +148,11 @@ struct AskedOf<'a> {
 
 fn asked_of(call: &Call) -> AskedOf<'_> {
     let ask = call.ask.as_deref();
-    let role = call.instead.as_deref().or_else(|| ask?.role(call.level)).filter(|role| !is_user(Some(role)));
+    let level = || ask.map_or(Reviewer::OWNER, |ask| ask.reviewer(call.level));
+    let reviewer = call.instead.as_ref().unwrap_or_else(level);
     AskedOf {
-        role,
-        quorum: ask.filter(|_| role.is_some()).map_or(1, |ask| ask.quorum),
+        reviewer,
+        quorum: ask.filter(|_| !reviewer.is_owner()).map_or(1, |ask| ask.quorum),
         not_self: ask.is_some_and(|ask| ask.not_self),
         approved_by: &call.approved_by,
     }

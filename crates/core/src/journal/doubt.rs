@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use super::state::{Call, Phase};
-use crate::call::gate::{Ask, DecisionType, Verdict, is_user};
+use crate::call::gate::{Ask, DecisionType, Verdict};
 
 impl Call {
     /// Nobody knows what became of it. Those are asked who had to allow it, from the last level to the first.
@@ -25,9 +25,9 @@ impl Call {
     fn asks_from_the_last(&mut self) {
         let Some(ask) = self.asks() else { return };
         let last = ask.last_level();
-        if last > 0 && is_user(ask.role(last)) {
+        if last > 0 && ask.reviewer(last).is_owner() {
             let mut ask = ask.clone();
-            ask.levels.sort_by_key(|role| !is_user(Some(role)));
+            ask.levels.sort_by_key(|reviewer| !reviewer.is_owner());
             self.ask = Some(Arc::new(ask));
         }
         self.level = last;

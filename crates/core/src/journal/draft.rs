@@ -11,7 +11,7 @@ use super::{
     agents::text_of,
     fits::{check_images, check_message},
     graph,
-    parts::next_role,
+    parts::next_reviewer,
     record::{
         Action, Answered, Block, CallFinished, CallStatus, Decided, EndReason, Entry, Interrupted, Kind, Millis,
         ModelResponded, Note, Noted, Record, RuleRevoked, SessionCreated, UserMessage,
@@ -19,11 +19,8 @@ use super::{
     state::{Call, Phase, State, Status},
 };
 use crate::{
-    approval::{decision::Decision, rule::RuleId},
-    call::{
-        gate::{Gate, is_user},
-        permit::Permit,
-    },
+    approval::{decision::Decision, reviewer::Reviewer, rule::RuleId},
+    call::{gate::Gate, permit::Permit},
     content::Content,
     limits,
     locale::{Locale, Text},
@@ -152,7 +149,7 @@ impl Transition {
 /// Whether nobody can end it by saying something else: it needs a value, or the word of those who had to allow a call, what
 /// became of that.
 fn needs_an_answer(asked: &Interrupted) -> bool {
-    let others = |action: &Action| !is_user(action.role());
+    let others = |action: &Action| !action.reviewer().is_owner();
     asked.at.is_some() || (asked.kind == Kind::InDoubt && asked.actions.iter().any(others))
 }
 
@@ -325,13 +322,13 @@ impl Draft {
         if self.now < asked.expires_at? {
             return None;
         }
-        let mut escalated: Vec<String> = Vec::new();
+        let mut escalated: Vec<Reviewer> = Vec::new();
         for action in &asked.actions {
             let call = self.state.calls.iter().find(|call| call.call == action.call);
-            if let Some(role) = call.and_then(|call| next_role(call, action))
-                && !escalated.iter().any(|known| known == role)
+            if let Some(reviewer) = call.and_then(|call| next_reviewer(call, action))
+                && !escalated.contains(reviewer)
             {
-                escalated.push(role.to_owned());
+                escalated.push(reviewer.clone());
             }
         }
         self.push(Record::TimedOut { n, escalated });

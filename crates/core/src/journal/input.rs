@@ -23,6 +23,7 @@ use crate::{
     call::{
         args::Digest,
         gate::{Ask, DecisionType},
+        timeout::Timeout,
     },
     limits,
 };
@@ -75,8 +76,9 @@ pub struct InputRequired {
     /// outcome is unknown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub live: bool,
-    /// Seconds in which the questions are answered; 0: they wait for ever.
-    pub timeout: u32,
+    /// How long people have to answer the questions.
+    #[serde(default, skip_serializing_if = "Timeout::is_default")]
+    pub timeout: Timeout,
 }
 
 /// What a call has asked, and was told.
@@ -88,9 +90,9 @@ pub struct CallInput {
     /// What was begun waits for the answers in the process that began it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub live: bool,
-    /// Seconds to answer.
-    #[serde(default)]
-    pub timeout: u32,
+    /// How long people have to answer.
+    #[serde(default, skip_serializing_if = "Timeout::is_default")]
+    pub timeout: Timeout,
     /// The questions of the latest attempt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub questions: Vec<AskedQuestion>,
@@ -230,7 +232,9 @@ impl Draft {
         let InputRequired { call, attempt, .. } = required;
         self.state.calls.iter().find(|c| c.call == call && c.phase == Phase::Started(attempt))?;
         required.questions.truncate(QUESTIONS);
-        required.timeout = required.timeout.min(limits::APPROVAL_TIMEOUT_SECONDS_MAX);
+        if let Timeout::After(seconds) = required.timeout {
+            required.timeout = Timeout::of(seconds.get().min(limits::APPROVAL_TIMEOUT_SECONDS_MAX));
+        }
         self.push(Record::InputRequired(Arc::new(required)));
         Some(self.settle(catalog))
     }
@@ -291,7 +295,7 @@ impl Draft {
                 .map(|asked| asked.question.clone())
             {
                 let ask = Ask { timeout: input.timeout, allowed: vec![DecisionType::Respond], ..Ask::default() };
-                let expires_at = self.due_in(ask.timeout);
+                let expires_at = self.due_in(Kind::Input, ask.timeout);
                 let action = Action {
                     call: call.call,
                     tool_use_id: call.id.clone(),

@@ -9,11 +9,14 @@ use super::{
     outdated::Shown,
     record::{Action, CallStatus, Interrupted, Kind, Millis, after, is_zero},
 };
-use crate::call::{
-    args::Args,
-    display::Display,
-    gate::{Ask, StoodIn, Target},
-    preview::Preview,
+use crate::{
+    approval::reviewer::Reviewer,
+    call::{
+        args::Args,
+        display::Display,
+        gate::{Ask, StoodIn, Target},
+        preview::Preview,
+    },
 };
 
 /// Where one call of the latest answer stands.
@@ -79,10 +82,10 @@ pub struct Call {
     /// When it must be decided, once it is asked about.
     #[serde(default)]
     pub deadline: Deadline,
-    /// The role that decides in place of the level's.
+    /// Who decides in place of the level's reviewer.
     #[serde(default)]
-    pub instead: Option<String>,
-    /// How many of the roles it escalates to have been asked.
+    pub instead: Option<Reviewer>,
+    /// How many of those it escalates to have been asked.
     #[serde(default)]
     pub escalated: u32,
     /// Who has approved it at the levels so far.
@@ -190,9 +193,9 @@ pub struct Open {
     pub comments: u32,
 }
 
-/// The role that is asked when nobody has decided about a call in time.
-pub(super) fn next_role<'a>(call: &Call, action: &'a Action) -> Option<&'a str> {
-    action.ask.escalate.get(call.escalated as usize).map(String::as_str)
+/// Who is asked when nobody has decided about a call in time.
+pub(super) fn next_reviewer<'a>(call: &Call, action: &'a Action) -> Option<&'a Reviewer> {
+    action.ask.escalate.get(call.escalated as usize)
 }
 
 impl Open {
@@ -211,10 +214,10 @@ impl Open {
 }
 
 impl Interrupted {
-    /// Holders of this role decide it from now on.
-    pub fn hand_to(&mut self, role: &str) {
+    /// This reviewer decides it from now on.
+    pub fn hand_to(&mut self, reviewer: &Reviewer) {
         for action in &mut self.actions {
-            action.instead = Some(role.to_owned());
+            action.instead = Some(reviewer.clone());
         }
     }
 

@@ -22,6 +22,7 @@ use crate::{
     approval::{
         decision::Decision,
         question::Answers,
+        reviewer::Reviewer,
         rule::{Rule, RuleId},
     },
     call::{
@@ -102,9 +103,9 @@ pub enum Record {
     TimedOut {
         /// The interruption's number.
         n: u32,
-        /// The roles that are asked now in place of those who did not decide; empty if what waited is rejected.
+        /// Who is asked now in place of those who did not decide; empty if what waited is rejected.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        escalated: Vec<String>,
+        escalated: Vec<Reviewer>,
     },
     /// Something was said or changed about an interruption that goes on waiting.
     Noted(Noted),
@@ -510,9 +511,9 @@ pub enum Note {
     },
     /// It is somebody else's to decide.
     Reassigned {
-        /// Holders of this role, in place of those who were asked.
+        /// This reviewer, in place of those who were asked.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        role: Option<String>,
+        role: Option<Reviewer>,
         /// Only this person, who must hold the role too.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         subject: Option<Arc<str>>,

@@ -221,7 +221,7 @@ impl Draft {
             call.filter(|_| matches!(asked.kind, Kind::Approval | Kind::Question)).map(|call| call.deadline)
         };
         let due = asked.actions.iter().filter_map(|action| match deadline(action.call).unwrap_or_default() {
-            Deadline::Fresh => self.due_in(action.ask.timeout),
+            Deadline::Fresh => self.due_in(asked.kind, action.ask.timeout),
             Deadline::Never => None,
             Deadline::At(at) => Some(at),
         });

@@ -13,10 +13,13 @@ use super::{
     state::{Call, Open, Phase, State, Status},
 };
 use crate::{
-    approval::{key::approval_key, principal::Principal, resolve::check_reviewer},
+    approval::{
+        decision::Choice, key::approval_key, principal::Principal, resolve::check_reviewer, reviewer::Reviewer,
+    },
     call::{
         args::{Args, ArgsError, Digest},
-        gate::{Ask, DecisionType, is_user},
+        gate::{Ask, DecisionType},
+        timeout::Timeout,
     },
     limits,
     locale::Text,
@@ -163,24 +166,16 @@ impl State {
         let (Kind::InDoubt, Some(at), Some(decision)) = (asked.kind, &asked.at, decided.decisions.first()) else {
             return;
         };
-        let given_up = decision.message.clone().unwrap_or_else(|| self.locale.text(Text::OutcomeUnknown).to_owned());
+        let given_up = decision.message().unwrap_or_else(|| self.locale.text(Text::OutcomeUnknown)).to_owned();
         self.run(|run| {
             run.said(at, |task| {
-                let step = match decision.kind {
+                let step = match &decision.choice {
                     // Done again.
-                    DecisionType::Approve => return drop(task.steps.remove(&at.question)),
-                    DecisionType::Respond => decision
-                        .output
-                        .as_deref()
-                        .map_or_else(
-                            || Raw::of(&()),
-                            |output| {
-                                // What the step would have given, as JSON, or a text.
-                                serde_json::from_str::<Box<serde_json::value::RawValue>>(output)
-                                    .map(Raw::from)
-                                    .or_else(|_| Raw::of(output))
-                            },
-                        )
+                    Choice::Approve { .. } => return drop(task.steps.remove(&at.question)),
+                    // What the step would have given, as JSON, or a text.
+                    Choice::Respond { output } => serde_json::from_str::<Box<serde_json::value::RawValue>>(output)
+                        .map(Raw::from)
+                        .or_else(|_| Raw::of(output))
                         .map_or_else(|error| Step::GivenUp(error.to_string()), Step::Done),
                     _ => Step::GivenUp(given_up),
                 };
@@ -263,8 +258,8 @@ impl State {
     pub(super) fn task_asked(&mut self, asked: &Interrupted) {
         let Some(at) = &asked.at else { return };
         let digest = shown_digest(&at.payload);
-        let role = asked.actions.first().and_then(|action| action.ask.role(0)).filter(|role| !is_user(Some(role)));
-        if let Some(role) = role {
+        let reviewer = asked.actions.first().map(|action| action.ask.reviewer(0));
+        if let Some(role) = reviewer.and_then(Reviewer::role) {
             let role = Arc::from(role);
             self.run(|run| {
                 // The last one stands last.
@@ -397,7 +392,7 @@ impl Draft {
 
     fn interrupt_at(&mut self, kind: Kind, at: At, args: Args, ask: Ask) {
         let graph = self.state.run.as_ref().map_or_else(|| Arc::from(""), |run| run.graph.clone());
-        let expires_at = self.due_in(ask.timeout);
+        let expires_at = self.due_in(kind, ask.timeout);
         let action = Action {
             call: 0,
             tool_use_id: format!("t{}", at.task).into(),
@@ -439,8 +434,8 @@ impl Draft {
         // Nobody knows whose answer allowed it. The role that was asked last says what became of it; that it is done again
         // would take the word of all, so it is not where there are several.
         let allowed = if run.asked.len() > 1 { DecisionType::ENDED.to_vec() } else { DecisionType::IN_DOUBT.to_vec() };
-        let levels = run.asked.last().map(ToString::to_string).into_iter().collect();
-        let ask = Ask { timeout: 0, allowed, levels, ..Ask::default() };
+        let levels = run.asked.last().map(|role| Reviewer::of(&**role)).into_iter().collect();
+        let ask = Ask { timeout: Timeout::Never, allowed, levels, ..Ask::default() };
         self.interrupt_at(Kind::InDoubt, at, shown, ask);
     }
 

@@ -10,7 +10,7 @@ use super::{
     record::{Decided, Record},
     state::State,
 };
-use crate::{approval::decision::Decision, call::gate::DecisionType};
+use crate::approval::decision::{Choice, Decision};
 
 /// Who has spoken in the current turn of a session, each with how many calls the session had when they first did.
 ///
@@ -79,10 +79,10 @@ impl State {
 
 /// Whether a decision has words of its own: a reason, other arguments, a result.
 fn speaks(decided: &Decided) -> bool {
-    let words = |decision: &Decision| match decision.kind {
-        DecisionType::Edit | DecisionType::Respond => true,
-        DecisionType::Reject => decision.message.is_some(),
-        DecisionType::Approve | DecisionType::Defer => false,
+    let words = |decision: &Decision| match &decision.choice {
+        Choice::Edit(_) | Choice::Respond { .. } => true,
+        Choice::Reject { message, .. } => message.is_some(),
+        Choice::Approve { .. } | Choice::Defer => false,
     };
     decided.decisions.iter().any(words)
 }

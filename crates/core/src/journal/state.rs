@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     agents::Nested,
-    parts::next_role,
+    parts::next_reviewer,
     record::{
         Block, CallStatus, Cut, Decided, EndReason, Entry, Interrupted, Kind, Millis, ModelResponded, Note, Noted,
         Record, ToolUse, Usage, UserMessage,
@@ -28,9 +28,8 @@ pub use super::{
     status::Status,
 };
 use crate::{
-    approval::key::approval_key,
-    approval::{question::Answers, rule::Rule},
-    call::gate::{DecisionType, Gate, Verdict, is_user},
+    approval::{decision::Choice, key::approval_key, question::Answers, rule::Rule},
+    call::gate::{Gate, Verdict},
     locale::{Locale, Text},
     todo::Todo,
     wire::{cursor::Cursor, expand},
@@ -462,9 +461,7 @@ impl State {
             if asked.kind != Kind::Input {
                 self.set_phase(action.call, |_| Phase::Waiting(asked.n));
             }
-            if let Some(role) = action.role() {
-                self.reviewers.insert(role.to_owned());
-            }
+            self.reviewers.extend(action.reviewer().role().map(str::to_owned));
         }
         self.open.push(Open {
             asked: asked.clone(),
@@ -504,9 +501,9 @@ impl State {
         for (i, (action, decision)) in asked.actions.iter().zip(&decided.decisions).enumerate() {
             let rejected = if asked.kind == Kind::Question { Text::QuestionDeclined } else { Text::Rejected };
             let raised = decided.asks.get(i).cloned().flatten();
-            self.set_phase(action.call, |call| match decision.kind {
-                DecisionType::Approve if in_doubt => call.runs_again(action.level, &people),
-                DecisionType::Approve => {
+            self.set_phase(action.call, |call| match &decision.choice {
+                Choice::Approve { .. } if in_doubt => call.runs_again(action.level, &people),
+                Choice::Approve { .. } => {
                     call.approved_by.extend(people.iter().cloned());
                     if action.ask.is_last(action.level) {
                         return Phase::Permitted;
@@ -516,11 +513,9 @@ impl State {
                     call.deadline = Deadline::Fresh;
                     Phase::Gated
                 }
-                DecisionType::Edit => {
-                    if let Some(edited) = &decision.edited_action {
-                        call.name = Arc::from(edited.name.as_str());
-                        call.args = Some(edited.args.clone());
-                    }
+                Choice::Edit(edited) => {
+                    call.name = Arc::from(edited.name.as_str());
+                    call.args = Some(edited.args.clone());
                     call.preview = decided.previews.get(i).cloned().flatten();
                     call.deadline = Deadline::Fresh;
                     call.approved_by.clear();
@@ -529,10 +524,9 @@ impl State {
                     // Who edits at the first level has seen what will run: that is its approval, if one is enough. What
                     // the first level has not seen goes back to it; and where who asks may not approve, who changes it
                     // asks for something else.
-                    let same_role = is_user(ask.role(0)) == is_user(action.ask.role(0))
-                        && (is_user(ask.role(0)) || ask.role(0) == action.ask.role(0));
-                    let own = ask.not_self && !is_user(ask.role(0));
-                    let counts = action.level == 0 && same_role && ask.quorum_at(0) <= 1 && !own;
+                    let same_reviewer = ask.reviewer(0) == action.ask.reviewer(0);
+                    let own = ask.not_self && !ask.reviewer(0).is_owner();
+                    let counts = action.level == 0 && same_reviewer && ask.quorum_at(0) <= 1 && !own;
                     let last = ask.is_last(0);
                     call.edited_by.clone_from(&decided.by);
                     call.ask = Some(Arc::new(ask));
@@ -546,19 +540,17 @@ impl State {
                     call.level = 1;
                     Phase::Gated
                 }
-                DecisionType::Reject if in_doubt => {
-                    let text = decision.message.clone().unwrap_or_else(|| locale.text(Text::OutcomeUnknown).to_owned());
+                Choice::Reject { message, .. } if in_doubt => {
+                    let text = message.clone().unwrap_or_else(|| locale.text(Text::OutcomeUnknown).to_owned());
                     Phase::Settled(CallStatus::Error, text)
                 }
-                DecisionType::Reject => {
-                    let text = decision.message.clone().unwrap_or_else(|| locale.text(rejected).to_owned());
+                Choice::Reject { message, .. } => {
+                    let text = message.clone().unwrap_or_else(|| locale.text(rejected).to_owned());
                     Phase::Settled(CallStatus::Rejected, text)
                 }
-                DecisionType::Respond => {
-                    Phase::Settled(CallStatus::Success, decision.output.clone().unwrap_or_default())
-                }
-                DecisionType::Defer if in_doubt => Phase::Lost,
-                DecisionType::Defer => {
+                Choice::Respond { output } => Phase::Settled(CallStatus::Success, output.clone()),
+                Choice::Defer if in_doubt => Phase::Lost,
+                Choice::Defer => {
                     call.deadline = asked.expires_at.map_or(Deadline::Never, Deadline::At);
                     Phase::Gated
                 }
@@ -579,7 +571,7 @@ impl State {
                 for call in self.calls.iter_mut().filter(|call| call.phase == Phase::Waiting(noted.n)) {
                     call.instead = Some(role.clone());
                 }
-                self.reviewers.insert(role.clone());
+                self.reviewers.extend(role.role().map(str::to_owned));
             }
         }
     }
@@ -606,10 +598,10 @@ impl State {
         // A call has several questions; one that has ended by another of them has its result.
         let ended = |call: &Call| asked.kind == Kind::Input && call.phase != Phase::Asking;
         for action in &asked.actions {
-            self.set_phase(action.call, |call| match next_role(call, action) {
+            self.set_phase(action.call, |call| match next_reviewer(call, action) {
                 _ if ended(call) => call.phase.clone(),
-                Some(role) => {
-                    call.instead = Some(role.to_owned());
+                Some(reviewer) => {
+                    call.instead = Some(reviewer.clone());
                     call.escalated += 1;
                     call.deadline = Deadline::Fresh;
                     Phase::Gated

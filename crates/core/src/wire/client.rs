@@ -376,7 +376,7 @@ mod tests {
     fn w5_edited_arguments_keep_every_digit() {
         let frame = r#"{"type":"approval","session_id":"a","approval_key":"a_1","decisions":[{"type":"edit","edited_action":{"name":"t","args":{"p":1.10,"n":9007199254740993}}}]}"#;
         let Ok(ClientMessage::Approval(approval)) = ClientMessage::parse(frame) else { panic!("approval") };
-        let edited = approval.decisions.expect("decisions")[0].edited_action.clone().expect("edit");
+        let edited = approval.decisions.expect("decisions")[0].edited().cloned().expect("edit");
         assert_eq!(edited.args.text(), r#"{"n":9007199254740993,"p":1.10}"#);
     }
 }

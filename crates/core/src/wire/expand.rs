@@ -14,7 +14,7 @@ use super::{
     },
 };
 use crate::{
-    approval::{decision::Decision, key::approval_key, question::Answers, resolve::rfc3339},
+    approval::{decision::Decision, key::approval_key, question::Answers, resolve::rfc3339, reviewer::Reviewer},
     call::{
         preview::Preview,
         shown::{self, Shown},
@@ -279,7 +279,7 @@ impl Out<'_> {
                 self.block(
                     |session| ContentBlock::ApprovalTimeout {
                         approval_key: approval_key(session, *n),
-                        escalated_to: escalated.clone(),
+                        escalated_to: Reviewer::names(escalated),
                     },
                     NO_DELTA,
                 );
@@ -420,9 +420,11 @@ fn beginning(text: &str) -> String {
 pub fn update(note: &Note) -> ApprovalUpdate {
     match note {
         Note::Comment { text } => ApprovalUpdate::Comment { text: text.clone() },
-        Note::Reassigned { role, subject, text } => {
-            ApprovalUpdate::Reassigned { role: role.clone(), subject: subject.clone(), text: text.clone() }
-        }
+        Note::Reassigned { role, subject, text } => ApprovalUpdate::Reassigned {
+            role: role.as_ref().map(ToString::to_string),
+            subject: subject.clone(),
+            text: text.clone(),
+        },
         Note::Reminded { .. } => ApprovalUpdate::Reminder,
         Note::Approved { approved, quorum } => ApprovalUpdate::Approved { approved: *approved, quorum: *quorum },
     }
@@ -487,7 +489,7 @@ fn question_delta(asked: &Interrupted) -> QuestionDelta {
                 allowed_decisions: action.ask.allowed.clone(),
             })
             .collect(),
-        timeout_seconds: asked.actions.first().map_or(0, |action| action.ask.timeout),
+        timeout_seconds: asked.actions.first().map_or(0, |action| asked.kind.timeout_seconds(action.ask.timeout)),
     }
 }
 
@@ -522,15 +524,15 @@ fn approval_request(session_id: &str, asked: &Interrupted) -> ApprovalRequest {
                 let several = action.ask.levels.len() > 1;
                 ReviewConfig {
                     require_approval: true,
-                    timeout: action.ask.timeout,
+                    timeout: asked.kind.timeout_seconds(action.ask.timeout),
                     action_name: action.name.clone(),
                     allowed_decisions: action.ask.allowed.clone(),
-                    role: action.role().map(str::to_owned),
+                    role: action.reviewer_said().map(str::to_owned),
                     level: several.then_some(action.level + 1),
-                    levels: several.then(|| action.ask.levels.clone()),
+                    levels: several.then(|| Reviewer::names(&action.ask.levels)),
                     quorum: Some(action.quorum()).filter(|quorum| *quorum > 1 && asked.kind == Kind::Approval),
                     not_self: action.ask.not_self,
-                    reassign: action.ask.reassign.clone(),
+                    reassign: Reviewer::names(&action.ask.reassign),
                     args_schema: action.schema.clone(),
                     reason: action.ask.reason.clone(),
                 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use countersign_core::{
-    call::gate::{Ask, DecisionType, Target, is_user},
+    call::gate::{Ask, DecisionType, Target},
     conversation::Message,
     journal::{
         draft::Catalog as _,
@@ -205,7 +205,7 @@ fn what_ran_was_approved_by_everybody_it_needed(world: &World) {
                 let one = &asked[&decided.n];
                 for (i, (action, decision)) in one.actions.iter().zip(&decided.decisions).enumerate() {
                     let of_call = approvals.entry(action.call).or_default();
-                    match decision.kind {
+                    match decision.kind() {
                         DecisionType::Approve if one.kind == Kind::Approval => {
                             partial.insert((decided.n, action.call, decided.by.clone()));
                             of_call.push((action.level, decided.by.clone()));
@@ -216,13 +216,13 @@ fn what_ran_was_approved_by_everybody_it_needed(world: &World) {
                             assert!(ask.quorum >= action.ask.quorum, "an edit never needs fewer people");
                             assert!(action.ask.levels.iter().all(|role| ask.levels.contains(role)));
                             assert!(ask.not_self || !action.ask.not_self);
-                            let same_people = ask.role(0) == action.ask.role(0)
-                                || matches!(
-                                    (ask.role(0), action.ask.role(0)),
-                                    (None | Some("user"), None | Some("user"))
-                                );
-                            let own = ask.not_self && !is_user(ask.role(0));
-                            if action.level == 0 && same_people && (ask.quorum == 1 || is_user(ask.role(0))) && !own {
+                            let same_people = ask.reviewer(0) == action.ask.reviewer(0);
+                            let own = ask.not_self && !ask.reviewer(0).is_owner();
+                            if action.level == 0
+                                && same_people
+                                && (ask.quorum == 1 || ask.reviewer(0).is_owner())
+                                && !own
+                            {
                                 of_call.push((0, decided.by.clone()));
                             }
                             asks.insert(action.call, ask);
@@ -255,9 +255,9 @@ fn what_ran_was_approved_by_everybody_it_needed(world: &World) {
                         approvals.iter().filter(|(at, _)| *at == level).map(|(_, by)| by).collect();
                     people.sort();
                     people.dedup();
-                    let needed = if is_user(ask.role(level)) { 1 } else { ask.quorum };
+                    let needed = if ask.reviewer(level).is_owner() { 1 } else { ask.quorum };
                     assert!(people.len() >= needed as usize, "call {call}, level {level}: {people:?} of {ask:?}");
-                    if ask.not_self && !is_user(ask.role(level)) {
+                    if ask.not_self && !ask.reviewer(level).is_owner() {
                         assert!(!people.contains(&&subject), "call {call}: {people:?} asked for it");
                     }
                     for person in people.into_iter().flatten() {
@@ -298,7 +298,7 @@ fn what_began_was_what_was_shown(world: &World) {
                     });
                     let edited = asked
                         .and_then(|asked| decided.decisions.get(of_call(asked)?))
-                        .and_then(|decision| decision.edited_action.as_ref());
+                        .and_then(|decision| decision.edited());
                     if edited.is_some_and(|edited| *edited.name != *tool) {
                         shown.remove(&call);
                     }

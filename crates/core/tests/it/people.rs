@@ -26,7 +26,7 @@ pub fn person(name: &str, roles: &[&str]) -> Principal {
 }
 
 pub fn levels(roles: &[&str]) -> Ask {
-    Ask { levels: roles.iter().map(|role| (*role).to_owned()).collect(), ..plain() }
+    Ask { levels: roles.iter().map(|role| (*role).into()).collect(), ..plain() }
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn p1_an_edit_is_asked_about_as_the_policy_says_and_never_less_than_before() {
     let raised = levels(&["user", "admin"]);
     decide_under(&mut world, 1, edit(), person("ann", &[]), ask(&raised)).expect("edited");
     let second = world.state.waiting(2).expect("the admin is asked").asked.actions[0].clone();
-    assert_eq!((second.role(), second.level, second.args.text()), (Some("admin"), 1, r#"{"n":9}"#));
+    assert_eq!((second.reviewer_said(), second.level, second.args.text()), (Some("admin"), 1, r#"{"n":9}"#));
     // Other people: all over again.
     let mut world = waiting(&[("pay", levels(&["admin"]))]);
     decide_under(&mut world, 1, edit(), person("bob", &["admin"]), ask(&Ask { quorum: 2, ..levels(&["admin"]) }))
@@ -49,7 +49,7 @@ fn p1_an_edit_is_asked_about_as_the_policy_says_and_never_less_than_before() {
     for fewer in [vec![Some(Verdict::Allow)], ask(&plain())] {
         let mut world = waiting(&[("pay", levels(&["user", "admin"]))]);
         decide_under(&mut world, 1, edit(), person("ann", &[]), fewer).expect("edited");
-        assert_eq!(world.state.waiting(2).expect("still").asked.actions[0].role(), Some("admin"));
+        assert_eq!(world.state.waiting(2).expect("still").asked.actions[0].reviewer_said(), Some("admin"));
     }
     // What the policy refuses cannot be edited in.
     let mut world = waiting(&[("pay", plain())]);
@@ -65,7 +65,7 @@ fn p1_a_change_at_a_later_level_goes_back_to_the_first() {
     let edit = vec![Decision::edit("pay", args(r#"{"n":9}"#))];
     decide(&mut world, 2, edit, person("bob", &["admin"])).expect("edited");
     let again = world.state.waiting(3).expect("the lead again").asked.actions[0].clone();
-    assert_eq!((again.role(), again.args.text()), (Some("lead"), r#"{"n":9}"#));
+    assert_eq!((again.reviewer_said(), again.args.text()), (Some("lead"), r#"{"n":9}"#));
     decide(&mut world, 3, vec![Decision::approve()], person("lea", &["lead"])).expect("lead, who has seen it now");
     decide(&mut world, 4, vec![Decision::approve()], person("bob", &["admin"])).expect("admin");
     assert_eq!(phases(&world), [Phase::Permitted]);
@@ -94,8 +94,8 @@ fn p1_each_level_needs_somebody_else_and_not_self_somebody_who_did_not_ask() {
 
 #[test]
 fn p1_a_deadline_escalates_along_its_chain_and_then_rejects() {
-    let ask = Ask { timeout: 60, escalate: vec!["lead".into(), "admin".into()], ..plain() };
-    let mut world = waiting(&[("pay", ask.clone()), ("wire", Ask { timeout: 60, ..plain() })]);
+    let ask = Ask { timeout: 60.into(), escalate: vec!["lead".into(), "admin".into()], ..plain() };
+    let mut world = waiting(&[("pay", ask.clone()), ("wire", Ask { timeout: 60.into(), ..plain() })]);
     let time_out = |world: &mut World, n| {
         world.now += 60_000;
         let transition = Draft::new(&world.state, world.now).time_out(n, &Tools::FIRST).expect("due");
@@ -104,7 +104,7 @@ fn p1_a_deadline_escalates_along_its_chain_and_then_rejects() {
     time_out(&mut world, 1);
     assert_eq!(phases(&world), [Phase::Waiting(2), Phase::Finished], "the other one had nobody to go to");
     let second = world.state.waiting(2).expect("the lead").clone();
-    assert_eq!(second.asked.actions[0].role(), Some("lead"));
+    assert_eq!(second.asked.actions[0].reviewer_said(), Some("lead"));
     assert_eq!(second.asked.expires_at, Some(world.now + 60_000), "with as much time");
     let ann = decide(&mut world, 2, vec![Decision::approve()], person("ann", &[])).expect_err("not hers any more");
     assert_eq!(ann.code, Code::Forbidden);
@@ -133,7 +133,7 @@ fn p1_a_reminder_is_said_once_for_each_time_and_not_after_the_end() {
     assert!(!remind(&mut world, 19));
     assert!(remind(&mut world, 25));
     assert!(!remind(&mut world, 299), "400 s is after the deadline of 300 s");
-    let mut world = waiting(&[("pay", Ask { timeout: 0, reminders: vec![10, 20, 400], ..plain() })]);
+    let mut world = waiting(&[("pay", Ask { timeout: 0.into(), reminders: vec![10, 20, 400], ..plain() })]);
     assert!(remind(&mut world, 30), "what was missed is said once");
     assert!(!remind(&mut world, 31));
 }
@@ -142,7 +142,7 @@ fn p1_a_reminder_is_said_once_for_each_time_and_not_after_the_end() {
 fn p1_what_waits_can_be_handed_on_where_the_policy_says_so_and_never_to_fewer_rights() {
     let hand = |world: &mut World, by: Principal, role: Option<&str>, subject: Option<&str>| {
         let (role, subject) = (role.map(str::to_owned), subject.map(Into::into));
-        let note = NewNote::Reassign { role, subject, text: None };
+        let note = NewNote::Reassign { role: role.map(Into::into), subject, text: None };
         let transition = note::note(&world.state, world.now, NoteInput { n: 1, note, by, request_id: None })?;
         world.commit(transition);
         Ok::<(), Refusal>(())
@@ -175,7 +175,7 @@ fn r4_a_call_in_doubt_is_asked_of_the_role_that_approved_it_also_after_an_edit()
     decide(&mut world, 1, edit, person("bob", &["admin"])).expect("edited");
     world.apply(&crate::world::Op::Start(1)).expect("start");
     world.apply(&crate::world::Op::Crash).expect("crash");
-    assert_eq!(world.state.waiting(2).expect("in doubt").asked.actions[0].role(), Some("admin"));
+    assert_eq!(world.state.waiting(2).expect("in doubt").asked.actions[0].reviewer_said(), Some("admin"));
     let owner = decide(&mut world, 2, vec![Decision::approve()], person("ann", &[])).expect_err("not the owner's");
     assert_eq!(owner.code, Code::Forbidden);
 }
@@ -215,7 +215,7 @@ fn p4_a_call_in_doubt_runs_again_only_if_all_allow_it_who_had_to_allow_it() {
         world.apply(&crate::world::Op::Start(1)).expect("start");
         world.apply(&crate::world::Op::Crash).expect("crash");
         let doubt = world.state.waiting(n).expect("in doubt").clone();
-        assert_eq!((doubt.asked.actions[0].role(), doubt.quorum()), (Some("admin"), 2), "{roles:?}");
+        assert_eq!((doubt.asked.actions[0].reviewer_said(), doubt.quorum()), (Some("admin"), 2), "{roles:?}");
         let refused = decide(&mut world, n, vec![Decision::respond("it ran")], ann()).expect_err("not the owner's");
         assert_eq!(refused.code, Code::Forbidden);
         // Nor is it ended by saying something else.
@@ -248,13 +248,13 @@ fn p1_where_who_asks_may_not_approve_who_changes_it_asks() {
     // At the user's own level the user's edit is the user's word.
     let mut world = waiting(&[("pay", Ask { not_self: true, ..levels(&["user", "admin"]) })]);
     decide(&mut world, 1, vec![Decision::edit("pay", args(r#"{"n":9}"#))], person("ann", &[])).expect("edited");
-    assert_eq!(world.state.waiting(2).expect("the admin").asked.actions[0].role(), Some("admin"));
+    assert_eq!(world.state.waiting(2).expect("the admin").asked.actions[0].reviewer_said(), Some("admin"));
 }
 
 /// Of two that ask, neither brings in people whom the other would not have asked.
 #[test]
 fn p1_nobody_is_asked_instead_whom_only_the_weaker_rule_names() {
-    let escalating = |ask: Ask, to: &[&str]| Ask { escalate: to.iter().map(|r| (*r).to_owned()).collect(), ..ask };
+    let escalating = |ask: Ask, to: &[&str]| Ask { escalate: to.iter().map(|r| (*r).into()).collect(), ..ask };
     let cfo = Ask { quorum: 2, ..levels(&["cfo"]) };
     assert_eq!(
         cfo.stricter(&escalating(plain(), &["user"])).escalate,
@@ -269,4 +269,20 @@ fn p1_nobody_is_asked_instead_whom_only_the_weaker_rule_names() {
     assert_eq!(both.stricter(&escalating(levels(&["cfo"]), &["cfo2"])).escalate, ["cfo2"], "whom both name");
     let handed = Ask { reassign: vec!["user".into(), "legal".into()], ..levels(&["admin"]) };
     assert_eq!(handed.stricter(&Ask { not_self: true, ..levels(&["admin"]) }).reassign, [""; 0]);
+}
+
+#[test]
+fn w4_the_owner_is_named_where_somebody_has_named_them_and_is_nobodys_role() {
+    for (ask, said) in [(plain(), None), (levels(&["user"]), Some("user")), (levels(&["admin"]), Some("admin"))] {
+        let world = waiting(&[("pay", ask)]);
+        let action = &world.state.waiting(1).expect("waits").asked.actions[0];
+        assert_eq!(action.reviewer_said(), said);
+        assert_eq!(action.reviewer().is_owner(), said != Some("admin"));
+        assert_eq!(
+            world.state.reviewers.iter().map(String::as_str).collect::<Vec<_>>(),
+            said.filter(|role| *role != "user").into_iter().collect::<Vec<_>>()
+        );
+        let outsider = person("kim", &["user"]);
+        assert!(!outsider.may_see(&world.state) && !outsider.may_decide(&world.state, action.reviewer()), "{said:?}");
+    }
 }

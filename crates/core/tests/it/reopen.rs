@@ -140,7 +140,7 @@ fn w2_clients_see_a_turn_that_goes_on_run_again_and_ask_under_a_new_key() {
 
 #[test]
 fn w7_who_is_asked_again_has_all_of_their_time_and_what_was_deferred_keeps_its_deadline() {
-    let mut world = waiting(&[("pay", Ask { timeout: 60, ..plain() })]);
+    let mut world = waiting(&[("pay", Ask { timeout: 60.into(), ..plain() })]);
     world.now += 50_000;
     fails(&mut world);
     world.now += 3_600_000;
@@ -148,7 +148,7 @@ fn w7_who_is_asked_again_has_all_of_their_time_and_what_was_deferred_keeps_its_d
     let again = Draft::new(&world.state, later).reopen(reopening(&world).expect("failed"), None);
     assert_eq!(again.state().open[0].asked.expires_at, Some(later + 60_000));
 
-    let mut world = waiting(&[("pay", Ask { timeout: 60, ..plain() })]);
+    let mut world = waiting(&[("pay", Ask { timeout: 60.into(), ..plain() })]);
     let due = world.state.open[0].asked.expires_at;
     world.apply(&Op::Decide(0, vec![4], false, 4, 0)).expect("deferred");
     assert_eq!(world.state.calls[0].deadline, Deadline::At(due.expect("a deadline")));
@@ -169,5 +169,8 @@ fn p1_what_only_one_person_may_decide_stays_theirs() {
     let again = Draft::new(&world.state, world.now).reopen(reopening(&world).expect("failed"), None);
     world.commit(again);
     let open = &world.state.open[0];
-    assert_eq!((open.asked.n, open.assignee.as_deref(), open.asked.actions[0].role()), (2, Some("eve"), Some("lead")));
+    assert_eq!(
+        (open.asked.n, open.assignee.as_deref(), open.asked.actions[0].reviewer_said()),
+        (2, Some("eve"), Some("lead"))
+    );
 }

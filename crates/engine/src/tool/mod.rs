@@ -12,12 +12,14 @@ pub mod source;
 use std::{any::Any, future::Future, sync::Arc};
 
 use countersign_core::{
+    approval::reviewer::Reviewer,
     call::{
         args::Args,
         display::{ContentMessage, Display, StreamRule},
         gate::{Ask, DecisionType, Target},
         permit::Permit,
         preview::Preview,
+        timeout::Timeout,
     },
     journal::{
         draft::ToolKind,
@@ -104,9 +106,9 @@ pub struct Asks {
     pub state: Option<Arc<str>>,
     /// What was begun goes on in this process, and waits for the answers: [`Tool::has_parked`] says so.
     pub live: bool,
-    /// Seconds in which the questions are answered, 0 for ever. Then their own default is the answer. Where nothing is said
-    /// they wait for 300 s, or for ever in a run whose state a program keeps.
-    pub timeout: Option<u32>,
+    /// How long people have to answer. Then the questions' own default is the answer. Where nothing is said they wait for
+    /// 300 s, or for ever in a run whose state a program keeps.
+    pub timeout: Timeout,
 }
 
 impl ToolError {
@@ -219,7 +221,7 @@ impl Approval {
     /// Seconds to decide; 0 waits for ever (spec W7).
     #[must_use]
     pub fn timeout(mut self, seconds: u32) -> Approval {
-        self.ask.set_timeout(seconds);
+        self.ask.timeout = Timeout::of(seconds);
         self
     }
     /// What the reviewer may do. Without [`DecisionType::Defer`] a reviewer at a server cannot put it off while others under its
@@ -245,13 +247,13 @@ impl Approval {
     }
     /// The roles that are asked in turn when nobody decides in time; after the last one it is rejected.
     #[must_use]
-    pub fn escalate(mut self, roles: impl IntoIterator<Item = impl Into<String>>) -> Approval {
+    pub fn escalate(mut self, roles: impl IntoIterator<Item = impl Into<Reviewer>>) -> Approval {
         self.ask.escalate = roles.into_iter().map(Into::into).collect();
         self
     }
     /// The roles that must approve, one after the other.
     #[must_use]
-    pub fn levels(mut self, roles: impl IntoIterator<Item = impl Into<String>>) -> Approval {
+    pub fn levels(mut self, roles: impl IntoIterator<Item = impl Into<Reviewer>>) -> Approval {
         self.ask.levels = roles.into_iter().map(Into::into).collect();
         self
     }

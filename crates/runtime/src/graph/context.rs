@@ -14,11 +14,13 @@ use std::{
 };
 
 use countersign_core::{
+    approval::reviewer::Reviewer,
     call::{
         args::Digest,
         gate::{Ask, DecisionType},
         plain,
         schema::ArgsSchema,
+        timeout::Timeout,
     },
     journal::{
         record::Schema,
@@ -91,7 +93,7 @@ impl<S> Context<S> {
     /// refused (`question_changed`): what the payload is made of belongs in a step too.
     pub fn interrupt(&self, name: &str, payload: impl Serialize) -> Interrupt<Value> {
         let payload = Raw::of(&payload).map_err(|error| format!("its payload is no JSON: {error}"));
-        let ask = Ask { timeout: 0, allowed: vec![DecisionType::Respond], ..Ask::default() };
+        let ask = Ask { timeout: Timeout::Never, allowed: vec![DecisionType::Respond], ..Ask::default() };
         Interrupt {
             memory: self.memory.clone(),
             name: name.to_owned(),
@@ -150,7 +152,7 @@ impl<T> Interrupt<T> {
     }
 
     /// Holders of this role answer, in place of the session's own subject.
-    pub fn role(mut self, role: impl Into<String>) -> Interrupt<T> {
+    pub fn role(mut self, role: impl Into<Reviewer>) -> Interrupt<T> {
         self.ask.levels = vec![role.into()];
         self
     }
@@ -163,8 +165,8 @@ impl<T> Interrupt<T> {
 
     /// When nobody has answered for so long, `answer` is the answer. Whole seconds, at least one.
     pub fn timeout(mut self, time: Duration, answer: impl Serialize) -> Interrupt<T> {
-        self.ask.timeout =
-            u32::try_from(time.as_secs()).unwrap_or(u32::MAX).clamp(1, limits::APPROVAL_TIMEOUT_SECONDS_MAX);
+        let seconds = u32::try_from(time.as_secs()).unwrap_or(u32::MAX);
+        self.ask.timeout = Timeout::of(seconds.clamp(1, limits::APPROVAL_TIMEOUT_SECONDS_MAX));
         self.default =
             Some(Raw::of(&answer).map_err(|error| format!("its answer for want of one is no JSON: {error}")));
         self

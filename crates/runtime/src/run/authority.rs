@@ -6,7 +6,7 @@
 
 use std::{fmt, sync::Arc};
 
-use countersign_core::{approval::rule::Rule, call::gate::USER};
+use countersign_core::approval::rule::Rule;
 
 /// Who made a standing rule, and in whose place it stands.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +46,6 @@ impl Authorities {
     /// Why it is suspended.
     pub(crate) fn check(&self, rule: &Rule, tenant: Option<&str>) -> Result<(), String> {
         let Some(authority) = self.0.as_ref().filter(|_| rule.approve) else { return Ok(()) };
-        let role = rule.role.as_deref().filter(|role| *role != USER);
-        authority.check(RuleMaker { subject: rule.by.as_deref(), tenant, role })
+        authority.check(RuleMaker { subject: rule.by.as_deref(), tenant, role: rule.role.role() })
     }
 }

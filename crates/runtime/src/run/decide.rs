@@ -108,7 +108,7 @@ impl Runtime {
         let mut verdicts = Vec::new();
         let mut previews = Vec::new();
         for (i, (action, decision)) in open.asked.actions.iter().zip(&decision.decisions).enumerate() {
-            let Some(edited) = &decision.edited_action else {
+            let Some(edited) = decision.edited() else {
                 verdicts.push(None);
                 continue;
             };

@@ -21,7 +21,7 @@ use countersign_core::{
         record::{Action, Cut, ToolUse},
         state::{Call, State},
     },
-    limits::{APPROVAL_TIMEOUT_SECONDS, PREVIEW_SECONDS, QUESTION_TIMEOUT_SECONDS},
+    limits::PREVIEW_SECONDS,
     locale::{Locale, Text},
     refusal::{Code, Refusal},
 };
@@ -61,12 +61,11 @@ impl Inner {
             }
             let mut weighed = self.gate(state, agent, call, before.get(i)).await;
             match &mut weighed.gate.verdict {
-                Verdict::Ask(ask) => self.settings.be_patient(ask, APPROVAL_TIMEOUT_SECONDS),
-                Verdict::Question(ask) => self.settings.be_patient(ask, QUESTION_TIMEOUT_SECONDS),
+                Verdict::Ask(ask) | Verdict::Question(ask) => self.settings.be_patient(ask),
                 Verdict::Allow | Verdict::Refuse(_) | Verdict::Deny(_) => {}
             }
             if let Some(stood_in) = &mut weighed.gate.stood_in {
-                self.settings.be_patient(&mut Arc::make_mut(stood_in).ask, APPROVAL_TIMEOUT_SECONDS);
+                self.settings.be_patient(&mut Arc::make_mut(stood_in).ask);
             }
             gates.push(weighed);
             if calls.len() > 1 {
@@ -269,12 +268,9 @@ impl Inner {
         let facts = facts(state, &call.agent, tool.name(&call.name), &call.id, args, &context);
         let judged = self.verdict(&tool, &facts, state.locale).await;
         // One that approves was made for the original, or stands for people who have not seen this session.
-        let mut today = match self.standing(state, &tool, &facts, judged.clone()).await.verdict {
-            Verdict::Allow => judged,
-            verdict => verdict,
-        };
+        let mut today = self.standing(state, &tool, &facts, judged.clone()).await.verdict.max(judged);
         if let Verdict::Ask(ask) = &mut today {
-            self.settings.be_patient(ask, APPROVAL_TIMEOUT_SECONDS);
+            self.settings.be_patient(ask);
         }
         Ok(today)
     }
@@ -388,11 +384,7 @@ impl Inner {
                 Ok(rows) => everywhere.extend(rows),
                 Err(error) => {
                     tracing::error!(session = call.session_id, %error, "standing rules could not be read; a person is asked");
-                    let asked = match verdict {
-                        Verdict::Allow => Verdict::Ask(Ask::default()),
-                        verdict => verdict,
-                    };
-                    return silent(asked, false);
+                    return silent(verdict.max(Verdict::Ask(Ask::default())), false);
                 }
             }
         }

@@ -342,7 +342,7 @@ impl Waiting {
             question: at.question.clone(),
             payload: read(at.payload.get()),
             schema: at.schema.as_ref().map(|schema| read(schema.0.get())),
-            role: open.asked.actions.first().and_then(|action| action.role()).map(str::to_owned),
+            role: open.asked.actions.first().and_then(|action| action.reviewer_said()).map(str::to_owned),
             in_doubt: open.asked.kind == Kind::InDoubt,
         })
     }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use countersign_core::{
-    approval::principal::Principal,
+    approval::{principal::Principal, reviewer::Reviewer},
     drawing::Drawing,
     journal::{
         draft::Draft,
@@ -261,7 +261,7 @@ impl Inner {
             return by.check_may_decide();
         };
         visible(by, state)?;
-        if roles.iter().any(|role| by.may_decide(state, Some(role))) {
+        if roles.iter().any(|role| by.may_decide(state, &Reviewer::of(&**role))) {
             return Ok(());
         }
         let what = match &roles[..] {

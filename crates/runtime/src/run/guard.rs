@@ -17,6 +17,7 @@ use countersign_core::{
         permit::Permit,
         plain,
         schema::ArgsSchema,
+        timeout::Timeout,
     },
     journal::{
         agents,
@@ -85,10 +86,13 @@ impl Settings {
     }
 
     /// Whoever is asked has time for ever, if nobody has said how long, and nobody watches.
-    pub(super) fn be_patient(&self, ask: &mut Ask, default: u32) {
-        if self.patient && !ask.says_timeout(default) {
-            ask.set_timeout(0);
-        }
+    pub(super) fn be_patient(&self, ask: &mut Ask) {
+        ask.timeout = self.patient(ask.timeout);
+    }
+
+    /// The same of what is asked in the middle of a call.
+    pub(super) fn patient(&self, timeout: Timeout) -> Timeout {
+        if self.patient { timeout.or(Timeout::Never) } else { timeout }
     }
 }
 

@@ -111,7 +111,7 @@ impl RuleView {
             tool: rule.tool.clone(),
             args: rule.args.clone(),
             message: rule.message.clone(),
-            role: rule.role.clone(),
+            role: rule.role.role().map(str::to_owned),
             subject: row.subject.clone(),
             session_id: row.session_id.clone(),
             by: rule.by.clone(),

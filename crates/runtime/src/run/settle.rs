@@ -137,7 +137,7 @@ impl Runtime {
         let open = state.waiting(n).ok_or_else(not_found)?;
         let (mut verdicts, mut previews) = (Vec::new(), Vec::new());
         for (i, (action, decision)) in open.asked.actions.iter().zip(&reply.decisions).enumerate() {
-            let Some(edited) = &decision.edited_action else {
+            let Some(edited) = decision.edited() else {
                 verdicts.push(None);
                 continue;
             };

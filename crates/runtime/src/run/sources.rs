@@ -9,7 +9,6 @@ use countersign_core::{
         record::Record,
         state::{Call, State},
     },
-    limits,
     refusal::Refusal,
 };
 use tokio::{
@@ -37,7 +36,7 @@ impl Inner {
     /// Stores that a call has ended its attempt with questions to a person.
     pub(super) async fn call_asks(&self, live: &LiveRef, turn: u32, call: u32, attempt: u32, asks: Asks) {
         let Asks { questions, state, live: waits, timeout } = asks;
-        let timeout = timeout.unwrap_or(if self.settings.patient { 0 } else { limits::APPROVAL_TIMEOUT_SECONDS });
+        let timeout = self.settings.patient(timeout);
         let required = InputRequired { call, attempt, questions, state, live: waits, timeout };
         self.must_store(live, turn, |state, _| Draft::new(state, now()).input_required(required.clone(), &self.agents))
             .await;

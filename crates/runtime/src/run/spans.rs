@@ -394,8 +394,7 @@ pub(super) fn told(part: &Weak<Span>, before: &State, entries: &[Arc<Entry>]) {
                 for (i, decision) in decided.decisions.iter().enumerate() {
                     let action = open.and_then(|open| open.asked.actions.get(i));
                     let call = action.map(|action| (&*action.name, &*action.tool_use_id));
-                    let kind = json!(decision.kind);
-                    event(&span(), "decided", decided.n, call, kind.as_str().unwrap_or_default());
+                    event(&span(), "decided", decided.n, call, decision.kind().name());
                 }
             }
             Record::Answered(answered) => event(&span(), "decided", answered.n, None, "answer"),

@@ -468,7 +468,7 @@ pub(super) fn visible_to(by: &Principal) -> Option<Visible> {
     if by.trusted {
         return None;
     }
-    let roles = by.roles.iter().filter(|role| *role != "user").cloned().collect();
+    let roles = by.roles.clone();
     let text = |text: &Option<Arc<str>>| text.as_deref().map(str::to_owned);
     Some(Visible { subject: text(&by.subject), tenant: text(&by.tenant), roles })
 }

@@ -242,7 +242,7 @@ impl RunState {
         let n = asked.n;
         if let Some(staged) = self.staged.iter().find(|staged| staged.call == item.call && item.kind == Kind::Question)
         {
-            return Err(DecisionError::Duplicate { call_id: call_id(), before: staged.decision.kind.name() });
+            return Err(DecisionError::Duplicate { call_id: call_id(), before: staged.decision.kind().name() });
         }
         match self.answers.iter().find(|staged| staged.n == n) {
             Some(before) if before.value == value => Ok(()),
@@ -284,7 +284,7 @@ impl RunState {
     /// What was decided about a call and does not count yet.
     #[must_use]
     pub fn decided(&self, item: &Interruption) -> Option<DecisionType> {
-        self.staged.iter().find(|staged| staged.is_of(item)).map(|staged| staged.decision.kind)
+        self.staged.iter().find(|staged| staged.is_of(item)).map(|staged| staged.decision.kind())
     }
 
     /// Decides about a call: any [`Decision`].
@@ -304,14 +304,14 @@ impl RunState {
         if decision.digest.as_ref().is_some_and(|digest| *digest != item.digest) {
             return Err(stale(item, action));
         }
-        if !action.allowed().contains(&decision.kind) {
+        if !action.allowed().contains(&decision.kind()) {
             return Err(DecisionError::NotAllowed {
                 tool: item.tool.to_string(),
-                decision: decision.kind.name(),
+                decision: decision.kind().name(),
                 allowed: action.allowed().iter().map(|kind| kind.name()).collect(),
             });
         }
-        if let Some(edited) = &decision.edited_action {
+        if let Some(edited) = decision.edited() {
             fits(action, &edited.args)?;
         }
         if let Some(before) = self.contradicts(action, &decision) {
@@ -322,9 +322,10 @@ impl RunState {
         let call = action.call;
         match self.staged.iter().find(|staged| staged.call == call) {
             Some(before) if before.decision == decision => Ok(()),
-            Some(before) => {
-                Err(DecisionError::Duplicate { call_id: item.call_id.to_string(), before: before.decision.kind.name() })
-            }
+            Some(before) => Err(DecisionError::Duplicate {
+                call_id: item.call_id.to_string(),
+                before: before.decision.kind().name(),
+            }),
             None => {
                 self.staged.push(Staged { call, decision });
                 Ok(())
@@ -334,15 +335,18 @@ impl RunState {
 
     /// What was decided for the rest of the run about the same tool of the same agent, if this says the opposite.
     fn contradicts(&self, action: &Action, decision: &Decision) -> Option<&'static str> {
-        decision.always.as_ref()?;
+        let always = |decision: &Decision| *decision.reach() != Always::No;
+        if !always(decision) {
+            return None;
+        }
         let actions = || self.state.open.iter().flat_map(|open| &open.asked.actions);
         let other = self.staged.iter().filter(|staged| staged.call != action.call).find(|staged| {
-            staged.decision.always.is_some()
-                && staged.decision.kind != decision.kind
+            always(&staged.decision)
+                && staged.decision.kind() != decision.kind()
                 && actions()
                     .any(|other| other.call == staged.call && other.agent == action.agent && other.name == action.name)
         })?;
-        Some(if other.decision.kind == DecisionType::Approve { "always approve" } else { "always reject" })
+        Some(if other.decision.kind() == DecisionType::Approve { "always approve" } else { "always reject" })
     }
 
     /// The action that an item is of, as it waits now.

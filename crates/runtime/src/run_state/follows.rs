@@ -105,9 +105,9 @@ pub(super) fn follows(state: &State, entry: &Entry) -> Result<(), &'static str> 
                 && (!decided.last || !approves_all(decided) || approvals(open, decided) >= open.quorum() as usize)
                 && actions.iter().zip(&decided.decisions).all(|(action, decision)| {
                     // A new message rejects whatever waits, and a program leaves undecided what it likes: neither lets anything run.
-                    decision.kind == DecisionType::Reject
+                    decision.kind() == DecisionType::Reject
                         || (!question
-                            && (decision.kind == DecisionType::Defer || action.allowed().contains(&decision.kind)))
+                            && (decision.kind() == DecisionType::Defer || action.allowed().contains(&decision.kind())))
                 })
         }
         Record::Answered(answered) => {
@@ -216,7 +216,7 @@ fn forks(state: &State, forked: &Forked) -> bool {
 }
 
 fn approves_all(decided: &Decided) -> bool {
-    decided.decisions.iter().all(|decision| decision.kind == DecisionType::Approve)
+    decided.decisions.iter().all(|decision| decision.kind() == DecisionType::Approve)
 }
 
 /// How many people have approved with this one.

@@ -3,7 +3,12 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use countersign_core::{
-    approval::{decision::Decision, key::approval_key, principal::Principal, rule::Always},
+    approval::{
+        decision::{Choice, Decision},
+        key::approval_key,
+        principal::Principal,
+        rule::Always,
+    },
     call::gate::DecisionType,
     content::Content,
     journal::{
@@ -421,7 +426,7 @@ impl Session {
         let agents = &self.runtime.inner.agents;
         let items = Interruption::all(state, Some(agents));
         let runs = |kind| matches!(kind, DecisionType::Approve | DecisionType::Edit);
-        for staged in staged.iter().filter(|staged| runs(staged.decision.kind)) {
+        for staged in staged.iter().filter(|staged| runs(staged.decision.kind())) {
             let item = items.iter().find(|item| item.call == staged.call);
             if let Some(Interruption { call_id, unresolvable: Some(why), .. }) = item {
                 let (call_id, why) = (call_id.to_string(), why.clone());
@@ -456,11 +461,13 @@ impl Session {
 
     /// A rejection without words gets the run's own, if it has any (spec S9).
     fn in_words(&self, state: &State, open: &Open, decision: Decision, tool: &str, call_id: &str) -> Decision {
-        if decision.kind != DecisionType::Reject || decision.message.is_some() || open.asked.kind != Kind::Approval {
-            return decision;
+        let mut decision = decision;
+        if let Choice::Reject { message: message @ None, .. } = &mut decision.choice
+            && open.asked.kind == Kind::Approval
+        {
+            *message = self.runtime.inner.rejection(tool, call_id, state.locale.text(Text::Rejected));
         }
-        let default = state.locale.text(Text::Rejected);
-        Decision { message: self.runtime.inner.rejection(tool, call_id, default), ..decision }
+        decision
     }
 
     /// Lets it go on until nothing more happens by itself.
@@ -625,15 +632,15 @@ fn standing(state: &State, staged: &[Staged], call: u32) -> Option<Decision> {
     let find =
         |number: u32| state.open.iter().flat_map(|open| &open.asked.actions).find(|action| action.call == number);
     let action = find(call)?;
-    staged.iter().filter(|staged| staged.decision.always == Some(Always::Session)).find_map(|staged| {
+    staged.iter().filter(|staged| *staged.decision.reach() == Always::Session).find_map(|staged| {
         let other = find(staged.call)?;
         let same = other.agent == action.agent && other.name == action.name;
-        let approves = staged.decision.kind == DecisionType::Approve;
+        let approves = staged.decision.kind() == DecisionType::Approve;
         // As for later calls: it stands in one person's place, and for the tool that they were shown.
         let stands = !approves
             || (action.ask.is_one_person()
-                && action.role() == other.role()
+                && action.reviewer() == other.reviewer()
                 && state.signature_shown(action) == state.signature_shown(other));
-        (same && stands).then(|| Decision { always: None, args_digest: None, digest: None, ..staged.decision.clone() })
+        (same && stands).then(|| Decision::from(staged.decision.choice.clone()).always(Always::No))
     })
 }

@@ -9,6 +9,7 @@ use countersign::{
             decision::Decision,
             note::NewNote,
             principal::{Principal, PrincipalKind},
+            reviewer::Reviewer,
             rule::Always,
         },
         call::gate::{Ask, DecisionType},
@@ -38,7 +39,7 @@ fn rule(tool: &str, then: Then) -> PolicyRule {
 }
 
 fn levels(roles: &[&str]) -> Ask {
-    Ask { levels: roles.iter().map(|role| (*role).to_owned()).collect(), ..Ask::default() }
+    Ask { levels: roles.iter().map(|role| (*role).into()).collect(), ..Ask::default() }
 }
 
 /// An agent whose model says each of these calls, one an answer, and then `done`; again and again.
@@ -291,7 +292,7 @@ async fn s7_a_rule_for_a_tool_ends_and_never_stands_for_others_than_the_one_it_w
     {
         let policy = Policy { rules: vec![rule("pay", Then::Ask(ask.clone()))] };
         let changed = runtime(store.clone(), &[("pay", 1)], policy, &ledger);
-        let session = format!("t{}{}", ask.quorum, ask.levels.join("."));
+        let session = format!("t{}{}", ask.quorum, Reviewer::join(&ask.levels, "."));
         assert_eq!(say(&changed, &ann, &session).await.status, Status::AwaitingInput, "{ask:?}");
     }
     // bob's own calls are not bob's to wave through, where who asked may not approve.

@@ -33,7 +33,7 @@ fn runtime(store: Arc<dyn Store>, ledger: &Ledger) -> Runtime {
         .tool(entry("note", Approval::never(), ledger))
         .tool(entry("pay", Approval::never(), ledger).content_message(ContentMessage::Model));
     let two = Ask {
-        timeout: 0,
+        timeout: 0.into(),
         levels: vec!["admin".into(), "legal".into()],
         quorum: 2,
         not_self: true,
@@ -47,7 +47,7 @@ fn runtime(store: Arc<dyn Store>, ledger: &Ledger) -> Runtime {
         then: Then::Ask(ask),
         ..PolicyRule::default()
     };
-    let policy = Policy { rules: vec![rule("note", Ask { timeout: 0, ..Ask::default() }), rule("pay", two)] };
+    let policy = Policy { rules: vec![rule("note", Ask { timeout: 0.into(), ..Ask::default() }), rule("pay", two)] };
     Runtime::builder(store).agent(agent).policy(policy).build().expect("runtime")
 }
 

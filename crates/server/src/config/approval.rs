@@ -2,9 +2,11 @@
 
 use countersign::tool::condition::CelCondition;
 use countersign_core::{
+    approval::reviewer::Reviewer,
     call::{
         ask_check::{AskField, LEVELS, QUORUM, role_error, wrong_role},
         gate::{Ask, DecisionType},
+        timeout::Timeout,
     },
     limits,
 };
@@ -69,7 +71,7 @@ pub(super) fn read(tool: &Section<'_>) -> (ConfigApproval, Vec<RoleAt>) {
 pub(super) fn ask(section: &Section<'_>) -> (Ask, Vec<RoleAt>) {
     let mut ask = Ask::default();
     if let Some(timeout) = section.whole("timeout", 0..=limits::APPROVAL_TIMEOUT_SECONDS_MAX, " seconds") {
-        ask.set_timeout(timeout.value);
+        ask.timeout = Timeout::of(timeout.value);
     }
     let allowed = decisions(section);
     if let Some(allowed) = &allowed {
@@ -82,10 +84,10 @@ pub(super) fn ask(section: &Section<'_>) -> (Ask, Vec<RoleAt>) {
     let (levels, escalate, reassign) = (roles(section, "levels"), on_timeout(section), roles(section, "reassign"));
     let reminders =
         section.wholes("reminders", 1..=limits::APPROVAL_TIMEOUT_SECONDS_MAX, " seconds").unwrap_or_default();
-    let names = |roles: &[RoleAt]| roles.iter().map(|(role, _)| role.clone()).collect::<Vec<_>>();
-    ask.levels = names(&levels);
-    ask.escalate = names(&escalate);
-    ask.reassign = names(&reassign);
+    let reviewers = |roles: &[RoleAt]| roles.iter().map(|(role, _)| Reviewer::of(&**role)).collect();
+    ask.levels = reviewers(&levels);
+    ask.escalate = reviewers(&escalate);
+    ask.reassign = reviewers(&reassign);
     ask.reminders = reminders.iter().map(|seconds| seconds.value).collect();
     let mistakes = ask.mistakes();
     for mistake in &mistakes {

@@ -14,7 +14,7 @@ use countersign::{
         source::ToolSource,
     },
 };
-use countersign_core::call::schema::ArgsSchema;
+use countersign_core::call::{schema::ArgsSchema, timeout::Timeout};
 
 use super::{
     Config, ConfigAgent, ConfigApproval, ConfigBuiltin, ConfigComputer, ConfigComputerTool, ConfigFolderTool,
@@ -242,7 +242,7 @@ fn changed(mut tool: ToolEntry, changes: &ConfigBuiltin) -> ToolEntry {
         tool.spec.description = text.as_str().into();
     }
     if let Some(seconds) = timeout {
-        tool.approval.ask.set_timeout(*seconds);
+        tool.approval.ask.timeout = Timeout::of(*seconds);
     }
     if let Some(message) = content_message {
         tool.content_message.clone_from(message);

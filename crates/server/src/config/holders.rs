@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use countersign_core::{
-    approval::principal::PrincipalKind,
-    call::gate::{Ask, USER},
+    approval::{principal::PrincipalKind, reviewer::Reviewer},
+    call::gate::Ask,
 };
 
 use super::{ConfigToken, reader::Section};
@@ -35,10 +35,10 @@ impl Holders {
         if !self.complete {
             return;
         }
-        let named = ask.levels.iter().map(|role| (role, "levels"));
-        let named = named.chain(ask.escalate.iter().map(|role| (role, "on_timeout")));
-        let named = named.chain(ask.reassign.iter().map(|role| (role, "reassign")));
-        for (role, key) in named.filter(|(role, _)| *role != USER) {
+        let lists = [(&ask.levels, "levels"), (&ask.escalate, "on_timeout"), (&ask.reassign, "reassign")];
+        let named =
+            lists.iter().flat_map(|(list, key)| list.iter().filter_map(Reviewer::role).map(|role| (role, *key)));
+        for (role, key) in named {
             let Some(most) = self.most(role) else { continue };
             let (needed, place) = (ask.quorum as usize, section.place());
             let key_at = section.has(key).unwrap_or(section.at);

@@ -30,7 +30,7 @@ use std::{
 };
 
 use countersign::tool::builtin;
-use countersign_core::{call::gate::USER, locale::Locale};
+use countersign_core::{approval::reviewer::Reviewer, locale::Locale};
 use toml::de::DeTable;
 
 pub use self::{
@@ -265,7 +265,7 @@ fn warn_of_roles(document: &Document<'_>, roles: Vec<RoleAt>, tokens: &[ConfigTo
         return;
     }
     for (role, at) in roles {
-        if role != USER && !tokens.iter().any(|token| token.roles.contains(&role)) {
+        if !Reviewer::is_owner_name(&role) && !tokens.iter().any(|token| token.roles.contains(&role)) {
             let held = tokens.iter().flat_map(|token| token.roles.iter().map(String::as_str));
             let message = format!("nobody in [[auth.tokens]] has the role {role:?}");
             document.warn_near(at, message, error::nearest(&role, held));

@@ -4,9 +4,9 @@ use countersign::{
     policy::{Glob, RULES},
     tool::condition::CelCondition,
 };
-use countersign_core::call::{
-    ask_check::role_error,
-    gate::{Ask, USER},
+use countersign_core::{
+    approval::reviewer::Reviewer,
+    call::{ask_check::role_error, gate::Ask},
 };
 use toml::de::DeValue;
 
@@ -115,9 +115,9 @@ fn rule(section: &Section<'_>, names: &Names<'_>) -> (ConfigRule, Vec<RoleAt>) {
     for At { value, at } in &asked_by {
         if let Some(what) = role_error(value) {
             section.bad(*at, "role", what);
-        } else if value == USER {
+        } else if Reviewer::is_owner_name(value) {
             // Elsewhere it means who asked. Taken for a role it would match almost nobody, and nobody would notice.
-            let what = format!("cannot be {USER:?}: everybody who asks is the user; leave it out to match all");
+            let what = format!("cannot be {value:?}: everybody who asks is the user; leave it out to match all");
             section.bad(*at, "role", what);
         }
     }

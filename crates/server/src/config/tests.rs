@@ -17,6 +17,7 @@ use countersign_core::{
     call::{
         display::{ContentMessage, StreamRule, Template},
         gate::{Ask, DecisionType},
+        timeout::Timeout,
     },
 };
 use proptest::prelude::*;
@@ -236,9 +237,9 @@ fn c_everything_that_is_declared_is_read() {
     assert_eq!(order.content_message, Some(ContentMessage::Template(template)));
     assert_eq!(order.approval.require, ConfigRequire::When("args.quantity * args.price > 1000000".to_owned()));
     let ask = Ask {
-        timeout: 0,
+        timeout: 0.into(),
         allowed: vec![DecisionType::Reject, DecisionType::Approve],
-        levels: vec!["user".to_owned(), "admin".to_owned()],
+        levels: vec!["user".into(), "admin".into()],
         ..Ask::default()
     };
     assert_eq!(order.approval.ask, ask);
@@ -330,12 +331,12 @@ fn q5_built_in_tools_are_there_and_can_be_changed() {
     let config = parse(&text).expect("config");
     let entries = tool_entries(&config).expect("entries");
     let ask = &entries["ask_user_question"];
-    assert_eq!((ask.approval.ask.timeout, &*ask.spec.description), (60, "Ask."));
+    assert_eq!((ask.approval.ask.timeout, &*ask.spec.description), (60.into(), "Ask."));
     assert_eq!(ask.stream, StreamRule::ALONE);
     let todos = &entries["write_todos"];
     assert_eq!((todos.stream.stream_tool_use, todos.content_message.is_some()), (false, false));
     let plain = tool_entries(&parse(MINIMAL).expect("config")).expect("entries");
-    assert_eq!(plain["ask_user_question"].approval.ask.timeout, 600);
+    assert_eq!(plain["ask_user_question"].approval.ask.timeout, Timeout::Default);
 }
 
 /// Spec S12, M2: they need a folder, and can be declared several times.
@@ -353,7 +354,7 @@ fn s12_built_in_tools_on_a_folder_are_there_where_there_is_one() {
     let entries = tool_entries(&config).expect("entries");
     let asks = |name: &str| !matches!(entries[name].approval.require, Require::Never);
     assert_eq!((asks("read_file"), asks("write_file"), asks("note"), asks("sh")), (false, true, false, true));
-    assert_eq!(entries["write_file"].approval.ask.timeout, 60);
+    assert_eq!(entries["write_file"].approval.ask.timeout, 60.into());
     assert_eq!((&*entries["note"].spec.name, &*entries["note"].spec.description), ("note", "Note."));
     assert!(entries["apply_patch"].preview.is_some() && entries.contains_key("list_files"));
     // Without a folder there are none.

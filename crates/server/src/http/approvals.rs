@@ -186,7 +186,7 @@ pub(super) async fn reassign(
     let Reassign { role, subject, text, request_id: of_body } = body;
     let request_id = request_id(&headers, of_body)?;
     let (subject, text) = (subject.map(Into::into), text.map(Into::into));
-    note(&app, by, key, NewNote::Reassign { role, subject, text }, request_id).await
+    note(&app, by, key, NewNote::Reassign { role: role.map(Into::into), subject, text }, request_id).await
 }
 
 async fn note(

@@ -190,7 +190,7 @@ impl Connection {
                 let SendReassign { session_id, approval_key, role, subject, text, request_id } = reassign;
                 let about = About { request_id, session_id: Some(session_id), approval_key: Some(approval_key) };
                 let (subject, text) = (subject.map(Into::into), text.map(Into::into));
-                self.note(about, NewNote::Reassign { role, subject, text }).await
+                self.note(about, NewNote::Reassign { role: role.map(Into::into), subject, text }).await
             }
             Ok(ClientMessage::Subscribe(subscribe)) => self.subscribe(subscribe).await,
             Ok(ClientMessage::Unsubscribe(of)) => {

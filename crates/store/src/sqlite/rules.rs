@@ -61,7 +61,7 @@ pub(super) fn make(
             rule.agent,
             rule.tool,
             rule.everywhere,
-            rule.role,
+            rule.role.role(),
             rule.by,
             body,
             row.made_at,

@@ -24,7 +24,7 @@ conformance! {
 }
 
 fn ask(levels: &[&str]) -> Verdict {
-    Verdict::Ask(Ask { levels: levels.iter().map(|role| (*role).to_owned()).collect(), ..Ask::default() })
+    Verdict::Ask(Ask { levels: levels.iter().map(|role| (*role).into()).collect(), ..Ask::default() })
 }
 
 /// A session of ann's in which a call of `tool` waited and was decided so.
@@ -151,9 +151,9 @@ async fn s7_a_rule_stands_in_lists_until_its_time_is_over(store: Tested) {
 }
 
 async fn p1_reminders_are_due_beside_deadlines_and_once(store: Tested) {
-    let reminded = Verdict::Ask(Ask { timeout: 100, reminders: vec![10, 20], ..Ask::default() });
+    let reminded = Verdict::Ask(Ask { timeout: 100.into(), reminders: vec![10, 20], ..Ask::default() });
     let mut driven = waiting(&*store, "s", 1_000, None, "pay", reminded).await;
-    waiting(&*store, "t", 1_000, None, "pay", Verdict::Ask(Ask { timeout: 15, ..Ask::default() })).await;
+    waiting(&*store, "t", 1_000, None, "pay", Verdict::Ask(Ask { timeout: 15.into(), ..Ask::default() })).await;
     let due = async |now: Millis| store.due(now, 10).await.expect("due");
     assert!(due(10_999).await.is_empty());
     assert_eq!(due(11_000).await, [("s".into(), 1)]);

@@ -181,7 +181,7 @@ impl Driven {
 
 /// A gate that asks the holders of a role, or the session's own subject.
 pub(crate) fn asks(role: Option<&str>, timeout: u32) -> Verdict {
-    Verdict::Ask(Ask { timeout, levels: role.into_iter().map(str::to_owned).collect(), ..Ask::default() })
+    Verdict::Ask(Ask { timeout: timeout.into(), levels: role.into_iter().map(Into::into).collect(), ..Ask::default() })
 }
 
 /// A stored session: made, with a message.

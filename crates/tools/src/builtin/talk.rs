@@ -79,7 +79,7 @@ pub fn ask_user_question() -> ToolEntry {
         })),
     };
     ToolEntry {
-        approval: Approval { require: Require::Always, ask: Ask::question(limits::QUESTION_TIMEOUT_SECONDS) },
+        approval: Approval { require: Require::Always, ask: Ask::question() },
         kind: ToolKind::Question,
         stream: StreamRule::ALONE,
         ..ToolEntry::new(spec, Arc::new(NeverRun))

@@ -121,7 +121,7 @@ impl<'a, 'f> Calls<'a, 'f> {
                     self.wrong("R1", &format!("interruption {} has not one decision for each action", decided.n));
                 }
                 let question = asked.as_ref().is_some_and(|asked| asked.kind == Kind::Question);
-                if question && decided.decisions.iter().any(|decision| decision.kind != DecisionType::Reject) {
+                if question && decided.decisions.iter().any(|decision| decision.kind() != DecisionType::Reject) {
                     self.wrong("Q3", &format!("question {} was decided otherwise than declined", decided.n));
                 }
                 self.findings.counts.declined += u64::from(question);
@@ -200,17 +200,15 @@ impl<'a, 'f> Calls<'a, 'f> {
 
     fn decided(&mut self, in_doubt: bool, action: &Action, decision: &Decision) {
         let call = self.calls.entry(action.call).or_default();
-        match (decision.kind, in_doubt) {
+        match (decision.kind(), in_doubt) {
             (DecisionType::Approve, true) => call.again += 1,
             (DecisionType::Approve, false) => {
                 call.leave = Some((action.name.clone(), action.args.digest().to_string()))
             }
             (DecisionType::Edit, _) => {
                 call.edited = true;
-                call.leave = decision
-                    .edited_action
-                    .as_ref()
-                    .map(|edited| (edited.name.as_str().into(), edited.args.digest().to_string()));
+                call.leave =
+                    decision.edited().map(|edited| (edited.name.as_str().into(), edited.args.digest().to_string()));
             }
             (DecisionType::Reject, true) => call.closed = true,
             (DecisionType::Reject, false) => {

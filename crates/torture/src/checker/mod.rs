@@ -218,7 +218,7 @@ fn fits(asked: &Asked, record: &Record) -> bool {
         (Asked::Message { text }, Record::UserMessage(message)) => message.content.text() == *text,
         (Asked::Decision { n, kinds }, Record::Decided(decided)) => {
             decided.n == *n
-                && decided.decisions.iter().map(|decision| decision.kind.name()).eq(kinds.iter().map(String::as_str))
+                && decided.decisions.iter().map(|decision| decision.kind().name()).eq(kinds.iter().map(String::as_str))
         }
         (Asked::Answers { n, answers }, Record::Answered(answered)) => {
             answered.n == *n && serde_json::to_value(&answered.answers).is_ok_and(|recorded| recorded == *answers)

@@ -206,7 +206,7 @@ impl World {
             Op::Decide(i, decisions, comment, by, verdict) if !self.state.open.is_empty() => {
                 let open = &self.state.open[i % self.state.open.len()];
                 let decisions: Vec<Decision> = decisions.iter().map(|d| decision(*d)).collect();
-                let of_edit = |d: &Decision| d.edited_action.as_ref().map(|_| edited(*verdict));
+                let of_edit = |d: &Decision| d.edited().map(|_| edited(*verdict));
                 let input = DecideInput {
                     digest: None,
                     previews: Vec::new(),
@@ -283,7 +283,7 @@ impl World {
                 let questions = (0..=what % 3).map(|n| question(n, *what)).collect();
                 let timeout = if what % 2 == 0 { 0 } else { 60 };
                 let state = Some("half done".into());
-                let required = InputRequired { call, attempt, questions, state, live: *live, timeout };
+                let required = InputRequired { call, attempt, questions, state, live: *live, timeout: timeout.into() };
                 if let Some(transition) = self.draft().input_required(required, &self.tools) {
                     if *live {
                         self.parked.insert(call);

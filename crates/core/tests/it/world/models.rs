@@ -6,6 +6,7 @@ use countersign_core::{
     call::{
         gate::{Ask, Gate, Verdict},
         preview::Preview,
+        timeout::Timeout,
     },
     compression::Summary,
     conversation::Conversation,
@@ -61,20 +62,20 @@ impl World {
             let name = TOOLS[usize::from(*tool)];
             let ask = |levels: &[&str], timeout| {
                 Verdict::Ask(Ask {
-                    levels: levels.iter().map(|l| (*l).to_owned()).collect(),
-                    timeout,
+                    levels: levels.iter().map(|l| (*l).into()).collect(),
+                    timeout: Timeout::of(timeout),
                     ..Ask::default()
                 })
             };
             let verdict = match verdict {
-                0..5 if name == "ask_user_question" => Verdict::Question(Ask::question(600)),
+                0..5 if name == "ask_user_question" => Verdict::Question(Ask::question()),
                 0 | 1 => Verdict::Allow,
                 2 => ask(&[], 300),
                 3 => ask(&["admin"], 0),
                 4 => ask(&["user", "admin"], 200),
                 5 => Verdict::Refuse("no".into()),
                 6 => Verdict::Deny("never".into()),
-                _ if name == "ask_user_question" => Verdict::Question(Ask::question(600)),
+                _ if name == "ask_user_question" => Verdict::Question(Ask::question()),
                 n => Verdict::Ask(strict(*n)),
             };
             let call = ToolUse::new(format!("t{i}"), name, input(name, i));

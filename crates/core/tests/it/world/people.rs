@@ -29,12 +29,17 @@ pub(super) fn person(n: u8) -> Principal {
 
 /// Ways of asking that need more than one person, or another one.
 pub(super) fn strict(n: u8) -> Ask {
-    let roles = |roles: &[&str]| roles.iter().map(|role| (*role).to_owned()).collect::<Vec<_>>();
+    let reviewers = |names: &[&str]| names.iter().map(|name| (*name).into()).collect::<Vec<_>>();
     match n {
-        7 => Ask { levels: roles(&["admin"]), quorum: 2, reminders: vec![30, 90], ..Ask::default() },
-        8 => Ask { levels: roles(&["admin"]), not_self: true, reassign: roles(&["lead"]), ..Ask::default() },
-        9 => Ask { levels: roles(&["lead"]), timeout: 100, escalate: roles(&["admin", "lead"]), ..Ask::default() },
-        _ => Ask { levels: roles(&["user", "admin", "lead"]), quorum: 2, timeout: 0, ..Ask::default() },
+        7 => Ask { levels: reviewers(&["admin"]), quorum: 2, reminders: vec![30, 90], ..Ask::default() },
+        8 => Ask { levels: reviewers(&["admin"]), not_self: true, reassign: reviewers(&["lead"]), ..Ask::default() },
+        9 => Ask {
+            levels: reviewers(&["lead"]),
+            timeout: 100.into(),
+            escalate: reviewers(&["admin", "lead"]),
+            ..Ask::default()
+        },
+        _ => Ask { levels: reviewers(&["user", "admin", "lead"]), quorum: 2, timeout: 0.into(), ..Ask::default() },
     }
 }
 

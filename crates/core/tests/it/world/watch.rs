@@ -35,7 +35,7 @@ impl World {
                 });
                 let asked = asked.expect("an interruption is recorded before its decision");
                 for (action, decision) in asked.actions.iter().zip(&decided.decisions) {
-                    match (decision.kind, &decision.edited_action) {
+                    match (decision.kind(), decision.edited()) {
                         (DecisionType::Approve, _)
                             if asked.kind == countersign_core::journal::record::Kind::InDoubt =>
                         {

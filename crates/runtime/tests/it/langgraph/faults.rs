@@ -371,7 +371,7 @@ async fn m9_an_edit_into_another_tool_is_judged_by_its_own_policy(store: Arc<dyn
         store,
         &ledger,
         Approval::always(),
-        rule(Then::Ask(Ask { levels: vec!["admin".to_owned()], ..Ask::default() })),
+        rule(Then::Ask(Ask { levels: vec!["admin".into()], ..Ask::default() })),
     );
     send(&runtime, "asked", "go").await.expect("paused");
     let again = decide(&runtime, "asked_1", edit()).await.expect("decided");

@@ -45,7 +45,7 @@ async fn p1_an_approval_that_nobody_could_give_is_refused_with_its_agent() {
         assert!(said.contains("rule \"two\" of the policy") && said.contains(what), "{what}: {said}");
     }
     // The policy may name the people for a tool that names none.
-    assert_eq!(Ask { quorum: 2, levels: vec!["admin".to_owned()], ..Ask::default() }.mistakes(), []);
+    assert_eq!(Ask { quorum: 2, levels: vec!["admin".into()], ..Ask::default() }.mistakes(), []);
 }
 
 #[tokio::test]

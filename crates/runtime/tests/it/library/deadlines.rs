@@ -6,7 +6,7 @@ use countersign::{
     Agent, ContextStrategy, DecisionError, RunConfig, RunError, RunState, Runner, ToolEntry, ToolGuardrailOutput,
     core::{
         approval::principal::Principal,
-        call::permit::Permit,
+        call::{gate::Ask, permit::Permit, timeout::Timeout},
         journal::{
             input::InputQuestion,
             record::{Kind, Schema},
@@ -67,6 +67,11 @@ async fn w7_what_a_program_keeps_waits_for_ever_unless_a_deadline_was_set() {
             "{seconds}: {given}"
         );
     }
+    // However it was said: also beside nothing else that tells it from the default of the same length.
+    let mut by_hand = tool("a", &done).needs_approval(Approval::always());
+    by_hand.approval.ask = Ask { timeout: 300.into(), ..Ask::default() };
+    let paused = run(&one(by_hand), "go").await.expect("paused");
+    assert!(paused.interruptions[0].expires_at.is_some());
     let asks = r#"{"questions":[{"question":"Which?","options":[{"label":"A"},{"label":"B"}]}]}"#;
     for (said, waits) in [(None, false), (Some(600), true), (Some(0), false), (Some(300), true)] {
         let mut entry = builtin::ask_user_question();
@@ -123,7 +128,7 @@ async fn s6_of_several_decisions_all_count_or_none() {
 }
 
 /// Asks for a size before it says what it was told.
-struct Orders(Option<u32>);
+struct Orders(Timeout);
 
 impl Tool for Orders {
     fn run(&self, permit: Permit) -> BoxFuture<'static, Result<String, ToolError>> {
@@ -149,10 +154,10 @@ impl Tool for Orders {
 #[tokio::test]
 async fn s13_what_a_call_asks_is_listed_and_answered_on_the_state() {
     let spec = tool("a", &Ran::default()).spec;
-    let hurried = one(ToolEntry::new(spec.clone(), Arc::new(Orders(Some(300)))));
+    let hurried = one(ToolEntry::new(spec.clone(), Arc::new(Orders(300.into()))));
     let paused = run(&hurried, "go").await.expect("paused");
     assert!(paused.interruptions[0].expires_at.is_some(), "what was said counts");
-    let agent = one(ToolEntry::new(spec, Arc::new(Orders(None))));
+    let agent = one(ToolEntry::new(spec, Arc::new(Orders(Timeout::Default))));
     let paused = run(&agent, "go").await.expect("paused");
     assert!(paused.is_paused());
     let asks = item(&paused, "c1");

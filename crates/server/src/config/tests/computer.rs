@@ -56,11 +56,11 @@ mod with_the_feature {
         assert_eq!(config.computer, Some(want));
         let entries = tool_entries(&config).expect("entries");
         let (changed, plain) = (&entries["computer_use_preview"], &entries["computer"]);
-        assert_eq!((&*changed.spec.description, changed.approval.ask.timeout), ("Shops.", 60));
+        assert_eq!((&*changed.spec.description, changed.approval.ask.timeout), ("Shops.", 60.into()));
         let Require::When(condition) = &changed.approval.require else { panic!("a condition") };
         assert_eq!(condition.describe(), Some("args.action.type == 'type'"));
         // What is declared under one name holds for both: they are one tool.
-        assert_eq!((&*plain.spec.description, plain.approval.ask.timeout), ("Shops.", 60));
+        assert_eq!((&*plain.spec.description, plain.approval.ask.timeout), ("Shops.", 60.into()));
         let Require::When(condition) = &plain.approval.require else { panic!("a condition") };
         assert_eq!(condition.describe(), Some("args.action.type == 'type'"));
         let undeclared = text.split("[tools.computer").next().expect("a part");

@@ -190,7 +190,7 @@ fn s13_servers_that_the_provider_calls_are_read_in_all_their_forms() {
     ));
     let approval = ConfigApproval {
         require: ConfigRequire::When("args.amount > 5".to_owned()),
-        ask: Ask { timeout: 60, ..Ask::default() },
+        ask: Ask { timeout: 60.into(), ..Ask::default() },
     };
     let want = ConfigHostedMcp {
         description: Some("Money.".to_owned()),

@@ -4,7 +4,10 @@ use countersign::{
     policy::{Judge, Then},
     tool::{CallFacts, Hints},
 };
-use countersign_core::call::{args::Args, gate::Verdict};
+use countersign_core::{
+    approval::reviewer::Reviewer,
+    call::{args::Args, gate::Verdict},
+};
 
 use super::*;
 
@@ -78,15 +81,16 @@ deny = true
     let config = parse(&format!("{text}{}", others())).expect("config");
     assert!(config.warnings.is_empty(), "{:?}", config.warnings);
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let reviewers = |names: &[&str]| names.iter().copied().map(Reviewer::of).collect::<Vec<_>>();
     let ask = Ask {
-        timeout: 60,
+        timeout: 60.into(),
         allowed: vec![DecisionType::Approve, DecisionType::Reject],
-        levels: names(&["user", "admin"]),
+        levels: reviewers(&["user", "admin"]),
         quorum: 2,
         not_self: true,
-        escalate: names(&["legal", "admin"]),
+        escalate: reviewers(&["legal", "admin"]),
         reminders: vec![10, 30],
-        reassign: names(&["legal"]),
+        reassign: reviewers(&["legal"]),
         ..Ask::default()
     };
     let large = ConfigRule {
@@ -133,13 +137,13 @@ hints = { destructive = false, open_world = false }
 "#;
     let config = parse(&PAYS.replace("[tools.look_up]\n", &format!("{approval}[tools.look_up]\n"))).expect("config");
     let ask = Ask {
-        timeout: 9,
-        levels: vec!["admin".to_owned()],
+        timeout: 9.into(),
+        levels: vec!["admin".into()],
         quorum: 2,
         not_self: true,
-        escalate: vec!["legal".to_owned()],
+        escalate: vec!["legal".into()],
         reminders: vec![3],
-        reassign: vec!["legal".to_owned()],
+        reassign: vec!["legal".into()],
         ..Ask::default()
     };
     assert_eq!(config.tools[0].approval, ConfigApproval { require: ConfigRequire::Always, ask });
@@ -430,7 +434,7 @@ async fn p1_the_example_of_a_policy_says_what_its_comments_say() {
             Verdict::Deny(text) => assert_eq!((levels, reason), (None, &*text), "{about}"),
             Verdict::Ask(ask) => {
                 let why = ask.reason.as_deref().unwrap_or_default();
-                assert_eq!(levels, Some(&*ask.levels.join(", ")), "{about}");
+                assert_eq!(levels, Some(&*Reviewer::join(&ask.levels, ", ")), "{about}");
                 assert!(why.contains(reason), "{about}: {why}");
                 said.push(ask);
             }
@@ -438,8 +442,8 @@ async fn p1_the_example_of_a_policy_says_what_its_comments_say() {
         }
     }
     let [very_large, large, four_eyes, _, bank, ..] = said.as_slice() else { panic!("{said:?}") };
-    assert!(very_large.not_self && very_large.reminders == [3600, 43200] && very_large.timeout == 86400);
-    assert_eq!((large.quorum, large.reassign.as_slice(), large.not_self), (2, &["audit".to_owned()][..], false));
+    assert!(very_large.not_self && very_large.reminders == [3600, 43200] && very_large.timeout == 86400.into());
+    assert_eq!((large.quorum, large.reassign.as_slice(), large.not_self), (2, &["audit".into()][..], false));
     assert!(four_eyes.not_self && four_eyes.quorum == 1);
-    assert_eq!((bank.escalate.join(", ").as_str(), bank.allowed.len()), ("audit, board", 2));
+    assert_eq!((Reviewer::join(&bank.escalate, ", ").as_str(), bank.allowed.len()), ("audit, board", 2));
 }
