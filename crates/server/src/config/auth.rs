@@ -137,7 +137,7 @@ fn digest(section: &Section<'_>, known: &RefCell<Known>) -> Option<[u8; 32]> {
         };
         once(entry, digest, format!("{:?} …", text.get(..8).unwrap_or_default()))
     });
-    let doc = "Has the token; it must be set.";
+    let doc = "The variable that has the token; it must be set.";
     let of_variable = section.field("token_env", doc, of_variable.optional(ONE))?;
     let doc = "The token's SHA-256 in hexadecimal: `printf %s \"$TOKEN\" \\| sha256sum`. Only for tokens that nobody can guess: \
                `openssl rand -hex 32`.";
@@ -184,12 +184,12 @@ fn jwt(section: &Section<'_>) -> Option<JwtOptions> {
     let default = JwtOptions::new("", "", KeySource::Url(String::new()));
     let claim = || short(limits::SUBJECT_BYTES).called("claim");
     let algorithms = "What may have signed it.";
-    let subject = "The subject.";
-    let roles = "The roles, a list of texts or one text with spaces; `realm_access.roles` goes into an object.";
-    let tenant = "The tenant; a JWT without it is refused.";
-    let kind = "`person`, `service` or `agent`; a JWT without it is refused.";
-    let leeway = "That clocks may be apart.";
-    let standing = "For which a [standing approval](protocol.md#always) counts after whoever made it was last seen with a JWT that \
+    let subject = "The claim that has the subject.";
+    let roles = "The claim that has the roles, a list of texts or one text with spaces; `realm_access.roles` goes into an object.";
+    let tenant = "The claim that has the tenant; a JWT without it is refused.";
+    let kind = "The claim that has `person`, `service` or `agent`; a JWT without it is refused.";
+    let leeway = "How far clocks may be apart.";
+    let standing = "How long a [standing approval](protocol.md#always) counts after whoever made it was last seen with a JWT that \
                     has the role, at most 366 days. What was seen is remembered until the server stops: after a start such rules \
                     are suspended until their makers are seen again.";
     let options = JwtOptions {

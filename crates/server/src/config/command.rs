@@ -31,7 +31,7 @@ table! {
         cwd: PathBuf = cwd(section);
         /// The server's environment variables that it also gets.
         env: Vec<String> = env().or(Vec::new());
-        /// After which it is killed, which fails what it was to look at.
+        /// Time until it is killed, which fails the turn.
         time_limit: u32 = time_limit().or(TIME_LIMIT_SECONDS);
     }
 }

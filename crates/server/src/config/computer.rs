@@ -34,9 +34,9 @@ table! {
         start_page: String = text()
             .and(|entry, page| read_start_page(entry, page, hosts.iter().flatten().next()))
             .or(START_PAGE.to_owned());
-        /// Of the page.
+        /// Width of the page.
         width: u32 = whole(1..=SCREEN_MOST, "pixels").or(1024);
-        /// Of the page.
+        /// Height of the page.
         height: u32 = whole(1..=SCREEN_MOST, "pixels").or(768);
         /// Whether the browser's own sandbox is used. Without it a page that breaks out of the browser is the user whom the server
         /// runs as; it does not work for `root`, nor in some containers.

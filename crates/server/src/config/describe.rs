@@ -115,14 +115,18 @@ pub(super) fn object(keys: &[Key]) -> Value {
 
 /// Markdown with the texts of its links in their place: where an editor shows it, they lead nowhere.
 fn without_links(markdown: &str) -> String {
-    let mut text = String::new();
-    let mut rest = markdown;
-    while let Some((before, (label, after))) = rest.split_once('[').and_then(|(before, link)| {
-        let (label, target) = link.split_once("](")?;
-        Some((before, (label, target.split_once(')')?.1)))
-    }) {
-        text.push_str(before);
-        text.push_str(label);
+    let (mut text, mut rest) = (String::new(), markdown);
+    while let Some((before, (_, after))) =
+        rest.split_once("](").and_then(|(b, after)| Some((b, after.split_once(')')?)))
+    {
+        // A label may have brackets of its own.
+        let mut open = 1;
+        let begin = before.rfind(|c| {
+            open += i32::from(c == ']') - i32::from(c == '[');
+            open == 0
+        });
+        let (before, label) = before.split_at(begin.unwrap_or_default());
+        text.extend([before, label.strip_prefix('[').unwrap_or(label)]);
         rest = after;
     }
     text + rest
@@ -137,59 +141,4 @@ pub fn config_schema() -> Value {
     schema["description"] =
         "The configuration of a Countersign server: its agents, their tools, and who decides.".into();
     schema
-}
-
-#[cfg(test)]
-pub(super) mod reference {
-    //! The tables of the reference.
-
-    use super::*;
-
-    /// The keys of the table with this name, such as `models.NAME.hosted_mcp.LABEL`.
-    fn below(path: &str) -> Vec<Key> {
-        let mut keys = Section::describe(crate::config::read);
-        let mut names = path.split('.').filter(|name| !name.is_empty());
-        while let Some(name) = names.next() {
-            let key =
-                keys.into_iter().find(|key| key.name == name).unwrap_or_else(|| panic!("no key {name} of {path}"));
-            let (label, inside) = key.shape.below.unwrap_or_else(|| panic!("no table {name} of {path}"));
-            assert!(label.is_empty() || names.next() == Some(label), "{path}");
-            keys = inside;
-        }
-        keys
-    }
-
-    /// All tables that there are, by name.
-    pub(in crate::config) fn tables() -> Vec<String> {
-        fn below(path: &str, keys: &[Key], tables: &mut Vec<String>) {
-            tables.push(path.to_owned());
-            for key in keys {
-                let Some((label, inside)) = &key.shape.below else { continue };
-                let names = [path, key.name, label].into_iter().filter(|name| !name.is_empty());
-                below(&names.collect::<Vec<_>>().join("."), inside, tables);
-            }
-        }
-        let mut tables = Vec::new();
-        below("", &Section::describe(crate::config::read), &mut tables);
-        tables
-    }
-
-    /// Its lines. The keys that `without` has too are left out.
-    pub(in crate::config) fn rows(path: &str, without: Option<&str>) -> String {
-        let others = without.map(below).unwrap_or_default();
-        let is_own = |key: &Key| others.iter().all(|other| other.name != key.name || other.doc != key.doc);
-        let keys: Vec<Key> = below(path).into_iter().filter(is_own).collect();
-        let has_parts = keys.iter().any(|key| key.part.is_some());
-        let of = |text: &str| if has_parts { format!(" {text} |") } else { String::new() };
-        let mut lines = format!(
-            "| key |{} value | default | what it is |\n|---|{}---|---|---|\n",
-            of("of"),
-            if has_parts { "---|" } else { "" }
-        );
-        for Key { name, doc, shape, default, part, .. } in &keys {
-            let part = of(part.as_ref().map_or("all", |(of, _)| of));
-            lines += &format!("| `{name}` |{part} {} | {default} | {doc} |\n", shape.words);
-        }
-        lines
-    }
 }

@@ -24,7 +24,7 @@ struct Member {
 
 /// Reads the request. Arguments that the tool's schema does not have are warned of.
 pub(super) fn read(section: &Section<'_>, parameters: &Value) -> Option<HttpRequest> {
-    let method = section.field("method", "", one_of("method", METHODS).required());
+    let method = section.field("method", "The method of the request.", one_of("method", METHODS).required());
     let doc = "An `http` or `https` address. Scheme, host and port have no places; path and query may.";
     let url = section.field("url", doc, text().called("URL").required());
     // What is missing was said; what else is wrong is said as well.
@@ -36,7 +36,7 @@ pub(super) fn read(section: &Section<'_>, parameters: &Value) -> Option<HttpRequ
     let query = section.field("query", doc, query.or_as("none", Vec::new))?;
     let texts = json!({ "additionalProperties": { "type": "string" } });
     let headers = members(headers).schema(texts).called("table of strings").or_as("none", Vec::new);
-    let headers = section.field("headers", "", headers)?;
+    let headers = section.field("headers", "Headers of the request.", headers)?;
     for (member, value) in &query {
         request = request.query(&member.name, value.clone());
     }

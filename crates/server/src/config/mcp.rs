@@ -40,11 +40,11 @@ table! {
         /// What the names of its tools begin with for models and in rules of the policy; needed where two servers of an agent have
         /// a tool of one name.
         prefix: Option<String> = text().optional("none");
-        /// That a call may take; the time in which people answer does not count.
+        /// Time that a call may take; the time in which people answer does not count.
         timeout: u32 = whole(1..=SECONDS_MAX, "seconds").or(CALL_SECONDS);
-        /// That it may take to be reached.
+        /// Time that it may take to be reached.
         connect_timeout: u32 = whole(1..=SECONDS_MAX, "seconds").or(CONNECT_SECONDS);
-        /// In which people answer what it asks in the middle of a call; then the answer is `cancel`. `0` waits for ever.
+        /// Time in which people answer what it asks in the middle of a call; then the answer is `cancel`. `0` waits for ever.
         answer_timeout: u32 =
             whole(0..=limits::APPROVAL_TIMEOUT_SECONDS_MAX, "seconds").or(limits::APPROVAL_TIMEOUT_SECONDS);
         /// The revision of the protocol that it is spoken to in. Without it the newest is tried and then the one before, which
@@ -151,9 +151,9 @@ fn reach(section: &Section<'_>) -> Option<ConfigReach> {
     let url = section.field("url", doc, address)?;
     let in_variable = variable().map(|(_, url)| url).optional("none");
     let in_variable = in_variable.of(none_of(&["command", "url"], beside_command.filter(|_| !is_url).or(beside_url)));
-    let doc = "In place of `url`: has the address, where there is a key in it.";
+    let doc = "In place of `url`: the variable that has the address, where there is a key in it.";
     let url = url.or(section.field("url_env", doc, in_variable)?);
-    let cwd = section.field("cwd", "Its folder.", cwd(section).of(of_command()))?;
+    let cwd = section.field("cwd", "The folder of its process.", cwd(section).of(of_command()))?;
     let (pass_env, env) = section.field(
         "env",
         "Variables to pass on, or a table of variables: `{ ROOT = \"/srv\", KEY = { env = \"MY_KEY\" } }`. Beside them it gets \
@@ -164,7 +164,7 @@ fn reach(section: &Section<'_>) -> Option<ConfigReach> {
             .of(of_command()),
     )?;
     let token = variable().map(|(_, token)| ApiKey::new(&token)).optional("none").of(of_url());
-    let bearer = section.field("bearer_env", "Has the bearer token.", token)?;
+    let bearer = section.field("bearer_env", "The variable that has the bearer token; it must be set.", token)?;
     let headers = texts(is_header).or_as("none", BTreeMap::new).of(of_url());
     let headers = section.field("headers", "Headers of each request.", headers)?;
     match (command, url) {

@@ -138,7 +138,7 @@ table! {
         /// The provider's address; `/chat/completions` (`openai-chat` and the names), `/responses` (`openai`), `/messages`
         /// (`anthropic`) is added, so it looks like `https://api.openai.com/v1`. No model is reached anywhere else.
         base_url: String = base_url(section.peek("provider").and_then(default_base_url)).of(only(section, &REMOTE));
-        /// Has the key; it must be set.
+        /// The variable that has the key; it must be set.
         api_key_env: Option<String> = variable().map(|(name, _)| name).optional("no key is sent").of(only(section, &REMOTE));
         /// Headers that are added to every request: `{ X-Title = "Desk", X-Token = { env = "VARIABLE" } }`. Secrets belong in the
         /// environment. Those that a request has anyway (`Content-Type`, `Host` …) cannot be set.

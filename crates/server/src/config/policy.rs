@@ -90,8 +90,8 @@ impl ConfigRule {
 }
 
 fn hints(section: &Section<'_>) -> Option<[Option<bool>; 4]> {
-    let hint = |key| section.field(key, "", boolean().optional("not looked at"));
-    let [read_only, destructive, open_world, idempotent] = HINTS.map(hint);
+    let said = HINTS.map(|key| section.field(key, "Whether it declares this.", boolean().optional("not looked at")));
+    let [read_only, destructive, open_world, idempotent] = said;
     Some([read_only?, destructive?, open_world?, idempotent?])
 }
 

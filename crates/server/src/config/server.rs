@@ -68,12 +68,12 @@ fn connections(section: &Section<'_>) -> Option<ConnectionLimits> {
         )?,
         header_seconds: section.field(
             "header_seconds",
-            "Within which the head of a connection's first request must be there.",
+            "Time within which the head of a connection's first request must be there.",
             seconds().or(default.header_seconds),
         )?,
         idle_seconds: section.field(
             "idle_seconds",
-            "Within which the head of the next request must be there, from the answer before it on. A proxy that keeps \
+            "Time within which the head of the next request must be there, from the answer before it on. A proxy that keeps \
              connections should keep them for less.",
             seconds().or(default.idle_seconds),
         )?,

@@ -102,7 +102,7 @@ fn key(section: &Section<'_>, known: &RefCell<Vec<Known>>) -> Option<ConfigKey> 
         }
         Some((variable, key))
     });
-    let doc = "Has the key: 32 random bytes as base64 or as 64 hexadecimal digits. It must be set.";
+    let doc = "The variable that has the key: 32 random bytes as base64 or as 64 hexadecimal digits. It must be set.";
     let key = section.field("key_env", doc, key.required());
     let (Some(id), Some((key_env, key))) = (id, key) else { return None };
     if Key::parse("any", &key).is_ok() && Key::parse(&id, &key).is_err() {

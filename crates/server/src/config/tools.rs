@@ -50,9 +50,9 @@ table! {
         hints: Option<Hints> = hints(runs.as_ref()).optional("as its keys").of(only(section, &HINTED));
         /// Whether a second attempt of the same call does nothing more than the first.
         idempotent: Option<bool> = boolean().optional("`false`").of(only(section, &HINTED));
-        /// Until it is killed, or its connection closed.
+        /// Time until it is killed, or its connection closed.
         time_limit: Option<u32> = time_limit().optional("`60`; of `shell` `120`").of(only(section, &LIMITED));
-        /// Of output, or of an answer's body; more is an error, and a command that writes more is stopped.
+        /// Most bytes of output, or of an answer's body; more is an error, and a command that writes more is stopped.
         output_limit: Option<u32> = whole(1..=RESULT_BYTES, "bytes").optional("`262144`; of `shell` `65536`")
             .of(only(section, &LIMITED));
         /// What looks at its arguments before it runs.
@@ -222,9 +222,16 @@ fn only(section: &Section<'_>, of: &Tools) -> Part {
             Some(format!("means nothing to {tool}; it is for {}", of.words.replace('`', "\"")))
         }
     };
-    let mut schemas: Vec<Value> = of.are.iter().map(|what| what.schema()).collect();
-    schemas.dedup();
-    Part { of: of.words, when: json!({ "anyOf": schemas }), not_meant }
+    let when = if of.made_by {
+        let others = KINDS.into_iter().chain([(Folder, "builtin")]);
+        let others = others.filter(|(kind, _)| !of.are.contains(kind)).map(|(_, key)| json!({ "required": [key] }));
+        json!({ "not": { "anyOf": others.collect::<Vec<_>>() } })
+    } else {
+        let mut schemas: Vec<Value> = of.are.iter().map(|what| what.schema()).collect();
+        schemas.dedup();
+        json!({ "anyOf": schemas })
+    };
+    Part { of: of.words, when, not_meant }
 }
 
 /// Reads what a call of it does.
@@ -305,7 +312,7 @@ fn asks<'k>(section: &Section<'_>) -> Kind<'k, ConfigApproval> {
     table(|section| {
         let seconds = whole(0..=limits::APPROVAL_TIMEOUT_SECONDS_MAX, "seconds").or(limits::QUESTION_TIMEOUT_SECONDS);
         let mut approval = ConfigApproval::of(ConfigRequire::Always);
-        approval.ask.timeout = section.field("timeout", "To answer; 0 waits for ever.", seconds)?;
+        approval.ask.timeout = section.field("timeout", "Time to answer; 0 waits for ever.", seconds)?;
         Some(approval)
     })
 }
@@ -362,8 +369,8 @@ fn hints<'k>(runs: Option<&ConfigRuns>) -> Kind<'k, Hints> {
 
 fn stream(section: &Section<'_>) -> Option<StreamRule> {
     let default = StreamRule::default();
-    let (call, result, place) =
-        ("Calls are streamed, and in the history.", "Results are.", "They stand outside groups.");
+    let (call, result) = ("Calls are streamed, and in the history.", "Results are streamed, and in the history.");
+    let place = "Calls and results stand outside groups.";
     Some(StreamRule {
         stream_tool_use: section.field("tool_use", call, boolean().or(default.stream_tool_use))?,
         stream_tool_result: section.field("tool_result", result, boolean().or(default.stream_tool_result))?,

@@ -24,7 +24,7 @@ table! {
         server_url: String = text().as_a(|url| as_base_url(&url).ok_or_else(|| BASE_URL.to_owned())).called("URL").required();
         /// What the model is told about it.
         description: Option<String> = text().optional("none");
-        /// Has the token that the provider shows to it; it must be set, and is sent with every request.
+        /// The variable that has the token that the provider shows to it; it must be set, and is sent with every request.
         authorization_env: Option<String> = variable().map(|(name, _)| name).optional("no token");
         /// The only tools of it that the model may use.
         allowed_tools: Option<Vec<String>> = tool_names().optional("all");

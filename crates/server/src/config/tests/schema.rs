@@ -7,6 +7,7 @@ use jsonschema::Validator;
 use serde_json::Value;
 
 use super::*;
+use crate::config::describe::Key;
 
 static SCHEMA: LazyLock<Validator> =
     LazyLock::new(|| jsonschema::validator_for(&config_schema()).expect("the schema is one"));
@@ -74,6 +75,52 @@ fn c_the_schema_has_every_key_with_what_it_is_for() {
     assert!(about.contains("is not whole") && !about.contains("]("), "{about}");
 }
 
+/// The keys of the table with this name, such as `models.NAME.hosted_mcp.LABEL`.
+fn below(path: &str) -> Vec<Key> {
+    let mut keys = Section::describe(read);
+    let mut names = path.split('.').filter(|name| !name.is_empty());
+    while let Some(name) = names.next() {
+        let key = keys.into_iter().find(|key| key.name == name).unwrap_or_else(|| panic!("no key {name} of {path}"));
+        let (label, inside) = key.shape.below.unwrap_or_else(|| panic!("no table {name} of {path}"));
+        assert!(label.is_empty() || names.next() == Some(label), "{path}");
+        keys = inside;
+    }
+    keys
+}
+
+/// All tables that there are, by name.
+fn tables() -> Vec<String> {
+    fn below(path: &str, keys: &[Key], tables: &mut Vec<String>) {
+        tables.push(path.to_owned());
+        for key in keys {
+            let Some((label, inside)) = &key.shape.below else { continue };
+            let names = [path, key.name, label].into_iter().filter(|name| !name.is_empty());
+            below(&names.collect::<Vec<_>>().join("."), inside, tables);
+        }
+    }
+    let mut tables = Vec::new();
+    below("", &Section::describe(read), &mut tables);
+    tables
+}
+
+/// The lines of a table of the reference. The keys that `without` has too are left out.
+fn rows(path: &str, without: Option<&str>) -> String {
+    let others = without.map(below).unwrap_or_default();
+    let is_own = |key: &Key| others.iter().all(|other| other.name != key.name || other.doc != key.doc);
+    let keys: Vec<Key> = below(path).into_iter().filter(is_own).collect();
+    let of = |key: &Key| key.part.as_ref().map_or("all", |(of, _)| of);
+    let has_parts = keys.iter().any(|key| of(key) != "all");
+    let [head, line] = if has_parts { [" of |", "---|"] } else { ["", ""] };
+    let mut lines = format!("| key |{head} value | default | what it is |\n|---|{line}---|---|---|\n");
+    for key in &keys {
+        let Key { name, doc, shape, default, .. } = key;
+        assert!(!doc.is_empty(), "what is {name} of {path}?");
+        let of = if has_parts { format!(" {} |", of(key)) } else { String::new() };
+        lines += &format!("| `{name}` |{of} {} | {default} | {doc} |\n", shape.words);
+    }
+    lines
+}
+
 /// `UPDATE_GOLDEN=1 cargo test` writes the tables of the reference anew.
 #[test]
 fn c_the_reference_is_what_the_file_is_read_by() {
@@ -87,7 +134,7 @@ fn c_the_reference_is_what_the_file_is_read_by() {
         let (_, after) = after.split_once("<!-- end -->").expect("the end of the table");
         let (table, without) = path.split_once(" without ").map_or((path, None), |(of, without)| (of, Some(without)));
         let table = if table == "the file" { "" } else { table };
-        let rows = describe::reference::rows(table, without);
+        let rows = rows(table, without);
         now.push_str(&format!("{before}<!-- keys of {path} -->\n{rows}<!-- end -->"));
         told.push(table);
         rest = after;
@@ -99,7 +146,7 @@ fn c_the_reference_is_what_the_file_is_read_by() {
     let stored = fs::read_to_string(PATH).unwrap_or_default();
     assert!(stored == now, "docs/configuration.md is not what the code says; run UPDATE_GOLDEN=1 cargo test");
     let small = ["require_approval", "on_timeout"];
-    let missing: Vec<String> = describe::reference::tables()
+    let missing: Vec<String> = tables()
         .into_iter()
         .filter(|table| !told.contains(&table.as_str()) && !small.iter().any(|name| table.contains(name)))
         .filter(|table| !table.ends_with(".approval") || !told.iter().any(|known| known.ends_with(".approval")))
