@@ -42,7 +42,7 @@ table! {
         tool_use: ConfigToolUse = tool_use(tools.as_deref().unwrap_or_default()).or_as("`\"run_again\"`", ConfigToolUse::default);
         /// What its last answer of a turn must be: JSON that fits. The model is given the schema, and an answer that does not fit
         /// fails the turn (`invalid_output`). A code fence around it is taken off.
-        output_schema: Option<Value> = any().as_a(output_schema).called("JSON Schema").optional("none");
+        output_schema: Option<Value> = any().try_map(output_schema).called("JSON Schema").optional("none");
         /// What looks at what the user says, before the first model call of a turn.
         input_guardrails: Vec<String> = guardrails().or(Vec::new());
         /// What looks at its last answer, before it counts. It cannot stand beside a `tool_use` that ends turns.
@@ -127,7 +127,7 @@ fn tool_use(own: &[String]) -> Kind<'_, ConfigToolUse> {
         }
         Some(name)
     });
-    let listed = list(of_agent).schema(json!({ "minItems": 1 })).as_a(|names| {
+    let listed = list(of_agent).schema(json!({ "minItems": 1 })).try_map(|names| {
         if names.is_empty() { Err(format!("must be {RIGHT}")) } else { Ok(ConfigToolUse::StopAt(names)) }
     });
     choice_or("tool use", known, RIGHT.to_owned()).or_a(listed).expected(RIGHT)

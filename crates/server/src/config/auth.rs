@@ -114,7 +114,7 @@ fn token(section: &Section<'_>, known: &RefCell<Known>) -> Option<ConfigToken> {
 }
 
 fn roles<'k>() -> Kind<'k, Vec<String>> {
-    names(text().as_a(|role| role_error(&role).map_or(Ok(role), Err)))
+    names(text().try_map(|role| role_error(&role).map_or(Ok(role), Err)))
 }
 
 /// The token's digest, from one of the two keys.
@@ -214,7 +214,7 @@ fn jwt(section: &Section<'_>) -> Option<JwtOptions> {
 }
 
 fn keys(section: &Section<'_>) -> Option<KeySource> {
-    let url = text().called("URL").as_a(|url| check_url(&url).map(|()| KeySource::Url(url)));
+    let url = text().called("URL").try_map(|url| check_url(&url).map(|()| KeySource::Url(url)));
     let file = text().called("file").and(|entry, file| {
         let path = entry.section.document.path(&file);
         match count_keys(&path) {

@@ -51,7 +51,7 @@ pub(super) fn read(section: &Section<'_>, parameters: &Value) -> Option<HttpRequ
         request = request.body(body);
     }
     let query: Vec<Member> = query.into_iter().map(|(member, _)| member).collect();
-    check(section, Places { query, headers }, request, parameters).filter(|_| method.is_some() && url.is_some())
+    check(section, &Places { query, headers }, request, parameters).filter(|_| method.is_some() && url.is_some())
 }
 
 fn query(entry: &Entry<'_>) -> Option<Vec<(Member, Value)>> {
@@ -115,7 +115,7 @@ impl Places {
 }
 
 /// Looks at the whole: its variables, its arguments, and whether it can be sent.
-fn check(section: &Section<'_>, places: Places, mut request: HttpRequest, parameters: &Value) -> Option<HttpRequest> {
+fn check(section: &Section<'_>, places: &Places, mut request: HttpRequest, parameters: &Value) -> Option<HttpRequest> {
     let mut all_set = true;
     for (key, name) in request.variables() {
         let at = places.with(key, &Place::Env(name.clone()));

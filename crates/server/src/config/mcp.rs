@@ -182,7 +182,7 @@ fn require_approval<'k>() -> Kind<'k, Value> {
     });
     let words = json!({ "type": "object", "additionalProperties": word });
     let kind = any().schema(json!({ "anyOf": [word, lists, words] })).called("`\"always\"`, `\"never\"` or table");
-    kind.as_a(|said| RequireApproval::from_json(&said).map(|_| said).map_err(|error| error.to_string()))
+    kind.try_map(|said| RequireApproval::from_json(&said).map(|_| said).map_err(|error| error.to_string()))
 }
 
 /// An error for each name that an agent would have from two places, as far as the file names the tools of its servers. What

@@ -134,7 +134,7 @@ table! {
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct ConfigEndpoint(section) {
         /// The model's name at the provider.
-        model: String = text().schema(json!({ "minLength": 1 })).as_a(not_empty).required().of(only(section, &REMOTE));
+        model: String = text().schema(json!({ "minLength": 1 })).try_map(not_empty).required().of(only(section, &REMOTE));
         /// The provider's address; `/chat/completions` (`openai-chat` and the names), `/responses` (`openai`), `/messages`
         /// (`anthropic`) is added, so it looks like `https://api.openai.com/v1`. No model is reached anywhere else.
         base_url: String = base_url(section.peek("provider").and_then(default_base_url)).of(only(section, &REMOTE));
@@ -187,8 +187,11 @@ fn read_provider(section: &Section<'_>) -> Option<ConfigProvider> {
         one_of("provider", known_providers()).and(is_built).required(),
     );
     let script = "A JSON file with the answers.";
-    let script =
-        section.field("script", script, text().and(scripted).called("file").required().of(only(section, &SCRIPTED)));
+    let script = section.field(
+        "script",
+        script,
+        text().and(|entry, file| scripted(entry, &file)).called("file").required().of(only(section, &SCRIPTED)),
+    );
     let at = ConfigEndpoint::read(section);
     let of = |providers| only(section, providers);
     let reasoning_effort = section.field(
@@ -252,8 +255,8 @@ fn thinking<'k>() -> Kind<'k, Thinking> {
     whole(THINKING_BUDGET_MIN..=TOKENS_MAX, "tokens").map(Thinking::Budget).or_a(adaptive).expected(RIGHT)
 }
 
-fn scripted(entry: &Entry<'_>, file: String) -> Option<(PathBuf, String)> {
-    let path = entry.section.document.path(&file);
+fn scripted(entry: &Entry<'_>, file: &str) -> Option<(PathBuf, String)> {
+    let path = entry.section.document.path(file);
     let script = match fs::metadata(&path) {
         Ok(metadata) if metadata.len() > SCRIPT_BYTES => Err(format!("is larger than {SCRIPT_BYTES} bytes")),
         Ok(metadata) if !metadata.is_file() => Err("is not a file".to_owned()),
@@ -287,7 +290,7 @@ const BASE_URL: &str = "must be a URL with http or https, without a password, qu
 /// An address; a provider that is known by name has one of its own.
 fn base_url<'k>(own: Option<&'k str>) -> super::table::Field<'k, String> {
     let kind = text().schema(json!({ "pattern": "^[Hh][Tt][Tt][Pp][Ss]?://[^?#@]+$" }));
-    let kind = kind.as_a(|url| as_base_url(&url).ok_or_else(|| format!("is {url:?}; it {BASE_URL}"))).called("URL");
+    let kind = kind.try_map(|url| as_base_url(&url).ok_or_else(|| format!("is {url:?}; it {BASE_URL}"))).called("URL");
     match own {
         Some(own) => kind.or_as("", move || own.to_owned()),
         None => kind.required().otherwise("that of the [provider](#addresses); required for `openai-chat`"),

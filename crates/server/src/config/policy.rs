@@ -128,11 +128,11 @@ fn then(section: &Section<'_>) -> Option<ConfigThen> {
 }
 
 fn deny<'k>() -> Kind<'k, Option<String>> {
-    let whether = boolean().schema(json!({ "const": true })).called("`true`").as_a(|deny| match deny {
+    let whether = boolean().schema(json!({ "const": true })).called("`true`").try_map(|deny| match deny {
         true => Ok(None),
         false => Err("is false; leave it out, and say with \"require\" what is to happen".to_owned()),
     });
-    let told = text().schema(json!({ "minLength": 1, "maxLength": TEXT_BYTES })).as_a(|text| {
+    let told = text().schema(json!({ "minLength": 1, "maxLength": TEXT_BYTES })).try_map(|text| {
         let is_right = !text.trim().is_empty() && text.len() <= TEXT_BYTES;
         if is_right { Ok(Some(text)) } else { Err(format!("must have 1 to {TEXT_BYTES} bytes, or be true")) }
     });

@@ -168,22 +168,22 @@ impl<'s> Section<'s> {
 
     /// Reads a key. `doc` says what it is for, in Markdown. What is wrong with it is reported, and gives nothing.
     pub(super) fn field<T>(&self, name: &'static str, doc: &str, field: Field<'_, T>) -> Option<T> {
-        if field.is_no_key {
-            return (field.read)(self, None);
-        }
-        if let Some(keys) = &self.keys {
+        if let Some(keys) = self.keys.as_ref().filter(|_| !field.is_no_key) {
             keys.borrow_mut().push(field.key(name, doc));
+        }
+        let Field { is_required, is_no_key, part, read, .. } = field;
+        if is_no_key {
+            return read(self, None);
         }
         self.known.borrow_mut().push(name);
         let found = self.entry(name, None);
-        let not_meant = field.part.as_ref().and_then(|part| part.not_meant.as_ref());
-        match (not_meant, &found) {
-            (None, None) if field.is_required => self.missing(&format!("{name:?}"), ""),
-            (None, found) => return (field.read)(self, found.as_ref()),
+        match (part.and_then(|part| part.not_meant), &found) {
+            (None, None) if is_required => self.missing(&format!("{name:?}"), ""),
+            (None, found) => return read(self, found.as_ref()),
             (Some(why), Some(entry)) if !why.is_empty() => entry.bad(why),
             (Some(_), _) => {}
         }
-        (field.read)(self, None)
+        read(self, None)
     }
 
     /// `in [agents.trader]`, or nothing for the document itself.
@@ -208,7 +208,7 @@ impl<'s> Section<'s> {
     /// A key that is there; a part of its value stands `at` another place.
     pub(super) fn entry<'e>(&'e self, key: &'e str, at: Option<usize>) -> Option<Entry<'e>> {
         let (name, value) = self.find(key)?;
-        Some(Entry { section: self, key, value, at: at.unwrap_or(name.span().start) })
+        Some(Entry { section: self, key, value, at: at.unwrap_or_else(|| name.span().start) })
     }
 
     /// The text that a key has, before it is read.

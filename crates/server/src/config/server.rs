@@ -26,12 +26,12 @@ table! {
     pub struct ConfigServer(section) {
         /// The address and port, such as `127.0.0.1:7410` or `localhost:7410`. Without [`[auth]`](#auth) only a loopback address;
         /// on others TLS is expected in front of the server, and it says so.
-        listen: SocketAddr = text().and(address).called("address and port").or(LISTEN);
+        listen: SocketAddr = text().and(|entry, text| address(entry, &text)).called("address and port").or(LISTEN);
         /// Origins of other sites whose pages may connect, such as `https://app.example.com`.
-        allowed_origins: Vec<String> = list(text().as_a(origin)).or(Vec::new());
+        allowed_origins: Vec<String> = list(text().try_map(|text| origin(&text))).or(Vec::new());
         /// The host names that the server is reached under, each with or without a port. If there are any, requests for other
         /// hosts get 403; on loopback `localhost` and the loopback addresses stay allowed.
-        allowed_hosts: Vec<String> = list(text().as_a(host)).or_as("all; on loopback only its own names", Vec::new);
+        allowed_hosts: Vec<String> = list(text().try_map(|text| host(&text))).or_as("all; on loopback only its own names", Vec::new);
         /// How many connections there may be, and how long they may say nothing.
         connections: ConnectionLimits = flat(connections);
         /// About how large a session may grow, in bytes of what is said in it. At this size its turn ends with `session_full`,
@@ -80,7 +80,7 @@ fn connections(section: &Section<'_>) -> Option<ConnectionLimits> {
     })
 }
 
-fn address(entry: &Entry<'_>, text: String) -> Option<SocketAddr> {
+fn address(entry: &Entry<'_>, text: &str) -> Option<SocketAddr> {
     let address = match text.strip_prefix("localhost:") {
         Some(port) => port.parse().ok().map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
         None => text.parse().ok(),
@@ -100,7 +100,7 @@ fn address(entry: &Entry<'_>, text: String) -> Option<SocketAddr> {
 }
 
 /// A host as browsers send it: lower case, with its port if there is one.
-fn host(text: String) -> Result<String, String> {
+fn host(text: &str) -> Result<String, String> {
     let authority: Option<Authority> = text.parse().ok();
     let is_plain = authority.is_some_and(|found| !found.host().is_empty() && !text.contains(['@', '*']));
     let wrong = || format!("has {text:?}, which is no host; one looks like \"agents.example.com\"");
@@ -108,7 +108,7 @@ fn host(text: String) -> Result<String, String> {
 }
 
 /// An origin as browsers send it: lower case, without a path.
-fn origin(text: String) -> Result<String, String> {
+fn origin(text: &str) -> Result<String, String> {
     let found = || {
         let uri: Uri = text.parse().ok()?;
         let authority = uri.authority()?.as_str().to_ascii_lowercase();

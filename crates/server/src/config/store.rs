@@ -38,7 +38,7 @@ pub struct ConfigKey {
 /// The store, and the keys it is encrypted with.
 pub(super) fn read(section: &Section<'_>) -> Option<(ConfigStore, Vec<ConfigKey>)> {
     let fallback = || ConfigStore::Sqlite(section.document.path(FILE));
-    let url = text().and(at_url).schema(json!({ "pattern": "^(memory:$|sqlite:.)" }));
+    let url = text().and(|entry, url| at_url(entry, &url)).schema(json!({ "pattern": "^(memory:$|sqlite:.)" }));
     let doc = "`sqlite:PATH`, or `memory:` (sessions end with the process).";
     let url = section.field("url", doc, url.or_as("`\"sqlite:countersign.db\"`", fallback))?;
     let known = RefCell::default();
@@ -50,7 +50,7 @@ pub(super) fn read(section: &Section<'_>) -> Option<(ConfigStore, Vec<ConfigKey>
     Some((url, keys))
 }
 
-fn at_url(entry: &Entry<'_>, url: String) -> Option<ConfigStore> {
+fn at_url(entry: &Entry<'_>, url: &str) -> Option<ConfigStore> {
     if url == "memory:" {
         return Some(ConfigStore::Memory);
     }

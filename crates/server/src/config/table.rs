@@ -33,6 +33,9 @@ fn type_of(value: &DeValue<'_>) -> u8 {
     }
 }
 
+type ReadValue<'k, T> = Box<dyn Fn(&Entry<'_>) -> Option<T> + 'k>;
+type ReadField<'k, T> = Box<dyn Fn(&Section<'_>, Option<&Entry<'_>>) -> Option<T> + 'k>;
+
 /// What a value can be, and how it is read. What is wrong with it is reported, and gives nothing.
 pub(super) struct Kind<'k, T> {
     takes: u8,
@@ -41,7 +44,7 @@ pub(super) struct Kind<'k, T> {
     /// As in `must be a list of strings`.
     plural: &'static str,
     shape: Box<dyn Fn() -> Shape + 'k>,
-    read: Box<dyn Fn(&Entry<'_>) -> Option<T> + 'k>,
+    read: ReadValue<'k, T>,
 }
 
 /// A kind of value, and what holds where there is none.
@@ -54,10 +57,22 @@ pub(super) struct Field<'k, T> {
     /// The tables that have it, if not all do.
     pub(super) part: Option<Part>,
     shape: Box<dyn Fn() -> Shape + 'k>,
-    pub(super) read: Box<dyn Fn(&Section<'_>, Option<&Entry<'_>>) -> Option<T> + 'k>,
+    pub(super) read: ReadField<'k, T>,
 }
 
-impl<T> Field<'_, T> {
+impl<'k, T: 'k> Field<'k, T> {
+    fn new(read: impl Fn(&Section<'_>, Option<&Entry<'_>>) -> Option<T> + 'k) -> Field<'k, T> {
+        Field {
+            is_required: false,
+            is_no_key: false,
+            default: String::new(),
+            default_json: None,
+            part: None,
+            shape: Box::new(Shape::default),
+            read: Box::new(read),
+        }
+    }
+
     /// Only these tables have it.
     pub(super) fn of(self, part: Part) -> Self {
         Field { part: Some(part), ..self }
@@ -109,7 +124,7 @@ impl<'k, T: 'k> Kind<'k, T> {
     }
 
     /// The same where something may be wrong, said so that it can follow the key.
-    pub(super) fn as_a<U: 'k>(self, next: impl Fn(T) -> Result<U, String> + 'k) -> Kind<'k, U> {
+    pub(super) fn try_map<U: 'k>(self, next: impl Fn(T) -> Result<U, String> + 'k) -> Kind<'k, U> {
         self.and(move |entry, value| next(value).map_err(|what| entry.bad(what)).ok())
     }
 
@@ -172,15 +187,7 @@ impl<'k, T: 'k> Kind<'k, T> {
         let Kind { takes, expected, plural, shape, read } = self;
         let kind = Kind { takes, expected, plural, shape: Box::new(Shape::default), read };
         let read = move |_: &Section<'_>, entry: Option<&Entry<'_>>| kind.read(entry?);
-        Field {
-            is_required: true,
-            is_no_key: false,
-            default: REQUIRED.to_owned(),
-            default_json: None,
-            part: None,
-            shape,
-            read: Box::new(read),
-        }
+        Field { is_required: true, default: REQUIRED.to_owned(), shape, ..Field::new(read) }
     }
 
     /// Without it, or where it is wrong, something else holds, which the words say.
@@ -189,9 +196,7 @@ impl<'k, T: 'k> Kind<'k, T> {
         let read = move |section: &Section<'_>, entry: Option<&Entry<'_>>| {
             Some(entry.and_then(|entry| read(section, Some(entry))).unwrap_or_else(&value))
         };
-        let default = default.to_owned();
-        let (is_required, is_no_key, default_json, part) = (false, false, None, None);
-        Field { is_required, is_no_key, default, default_json, part, shape, read: Box::new(read) }
+        Field { default: default.to_owned(), shape, ..Field::new(read) }
     }
 
     /// The same with a value that the file could have, too.
@@ -211,10 +216,8 @@ impl<'k, T: 'k> Kind<'k, T> {
 }
 
 /// What is read from several keys of the section.
-pub(super) fn flat<'k, T>(read: impl Fn(&Section<'_>) -> Option<T> + 'k) -> Field<'k, T> {
-    let (shape, default, default_json, part) = (Box::new(Shape::default), String::new(), None, None);
-    let read = move |section: &Section<'_>, _: Option<&Entry<'_>>| read(section);
-    Field { is_required: false, is_no_key: true, default, default_json, part, shape, read: Box::new(read) }
+pub(super) fn flat<'k, T: 'k>(read: impl Fn(&Section<'_>) -> Option<T> + 'k) -> Field<'k, T> {
+    Field { is_no_key: true, ..Field::new(move |section, _| read(section)) }
 }
 
 /// The name that the table itself has. Model providers take no others for tools.
@@ -241,7 +244,7 @@ pub(super) fn text<'k>() -> Kind<'k, String> {
 pub(super) fn short<'k>(most: usize) -> Kind<'k, String> {
     let is_right =
         move |text: &String| !text.trim().is_empty() && text.len() <= most && !text.contains(char::is_control);
-    text().schema(json!({ "minLength": 1, "maxLength": most })).as_a(move |text| match is_right(&text) {
+    text().schema(json!({ "minLength": 1, "maxLength": most })).try_map(move |text| match is_right(&text) {
         true => Ok(text),
         false => Err(format!("must have 1 to {most} bytes and no control characters")),
     })
@@ -395,26 +398,21 @@ pub(super) fn table<'k, T: 'k>(read: impl Fn(&Section<'_>) -> Option<T> + Copy +
 
 /// The same where its keys have their defaults without it, too.
 pub(super) fn table_or_empty<'k, T: 'k>(read: impl Fn(&Section<'_>) -> Option<T> + Copy + 'k) -> Field<'k, T> {
-    let field = table(read).required();
+    let Field { shape, read: whole, .. } = table(read).required();
     let or_empty = move |section: &Section<'_>, entry: Option<&Entry<'_>>| match entry {
-        Some(_) => (field.read)(section, entry),
+        Some(_) => whole(section, entry),
         None => read(&Section::absent(section.document, String::new(), 0)),
     };
-    Field { is_required: false, default: "as its keys".to_owned(), read: Box::new(or_empty), ..table(read).required() }
+    Field { default: "as its keys".to_owned(), shape, ..Field::new(or_empty) }
 }
 
 /// A list of tables, such as `[[auth.tokens]]`.
 pub(super) fn tables<'k, T: 'k>(read: impl Fn(&Section<'_>) -> Option<T> + Copy + 'k) -> Kind<'k, Vec<T>> {
-    let item = Kind::new(
-        TABLE,
-        ("a table", "tables"),
-        || Shape::default(),
-        move |entry: &Entry<'_>| {
-            let mut section = entry.section(entry.key)?;
-            section.name = format!("[{}]", section.name);
-            whole_section(&section, read)
-        },
-    );
+    let item = Kind::new(TABLE, ("a table", "tables"), Shape::default, move |entry: &Entry<'_>| {
+        let mut section = entry.section(entry.key)?;
+        section.name = format!("[{}]", section.name);
+        whole_section(&section, read)
+    });
     let shape = move || {
         let Shape { words, schema, below } = Shape::of_table("list of tables", "", Section::describe(read));
         Shape { words, schema: json!({ "type": "array", "items": schema }), below }

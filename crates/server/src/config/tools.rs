@@ -249,7 +249,11 @@ fn runs(section: &Section<'_>, parameters: &Value) -> Option<ConfigRuns> {
     let agent = declared("agent", "name under `[agents]`", |names| &names.agents).optional(one);
     let agent = agent.of(only(section, &Tools::made_by("`agent`", &[Agent])));
     let agent = section.field("agent", "[The agent](#agents-as-tools) that works on a call.", agent)?;
-    let mcp = text().and(of_server).schema(json!({ "pattern": "^[^/]+/." })).called("`\"server/tool\"`").optional(one);
+    let mcp = text()
+        .and(|entry, text| of_server(entry, &text))
+        .schema(json!({ "pattern": "^[^/]+/." }))
+        .called("`\"server/tool\"`")
+        .optional(one);
     let mcp = mcp.of(only(section, &Tools::made_by("`mcp`", &[Mcp])));
     let mcp = section.field("mcp", "[The tool of an MCP server](#mcpname) that it is.", mcp)?;
     let folder = Tools::made_by("`builtin`", &[Folder, Shell]);
@@ -291,7 +295,7 @@ fn runs(section: &Section<'_>, parameters: &Value) -> Option<ConfigRuns> {
     }
 }
 
-fn of_server(entry: &Entry<'_>, text: String) -> Option<(String, String)> {
+fn of_server(entry: &Entry<'_>, text: &str) -> Option<(String, String)> {
     let Some((server, tool)) = text.split_once('/').filter(|(server, tool)| !server.is_empty() && !tool.is_empty())
     else {
         entry.bad(format!("is {text:?}; it must be \"server/tool\""));
@@ -339,7 +343,7 @@ fn parameters<'k>() -> Kind<'k, Value> {
 
 /// A template, or `true` to let the model say it.
 fn content_message<'k>() -> Kind<'k, Option<ContentMessage>> {
-    let template = text().as_a(|text| match Template::parse(&text) {
+    let template = text().try_map(|text| match Template::parse(&text) {
         Ok(template) => Ok(Some(ContentMessage::Template(template))),
         Err(error) => Err(format!("has a place that cannot be filled in: {error}")),
     });

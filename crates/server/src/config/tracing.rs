@@ -8,7 +8,7 @@ table! {
     pub struct ConfigTracing(section) {
         /// Where spans go to: the whole address of an OpenTelemetry collector, for OTLP over HTTP in JSON, such as
         /// `http://127.0.0.1:4318/v1/traces`, without user and password. Needs a build with `--features otlp`; others refuse it.
-        otlp_endpoint: Option<String> = text().as_a(endpoint).optional("nowhere");
+        otlp_endpoint: Option<String> = text().try_map(endpoint).optional("nowhere");
         /// Whether the arguments and results of calls and the models' answers stand in spans.
         content: bool = boolean().or(false);
     }

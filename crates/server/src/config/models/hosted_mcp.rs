@@ -21,7 +21,7 @@ table! {
         /// Its label: calls of its tools are called `mcp__LABEL__TOOL`.
         label: String = flat(|section| Some(section.label.clone()));
         /// Where the provider finds it.
-        server_url: String = text().as_a(|url| as_base_url(&url).ok_or_else(|| BASE_URL.to_owned())).called("URL").required();
+        server_url: String = text().try_map(|url| as_base_url(&url).ok_or_else(|| BASE_URL.to_owned())).called("URL").required();
         /// What the model is told about it.
         description: Option<String> = text().optional("none");
         /// The variable that has the token that the provider shows to it; it must be set, and is sent with every request.
@@ -51,7 +51,7 @@ impl fmt::Debug for ConfigHostedMcp {
 
 /// Names of tools, each once.
 fn tool_names<'k>() -> Kind<'k, Vec<String>> {
-    names(text().schema(json!({ "minLength": 1 })).as_a(|name| match name.is_empty() {
+    names(text().schema(json!({ "minLength": 1 })).try_map(|name| match name.is_empty() {
         true => Err("has an empty name".to_owned()),
         false => Ok(name),
     }))
