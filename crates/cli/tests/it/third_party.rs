@@ -164,7 +164,10 @@ fn c_third_party_an_editor_of_toml_reads_the_schema_and_says_what_is_wrong() {
         ("max_turns = 0", "minimum"),
         ("tools = \"cat\"", "array"),
         ("on_cut = \"stop\"", "\"end\""),
-        ("[tools.t]\ncommand = [\"cat\"]\n[tools.t.http]\nmethod = \"GET\"\nurl = \"http://h/\"", "false"),
+        (
+            "[tools.t]\ncommand = [\"cat\"]\n[tools.t.http]\nmethod = \"GET\"\nurl = \"http://h/\"",
+            "False schema does not allow",
+        ),
     ] {
         let said = lint(&format!("{model}{wrong}\n"));
         let text = format!("{}{}", said.stdout, said.stderr);

@@ -42,7 +42,7 @@ table! {
         /// What a call of it does.
         runs: ConfigRuns = flat(|section| runs(section, parameters.as_ref().unwrap_or(&Value::Null)));
         /// What the model is told about it.
-        description: Option<String> = text().optional("empty; its own");
+        description: Option<String> = text().optional("empty; of a built-in tool its own");
         /// When a person is needed: `true`, `false`, or [a table](#approval). The [policy](#policy) can ask for more.
         approval: Option<ConfigApproval> = asks(section).optional("`false`; of a built-in tool [its own](#built-in-tools)")
             .of(only(section, &ASKS));
@@ -61,7 +61,7 @@ table! {
         output_guardrails: Vec<String> = guardrails().or(Vec::new()).of(only(section, &RUNS));
         /// One line that says what a call is for: a text with `{{ args.NAME }}` (`{{ args.items.0.name }}` goes deeper), or `true`
         /// to let the model say it in an argument of its own, `tool_content_message`, which the tool never sees.
-        content_message: Option<Option<ContentMessage>> = content_message().optional("none; its own").of(only(section, &SHOWN));
+        content_message: Option<Option<ContentMessage>> = content_message().optional("none; of a built-in tool its own").of(only(section, &SHOWN));
         /// What of its calls a client sees, and where it stands.
         stream: Option<StreamRule> = table(stream).optional("as its keys").of(only(section, &SHOWN));
     }
