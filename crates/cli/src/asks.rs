@@ -12,23 +12,17 @@ use crate::mcp;
 
 /// What a tool of an agent is, and who decides about its calls as far as the tool says it; rules of the policy come on top.
 pub(crate) fn of_tool(config: &Config, name: &str) -> String {
-    if let Some(tool) = config.mcp_tools.iter().find(|tool| tool.name == name) {
-        return mcp::tool_in_words(tool);
-    }
-    if let Some(tool) = config.tools.iter().find(|tool| tool.name == name) {
-        let sends = match &tool.runs {
-            ConfigRuns::Http(request) => format!("{}; ", request.describe()),
-            ConfigRuns::Command { .. } => String::new(),
-        };
-        return sends + &decides(&tool.approval.require);
-    }
-    if let Some(tool) = config.agent_tools.iter().find(|tool| tool.name == name) {
-        return format!("the agent {} works on it; {}", tool.agent, decides(&tool.approval.require));
-    }
-    match name {
-        question::TOOL => "the user answers".to_owned(),
-        COMPUTER | COMPUTER_USE_PREVIEW if config.computer.is_some() => computer(config),
-        name => on_folder(config, name).unwrap_or_else(|| decides(&ConfigRequire::Never)),
+    let declared = config.tool(name);
+    let said = declared.and_then(|tool| tool.approval.as_ref());
+    let decides = || decides(said.map_or(&ConfigRequire::Never, |approval| &approval.require));
+    match declared.map(|tool| &tool.runs) {
+        Some(ConfigRuns::Mcp { server, tool }) => mcp::tool_in_words(server, tool, said),
+        Some(ConfigRuns::Http(request)) => format!("{}; {}", request.describe(), decides()),
+        Some(ConfigRuns::Command { .. }) => decides(),
+        Some(ConfigRuns::Agent(agent)) => format!("the agent {agent} works on it; {}", decides()),
+        _ if name == question::TOOL => "the user answers".to_owned(),
+        _ if [COMPUTER, COMPUTER_USE_PREVIEW].contains(&name) && config.computer.is_some() => computer(config),
+        _ => on_folder(config, name).unwrap_or_else(decides),
     }
 }
 
@@ -43,9 +37,11 @@ pub(crate) fn decides(require: &ConfigRequire) -> String {
 
 /// A built-in tool on a folder.
 fn on_folder(config: &Config, name: &str) -> Option<String> {
-    let declared = config.folder_tools.iter().find(|tool| tool.name == name);
-    let builtin = declared.map_or(name, |tool| &tool.builtin);
-    let folder = declared.map(|tool| &tool.workspace).or(config.workspace.as_ref())?;
+    let declared = config.tool(name);
+    let (builtin, folder) = match declared.map(|tool| &tool.runs) {
+        Some(ConfigRuns::Folder { builtin, workspace, .. }) => (builtin.as_str(), workspace),
+        _ => (name, config.workspace.as_ref()?),
+    };
     if !WORKSPACE_NAMES.contains(&builtin) {
         return None;
     }
@@ -67,7 +63,8 @@ fn by_itself(builtin: &str) -> &'static ConfigRequire {
 
 fn computer(config: &Config) -> String {
     let Some(computer) = &config.computer else { return String::new() };
-    let changed = config.computer_tools.first().and_then(|tool| tool.approval.as_ref());
+    let changed = config.tools.iter().find(|tool| tool.runs == ConfigRuns::Computer);
+    let changed = changed.and_then(|tool| tool.approval.as_ref());
     let asks = match changed.map(|approval| &approval.require) {
         Some(ConfigRequire::When(condition)) => format!("a person decides if {condition}, for any of its actions"),
         require => decides(require.unwrap_or(&ConfigRequire::Always)),

@@ -166,11 +166,10 @@ fn found_json(config: &Config) -> Result<Value, String> {
         "models": config.models.iter()
             .map(|model| json!({ "name": model.name, "provider": model.provider.name() }))
             .collect::<Vec<_>>(),
-        "tools": config.tools.iter().map(|tool| &tool.name)
-            .chain(config.mcp_tools.iter().map(|tool| &tool.name)).collect::<Vec<_>>(),
+        "tools": config.tools.iter().filter(|tool| runs_elsewhere(&tool.runs)).map(|tool| &tool.name).collect::<Vec<_>>(),
         "http": config.tools.iter().filter_map(|tool| match &tool.runs {
             ConfigRuns::Http(request) => Some(json!({ "name": tool.name, "request": request.describe() })),
-            ConfigRuns::Command { .. } => None,
+            _ => None,
         }).collect::<Vec<_>>(),
         "computer": config.computer.as_ref().map(|computer| json!({
             "program": computer.program, "start_page": computer.start_page,
@@ -194,6 +193,11 @@ fn found_json(config: &Config) -> Result<Value, String> {
         "tls_expected": !config.is_open() && expects_tls(config.server.listen.ip()),
         "warnings": config.warnings.iter().map(error_json).collect::<Vec<_>>(),
     }))
+}
+
+/// Whether it is neither built in nor an agent.
+fn runs_elsewhere(runs: &ConfigRuns) -> bool {
+    matches!(runs, ConfigRuns::Command { .. } | ConfigRuns::Http(_) | ConfigRuns::Mcp { .. })
 }
 
 fn store(config: &Config) -> String {

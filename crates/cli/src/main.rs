@@ -51,8 +51,8 @@ enum Command {
     Demo(demo::Demo),
     /// Prints completions for a shell
     Completions(completions::Completions),
-    /// Prints the JSON Schema of the WebSocket's frames
-    Schema,
+    /// Prints the JSON Schema of the WebSocket's frames, or of the configuration file
+    Schema(Schema),
     /// Prints the OpenAPI document of the HTTP interface
     Openapi,
     /// Prints the AsyncAPI document of the WebSocket
@@ -60,6 +60,15 @@ enum Command {
     /// The tools of the demo
     #[command(hide = true)]
     DemoTool(demo::tool::DemoTool),
+}
+
+/// Arguments of `schema`.
+#[derive(clap::Args)]
+struct Schema {
+    /// That of the configuration file, for editors: as `countersign.schema.json` it is found by the line
+    /// `#:schema ./countersign.schema.json` at the top of the file
+    #[arg(long)]
+    config: bool,
 }
 
 /// What a command came to: `Err` is one sentence, or several lines, for standard error.
@@ -76,7 +85,8 @@ fn main() -> ExitCode {
         Command::Sessions(sessions) => sessions::run(&sessions),
         Command::Demo(demo) => demo::run(&demo),
         Command::Completions(completions) => completions::run(&completions),
-        Command::Schema => print(&countersign::core::wire::schema::wire_schema()),
+        Command::Schema(Schema { config: true }) => print(&countersign_server::config::config_schema()),
+        Command::Schema(Schema { config: false }) => print(&countersign::core::wire::schema::wire_schema()),
         Command::Openapi => print(countersign_server::openapi()),
         Command::Asyncapi => print(&countersign_server::asyncapi()),
         Command::DemoTool(tool) => demo::tool::run(&tool),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use countersign::mcp::McpToolInfo;
-use countersign_server::config::{Config, ConfigMcp, ConfigMcpTool, ConfigRequire, mcp_servers};
+use countersign_server::config::{Config, ConfigApproval, ConfigMcp, ConfigRequire, ConfigRuns, mcp_servers};
 use serde_json::{Value, json};
 
 /// A server that was tried.
@@ -20,7 +20,10 @@ pub(crate) async fn reach(config: &Config) -> Result<Vec<Reached>, String> {
     use countersign::tool::source::ToolSource as _;
     let servers = mcp_servers(config)?;
     let tried = servers.into_iter().map(|(name, server)| async move {
-        let named = config.mcp_tools.iter().filter(|tool| tool.server == name).map(|tool| &tool.tool);
+        let named = config.tools.iter().filter_map(|declared| match &declared.runs {
+            ConfigRuns::Mcp { server, tool } if *server == name => Some(tool),
+            _ => None,
+        });
         let tools = server.connect().await.map_err(|error| error.to_string());
         let mut unknown = server.unknown_names();
         if let Ok(tools) = &tools {
@@ -86,14 +89,14 @@ pub(crate) fn as_json(reached: &[Reached]) -> Value {
 }
 
 /// Who is asked about a tool of a server that has a name of its own.
-pub(crate) fn tool_in_words(tool: &ConfigMcpTool) -> String {
-    let asks = match tool.approval.as_ref().map(|approval| &approval.require) {
+pub(crate) fn tool_in_words(server: &str, tool: &str, approval: Option<&ConfigApproval>) -> String {
+    let asks = match approval.map(|approval| &approval.require) {
         Some(ConfigRequire::Always) => "a person decides".to_owned(),
         Some(ConfigRequire::When(condition)) => format!("a person decides if {condition}"),
         Some(ConfigRequire::Never) => "runs by itself".to_owned(),
-        None => format!("as [mcp.{}] says", tool.server),
+        None => format!("as [mcp.{server}] says"),
     };
-    format!("{} of the MCP server {}; {asks}", tool.tool, tool.server)
+    format!("{tool} of the MCP server {server}; {asks}")
 }
 
 /// Who is asked about a server's tools.

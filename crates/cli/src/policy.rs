@@ -87,7 +87,7 @@ pub(crate) fn judge(config: &Config) -> Result<Judge, String> {
     let (mut tools, mut others) = (Vec::new(), Vec::new());
     for agent in &config.agents {
         others.extend(sources(config, agent, &servers)?.into_iter().map(|source| (agent.name.clone(), source)));
-        for name in agent.tools.iter().filter(|name| !config.mcp_tools.iter().any(|tool| tool.name == **name)) {
+        for name in agent.tools.iter().filter(|name| !config.is_of_server(name)) {
             let entry = entries.get(name).ok_or_else(|| format!("there is no tool {name:?}"))?;
             tools.push((agent.name.clone(), entry.clone()));
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use countersign_server::{
-    config::{Config, ConfigEndpoint, ConfigModel, ConfigProvider, host},
+    config::{Config, host},
     outgoing,
 };
 use serde_json::{Value, json};
@@ -25,8 +25,8 @@ pub(crate) struct Reached {
 pub(crate) fn reach(config: &Config) -> Result<Reached, String> {
     let executor = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let executor = executor.map_err(|error| format!("servers cannot be reached: {error}"))?;
-    let models = config.models.iter().filter_map(|model| Some((model, base_url(model)?)));
-    let models = models.map(|(model, url)| async move { (model.name.clone(), answers(url).await) });
+    let models = config.models.iter().filter_map(|model| Some((model, model.provider.endpoint()?)));
+    let models = models.map(|(model, at)| async move { (model.name.clone(), answers(&at.base_url).await) });
     let (servers, models) =
         executor.block_on(async { tokio::join!(mcp::reach(config), futures::future::join_all(models)) });
     let servers = servers?;
@@ -34,18 +34,6 @@ pub(crate) fn reach(config: &Config) -> Result<Reached, String> {
     let silent = models.iter().filter_map(|(name, answered)| Some((name, answered.as_ref().err()?)));
     problems.extend(silent.map(|(name, why)| format!("[models.{name}] does not answer: {why}")));
     Ok(Reached { servers, models, problems })
-}
-
-/// Where a model is asked; none for one that answers from a file.
-fn base_url(model: &ConfigModel) -> Option<&str> {
-    match &model.provider {
-        ConfigProvider::Scripted { .. } => None,
-        ConfigProvider::OpenAiChat { at: ConfigEndpoint { base_url, .. } }
-        | ConfigProvider::Compatible { at: ConfigEndpoint { base_url, .. }, .. }
-        | ConfigProvider::OpenAi { at: ConfigEndpoint { base_url, .. }, .. }
-        | ConfigProvider::Anthropic { at: ConfigEndpoint { base_url, .. }, .. }
-        | ConfigProvider::Genai { at: ConfigEndpoint { base_url, .. }, .. } => Some(base_url),
-    }
 }
 
 /// Whether anything answers there. What it answers does not matter: nothing is asked of a model, and no key is shown.

@@ -7,7 +7,7 @@ use std::{
 
 use countersign_server::{
     Auth,
-    config::{Config, ConfigBuiltin, ConfigMcpTool, ConfigRule, ConfigTool},
+    config::{Config, ConfigRule},
 };
 use tokio::{
     signal::unix::Signal,
@@ -121,13 +121,7 @@ fn elsewhere(running: &Config, read: &Config) -> Vec<&'static str> {
         ("[models]", running.models != read.models),
         ("[agents]", running.agents != read.agents),
         ("[policy]", rules(running) != rules(read)),
-        (
-            "[tools]",
-            tools(running) != tools(read)
-                || running.folder_tools != read.folder_tools
-                || running.computer_tools != read.computer_tools
-                || running.agent_tools != read.agent_tools,
-        ),
+        ("[tools]", running.tools != read.tools),
         ("[guardrails]", running.guardrails != read.guardrails),
         ("[computer]", running.computer != read.computer),
         ("[workspace]", running.workspace != read.workspace),
@@ -143,11 +137,6 @@ fn elsewhere(running: &Config, read: &Config) -> Vec<&'static str> {
         ..read.clone()
     };
     if named.is_empty() && same != *running { vec!["other parts"] } else { named }
-}
-
-/// All that `[tools]` declares.
-fn tools(config: &Config) -> (&[ConfigTool], &[ConfigMcpTool], &[ConfigBuiltin]) {
-    (&config.tools, &config.mcp_tools, &config.builtins)
 }
 
 /// The rules without the lines they stand at: a file that grew above them has the same policy.

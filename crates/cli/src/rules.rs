@@ -42,10 +42,7 @@ pub(crate) fn needs_roles(config: &Config) -> bool {
     let approvals = config
         .tools
         .iter()
-        .map(|tool| &tool.approval)
-        .chain(config.mcp_tools.iter().filter_map(|tool| tool.approval.as_ref()))
-        .chain(config.folder_tools.iter().filter_map(|tool| tool.approval.as_ref()))
-        .chain(config.computer_tools.iter().filter_map(|tool| tool.approval.as_ref()))
+        .filter_map(|tool| tool.approval.as_ref())
         .chain(config.models.iter().flat_map(|model| model.hosted_mcp.iter().map(|server| &server.approval)));
     let asks = approvals.map(|approval| &approval.ask).chain(config.rules.iter().filter_map(|rule| match &rule.then {
         ConfigThen::Require(_, ask) => Some(ask),

@@ -145,7 +145,7 @@ async fn assemble(config: &Config, auth: &Auth, sessions: &Handle) -> Result<Run
         for model in config.models.iter().filter(|model| model.name == declared.model) {
             agent = models::servers(model)?.into_iter().fold(agent, Agent::hosted_mcp);
         }
-        for name in declared.tools.iter().filter(|name| !config.mcp_tools.iter().any(|tool| tool.name == **name)) {
+        for name in declared.tools.iter().filter(|name| !config.is_of_server(name)) {
             agent = agent.tool(tools.get(name).ok_or_else(|| format!("there is no tool {name:?}"))?.clone());
         }
         for source in sources(config, declared, &servers)? {

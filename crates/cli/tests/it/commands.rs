@@ -102,6 +102,9 @@ fn u3_schema_openapi_and_completions_are_printed() {
     let schema = run(dir.path(), &["schema"], "", &[]);
     let schema: Value = serde_json::from_str(&schema.stdout).unwrap();
     assert_eq!(schema["title"], "countersign.v1");
+    let config = run(dir.path(), &["schema", "--config"], "", &[]);
+    let config: Value = serde_json::from_str(&config.stdout).unwrap();
+    assert_eq!((&config["title"], &config), (&json!("countersign.toml"), &countersign_server::config::config_schema()));
     let openapi = run(dir.path(), &["openapi"], "", &[]);
     let openapi: Value = serde_json::from_str(&openapi.stdout).unwrap();
     assert_eq!(openapi["openapi"], "3.1.0");

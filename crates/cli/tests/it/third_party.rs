@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::json;
 
-use crate::support::{Ended, Server, Setup, Store, python, run_program, trade};
+use crate::support::{Ended, Server, Setup, Store, python, run, run_program, trade};
 
 /// What the repository has for them.
 fn sources() -> PathBuf {
@@ -139,4 +139,38 @@ async fn r12_third_party_parser_takes_the_asyncapi_document() {
     // It is one that finds faults.
     fs::write(folder.join("asyncapi.json"), r#"{"asyncapi":"3.0.0","info":{}}"#).unwrap();
     assert_eq!(node(&folder, &["asyncapi.mjs", "asyncapi.json"]).code, Some(1));
+}
+
+/// Taplo is what editors of TOML check files with: `#:schema` in the first line names the schema.
+#[test]
+#[ignore = "needs the packages of tests/third-party; cargo xtask test has them"]
+fn c_third_party_an_editor_of_toml_reads_the_schema_and_says_what_is_wrong() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("c-taplo");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    let schema = run(&folder, &["schema", "--config"], "", &[]);
+    fs::write(folder.join("countersign.schema.json"), schema.stdout).unwrap();
+    let taplo = sources().join("node_modules/@taplo/cli/dist/cli.js");
+    let lint = |config: &str| {
+        fs::write(folder.join("c.toml"), format!("#:schema ./countersign.schema.json\n{config}")).unwrap();
+        node(&folder, &[taplo.to_str().unwrap(), "lint", "c.toml"])
+    };
+    let right = fs::read_to_string(sources().join("../../examples/policy.toml")).unwrap();
+    done("taplo lint", &lint(&right));
+    let model = "[models.m]\nprovider = \"scripted\"\nscript = \"s.json\"\n[agents.a]\nmodel = \"m\"\n";
+    done("taplo lint", &lint(model));
+    for (wrong, told) in [
+        ("instuctions = \"x\"", "instuctions"),
+        ("max_turns = 0", "minimum"),
+        ("tools = \"cat\"", "array"),
+        ("on_cut = \"stop\"", "\"end\""),
+        (
+            "[tools.t]\ncommand = [\"cat\"]\n[tools.t.http]\nmethod = \"GET\"\nurl = \"http://h/\"",
+            "False schema does not allow",
+        ),
+    ] {
+        let said = lint(&format!("{model}{wrong}\n"));
+        let text = format!("{}{}", said.stdout, said.stderr);
+        assert!(said.code != Some(0) && text.contains(told), "{wrong}: {text}");
+    }
 }

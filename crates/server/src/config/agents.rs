@@ -1,191 +1,162 @@
 //! `[agents.*]`.
 
-use countersign::{OnCut, tool::builtin::WORKSPACE_NAMES};
-use countersign_core::limits;
+use countersign::{OnCut, team::ToolUse, tool::builtin::WORKSPACE_NAMES};
+use countersign_core::{call::schema::ArgsSchema, limits};
+use serde_json::{Value, json};
 
 use super::{
-    compression::{self, ConfigCompression},
+    compression::ConfigCompression,
     computer,
-    reader::{At, Section},
-    server::unknown,
-    team::{self, ConfigToolUse},
+    reader::{Entry, Names, Section},
+    table::{Kind, any, choice, choice_or, declared, list, names, own_name, table, text, whole},
 };
 
 /// Most model calls of one turn that can be configured.
 pub const MAX_TURNS_MAX: u32 = 1000;
-
-/// An agent as it is declared (spec C).
-#[derive(Clone, Debug, PartialEq)]
-pub struct ConfigAgent {
-    /// Its name.
-    pub name: String,
-    /// What people are told about it.
-    pub description: Option<String>,
-    /// What its model is told; may be empty.
-    pub instructions: String,
-    /// The name of its model, one of the declared ones.
-    pub model: String,
-    /// The names of its tools, all of them declared or built in.
-    pub tools: Vec<String>,
-    /// The MCP servers whose tools it has, all of them declared.
-    pub mcp: Vec<String>,
-    /// The agents it may hand the conversation to, all of them declared (spec S25).
-    pub handoffs: Vec<String>,
-    /// What is told about it to those that may hand the conversation to it.
-    pub handoff_description: Option<String>,
-    /// When a tool's result is its last word (spec S24).
-    pub tool_use: ConfigToolUse,
-    /// What its answers must be, as a JSON Schema (spec S23).
-    pub output_schema: Option<serde_json::Value>,
-    /// The guardrails that look at what the user says, all of them declared.
-    pub input_guardrails: Vec<String>,
-    /// The guardrails that look at its last answer, all of them declared.
-    pub output_guardrails: Vec<String>,
-    /// Most model calls in one turn (spec S24).
-    pub max_turns: u32,
-    /// What follows when an answer is not whole.
-    pub on_cut: OnCut,
-    /// When its conversation is made shorter (spec G5).
-    pub compression: Option<ConfigCompression>,
-}
-
 /// Tools that are part of the product, but not of this version.
 const LATER_TOOLS: [&str; 4] = ["read_todos", "task", "web_fetch", "web_search"];
 
-/// The names that an agent can refer to.
-pub(super) struct Names<'a> {
-    pub(super) models: &'a [&'a str],
-    pub(super) tools: &'a [&'a str],
-    /// Those of them that are the browser's.
-    pub(super) browser: &'a [&'a str],
-    pub(super) servers: &'a [&'a str],
-    pub(super) agents: &'a [&'a str],
-    pub(super) guardrails: &'a [&'a str],
+table! {
+    /// An agent as it is declared (spec C).
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct ConfigAgent(section) {
+        /// Its name.
+        name: String = own_name("agent", limits::NAME_BYTES);
+        /// Its model.
+        model: String = declared("model", "name under `[models]`", |names| &names.models).required();
+        /// What people are told about it.
+        description: Option<String> = text().optional("none");
+        /// What its model is told.
+        instructions: String = text().or(String::new());
+        /// Names under [`[tools]`](#toolsname), and [built-in tools](#built-in-tools).
+        tools: Vec<String> = names(text().and(tool)).or(Vec::new());
+        /// Names under [`[mcp]`](#mcpname): the agent has all tools of these servers that are used.
+        mcp: Vec<String> = names(declared("MCP server", "names under `[mcp]`", |names| &names.mcp)).or(Vec::new());
+        /// The agents it may hand the conversation to, by the tool `transfer_to_NAME`. The other one answers from then on, until
+        /// it hands on itself or a message names an agent.
+        handoffs: Vec<String> = names(one("agent", "names under `[agents]`", |names| &names.agents)).or(Vec::new());
+        /// What is told about it to agents that may hand the conversation to it.
+        handoff_description: Option<String> = text().optional("none");
+        /// `"run_again"`: the model is told the results; `"stop_on_first_tool"`: the result of an answer's first call is the last
+        /// word of the turn; or a list of its tools, whose results are. Nothing is the last word while a call is pending.
+        tool_use: ConfigToolUse = tool_use(tools.as_deref().unwrap_or_default()).or_as("`\"run_again\"`", ConfigToolUse::default);
+        /// What its last answer of a turn must be: JSON that fits. The model is given the schema, and an answer that does not fit
+        /// fails the turn (`invalid_output`). A code fence around it is taken off.
+        output_schema: Option<Value> = any().try_map(output_schema).called("JSON Schema").optional("none");
+        /// What looks at what the user says, before the first model call of a turn.
+        input_guardrails: Vec<String> = guardrails().or(Vec::new());
+        /// What looks at its last answer, before it counts. It cannot stand beside a `tool_use` that ends turns.
+        output_guardrails: Vec<String> = guardrails().or(Vec::new());
+        /// Most model calls in one turn, those of agents that work for its calls included; summaries do not count.
+        max_turns: u32 = whole(1..=MAX_TURNS_MAX, "").or(limits::MAX_TURNS);
+        /// What follows when an answer [is not whole](protocol.md#answers-that-are-not-whole): `"end"`: it counts as it is;
+        /// `"fail"`: the turn fails (`model_error`); `"continue"`: where a text reached its most tokens the model is asked to
+        /// continue it, at most 8 times and within `max_turns`, and it is one text of one answer. Anything else than a text that
+        /// was cut counts as it is.
+        on_cut: OnCut = choice("on_cut", vec![("end", OnCut::End), ("fail", OnCut::Fail), ("continue", OnCut::Continue)])
+            .or_as("`\"end\"`", OnCut::default);
+        /// [When its conversation is made shorter](#agentsnamecompression).
+        compression: Option<ConfigCompression> = table(ConfigCompression::read).optional("never");
+    }
+    then check;
 }
 
-pub(super) fn read(name: &str, section: &Section<'_>, names: &Names<'_>) -> Option<ConfigAgent> {
-    let Names { models, tools, browser, servers, agents, guardrails } = *names;
-    name_error(section, "agent", name, limits::NAME_BYTES);
-    let model = section.required("model");
-    let description = section.string("description").map(|text| text.value);
-    let instructions = section.string("instructions").map(|text| text.value).unwrap_or_default();
-    let used = section.strings("tools").unwrap_or_default();
-    let used_servers = section.strings("mcp").unwrap_or_default();
-    let max_turns = section.whole("max_turns", 1..=MAX_TURNS_MAX, "").map_or(limits::MAX_TURNS, |n| n.value);
-    let on_cut = team::on_cut(section);
-    let handoffs = team::handoffs(section, agents);
-    let handoff_description = section.string("handoff_description").map(|text| text.value);
-    let output_schema = team::output_schema(section);
-    let input_guardrails = team::guardrails(section, "input_guardrails", guardrails);
-    let output_guardrails = team::guardrails(section, "output_guardrails", guardrails);
-    let said_tool_use = section.has("tool_use").is_some();
-    let compression = section.table("compression").map(|below| compression::read(&below, models));
-    if let Some(model) = &model
-        && !models.contains(&model.value.as_str())
-    {
-        unknown(section, "model", model, models.iter().copied());
+/// The tools that an agent has by name.
+fn tool(entry: &Entry<'_>, name: String) -> Option<String> {
+    let known = entry.section.document.names.borrow();
+    let of_tool = format!("the tool {name:?}");
+    if known.tools.contains(&name) {
+        return Some(name);
+    } else if WORKSPACE_NAMES.contains(&&*name) {
+        entry.say(&of_tool, " needs a folder; set \"path\" in [workspace]");
+    } else if computer::NAMES.contains(&&*name) {
+        entry.say(&of_tool, " needs a browser; set \"program\" in [computer]");
+    } else if LATER_TOOLS.contains(&&*name) {
+        entry.say(&of_tool, " is not available in this version");
+    } else {
+        entry.unknown("tool", &name, known.tools.iter().map(String::as_str));
     }
-    let mut own: Vec<String> = Vec::new();
-    for tool in used {
-        if tools.contains(&tool.value.as_str()) {
-            if own.contains(&tool.value) {
-                section.bad(tool.at, "tools", format!("has {:?} twice", tool.value));
-            } else {
-                own.push(tool.value);
-            }
-        } else if WORKSPACE_NAMES.contains(&&*tool.value) {
-            let At { value, at } = tool;
-            let place = section.place();
-            let what = format!("the tool {value:?}{place} needs a folder; set \"path\" in [workspace]");
-            section.document.error(at, what);
-        } else if computer::NAMES.contains(&&*tool.value) {
-            let At { value, at } = tool;
-            let place = section.place();
-            let what = format!("the tool {value:?}{place} needs a browser; set \"program\" in [computer]");
-            section.document.error(at, what);
-        } else if LATER_TOOLS.contains(&tool.value.as_str()) {
-            let At { value, at } = tool;
-            section
-                .document
-                .error(at, format!("the tool {value:?}{} is not available in this version", section.place()));
-        } else {
-            unknown(section, "tool", &tool, tools.iter().copied());
+    None
+}
+
+/// Names of guardrails that there are.
+pub(super) fn guardrails<'k>() -> Kind<'k, Vec<String>> {
+    names(declared("guardrail", "names under `[guardrails]`", |names| &names.guardrails))
+}
+
+fn one<'k>(what: &'k str, words: &'k str, known: fn(&Names) -> &Vec<String>) -> Kind<'k, String> {
+    declared(what, words, known).and(|entry, name| {
+        let own = entry.section.label == name;
+        if own {
+            entry.bad(format!("names {name:?} itself; name other agents"));
         }
-    }
-    if let (true, Some(at)) = (
-        computer::NAMES.iter().all(|name| browser.contains(name) && own.iter().any(|own| own == name)),
-        section.has("tools"),
-    ) {
-        section.bad(
-            at,
-            "tools",
-            format!("has {:?} and {:?}, which are one tool", computer::NAMES[0], computer::NAMES[1]),
-        );
-    }
-    let mut mcp: Vec<String> = Vec::new();
-    for server in used_servers {
-        if !servers.contains(&server.value.as_str()) {
-            unknown(section, "MCP server", &server, servers.iter().copied());
-        } else if mcp.contains(&server.value) {
-            section.bad(server.at, "mcp", format!("has {:?} twice", server.value));
-        } else {
-            mcp.push(server.value);
-        }
-    }
-    if let (true, Some(at)) = (handoffs.iter().any(|other| other == name), section.has("handoffs")) {
-        section.bad(at, "handoffs", format!("names {name:?} itself; name other agents"));
-    }
-    for handoff in &handoffs {
-        let tool = format!("transfer_to_{handoff}");
-        if let (true, Some(at)) = (own.contains(&tool), section.has("tools")) {
-            section.bad(at, "tools", format!("has {tool:?}, which is what hands the conversation to {handoff:?}"));
-        }
-    }
-    let tool_use = if said_tool_use { team::tool_use(section, &own) } else { ConfigToolUse::default() };
-    if let (true, Some(at)) = (tool_use != ConfigToolUse::RunAgain, section.has("tool_use"))
-        && (output_schema.is_some() || !output_guardrails.is_empty())
-    {
-        let what =
-            "cannot stand beside \"output_schema\" or \"output_guardrails\", which look at the model's last answer";
-        section.bad(at, "tool_use", what);
-    }
-    section.finish();
-    let model = model?.value;
-    // What is wrong with it was reported.
-    let compression = compression.flatten();
-    Some(ConfigAgent {
-        name: name.to_owned(),
-        description,
-        instructions,
-        model,
-        tools: own,
-        mcp,
-        handoffs,
-        handoff_description,
-        tool_use,
-        output_schema,
-        input_guardrails,
-        output_guardrails,
-        max_turns,
-        on_cut,
-        compression,
+        (!own).then_some(name)
     })
 }
 
-/// Reports a name that is not one. Model providers take no others for tools.
-pub(super) fn name_error(section: &Section<'_>, what: &str, name: &str, most: usize) {
-    let right = !name.is_empty()
-        && name.len() <= most
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
-    if !right {
-        let message = format!(
-            "{name:?} is no name of {} {what}; it must have 1 to {most} letters, digits, _ or -",
-            article(what)
-        );
-        section.document.error(section.at, message);
+/// What ends an agent's turn (spec S24).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ConfigToolUse {
+    /// The model is told the results.
+    #[default]
+    RunAgain,
+    /// The first result is the last word.
+    StopOnFirst,
+    /// The result of one of these tools is.
+    StopAt(Vec<String>),
+}
+
+impl ConfigToolUse {
+    /// What the runtime is told.
+    #[must_use]
+    pub fn rule(&self) -> ToolUse {
+        match self {
+            ConfigToolUse::RunAgain => ToolUse::RunAgain,
+            ConfigToolUse::StopOnFirst => ToolUse::StopOnFirst,
+            ConfigToolUse::StopAt(names) => ToolUse::StopAt(names.iter().map(|name| name.as_str().into()).collect()),
+        }
     }
 }
 
-fn article(what: &str) -> &'static str {
-    if what.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" }
+fn tool_use(own: &[String]) -> Kind<'_, ConfigToolUse> {
+    const RIGHT: &str = "\"run_again\", \"stop_on_first_tool\", or a list of the tools whose result is the last word";
+    let known = vec![("run_again", ConfigToolUse::RunAgain), ("stop_on_first_tool", ConfigToolUse::StopOnFirst)];
+    let of_agent = text().and(|entry, name| {
+        if !own.contains(&name) {
+            entry.unknown("tool of this agent", &name, own.iter().map(String::as_str));
+        }
+        Some(name)
+    });
+    let listed = list(of_agent).schema(json!({ "minItems": 1 })).try_map(|names| {
+        if names.is_empty() { Err(format!("must be {RIGHT}")) } else { Ok(ConfigToolUse::StopAt(names)) }
+    });
+    choice_or("tool use", known, RIGHT.to_owned()).or_a(listed).expected(RIGHT)
+}
+
+/// The JSON Schema that an agent's answers must fit (spec S23).
+fn output_schema(schema: Value) -> Result<Value, String> {
+    ArgsSchema::of_any(&schema).map_err(|error| format!("is no valid JSON Schema: {error}"))?;
+    Ok(schema)
+}
+
+fn check(section: &Section<'_>, agent: ConfigAgent) -> Option<ConfigAgent> {
+    let browser = &section.document.names.borrow().browser;
+    if computer::NAMES.iter().all(|name| browser.contains(name) && agent.tools.iter().any(|own| own == name)) {
+        let [computer, preview] = computer::NAMES;
+        section.bad("tools", format!("has {computer:?} and {preview:?}, which are one tool"));
+    }
+    for handoff in &agent.handoffs {
+        let tool = format!("transfer_to_{handoff}");
+        if agent.tools.contains(&tool) {
+            section.bad("tools", format!("has {tool:?}, which is what hands the conversation to {handoff:?}"));
+        }
+    }
+    if agent.tool_use != ConfigToolUse::RunAgain
+        && (agent.output_schema.is_some() || !agent.output_guardrails.is_empty())
+    {
+        let what =
+            "cannot stand beside \"output_schema\" or \"output_guardrails\", which look at the model's last answer";
+        section.bad("tool_use", what);
+    }
+    Some(agent)
 }

@@ -10,23 +10,26 @@ use countersign_core::{
     },
     limits,
 };
-use toml::de::DeValue;
+use serde_json::json;
 
 use super::{
-    error::nearest,
-    reader::{At, Section},
+    reader::{Entry, Section},
+    table::{Kind, boolean, choice, choice_or, flat, list, table, text, whole},
 };
 
-const DECISIONS: [DecisionType; 5] =
-    [DecisionType::Approve, DecisionType::Reject, DecisionType::Edit, DecisionType::Respond, DecisionType::Defer];
+/// Longest condition, in bytes; what has more is refused when it is compiled.
+const CONDITION_BYTES: usize = 1024;
 
-/// When a tool's call needs a person, and how that person is asked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConfigApproval {
-    /// When.
-    pub require: ConfigRequire,
-    /// How.
-    pub ask: Ask,
+table! {
+    /// When a tool's call needs a person, and how that person is asked.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct ConfigApproval(section) {
+        /// Whether a person is asked: always, never, or when [a condition](#approval) over `args`, `agent`, `session` and `user`
+        /// is true.
+        require: ConfigRequire = require().or_as("`true`", || ConfigRequire::Always);
+        /// How.
+        ask: Ask = flat(ask);
+    }
 }
 
 /// When a tool's call needs a person.
@@ -40,79 +43,133 @@ pub enum ConfigRequire {
     When(String),
 }
 
-/// A role, and where the file names it.
-pub(super) type RoleAt = (String, usize);
-
-/// Reads `approval`: true, false or a table. Without it nobody is asked; a table without `require` means true.
-/// The second part is each role with its place in the file.
-pub(super) fn read(tool: &Section<'_>) -> (ConfigApproval, Vec<RoleAt>) {
-    let of = |require| (ConfigApproval { require, ask: Ask::default() }, Vec::new());
-    let Some(value) = tool.value("approval") else { return of(ConfigRequire::Never) };
-    match value.value {
-        DeValue::Boolean(false) => of(ConfigRequire::Never),
-        DeValue::Boolean(true) => of(ConfigRequire::Always),
-        DeValue::Table(_) => match tool.table("approval") {
-            Some(section) => {
-                let require = require(&section);
-                let (ask, roles) = ask(&section);
-                section.finish();
-                (ConfigApproval { require, ask }, roles)
-            }
-            None => of(ConfigRequire::Always),
-        },
-        _ => {
-            tool.wrong_type("approval", &value, "true, false or a table");
-            of(ConfigRequire::Always)
-        }
+impl ConfigApproval {
+    /// Asked as usual.
+    pub(super) fn of(require: ConfigRequire) -> ConfigApproval {
+        ConfigApproval { require, ask: Ask::default() }
     }
 }
 
+fn asks(asks: bool) -> ConfigRequire {
+    if asks { ConfigRequire::Always } else { ConfigRequire::Never }
+}
+
+/// True, false or a table; a table without `require` means true.
+pub(super) fn approval<'k>() -> Kind<'k, ConfigApproval> {
+    let whether = boolean().map(|said| ConfigApproval::of(asks(said)));
+    whether.or_a(table(ConfigApproval::read)).expected("true, false or a table")
+}
+
+/// True, false or a condition.
+pub(super) fn require<'k>() -> Kind<'k, ConfigRequire> {
+    let when = condition().map(ConfigRequire::When);
+    boolean().map(asks).or_a(when).expected("true, false or a condition")
+}
+
+/// An expression that compiles.
+pub(super) fn condition<'k>() -> Kind<'k, String> {
+    let kind = text().called("condition in [CEL](https://cel.dev)").schema(json!({ "maxLength": CONDITION_BYTES }));
+    kind.and(|entry, expression| match CelCondition::compile(&expression) {
+        Ok(_) => Some(expression),
+        Err(error) => {
+            entry.say(&format!("{:?}", entry.key), &format!(": {error}"));
+            None
+        }
+    })
+}
+
+type Located<T> = Vec<(T, usize)>;
+
+fn values<T: Clone>(located: &Located<T>) -> Vec<T> {
+    located.iter().map(|(value, _)| value.clone()).collect()
+}
+
 /// Reads how a person is asked: the keys that `approval` and rules of the policy share.
-pub(super) fn ask(section: &Section<'_>) -> (Ask, Vec<RoleAt>) {
+pub(super) fn ask(section: &Section<'_>) -> Option<Ask> {
     let mut ask = Ask::default();
-    if let Some(timeout) = section.whole("timeout", 0..=limits::APPROVAL_TIMEOUT_SECONDS_MAX, " seconds") {
-        ask.timeout = Timeout::of(timeout.value);
-    }
-    let allowed = decisions(section);
-    if let Some(allowed) = &allowed {
-        ask.allowed = allowed.iter().map(|kind| kind.value).collect();
-    }
-    if let Some(quorum) = section.whole("quorum", 1..=QUORUM, "") {
-        ask.quorum = quorum.value;
-    }
-    ask.not_self = section.boolean("not_self").unwrap_or(false);
-    let (levels, escalate, reassign) = (roles(section, "levels"), on_timeout(section), roles(section, "reassign"));
-    let reminders =
-        section.wholes("reminders", 1..=limits::APPROVAL_TIMEOUT_SECONDS_MAX, " seconds").unwrap_or_default();
-    let reviewers = |roles: &[RoleAt]| roles.iter().map(|(role, _)| Reviewer::of(&**role)).collect();
-    ask.levels = reviewers(&levels);
-    ask.escalate = reviewers(&escalate);
-    ask.reassign = reviewers(&reassign);
-    ask.reminders = reminders.iter().map(|seconds| seconds.value).collect();
+    let levels = section.field(
+        "levels",
+        "The roles that must approve, one after the other, each another person, at most 16; `user` is the session's own subject.",
+        roles().or_as("the session's own subject", Vec::new),
+    )?;
+    ask.quorum = section.field(
+        "quorum",
+        "How many different people must approve at each level; more than 1 needs a level other than `user`, which is one person.",
+        whole(1..=QUORUM, "").or(1),
+    )?;
+    ask.not_self = section.field(
+        "not_self",
+        "Whether who asked for it may not approve it, nor who changed it last; needs a level other than `user`. Whoever has said \
+         something in the turn that the model read has asked for all that it calls afterwards: with a message, a reason, words \
+         beside a decision, an edit, an answer, a result of their own.",
+        boolean().or(false),
+    )?;
+    let allowed = section.field(
+        "allowed_decisions",
+        "What the reviewer may do. Without `defer` the call cannot be left for later when others under its key are decided.",
+        list(decision().located())
+            .and(|entry, listed| (listed.len() == entry.items().len()).then_some(Some(listed)))
+            .or_as("the first four", || None),
+    )?;
+    let timeout = section.field(
+        "timeout",
+        "Time to decide, at most 400 days; 0 waits for ever.",
+        whole(0..=limits::APPROVAL_TIMEOUT_SECONDS_MAX, "seconds").optional("`300`"),
+    )?;
+    let escalate = section.field(
+        "on_timeout",
+        "When nobody decides in time it is rejected, or these roles are asked instead, one after the other, each with the same \
+         time again; after the last one it is rejected: `{ escalate = \"ROLE\" }`, `{ escalate = [\"ROLE\", …] }`.",
+        on_timeout().or_as("`\"reject\"`", Vec::new),
+    )?;
+    let reminders = section.field(
+        "reminders",
+        "When it is said again to those who follow: ascending, at most 16, each before `timeout`.",
+        list(whole(1..=limits::APPROVAL_TIMEOUT_SECONDS_MAX, "seconds").located()).or_as("`[]`", Vec::new),
+    )?;
+    let reassign = section.field(
+        "reassign",
+        "Roles to which whoever may decide it can hand it.",
+        roles().or_as("`[]`: only to one person of the same role", Vec::new),
+    )?;
+    ask.timeout = timeout.map_or(ask.timeout, Timeout::of);
+    ask.allowed = allowed.as_ref().map_or(ask.allowed, values);
+    let reviewers = |roles: &Located<String>| roles.iter().map(|(role, _)| Reviewer::of(&**role)).collect();
+    (ask.levels, ask.escalate, ask.reassign) = (reviewers(&levels), reviewers(&escalate), reviewers(&reassign));
+    ask.reminders = values(&reminders);
+    let place = |field, index: usize| match field {
+        AskField::Allowed => allowed.as_ref()?.get(index).map(|(_, at)| *at),
+        AskField::Reminders => reminders.get(index).map(|(_, at)| *at),
+        AskField::Levels => levels.get(index).map(|(_, at)| *at),
+        AskField::Escalate => escalate.get(index).map(|(_, at)| *at),
+        AskField::Reassign => reassign.get(index).map(|(_, at)| *at),
+        AskField::Timeout | AskField::Quorum | AskField::NotSelf => None,
+    };
+    check(section, &ask, place);
+    section.document.roles.borrow_mut().extend([levels, escalate, reassign].concat());
+    Some(ask)
+}
+
+/// Reports what is wrong with it, and warns of what can never be decided.
+fn check(section: &Section<'_>, ask: &Ask, place: impl Fn(AskField, usize) -> Option<usize>) {
     let mistakes = ask.mistakes();
     for mistake in &mistakes {
         let key = key(mistake.field);
-        let at = mistake.index.and_then(|i| match mistake.field {
-            AskField::Allowed => allowed.as_ref()?.get(i).map(|kind| kind.at),
-            AskField::Reminders => reminders.get(i).map(|seconds| seconds.at),
-            AskField::Levels => levels.get(i).map(|(_, at)| *at),
-            AskField::Escalate => escalate.get(i).map(|(_, at)| *at),
-            AskField::Reassign => reassign.get(i).map(|(_, at)| *at),
-            AskField::Timeout | AskField::Quorum | AskField::NotSelf => None,
-        });
-        section.bad(at.or_else(|| section.has(key)).unwrap_or(section.at), key, &*mistake.what);
+        let at = mistake.index.and_then(|index| place(mistake.field, index)).or_else(|| section.has(key));
+        let place = section.place();
+        section.document.error(at.unwrap_or(section.at), format!("\"{key}\"{place} {}", mistake.what));
     }
     for (field, needs) in [(AskField::Quorum, ask.quorum > 1), (AskField::NotSelf, ask.not_self)] {
-        if let Some(at) = section.has(key(field)).filter(|_| needs)
+        if let Some(at) = section.has(key(field)).filter(|_| needs && section.document.open.get())
             && mistakes.iter().all(|mistake| mistake.field != field)
         {
-            nobody_is_told_apart(section, key(field), at);
+            let what = "needs different people: without [auth] nobody can be told apart, so nobody can approve it";
+            section.document.warn(at, format!("\"{}\"{} {what}", key(field), section.place()));
         }
     }
     if mistakes.is_empty() {
-        section.document.holders.borrow().check(section, &ask);
+        section.document.holders.borrow().check(section, ask);
     }
-    (ask, [levels, escalate, reassign].concat())
 }
 
 /// The key that a field is written under.
@@ -124,100 +181,51 @@ fn key(field: AskField) -> &'static str {
     }
 }
 
-/// Warns of a key that needs different people where everybody is the same.
-fn nobody_is_told_apart(section: &Section<'_>, key: &str, at: usize) {
-    if section.document.open.get() {
-        let what = "without [auth] nobody can be told apart, so nobody can approve it";
-        section.document.warn(at, format!("\"{key}\"{} needs different people: {what}", section.place()));
-    }
-}
-
 /// A list of roles, each once.
-pub(super) fn roles(section: &Section<'_>, key: &'static str) -> Vec<RoleAt> {
-    let listed = section.strings(key);
-    if let (Some([]), Some(at)) = (listed.as_deref(), section.has(key)) {
-        section.bad(at, key, "must name at least one role");
-    }
-    let mut listed = listed.unwrap_or_default();
-    while let Some((i, what)) = wrong_role(listed.iter().map(|role| &*role.value)) {
-        section.bad(listed[i].at, key, what);
-        if i < LEVELS {
-            listed.remove(i);
-        } else {
-            listed.truncate(i);
+fn roles<'k>() -> Kind<'k, Located<String>> {
+    let kind = list(text().located()).schema(json!({ "minItems": 1, "maxItems": LEVELS, "uniqueItems": true }));
+    kind.called("list of roles").and(|entry, mut listed| {
+        if listed.is_empty() {
+            entry.bad("must name at least one role");
         }
-    }
-    listed.into_iter().map(|role| (role.value, role.at)).collect()
+        while let Some((i, what)) = wrong_role(listed.iter().map(|(role, _)| role.as_str())) {
+            Entry { at: listed[i].1, ..*entry }.bad(what);
+            if i < LEVELS {
+                listed.remove(i);
+            } else {
+                listed.truncate(i);
+            }
+        }
+        Some(listed)
+    })
 }
 
-/// The roles that are asked in turn at the deadline; none if what waits is rejected then.
-fn on_timeout(section: &Section<'_>) -> Vec<RoleAt> {
+/// The roles that are asked in turn at the deadline; none if it is rejected then.
+fn on_timeout<'k>() -> Kind<'k, Located<String>> {
     const RIGHT: &str = "\"reject\", { escalate = \"ROLE\" } or { escalate = [\"ROLE\", …] }";
-    let Some(value) = section.value("on_timeout") else { return Vec::new() };
-    match value.value {
-        DeValue::String(text) if text == "reject" => Vec::new(),
-        DeValue::String(text) => {
-            section.bad(value.at, "on_timeout", format!("is {text:?}; it must be {RIGHT}"));
-            Vec::new()
+    let escalation = table(|section| {
+        let one = text().and(|entry, role| match role_error(&role) {
+            Some(what) => {
+                entry.bad(what);
+                None
+            }
+            None => Some(vec![(role, entry.at)]),
+        });
+        let either = one.called("role").or_a(roles()).expected("a list of strings");
+        let chain = section.field("escalate", "Who is asked then.", either.or_as("required", Vec::new))?;
+        Some((section.has("escalate").is_some(), chain))
+    });
+    let escalation = escalation.and(|entry, (is_said, chain)| {
+        if !is_said {
+            entry.bad(format!("must be {RIGHT}"));
         }
-        DeValue::Table(_) => {
-            let Some(table) = section.table("on_timeout") else { return Vec::new() };
-            let chain = match table.value("escalate").map(|value| value.value) {
-                None => {
-                    section.bad(value.at, "on_timeout", format!("must be {RIGHT}"));
-                    Vec::new()
-                }
-                Some(DeValue::String(_)) => match table.string("escalate") {
-                    Some(role) => match role_error(&role.value) {
-                        Some(what) => {
-                            table.bad(role.at, "escalate", what);
-                            Vec::new()
-                        }
-                        None => vec![(role.value, role.at)],
-                    },
-                    None => Vec::new(),
-                },
-                Some(_) => roles(&table, "escalate"),
-            };
-            table.finish();
-            chain
-        }
-        _ => {
-            section.wrong_type("on_timeout", &value, RIGHT);
-            Vec::new()
-        }
-    }
+        Some(chain)
+    });
+    let reject = choice_or("timeout", vec![("reject", Vec::new())], RIGHT.to_owned());
+    reject.or_a(escalation).expected(RIGHT)
 }
 
-pub(super) fn require(section: &Section<'_>) -> ConfigRequire {
-    let Some(value) = section.value("require") else { return ConfigRequire::Always };
-    match value.value {
-        DeValue::Boolean(true) => ConfigRequire::Always,
-        DeValue::Boolean(false) => ConfigRequire::Never,
-        DeValue::String(expression) => {
-            if let Err(error) = CelCondition::compile(expression) {
-                section.document.error(value.at, format!("\"require\"{}: {error}", section.place()));
-            }
-            ConfigRequire::When(expression.to_string())
-        }
-        _ => {
-            section.wrong_type("require", &value, "true, false or a condition");
-            ConfigRequire::Always
-        }
-    }
-}
-
-fn decisions(section: &Section<'_>) -> Option<Vec<At<DecisionType>>> {
-    let mut allowed = Vec::new();
-    for At { value: name, at } in section.strings("allowed_decisions")? {
-        match DECISIONS.into_iter().find(|decision| decision.name() == name) {
-            Some(value) => allowed.push(At { value, at }),
-            None => {
-                let message = format!("unknown decision {name:?}{}", section.place());
-                section.document.error_near(at, message, nearest(&name, DECISIONS.map(DecisionType::name)));
-                return None;
-            }
-        }
-    }
-    Some(allowed)
+fn decision<'k>() -> Kind<'k, DecisionType> {
+    use DecisionType::{Approve, Defer, Edit, Reject, Respond};
+    choice("decision", [Approve, Edit, Reject, Defer, Respond].map(|decision| (decision.name(), decision)).to_vec())
 }

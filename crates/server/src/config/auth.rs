@@ -1,19 +1,19 @@
 //! `[auth]`: who may connect (spec C, X).
 
-use std::{collections::HashMap, fmt};
+use std::{cell::RefCell, collections::HashMap, fmt};
 
 use countersign_core::{
     approval::principal::{Principal, PrincipalKind},
     call::ask_check::role_error,
     limits,
 };
+use serde_json::json;
 use sha2::{Digest as _, Sha256};
-use toml::de::DeValue;
 
 use super::{
-    error::nearest,
-    reader::{At, Section},
-    server::secret,
+    describe::Part,
+    reader::{Entry, Section},
+    table::{Kind, choice, names, set, short, table, tables, text, variable, whole},
 };
 use crate::auth::{JwtAlgorithm, JwtOptions, KeySource, Token, check_url, count_keys};
 
@@ -69,113 +69,100 @@ impl ConfigToken {
 }
 
 /// The tokens, and the rules for JWTs.
-pub(super) fn read(root: &Section<'_>) -> (Vec<ConfigToken>, Option<JwtOptions>) {
-    let Some(auth) = root.table("auth") else { return (Vec::new(), None) };
-    let no_tokens = match auth.value("tokens") {
-        None => true,
-        Some(At { value: DeValue::Array(items), .. }) => items.is_empty(),
-        Some(_) => false,
-    };
-    if no_tokens && auth.has("jwt").is_none() {
+pub(super) fn read(section: &Section<'_>) -> Option<(Vec<ConfigToken>, Option<JwtOptions>)> {
+    if !section.has_items("tokens") && section.has("jwt").is_none() {
         // Without either everybody would be trusted, which is not what somebody who writes [auth] wants.
         let message = "[auth] needs [[auth.tokens]] or [auth.jwt]: without either, nobody could be told apart";
-        auth.document.error(auth.at, message.to_owned());
+        section.document.error(section.at, message);
     }
-    let tokens = tokens(&auth);
-    let jwt = auth.table("jwt").and_then(|section| jwt(&section));
-    auth.finish();
-    (tokens, jwt)
+    let known = &RefCell::default();
+    let tokens = tables(move |section| token(section, known)).or_as("none", Vec::new);
+    let tokens = section.field("tokens", "[Tokens](#authtokens), each with whose it is.", tokens)?;
+    let jwt = table(jwt).optional("none are taken");
+    Some((tokens, section.field("jwt", "[Which JWTs](#authjwt) are taken.", jwt)?))
 }
 
-fn tokens(auth: &Section<'_>) -> Vec<ConfigToken> {
-    let mut tokens: Vec<ConfigToken> = Vec::new();
-    let mut known: HashMap<[u8; 32], String> = HashMap::new();
-    for section in auth.tables("tokens") {
-        let subject = name(&section, "subject", true);
-        let tenant = name(&section, "tenant", false);
-        let kind = kind(&section);
-        let roles = roles(&section);
-        let digest = digest(&section);
-        section.finish();
-        let Some((digest, at, key, shown)) = digest else { continue };
-        if let Some(other) = known.insert(digest, shown.clone()) {
-            section.bad(at, key, format!("is {shown}, whose token is the same as that of {other}"));
-        }
-        let Some(subject) = subject else { continue };
-        let tenant = tenant.map(|tenant| tenant.value);
-        let token = ConfigToken { subject: subject.value, roles, tenant, kind, digest };
-        if tokens.iter().any(|other| other.subject == token.subject && !other.agrees(&token)) {
-            let what = format!(
-                "is {:?}, which another token gives other roles, another tenant or another kind; a subject is one, however \
-                 many tokens it has",
-                token.subject
-            );
-            section.bad(subject.at, "subject", what);
-        }
-        tokens.push(token);
+/// The tokens that were read: each subject as it was first declared, and what to call each token in errors.
+#[derive(Default)]
+struct Known {
+    subjects: HashMap<String, ConfigToken>,
+    digests: HashMap<[u8; 32], String>,
+}
+
+fn token(section: &Section<'_>, known: &RefCell<Known>) -> Option<ConfigToken> {
+    let doc =
+        "Whose token it is. A subject may have several tokens, which must say the same of it: it is still one person.";
+    let subject = section.field("subject", doc, short(limits::SUBJECT_BYTES).required());
+    let digest = digest(section, known);
+    let roles = section.field("roles", "The roles it holds.", roles().or(Vec::new()))?;
+    let tenant = section.field("tenant", "The tenant it belongs to.", short(limits::SUBJECT_BYTES).optional("none"))?;
+    let kinds = PrincipalKind::ALL.map(|kind| (kind.name(), kind)).to_vec();
+    let person = || PrincipalKind::Person;
+    let kind = section.field("kind", "What it is.", choice("kind", kinds).or_as("`\"person\"`", person))?;
+    let token = ConfigToken { subject: subject?, roles, tenant, kind, digest: digest? };
+    let mut known = known.borrow_mut();
+    let first = known.subjects.entry(token.subject.clone()).or_insert_with(|| token.clone());
+    if !first.agrees(&token) {
+        let what = format!(
+            "is {:?}, which another token gives other roles, another tenant or another kind; a subject is one, however many \
+             tokens it has",
+            token.subject
+        );
+        section.bad("subject", what);
     }
-    tokens
+    Some(token)
 }
 
-/// A name of somebody or of a tenant.
-fn name(section: &Section<'_>, key: &'static str, required: bool) -> Option<At<String>> {
-    let name = if required { section.required(key)? } else { section.string(key)? };
-    if name.value.is_empty() || name.value.len() > limits::SUBJECT_BYTES || name.value.contains(char::is_control) {
-        section.bad(name.at, key, format!("must have 1 to {} bytes and no control characters", limits::SUBJECT_BYTES));
+fn roles<'k>() -> Kind<'k, Vec<String>> {
+    names(text().try_map(|role| role_error(&role).map_or(Ok(role), Err)))
+}
+
+/// The token's digest, from one of the two keys.
+fn digest(section: &Section<'_>, known: &RefCell<Known>) -> Option<[u8; 32]> {
+    let once = |entry: &Entry<'_>, digest: [u8; 32], shown: String| {
+        if let Some(other) = known.borrow_mut().digests.insert(digest, shown.clone()) {
+            entry.bad(format!("is {shown}, whose token is the same as that of {other}"));
+        }
+        Some(digest)
+    };
+    let of_variable = variable().and(|entry, (name, token)| {
+        // A file read into a variable often ends with a newline, which is not part of a token.
+        once(entry, Sha256::digest(token.trim().as_bytes()).into(), format!("{name:?}"))
+    });
+    let of_text = text().schema(json!({ "pattern": "^[0-9a-fA-F]{64}$" })).and(|entry, text| {
+        let Some(digest) = hex(&text) else {
+            // The text is not repeated: somebody may have put the token itself there.
+            entry.bad("must be 64 hexadecimal digits, the SHA-256 of the token (printf %s \"$TOKEN\" | sha256sum)");
+            return None;
+        };
+        once(entry, digest, format!("{:?} …", text.get(..8).unwrap_or_default()))
+    });
+    let doc = "The variable that has the token; it must be set.";
+    let of_variable = section.field("token_env", doc, of_variable.optional(ONE))?;
+    let doc = "The token's SHA-256 in hexadecimal: `printf %s \"$TOKEN\" \\| sha256sum`. Only for tokens that nobody can guess: \
+               `openssl rand -hex 32`.";
+    let beside = Beside { section, other: "token_env", why: "stands beside \"token_env\"; one of them is the token" };
+    let of_text = section.field("token_sha256", doc, of_text.optional(ONE).of(beside.part()))?;
+    if section.has("token_env").or_else(|| section.has("token_sha256")).is_none() {
+        section.missing("\"token_env\" or \"token_sha256\"", "");
     }
-    Some(name)
+    of_variable.or(of_text)
 }
 
-fn kind(section: &Section<'_>) -> PrincipalKind {
-    let Some(kind) = section.string("kind") else { return PrincipalKind::Person };
-    PrincipalKind::from_name(&kind.value).unwrap_or_else(|| {
-        let what = format!("is {:?}; it must be one of \"person\", \"service\", \"agent\"", kind.value);
-        section.bad(kind.at, "kind", what);
-        PrincipalKind::Person
-    })
+/// What holds without one of two keys.
+const ONE: &str = "one of the two";
+
+/// A key that stands in another one's place.
+struct Beside<'b, 's> {
+    section: &'b Section<'s>,
+    other: &'static str,
+    why: &'static str,
 }
 
-fn roles(section: &Section<'_>) -> Vec<String> {
-    let mut roles: Vec<String> = Vec::new();
-    for role in section.strings("roles").unwrap_or_default() {
-        match role_error(&role.value) {
-            Some(what) => section.bad(role.at, "roles", what),
-            None if roles.contains(&role.value) => section.bad(role.at, "roles", format!("has {:?} twice", role.value)),
-            None => roles.push(role.value),
-        }
-    }
-    roles
-}
-
-/// The token's digest, where it stands, and what to call it in errors.
-fn digest(section: &Section<'_>) -> Option<([u8; 32], usize, &'static str, String)> {
-    match (section.has("token_env"), section.has("token_sha256")) {
-        (Some(_), None) => {
-            let variable = section.string("token_env")?;
-            // A file read into a variable often ends with a newline, which is not part of a token.
-            let digest = Sha256::digest(secret(section, "token_env", &variable)?.trim().as_bytes());
-            Some((digest.into(), variable.at, "token_env", format!("{:?}", variable.value)))
-        }
-        (None, Some(_)) => {
-            let text = section.string("token_sha256")?;
-            let Some(digest) = hex(&text.value) else {
-                // The text is not repeated: somebody may have put the token itself there.
-                let what = "must be 64 hexadecimal digits, the SHA-256 of the token (printf %s \"$TOKEN\" | sha256sum)";
-                section.bad(text.at, "token_sha256", what);
-                return None;
-            };
-            let shown = text.value.get(..8).unwrap_or_default();
-            Some((digest, text.at, "token_sha256", format!("{shown:?} …")))
-        }
-        (Some(_), Some(at)) => {
-            section.bad(at, "token_sha256", "stands beside \"token_env\"; one of them is the token");
-            None
-        }
-        (None, None) => {
-            let message = format!("missing \"token_env\" or \"token_sha256\"{}", section.place());
-            section.document.error(section.at, message);
-            None
-        }
+impl Beside<'_, '_> {
+    fn part(&self) -> Part {
+        let not_meant = self.section.has(self.other).map(|_| self.why.to_owned());
+        Part { of: "all", when: json!({ "not": { "required": [self.other] } }), not_meant }
     }
 }
 
@@ -191,97 +178,74 @@ fn hex(text: &str) -> Option<[u8; 32]> {
 }
 
 fn jwt(section: &Section<'_>) -> Option<JwtOptions> {
-    let required = |key| {
-        let text = section.required(key)?;
-        if text.value.is_empty() || text.value.len() > ISSUER_BYTES {
-            section.bad(text.at, key, format!("must have 1 to {ISSUER_BYTES} bytes"));
-        }
-        Some(text.value)
-    };
-    let (issuer, audience) = (required("issuer"), required("audience"));
+    let issuer = section.field("issuer", "What `iss` must be.", short(ISSUER_BYTES).required());
+    let audience = section.field("audience", "What `aud` must be, or have.", short(ISSUER_BYTES).required());
     let keys = keys(section);
-    let algorithms = algorithms(section);
-    let claim = |key| {
-        let claim = section.string(key)?;
-        if claim.value.is_empty() || claim.value.len() > limits::SUBJECT_BYTES {
-            section.bad(claim.at, key, format!("must have 1 to {} bytes, the name of a claim", limits::SUBJECT_BYTES));
-        }
-        Some(claim.value)
+    let default = JwtOptions::new("", "", KeySource::Url(String::new()));
+    let claim = || short(limits::SUBJECT_BYTES).called("claim");
+    let algorithms = "What may have signed it.";
+    let subject = "The claim that has the subject.";
+    let roles = "The claim that has the roles, a list of texts or one text with spaces; `realm_access.roles` goes into an object.";
+    let tenant = "The claim that has the tenant; a JWT without it is refused.";
+    let kind = "The claim that has `person`, `service` or `agent`; a JWT without it is refused.";
+    let leeway = "How far clocks may be apart.";
+    let standing = "How long a [standing approval](protocol.md#always) counts after whoever made it was last seen with a JWT that \
+                    has the role, at most 366 days. What was seen is remembered until the server stops: after a start such rules \
+                    are suspended until their makers are seen again.";
+    let options = JwtOptions {
+        algorithms: section.field(
+            "algorithms",
+            algorithms,
+            self::algorithms().or_as("`[\"RS256\", \"ES256\", \"EdDSA\"]`", || default.algorithms.clone()),
+        )?,
+        subject_claim: section.field("subject_claim", subject, claim().or(default.subject_claim.clone()))?,
+        roles_claim: section.field("roles_claim", roles, claim().or(default.roles_claim.clone()))?,
+        tenant_claim: section.field("tenant_claim", tenant, claim().optional("there are no tenants"))?,
+        kind_claim: section.field("kind_claim", kind, claim().optional("all are persons"))?,
+        leeway: section.field("leeway", leeway, whole(0..=LEEWAY_MAX, "seconds").or(default.leeway))?,
+        standing_for: section.field(
+            "standing_for",
+            standing,
+            whole(0..=STANDING_FOR_MAX, "seconds").or(default.standing_for),
+        )?,
+        ..default.clone()
     };
-    let [subject, roles, tenant_claim, kind_claim] =
-        ["subject_claim", "roles_claim", "tenant_claim", "kind_claim"].map(claim);
-    let leeway = section.whole("leeway", 0..=LEEWAY_MAX, " seconds");
-    let standing_for = section.whole("standing_for", 0..=STANDING_FOR_MAX, " seconds");
-    section.finish();
-    let mut options = JwtOptions::new(issuer?, audience?, keys?);
-    options.algorithms = algorithms.unwrap_or(options.algorithms);
-    options.subject_claim = subject.unwrap_or(options.subject_claim);
-    options.roles_claim = roles.unwrap_or(options.roles_claim);
-    options.leeway = leeway.map_or(options.leeway, |leeway| leeway.value);
-    options.standing_for = standing_for.map_or(options.standing_for, |seconds| seconds.value);
-    Some(JwtOptions { tenant_claim, kind_claim, ..options })
+    Some(JwtOptions { issuer: issuer?, audience: audience?, keys: keys?, ..options })
 }
 
 fn keys(section: &Section<'_>) -> Option<KeySource> {
-    match (section.has("jwks_url"), section.has("jwks_file")) {
-        (Some(_), None) => {
-            let url = section.string("jwks_url")?;
-            match check_url(&url.value) {
-                Ok(()) => Some(KeySource::Url(url.value)),
-                Err(what) => {
-                    section.bad(url.at, "jwks_url", what);
-                    None
-                }
-            }
+    let url = text().called("URL").try_map(|url| check_url(&url).map(|()| KeySource::Url(url)));
+    let file = text().called("file").and(|entry, file| {
+        let path = entry.section.document.path(&file);
+        match count_keys(&path) {
+            Ok(0) => entry.bad(format!("names {}, which has no usable key", path.display())),
+            Ok(_) => {}
+            Err(what) => entry.bad(format!("names {}: {what}", path.display())),
         }
-        (None, Some(_)) => {
-            let file = section.string("jwks_file")?;
-            let path = section.document.path(&file.value);
-            match count_keys(&path) {
-                Ok(0) => {
-                    section.bad(file.at, "jwks_file", format!("names {}, which has no usable key", path.display()))
-                }
-                Ok(_) => {}
-                Err(what) => section.bad(file.at, "jwks_file", format!("names {}: {what}", path.display())),
-            }
-            Some(KeySource::File(path))
-        }
-        (Some(_), Some(at)) => {
-            section.bad(at, "jwks_file", "stands beside \"jwks_url\"; the keys come from one of them");
-            None
-        }
-        (None, None) => {
-            section.document.error(section.at, format!("missing \"jwks_url\" or \"jwks_file\"{}", section.place()));
-            None
-        }
+        Some(KeySource::File(path))
+    });
+    let doc = "Where the issuer's public keys are (a JWK Set): `https`, or `http` on this machine.";
+    let url = section.field("jwks_url", doc, url.optional(ONE))?;
+    let why = "stands beside \"jwks_url\"; the keys come from one of them";
+    let file = file.optional(ONE).of(Beside { section, other: "jwks_url", why }.part());
+    let file = section.field("jwks_file", "A file with them.", file)?;
+    if section.has("jwks_url").or_else(|| section.has("jwks_file")).is_none() {
+        section.missing("\"jwks_url\" or \"jwks_file\"", "");
     }
+    url.or(file)
 }
 
-fn algorithms(section: &Section<'_>) -> Option<Vec<JwtAlgorithm>> {
-    let at = section.has("algorithms")?;
-    let names = section.strings("algorithms")?;
-    if names.is_empty() {
-        section.bad(at, "algorithms", "must name at least one");
-    }
-    let mut algorithms = Vec::new();
-    for name in names {
-        match JwtAlgorithm::from_name(&name.value) {
-            Some(algorithm) if algorithms.contains(&algorithm) => {
-                section.bad(name.at, "algorithms", format!("has {:?} twice", name.value));
-            }
-            Some(algorithm) => algorithms.push(algorithm),
-            None if name.value.eq_ignore_ascii_case("none") || name.value.to_ascii_uppercase().starts_with("HS") => {
-                let what = format!(
-                    "has {:?}: whoever checks such a token could make one; only signatures with a public key are taken",
-                    name.value
-                );
-                section.bad(name.at, "algorithms", what);
-            }
-            None => {
-                let message = format!("unknown algorithm {:?}{}", name.value, section.place());
-                section.document.error_near(name.at, message, nearest(&name.value, JwtAlgorithm::names()));
-            }
+fn algorithms<'k>() -> Kind<'k, Vec<JwtAlgorithm>> {
+    let known = JwtAlgorithm::names().filter_map(|name| Some((name, JwtAlgorithm::from_name(name)?))).collect();
+    let item = choice("algorithm", known).unless(|name| {
+        let is_shared = name.eq_ignore_ascii_case("none") || name.to_ascii_uppercase().starts_with("HS");
+        let why = "whoever checks such a token could make one; only signatures with a public key are taken";
+        is_shared.then(|| format!("has {name:?}: {why}"))
+    });
+    set(item, |algorithm| algorithm.name()).schema(json!({ "minItems": 1 })).and(|entry, algorithms| {
+        if entry.items().is_empty() {
+            entry.bad("must name at least one");
         }
-    }
-    Some(algorithms)
+        Some(algorithms)
+    })
 }

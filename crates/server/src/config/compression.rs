@@ -1,23 +1,30 @@
 //! `[agents.*.compression]`.
 
 use countersign_core::limits;
+use serde_json::json;
 
-use super::{reader::Section, server::unknown};
+use super::{
+    describe::Part,
+    reader::Section,
+    table::{choice, declared, flat, whole},
+};
 
 /// Largest budget that can be configured, in tokens.
 pub const BUDGET_MAX: u32 = 100_000_000;
 /// Most turns that can be kept.
 pub const KEEP_MAX: u32 = 10_000;
 
-/// When the conversation of an agent is made shorter, and how (spec G5).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConfigCompression {
-    /// Most tokens of a model call.
-    pub budget: u32,
-    /// How many of the newest turns are kept as they are.
-    pub keep: u32,
-    /// What becomes of the others.
-    pub strategy: ConfigStrategy,
+table! {
+    /// When the conversation of an agent is made shorter, and how (spec G5).
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct ConfigCompression(section) {
+        /// Most tokens of a model call. Leave room for the answer: the model's own limit counts both.
+        budget: u32 = whole(1..=BUDGET_MAX, "tokens").required();
+        /// How many of the newest turns are kept as they are, the current one included.
+        keep: u32 = whole(1..=KEEP_MAX, "turns").or(limits::KEPT_TURNS);
+        /// What becomes of the others.
+        strategy: ConfigStrategy = flat(strategy);
+    }
 }
 
 /// What becomes of what is cut.
@@ -32,31 +39,19 @@ pub enum ConfigStrategy {
     Trim,
 }
 
-const STRATEGIES: [&str; 2] = ["summary", "trim"];
-
-pub(super) fn read(section: &Section<'_>, models: &[&str]) -> Option<ConfigCompression> {
-    if section.has("budget").is_none() {
-        section.document.error(section.at, format!("missing \"budget\"{}", section.place()));
-    }
-    let budget = section.whole("budget", 1..=BUDGET_MAX, " tokens");
-    let keep = section.whole("keep", 1..=KEEP_MAX, " turns").map_or(limits::KEPT_TURNS, |turns| turns.value);
-    let strategy = section.string("strategy");
-    let model = section.string("model");
-    section.finish();
-    let trims = strategy.as_ref().is_some_and(|strategy| strategy.value == "trim");
-    if let Some(strategy) = strategy.filter(|strategy| !STRATEGIES.contains(&&*strategy.value)) {
-        unknown(section, "strategy", &strategy, STRATEGIES);
-    }
-    if let Some(model) = &model {
-        if trims {
-            section.bad(model.at, "model", "means nothing to the strategy \"trim\", which asks no model");
-        } else if !models.contains(&&*model.value) {
-            unknown(section, "model", model, models.iter().copied());
-        }
-    }
-    let model = model.map(|model| model.value);
-    let strategy = if trims { ConfigStrategy::Trim } else { ConfigStrategy::Summary { model } };
-    Some(ConfigCompression { budget: budget?.value, keep, strategy })
+fn strategy(section: &Section<'_>) -> Option<ConfigStrategy> {
+    let doc =
+        "What becomes of what is cut: a model summarises it, or (`\"trim\"`) it is dropped, and no model is asked.";
+    let known = choice("strategy", vec![("summary", false), ("trim", true)]);
+    let trims = section.field("strategy", doc, known.or_as("`\"summary\"`", || false))?;
+    let part = Part {
+        of: "`\"summary\"`",
+        when: json!({ "not": { "required": ["strategy"], "properties": { "strategy": { "const": "trim" } } } }),
+        not_meant: trims.then(|| "means nothing to the strategy \"trim\", which asks no model".to_owned()),
+    };
+    let model = declared("model", "name under `[models]`", |names| &names.models).optional("the agent's own");
+    let model = section.field("model", "The model that writes the summary.", model.of(part))?;
+    Some(if trims { ConfigStrategy::Trim } else { ConfigStrategy::Summary { model } })
 }
 
 impl std::fmt::Display for ConfigCompression {

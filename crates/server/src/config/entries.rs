@@ -3,22 +3,22 @@
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use countersign::{
-    mcp::Mcp,
+    mcp::{Mcp, McpTool},
     model::{ApiKey, ToolSpec, hosted_mcp::HostedMcp},
     runner::guardrail_command::CommandGuardrail,
     tool::{
         Approval, Require, ToolEntry,
         builtin::{self, Shell, Workspace},
-        command::CommandTool,
+        command::{CommandTool, TIME_LIMIT_SECONDS},
         condition::CelCondition,
         source::ToolSource,
     },
 };
-use countersign_core::call::{schema::ArgsSchema, timeout::Timeout};
+use countersign_core::{approval::question, call::schema::ArgsSchema, limits};
 
 use super::{
-    Config, ConfigAgent, ConfigApproval, ConfigBuiltin, ConfigComputer, ConfigComputerTool, ConfigFolderTool,
-    ConfigGuardrail, ConfigHostedMcp, ConfigRequire, ConfigRuns, ConfigTool,
+    Config, ConfigAgent, ConfigApproval, ConfigComputer, ConfigGuardrail, ConfigHostedMcp, ConfigRequire, ConfigRuns,
+    ConfigTool,
 };
 
 /// All tools of a configuration by name.
@@ -26,11 +26,31 @@ use super::{
 /// # Errors
 /// A condition, schema or command that cannot be used; not after [`Config::load`], which has checked them.
 pub fn tool_entries(config: &Config) -> Result<BTreeMap<String, ToolEntry>, String> {
-    let mut entries = BTreeMap::new();
+    let mut entries: BTreeMap<String, ToolEntry> =
+        builtin::NAMES.into_iter().filter_map(|name| Some((name.to_owned(), builtin::named(name)?))).collect();
+    let mut folders = Folders::default();
+    if let Some(path) = &config.workspace {
+        let workspace = folders.open(path)?;
+        let tools =
+            builtin::WORKSPACE_NAMES.into_iter().filter_map(|name| Some((name, builtin::on(&workspace, name)?)));
+        entries.extend(tools.map(|(name, tool)| (name.to_owned(), tool)));
+    }
     let guardrails = guardrails(config)?;
     let named = |name: &String| guardrails.get(name).ok_or_else(|| format!("there is no guardrail {name:?}"));
     for tool in &config.tools {
-        let mut entry = entry(tool)?;
+        let in_tool = |error: String| format!("tool {:?}: {error}", tool.name);
+        let entry = match &tool.runs {
+            ConfigRuns::Command { .. } | ConfigRuns::Http(_) => ran(tool).map_err(in_tool)?,
+            ConfigRuns::Agent(agent) => countersign::agent_tool(agent.as_str(), &tool.name, ""),
+            ConfigRuns::Folder { builtin, workspace, env } => {
+                on_folder(tool, builtin, &folders.open(workspace)?, env).map_err(in_tool)?
+            }
+            ConfigRuns::BuiltIn => {
+                builtin::named(&tool.name).ok_or_else(|| in_tool("there is no such tool".to_owned()))?
+            }
+            ConfigRuns::Mcp { .. } | ConfigRuns::Computer => continue,
+        };
+        let mut entry = changed(entry, tool).map_err(in_tool)?;
         for name in &tool.input_guardrails {
             entry = named(name)?.on_tool_input(entry);
         }
@@ -39,39 +59,9 @@ pub fn tool_entries(config: &Config) -> Result<BTreeMap<String, ToolEntry>, Stri
         }
         entries.insert(tool.name.clone(), entry);
     }
-    for tool in &config.agent_tools {
-        let mut entry = countersign::agent_tool(tool.agent.as_str(), &tool.name, &tool.description)
-            .needs_approval(approval(&tool.approval)?)
-            .stream(tool.stream);
-        entry.content_message.clone_from(&tool.content_message);
-        entries.insert(tool.name.clone(), entry);
-    }
-    for name in builtin::NAMES {
-        let changes = config.builtins.iter().find(|changes| changes.name == name);
-        if let Some(tool) = builtin::named(name) {
-            let entry = match changes {
-                Some(changes) => changed(tool, changes),
-                None => tool,
-            };
-            entries.insert(name.to_owned(), entry);
-        }
-    }
-    let mut folders = Folders::default();
-    for tool in &config.folder_tools {
-        let entry = on_folder(tool, &folders.open(&tool.workspace)?)
-            .map_err(|error| format!("tool {:?}: {error}", tool.name))?;
-        entries.insert(tool.name.clone(), entry);
-    }
-    if let Some(path) = &config.workspace {
-        let workspace = folders.open(path)?;
-        for name in builtin::WORKSPACE_NAMES {
-            if let (false, Some(tool)) = (entries.contains_key(name), builtin::on(&workspace, name)) {
-                entries.insert(name.to_owned(), tool);
-            }
-        }
-    }
     if let Some(computer) = &config.computer {
-        computers(computer, &config.computer_tools, &mut entries)?;
+        let changes = config.tools.iter().find(|tool| tool.runs == ConfigRuns::Computer);
+        computers(computer, changes, &mut entries)?;
     }
     Ok(entries)
 }
@@ -80,7 +70,7 @@ pub fn tool_entries(config: &Config) -> Result<BTreeMap<String, ToolEntry>, Stri
 #[cfg(feature = "computer")]
 fn computers(
     computer: &ConfigComputer,
-    changes: &[ConfigComputerTool],
+    changes: Option<&ConfigTool>,
     entries: &mut BTreeMap<String, ToolEntry>,
 ) -> Result<(), String> {
     let mut chromium = builtin::Chromium::new(&computer.program)
@@ -102,18 +92,12 @@ fn computers(
             entry.aliases = &[];
         }
         // Whichever name it has: it is one tool.
-        if let Some(changes) = changes.first() {
-            if let Some(asks) = &changes.approval {
-                entry.approval = approval(asks).map_err(|error| format!("tool {name:?}: {error}"))?;
-                if let ConfigRequire::When(expression) = &asks.require {
-                    let condition = builtin::of_each_action(CelCondition::compile(expression)?);
-                    entry.approval.require = Require::When(Arc::new(condition));
-                }
+        if let Some(changes) = changes {
+            entry = changed(entry, changes).map_err(|error| format!("tool {name:?}: {error}"))?;
+            if let Some(ConfigRequire::When(expression)) = changes.approval.as_ref().map(|asks| &asks.require) {
+                let condition = builtin::of_each_action(CelCondition::compile(expression)?);
+                entry.approval.require = Require::When(Arc::new(condition));
             }
-            let ConfigComputerTool { description, content_message, stream, .. } = changes.clone();
-            let changes =
-                ConfigBuiltin { name: (*name).to_owned(), description, timeout: None, content_message, stream };
-            entry = changed(entry, &changes);
         }
         entries.insert((*name).to_owned(), entry);
     }
@@ -122,7 +106,7 @@ fn computers(
 
 /// What the configuration has refused already.
 #[cfg(not(feature = "computer"))]
-fn computers(_: &ConfigComputer, _: &[ConfigComputerTool], _: &mut BTreeMap<String, ToolEntry>) -> Result<(), String> {
+fn computers(_: &ConfigComputer, _: Option<&ConfigTool>, _: &mut BTreeMap<String, ToolEntry>) -> Result<(), String> {
     Err("this build does not have the feature \"computer\"".to_owned())
 }
 
@@ -161,14 +145,37 @@ pub fn sources(
     let server = |name: &str| servers.get(name).ok_or_else(|| format!("there is no MCP server {name:?}"));
     let mut sources: Vec<Arc<dyn ToolSource>> = Vec::new();
     for name in &agent.tools {
-        if let Some(tool) = config.mcp_tools.iter().find(|tool| tool.name == *name) {
-            sources.push(tool.of(server(&tool.server)?)?.source());
+        if let Some(tool) = config.tool(name)
+            && let ConfigRuns::Mcp { server: from, tool: its_name } = &tool.runs
+        {
+            sources.push(of_server(tool, server(from)?.tool(its_name.as_str()))?.source());
         }
     }
     for name in &agent.mcp {
         sources.push(server(name)?.clone());
     }
     Ok(sources)
+}
+
+/// A tool of a server's as it is declared here.
+fn of_server(said: &ConfigTool, tool: McpTool) -> Result<McpTool, String> {
+    let mut tool = tool.named(said.name.as_str());
+    if let Some(text) = &said.description {
+        tool = tool.description(text.as_str());
+    }
+    if let Some(idempotent) = said.idempotent {
+        tool = tool.idempotent(idempotent);
+    }
+    if let Some(Some(message)) = &said.content_message {
+        tool = tool.content_message(message.clone());
+    }
+    if let Some(asks) = &said.approval {
+        tool = tool.needs_approval(approval(asks)?);
+    }
+    if let Some(hints) = said.hints {
+        tool = tool.hints(hints);
+    }
+    Ok(tool.stream(said.stream.unwrap_or_default()))
 }
 
 /// The folders that are open: tools on the same folder share it, so that their changes follow each other.
@@ -186,10 +193,9 @@ impl<'c> Folders<'c> {
     }
 }
 
-fn on_folder(tool: &ConfigFolderTool, workspace: &Workspace) -> Result<ToolEntry, String> {
-    let ConfigFolderTool { name, builtin, description, approval: asks, content_message, stream, .. } = tool;
+fn on_folder(tool: &ConfigTool, builtin: &str, workspace: &Workspace, env: &[String]) -> Result<ToolEntry, String> {
     let mut entry = if builtin == builtin::SHELL {
-        let mut shell = Shell::new(workspace).pass_env(tool.env.iter().map(String::as_str));
+        let mut shell = Shell::new(workspace).pass_env(env.iter().map(String::as_str));
         if let Some(seconds) = tool.time_limit {
             shell = shell.time_limit(seconds);
         }
@@ -200,18 +206,8 @@ fn on_folder(tool: &ConfigFolderTool, workspace: &Workspace) -> Result<ToolEntry
     } else {
         builtin::on(workspace, builtin).ok_or_else(|| format!("there is no built-in tool {builtin:?}"))?
     };
-    entry.spec.name = name.as_str().into();
-    if let Some(asks) = asks {
-        entry.approval = approval(asks)?;
-    }
-    let changes = ConfigBuiltin {
-        name: name.clone(),
-        description: description.clone(),
-        timeout: None,
-        content_message: content_message.clone(),
-        stream: *stream,
-    };
-    Ok(changed(entry, &changes))
+    entry.spec.name = tool.name.as_str().into();
+    Ok(entry)
 }
 
 /// An MCP server that a model's provider calls, with the token it is shown.
@@ -236,51 +232,54 @@ pub fn hosted_mcp(declared: &ConfigHostedMcp, authorization: Option<ApiKey>) -> 
     Ok(server.decided_by(|entry| entry.needs_approval(approval)))
 }
 
-fn changed(mut tool: ToolEntry, changes: &ConfigBuiltin) -> ToolEntry {
-    let ConfigBuiltin { name: _, description, timeout, content_message, stream } = changes;
-    if let Some(text) = description {
-        tool.spec.description = text.as_str().into();
-    }
-    if let Some(seconds) = timeout {
-        tool.approval.ask.timeout = Timeout::of(*seconds);
-    }
-    if let Some(message) = content_message {
-        tool.content_message.clone_from(message);
-    }
-    if let Some(rule) = stream {
-        tool.stream = *rule;
-    }
-    tool
-}
-
-fn entry(tool: &ConfigTool) -> Result<ToolEntry, String> {
-    let in_tool = |error: String| format!("tool {:?}: {error}", tool.name);
-    ArgsSchema::compile(&tool.parameters).map_err(in_tool)?;
-    let output_limit = usize::try_from(tool.output_limit).unwrap_or(usize::MAX);
+/// A command or a request.
+fn ran(tool: &ConfigTool) -> Result<ToolEntry, String> {
+    ArgsSchema::compile(&tool.parameters)?;
+    let time_limit = tool.time_limit.unwrap_or(TIME_LIMIT_SECONDS);
+    let output_limit = tool.output_limit.map_or(limits::RESULT_BYTES, |bytes| bytes as usize);
     let spec = ToolSpec {
         name: tool.name.as_str().into(),
-        description: tool.description.as_str().into(),
+        description: "".into(),
         parameters: Arc::new(tool.parameters.clone()),
     };
-    let entry = match &tool.runs {
+    Ok(match &tool.runs {
         ConfigRuns::Command { command, cwd, env } => {
-            let command = CommandTool::new(command.iter().map(String::as_str)).map_err(in_tool)?.cwd(cwd);
-            let command = command.time_limit(tool.time_limit).output_limit(output_limit);
+            let command = CommandTool::new(command.iter().map(String::as_str))?.cwd(cwd);
+            let command = command.time_limit(time_limit).output_limit(output_limit);
             ToolEntry::new(spec, Arc::new(command.pass_env(env.iter().map(String::as_str))))
         }
         ConfigRuns::Http(request) => {
-            let request = request.build().map_err(|error| in_tool(error.to_string()))?;
-            request.time_limit(tool.time_limit).output_limit(output_limit).entry(spec)
+            let request = request.build().map_err(|error| error.to_string())?;
+            request.time_limit(time_limit).output_limit(output_limit).entry(spec)
         }
-    };
-    Ok(ToolEntry {
-        approval: approval(&tool.approval).map_err(in_tool)?,
-        idempotent: tool.idempotent,
-        stream: tool.stream,
-        content_message: tool.content_message.clone(),
-        hints: tool.hints,
-        ..entry
+        _ => return Err("it is neither a command nor a request".to_owned()),
     })
+}
+
+/// A tool as its table says; what that does not say stays.
+fn changed(mut tool: ToolEntry, said: &ConfigTool) -> Result<ToolEntry, String> {
+    if let Some(text) = &said.description {
+        tool.spec.description = text.as_str().into();
+    }
+    match &said.approval {
+        // A question is asked anyway; only its time can be another.
+        Some(asks) if said.name == question::TOOL => tool.approval.ask.timeout = asks.ask.timeout,
+        Some(asks) => tool.approval = approval(asks)?,
+        None => {}
+    }
+    if let Some(hints) = said.hints {
+        tool.hints = hints;
+    }
+    if let Some(idempotent) = said.idempotent {
+        tool.idempotent = idempotent;
+    }
+    if let Some(message) = &said.content_message {
+        tool.content_message.clone_from(message);
+    }
+    if let Some(rule) = said.stream {
+        tool.stream = rule;
+    }
+    Ok(tool)
 }
 
 pub(super) fn approval(approval: &ConfigApproval) -> Result<Approval, String> {

@@ -1,8 +1,8 @@
-//! Secrets that are written into the file itself.
+//! Secrets that are written into the file itself, and those that it gets from the environment.
 
 use reqwest::Url;
 
-use super::reader::Section;
+use super::reader::Entry;
 
 /// What names of headers, variables and parameters have in them whose values are secrets.
 const SECRET: [&str; 9] =
@@ -18,20 +18,35 @@ pub(super) fn is_secret(name: &str) -> bool {
         || matches!(&*plain, "sig" | "pat" | "pwd")
 }
 
+/// The value of an environment variable; reported if it is not set.
+pub(super) fn variable_value(entry: &Entry<'_>, name: &str) -> Option<String> {
+    if !is_variable(name) {
+        entry.bad(format!("is {name:?}, which is no name of an environment variable"));
+        return None;
+    }
+    let value = (entry.section.document.env)(name).filter(|value| !value.trim().is_empty());
+    if value.is_none() {
+        entry.bad(format!("names the environment variable {name}, which is not set"));
+    }
+    value
+}
+
+/// Whether an environment variable can have this name.
+pub(super) fn is_variable(name: &str) -> bool {
+    !name.is_empty() && !name.contains(['=', '\0'])
+}
+
 /// Warns of a header or a variable whose value is in the file.
-pub(super) fn value(section: &Section<'_>, key: &str, at: usize, name: &str) {
+pub(super) fn warn_of_value(entry: &Entry<'_>, name: &str) {
     if is_secret(name) {
-        let what = format!(
-            "{key:?}{} has the value of {name:?} in this file, and it looks like a secret; write {{ env = \"VARIABLE\" }} \
-             in its place",
-            section.place()
-        );
-        section.document.warn(at, what);
+        entry.warn(format!(
+            "has the value of {name:?} in this file, and it looks like a secret; write {{ env = \"VARIABLE\" }} in its place"
+        ));
     }
 }
 
 /// Warns of an address that has a key in it. The address itself is not repeated.
-pub(super) fn address(section: &Section<'_>, key: &str, at: usize, text: &str) {
+pub(super) fn warn_of_address(entry: &Entry<'_>, text: &str) {
     let Ok(url) = Url::parse(text.trim()) else { return };
     let in_query = url.query_pairs().find(|(name, value)| is_secret(name) && !value.is_empty());
     let mixed = |segment: &&str| {
@@ -44,10 +59,7 @@ pub(super) fn address(section: &Section<'_>, key: &str, at: usize, text: &str) {
         (None, Some(_)) => "a part of its path".to_owned(),
         (None, None) => return,
     };
-    let what = format!(
-        "{key:?}{} has in this file what looks like a secret, {place}; put the address into a variable and name it with \
-         \"url_env\"",
-        section.place()
-    );
-    section.document.warn(at, what);
+    entry.warn(format!(
+        "has in this file what looks like a secret, {place}; put the address into a variable and name it with \"url_env\""
+    ));
 }

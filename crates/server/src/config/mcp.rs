@@ -1,53 +1,64 @@
-//! `[mcp.*]`, and tools that are `mcp = "server/tool"` (spec S13, M2).
+//! `[mcp.*]` (spec S13, M2).
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use countersign::{
-    mcp::{CALL_SECONDS, CONNECT_SECONDS, Mcp, McpServer, McpTool, REVISIONS, RequireApproval, SECONDS_MAX},
+    mcp::{CALL_SECONDS, CONNECT_SECONDS, Mcp, McpServer, REVISIONS, RequireApproval, SECONDS_MAX},
     model::ApiKey,
-    tool::Hints,
 };
-use countersign_core::{
-    call::display::{ContentMessage, StreamRule},
-    limits,
-};
-use serde_json::Value;
-use toml::de::DeValue;
+use countersign_core::limits;
+use serde_json::{Value, json};
 
 use super::{
-    agents::{ConfigAgent, name_error},
-    approval::{self, ConfigApproval, RoleAt},
-    entries, literal,
-    reader::{At, Section},
-    server::{secret, unknown},
-    tools,
+    agents::ConfigAgent,
+    command::{command, cwd, env, is_header, texts},
+    describe::Part,
+    literal::{is_variable, warn_of_address},
+    reader::Section,
+    table::{Kind, any, flat, list, one_of, own_name, text, variable, whole},
+    tools::{ConfigRuns, ConfigTool},
 };
 
-/// An MCP server as it is declared (spec C).
-#[derive(Clone, Debug, PartialEq)]
-pub struct ConfigMcp {
-    /// Its name.
-    pub name: String,
-    /// How it is reached.
-    pub reach: ConfigReach,
-    /// When calls of its tools need a person, as JSON; it was read once when the file was loaded.
-    pub require_approval: Value,
-    /// The only tools that are used; none means all.
-    pub tools: Option<Vec<String>>,
-    /// Tools that are not used.
-    pub without: Vec<String>,
-    /// Tools of which a second attempt of the same call does nothing more than the first (spec R4).
-    pub idempotent: Vec<String>,
-    /// What the names of its tools begin with.
-    pub prefix: Option<String>,
-    /// Seconds that a call may take.
-    pub timeout: u32,
-    /// Seconds that it may take to be reached.
-    pub connect_timeout: u32,
-    /// Seconds in which people answer what it asks in the middle of a call; 0: for ever.
-    pub answer_timeout: u32,
-    /// The revision of the protocol that it is spoken to in; none: what it knows is found out.
-    pub revision: Option<String>,
+table! {
+    /// An MCP server as it is declared (spec C).
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct ConfigMcp(section) {
+        /// Its name.
+        name: String = own_name("MCP server", limits::NAME_BYTES);
+        /// How it is reached.
+        reach: ConfigReach = flat(reach);
+        /// Which calls of its tools need a person: `"always"`; `"never"`; lists of tools,
+        /// `{ always = ["delete_file"], never = ["read_file"] }`; or one of the two words for each tool,
+        /// `{ delete_file = "always", read_file = "never" }`. Tools that are not named need a person.
+        require_approval: Value = require_approval().or("always".into());
+        /// The only tools that are used.
+        tools: Option<Vec<String>> = list(text()).optional("all");
+        /// Tools that are not used.
+        without: Vec<String> = list(text()).or(Vec::new());
+        /// Tools of which you know that a second attempt of the same call does nothing more than the first.
+        idempotent: Vec<String> = list(text()).or(Vec::new());
+        /// What the names of its tools begin with for models and in rules of the policy; needed where two servers of an agent have
+        /// a tool of one name.
+        prefix: Option<String> = text().optional("none");
+        /// Time that a call may take; the time in which people answer does not count.
+        timeout: u32 = whole(1..=SECONDS_MAX, "seconds").or(CALL_SECONDS);
+        /// Time that it may take to be reached.
+        connect_timeout: u32 = whole(1..=SECONDS_MAX, "seconds").or(CONNECT_SECONDS);
+        /// Time in which people answer what it asks in the middle of a call; then the answer is `cancel`. `0` waits for ever.
+        answer_timeout: u32 =
+            whole(0..=limits::APPROVAL_TIMEOUT_SECONDS_MAX, "seconds").or(limits::APPROVAL_TIMEOUT_SECONDS);
+        /// The revision of the protocol that it is spoken to in. Without it the newest is tried and then the one before, which
+        /// some older servers do not survive.
+        revision: Option<String> = one_of("revision", REVISIONS).map(str::to_owned).optional("found out");
+    }
+    then |section: &Section<'_>, server: ConfigMcp| {
+        // What is wrong with `require_approval` was said.
+        let whole = ConfigMcp { require_approval: Value::from("always"), ..server.clone() };
+        if let Err(error) = whole.build() {
+            section.document.error(section.at, format!("[mcp.{}]: {error}", server.name));
+        }
+        Some(server)
+    };
 }
 
 /// How an MCP server is reached.
@@ -103,242 +114,89 @@ impl fmt::Debug for ConfigReach {
     }
 }
 
-/// A tool of an MCP server under a name of its own. What is `None` is as the server's declaration says.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ConfigMcpTool {
-    /// Its name.
-    pub name: String,
-    /// The server.
-    pub server: String,
-    /// The server's own name of it.
-    pub tool: String,
-    /// What the model is told about it.
-    pub description: Option<String>,
-    /// Whether a second attempt of the same call does nothing more than the first (spec R4).
-    pub idempotent: Option<bool>,
-    /// Where the line that says what a call is for comes from (spec H5).
-    pub content_message: Option<ContentMessage>,
-    /// When a person is asked.
-    pub approval: Option<ConfigApproval>,
-    /// What is declared about what it does, for the policy.
-    pub hints: Option<Hints>,
-    /// What of its calls a client sees, and where it stands (spec Q5).
-    pub stream: StreamRule,
-}
-
-/// Reads one server.
-pub(super) fn read(name: &str, section: &Section<'_>) -> Option<ConfigMcp> {
-    name_error(section, "MCP server", name, limits::NAME_BYTES);
-    let (command, url) = (section.has("command"), section.has("url").or_else(|| section.has("url_env")));
-    let only_of_commands = [("cwd", section.has("cwd")), ("env", section.has("env"))];
-    let only_of_urls = [("bearer_env", section.has("bearer_env")), ("headers", section.has("headers"))];
-    let others = |of: &str, keys: &[(&str, Option<usize>)]| {
-        for (key, at) in keys {
-            if let Some(at) = at {
-                section.bad(*at, key, format!("means nothing to a server that is a \"{of}\""));
-            }
-        }
-    };
-    let reach = match (command, url) {
-        (Some(_), Some(at)) => {
-            let key = if section.has("url").is_some() { "url" } else { "url_env" };
-            section.bad(at, key, "cannot stand beside \"command\": a server is one or the other");
-            None
-        }
-        (Some(_), None) => {
-            others("command", &only_of_urls);
-            tools::command(section).map(|command| {
-                let (pass_env, env) = env(section);
-                ConfigReach::Command { command, cwd: tools::cwd(section), pass_env, env }
-            })
-        }
-        (None, Some(_)) => {
-            others("url", &only_of_commands);
-            address(section)
-        }
-        (None, None) => {
-            let what = format!("missing \"command\" or \"url\"{}: how the server is reached", section.place());
-            section.document.error(section.at, what);
-            None
-        }
-    };
-    let require_approval = section.json("require_approval").map_or_else(
-        || Value::from("always"),
-        |require| {
-            if let Err(error) = RequireApproval::from_json(&require.value) {
-                section.bad(require.at, "require_approval", error.to_string());
-            }
-            require.value
-        },
-    );
-    let names = |key| section.strings(key).map(|names| names.into_iter().map(|name| name.value).collect::<Vec<_>>());
-    let (used, without, idempotent) = (names("tools"), names("without"), names("idempotent"));
-    let prefix = section.string("prefix");
-    let seconds = |key| section.whole(key, 1..=SECONDS_MAX, " seconds").map(|limit| limit.value);
-    let mcp = ConfigMcp {
-        name: name.to_owned(),
-        reach: reach?,
-        require_approval,
-        tools: used,
-        without: without.unwrap_or_default(),
-        idempotent: idempotent.unwrap_or_default(),
-        prefix: prefix.map(|prefix| prefix.value),
-        timeout: seconds("timeout").unwrap_or(CALL_SECONDS),
-        connect_timeout: seconds("connect_timeout").unwrap_or(CONNECT_SECONDS),
-        answer_timeout: section
-            .whole("answer_timeout", 0..=limits::APPROVAL_TIMEOUT_SECONDS_MAX, " seconds")
-            .map_or(limits::APPROVAL_TIMEOUT_SECONDS, |limit| limit.value),
-        revision: revision(section),
-    };
-    section.finish();
-    // What is wrong with `require_approval` was said.
-    let whole = ConfigMcp { require_approval: Value::from("always"), ..mcp.clone() };
-    if let Err(error) = whole.build() {
-        section.document.error(section.at, format!("[mcp.{name}]: {error}"));
+/// A server is a program or an address.
+fn reach(section: &Section<'_>) -> Option<ConfigReach> {
+    let (is_command, is_url) = (section.has("command").is_some(), section.has("url").is_some());
+    let is_address = is_url || section.has("url_env").is_some();
+    if !is_command && !is_address {
+        section.missing("\"command\" or \"url\"", ": how the server is reached");
     }
-    Some(mcp)
-}
-
-fn revision(section: &Section<'_>) -> Option<String> {
-    let revision = section.string("revision")?;
-    if !REVISIONS.contains(&&*revision.value) {
-        let what = format!(
-            "is {:?}, which is no revision of the protocol that is known here; known are {}",
-            revision.value,
-            REVISIONS.join(", ")
-        );
-        section.bad(revision.at, "revision", what);
-        return None;
-    }
-    Some(revision.value)
-}
-
-/// Names of variables to pass on, or variables with their values.
-fn env(section: &Section<'_>) -> (Vec<String>, BTreeMap<String, ApiKey>) {
-    match section.value("env").map(|value| value.value) {
-        Some(DeValue::Table(_)) => {
-            (Vec::new(), texts(section, "env", |name| !name.is_empty() && !name.contains(['=', '\0'])))
-        }
-        Some(_) => (tools::env(section), BTreeMap::new()),
-        None => (Vec::new(), BTreeMap::new()),
-    }
-}
-
-fn address(section: &Section<'_>) -> Option<ConfigReach> {
-    let url = match (section.string("url"), section.string("url_env")) {
-        (Some(_), Some(other)) => {
-            section.bad(other.at, "url_env", "cannot stand beside \"url\": an address is one or the other");
-            return None;
-        }
-        (Some(url), None) => {
-            literal::address(section, "url", url.at, &url.value);
-            url.value
-        }
-        (None, Some(variable)) => secret(section, "url_env", &variable)?,
-        (None, None) => return None,
+    let of_command = || {
+        let alien = (!is_command && is_address).then(|| "means nothing to a server that is a \"url\"".to_owned());
+        Part { of: "`command`", when: json!({ "required": ["command"] }), not_meant: alien }
     };
-    let bearer = section.string("bearer_env");
-    let bearer = bearer.and_then(|variable| secret(section, "bearer_env", &variable)).map(|token| ApiKey::new(&token));
-    let headers = texts(section, "headers", |name| !name.is_empty() && name.is_ascii());
-    Some(ConfigReach::Url { url, bearer, headers })
-}
-
-/// A table of texts. A value `{ env = "NAME" }` is the variable's.
-pub(super) fn texts(
-    section: &Section<'_>,
-    key: &'static str,
-    right: impl Fn(&str) -> bool,
-) -> BTreeMap<String, ApiKey> {
-    let mut texts = BTreeMap::new();
-    let Some(table) = section.json(key) else { return texts };
-    let Value::Object(members) = table.value else {
-        section.bad(table.at, key, "must be a table of texts");
-        return texts;
+    let of_url = || {
+        let alien = (is_command && !is_address).then(|| "means nothing to a server that is a \"command\"".to_owned());
+        let when = json!({ "anyOf": [{ "required": ["url"] }, { "required": ["url_env"] }] });
+        Part { of: "`url`", when, not_meant: alien }
     };
-    for (name, value) in members {
-        if !right(&name) {
-            section.bad(table.at, key, format!("has the name {name:?}, which cannot be one"));
-            continue;
-        }
-        match &value {
-            Value::String(text) => {
-                literal::value(section, key, table.at, &name);
-                texts.insert(name, ApiKey::new(text));
-            }
-            Value::Object(of) if of.len() == 1 && of.get("env").is_some_and(Value::is_string) => {
-                let variable = of.get("env").and_then(Value::as_str).unwrap_or_default().to_owned();
-                if let Some(text) = secret(section, key, &At { value: variable, at: table.at }) {
-                    texts.insert(name, ApiKey::new(&text));
-                }
-            }
-            _ => section.bad(
-                table.at,
-                key,
-                format!("has for {name:?} no text; it is a text, or {{ env = \"VARIABLE\" }}"),
-            ),
-        }
-    }
-    texts
-}
-
-/// Reads a tool that is one of a server's.
-pub(super) fn tool(name: &str, section: &Section<'_>, servers: &[&str]) -> (Option<ConfigMcpTool>, Vec<RoleAt>) {
-    name_error(section, "tool", name, tools::TOOL_NAME_BYTES);
-    if let Some(at) = section.has("parameters") {
-        section.value("parameters");
-        section.bad(at, "parameters", "cannot be set: they are the MCP server's to say");
-    }
-    let of = section.string("mcp").and_then(|of| match of.value.split_once('/') {
-        Some((server, tool)) if !server.is_empty() && !tool.is_empty() => {
-            if !servers.contains(&server) {
-                let server = At { value: server.to_owned(), at: of.at };
-                unknown(section, "MCP server", &server, servers.iter().copied());
-            }
-            Some((server.to_owned(), tool.to_owned()))
-        }
-        _ => {
-            section.bad(of.at, "mcp", format!("is {:?}; it must be \"server/tool\"", of.value));
-            None
-        }
+    let none_of = |keys: &[&str], other: Option<&str>| Part {
+        of: "`url`",
+        when: json!({ "not": { "anyOf": keys.iter().map(|key| json!({ "required": [key] })).collect::<Vec<_>>() } }),
+        not_meant: other.map(str::to_owned),
+    };
+    let beside_command = is_command.then_some("cannot stand beside \"command\": a server is one or the other");
+    let beside_url = is_url.then_some("cannot stand beside \"url\": an address is one or the other");
+    let command = section.field(
+        "command",
+        "The program and its arguments, started without a shell and spoken to on its standard input and output.",
+        command().optional("one of the two").of(Part { of: "`command`", when: json!(true), not_meant: None }),
+    )?;
+    let address = text().and(|entry, url| {
+        warn_of_address(entry, &url);
+        Some(url)
     });
-    let (approval, roles) = match section.has("approval") {
-        Some(_) => {
-            let (approval, roles) = approval::read(section);
-            (Some(approval), roles)
-        }
-        None => (None, Vec::new()),
-    };
-    let tool = of.map(|(server, tool)| ConfigMcpTool {
-        name: name.to_owned(),
-        server,
-        tool,
-        description: section.string("description").map(|text| text.value),
-        idempotent: section.boolean("idempotent"),
-        content_message: tools::content_message(section),
-        approval,
-        hints: section.has("hints").map(|_| tools::hints(section)),
-        stream: tools::stream(section),
+    let address = address.called("URL").optional("one of the two").of(none_of(&["command"], beside_command));
+    let doc = "An `http` or `https` address, spoken to over streamable HTTP; redirects are not followed.";
+    let url = section.field("url", doc, address)?;
+    let in_variable = variable().map(|(_, url)| url).optional("none");
+    let in_variable = in_variable.of(none_of(&["command", "url"], beside_command.filter(|_| !is_url).or(beside_url)));
+    let doc = "In place of `url`: the variable that has the address, where there is a key in it.";
+    let url = url.or(section.field("url_env", doc, in_variable)?);
+    let cwd = section.field("cwd", "The folder of its process.", cwd(section).of(of_command()))?;
+    let (pass_env, env) = section.field(
+        "env",
+        "Variables to pass on, or a table of variables: `{ ROOT = \"/srv\", KEY = { env = \"MY_KEY\" } }`. Beside them it gets \
+         what every command tool gets.",
+        env().map(|names| (names, BTreeMap::new())).or_a(texts(is_variable).map(|texts| (Vec::new(), texts)))
+            .expected("a list of strings")
+            .or_as("none", || (Vec::new(), BTreeMap::new()))
+            .of(of_command()),
+    )?;
+    let token = variable().map(|(_, token)| ApiKey::new(&token)).optional("none").of(of_url());
+    let bearer = section.field("bearer_env", "The variable that has the bearer token; it must be set.", token)?;
+    let headers = texts(is_header).or_as("none", BTreeMap::new).of(of_url());
+    let headers = section.field("headers", "Headers of each request.", headers)?;
+    match (command, url) {
+        (Some(command), _) => Some(ConfigReach::Command { command, cwd, pass_env, env }),
+        (None, Some(url)) => Some(ConfigReach::Url { url, bearer, headers }),
+        (None, None) => None,
+    }
+}
+
+fn require_approval<'k>() -> Kind<'k, Value> {
+    let (word, names) =
+        (json!({ "enum": ["always", "never"] }), json!({ "type": "array", "items": { "type": "string" } }));
+    let lists = json!({
+        "type": "object", "properties": { "always": names, "never": names }, "additionalProperties": false,
     });
-    section.finish();
-    (tool, roles)
+    let words = json!({ "type": "object", "additionalProperties": word });
+    let kind = any().schema(json!({ "anyOf": [word, lists, words] })).called("`\"always\"`, `\"never\"` or table");
+    kind.try_map(|said| RequireApproval::from_json(&said).map(|_| said).map_err(|error| error.to_string()))
 }
 
 /// An error for each name that an agent would have from two places, as far as the file names the tools of its servers. What
 /// else they have is known when they are reached.
-pub(super) fn one_name_twice(
-    section: &Section<'_>,
-    agent: &ConfigAgent,
-    servers: &[ConfigMcp],
-    named: &[ConfigMcpTool],
-) {
-    let own = agent.tools.iter().map(|tool| {
-        let of_server = named.iter().find(|named| named.name == *tool);
-        let place = of_server.map(|named| format!("[tools.{tool}] (of the MCP server {:?})", named.server));
-        (tool.clone(), place.unwrap_or_else(|| format!("\"tools\" ({tool:?})")))
+pub(super) fn one_name_twice(root: &Section<'_>, agent: &ConfigAgent, servers: &[ConfigMcp], tools: &[ConfigTool]) {
+    let own = agent.tools.iter().map(|name| {
+        let place = match tools.iter().find(|tool| tool.name == *name).map(|tool| &tool.runs) {
+            Some(ConfigRuns::Mcp { server, .. }) => format!("[tools.{name}] (of the MCP server {server:?})"),
+            _ => format!("\"tools\" ({name:?})"),
+        };
+        (name.clone(), place)
     });
     let handoffs = agent.handoffs.iter().map(|to| (format!("transfer_to_{to}"), format!("the handoff to {to:?}")));
     let mut known: BTreeMap<String, String> = own.chain(handoffs).collect();
-    let Some(at) = section.has("mcp") else { return };
     for server in agent.mcp.iter().filter_map(|name| servers.iter().find(|server| server.name == *name)) {
         for tool in server.tools.iter().flatten().filter(|tool| !server.without.contains(tool)) {
             let name = format!("{}{tool}", server.prefix.as_deref().unwrap_or_default());
@@ -346,7 +204,9 @@ pub(super) fn one_name_twice(
             if let Some(other) = known.insert(name.clone(), place.clone()) {
                 let what =
                     format!("has two tools called {name:?}: from {other} and from {place}; give a server a \"prefix\"");
-                section.bad(at, "mcp", what);
+                for section in root.below("agents").iter().filter(|section| section.label == agent.name) {
+                    section.bad("mcp", &what);
+                }
             }
         }
     }
@@ -388,31 +248,5 @@ impl ConfigMcp {
             server = server.prefix(prefix.as_str());
         }
         server.build().map_err(|error| error.to_string())
-    }
-}
-
-impl ConfigMcpTool {
-    /// The tool of its server, as it is declared here.
-    ///
-    /// # Errors
-    /// A condition that cannot be used; not after the configuration was loaded, which has checked it.
-    pub fn of(&self, server: &Mcp) -> Result<McpTool, String> {
-        let mut tool = server.tool(self.tool.as_str()).named(self.name.as_str()).stream(self.stream);
-        if let Some(text) = &self.description {
-            tool = tool.description(text.as_str());
-        }
-        if let Some(idempotent) = self.idempotent {
-            tool = tool.idempotent(idempotent);
-        }
-        if let Some(message) = &self.content_message {
-            tool = tool.content_message(message.clone());
-        }
-        if let Some(approval) = &self.approval {
-            tool = tool.needs_approval(entries::approval(approval)?);
-        }
-        if let Some(hints) = self.hints {
-            tool = tool.hints(hints);
-        }
-        Ok(tool)
     }
 }

@@ -3,14 +3,18 @@
 //! Everything that is wrong is reported at once, each with its line and the nearest right name. What the
 //! file can express but this version cannot do is an error too, never silently left out.
 
+#[macro_use]
+mod table;
+
 mod agents;
 mod approval;
 mod auth;
+mod command;
 mod compression;
 mod computer;
+mod describe;
 mod entries;
 mod error;
-mod folder;
 mod holders;
 mod http;
 mod literal;
@@ -20,7 +24,6 @@ mod policy;
 mod reader;
 mod server;
 mod store;
-mod team;
 mod tools;
 mod tracing;
 
@@ -34,27 +37,27 @@ use countersign_core::{approval::reviewer::Reviewer, locale::Locale};
 use toml::de::DeTable;
 
 pub use self::{
-    agents::{ConfigAgent, MAX_TURNS_MAX},
+    agents::{ConfigAgent, ConfigToolUse, MAX_TURNS_MAX},
     approval::{ConfigApproval, ConfigRequire},
     auth::ConfigToken,
+    command::ConfigGuardrail,
     compression::{BUDGET_MAX, ConfigCompression, ConfigStrategy, KEEP_MAX},
-    computer::{ConfigComputer, ConfigComputerTool},
+    computer::ConfigComputer,
+    describe::config_schema,
     entries::{guardrails, hosted_mcp, mcp_servers, sources, tool_entries},
     error::{ConfigError, nearest},
-    folder::ConfigFolderTool,
-    mcp::{ConfigMcp, ConfigMcpTool, ConfigReach, host},
+    mcp::{ConfigMcp, ConfigReach, host},
     models::{ConfigEndpoint, ConfigHostedMcp, ConfigModel, ConfigProvider, check_script},
     policy::{ConfigRule, ConfigThen, HINTS},
     server::{ConfigServer, LISTEN},
     store::{ConfigKey, ConfigStore},
-    team::{ConfigAgentTool, ConfigGuardrail, ConfigToolUse},
-    tools::{ConfigBuiltin, ConfigRuns, ConfigTool},
+    tools::{ConfigRuns, ConfigTool},
     tracing::ConfigTracing,
 };
 use self::{
-    approval::RoleAt,
     holders::Holders,
-    reader::{Document, Section},
+    reader::{Document, Names, Section},
+    table::{named, table, table_or_empty},
 };
 use crate::auth::{Auth, JwtOptions, Token};
 
@@ -79,26 +82,16 @@ pub struct Config {
     pub models: Vec<ConfigModel>,
     /// The agents, at least one; the first is the one a message without `agent` talks to.
     pub agents: Vec<ConfigAgent>,
-    /// The declared tools.
+    /// The declared tools, and what is changed of built-in ones.
     pub tools: Vec<ConfigTool>,
     /// The MCP servers.
     pub mcp: Vec<ConfigMcp>,
-    /// The declared tools that are an MCP server's.
-    pub mcp_tools: Vec<ConfigMcpTool>,
-    /// The agents that are tools of others.
-    pub agent_tools: Vec<ConfigAgentTool>,
     /// The programs that look at what goes in and out.
     pub guardrails: Vec<ConfigGuardrail>,
-    /// What is changed of built-in tools.
-    pub builtins: Vec<ConfigBuiltin>,
     /// The folder of built-in tools that do not name their own, absolute.
     pub workspace: Option<PathBuf>,
-    /// The declared built-in tools on folders.
-    pub folder_tools: Vec<ConfigFolderTool>,
     /// The browser that agents use.
     pub computer: Option<ConfigComputer>,
-    /// What is changed of its tool.
-    pub computer_tools: Vec<ConfigComputerTool>,
     /// When a person is needed, beside what the tools say: the first rule that matches counts.
     pub rules: Vec<ConfigRule>,
     /// Who may connect; without any, nor rules for JWTs, anybody on this machine.
@@ -130,6 +123,18 @@ impl Config {
         self.tokens.iter().map(ConfigToken::token).collect()
     }
 
+    /// What the file says of a tool.
+    #[must_use]
+    pub fn tool(&self, name: &str) -> Option<&ConfigTool> {
+        self.tools.iter().find(|tool| tool.name == name)
+    }
+
+    /// Whether a tool is an MCP server's: what it is like is known when that is reached.
+    #[must_use]
+    pub fn is_of_server(&self, name: &str) -> bool {
+        self.tool(name).is_some_and(|tool| matches!(tool.runs, ConfigRuns::Mcp { .. }))
+    }
+
     /// Reads a file, and the files and environment variables it names.
     ///
     /// # Errors
@@ -150,35 +155,17 @@ impl Config {
             DeTable::parse(&text).is_ok_and(|table| table.get_ref().iter().any(|(name, _)| name.get_ref() != "policy"));
         if whole {
             let other = Config::parse(&text, &file, &directory, &|name| std::env::var(name).ok())?;
-            let Config { agents, tools, mcp, mcp_tools, agent_tools, guardrails, .. } = other;
-            let Config { builtins, workspace, folder_tools, computer, computer_tools, rules, warnings, .. } = other;
-            return Ok(Config {
-                agents,
-                tools,
-                mcp,
-                mcp_tools,
-                agent_tools,
-                guardrails,
-                builtins,
-                workspace,
-                folder_tools,
-                computer,
-                computer_tools,
-                rules,
-                warnings,
-                ..self
-            });
+            let Config { agents, tools, mcp, guardrails, workspace, computer, rules, warnings, .. } = other;
+            return Ok(Config { agents, tools, mcp, guardrails, workspace, computer, rules, warnings, ..self });
         }
         let document = Document::new(&text, &file, &directory, &|_| None);
         document.open.set(self.is_open());
+        document.names.replace(self.names());
         let rules = match DeTable::parse(&text) {
             Ok(table) => {
                 let root = Section::root(&document, table.get_ref());
-                let (tools, agents) =
-                    (self.tool_names(), self.agents.iter().map(|agent| &*agent.name).collect::<Vec<_>>());
-                let (rules, roles) =
-                    policy::read(&root, &policy::Names { tools: &tools, agents: &agents, all: self.mcp.is_empty() });
-                warn_of_roles(&document, roles, &self.tokens, self.jwt.is_some());
+                let rules = root.field("policy", "", table_or_empty(policy::read)).unwrap_or_default();
+                warn_of_roles(&document, &self.tokens, self.jwt.is_some());
                 if rules.is_empty() {
                     document.error(0, "there is no rule; declare them with [[policy.rules]]");
                 }
@@ -193,14 +180,17 @@ impl Config {
         Ok(Config { rules, warnings, ..self })
     }
 
-    fn tool_names(&self) -> Vec<&str> {
-        let of_mcp = self.mcp_tools.iter().map(|tool| &*tool.name);
-        let of_agents = self.agent_tools.iter().map(|tool| &*tool.name);
-        let declared = self.tools.iter().map(|tool| &*tool.name).chain(of_mcp).chain(of_agents);
-        let on_folders = self.folder_tools.iter().map(|tool| &*tool.name);
-        let own = self.workspace.iter().flat_map(|_| builtin::WORKSPACE_NAMES);
-        let computer = self.computer.iter().flat_map(|_| computer::NAMES);
-        declared.chain(on_folders).chain(builtin::NAMES).chain(own).chain(computer).collect()
+    fn names(&self) -> Names {
+        let mut names = Names {
+            agents: self.agents.iter().map(|agent| agent.name.clone()).collect(),
+            tools: self.tools.iter().map(|tool| tool.name.clone()).collect(),
+            mcp: self.mcp.iter().map(|server| server.name.clone()).collect(),
+            workspace: self.workspace.clone(),
+            has_browser: self.computer.is_some(),
+            ..Names::default()
+        };
+        names.add_built_in(self.workspace.is_some());
+        names
     }
 
     /// The policy of the rules, compiled.
@@ -222,7 +212,7 @@ impl Config {
         env: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Config, Vec<ConfigError>> {
         let document = Document::new(text, file, directory, env);
-        let config = read(&document);
+        let config = parse(&document);
         let warnings = document.finish()?;
         // Without errors there is a configuration.
         config.map(|config| Config { warnings, ..config }).ok_or_else(Vec::new)
@@ -260,11 +250,11 @@ fn not_toml(document: &Document<'_>, error: &toml::de::Error) {
 }
 
 /// Warns of roles that nobody can have; which roles JWTs bring is not known.
-fn warn_of_roles(document: &Document<'_>, roles: Vec<RoleAt>, tokens: &[ConfigToken], jwts: bool) {
+fn warn_of_roles(document: &Document<'_>, tokens: &[ConfigToken], jwts: bool) {
     if jwts || tokens.is_empty() {
         return;
     }
-    for (role, at) in roles {
+    for (role, at) in document.roles.take() {
         if !Reviewer::is_owner_name(&role) && !tokens.iter().any(|token| token.roles.contains(&role)) {
             let held = tokens.iter().flat_map(|token| token.roles.iter().map(String::as_str));
             let message = format!("nobody in [[auth.tokens]] has the role {role:?}");
@@ -273,7 +263,39 @@ fn warn_of_roles(document: &Document<'_>, roles: Vec<RoleAt>, tokens: &[ConfigTo
     }
 }
 
-fn read(document: &Document<'_>) -> Option<Config> {
+impl Names {
+    /// What the file declares, before any of it is read.
+    fn declared(root: &Section<'_>) -> Names {
+        let of = |key| root.below(key).into_iter().map(|section| section.label).collect::<Vec<String>>();
+        let is_own =
+            |name: &&str| root.below("tools").iter().any(|tool| tool.label == *name && !tools::is_computer(tool));
+        let mut names = Names {
+            models: of("models"),
+            agents: of("agents"),
+            tools: of("tools"),
+            browser: computer::NAMES.into_iter().filter(|name| !is_own(name)).collect(),
+            mcp: of("mcp"),
+            guardrails: of("guardrails"),
+            workspace: None,
+            has_browser: root.has("computer").is_some(),
+        };
+        names.add_built_in(root.has("workspace").is_some());
+        names
+    }
+
+    /// Built-in tools need no declaration, but may have one.
+    fn add_built_in(&mut self, has_workspace: bool) {
+        let on_folders = builtin::WORKSPACE_NAMES.into_iter().filter(|_| has_workspace);
+        let computer = computer::NAMES.into_iter().filter(|_| self.has_browser);
+        for name in builtin::NAMES.into_iter().chain(on_folders).chain(computer) {
+            if self.tools.iter().all(|known| known != name) {
+                self.tools.push(name.to_owned());
+            }
+        }
+    }
+}
+
+fn parse(document: &Document<'_>) -> Option<Config> {
     if document.text.len() > FILE_BYTES {
         document.error(0, format!("the file has more than {FILE_BYTES} bytes"));
         return None;
@@ -286,112 +308,56 @@ fn read(document: &Document<'_>) -> Option<Config> {
         }
     };
     let root = Section::root(document, table.get_ref());
-    let locale = server::locale(&root);
-    let (tokens, jwt) = auth::read(&root);
     document.open.set(root.has("auth").is_none());
-    document.holders.replace(Holders::of(&tokens, jwt.is_some()));
-    let server = server::server(&root, root.has("auth").is_some());
-    let (store, store_keys) = store::store(&root);
-    let tracing = tracing::read(&root);
-
-    let model_sections = root.named("models");
-    let model_names: Vec<&str> = model_sections.iter().map(|(name, _)| name.as_str()).collect();
-    let (mut models, mut roles) = (Vec::new(), Vec::new());
-    for (name, section) in &model_sections {
-        let (model, named) = models::read(name, section);
-        models.extend(model);
-        roles.extend(named);
-    }
-
-    let tool_sections = root.named("tools");
-    let mut tool_names: Vec<&str> = tool_sections.iter().map(|(name, _)| name.as_str()).collect();
-    // Built-in tools need no declaration, but may have one.
-    let workspace = folder::workspace(&root);
-    let on_folders = root.has("workspace").iter().flat_map(|_| builtin::WORKSPACE_NAMES).collect::<Vec<_>>();
-    let computer = computer::read(&root);
-    let has_computer = root.has("computer").is_some();
-    let computers = root.has("computer").into_iter().flat_map(|_| computer::NAMES);
-    for name in builtin::NAMES.into_iter().chain(on_folders).chain(computers) {
-        if !tool_names.contains(&name) {
-            tool_names.push(name);
-        }
-    }
-    let mcp_sections = root.named("mcp");
-    let mcp_names: Vec<&str> = mcp_sections.iter().map(|(name, _)| name.as_str()).collect();
-    let mcp: Vec<ConfigMcp> = mcp_sections.iter().filter_map(|(name, section)| mcp::read(name, section)).collect();
-
-    let agent_sections = root.named("agents");
-    let agent_names: Vec<&str> = agent_sections.iter().map(|(name, _)| name.as_str()).collect();
-    let guardrail_sections = root.named("guardrails");
-    let guardrail_names: Vec<&str> = guardrail_sections.iter().map(|(name, _)| name.as_str()).collect();
-    let guardrails = guardrail_sections.iter().filter_map(|(name, section)| team::guardrail(name, section)).collect();
-
-    let (mut tools, mut mcp_tools, mut agent_tools) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut builtins, mut folder_tools, mut computer_tools) = (Vec::new(), Vec::new(), Vec::new());
-    for (name, section) in &tool_sections {
-        if builtin::NAMES.contains(&name.as_str()) {
-            builtins.push(tools::builtin(name, section));
-            continue;
-        }
-        if tools::is_of_mcp(section) {
-            let (tool, named) = mcp::tool(name, section, &mcp_names);
-            mcp_tools.extend(tool);
-            roles.extend(named);
-            continue;
-        }
-        if team::is_agent(section) {
-            let (tool, named) = team::tool(name, section, &agent_names);
-            agent_tools.extend(tool);
-            roles.extend(named);
-            continue;
-        }
-        if folder::is_one(name, section) {
-            let (tool, named) = folder::read(name, section, workspace.as_ref());
-            folder_tools.extend(tool);
-            roles.extend(named);
-            continue;
-        }
-        if computer::is_one(name, section) {
-            let (tool, named) = computer::tool(name, section, has_computer);
-            if let Some(ConfigComputerTool { name: first, .. }) = computer_tools.first() {
-                let what = format!("the tools {first:?} and {name:?} are one; one table is for both names");
-                document.error(section.at, what);
-            }
-            computer_tools.push(tool);
-            roles.extend(named);
-            continue;
-        }
-        let (tool, named) = tools::read(name, section, &guardrail_names);
-        tools.extend(tool);
-        roles.extend(named);
-    }
-
-    let mut agents = Vec::new();
-    let (rules, named) =
-        policy::read(&root, &policy::Names { tools: &tool_names, agents: &agent_names, all: mcp_names.is_empty() });
-    roles.extend(named);
-    warn_of_roles(document, roles, &tokens, jwt.is_some());
-    let browser = computer::names(&tool_sections);
-    for (name, section) in &agent_sections {
-        let names = agents::Names {
-            models: &model_names,
-            tools: &tool_names,
-            browser: &browser,
-            servers: &mcp_names,
-            agents: &agent_names,
-            guardrails: &guardrail_names,
-        };
-        agents.extend(agents::read(name, section, &names));
-    }
-    for (name, section) in &agent_sections {
-        if let Some(agent) = agents.iter().find(|agent: &&ConfigAgent| agent.name == *name) {
-            mcp::one_name_twice(section, agent, &mcp, &mcp_tools);
-        }
-    }
-    if agent_sections.is_empty() {
+    document.names.replace(Names::declared(&root));
+    let config = read(&root);
+    if root.below("agents").is_empty() {
         document.error(0, "there is no agent; declare one with [agents.NAME]");
     }
     root.finish();
+    config
+}
+
+/// Reads a whole file; the order is that of the reference, but for who there is and where, which others look at.
+fn read(root: &Section<'_>) -> Option<Config> {
+    let document = root.document;
+    let locale = "The language of the server's own texts in new sessions.";
+    let locale = root.field("locale", locale, server::locale().or_as("`\"en\"`", Locale::default))?;
+    let auth = table(auth::read).or_as("everybody on this machine may do everything", Default::default);
+    let (tokens, jwt) = root.field("auth", "[Who may connect](#auth).", auth)?;
+    document.holders.replace(Holders::of(&tokens, jwt.is_some()));
+    let server = root.field("server", "[How the server is reached](#server).", table_or_empty(ConfigServer::read));
+    let store = root.field("store", "[Where sessions are kept](#store).", table_or_empty(store::read));
+    let models = named("NAME", ConfigModel::read).or_as("none", Vec::new);
+    let models = root.field("models", "[Models](#modelsname) by name.", models)?;
+    let folder = table(command::workspace).optional("none");
+    let workspace = root.field("workspace", "[The folder](#workspace) of built-in tools.", folder)?;
+    document.names.borrow_mut().workspace.clone_from(&workspace);
+    let computer = table(ConfigComputer::read).optional("none");
+    let computer = root.field("computer", "[A browser](#computer).", computer)?;
+    let mcp = named("NAME", ConfigMcp::read).or_as("none", Vec::new);
+    let mcp = root.field("mcp", "[MCP servers](#mcpname) by name.", mcp)?;
+    let guardrails = named("NAME", ConfigGuardrail::read).or_as("none", Vec::new);
+    let guardrails = root.field("guardrails", "[Guardrails](#guardrailsname) by name.", guardrails)?;
+    let tools = named("NAME", ConfigTool::read).or_as("none", Vec::new);
+    let tools = root.field("tools", "[Tools](#toolsname) by name.", tools)?;
+    let policy = table_or_empty(policy::read);
+    let rules =
+        root.field("policy", "[When a person is needed, and whom](#policy), beside what the tools say.", policy);
+    warn_of_roles(document, &tokens, jwt.is_some());
+    let doc = "[Agents](#agentsname) by name. The first is the one that answers where no agent is named.";
+    let agents = root.field("agents", doc, named("NAME", ConfigAgent::read).or_as("required", Vec::new))?;
+    let tracing = root.field("tracing", "[Where spans go to](#tracing).", table_or_empty(ConfigTracing::read));
+    if let [first, second, ..] = tools.iter().filter(|tool| tool.runs == ConfigRuns::Computer).collect::<Vec<_>>()[..] {
+        let what = format!("the tools {:?} and {:?} are one; one table is for both names", first.name, second.name);
+        document
+            .error(root.below("tools").iter().find(|tool| tool.label == second.name).map_or(0, |tool| tool.at), what);
+    }
+    for agent in &agents {
+        mcp::one_name_twice(root, agent, &mcp, &tools);
+    }
+    let (store, store_keys) = store?;
+    let (server, rules, tracing, warnings) = (server?, rules?, tracing?, Vec::new());
     Some(Config {
         locale,
         server,
@@ -401,19 +367,14 @@ fn read(document: &Document<'_>) -> Option<Config> {
         agents,
         tools,
         mcp,
-        mcp_tools,
-        agent_tools,
         guardrails,
-        builtins,
         workspace,
-        folder_tools,
         computer,
-        computer_tools,
         rules,
         tokens,
         jwt,
         tracing,
-        warnings: Vec::new(),
+        warnings,
     })
 }
 

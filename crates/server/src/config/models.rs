@@ -11,14 +11,14 @@ use countersign::model::{
     default_base_url, default_images,
     scripted::Scripted,
 };
-use toml::de::DeValue;
+use serde_json::json;
 
 pub use self::hosted_mcp::ConfigHostedMcp;
 use super::{
-    approval::RoleAt,
-    mcp::texts,
-    reader::Section,
-    server::{secret, unknown},
+    command::{is_header, texts},
+    describe::Part,
+    reader::{Entry, Section},
+    table::{Kind, boolean, choice, choice_or, flat, named, one_of, text, variable, whole},
 };
 
 /// Largest script, in bytes.
@@ -26,17 +26,27 @@ const SCRIPT_BYTES: u64 = 16 * 1024 * 1024;
 /// Most tokens of an answer, and of its thinking, that can be configured.
 const TOKENS_MAX: u32 = 10_000_000;
 
-/// A model as it is declared (spec M1).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConfigModel {
-    /// Its name.
-    pub name: String,
-    /// Where its answers come from.
-    pub provider: ConfigProvider,
-    /// The MCP servers that its provider calls (spec S13).
-    pub hosted_mcp: Vec<ConfigHostedMcp>,
-    /// Which images it takes.
-    pub images: TakesImages,
+table! {
+    /// A model as it is declared (spec M1).
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct ConfigModel(section) {
+        /// Its name.
+        name: String = flat(|section| Some(section.label.clone()));
+        /// Where its answers come from.
+        provider: ConfigProvider = flat(read_provider);
+        /// [MCP servers that the provider calls](#modelsnamehosted_mcplabel).
+        hosted_mcp: Vec<ConfigHostedMcp> =
+            named("LABEL", ConfigHostedMcp::read).or_as("none", Vec::new).of(only(section, &OPENAI));
+        /// Which images the model takes: `"none"`; `"inline"`, those whose bytes are in the message; `"all"`, those at an address
+        /// too (not with `gemini` and `ollama`). [A message with another one](protocol.md#images) is refused before anything is
+        /// stored. With `"all"` the server at `base_url` may be told by whoever writes a message to get something from an address:
+        /// if it stands in your own network, it reaches what stands there.
+        images: TakesImages = images().or_as(
+            "`\"all\"` for `scripted`, and for `openai` and `anthropic` at their own addresses; `\"inline\"` for these at another \
+             one, and for `gemini`; `\"none\"` for the others, behind which there may be any model",
+            || provider.as_ref().map_or(TakesImages::None, ConfigProvider::default_images),
+        );
+    }
 }
 
 /// Where a model's answers come from.
@@ -100,165 +110,153 @@ impl ConfigProvider {
             ConfigProvider::Compatible { provider, .. } | ConfigProvider::Genai { provider, .. } => provider,
         }
     }
-}
 
-/// Which model, and where.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConfigEndpoint {
-    /// The model's name there.
-    pub model: String,
-    /// The address, without a slash at its end.
-    pub base_url: String,
-    /// The environment variable that has the key; it was set and not empty when the file was loaded.
-    pub api_key_env: Option<String>,
-    /// Headers that are added to every request, with their values.
-    pub headers: BTreeMap<String, ApiKey>,
-    /// Most tokens of an answer, those for thinking included.
-    pub max_tokens: Option<u32>,
-}
-
-const PROVIDERS: [&str; 4] = ["scripted", "openai-chat", "openai", "anthropic"];
-/// Stand for all of [`COMPATIBLE_PROVIDERS`] and [`GENAI_PROVIDERS`] below.
-const COMPATIBLE: &str = "compatible";
-const GENAI: &str = "genai";
-/// Which keys mean something to which providers.
-const KEYS: [(&str, &[&str]); 12] = [
-    ("images", &["scripted", "openai-chat", "openai", "anthropic", COMPATIBLE, GENAI]),
-    ("script", &["scripted"]),
-    ("model", &["openai-chat", "openai", "anthropic", COMPATIBLE, GENAI]),
-    ("base_url", &["openai-chat", "openai", "anthropic", COMPATIBLE, GENAI]),
-    ("api_key_env", &["openai-chat", "openai", "anthropic", COMPATIBLE, GENAI]),
-    ("headers", &["openai-chat", "openai", "anthropic", COMPATIBLE, GENAI]),
-    ("max_tokens", &["openai-chat", "openai", "anthropic", COMPATIBLE, GENAI]),
-    ("reasoning_effort", &["openai"]),
-    ("reasoning_summary", &["openai"]),
-    ("encrypted_reasoning", &["openai"]),
-    ("hosted_mcp", &["openai"]),
-    ("thinking", &["anthropic"]),
-];
-
-/// Which images a model takes: what the file says, or what follows from its provider.
-fn images(section: &Section<'_>, provider: &str, found: Option<&ConfigProvider>) -> TakesImages {
-    let said = section.value("images").and_then(|said| {
-        let takes = match said.value {
-            DeValue::String(name) => TakesImages::named(name),
-            _ => None,
-        };
-        if takes.is_none() {
-            section.wrong_type("images", &said, "\"none\", \"inline\" or \"all\"");
-        } else if takes == Some(TakesImages::All) && GENAI_PROVIDERS.contains(&provider) {
-            let what =
-                format!("is \"all\", and the provider {provider:?} gets nothing from addresses; it may be \"inline\"");
-            section.bad(said.at, "images", what);
-        }
-        takes
-    });
-    said.unwrap_or_else(|| match found {
-        Some(ConfigProvider::Scripted { .. }) => default_images("scripted", ""),
-        Some(
+    /// Which model, and where; a script is nowhere.
+    #[must_use]
+    pub fn endpoint(&self) -> Option<&ConfigEndpoint> {
+        match self {
+            ConfigProvider::Scripted { .. } => None,
             ConfigProvider::OpenAiChat { at }
             | ConfigProvider::OpenAi { at, .. }
             | ConfigProvider::Anthropic { at, .. }
             | ConfigProvider::Compatible { at, .. }
-            | ConfigProvider::Genai { at, .. },
-        ) => default_images(provider, &at.base_url),
-        None => TakesImages::None,
-    })
-}
-
-/// Reads one model. The second part is each role that approvals of its calls need, with its place in the file.
-pub(super) fn read(name: &str, section: &Section<'_>) -> (Option<ConfigModel>, Vec<RoleAt>) {
-    let provider = section.required("provider");
-    let said = provider.as_ref().map(|p| p.value.as_str());
-    let with_genai = said.is_some_and(|said| GENAI_PROVIDERS.contains(&said));
-    let kind = match said {
-        Some(_) if with_genai => Some(GENAI),
-        Some(said) if COMPATIBLE_PROVIDERS.contains(&said) => Some(COMPATIBLE),
-        said => said.filter(|said| PROVIDERS.contains(said)),
-    };
-    for (key, of) in KEYS {
-        if let Some(at) = section.has(key)
-            && let (Some(kind), Some(said)) = (kind, said)
-            && !of.contains(&kind)
-        {
-            section.bad(at, key, format!("means nothing to the provider {said:?}"));
+            | ConfigProvider::Genai { at, .. } => Some(at),
         }
     }
-    let (mut hosted, mut roles) = (Vec::new(), Vec::new());
-    let found = match kind {
-        Some("scripted") => scripted(section),
-        Some("openai-chat") => endpoint(section, "openai-chat").map(|at| ConfigProvider::OpenAiChat { at }),
-        Some("openai") => {
-            (hosted, roles) = hosted_mcp::read(section);
-            openai(section)
-        }
-        Some("anthropic") => anthropic(section),
-        Some(kind) => endpoint(section, said.unwrap_or_default()).map(|at| {
-            let provider = said.unwrap_or_default().to_owned();
-            if kind == GENAI {
-                ConfigProvider::Genai { provider, at }
-            } else {
-                ConfigProvider::Compatible { provider, at }
-            }
-        }),
-        None => None,
-    };
-    let images = images(section, said.unwrap_or_default(), found.as_ref());
-    if let Some(provider) = &provider {
-        if kind.is_none() {
-            unknown(
-                section,
-                "provider",
-                provider,
-                PROVIDERS.into_iter().chain(COMPATIBLE_PROVIDERS).chain(GENAI_PROVIDERS),
-            );
-        } else if with_genai && !cfg!(feature = "genai") {
-            let what = format!(
-                "is {:?}, which this build does not have (it was built without the feature \"genai\"); use \
-                 \"openai-chat\" if the provider has an address for OpenAI's chat completions",
-                provider.value
-            );
-            section.bad(provider.at, "provider", what);
-        }
+
+    fn default_images(&self) -> TakesImages {
+        default_images(self.name(), self.endpoint().map_or("", |at| &at.base_url))
     }
-    section.finish();
-    (found.map(|provider| ConfigModel { name: name.to_owned(), provider, hosted_mcp: hosted, images }), roles)
 }
 
-fn openai(section: &Section<'_>) -> Option<ConfigProvider> {
-    let reasoning_effort = section.string("reasoning_effort").map(|text| text.value);
-    let reasoning_summary = section.boolean("reasoning_summary").unwrap_or(false);
-    let encrypted_reasoning = section.boolean("encrypted_reasoning");
-    let at = endpoint(section, "openai")?;
-    Some(ConfigProvider::OpenAi { at, reasoning_effort, reasoning_summary, encrypted_reasoning })
+table! {
+    /// Which model, and where.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct ConfigEndpoint(section) {
+        /// The model's name at the provider.
+        model: String = text().schema(json!({ "minLength": 1 })).try_map(not_empty).required().of(only(section, &REMOTE));
+        /// The provider's address; `/chat/completions` (`openai-chat` and the names), `/responses` (`openai`), `/messages`
+        /// (`anthropic`) is added, so it looks like `https://api.openai.com/v1`. No model is reached anywhere else.
+        base_url: String = base_url(section.peek("provider").and_then(default_base_url)).of(only(section, &REMOTE));
+        /// The variable that has the key; it must be set.
+        api_key_env: Option<String> = variable().map(|(name, _)| name).optional("no key is sent").of(only(section, &REMOTE));
+        /// Headers that are added to every request: `{ X-Title = "Desk", X-Token = { env = "VARIABLE" } }`. Secrets belong in the
+        /// environment. Those that a request has anyway (`Content-Type`, `Host` …) cannot be set.
+        headers: BTreeMap<String, ApiKey> = texts(is_header).or_as("none", BTreeMap::new).of(only(section, &REMOTE));
+        /// Most tokens of an answer, reasoning included; sent under the name that the provider has for it (with chat completions
+        /// `max_tokens`, but `max_completion_tokens` to OpenAI itself and Azure).
+        max_tokens: Option<u32> = whole(1..=TOKENS_MAX, "tokens")
+            .optional("the provider's; for `anthropic` 8192, and those of `thinking`")
+            .of(only(section, &REMOTE));
+    }
 }
 
-fn anthropic(section: &Section<'_>) -> Option<ConfigProvider> {
-    let thinking = section.value("thinking").and_then(|value| match value.value {
-        DeValue::String(text) if text == "adaptive" => Some(Thinking::Adaptive),
-        DeValue::Integer(_) => {
-            let tokens = section.whole("thinking", THINKING_BUDGET_MIN..=TOKENS_MAX, " tokens")?;
-            Some(Thinking::Budget(tokens.value))
-        }
-        _ => {
-            section.wrong_type("thinking", &value, "a whole number of tokens or \"adaptive\"");
-            None
-        }
-    });
-    let at = endpoint(section, "anthropic")?;
-    if let (Some(most), Some(Thinking::Budget(budget)), Some(place)) =
-        (at.max_tokens, thinking, section.has("max_tokens"))
+/// Some of the providers, in words and by their names.
+struct Providers {
+    words: &'static str,
+    are: fn(&str) -> bool,
+}
+
+const SCRIPTED: Providers = Providers { words: "`scripted`", are: |name| name == "scripted" };
+const REMOTE: Providers = Providers { words: "all but `scripted`", are: |name| name != "scripted" };
+const OPENAI: Providers = Providers { words: "`openai`", are: |name| name == "openai" };
+const ANTHROPIC: Providers = Providers { words: "`anthropic`", are: |name| name == "anthropic" };
+
+fn known_providers() -> impl Iterator<Item = &'static str> {
+    let own = ["scripted", "openai-chat", "openai", "anthropic"];
+    own.into_iter().chain(COMPATIBLE_PROVIDERS).chain(GENAI_PROVIDERS)
+}
+
+/// Keys that only models of these providers have.
+fn only(section: &Section<'_>, of: &Providers) -> Part {
+    let names: Vec<&str> = known_providers().filter(|name| (of.are)(name)).collect();
+    let not_meant = match section.peek("provider") {
+        Some(said) if !known_providers().any(|known| known == said) => Some(String::new()),
+        Some(said) => (!(of.are)(said)).then(|| format!("means nothing to the provider {said:?}")),
+        None => Some(String::new()),
+    };
+    let when = json!({ "required": ["provider"], "properties": { "provider": { "enum": names } } });
+    Part { of: of.words, when, not_meant }
+}
+
+fn read_provider(section: &Section<'_>) -> Option<ConfigProvider> {
+    let provider = section.field(
+        "provider",
+        "Where its answers come from: a script, or who answers. All but `scripted`, `openai` and `anthropic` are reached by \
+         OpenAI's chat completions; `gemini` and `ollama` are in a build with the feature `genai`.",
+        one_of("provider", known_providers()).and(is_built).required(),
+    );
+    let script = "A JSON file with the answers.";
+    let script = section.field(
+        "script",
+        script,
+        text().and(|entry, file| scripted(entry, &file)).called("file").required().of(only(section, &SCRIPTED)),
+    );
+    let at = ConfigEndpoint::read(section);
+    let of = |providers| only(section, providers);
+    let reasoning_effort = section.field(
+        "reasoning_effort",
+        "How much it reasons, in the provider's words: `minimal`, `low`, `medium`, `high` …",
+        text().optional("the provider's").of(of(&OPENAI)),
+    )?;
+    let doc = "Whether it shows summaries of its reasoning, as its thinking.";
+    let reasoning_summary = section.field("reasoning_summary", doc, boolean().or(false).of(of(&OPENAI)))?;
+    let encrypted =
+        "`true`, but for OpenAI's models without reasoning (`gpt-3…`, `gpt-4…`, `chatgpt-…`), which refuse it";
+    let encrypted_reasoning = section.field(
+        "encrypted_reasoning",
+        "Whether its reasoning is kept, encrypted by the provider, and sent back with the conversation.",
+        boolean().optional(encrypted).of(of(&OPENAI)),
+    )?;
+    let doc = "Tokens for thinking, or `\"adaptive\"` for models that decide themselves.";
+    let thinking = section.field("thinking", doc, thinking().optional("none").of(of(&ANTHROPIC)))?;
+    if let (Some(Thinking::Budget(budget)), Some(most)) = (thinking, at.as_ref().and_then(|at| at.max_tokens))
         && most <= budget
     {
         let what = format!("is {most}; it must be more than \"thinking\" ({budget}), which counts as part of it");
-        section.bad(place, "max_tokens", what);
+        section.bad("max_tokens", what);
     }
-    Some(ConfigProvider::Anthropic { at, thinking })
+    Some(match provider? {
+        "scripted" => script.map(|(path, script)| ConfigProvider::Scripted { path, script })?,
+        "openai-chat" => ConfigProvider::OpenAiChat { at: at? },
+        "openai" => ConfigProvider::OpenAi { at: at?, reasoning_effort, reasoning_summary, encrypted_reasoning },
+        "anthropic" => ConfigProvider::Anthropic { at: at?, thinking },
+        name if GENAI_PROVIDERS.contains(&name) => ConfigProvider::Genai { provider: name.to_owned(), at: at? },
+        name => ConfigProvider::Compatible { provider: name.to_owned(), at: at? },
+    })
 }
 
-fn scripted(section: &Section<'_>) -> Option<ConfigProvider> {
-    let file = section.required("script")?;
-    let path = section.document.path(&file.value);
+fn is_built(entry: &Entry<'_>, provider: &'static str) -> Option<&'static str> {
+    if GENAI_PROVIDERS.contains(&provider) && !cfg!(feature = "genai") {
+        entry.bad(format!(
+            "is {provider:?}, which this build does not have (it was built without the feature \"genai\"); use \
+             \"openai-chat\" if the provider has an address for OpenAI's chat completions"
+        ));
+    }
+    Some(provider)
+}
+
+fn images<'k>() -> Kind<'k, TakesImages> {
+    let known = vec![("none", TakesImages::None), ("inline", TakesImages::Inline), ("all", TakesImages::All)];
+    choice("images", known).and(|entry, takes| {
+        let provider = entry.section.peek("provider").filter(|provider| GENAI_PROVIDERS.contains(provider));
+        if let (TakesImages::All, Some(provider)) = (takes, provider) {
+            entry.bad(format!(
+                "is \"all\", and the provider {provider:?} gets nothing from addresses; it may be \"inline\""
+            ));
+        }
+        Some(takes)
+    })
+}
+
+fn thinking<'k>() -> Kind<'k, Thinking> {
+    const RIGHT: &str = "a whole number of tokens or \"adaptive\"";
+    let adaptive = choice_or("thinking", vec![("adaptive", Thinking::Adaptive)], RIGHT.to_owned());
+    whole(THINKING_BUDGET_MIN..=TOKENS_MAX, "tokens").map(Thinking::Budget).or_a(adaptive).expected(RIGHT)
+}
+
+fn scripted(entry: &Entry<'_>, file: &str) -> Option<(PathBuf, String)> {
+    let path = entry.section.document.path(file);
     let script = match fs::metadata(&path) {
         Ok(metadata) if metadata.len() > SCRIPT_BYTES => Err(format!("is larger than {SCRIPT_BYTES} bytes")),
         Ok(metadata) if !metadata.is_file() => Err("is not a file".to_owned()),
@@ -266,9 +264,9 @@ fn scripted(section: &Section<'_>) -> Option<ConfigProvider> {
     };
     match script.and_then(|script| check_script(&script).map(|()| script).map_err(|e| format!("is not a script: {e}")))
     {
-        Ok(script) => Some(ConfigProvider::Scripted { path, script }),
+        Ok(script) => Some((path, script)),
         Err(error) => {
-            section.bad(file.at, "script", format!("names {}, which {error}", file.value));
+            entry.bad(format!("names {file}, which {error}"));
             None
         }
     }
@@ -282,41 +280,24 @@ pub fn check_script(script: &str) -> Result<(), String> {
     Scripted::from_json(script).map(drop).map_err(|error| error.to_string())
 }
 
-fn endpoint(section: &Section<'_>, provider: &str) -> Option<ConfigEndpoint> {
-    let model = section.required("model");
-    // A provider that is known by name has an address of its own, which the name says.
-    let own = default_base_url(provider).filter(|_| section.has("base_url").is_none());
-    let said = if own.is_none() { section.required("base_url") } else { None };
-    let base_url = own.map(str::to_owned).or_else(|| {
-        let url = said?;
-        let right = as_base_url(&url.value);
-        if right.is_none() {
-            let what = format!(
-                "is {:?}; it must be a URL with http or https, without a password, query or fragment",
-                url.value
-            );
-            section.bad(url.at, "base_url", what);
-        }
-        right
-    });
-    let headers = texts(section, "headers", |name| !name.is_empty() && name.is_ascii());
-    let max_tokens = section.whole("max_tokens", 1..=TOKENS_MAX, " tokens").map(|at| at.value);
-    let api_key_env = section.string("api_key_env");
-    if let Some(variable) = &api_key_env {
-        secret(section, "api_key_env", variable);
-    }
-    let model = model.filter(|model| {
-        if model.value.is_empty() {
-            section.bad(model.at, "model", "must not be empty");
-        }
-        !model.value.is_empty()
-    });
-    let (model, base_url) = (model?.value, base_url?);
-    let api_key_env = api_key_env.map(|variable| variable.value);
-    Some(ConfigEndpoint { model, base_url, api_key_env, headers, max_tokens })
+fn not_empty(text: String) -> Result<String, String> {
+    if text.is_empty() { Err("must not be empty".to_owned()) } else { Ok(text) }
 }
 
-pub(super) fn as_base_url(text: &str) -> Option<String> {
+/// What an address of a provider's must be.
+const BASE_URL: &str = "must be a URL with http or https, without a password, query or fragment";
+
+/// An address; a provider that is known by name has one of its own.
+fn base_url<'k>(own: Option<&'k str>) -> super::table::Field<'k, String> {
+    let kind = text().schema(json!({ "pattern": "^[Hh][Tt][Tt][Pp][Ss]?://[^?#@]+$" }));
+    let kind = kind.try_map(|url| as_base_url(&url).ok_or_else(|| format!("is {url:?}; it {BASE_URL}"))).called("URL");
+    match own {
+        Some(own) => kind.or_as("", move || own.to_owned()),
+        None => kind.required().otherwise("that of the [provider](#addresses); required for `openai-chat`"),
+    }
+}
+
+fn as_base_url(text: &str) -> Option<String> {
     let uri: Uri = text.parse().ok()?;
     let right = matches!(uri.scheme_str(), Some("http" | "https"))
         && uri.authority().is_some_and(|authority| !authority.as_str().contains('@'))

@@ -1,5 +1,7 @@
 //! `[policy]`: rules that say when a person is needed, and whom (spec P1).
 
+use std::cell::Cell;
+
 use countersign::{
     policy::{Glob, RULES},
     tool::condition::CelCondition,
@@ -8,12 +10,12 @@ use countersign_core::{
     approval::reviewer::Reviewer,
     call::{ask_check::role_error, gate::Ask},
 };
-use toml::de::DeValue;
+use serde_json::json;
 
 use super::{
-    approval::{self, ConfigRequire, RoleAt},
-    error::nearest,
-    reader::{At, Section},
+    approval::{self, ConfigRequire, condition, require},
+    reader::{Entry, Names, Section},
+    table::{Kind, boolean, flat, list, short, table, tables, text},
 };
 
 /// Longest name of a rule, and longest text of a refusal, in bytes.
@@ -25,25 +27,27 @@ pub const HINTS: [&str; 4] = ["read_only", "destructive", "open_world", "idempot
 const HOW: [&str; 8] =
     ["levels", "quorum", "not_self", "allowed_decisions", "timeout", "on_timeout", "reminders", "reassign"];
 
-/// One rule of the policy, as it is written.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ConfigRule {
-    /// The line of the file it begins at.
-    pub line: usize,
-    /// What it is called.
-    pub name: Option<String>,
-    /// The tools it is for, with `*`; empty means all.
-    pub tools: Vec<String>,
-    /// The agents it is for, with `*`; empty means all.
-    pub agents: Vec<String>,
-    /// What must be declared about the tool, in the order of [`HINTS`].
-    pub hints: [Option<bool>; 4],
-    /// Who asked must hold one of these; empty means anybody.
-    pub roles: Vec<String>,
-    /// A CEL expression that must be true.
-    pub when: Option<String>,
-    /// What is to happen.
-    pub then: ConfigThen,
+table! {
+    /// One rule of the policy, as it is written.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct ConfigRule(section) {
+        /// The line of the file it begins at.
+        line: usize = flat(|section| Some(section.line()));
+        /// What it is called; reviewers see it as the `reason`, and the log has it.
+        name: Option<String> = short(TEXT_BYTES).optional("the condition");
+        /// The tools it is for: names in which `*` stands for any characters. A name without `*` must be one that there is.
+        tools("tool"): Vec<String> = globs("tool", |names| (&names.tools, names.mcp.is_empty())).or_as("all", Vec::new);
+        /// The agents it is for, in the same way.
+        agents("agent"): Vec<String> = globs("agent", |names| (&names.agents, true)).or_as("all", Vec::new);
+        /// What the tool must declare.
+        hints: [Option<bool>; 4] = table(hints).or_as("not looked at", || [None; 4]);
+        /// Who asked must hold one of these roles: those of when the turn began. Not `user`, who is everybody that asks.
+        roles("role"): Vec<String> = one_or_more(|| text().and(role)).or_as("anybody", Vec::new);
+        /// What must be true for the rule to match.
+        when: Option<String> = condition().optional("none");
+        /// What is to happen.
+        then: ConfigThen = flat(then);
+    }
 }
 
 /// What is to happen to calls that a rule matches.
@@ -55,37 +59,27 @@ pub enum ConfigThen {
     Deny(Option<String>),
 }
 
-/// What names the rules may use.
-pub(super) struct Names<'n> {
-    pub(super) tools: &'n [&'n str],
-    pub(super) agents: &'n [&'n str],
-    /// Whether these are all tools; those of MCP servers are not known before they are reached.
-    pub(super) all: bool,
-}
-
-/// Reads `[policy]`. The second part is each role it names, with its place in the file.
-pub(super) fn read(root: &Section<'_>, names: &Names<'_>) -> (Vec<ConfigRule>, Vec<RoleAt>) {
-    let Some(policy) = root.table("policy") else { return (Vec::new(), Vec::new()) };
-    let (mut rules, mut roles) = (Vec::new(), Vec::new());
-    let mut all: Option<usize> = None;
-    for section in policy.tables("rules") {
-        if rules.len() == RULES {
-            section.document.error(section.at, format!("a policy has at most {RULES} rules"));
-            break;
-        }
-        let (rule, named) = rule(&section, names);
-        if let Some(line) = all {
+/// Reads `[policy]`.
+pub(super) fn read(section: &Section<'_>) -> Option<Vec<ConfigRule>> {
+    let all = &Cell::new(None);
+    let rules = tables(move |section| {
+        let rule = ConfigRule::read(section)?;
+        if let Some(line) = all.get() {
             let what = format!("this rule is never reached: the one at line {line} matches every call");
             section.document.warn(section.at, what);
+        } else if rule.matches_everything() {
+            all.set(Some(rule.line));
         }
-        if all.is_none() && rule.matches_everything() {
-            all = Some(rule.line);
+        Some(rule)
+    });
+    let rules = rules.schema(json!({ "maxItems": RULES })).and(|entry, rules| {
+        if let Some(first) = entry.items().get(RULES) {
+            entry.section.document.error(first.at, format!("a policy has at most {RULES} rules"));
         }
-        rules.push(rule);
-        roles.extend(named);
-    }
-    policy.finish();
-    (rules, roles)
+        Some(rules)
+    });
+    let doc = "Looked at in the order of the file; the first one that matches counts.";
+    section.field("rules", doc, rules.or_as("none", Vec::new))
 }
 
 impl ConfigRule {
@@ -95,132 +89,92 @@ impl ConfigRule {
     }
 }
 
-fn rule(section: &Section<'_>, names: &Names<'_>) -> (ConfigRule, Vec<RoleAt>) {
-    let name = section.string("name");
-    if let Some(name) = &name
-        && (name.value.trim().is_empty() || name.value.len() > TEXT_BYTES || name.value.contains(char::is_control))
-    {
-        section.bad(name.at, "name", format!("must have 1 to {TEXT_BYTES} bytes and no control characters"));
-    }
-    let tools = globs(section, "tool", names.tools, names.all);
-    let agents = globs(section, "agent", names.agents, true);
-    let mut hints = [None; 4];
-    if let Some(table) = section.table("hints") {
-        for (key, hint) in HINTS.into_iter().zip(&mut hints) {
-            *hint = table.boolean(key);
-        }
-        table.finish();
-    }
-    let asked_by = one_or_more(section, "role").unwrap_or_default();
-    for At { value, at } in &asked_by {
-        if let Some(what) = role_error(value) {
-            section.bad(*at, "role", what);
-        } else if Reviewer::is_owner_name(value) {
-            // Elsewhere it means who asked. Taken for a role it would match almost nobody, and nobody would notice.
-            let what = format!("cannot be {value:?}: everybody who asks is the user; leave it out to match all");
-            section.bad(*at, "role", what);
-        }
-    }
-    let when = section.string("when");
-    if let Some(when) = &when
-        && let Err(error) = CelCondition::compile(&when.value)
-    {
-        section.document.error(when.at, format!("\"when\"{}: {error}", section.place()));
-    }
-    let (then, mut roles) = then(section);
-    section.finish();
-    roles.extend(asked_by.iter().map(|role| (role.value.clone(), role.at)));
-    let rule = ConfigRule {
-        line: section.line(),
-        name: name.map(|name| name.value),
-        tools,
-        agents,
-        hints,
-        roles: asked_by.into_iter().map(|role| role.value).collect(),
-        when: when.map(|when| when.value),
-        then,
-    };
-    (rule, roles)
+fn hints(section: &Section<'_>) -> Option<[Option<bool>; 4]> {
+    let said = HINTS.map(|key| section.field(key, "Whether it declares this.", boolean().optional("not looked at")));
+    let [read_only, destructive, open_world, idempotent] = said;
+    Some([read_only?, destructive?, open_world?, idempotent?])
 }
 
-fn then(section: &Section<'_>) -> (ConfigThen, Vec<RoleAt>) {
-    let (ask, roles) = approval::ask(section);
-    let require = section.has("require").map(|_| approval::require(section));
-    let Some(deny) = section.value("deny") else {
+fn role(entry: &Entry<'_>, role: String) -> Option<String> {
+    if let Some(what) = role_error(&role) {
+        entry.bad(what);
+    } else if Reviewer::is_owner_name(&role) {
+        // Elsewhere it means who asked. Taken for a role it would match almost nobody, and nobody would notice.
+        entry.bad(format!("cannot be {role:?}: everybody who asks is the user; leave it out to match all"));
+    }
+    entry.section.document.roles.borrow_mut().push((role.clone(), entry.at));
+    Some(role)
+}
+
+fn then(section: &Section<'_>) -> Option<ConfigThen> {
+    let doc = "`true`: a person is asked. A condition: if it is true. `false`: nobody, as far as the policy goes.";
+    let require = section.field("require", doc, require().optional("required, or `deny`"))?;
+    let doc = "`true`, or what the model is told: it does not run and nobody is asked.";
+    let deny = section.field("deny", doc, deny().optional("none"))?;
+    let ask = approval::ask(section)?;
+    if section.has("deny").is_none() {
         if require == Some(ConfigRequire::Never) {
             nobody_is_asked(section, "\"require = false\"");
-        } else if require.is_none() {
-            let what = format!("missing \"require\"{}: true, false or a condition (or \"deny\")", section.place());
-            section.document.error(section.at, what);
+        } else if section.has("require").is_none() {
+            section.missing("\"require\"", ": true, false or a condition (or \"deny\")");
         }
-        return (ConfigThen::Require(require.unwrap_or(ConfigRequire::Always), ask), roles);
-    };
-    let deny_text = match deny.value {
-        DeValue::Boolean(true) => None,
-        DeValue::String(text) if !text.trim().is_empty() && text.len() <= TEXT_BYTES => Some(text.to_string()),
-        DeValue::Boolean(false) => {
-            section.bad(deny.at, "deny", "is false; leave it out, and say with \"require\" what is to happen");
-            None
-        }
-        DeValue::String(_) => {
-            section.bad(deny.at, "deny", format!("must have 1 to {TEXT_BYTES} bytes, or be true"));
-            None
-        }
-        _ => {
-            section.wrong_type("deny", &deny, "true, or what the model is told");
-            None
-        }
-    };
-    if let Some(at) = section.has("require") {
-        section.bad(at, "require", "cannot stand beside \"deny\": what is refused does not run");
+        return Some(ConfigThen::Require(require.unwrap_or(ConfigRequire::Always), ask));
+    }
+    if section.has("require").is_some() {
+        section.bad("require", "cannot stand beside \"deny\": what is refused does not run");
     }
     nobody_is_asked(section, "\"deny\"");
-    (ConfigThen::Deny(deny_text), roles)
+    Some(ConfigThen::Deny(deny.flatten()))
+}
+
+fn deny<'k>() -> Kind<'k, Option<String>> {
+    let whether = boolean().schema(json!({ "const": true })).called("`true`").try_map(|deny| match deny {
+        true => Ok(None),
+        false => Err("is false; leave it out, and say with \"require\" what is to happen".to_owned()),
+    });
+    let told = text().schema(json!({ "minLength": 1, "maxLength": TEXT_BYTES })).try_map(|text| {
+        let is_right = !text.trim().is_empty() && text.len() <= TEXT_BYTES;
+        if is_right { Ok(Some(text)) } else { Err(format!("must have 1 to {TEXT_BYTES} bytes, or be true")) }
+    });
+    whether.or_a(told).expected("true, or what the model is told")
 }
 
 /// Reports keys that say how a person is asked where none is.
 fn nobody_is_asked(section: &Section<'_>, beside: &str) {
-    for key in HOW {
-        if let Some(at) = section.has(key) {
-            section.bad(at, key, format!("cannot stand beside {beside}: nobody is asked"));
-        }
+    for key in HOW.into_iter().filter(|key| section.has(key).is_some()) {
+        section.bad(key, format!("cannot stand beside {beside}: nobody is asked"));
     }
 }
 
-/// Patterns for names. One without `*` must be a name that there is; one with it should match something.
-fn globs(section: &Section<'_>, key: &'static str, known: &[&str], all: bool) -> Vec<String> {
-    let listed = one_or_more(section, key).unwrap_or_default();
-    for At { value, at } in &listed {
-        let glob = Glob::new(value.as_str());
-        if known.iter().any(|name| glob.matches(name)) {
-            continue;
-        }
-        if !all {
-            // It may be a tool of a server's.
-        } else if glob.is_name() {
-            let message = format!("unknown {key} {value:?}{}", section.place());
-            section.document.error_near(*at, message, nearest(value, known.iter().copied()));
-        } else {
-            section.document.warn(*at, format!("no {key} matches {value:?}{}", section.place()));
-        }
-    }
-    listed.into_iter().map(|name| name.value).collect()
-}
-
-/// A string or a list of strings.
-fn one_or_more(section: &Section<'_>, key: &'static str) -> Option<Vec<At<String>>> {
-    match section.value(key)?.value {
-        DeValue::String(_) => section.string(key).map(|one| vec![one]),
-        _ => {
-            let listed = section.strings(key)?;
-            if listed.is_empty()
-                && let Some(at) = section.has(key)
-            {
-                section.bad(at, key, "must not be empty; leave it out to match all");
+/// Patterns for names, of which all may be known. One without `*` must be a name that there is; one with it should match something.
+fn globs<'k>(what: &'k str, known: fn(&Names) -> (&Vec<String>, bool)) -> Kind<'k, Vec<String>> {
+    let pattern = move |entry: &Entry<'_>, pattern: String| {
+        let names = entry.section.document.names.borrow();
+        let (known, are_all) = known(&names);
+        let glob = Glob::new(pattern.as_str());
+        // What is not known may be a tool of a server's.
+        if are_all && !known.iter().any(|name| glob.matches(name)) {
+            if glob.is_name() {
+                entry.unknown(what, &pattern, known.iter().map(String::as_str));
+            } else {
+                let message = format!("no {what} matches {pattern:?}{}", entry.section.place());
+                entry.section.document.warn(entry.at, message);
             }
-            Some(listed)
         }
-    }
+        Some(pattern)
+    };
+    one_or_more(move || text().and(pattern))
+}
+
+/// One of them or a list.
+fn one_or_more<'k>(item: impl Fn() -> Kind<'k, String>) -> Kind<'k, Vec<String>> {
+    let all = list(item()).schema(json!({ "minItems": 1 })).and(|entry, listed| {
+        if entry.items().is_empty() {
+            entry.bad("must not be empty; leave it out to match all");
+        }
+        Some(listed)
+    });
+    item().map(|one| vec![one]).or_a(all).expected("a list of strings")
 }
 
 /// The policy of the rules.

@@ -4,8 +4,8 @@
 //! everything that is wrong.
 
 use std::{
+    borrow::Cow,
     cell::{Cell, RefCell},
-    ops::RangeInclusive,
     path::{Path, PathBuf},
 };
 
@@ -16,8 +16,10 @@ use toml::{
 
 use super::{
     ERRORS,
+    describe::Key,
     error::{ConfigError, nearest},
     holders::Holders,
+    table::Field,
 };
 
 /// Reads an environment variable.
@@ -31,10 +33,29 @@ pub(super) struct Document<'d> {
     pub(super) env: Env<'d>,
     /// Whether nobody has to say who they are, so that nobody can be told apart. Known once `[auth]` was read.
     pub(super) open: Cell<bool>,
+    /// What is declared in the file, so that whatever names it can be checked where it is read.
+    pub(super) names: RefCell<Names>,
+    /// The roles that are named, with their places.
+    pub(super) roles: RefCell<Vec<(String, usize)>>,
     /// Who is known to hold which role; once `[auth]` was read.
     pub(super) holders: RefCell<Holders>,
     pub(super) errors: RefCell<Vec<ConfigError>>,
     pub(super) warnings: RefCell<Vec<ConfigError>>,
+}
+
+/// The names that a file declares, or that are built in.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    pub(super) models: Vec<String>,
+    pub(super) agents: Vec<String>,
+    pub(super) tools: Vec<String>,
+    /// Those of the tools that are the browser's.
+    pub(super) browser: Vec<&'static str>,
+    pub(super) mcp: Vec<String>,
+    pub(super) guardrails: Vec<String>,
+    /// The folder of built-in tools that do not name their own.
+    pub(super) workspace: Option<PathBuf>,
+    pub(super) has_browser: bool,
 }
 
 /// Errors and warnings after which no more are collected, so that a hostile file costs no time.
@@ -48,6 +69,8 @@ impl<'d> Document<'d> {
             text,
             env,
             open: Cell::new(false),
+            names: RefCell::default(),
+            roles: RefCell::default(),
             holders: RefCell::default(),
             errors: RefCell::default(),
             warnings: RefCell::default(),
@@ -107,28 +130,60 @@ impl<'d> Document<'d> {
     }
 }
 
-/// A value with the byte offset where it stands.
-#[derive(Clone, Debug)]
-pub(super) struct At<T> {
-    pub(super) value: T,
-    pub(super) at: usize,
-}
-
 /// One table of the document.
 pub(super) struct Section<'s> {
     pub(super) document: &'s Document<'s>,
     /// As in messages: `[agents.trader]`.
     pub(super) name: String,
+    /// The last part of its name.
+    pub(super) label: String,
     /// Where the table begins.
     pub(super) at: usize,
-    table: &'s DeTable<'s>,
+    /// Nothing, where it is not in the file.
+    table: Option<&'s DeTable<'s>>,
     known: RefCell<Vec<&'static str>>,
+    /// The keys it may have, if that is what it is read for.
+    keys: Option<RefCell<Vec<Key>>>,
 }
 
 impl<'s> Section<'s> {
     /// The whole document as a section.
     pub(super) fn root(document: &'s Document<'s>, table: &'s DeTable<'s>) -> Section<'s> {
-        Section { document, name: String::new(), at: 0, table, known: RefCell::default() }
+        Section { table: Some(table), ..Section::absent(document, String::new(), 0) }
+    }
+
+    /// A table that is not in the file: all its keys have their defaults.
+    pub(super) fn absent(document: &'s Document<'s>, name: String, at: usize) -> Section<'s> {
+        Section { document, label: name.clone(), name, at, table: None, known: RefCell::default(), keys: None }
+    }
+
+    /// The keys of the table that a function reads, found out by having it read nothing.
+    pub(super) fn describe<T>(read: impl FnOnce(&Section<'_>) -> T) -> Vec<Key> {
+        let document = Document::new("", "", Path::new(""), &|_| None);
+        let keys = Some(RefCell::default());
+        let section = Section { keys, ..Section::absent(&document, String::new(), 0) };
+        read(&section);
+        section.keys.map(RefCell::into_inner).unwrap_or_default()
+    }
+
+    /// Reads a key. `doc` says what it is for, in Markdown. What is wrong with it is reported, and gives nothing.
+    pub(super) fn field<T>(&self, name: &'static str, doc: &str, field: Field<'_, T>) -> Option<T> {
+        if let Some(keys) = self.keys.as_ref().filter(|_| !field.is_no_key) {
+            keys.borrow_mut().push(field.key(name, doc));
+        }
+        let Field { is_required, is_no_key, part, read, .. } = field;
+        if is_no_key {
+            return read(self, None);
+        }
+        self.known.borrow_mut().push(name);
+        let found = self.entry(name, None);
+        match (part.and_then(|part| part.not_meant), &found) {
+            (None, None) if is_required => self.missing(&format!("{name:?}"), ""),
+            (None, found) => return read(self, found.as_ref()),
+            (Some(why), Some(entry)) if !why.is_empty() => entry.bad(why),
+            (Some(_), _) => {}
+        }
+        read(self, None)
     }
 
     /// `in [agents.trader]`, or nothing for the document itself.
@@ -141,205 +196,61 @@ impl<'s> Section<'s> {
         self.document.at(self.at, String::new(), None).line
     }
 
-    fn get(&self, key: &'static str) -> Option<(&'s Spanned<DeValue<'s>>, usize)> {
-        self.known.borrow_mut().push(key);
-        let (name, value) = self.table.iter().find(|(name, _)| name.get_ref() == key)?;
-        Some((value, name.span().start))
+    fn find(&self, key: &str) -> Option<(&'s Spanned<Cow<'s, str>>, &'s Spanned<DeValue<'s>>)> {
+        self.table?.iter().find(|(name, _)| name.get_ref() == key)
     }
 
     /// Whether the key is there at all, and where; its value is not looked at.
-    pub(super) fn has(&self, key: &'static str) -> Option<usize> {
-        self.get(key).map(|(_, at)| at)
+    pub(super) fn has(&self, key: &str) -> Option<usize> {
+        self.find(key).map(|(name, _)| name.span().start)
     }
 
-    /// Reports that a key has a value of the wrong type.
-    fn wrong(&self, key: &str, at: usize, expected: &str, found: &DeValue<'_>) {
-        let place = self.place();
-        self.document.error(at, format!("\"{key}\"{place} must be {expected}, not {}", kind(found)));
+    /// A key that is there; a part of its value stands `at` another place.
+    pub(super) fn entry<'e>(&'e self, key: &'e str, at: Option<usize>) -> Option<Entry<'e>> {
+        let (name, value) = self.find(key)?;
+        Some(Entry { section: self, key, value, at: at.unwrap_or_else(|| name.span().start) })
     }
 
-    /// Reports a value that is of the right type and still wrong.
-    pub(super) fn bad(&self, at: usize, key: &str, what: impl AsRef<str>) {
+    /// The text that a key has, before it is read.
+    pub(super) fn peek(&self, key: &str) -> Option<&'s str> {
+        self.find(key)?.1.get_ref().as_str()
+    }
+
+    /// Whether the key is there with something in it.
+    pub(super) fn has_items(&self, key: &str) -> bool {
+        let value = self.find(key).map(|(_, value)| value.get_ref());
+        value.is_some_and(|value| !matches!(value, DeValue::Array(items) if items.is_empty()))
+    }
+
+    /// Reports something about a key where it stands, or about the table where it does not.
+    pub(super) fn bad(&self, key: &str, what: impl AsRef<str>) {
+        self.bad_at(key, None, what);
+    }
+
+    /// The same about a part of its value.
+    pub(super) fn bad_at(&self, key: &str, at: Option<usize>, what: impl AsRef<str>) {
+        let at = at.or_else(|| self.has(key)).unwrap_or(self.at);
         self.document.error(at, format!("\"{key}\"{} {}", self.place(), what.as_ref()));
     }
 
-    /// A string.
-    pub(super) fn string(&self, key: &'static str) -> Option<At<String>> {
-        let (value, at) = self.get(key)?;
-        match value.get_ref() {
-            DeValue::String(text) => Some(At { value: text.to_string(), at }),
-            other => {
-                self.wrong(key, at, "a string", other);
-                None
-            }
-        }
+    /// Reports something about the table: what is missing, with the place in the middle.
+    pub(super) fn missing(&self, what: &str, why: &str) {
+        self.document.error(self.at, format!("missing {what}{}{why}", self.place()));
     }
 
-    /// A string that must be there.
-    pub(super) fn required(&self, key: &'static str) -> Option<At<String>> {
-        if self.has(key).is_none() {
-            self.document.error(self.at, format!("missing \"{key}\"{}", self.place()));
-            return None;
-        }
-        self.string(key)
-    }
-
-    /// `true` or `false`.
-    pub(super) fn boolean(&self, key: &'static str) -> Option<bool> {
-        let (value, at) = self.get(key)?;
-        match value.get_ref() {
-            DeValue::Boolean(value) => Some(*value),
-            other => {
-                self.wrong(key, at, "true or false", other);
-                None
-            }
-        }
-    }
-
-    /// A whole number in a range; `unit` is ` seconds` or the like.
-    pub(super) fn whole(&self, key: &'static str, range: RangeInclusive<u32>, unit: &str) -> Option<At<u32>> {
-        let (value, at) = self.get(key)?;
-        self.whole_in(key, (value.get_ref(), at), range, unit)
-    }
-
-    /// A list of whole numbers in a range.
-    pub(super) fn wholes(&self, key: &'static str, range: RangeInclusive<u32>, unit: &str) -> Option<Vec<At<u32>>> {
-        let (value, at) = self.get(key)?;
-        let DeValue::Array(items) = value.get_ref() else {
-            self.wrong(key, at, "a list of whole numbers", value.get_ref());
-            return None;
-        };
-        items.iter().map(|item| self.whole_in(key, (item.get_ref(), item.span().start), range.clone(), unit)).collect()
-    }
-
-    fn whole_in(
-        &self,
-        key: &str,
-        (value, at): (&DeValue<'_>, usize),
-        range: RangeInclusive<u32>,
-        unit: &str,
-    ) -> Option<At<u32>> {
-        let DeValue::Integer(number) = value else {
-            self.wrong(key, at, &format!("a whole number{}", of(unit)), value);
-            return None;
-        };
-        match i128::from_str_radix(number.as_str(), number.radix()).ok().and_then(|n| u32::try_from(n).ok()) {
-            Some(value) if range.contains(&value) => Some(At { value, at }),
-            _ => {
-                self.bad(at, key, format!("is {number}; it must be {} to {}{unit}", range.start(), range.end()));
-                None
-            }
-        }
-    }
-
-    /// A list of strings.
-    pub(super) fn strings(&self, key: &'static str) -> Option<Vec<At<String>>> {
-        let (value, at) = self.get(key)?;
-        let DeValue::Array(items) = value.get_ref() else {
-            self.wrong(key, at, "a list of strings", value.get_ref());
-            return None;
-        };
-        let mut strings = Vec::new();
-        for item in items.iter() {
-            match item.get_ref() {
-                DeValue::String(text) => strings.push(At { value: text.to_string(), at: item.span().start }),
-                other => {
-                    self.wrong(key, item.span().start, "a list of strings", other);
-                    return None;
-                }
-            }
-        }
-        Some(strings)
-    }
-
-    /// A table below this one.
-    pub(super) fn table(&self, key: &'static str) -> Option<Section<'s>> {
-        let (value, at) = self.get(key)?;
-        let DeValue::Table(table) = value.get_ref() else {
-            self.wrong(key, at, "a table", value.get_ref());
-            return None;
-        };
-        Some(self.below(key, at, table))
-    }
-
-    fn below(&self, key: &str, at: usize, table: &'s DeTable<'s>) -> Section<'s> {
-        // Below one of a list of tables there is one table: `[policy.rules.hints]`.
-        let above = self.name.trim_matches(['[', ']']);
-        let name = if above.is_empty() { key.to_owned() } else { format!("{above}.{key}") };
-        Section { document: self.document, name, at, table, known: RefCell::default() }
-    }
-
-    /// All that is in this table, whatever it is: the name, the value, and where it stands.
-    pub(super) fn members(&self) -> Vec<(String, &'s DeValue<'s>, usize)> {
-        let member = |(name, value): (&'s Spanned<_>, &'s Spanned<DeValue<'s>>)| {
-            let name: &Spanned<std::borrow::Cow<'s, str>> = name;
-            (name.get_ref().to_string(), value.get_ref(), name.span().start)
-        };
-        self.table.iter().map(member).collect()
-    }
-
-    /// The named tables below a key, such as `[agents.*]`, in the order of the file.
-    pub(super) fn named(&self, key: &'static str) -> Vec<(String, Section<'s>)> {
-        let Some(all) = self.table(key) else { return Vec::new() };
-        let mut found = Vec::new();
-        for (name, value) in all.table.iter() {
-            let at = name.span().start;
-            match value.get_ref() {
-                DeValue::Table(table) => found.push((name.get_ref().to_string(), all.below(name.get_ref(), at, table))),
-                other => all.wrong(name.get_ref(), at, "a table", other),
-            }
-        }
-        found.sort_by_key(|(_, section)| section.at);
-        found
-    }
-
-    /// A list of tables, such as `[[auth.tokens]]`.
-    pub(super) fn tables(&self, key: &'static str) -> Vec<Section<'s>> {
-        let Some((value, at)) = self.get(key) else { return Vec::new() };
-        let DeValue::Array(items) = value.get_ref() else {
-            self.wrong(key, at, &format!("a list of tables ([[{}.{key}]])", self.name), value.get_ref());
-            return Vec::new();
-        };
-        let mut found = Vec::new();
-        for item in items.iter() {
-            match item.get_ref() {
-                DeValue::Table(table) => {
-                    let mut section = self.below(key, item.span().start, table);
-                    section.name = format!("[{}]", section.name);
-                    found.push(section);
-                }
-                other => self.wrong(key, item.span().start, "a list of tables", other),
-            }
-        }
-        found
-    }
-
-    /// The value itself, for keys with more than one type.
-    pub(super) fn value(&self, key: &'static str) -> Option<At<&'s DeValue<'s>>> {
-        self.get(key).map(|(value, at)| At { value: value.get_ref(), at })
-    }
-
-    /// Reports a value that has none of the types that `expected` names.
-    pub(super) fn wrong_type(&self, key: &str, found: &At<&DeValue<'_>>, expected: &str) {
-        self.wrong(key, found.at, expected, found.value);
-    }
-
-    /// A value as JSON.
-    pub(super) fn json(&self, key: &'static str) -> Option<At<serde_json::Value>> {
-        let (value, at) = self.get(key)?;
-        match json(value) {
-            Ok(value) => Some(At { value, at }),
-            Err((at, what)) => {
-                self.bad(at, key, what);
-                None
-            }
-        }
+    /// The tables below a key, whatever they have in them, in the order of the file.
+    pub(super) fn below(&self, key: &'static str) -> Vec<Section<'_>> {
+        let Some(entry) = self.entry(key, None) else { return Vec::new() };
+        let mut below: Vec<Section<'_>> =
+            entry.members().into_iter().filter_map(|(name, member)| member.section(name)).collect();
+        below.iter_mut().for_each(|section| section.name = format!("{key}.{}", section.label));
+        below
     }
 
     /// Reports the keys that nobody asked for.
     pub(super) fn finish(&self) {
         let known = self.known.borrow();
-        for (name, _) in self.table.iter() {
+        for (name, _) in self.table.iter().flat_map(|table| table.iter()) {
             if !known.contains(&&**name.get_ref()) {
                 let near = nearest(name.get_ref(), known.iter().copied());
                 let message = format!("unknown key {:?}{}", name.get_ref(), self.place());
@@ -349,8 +260,74 @@ impl<'s> Section<'s> {
     }
 }
 
-fn of(unit: &str) -> String {
-    if unit.is_empty() { String::new() } else { format!(" of{unit}") }
+/// A value, and where it stands.
+#[derive(Clone, Copy)]
+pub(super) struct Entry<'e> {
+    pub(super) section: &'e Section<'e>,
+    /// The key of the section that it belongs to.
+    pub(super) key: &'e str,
+    pub(super) value: &'e Spanned<DeValue<'e>>,
+    pub(super) at: usize,
+}
+
+impl<'e> Entry<'e> {
+    /// Reports that it is wrong: `what` follows the key.
+    pub(super) fn bad(&self, what: impl AsRef<str>) {
+        self.section.document.error(self.at, format!("\"{}\"{} {}", self.key, self.section.place(), what.as_ref()));
+    }
+
+    /// Reports that it may be wrong.
+    pub(super) fn warn(&self, what: impl AsRef<str>) {
+        self.section.document.warn(self.at, format!("\"{}\"{} {}", self.key, self.section.place(), what.as_ref()));
+    }
+
+    /// Reports a value of the wrong type.
+    pub(super) fn wrong(&self, expected: &str) {
+        self.bad(format!("must be {expected}, not {}", kind(self.value.get_ref())));
+    }
+
+    /// Reports a name that is not known, with the nearest one that is.
+    pub(super) fn unknown<'k>(&self, what: &str, name: &str, known: impl IntoIterator<Item = &'k str>) {
+        let message = format!("unknown {what} {name:?}{}", self.section.place());
+        self.section.document.error_near(self.at, message, nearest(name, known));
+    }
+
+    /// Reports something about the section that begins with what it is about.
+    pub(super) fn say(&self, what: &str, why: &str) {
+        self.section.document.error(self.at, format!("{what}{}{why}", self.section.place()));
+    }
+
+    /// The items of a list, each at its own place.
+    pub(super) fn items(&self) -> Vec<Entry<'e>> {
+        let DeValue::Array(items) = self.value.get_ref() else { return Vec::new() };
+        items.iter().map(|value| Entry { value, at: value.span().start, ..*self }).collect()
+    }
+
+    /// The members of a table by name, in the order of the file.
+    pub(super) fn members(&self) -> Vec<(&'e str, Entry<'e>)> {
+        let DeValue::Table(table) = self.value.get_ref() else { return Vec::new() };
+        let mut members: Vec<_> = table
+            .iter()
+            .map(|(name, value)| (name.get_ref().as_ref(), Entry { value, at: name.span().start, ..*self }))
+            .collect();
+        members.sort_by_key(|(_, entry)| entry.at);
+        members
+    }
+
+    /// The table that it is, as a section of this name.
+    pub(super) fn section(&self, name: &str) -> Option<Section<'e>> {
+        let DeValue::Table(table) = self.value.get_ref() else { return None };
+        // Below one of a list of tables there is one table: `[policy.rules.hints]`.
+        let above = self.section.name.trim_matches(['[', ']']);
+        let full = if above.is_empty() { name.to_owned() } else { format!("{above}.{name}") };
+        let section = Section::absent(self.section.document, full, self.at);
+        Some(Section { label: name.to_owned(), table: Some(table), ..section })
+    }
+
+    /// It as JSON; reported where JSON cannot express it.
+    pub(super) fn json(&self) -> Option<serde_json::Value> {
+        json(self.value).map_err(|(at, what)| Entry { at, ..*self }.bad(what)).ok()
+    }
 }
 
 fn kind(value: &DeValue<'_>) -> &'static str {

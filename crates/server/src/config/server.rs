@@ -6,148 +6,115 @@ use axum::http::{Uri, uri::Authority};
 use countersign_core::{limits::SESSION_BYTES, locale::Locale};
 
 use super::{
-    error::nearest,
-    reader::{At, Section},
+    reader::{Entry, Section},
+    table::{Kind, choice, flat, list, text, whole},
 };
 use crate::options::ConnectionLimits;
 
 /// Where the server listens unless the configuration says otherwise.
 pub const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 7410);
-
-/// How the server is reached (spec C).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConfigServer {
-    /// Its address; a loopback address unless somebody has a token.
-    pub listen: SocketAddr,
-    /// Origins of other sites whose pages may connect, such as `https://app.example.com`.
-    pub allowed_origins: Vec<String>,
-    /// The host names it is reached under, with or without a port; if there are any, others are refused.
-    pub allowed_hosts: Vec<String>,
-    /// How many connections there may be, and how long they may say nothing.
-    pub connections: ConnectionLimits,
-    /// About how large a session may grow, in bytes of what is said in it.
-    pub session_bytes: u64,
-}
-
 /// The least that a session may be allowed to grow to: a few long messages have room.
 const SESSION_BYTES_MIN: u32 = 1024 * 1024;
 
-pub(super) fn locale(root: &Section<'_>) -> Locale {
-    let Some(name) = root.string("locale") else { return Locale::default() };
-    Locale::from_name(&name.value).unwrap_or_else(|| {
-        root.bad(name.at, "locale", format!("is {:?}; it must be one of \"en\", \"vi\", \"zh\"", name.value));
-        Locale::default()
+pub(super) fn locale<'k>() -> Kind<'k, Locale> {
+    choice("locale", vec![("en", Locale::En), ("vi", Locale::Vi), ("zh", Locale::Zh)])
+}
+
+table! {
+    /// How the server is reached (spec C).
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct ConfigServer(section) {
+        /// The address and port, such as `127.0.0.1:7410` or `localhost:7410`. Without [`[auth]`](#auth) only a loopback address;
+        /// on others TLS is expected in front of the server, and it says so.
+        listen: SocketAddr = text().and(|entry, text| address(entry, &text)).called("address and port").or(LISTEN);
+        /// Origins of other sites whose pages may connect, such as `https://app.example.com`.
+        allowed_origins: Vec<String> = list(text().try_map(|text| origin(&text))).or(Vec::new());
+        /// The host names that the server is reached under, each with or without a port. If there are any, requests for other
+        /// hosts get 403; on loopback `localhost` and the loopback addresses stay allowed.
+        allowed_hosts: Vec<String> = list(text().try_map(|text| host(&text))).or_as("all; on loopback only its own names", Vec::new);
+        /// How many connections there may be, and how long they may say nothing.
+        connections: ConnectionLimits = flat(connections);
+        /// About how large a session may grow, in bytes of what is said in it. At this size its turn ends with `session_full`,
+        /// and no new message is taken; in a program it is `RuntimeBuilder::session_bytes`.
+        session_bytes: u64 = whole(SESSION_BYTES_MIN..=u32::MAX, "bytes").map(u64::from).or(SESSION_BYTES);
+    }
+}
+
+fn connections(section: &Section<'_>) -> Option<ConnectionLimits> {
+    let default = ConnectionLimits::default();
+    let count = || whole(1..=1_000_000, "connections").map(|count| count as usize);
+    let seconds = || whole(1..=3600, "seconds");
+    let all = section.field(
+        "connections",
+        "Connections that are open at the same time. When all of them have shown a good token, whoever has the most gives up the \
+         oldest for one more.",
+        count().or(default.all),
+    )?;
+    Some(ConnectionLimits {
+        all,
+        // Where fewer are allowed in all, the shares are as large as they would be.
+        unknown: section.field(
+            "unknown_connections",
+            "Of those, how many of clients that have not shown a good token. For one more of them the one that was quiet longest \
+             is closed; the rest of `connections` is kept for those who are known.",
+            count().or_as("`8192`, or half of `connections`", || default.unknown.min(all.div_ceil(2))),
+        )?,
+        of_address: section.field(
+            "connections_per_address",
+            "Of one address, or of one network of 64 bits of IPv6. For one more the one of them that was quiet longest without a \
+             token is closed; if there is none, the oldest of whoever has the most there, if that is more than one; or the new \
+             one is. Behind a proxy all have the proxy's address: set it to `connections` there.",
+            count().or_as("`4096`, or `connections`", || default.of_address.min(all)),
+        )?,
+        header_seconds: section.field(
+            "header_seconds",
+            "Time within which the head of a connection's first request must be there.",
+            seconds().or(default.header_seconds),
+        )?,
+        idle_seconds: section.field(
+            "idle_seconds",
+            "Time within which the head of the next request must be there, from the answer before it on. A proxy that keeps \
+             connections should keep them for less.",
+            seconds().or(default.idle_seconds),
+        )?,
     })
 }
 
-pub(super) fn server(root: &Section<'_>, has_tokens: bool) -> ConfigServer {
-    let mut server = ConfigServer {
-        listen: LISTEN,
-        allowed_origins: Vec::new(),
-        allowed_hosts: Vec::new(),
-        connections: ConnectionLimits::default(),
-        session_bytes: SESSION_BYTES,
+fn address(entry: &Entry<'_>, text: &str) -> Option<SocketAddr> {
+    let address = match text.strip_prefix("localhost:") {
+        Some(port) => port.parse().ok().map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
+        None => text.parse().ok(),
     };
-    let Some(section) = root.table("server") else { return server };
-    if let Some(listen) = section.string("listen") {
-        let address = match listen.value.strip_prefix("localhost:") {
-            Some(port) => port.parse().ok().map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
-            None => listen.value.parse().ok(),
-        };
-        match address {
-            None => {
-                let what = format!("is {:?}; it must be an address and a port, such as \"127.0.0.1:7410\"", listen.value);
-                section.bad(listen.at, "listen", what);
-            }
-            Some(address) if !has_tokens && !address.ip().is_loopback() => section.bad(
-                listen.at,
-                "listen",
-                format!("is {address}, which other machines can reach; declare who may connect with [[auth.tokens]], or listen on 127.0.0.1"),
-            ),
-            Some(address) => server.listen = address,
+    match address {
+        None => {
+            entry.bad(format!("is {text:?}; it must be an address and a port, such as \"127.0.0.1:7410\""));
         }
-    }
-    for origin in section.strings("allowed_origins").unwrap_or_default() {
-        match as_origin(&origin.value) {
-            Some(origin) => server.allowed_origins.push(origin),
-            None => {
-                let what =
-                    format!("has {:?}, which is no origin; one looks like \"https://app.example.com\"", origin.value);
-                section.bad(origin.at, "allowed_origins", what);
-            }
+        Some(address) if entry.section.document.open.get() && !address.ip().is_loopback() => {
+            entry.bad(format!(
+                "is {address}, which other machines can reach; declare who may connect with [[auth.tokens]], or listen on 127.0.0.1"
+            ));
         }
+        address => return address,
     }
-    for host in section.strings("allowed_hosts").unwrap_or_default() {
-        match as_host(&host.value) {
-            Some(host) => server.allowed_hosts.push(host),
-            None => {
-                let what = format!("has {:?}, which is no host; one looks like \"agents.example.com\"", host.value);
-                section.bad(host.at, "allowed_hosts", what);
-            }
-        }
-    }
-    server.connections = connections(&section);
-    if let Some(bytes) = section.whole("session_bytes", SESSION_BYTES_MIN..=u32::MAX, " bytes") {
-        server.session_bytes = bytes.value.into();
-    }
-    section.finish();
-    server
-}
-
-fn connections(section: &Section<'_>) -> ConnectionLimits {
-    let default = ConnectionLimits::default();
-    let count = |key, default: usize| match section.whole(key, 1..=1_000_000, " connections") {
-        Some(At { value, .. }) => value as usize,
-        None => default,
-    };
-    let seconds = |key, default| section.whole(key, 1..=3600, " seconds").map_or(default, |found| found.value);
-    let all = count("connections", default.all);
-    ConnectionLimits {
-        all,
-        // Where fewer are allowed in all, the shares are as large as they would be.
-        unknown: count("unknown_connections", default.unknown.min(all.div_ceil(2))),
-        of_address: count("connections_per_address", default.of_address.min(all)),
-        header_seconds: seconds("header_seconds", default.header_seconds),
-        idle_seconds: seconds("idle_seconds", default.idle_seconds),
-    }
+    None
 }
 
 /// A host as browsers send it: lower case, with its port if there is one.
-fn as_host(text: &str) -> Option<String> {
-    let authority: Authority = text.parse().ok()?;
-    let plain = !authority.host().is_empty() && !text.contains(['@', '*']);
-    plain.then(|| text.to_ascii_lowercase())
+fn host(text: &str) -> Result<String, String> {
+    let authority: Option<Authority> = text.parse().ok();
+    let is_plain = authority.is_some_and(|found| !found.host().is_empty() && !text.contains(['@', '*']));
+    let wrong = || format!("has {text:?}, which is no host; one looks like \"agents.example.com\"");
+    if is_plain { Ok(text.to_ascii_lowercase()) } else { Err(wrong()) }
 }
 
 /// An origin as browsers send it: lower case, without a path.
-fn as_origin(text: &str) -> Option<String> {
-    let uri: Uri = text.parse().ok()?;
-    let authority = uri.authority()?.as_str().to_ascii_lowercase();
-    let scheme = uri.scheme_str().filter(|scheme| matches!(*scheme, "http" | "https"))?;
-    let origin = format!("{scheme}://{authority}");
-    (text.eq_ignore_ascii_case(&origin) && !authority.contains('@')).then_some(origin)
-}
-/// The value of the environment variable that a key names; reported if it is not set.
-pub(super) fn secret(section: &Section<'_>, key: &str, variable: &At<String>) -> Option<String> {
-    let name = &variable.value;
-    if name.is_empty() || name.contains(['=', '\0']) {
-        section.bad(variable.at, key, format!("is {name:?}, which is no name of an environment variable"));
-        return None;
-    }
-    let value = (section.document.env)(name).filter(|value| !value.trim().is_empty());
-    if value.is_none() {
-        section.bad(variable.at, key, format!("names the environment variable {name}, which is not set"));
-    }
-    value
-}
-
-/// Reports an unknown name with the nearest known one.
-pub(super) fn unknown<'k>(
-    section: &Section<'_>,
-    what: &str,
-    name: &At<String>,
-    known: impl IntoIterator<Item = &'k str>,
-) {
-    let message = format!("unknown {what} {:?}{}", name.value, section.place());
-    section.document.error_near(name.at, message, nearest(&name.value, known));
+fn origin(text: &str) -> Result<String, String> {
+    let found = || {
+        let uri: Uri = text.parse().ok()?;
+        let authority = uri.authority()?.as_str().to_ascii_lowercase();
+        let scheme = uri.scheme_str().filter(|scheme| matches!(*scheme, "http" | "https"))?;
+        let origin = format!("{scheme}://{authority}");
+        (text.eq_ignore_ascii_case(&origin) && !authority.contains('@')).then_some(origin)
+    };
+    found().ok_or_else(|| format!("has {text:?}, which is no origin; one looks like \"https://app.example.com\""))
 }

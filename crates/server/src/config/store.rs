@@ -1,17 +1,21 @@
 //! `[store]`: where sessions are kept, and what they are encrypted with.
 
-use std::path::{Path, PathBuf};
+use std::{
+    cell::RefCell,
+    path::{Path, PathBuf},
+};
 
 use countersign::store::seal::Key;
+use serde_json::json;
 use zeroize::Zeroizing;
 
 use super::{
-    reader::{At, Section},
-    server::secret,
+    reader::{Entry, Section},
+    table::{tables, text, variable},
 };
 
-/// The store unless the configuration says otherwise.
-const STORE: &str = "sqlite:countersign.db";
+/// The file of the store unless the configuration says otherwise.
+const FILE: &str = "countersign.db";
 
 /// Where sessions are kept (spec C).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,81 +36,78 @@ pub struct ConfigKey {
 }
 
 /// The store, and the keys it is encrypted with.
-pub(super) fn store(root: &Section<'_>) -> (ConfigStore, Vec<ConfigKey>) {
-    let fallback = ConfigStore::Sqlite(root.document.path(&STORE["sqlite:".len()..]));
-    let Some(section) = root.table("store") else { return (fallback, Vec::new()) };
-    let (url, keys) = (section.string("url"), keys(&section));
-    section.finish();
-    let Some(At { value: url, at }) = url else { return (fallback, keys) };
-    let store = at_url(&section, &url, at).unwrap_or(fallback);
-    if store == ConfigStore::Memory
-        && let Some(at) = section.has("keys")
-    {
-        section.bad(at, "keys", "mean nothing to a store in memory, which has no file");
+pub(super) fn read(section: &Section<'_>) -> Option<(ConfigStore, Vec<ConfigKey>)> {
+    let fallback = || ConfigStore::Sqlite(section.document.path(FILE));
+    let url = text().and(|entry, url| at_url(entry, &url)).schema(json!({ "pattern": "^(memory:$|sqlite:.)" }));
+    let doc = "`sqlite:PATH`, or `memory:` (sessions end with the process).";
+    let url = section.field("url", doc, url.or_as("`\"sqlite:countersign.db\"`", fallback))?;
+    let known = RefCell::default();
+    let doc = "The store is encrypted with the first of [these keys](#encryption-at-rest), and read with all.";
+    let keys = section.field("keys", doc, tables(|section| key(section, &known)).or_as("not encrypted", Vec::new))?;
+    if url == ConfigStore::Memory && section.has("keys").is_some() {
+        section.bad("keys", "mean nothing to a store in memory, which has no file");
     }
-    (store, keys)
+    Some((url, keys))
 }
 
-fn at_url(section: &Section<'_>, url: &str, at: usize) -> Option<ConfigStore> {
+fn at_url(entry: &Entry<'_>, url: &str) -> Option<ConfigStore> {
     if url == "memory:" {
         return Some(ConfigStore::Memory);
     }
     if url.starts_with("postgres:") || url.starts_with("postgresql:") {
-        section.bad(at, "url", "names PostgreSQL, which is not supported yet in this version; use \"sqlite:PATH\"");
+        entry.bad("names PostgreSQL, which is not supported yet in this version; use \"sqlite:PATH\"");
         return None;
     }
     match url.strip_prefix("sqlite:") {
-        Some("" | ":memory:") => {
-            section.bad(at, "url", "must name a file after \"sqlite:\"; for no file use \"memory:\"")
-        }
+        Some("" | ":memory:") => entry.bad("must name a file after \"sqlite:\"; for no file use \"memory:\""),
         Some(path) if !path.contains('\0') => {
-            let path = section.document.path(path.strip_prefix("//").unwrap_or(path));
+            let path = entry.section.document.path(path.strip_prefix("//").unwrap_or(path));
             if path.is_dir() {
-                section.bad(at, "url", format!("names {}, which is a folder", path.display()));
+                entry.bad(format!("names {}, which is a folder", path.display()));
             } else if !path.parent().is_some_and(Path::is_dir) {
-                section.bad(at, "url", format!("names {}, whose folder does not exist", path.display()));
+                entry.bad(format!("names {}, whose folder does not exist", path.display()));
             } else {
                 return Some(ConfigStore::Sqlite(path));
             }
         }
-        _ => section.bad(at, "url", format!("is {url:?}; it must be \"memory:\" or \"sqlite:PATH\"")),
+        _ => entry.bad(format!("is {url:?}; it must be \"memory:\" or \"sqlite:PATH\"")),
     }
     None
 }
 
-/// `[[store.keys]]`; the first writes.
-fn keys(store: &Section<'_>) -> Vec<ConfigKey> {
-    let mut keys: Vec<ConfigKey> = Vec::new();
-    let mut secrets: Vec<(Zeroizing<String>, String)> = Vec::new();
-    for section in store.tables("keys") {
-        let (id, key_env) = (section.required("id"), section.required("key_env"));
-        section.finish();
-        let key = key_env.as_ref().and_then(|variable| secret(&section, "key_env", variable)).map(Zeroizing::new);
-        let (Some(id), Some(key_env)) = (id, key_env) else { continue };
-        if keys.iter().any(|key| key.id == id.value) {
-            section.bad(id.at, "id", format!("is {:?}, which another key has already", id.value));
+/// A key that was read: its name in the store, the variable it comes from, and the key.
+type Known = (String, String, Zeroizing<String>);
+
+/// One of `[[store.keys]]`, beside those that were read before it.
+fn key(section: &Section<'_>, known: &RefCell<Vec<Known>>) -> Option<ConfigKey> {
+    let id = text().and(|entry, id| {
+        if known.borrow().iter().any(|(known, ..)| *known == id) {
+            entry.bad(format!("is {id:?}, which another key has already"));
         }
-        if let Some(key) = key {
-            let variable = &key_env.value;
-            if Key::parse("any", &key).is_err() {
-                let what = format!(
-                    "names the environment variable {variable}, which has no key; one is 32 random bytes as base64, \
-                     such as `openssl rand -base64 32` prints, or as 64 hexadecimal digits"
-                );
-                section.bad(key_env.at, "key_env", what);
-            } else if Key::parse(&id.value, &key).is_err() {
-                section.bad(id.at, "id", format!("is {:?}; it must have 1 to 64 letters, digits, _ - or .", id.value));
-            }
-            if let Some((_, other)) = secrets.iter().find(|(other, _)| other.trim() == key.trim()) {
-                section.bad(
-                    key_env.at,
-                    "key_env",
-                    format!("is {variable:?}, whose key is the same as that of {other:?}"),
-                );
-            }
-            secrets.push((key, variable.clone()));
+        Some(id)
+    });
+    let id = id.schema(json!({ "pattern": "^[A-Za-z0-9_.-]{1,64}$" }));
+    let id =
+        section.field("id", "The key's name in the store: 1 to 64 letters, digits, `_`, `-` or `.`", id.required());
+    let key = variable().and(|entry, (variable, key)| {
+        let key = Zeroizing::new(key);
+        if Key::parse("any", &key).is_err() {
+            entry.bad(format!(
+                "names the environment variable {variable}, which has no key; one is 32 random bytes as base64, such as \
+                 `openssl rand -base64 32` prints, or as 64 hexadecimal digits"
+            ));
         }
-        keys.push(ConfigKey { id: id.value, key_env: key_env.value });
+        if let Some((_, other, _)) = known.borrow().iter().find(|(.., other)| other.trim() == key.trim()) {
+            entry.bad(format!("is {variable:?}, whose key is the same as that of {other:?}"));
+        }
+        Some((variable, key))
+    });
+    let doc = "The variable that has the key: 32 random bytes as base64 or as 64 hexadecimal digits. It must be set.";
+    let key = section.field("key_env", doc, key.required());
+    let (Some(id), Some((key_env, key))) = (id, key) else { return None };
+    if Key::parse("any", &key).is_ok() && Key::parse(&id, &key).is_err() {
+        section.bad("id", format!("is {id:?}; it must have 1 to 64 letters, digits, _ - or ."));
     }
-    keys
+    known.borrow_mut().push((id.clone(), key_env.clone(), key));
+    Some(ConfigKey { id, key_env })
 }

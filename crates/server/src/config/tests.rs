@@ -7,6 +7,7 @@ mod mcp;
 mod mistakes;
 mod models;
 mod policy;
+mod schema;
 mod tracing;
 
 use std::{collections::BTreeMap, fs, path::PathBuf, time::Instant};
@@ -56,7 +57,9 @@ fn env(name: &str) -> Option<String> {
 
 fn parse(text: &str) -> Result<Config, Vec<ConfigError>> {
     let folder = folder();
-    Config::parse(text, "countersign.toml", folder.path(), &env)
+    let read = Config::parse(text, "countersign.toml", folder.path(), &env);
+    schema::agrees(text, &read);
+    read
 }
 
 fn lines(text: &str) -> Vec<String> {
@@ -231,22 +234,23 @@ fn c_everything_that_is_declared_is_read() {
     let order = &config.tools[0];
     let ConfigRuns::Command { command, .. } = &order.runs else { panic!("{order:?}") };
     assert_eq!(*command, [folder.path().join("./tool").to_str().expect("path"), "--fast"]);
-    assert_eq!((order.time_limit, order.output_limit, order.idempotent), (5, 1000, true));
-    assert_eq!(order.stream, StreamRule::default());
+    assert_eq!((order.time_limit, order.output_limit, order.idempotent), (Some(5), Some(1000), Some(true)));
+    assert_eq!(order.stream, Some(StreamRule::default()));
     let template = Template::parse("Order {{ args.symbol }}").expect("template");
-    assert_eq!(order.content_message, Some(ContentMessage::Template(template)));
-    assert_eq!(order.approval.require, ConfigRequire::When("args.quantity * args.price > 1000000".to_owned()));
+    assert_eq!(order.content_message, Some(Some(ContentMessage::Template(template))));
+    let approval = order.approval.as_ref().expect("approval");
+    assert_eq!(approval.require, ConfigRequire::When("args.quantity * args.price > 1000000".to_owned()));
     let ask = Ask {
         timeout: 0.into(),
         allowed: vec![DecisionType::Reject, DecisionType::Approve],
         levels: vec!["user".into(), "admin".into()],
         ..Ask::default()
     };
-    assert_eq!(order.approval.ask, ask);
+    assert_eq!(approval.ask, ask);
     assert_eq!(order.parameters["properties"]["quantity"]["maximum"], json!(9_007_199_254_740_993_i64));
     assert_eq!(order.parameters["type"], "object");
     assert_eq!(order.parameters["properties"]["price"]["multipleOf"], json!(0.5));
-    assert_eq!(config.tools[1].approval.require, ConfigRequire::Always);
+    assert_eq!(config.tools[1].approval, Some(ConfigApproval { require: ConfigRequire::Always, ask: Ask::default() }));
     let said =
         |i: usize| (config.tokens[i].subject.as_str(), config.tokens[i].tenant.as_deref(), config.tokens[i].kind);
     let (person, service) = (PrincipalKind::Person, PrincipalKind::Service);

@@ -1,10 +1,10 @@
 //! `[tools.*]`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use countersign::tool::{
     Hints,
-    command::{TIME_LIMIT_SECONDS, TIME_LIMIT_SECONDS_MAX},
+    builtin::{NAMES as BUILT_IN, SHELL, WORKSPACE_NAMES},
     http::HttpRequest,
 };
 use countersign_core::{
@@ -12,24 +12,61 @@ use countersign_core::{
     call::{
         display::{ContentMessage, MESSAGE_ARGUMENT, StreamRule, Template},
         schema::ArgsSchema,
+        timeout::Timeout,
     },
     limits,
 };
 use serde_json::{Value, json};
-use toml::de::DeValue;
 
 use super::{
-    agents::name_error,
-    approval::{self, ConfigApproval},
+    agents::guardrails,
+    approval::{ConfigApproval, ConfigRequire, approval},
+    command::{command, cwd, env, folder, time_limit},
+    computer,
+    describe::Part,
     http,
-    reader::{At, Section},
-    team,
+    reader::{Entry, Section},
+    table::{Kind, boolean, declared, flat, members, one_of, own_name, table, text, whole},
 };
 
 /// Longest name of a tool: model providers take no longer ones.
 pub(super) const TOOL_NAME_BYTES: usize = 64;
-/// The ways to declare a tool, of which each has one.
-pub(super) const KINDS: [&str; 4] = ["command", "http", "agent", "mcp"];
+
+table! {
+    /// A tool as it is declared, or what is changed of a built-in one (spec M2, C, Q5, Q6). What is `None` is as it is by itself.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct ConfigTool(section) {
+        /// Its name.
+        name: String = own_name("tool", TOOL_NAME_BYTES);
+        /// The JSON Schema of the arguments.
+        parameters: Value = parameters().or_as("an object with any properties", no_parameters).of(only(section, &PARAMETERS));
+        /// What a call of it does.
+        runs: ConfigRuns = flat(|section| runs(section, parameters.as_ref().unwrap_or(&Value::Null)));
+        /// What the model is told about it.
+        description: Option<String> = text().optional("empty; of a built-in tool its own");
+        /// When a person is needed: `true`, `false`, or [a table](#approval). The [policy](#policy) can ask for more.
+        approval: Option<ConfigApproval> = asks(section).optional("`false`; of a built-in tool [its own](#built-in-tools)")
+            .of(only(section, &ASKS));
+        /// What it does to the world, for rules of the policy.
+        hints: Option<Hints> = hints(runs.as_ref()).optional("as its keys").of(only(section, &HINTED));
+        /// Whether a second attempt of the same call does nothing more than the first.
+        idempotent: Option<bool> = boolean().optional("`false`").of(only(section, &HINTED));
+        /// Time until it is killed, or its connection closed.
+        time_limit: Option<u32> = time_limit().optional("`60`; of `shell` `120`").of(only(section, &LIMITED));
+        /// Most bytes of output, or of an answer's body; more is an error, and a command that writes more is stopped.
+        output_limit: Option<u32> = whole(1..=RESULT_BYTES, "bytes").optional("`262144`; of `shell` `65536`")
+            .of(only(section, &LIMITED));
+        /// What looks at its arguments before it runs.
+        input_guardrails: Vec<String> = guardrails().or(Vec::new()).of(only(section, &RUNS));
+        /// What looks at its results.
+        output_guardrails: Vec<String> = guardrails().or(Vec::new()).of(only(section, &RUNS));
+        /// One line that says what a call is for: a text with `{{ args.NAME }}` (`{{ args.items.0.name }}` goes deeper), or `true`
+        /// to let the model say it in an argument of its own, `tool_content_message`, which the tool never sees.
+        content_message: Option<Option<ContentMessage>> = content_message().optional("none; of a built-in tool its own").of(only(section, &SHOWN));
+        /// What of its calls a client sees, and where it stands.
+        stream: Option<StreamRule> = table(stream).optional("as its keys").of(only(section, &SHOWN));
+    }
+}
 
 /// What a call of a tool does.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,307 +82,307 @@ pub enum ConfigRuns {
     },
     /// It makes a request. The secrets in it are in no text that is made of it.
     Http(Box<HttpRequest>),
+    /// Another agent works on it (spec S5).
+    Agent(String),
+    /// It is a tool of an MCP server.
+    Mcp {
+        /// The server.
+        server: String,
+        /// The server's own name of it.
+        tool: String,
+    },
+    /// It is a built-in tool on a folder (spec S12).
+    Folder {
+        /// Which, one of [`WORKSPACE_NAMES`].
+        builtin: String,
+        /// Its folder, absolute.
+        workspace: PathBuf,
+        /// For `shell`: variables of the server's environment that it also gets.
+        env: Vec<String>,
+    },
+    /// It is the browser's, under both its names (spec S14).
+    Computer,
+    /// It is another built-in tool: the one of its name.
+    BuiltIn,
 }
 
-/// A tool that is a command or a request, as it is declared (spec M2, C).
-#[derive(Clone, Debug, PartialEq)]
-pub struct ConfigTool {
-    /// Its name.
-    pub name: String,
-    /// What the model is told about it; may be empty.
-    pub description: String,
-    /// What a call of it does.
-    pub runs: ConfigRuns,
-    /// Seconds until it is killed, or its connection is closed.
-    pub time_limit: u32,
-    /// Most bytes of its output, or of the answer's body.
-    pub output_limit: u32,
-    /// The JSON Schema of its arguments.
-    pub parameters: Value,
-    /// Whether a second attempt of the same call does nothing more than the first (spec R4).
-    pub idempotent: bool,
-    /// Where the line that says what a call is for comes from (spec H5).
-    pub content_message: Option<ContentMessage>,
-    /// When a person is asked.
-    pub approval: ConfigApproval,
-    /// What is declared about what it does, for the policy.
-    pub hints: Hints,
-    /// What of its calls a client sees, and where it stands (spec Q5).
-    pub stream: StreamRule,
-    /// The guardrails that look at its arguments before it runs, all of them declared.
-    pub input_guardrails: Vec<String>,
-    /// The guardrails that look at its results, all of them declared.
-    pub output_guardrails: Vec<String>,
+/// What a tool is, by the keys and the name of its table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    Command,
+    Http,
+    Agent,
+    Mcp,
+    Folder,
+    Shell,
+    Computer,
+    BuiltIn,
+    Question,
+    Nothing,
 }
 
-/// What `[tools.NAME]` changes of a built-in tool (spec Q5, Q6). What is `None` stays as it is.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct ConfigBuiltin {
-    /// Its name.
-    pub name: String,
-    /// What the model is told about it.
-    pub description: Option<String>,
-    /// For `ask_user_question`: seconds to answer; 0 waits for ever.
-    pub timeout: Option<u32>,
-    /// Where the line that says what a call is for comes from; `Some(None)`: there is none.
-    pub content_message: Option<Option<ContentMessage>>,
-    /// What of its calls a client sees, and where it stands.
-    pub stream: Option<StreamRule>,
-}
+use What::{Agent, BuiltIn, Command, Computer, Folder, Http, Mcp, Question, Shell};
 
-/// Reads what is changed of a built-in tool.
-pub(super) fn builtin(name: &str, section: &Section<'_>) -> ConfigBuiltin {
-    for kind in KINDS {
-        if let Some(at) = section.has(kind) {
-            section.value(kind);
-            section.bad(at, kind, format!("cannot be set: {name} is a built-in tool; give yours another name"));
+/// The ways to declare a tool of one's own, of which each has one.
+const KINDS: [(What, &str); 4] = [(Command, "command"), (Http, "http"), (Agent, "agent"), (Mcp, "mcp")];
+
+impl What {
+    fn of(section: &Section<'_>) -> What {
+        let name = &*section.label;
+        let kind = KINDS.into_iter().find(|(_, key)| section.has(key).is_some()).map(|(what, _)| what);
+        match kind {
+            _ if name == question::TOOL => Question,
+            _ if BUILT_IN.contains(&name) => BuiltIn,
+            _ if section.has("builtin").is_some() && section.peek("builtin") == Some(SHELL) => Shell,
+            _ if section.has("builtin").is_some() => Folder,
+            Some(kind) => kind,
+            None if name == SHELL => Shell,
+            None if WORKSPACE_NAMES.contains(&name) => Folder,
+            None if computer::NAMES.contains(&name) => Computer,
+            None => What::Nothing,
         }
     }
-    let mut timeout = None;
-    if name == question::TOOL
-        && let Some(approval) = section.table("approval")
-    {
-        timeout = approval.whole("timeout", 0..=limits::APPROVAL_TIMEOUT_SECONDS_MAX, " seconds").map(|at| at.value);
-        approval.finish();
+
+    /// The key that makes it what it is.
+    fn key(self) -> &'static str {
+        KINDS.into_iter().find(|(what, _)| *what == self).map_or("builtin", |(_, key)| key)
     }
-    for key in ["stream", "content_message"] {
-        if name == question::TOOL
-            && let Some(at) = section.has(key)
-        {
-            section.bad(at, key, "cannot be set: a question is never shown as a call");
+
+    /// The tables that are this, as a JSON Schema: those of built-in tools by their names, too, are those without a key that says so.
+    fn schema(self) -> Value {
+        let others = ["command", "http", "agent", "mcp"].map(|key| json!({ "required": [key] }));
+        match self {
+            Command | Http | Agent | Mcp => json!({ "required": [self.key()] }),
+            Shell => json!({ "not": { "anyOf": others }, "properties": { "builtin": { "const": SHELL } } }),
+            _ => json!({ "not": { "anyOf": others } }),
         }
     }
-    let builtin = ConfigBuiltin {
-        name: name.to_owned(),
-        description: section.string("description").map(|text| text.value),
-        timeout,
-        content_message: section.has("content_message").map(|_| content_message(section)),
-        stream: section.has("stream").map(|_| stream(section)),
-    };
-    section.finish();
-    builtin
 }
 
-/// Whether it is declared as a tool of an MCP server, and as nothing else.
-pub(super) fn is_of_mcp(section: &Section<'_>) -> bool {
-    KINDS.into_iter().all(|kind| section.has(kind).is_some() == (kind == "mcp"))
+/// Whether a table says what the browser's tool is like, and not what another one of its name is.
+pub(super) fn is_computer(section: &Section<'_>) -> bool {
+    What::of(section) == Computer
 }
 
-/// Reads one tool. The second part is each role its approval needs, with its place in the file.
-pub(super) fn read(
-    name: &str,
-    section: &Section<'_>,
-    guardrails: &[&str],
-) -> (Option<ConfigTool>, Vec<(String, usize)>) {
-    name_error(section, "tool", name, TOOL_NAME_BYTES);
-    let kinds: Vec<(&str, usize)> = KINDS.into_iter().filter_map(|kind| Some((kind, section.has(kind)?))).collect();
-    match kinds.as_slice() {
-        [] => {
-            let what = format!("missing \"command\" or \"http\"{}: what the tool runs", section.place());
-            section.document.error(section.at, what);
-        }
-        [_] => {}
-        [(first, _), (second, at), ..] => {
-            section.bad(*at, second, format!("cannot stand beside \"{first}\": a tool is one or the other"));
-        }
+/// Tools that have keys which others have not.
+struct Tools {
+    words: &'static str,
+    are: &'static [What],
+    /// The key is what makes them what they are.
+    made_by: bool,
+    /// What is said to others about it.
+    to: &'static [(What, &'static str)],
+}
+
+impl Tools {
+    const fn new(words: &'static str, are: &'static [What]) -> Tools {
+        Tools { words, are, made_by: false, to: &[] }
     }
-    let parameters = parameters(section);
-    let runs = match kinds.as_slice() {
-        [("http", _)] => {
-            for key in ["cwd", "env"] {
-                if let Some(at) = section.has(key) {
-                    section.value(key);
-                    section.bad(at, key, "means nothing to a tool that is \"http\"");
-                }
-            }
-            http::read(section, &parameters).map(|request| ConfigRuns::Http(Box::new(request)))
+
+    const fn made_by(words: &'static str, are: &'static [What]) -> Tools {
+        Tools { made_by: true, ..Tools::new(words, are) }
+    }
+}
+
+const RUNS: Tools = Tools::new("`command`, `http`", &[Command, Http]);
+const LIMITED: Tools = Tools::new("`command`, `http`, `shell`", &[Command, Http, Shell]);
+const HINTED: Tools = Tools::new("`command`, `http`, `mcp`", &[Command, Http, Mcp]);
+const ASKS: Tools = Tools::new(
+    "all but `write_todos`, `share_thought`",
+    &[Command, Http, Agent, Mcp, Folder, Shell, Computer, Question],
+);
+const SHOWN: Tools = Tools {
+    to: &[(Question, "cannot be set: a question is never shown as a call")],
+    ..Tools::new("all but `ask_user_question`", &[Command, Http, Agent, Mcp, Folder, Shell, Computer, BuiltIn])
+};
+const PARAMETERS: Tools = Tools {
+    to: &[
+        (Mcp, "cannot be set: they are the MCP server's to say"),
+        (Agent, "cannot be set: an agent takes {\"input\": \"…\"}"),
+    ],
+    ..RUNS
+};
+
+/// Keys that only these tools have.
+fn only(section: &Section<'_>, of: &Tools) -> Part {
+    let (what, name) = (What::of(section), &section.label);
+    let because = of.to.iter().find(|(other, _)| *other == what).map(|(_, why)| (*why).to_owned());
+    let not_meant = match what {
+        _ if of.are.contains(&what) => None,
+        What::Nothing if !of.made_by => Some(String::new()),
+        What::Nothing => None,
+        Question | BuiltIn if of.made_by => {
+            Some(format!("cannot be set: {name} is a built-in tool; give yours another name"))
         }
+        _ if of.made_by => Some(format!("cannot stand beside {:?}: a tool is one or the other", what.key())),
+        _ if because.is_some() => because,
         _ => {
-            let (command, cwd, env) = (command(section), cwd(section), env(section));
-            let command = command.filter(|_| matches!(kinds.as_slice(), [("command", _)]));
-            command.map(|command| ConfigRuns::Command { command, cwd, env })
+            let is_own = KINDS.iter().any(|(kind, _)| *kind == what);
+            let tool =
+                if is_own { format!("a tool that is {:?}", what.key()) } else { "this built-in tool".to_owned() };
+            Some(format!("means nothing to {tool}; it is for {}", of.words.replace('`', "\"")))
         }
     };
-    let time_limit = time_limit(section);
-    let most = u32::try_from(limits::RESULT_BYTES).unwrap_or(u32::MAX);
-    let output_limit = section.whole("output_limit", 1..=most, " bytes");
-    let (approval, roles) = approval::read(section);
-    // What only reads by its method does not destroy; what is said here counts.
-    let reads = matches!(&runs, Some(ConfigRuns::Http(request)) if request.only_reads());
-    let default = Hints { read_only: reads, destructive: !reads, ..Hints::default() };
-    let (description, idempotent) = (section.string("description"), section.boolean("idempotent"));
-    let (content_message, hints, stream) = (content_message(section), hints_of(section, default), stream(section));
-    let input_guardrails = team::guardrails(section, "input_guardrails", guardrails);
-    let output_guardrails = team::guardrails(section, "output_guardrails", guardrails);
-    section.finish();
-    let tool = runs.map(|runs| ConfigTool {
-        name: name.to_owned(),
-        description: description.map(|text| text.value).unwrap_or_default(),
-        runs,
-        time_limit,
-        output_limit: output_limit.map_or(most, |limit| limit.value),
-        parameters,
-        idempotent: idempotent.unwrap_or(false),
-        content_message,
-        approval,
-        hints,
-        stream,
-        input_guardrails,
-        output_guardrails,
-    });
-    (tool, roles)
-}
-
-pub(super) fn time_limit(section: &Section<'_>) -> u32 {
-    let seconds = section.whole("time_limit", 1..=TIME_LIMIT_SECONDS_MAX, " seconds");
-    seconds.map_or(TIME_LIMIT_SECONDS, |limit| limit.value)
-}
-
-pub(super) fn command(section: &Section<'_>) -> Option<Vec<String>> {
-    let at = section.has("command")?;
-    let parts = section.strings("command")?;
-    let Some(program) = parts.first().filter(|program| !program.value.is_empty()) else {
-        section.bad(at, "command", "must begin with a program");
-        return None;
+    let when = if of.made_by {
+        let others = KINDS.into_iter().chain([(Folder, "builtin")]);
+        let others = others.filter(|(kind, _)| !of.are.contains(kind)).map(|(_, key)| json!({ "required": [key] }));
+        json!({ "not": { "anyOf": others.collect::<Vec<_>>() } })
+    } else {
+        let mut schemas: Vec<Value> = of.are.iter().map(|what| what.schema()).collect();
+        schemas.dedup();
+        json!({ "anyOf": schemas })
     };
-    if let Some(part) = parts.iter().find(|part| part.value.contains('\0')) {
-        section.bad(part.at, "command", "must not contain a NUL character");
-        return None;
-    }
-    let mut command: Vec<String> = parts.iter().map(|part| part.value.clone()).collect();
-    if let Some(first) = command.first_mut() {
-        *first = self::program(section, "command", program);
-    }
-    Some(command)
+    Part { of: of.words, when, not_meant }
 }
 
-/// A program as it is started: one with a `/` as an absolute path. One that is not there is warned of.
-pub(super) fn program(section: &Section<'_>, key: &str, program: &At<String>) -> String {
-    let warn = |why: &str| {
-        let what = format!("\"{key}\"{} names {}, which is not {why}", section.place(), program.value);
-        section.document.warn(program.at, what);
-    };
-    if program.value.contains('/') {
-        let path = section.document.path(&program.value);
-        if !is_program(&path) {
-            warn("a program");
+/// Reads what a call of it does.
+fn runs(section: &Section<'_>, parameters: &Value) -> Option<ConfigRuns> {
+    let what = What::of(section);
+    let one = "one of them";
+    let command = section.field(
+        "command",
+        "The program and its arguments. With a `/` it is a path, else it is looked for in `PATH`.",
+        command().optional(one).of(only(section, &Tools::made_by("`command`", &[Command]))),
+    )?;
+    let request = table(|below| http::read(below, parameters)).optional(one);
+    let request = request.of(only(section, &Tools::made_by("`http`", &[Http])));
+    let request = section.field("http", "[The request](#requests) that a call makes.", request)?;
+    let agent = declared("agent", "name under `[agents]`", |names| &names.agents).optional(one);
+    let agent = agent.of(only(section, &Tools::made_by("`agent`", &[Agent])));
+    let agent = section.field("agent", "[The agent](#agents-as-tools) that works on a call.", agent)?;
+    let mcp = text()
+        .and(|entry, text| of_server(entry, &text))
+        .schema(json!({ "pattern": "^[^/]+/." }))
+        .called("`\"server/tool\"`")
+        .optional(one);
+    let mcp = mcp.of(only(section, &Tools::made_by("`mcp`", &[Mcp])));
+    let mcp = section.field("mcp", "[The tool of an MCP server](#mcpname) that it is.", mcp)?;
+    let folder = Tools::made_by("`builtin`", &[Folder, Shell]);
+    let builtin = one_of("built-in tool", WORKSPACE_NAMES).optional("the table's own name").of(only(section, &folder));
+    let builtin = section.field("builtin", "Which [built-in tool](#built-in-tools) on a folder it is.", builtin)?;
+    let workspace =
+        self::folder().optional("the `path` of `[workspace]`").of(only(section, &Tools { made_by: false, ..folder }));
+    let workspace = section.field("workspace", "Its folder, which must be there.", workspace)?;
+    let cwd = cwd(section).of(only(section, &Tools::new("`command`", &[Command])));
+    let cwd = section.field("cwd", "Its working directory.", cwd)?;
+    let env = env().or(Vec::new()).of(only(section, &Tools::new("`command`, `shell`", &[Command, Shell])));
+    let env = section.field("env", "The server's environment variables that it also gets.", env)?;
+    match what {
+        What::Nothing => {
+            section.missing("\"command\" or \"http\"", ": what the tool runs");
+            None
         }
-        return path.to_str().unwrap_or(&program.value).to_owned();
-    }
-    let paths = (section.document.env)("PATH").unwrap_or_default();
-    if !std::env::split_paths(&paths).any(|folder| is_program(&folder.join(&program.value))) {
-        warn("in PATH");
-    }
-    program.value.clone()
-}
-
-fn is_program(path: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt as _;
-    path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
-}
-
-pub(super) fn cwd(section: &Section<'_>) -> PathBuf {
-    let folder = section.document.directory.to_owned();
-    let Some(cwd) = section.string("cwd") else { return folder };
-    let path = section.document.path(&cwd.value);
-    if !path.is_dir() {
-        section.bad(cwd.at, "cwd", format!("names {}, which is not a folder", cwd.value));
-    }
-    path
-}
-
-pub(super) fn env(section: &Section<'_>) -> Vec<String> {
-    let mut names = Vec::new();
-    for At { value, at } in section.strings("env").unwrap_or_default() {
-        if value.is_empty() || value.contains(['=', '\0']) {
-            section.bad(at, "env", format!("has {value:?}; it lists names of environment variables, without values"));
-        } else if value.starts_with("COUNTERSIGN_") {
-            section.bad(at, "env", format!("has {value:?}; names with COUNTERSIGN_ are the server's own"));
-        } else {
-            if (section.document.env)(&value).is_none() {
-                let what = format!("\"env\"{} names {value}, which is not set", section.place());
-                section.document.warn(at, what);
+        Command => command.map(|command| ConfigRuns::Command { command, cwd, env }),
+        Http => request.map(|request| ConfigRuns::Http(Box::new(request))),
+        Agent => agent.map(ConfigRuns::Agent),
+        Mcp => mcp.map(|(server, tool)| ConfigRuns::Mcp { server, tool }),
+        Folder | Shell => {
+            let builtin = builtin.map_or_else(|| section.label.clone(), str::to_owned);
+            let shared = || section.document.names.borrow().workspace.clone();
+            let workspace = workspace.or_else(|| section.has("workspace").map_or_else(shared, |_| None));
+            if workspace.is_none() && section.has("workspace").is_none() {
+                section.missing("\"workspace\"", ": the folder it works on");
             }
-            names.push(value);
+            workspace.map(|workspace| ConfigRuns::Folder { builtin, workspace, env })
         }
+        Computer => {
+            if !section.document.names.borrow().has_browser {
+                let what = format!("the tool {:?} needs a browser; set \"program\" in [computer]", section.label);
+                section.document.error(section.at, what);
+            }
+            Some(ConfigRuns::Computer)
+        }
+        BuiltIn | Question => Some(ConfigRuns::BuiltIn),
     }
-    names
 }
 
-fn parameters(section: &Section<'_>) -> Value {
-    let default = json!({ "type": "object", "properties": {} });
-    let Some(value) = section.value("parameters") else { return default };
-    if !matches!(value.value, DeValue::Table(_)) {
-        section.wrong_type("parameters", &value, "a table (a JSON Schema)");
-        return default;
+fn of_server(entry: &Entry<'_>, text: &str) -> Option<(String, String)> {
+    let Some((server, tool)) = text.split_once('/').filter(|(server, tool)| !server.is_empty() && !tool.is_empty())
+    else {
+        entry.bad(format!("is {text:?}; it must be \"server/tool\""));
+        return None;
+    };
+    let known = &entry.section.document.names.borrow().mcp;
+    if !known.iter().any(|known| known == server) {
+        entry.unknown("MCP server", server, known.iter().map(String::as_str));
     }
-    let Some(mut schema) = section.json("parameters") else { return default };
-    if let Err(error) = ArgsSchema::compile(&schema.value) {
-        section.document.error(schema.at, format!("\"parameters\"{} is not a JSON Schema: {error}", section.place()));
+    Some((server.to_owned(), tool.to_owned()))
+}
+
+/// When a person is asked. Of a question only the time to answer it can be said.
+fn asks<'k>(section: &Section<'_>) -> Kind<'k, ConfigApproval> {
+    if What::of(section) != Question {
+        return approval();
     }
-    if schema.value.pointer(&format!("/properties/{MESSAGE_ARGUMENT}")).is_some() {
-        let what = format!("\"parameters\"{} has {MESSAGE_ARGUMENT:?}, which is reserved", section.place());
-        section.document.error(schema.at, what);
-    }
-    if let Value::Object(keywords) = &mut schema.value {
-        // Model providers insist on it.
-        keywords.entry("type").or_insert_with(|| "object".into());
-    }
-    schema.value
+    table(|section| {
+        let seconds = whole(0..=limits::APPROVAL_TIMEOUT_SECONDS_MAX, "seconds").or(limits::QUESTION_TIMEOUT_SECONDS);
+        let mut approval = ConfigApproval::of(ConfigRequire::Always);
+        approval.ask.timeout = Timeout::of(section.field("timeout", "Time to answer; 0 waits for ever.", seconds)?);
+        Some(approval)
+    })
+}
+
+fn no_parameters() -> Value {
+    json!({ "type": "object", "properties": {} })
+}
+
+fn parameters<'k>() -> Kind<'k, Value> {
+    members(|entry| entry.json()).called("JSON Schema").expected("a table (a JSON Schema)").and(|entry, mut schema| {
+        if let Err(error) = ArgsSchema::compile(&schema) {
+            entry.say("\"parameters\"", &format!(" is not a JSON Schema: {error}"));
+        }
+        if schema.pointer(&format!("/properties/{MESSAGE_ARGUMENT}")).is_some() {
+            entry.bad(format!("has {MESSAGE_ARGUMENT:?}, which is reserved"));
+        }
+        if let Value::Object(keywords) = &mut schema {
+            // Model providers insist on it.
+            keywords.entry("type").or_insert_with(|| "object".into());
+        }
+        Some(schema)
+    })
 }
 
 /// A template, or `true` to let the model say it.
-pub(super) fn content_message(section: &Section<'_>) -> Option<ContentMessage> {
-    let value = section.value("content_message")?;
-    match value.value {
-        DeValue::Boolean(false) => None,
-        DeValue::Boolean(true) => Some(ContentMessage::Model),
-        DeValue::String(text) => match Template::parse(text) {
-            Ok(template) => Some(ContentMessage::Template(template)),
-            Err(error) => {
-                section.bad(value.at, "content_message", format!("has a place that cannot be filled in: {error}"));
-                None
-            }
-        },
-        _ => {
-            let right = "a text such as \"Reading {{ args.path }}\", or true to let the model say it";
-            section.wrong_type("content_message", &value, right);
-            None
+fn content_message<'k>() -> Kind<'k, Option<ContentMessage>> {
+    let template = text().try_map(|text| match Template::parse(&text) {
+        Ok(template) => Ok(Some(ContentMessage::Template(template))),
+        Err(error) => Err(format!("has a place that cannot be filled in: {error}")),
+    });
+    let right = "a text such as \"Reading {{ args.path }}\", or true to let the model say it";
+    boolean().map(|model| model.then_some(ContentMessage::Model)).or_a(template).expected(right)
+}
+
+/// What is declared about what a tool does: like the annotations of MCP, and with their defaults. A request that only reads by
+/// its method does not destroy; what is said here counts.
+fn hints<'k>(runs: Option<&ConfigRuns>) -> Kind<'k, Hints> {
+    let reads = matches!(runs, Some(ConfigRuns::Http(request)) if request.only_reads());
+    table(move |section| {
+        let doc = "It changes nothing.";
+        let said = "`false`; of a request with `GET` or `HEAD` `true`";
+        let read_only = section.field("read_only", doc, boolean().or_as(said, move || reads))?;
+        let doc = "It may destroy something.";
+        let destructive = boolean().or_as("the opposite of `read_only`", move || !read_only);
+        let destructive = section.field("destructive", doc, destructive)?;
+        let open_world =
+            section.field("open_world", "It reaches things outside.", boolean().or(Hints::default().open_world))?;
+        if read_only && destructive && section.has("destructive").is_some() {
+            section.bad("destructive", "is true, but \"read_only\" says that it changes nothing");
         }
-    }
+        Some(Hints { read_only, destructive, open_world })
+    })
 }
 
-/// What is declared about what a tool does: like the annotations of MCP, and with their defaults.
-pub(super) fn hints(section: &Section<'_>) -> Hints {
-    hints_of(section, Hints::default())
-}
-
-fn hints_of(section: &Section<'_>, default: Hints) -> Hints {
-    let Some(table) = section.table("hints") else { return default };
-    let read_only = table.boolean("read_only").unwrap_or(default.read_only);
-    let hints = Hints {
-        read_only,
-        destructive: table.boolean("destructive").unwrap_or(!read_only),
-        open_world: table.boolean("open_world").unwrap_or(default.open_world),
-    };
-    if hints.read_only
-        && hints.destructive
-        && let Some(at) = table.has("destructive")
-    {
-        table.bad(at, "destructive", "is true, but \"read_only\" says that it changes nothing");
-    }
-    table.finish();
-    hints
-}
-
-pub(super) fn stream(section: &Section<'_>) -> StreamRule {
+fn stream(section: &Section<'_>) -> Option<StreamRule> {
     let default = StreamRule::default();
-    let Some(table) = section.table("stream") else { return default };
-    let stream = StreamRule {
-        stream_tool_use: table.boolean("tool_use").unwrap_or(default.stream_tool_use),
-        stream_tool_result: table.boolean("tool_result").unwrap_or(default.stream_tool_result),
-        display_as_content: table.boolean("display_as_content").unwrap_or(default.display_as_content),
-    };
-    table.finish();
-    stream
+    let (call, result) = ("Calls are streamed, and in the history.", "Results are streamed, and in the history.");
+    let place = "Calls and results stand outside groups.";
+    Some(StreamRule {
+        stream_tool_use: section.field("tool_use", call, boolean().or(default.stream_tool_use))?,
+        stream_tool_result: section.field("tool_result", result, boolean().or(default.stream_tool_result))?,
+        display_as_content: section.field("display_as_content", place, boolean().or(default.display_as_content))?,
+    })
 }
+
+/// Most bytes of a tool's output, as a number of the file.
+#[expect(clippy::cast_possible_truncation, reason = "it is 256 KiB")]
+const RESULT_BYTES: u32 = limits::RESULT_BYTES as u32;

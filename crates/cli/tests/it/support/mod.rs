@@ -291,7 +291,10 @@ parameters = {{ type = "object" }}
 
     pub(crate) async fn start(self) -> Server {
         let dir = tempfile::tempdir().unwrap();
-        fs::write(dir.path().join("countersign.toml"), self.config()).unwrap();
+        let config = self.config();
+        let refused = refused_by_schema(&config);
+        assert!(refused.is_empty(), "{config}\ndoes not fit the schema of the configuration: {refused:#?}");
+        fs::write(dir.path().join("countersign.toml"), config).unwrap();
         fs::write(dir.path().join("script.json"), &self.script).unwrap();
         for (name, text) in &self.files {
             fs::write(dir.path().join(name), text).unwrap();
@@ -524,4 +527,12 @@ pub(crate) fn run_program(program: &str, dir: &Path, arguments: &[&str], input: 
     }
     let (stdout, stderr) = (stdout.join().unwrap(), stderr.join().unwrap());
     Ended { code: child.wait().unwrap().code(), stdout, stderr }
+}
+
+/// What an editor would say of a configuration.
+pub(crate) fn refused_by_schema(config: &str) -> Vec<String> {
+    static SCHEMA: std::sync::LazyLock<jsonschema::Validator> =
+        std::sync::LazyLock::new(|| jsonschema::validator_for(&countersign_server::config::config_schema()).unwrap());
+    let config: Value = toml::from_str(config).unwrap();
+    SCHEMA.iter_errors(&config).map(|error| format!("{}: {error}", error.instance_path())).collect()
 }

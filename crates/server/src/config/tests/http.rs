@@ -21,7 +21,7 @@ fn m2_a_request_is_declared_with_its_limits_and_its_secrets_are_in_no_text() {
     let ConfigRuns::Http(request) = &config.tools[0].runs else { panic!("{:?}", config.tools[0]) };
     assert_eq!(
         (config.tools[0].time_limit, config.tools[0].output_limit, config.tools[0].idempotent),
-        (20, 1000, true)
+        (Some(20), Some(1000), Some(true))
     );
     assert_eq!(request.variables(), [("headers", "BOB_TOKEN".to_owned())]);
     assert!(!format!("{config:?}").contains("bob's secret"), "secrets are in no text of it");
@@ -125,7 +125,7 @@ fn m2_what_is_wrong_with_a_request_is_said_with_its_line_and_what_would_be_right
         ),
         (
             "http = { method = \"GET\", url = \"http://h/\" }\ncwd = \".\"",
-            r#"8: "cwd" in [tools.t] means nothing to a tool that is "http""#,
+            r#"8: "cwd" in [tools.t] means nothing to a tool that is "http"; it is for "command""#,
         ),
         (
             "http = { method = \"GET\", url = \"http://h/\" }\ntime_limit = 0",

@@ -18,7 +18,7 @@ fn s13_servers_are_declared_and_agents_have_their_tools() {
          hints = {{ read_only = false }}\n[[policy.rules]]\ntool = \"f_read\"\nrequire = true\n"
     );
     let config = parse(&text).expect("config");
-    assert_eq!((config.agents[0].mcp.len(), config.mcp.len(), config.mcp_tools.len()), (2, 2, 1));
+    assert_eq!((config.agents[0].mcp.len(), config.mcp.len(), config.tools.len()), (2, 2, 1));
     let files = &config.mcp[0];
     assert_eq!(files.require_approval, json!({ "always": ["delete"], "never": ["read"] }));
     assert_eq!(files.answer_timeout, 0);

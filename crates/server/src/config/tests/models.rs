@@ -243,7 +243,7 @@ fn m149_each_mistake_is_told_with_its_line() {
         (
             anthropic("thinking = \"much\""),
             vec![
-                r#"11: "thinking" in [models.m] must be a whole number of tokens or "adaptive", not a string"#.to_owned(),
+                r#"11: "thinking" in [models.m] is "much"; it must be a whole number of tokens or "adaptive""#.to_owned(),
             ],
         ),
         (

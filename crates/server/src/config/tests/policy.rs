@@ -146,12 +146,13 @@ hints = { destructive = false, open_world = false }
         reassign: vec!["legal".into()],
         ..Ask::default()
     };
-    assert_eq!(config.tools[0].approval, ConfigApproval { require: ConfigRequire::Always, ask });
-    assert_eq!(config.tools[0].hints, Hints { read_only: false, destructive: false, open_world: false });
+    assert_eq!(config.tools[0].approval, Some(ConfigApproval { require: ConfigRequire::Always, ask }));
+    assert_eq!(config.tools[0].hints, Some(Hints { read_only: false, destructive: false, open_world: false }));
     // What changes nothing destroys nothing, unless it is said otherwise.
-    assert_eq!(config.tools[1].hints, Hints { read_only: true, destructive: false, open_world: true });
+    assert_eq!(config.tools[1].hints, Some(Hints { read_only: true, destructive: false, open_world: true }));
     let plain = parse(PAYS).expect("config");
-    assert_eq!(plain.tools[0].hints, Hints { read_only: false, destructive: true, open_world: true });
+    let unsaid = tool_entries(&plain).expect("entries")["pay"].hints;
+    assert_eq!(unsaid, Hints { read_only: false, destructive: true, open_world: true });
 }
 
 #[test]
