@@ -14,6 +14,7 @@ use crate::{
 pub(crate) struct Built(Vec<Test>);
 
 struct Test {
+    package: String,
     /// The folder of its package.
     folder: PathBuf,
     executable: PathBuf,
@@ -34,13 +35,17 @@ pub(crate) fn tests(places: &Places, packages: &[&str], features: &str) -> Resul
 }
 
 impl Built {
-    /// Commands that run them, as cargo would.
-    pub(crate) fn all(&self) -> impl Iterator<Item = Command> {
-        self.0.iter().map(|test| {
+    /// Commands that run those of a package, as cargo would. There is at least one.
+    pub(crate) fn programs(&self, package: &str) -> Result<impl Iterator<Item = Command>, String> {
+        let mut of = self.0.iter().filter(move |test| test.package == package).peekable();
+        if of.peek().is_none() {
+            return Err(format!("cargo has built no tests of {package}"));
+        }
+        Ok(of.map(|test| {
             let mut command = program(&test.executable, &test.folder);
             command.env("CARGO_MANIFEST_DIR", &test.folder);
             command
-        })
+        }))
     }
 }
 
@@ -51,7 +56,8 @@ fn test(line: &str) -> Option<Test> {
     }
     let executable = PathBuf::from(text(line, "executable")?);
     let folder = Path::new(text(line, "manifest_path")?).parent()?.to_path_buf();
-    Some(Test { folder, executable })
+    let package = text(line, "package_id")?.split_once('#')?.1.split_once('@')?.0.to_owned();
+    Some(Test { package, folder, executable })
 }
 
 /// A field of a line of JSON whose value is a text without escapes, as paths are here.
@@ -73,12 +79,13 @@ mod tests {
         };
         let lines = [said("bin", false, r#""/r/target/core""#), said("test", true, r#""/r/target/it-1""#)];
         let built = Built(lines.iter().filter_map(|line| test(line)).collect());
-        let commands: Vec<Command> = built.all().collect();
+        let commands: Vec<Command> = built.programs("countersign-core").expect("programs").collect();
         let [command] = &commands[..] else { panic!("{} programs", commands.len()) };
         assert_eq!(
             (command.get_program(), command.get_current_dir()),
             ("/r/target/it-1".as_ref(), Some(Path::new("/r/crates/core")))
         );
+        assert!(built.programs("countersign").is_err());
         assert!(test(&said("test", true, "null")).is_none());
     }
 }

@@ -14,6 +14,8 @@ impl ApiKey {
     }
 
     /// The key itself, for the one header it belongs in.
+    #[doc(hidden)]
+    #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
     }

@@ -21,7 +21,6 @@
 mod approval;
 mod asks;
 mod bounded;
-mod calling;
 mod failure;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]

@@ -2,6 +2,7 @@
 //!
 //! A task of its own makes the connection. A turn waits for it for a bounded time, a call for as long as it may take.
 
+mod calling;
 mod handler;
 pub(crate) mod listed;
 pub(crate) mod running;

@@ -200,6 +200,22 @@ impl Agent {
         Ok(self)
     }
     /// Gives it the tools of a source, such as an MCP server, as they are at each time (spec S13).
+    ///
+    /// ```no_run
+    /// # #[cfg(feature = "mcp")]
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::sync::Arc;
+    /// # use countersign::{agent::Agent, mcp::{McpServer, RequireApproval}, model::scripted::Scripted};
+    /// # let model = Arc::new(Scripted::from_json(r#"{"turns":[]}"#)?);
+    /// let files = McpServer::stdio("files", ["npx", "-y", "@modelcontextprotocol/server-filesystem", "."])
+    ///     .require_approval(RequireApproval::lists(["write_file"], ["read_text_file"]))
+    ///     .build()?;
+    /// let agent = Agent::new("helper", ("demo", model)).tools_of(files);
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "mcp"))]
+    /// # fn main() {}
+    /// ```
     #[must_use]
     pub fn tools_of(mut self, source: Arc<dyn ToolSource>) -> Agent {
         self.sources.push(source);
@@ -224,6 +240,14 @@ impl Agent {
         self
     }
     /// Keeps its model calls within a budget of tokens (spec G5). Without it nothing is ever compressed.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use countersign::{agent::Agent, compression::Compression, model::scripted::Scripted};
+    /// # let model = Arc::new(Scripted::from_json(r#"{"turns":[{"text":"Hello"}]}"#)?);
+    /// let agent = Agent::new("helper", ("demo", model)).compression(Compression::summary(100_000).keep(4));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn compression(mut self, compression: Compression) -> Agent {
         self.compression = Some(compression);

@@ -1,4 +1,27 @@
-//! Models: what a model is, and those of providers.
+//! Models: what a model is, and those of providers. An async function of the conversation is one, too:
+//!
+//! ```
+//! use countersign::{Agent, Message, model::Answer, run, tool};
+//!
+//! /// Adds.
+//! #[tool]
+//! async fn add(a: i64, b: i64) -> i64 {
+//!     a + b
+//! }
+//!
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+//! let agent = Agent::new("Adder", |messages: Vec<Message>| async move {
+//!     match messages.last() {
+//!         Some(Message::ToolResult(sum)) => Answer::text(format!("It is {}.", sum.text)),
+//!         _ => Answer::default().call("add", &serde_json::json!({ "a": 2, "b": 3 })),
+//!     }
+//! })
+//! .tool(add);
+//! assert_eq!(run(&agent, "How much is 2 + 3?").await?.final_output, "It is 5.");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub use countersign_engine::{key::ApiKey, model::*, tool::ToolSpec};
 #[cfg(feature = "genai")]

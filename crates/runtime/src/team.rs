@@ -102,7 +102,7 @@ impl Agent {
     /// of one that is known from elsewhere.
     ///
     /// ```
-    /// # use std::{any::Any, collections::HashSet, sync::Arc};
+    /// # use std::sync::Arc;
     /// # use countersign::{agent::Agent, model::scripted::Scripted};
     /// # let model = Arc::new(Scripted::from_json(r#"{"turns":[{"text":"Hello"}]}"#)?);
     /// let refunds = Agent::new("Refunds", model.clone()).handoff("Support");
@@ -232,7 +232,16 @@ pub(crate) fn all(agents: Vec<Agent>) -> Result<Vec<Agent>, AgentError> {
     while at < found.len() {
         let mut of_agent = Vec::new();
         for (tool, entry) in found[at].tools.clone().iter().enumerate() {
-            let Some(other) = target_agent(entry) else { continue };
+            let Some(other) = target_agent(entry) else {
+                if entry.agent.is_some() {
+                    let wrong = format!(
+                        "the tool {:?} of {:?} is for an agent that is no `Agent`",
+                        entry.spec.name, found[at].name
+                    );
+                    return Err(AgentError::new(wrong));
+                }
+                continue;
+            };
             let known = found.iter().position(|known| known.is_the_same(other));
             let to = known.unwrap_or_else(|| {
                 found.push(other.clone());

@@ -1,6 +1,12 @@
 //! Tools: what an agent may do, when a person is asked first, and how it is run.
 
-pub use countersign_engine::tool::*;
+#[doc(hidden)]
+pub use countersign_engine::tool::__private;
+pub use countersign_engine::tool::{
+    AppContext, Approval, Asks, CallFacts, Condition, ContextError, Decision, Hints, ON_APPROVAL, OnApproval,
+    Previewer, Require, TargetAgent, Tool, ToolContext, ToolEntry, ToolError, ToolSpec, condition, context, function,
+    on_approval, source,
+};
 #[cfg(feature = "http")]
 pub use countersign_tools::http;
 pub use countersign_tools::{builtin, command};

@@ -117,10 +117,11 @@ impl CommandTool {
 }
 
 impl CommandTool {
-    /// Starts the program with this text on its standard input, for something that is no tool call.
+    /// Starts the program with this text on its standard input, for something that is no tool call: a guardrail.
     ///
     /// # Errors
     /// It could not be started, or failed: what a call of it would be told.
+    #[doc(hidden)]
     pub async fn answer(&self, input: &str, locale: Locale) -> Result<String, ToolError> {
         self.inner.run(input, &[], locale).await
     }

@@ -84,6 +84,15 @@ fn leads_to(module: &[String], path: &[String]) -> Option<String> {
     base.into_iter().chain(path.iter().cloned()).next()
 }
 
+/// A file without the tests that stand at its end.
+fn without_tests(text: &str) -> &str {
+    let inline = text.match_indices("\n#[cfg(test)]\nmod ").find(|(at, found)| {
+        let rest = &text[at + found.len()..];
+        rest.lines().next().is_some_and(|line| line.ends_with('{'))
+    });
+    inline.map_or(text, |(at, _)| &text[..at])
+}
+
 /// Each room with those that it uses.
 fn uses(source: &Path) -> BTreeMap<String, BTreeSet<String>> {
     let mut found = Vec::new();
@@ -99,7 +108,7 @@ fn uses(source: &Path) -> BTreeMap<String, BTreeSet<String>> {
             module.pop();
         }
         let text = read(path);
-        let text = text.split("\n#[cfg(test)]\nmod ").next().unwrap_or_default();
+        let text = without_tests(&text);
         let room = rooms.entry(module[0].clone()).or_default();
         for path in trees(text).iter().flat_map(|tree| paths(tree)) {
             room.extend(leads_to(&module, &path));

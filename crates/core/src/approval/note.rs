@@ -78,8 +78,10 @@ pub fn note(state: &State, now: Millis, input: NoteInput) -> Result<Transition, 
                 return invalid("the session's owner decides it; name a \"role\" to hand it to".to_owned());
             }
             if let Some(role) = &role {
-                let allowed =
-                    |action: &Action| action.ask.reassign.contains(role) || action.ask.reviewer(action.level) == role;
+                // Back to who decides this level, where the policy says who does.
+                let of_level =
+                    |action: &Action| !action.ask.levels.is_empty() && action.ask.reviewer(action.level) == role;
+                let allowed = |action: &Action| action.ask.reassign.contains(role) || of_level(action);
                 if !open.asked.actions.iter().all(allowed) {
                     let known = open
                         .asked

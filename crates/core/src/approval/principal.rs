@@ -89,16 +89,17 @@ impl Principal {
     #[must_use]
     pub fn may_see(&self, state: &State) -> bool {
         self.owns(state)
-            || (self.tenant == state.tenant && self.roles.iter().any(|role| state.reviewers.contains(role)))
+            || (self.tenant == state.tenant
+                && self.roles.iter().any(|role| !Reviewer::is_owner_name(role) && state.reviewers.contains(role)))
     }
 
     /// Whether it may decide what waits for this reviewer (spec P1).
     #[must_use]
     pub fn may_decide(&self, state: &State, reviewer: &Reviewer) -> bool {
         self.check_may_decide().is_ok()
-            && match reviewer {
-                Reviewer::Owner => self.owns(state),
-                Reviewer::Role(role) => self.trusted || (self.tenant == state.tenant && self.holds(role)),
+            && match reviewer.role() {
+                None => self.owns(state),
+                Some(role) => self.trusted || (self.tenant == state.tenant && self.holds(role)),
             }
     }
 
@@ -164,6 +165,17 @@ mod tests {
         assert!(!Principal::default().owns(&nobodys), "nobody's session is nobody's own");
         assert!(of("bob", None, &["admin"]).may_decide(&nobodys, &"admin".into()));
         assert!(!of("bob", Some("north"), &["admin"]).may_see(&nobodys), "no tenant is a tenant of its own");
+    }
+
+    #[test]
+    fn x_the_owners_name_is_no_role_that_somebody_can_hold() {
+        let mut state = session(Some("ann"), None);
+        state.reviewers.insert("user".to_owned());
+        let (ann, bob) = (of("ann", None, &[]), of("bob", None, &["user"]));
+        let written = Reviewer::Role("user".to_owned());
+        assert!(written.is_owner() && written.role().is_none());
+        assert!(ann.may_decide(&state, &written) && !bob.may_decide(&state, &written));
+        assert!(!bob.may_see(&state));
     }
 
     #[test]

@@ -45,18 +45,18 @@ impl Reviewer {
         }
     }
 
-    /// Whether it is the session's owner.
+    /// Whether it is the session's owner: by name, so that a program which writes the role `user` itself means no other.
     #[must_use]
     pub fn is_owner(&self) -> bool {
-        *self == Reviewer::Owner
+        Reviewer::is_owner_name(self.name())
     }
 
     /// The role, if it is one.
     #[must_use]
     pub fn role(&self) -> Option<&str> {
         match self {
-            Reviewer::Owner => None,
-            Reviewer::Role(role) => Some(role),
+            Reviewer::Role(role) if !Reviewer::is_owner_name(role) => Some(role),
+            Reviewer::Owner | Reviewer::Role(_) => None,
         }
     }
 

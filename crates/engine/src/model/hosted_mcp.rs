@@ -35,6 +35,7 @@ const BETWEEN: &str = "__";
 /// The longest label.
 const LABEL_BYTES: usize = 64;
 /// The result of a call that a person, or a rule, approved. The provider is told yes for exactly this text.
+#[doc(hidden)]
 pub const APPROVED: &str = "approved";
 
 /// Which calls the provider asks about before it makes them.
@@ -181,6 +182,7 @@ impl HostedMcp {
     }
 
     /// Whether another one is this one again.
+    #[doc(hidden)]
     pub fn is_the_same(&self, other: &HostedMcp) -> bool {
         let HostedMcp { label, server_url, description, authorization, allowed_tools, require, entry } = self;
         *authorization == other.authorization
@@ -193,17 +195,20 @@ impl HostedMcp {
     }
 
     /// What stands for all its tools.
+    #[doc(hidden)]
     pub fn entry(&self) -> &ToolEntry {
         &self.entry
     }
 
     /// Whether a call's name is that of one of its tools.
+    #[doc(hidden)]
     pub fn has(&self, name: &str) -> bool {
         let tool = name.strip_prefix(PREFIX).and_then(|rest| rest.strip_prefix(&*self.label));
         tool.and_then(|rest| rest.strip_prefix(BETWEEN)).is_some_and(|tool| !tool.is_empty())
     }
 
     /// The declaration as the Responses API takes it.
+    #[doc(hidden)]
     pub fn wire(&self) -> Value {
         let mut wire = json!({
             "type": "mcp",
@@ -236,17 +241,20 @@ impl HostedMcp {
     }
 
     /// Its secret, which errors must not repeat.
+    #[doc(hidden)]
     pub fn secret(&self) -> Option<&ApiKey> {
         self.authorization.as_ref()
     }
 }
 
 /// The name of the call that stands for a request of the provider.
+#[doc(hidden)]
 pub fn call_name(label: &str, tool: &str) -> String {
     format!("{PREFIX}{label}{BETWEEN}{tool}")
 }
 
 /// How a person is asked about a call that the provider makes: yes, no, or not now.
+#[doc(hidden)]
 pub fn askable(mut ask: Ask) -> Ask {
     ask.allowed.retain(|decision| !matches!(decision, DecisionType::Edit | DecisionType::Respond));
     ask
@@ -255,6 +263,7 @@ pub fn askable(mut ask: Ask) -> Ask {
 /// The answer that the result of such a call is: whether the provider may go on, and why not, if somebody said so.
 ///
 /// Only the very text that an approved call has is a yes. The standard texts are no reasons.
+#[doc(hidden)]
 pub fn answer(text: &str, is_error: bool) -> (bool, Option<&str>) {
     if !is_error && text == APPROVED {
         return (true, None);

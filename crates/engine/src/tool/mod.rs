@@ -91,9 +91,9 @@ pub struct ToolError {
     /// What failed and, if known, what would be right.
     pub message: String,
     /// Not failed: it asks something first.
-    pub asks: Option<Box<Asks>>,
+    asks: Option<Box<Asks>>,
     /// Not failed either: what it has asked was answered, and the answer cannot be given to it any more.
-    pub forgotten: bool,
+    forgotten: bool,
 }
 
 /// Questions to a person, without whose answers a call cannot end (spec S13). The attempt ends with them; when they are
@@ -132,6 +132,31 @@ impl ToolError {
     pub fn forgotten() -> ToolError {
         let message = "what it has asked was answered, and it cannot go on with the answer".to_owned();
         ToolError { message, asks: None, forgotten: true }
+    }
+}
+
+impl ToolError {
+    /// What it asks, if it is no error but asks something.
+    ///
+    /// # Errors
+    /// It asks nothing: the error itself.
+    pub fn into_asks(self) -> Result<Asks, ToolError> {
+        match self {
+            ToolError { asks: Some(asks), .. } => Ok(*asks),
+            error => Err(error),
+        }
+    }
+
+    /// Whether it is no error but asks something.
+    #[must_use]
+    pub fn is_question(&self) -> bool {
+        self.asks.is_some()
+    }
+
+    /// Whether it cannot go on with the answer that it has got ([`ToolError::forgotten`]).
+    #[must_use]
+    pub fn is_forgotten(&self) -> bool {
+        self.forgotten
     }
 }
 
@@ -225,7 +250,7 @@ impl Approval {
         self
     }
     /// What the reviewer may do. Without [`DecisionType::Defer`] a reviewer at a server cannot put it off while others under its
-    /// key are decided; a program that goes on with a [`RunState`](crate::RunState) can leave it undecided.
+    /// key are decided; a program that goes on with a `RunState` can leave it undecided.
     #[must_use]
     pub fn allow(mut self, decisions: impl Into<Vec<DecisionType>>) -> Approval {
         self.ask.allowed = decisions.into();
@@ -466,7 +491,7 @@ impl ToolEntry {
     }
 
     /// Looks at each call of it after a person has approved it, before it runs (spec S11). With
-    /// [`crate::RunConfig::pre_approval_input_guardrails`] also before the person is asked.
+    /// `RunConfig::pre_approval_input_guardrails` also before the person is asked.
     #[must_use]
     pub fn input_guardrail<F, Fut>(self, name: &str, check: F) -> ToolEntry
     where

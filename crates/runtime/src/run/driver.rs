@@ -446,16 +446,14 @@ impl Inner {
             }
             Done::Call { call, attempt, outcome, stop: None } => {
                 failpoint::hit("call.after_effect");
-                let outcome = match outcome {
-                    Err(ToolError { asks: Some(asks), .. }) => {
-                        return self.call_asks(live, turn, call, attempt, *asks).await;
-                    }
-                    Err(ToolError { forgotten: true, .. }) => {
+                let outcome = match outcome.map_err(ToolError::into_asks) {
+                    Ok(result) => Ok(result),
+                    Err(Ok(asks)) => return self.call_asks(live, turn, call, attempt, asks).await,
+                    Err(Err(error)) if error.is_forgotten() => {
                         return self.call_forgotten(live, turn, call, attempt).await;
                     }
-                    outcome => outcome,
+                    Err(Err(error)) => Err(error.message),
                 };
-                let outcome = outcome.map_err(|error| error.message);
                 failpoint::hit("finish.before_commit");
                 self.must_store(live, turn, |state, _| {
                     Draft::new(state, now()).call_finished(call, attempt, outcome.clone(), &self.agents)

@@ -440,7 +440,7 @@ impl Inner {
                 Err(stop) => (outcome, stops) = tripped(stop),
             }
         }
-        if matches!(&outcome, Err(ToolError { asks: Some(_), .. })) {
+        if outcome.as_ref().is_err_and(ToolError::is_question) {
             // It has not ended.
             return (outcome, None);
         }

@@ -9,6 +9,7 @@ use countersign_core::{
         principal::Principal,
         question::Answers,
         resolve::{self, rfc3339},
+        reviewer::Reviewer,
     },
     audit::AuditRecord,
     content::TakesImages,
@@ -468,7 +469,7 @@ pub(super) fn visible_to(by: &Principal) -> Option<Visible> {
     if by.trusted {
         return None;
     }
-    let roles = by.roles.clone();
+    let roles = by.roles.iter().filter(|role| !Reviewer::is_owner_name(role)).cloned().collect();
     let text = |text: &Option<Arc<str>>| text.as_deref().map(str::to_owned);
     Some(Visible { subject: text(&by.subject), tenant: text(&by.tenant), roles })
 }

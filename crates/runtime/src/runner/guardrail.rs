@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::context::RunContext;
-pub use crate::tool::guardrail::ToolGuardrailOutput;
-use crate::tool::guardrail::panicked;
-pub(crate) use crate::tool::guardrail::{ToolGuardrail, bounded};
+pub use countersign_engine::tool::guardrail::ToolGuardrailOutput;
+use countersign_engine::tool::guardrail::panicked;
+pub(crate) use countersign_engine::tool::guardrail::{ToolGuardrail, bounded};
 
 /// What a guardrail of an agent says.
 #[derive(Clone, Debug, Default, PartialEq)]

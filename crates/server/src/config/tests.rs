@@ -284,7 +284,7 @@ const SPEC_EXAMPLE: &str = r#"locale = "vi"                              # en | 
 [server]
 listen = "127.0.0.1:7410"
 [store]
-url = "sqlite:countersign.db"              # memory: | sqlite:PATH | postgres://…
+url = "sqlite:countersign.db"              # memory: | sqlite:PATH
 [models.demo]
 provider = "scripted"                      # openai | openai-chat | anthropic | scripted
 script = "demo.json"                       # or: model, base_url, api_key_env

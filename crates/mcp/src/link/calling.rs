@@ -15,14 +15,11 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::{
-    asks,
-    failure::Failure,
-    link::Link,
-    link::listed::ListedTool,
-    link::running::{ASKS_OF_A_CALL, Elicited, Running, Waiting},
-    pipes::TOO_LONG,
-    result,
+    Link,
+    listed::ListedTool,
+    running::{ASKS_OF_A_CALL, Elicited, Running, Waiting},
 };
+use crate::{asks, failure::Failure, pipes::TOO_LONG, result};
 use countersign_engine::tool::{Asks, ToolError};
 
 /// Most rounds of one attempt that need nobody.
@@ -46,7 +43,7 @@ enum Step {
 impl Link {
     /// Makes one attempt of a call. It is sent once; a second time only where that cannot do anything twice: the server
     /// says that it did nothing, it never heard of it, or the operator calls the tool idempotent.
-    pub(super) async fn call(
+    pub(crate) async fn call(
         self: &Arc<Link>,
         tool: &ListedTool,
         idempotent: bool,
