@@ -14,7 +14,7 @@ const MAY_USE: [(&str, &str, &[&str]); 15] = [
     ("countersign-core", "crates/core", &[]),
     ("countersign-macros", "crates/macros", &[]),
     ("countersign-store", "crates/store", &["countersign-core"]),
-    ("countersign-engine", "crates/engine", &["countersign-core", "countersign-store"]),
+    ("countersign-engine", "crates/engine", &["countersign-core"]),
     ("countersign-models", "crates/models", &["countersign-core", "countersign-engine"]),
     ("countersign-tools", "crates/tools", &["countersign-core", "countersign-engine"]),
     ("countersign-mcp", "crates/mcp", &["countersign-core", "countersign-engine"]),

@@ -79,9 +79,7 @@ impl Compression {
         }
         self
     }
-}
 
-impl Compression {
     /// Whether another one is this one again.
     #[must_use]
     pub fn is_the_same(&self, other: &Compression) -> bool {

@@ -25,8 +25,10 @@ use futures::{FutureExt as _, future::BoxFuture};
 use serde_json::{Value, json};
 
 use super::ModelConfigError;
-use crate::tool::{Approval, Tool, ToolEntry, ToolError};
-use crate::{key::ApiKey, tool::ToolSpec};
+use crate::{
+    key::ApiKey,
+    tool::{Approval, Tool, ToolEntry, ToolError, ToolSpec},
+};
 
 /// Before the label in the name of a call.
 const PREFIX: &str = "mcp__";

@@ -260,7 +260,8 @@ pub(super) fn boolean<'k>() -> Kind<'k, bool> {
 pub(super) fn whole<'k>(range: RangeInclusive<u32>, unit: &'k str) -> Kind<'k, u32> {
     let (least, most) = (*range.start(), *range.end());
     let of = |before: &str| if unit.is_empty() { String::new() } else { format!("{before} {unit}") };
-    let (words, right) = (format!("{least} to {most}{}", of("")), format!("{least} to {most}{}", of("")));
+    let right = format!("{least} to {most}{}", of(""));
+    let words = right.clone();
     let shape = move || Shape::new(&words, json!({ "type": "integer", "minimum": least, "maximum": most }));
     let read = move |entry: &Entry<'_>| {
         let DeValue::Integer(number) = entry.value.get_ref() else { return None };
