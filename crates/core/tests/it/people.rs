@@ -167,6 +167,20 @@ fn p1_what_waits_can_be_handed_on_where_the_policy_says_so_and_never_to_fewer_ri
     assert_eq!(phases(&world), [Phase::Permitted]);
 }
 
+#[test]
+fn p1_what_was_escalated_goes_back_to_the_owner_only_where_the_policy_names_the_owner() {
+    for (levels, goes_back) in [(vec![], false), (vec!["user".into()], true)] {
+        let mut world = waiting(&[("pay", Ask { escalate: vec!["lead".into()], levels, ..plain() })]);
+        world.now += 300_000;
+        let due = Draft::new(&world.state, world.now).time_out(1, &Tools::FIRST).expect("due");
+        world.commit(due);
+        let note = NewNote::Reassign { role: Some("user".into()), subject: None, text: None };
+        let input = NoteInput { n: 2, note, by: person("lea", &["lead"]), request_id: None };
+        let handed = note::note(&world.state, world.now, input).map(|_| ()).map_err(|refusal| refusal.code);
+        assert_eq!(handed, if goes_back { Ok(()) } else { Err(Code::Forbidden) });
+    }
+}
+
 /// Spec R4: a crash changes nothing about who decides: what one role approved is that role's to explain.
 #[test]
 fn r4_a_call_in_doubt_is_asked_of_the_role_that_approved_it_also_after_an_edit() {
