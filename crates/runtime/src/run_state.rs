@@ -18,7 +18,7 @@
 //!
 //! Decisions:
 //! - The portable state is the journal and no second format. Reading one checks that each entry can follow from the
-//!   state before it (`follows`). What a text says is the same however it was laid out anew: raw JSON is compared by
+//!   state before it (`State::append`). What a text says is the same however it was laid out anew: raw JSON is compared by
 //!   what it says (`same_json`).
 //! - A state is claimed, not locked: a file by renaming it, a store by the position of its journal, at which only one
 //!   process can append. Copies of a text are copies of a run.
@@ -32,8 +32,6 @@ mod compact;
 mod decide;
 mod file;
 mod finite;
-mod follows;
-mod graph;
 mod head;
 mod reopened;
 mod repeats;
@@ -46,7 +44,8 @@ use countersign_core::{
     content::{Content, Part},
     journal::{
         draft::Draft,
-        record::{Entry, Kind, Millis, Record},
+        legal::cuts_between_turns,
+        record::{Entry, Kind, Millis, Record, records},
         state::State,
     },
     limits,
@@ -60,7 +59,6 @@ pub(crate) use self::decide::{Staged, StagedAnswer};
 pub(crate) use self::reopened::onto;
 use self::{
     compact::Compact,
-    follows::{cuts_between_turns, follows},
     reopened::{Endings, not_made_apart},
 };
 use crate::{
@@ -361,8 +359,10 @@ impl RunState {
     fn read(text: &str) -> Result<RunState, RunStateError> {
         match serde_json::from_str::<Body<'_, compact::Entries>>(text) {
             Ok(mut body) if body.schema == SCHEMA && (COMPACT..=VERSION).contains(&body.version) => {
-                let entries = std::mem::take(&mut body.entries.list);
-                RunState::of_text(body, entries)
+                match std::mem::take(&mut body.entries).end() {
+                    Ok(entries) => RunState::of_text(body, entries),
+                    Err(_) => RunState::from_parts(text),
+                }
             }
             // An older one, or what is not right has yet to be found.
             _ => RunState::from_parts(text),
@@ -450,7 +450,7 @@ impl RunState {
     /// The application's own data.
     #[must_use]
     pub fn context(&self) -> AppContext {
-        match self.entries.first().map(|entry| &entry.record) {
+        match records(&self.entries).next() {
             Some(Record::SessionCreated(created)) => created.context.clone().map(AppContext::of).unwrap_or_default(),
             _ => AppContext::default(),
         }
@@ -468,7 +468,7 @@ impl RunState {
     ) -> Result<RunState, serde_json::Error> {
         let json = serde_json::value::to_raw_value(context)?;
         if let Some(first) = self.entries.first_mut()
-            && let Record::SessionCreated(created) = &mut Arc::make_mut(first).record
+            && let Some(Record::SessionCreated(created)) = Arc::make_mut(first).records.first_mut()
         {
             created.context = Some(json);
             // Whoever goes on with it looks for the data.
@@ -503,8 +503,8 @@ impl RunState {
     /// not seen that nobody knows what became of the call.
     pub(crate) fn named_alone(&self, call_id: &str) -> Result<Interruption, DecisionError> {
         let item = self.interruption(call_id)?;
-        let done = |entry: &Arc<Entry>| matches!(&entry.record, Record::CallFinished(done) if &*done.id == call_id);
-        if item.kind == Kind::InDoubt || self.entries.iter().any(done) {
+        let done = |record: &Record| matches!(record, Record::CallFinished(done) if &*done.id == call_id);
+        if item.kind == Kind::InDoubt || records(&self.entries).any(done) {
             return Err(DecisionError::Stale { call_id: call_id.to_owned(), digest: item.digest.to_string() });
         }
         Ok(item)
@@ -521,7 +521,7 @@ impl RunState {
             (Some(item), None) => Ok(item),
             (Some(_), Some(_)) => Err(DecisionError::Ambiguous { call_id: call_id.to_owned() }),
             (None, _) => {
-                let call = self.entries.iter().rev().find_map(|entry| match &entry.record {
+                let call = records(&self.entries).rev().find_map(|record| match record {
                     Record::CallFinished(done) if &*done.id == call_id => Some(done.name.to_string()),
                     _ => None,
                 });
@@ -600,29 +600,27 @@ impl RunState {
             // Sessions from before there were groups go on without them.
             state.cursor.groups = first.cursor.groups;
         }
-        // The positions of the records that begin a turn.
+        // The positions of the appends that begin a turn.
         let mut turns: Vec<u64> = Vec::new();
         let mut endings = Endings::of(&entries);
         for (pos, entry) in (1..).zip(&mut entries) {
             if follow && pos > 1 {
                 Arc::make_mut(entry).cursor = state.cursor.clone();
             }
-            endings.at(&state);
-            if entry.pos != pos {
-                return Err(damaged(pos, format!("its position is {}", entry.pos)));
-            }
             if !TIMES.contains(&entry.at) {
                 return Err(damaged(pos, format!("its time, {} ms, is none", entry.at)));
             }
-            follows(&state, entry).map_err(|what| damaged(pos, what))?;
-            if let Record::Compressed(compressed) = &entry.record {
-                cuts_between_turns(&state, compressed, &turns).map_err(|what| damaged(pos, what))?;
-            }
-            if let Record::TurnReopened(reopened) = &entry.record {
-                endings.leads_to(reopened).map_err(|what| damaged(pos, what))?;
+            endings.at(&state, entry);
+            for record in &entry.records {
+                if let Record::Compressed(compressed) = record {
+                    cuts_between_turns(&state, compressed, &turns).map_err(|what| damaged(pos, what.to_string()))?;
+                }
+                if let Record::TurnReopened(reopened) = record {
+                    endings.leads_to(reopened).map_err(|what| damaged(pos, what))?;
+                }
             }
             let begun = state.turns;
-            state.apply(entry);
+            state.append(entry).map_err(|what| damaged(pos, what.to_string()))?;
             if state.turns > begun {
                 turns.push(pos);
             }

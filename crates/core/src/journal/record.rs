@@ -1,7 +1,10 @@
-//! The records a session is made of.
+//! The appends a session is made of, and the records in them.
+//!
+//! An append is the atom of a journal: what one input did to the session, stored whole or not at all. So every append
+//! leads to a state in which nothing is half done, and is a [checkpoint](super::checkpoint).
 //!
 //! A record is self-contained: it expands to wire events and folds into history without the records
-//! before it, so a replay can begin anywhere (spec W2). Every released shape decodes for ever; a field
+//! before it, so a replay can begin at any append (spec W2). Every released shape decodes for ever; a field
 //! is only ever added, with a default.
 
 use std::sync::Arc;
@@ -48,7 +51,7 @@ pub fn after(at: Millis, seconds: u32) -> Millis {
     at.saturating_add(Millis::from(seconds) * 1000)
 }
 
-/// One record at its place in a session's journal.
+/// One append at its place in a session's journal: what one input did to the session.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Entry {
     /// Position in the session, from 1 without gaps. Kept beside the body by stores.
@@ -57,12 +60,27 @@ pub struct Entry {
     /// When it was appended.
     #[serde(rename = "t")]
     pub at: Millis,
-    /// Where the wire stood before this record, so that it can be expanded alone.
+    /// Where the wire stood before this append, so that it can be expanded alone.
     #[serde(rename = "c")]
     pub cursor: Cursor,
-    /// What happened.
+    /// What happened, in order; at least one record. The first is what the input was, the others follow from it.
     #[serde(rename = "r")]
-    pub record: Record,
+    pub records: Vec<Record>,
+}
+
+impl Entry {
+    /// Whether it says only what people have already seen of an answer that is not complete: no step of the session.
+    #[must_use]
+    pub fn is_progress(&self) -> bool {
+        let progress =
+            |record: &Record| matches!(record, Record::BlockShown(_) | Record::Group { .. } | Record::Replaced { .. });
+        self.records.iter().all(progress)
+    }
+}
+
+/// The records of appends, in order.
+pub fn records(entries: &[Arc<Entry>]) -> impl DoubleEndedIterator<Item = &Record> {
+    entries.iter().flat_map(|entry| &entry.records)
 }
 
 /// What happened in a session.

@@ -42,7 +42,7 @@ pub struct State {
     pub session_id: Arc<str>,
     /// What tells it from all other sessions of whatever name and store. Digests and idempotency keys are made of it.
     pub birth: Arc<str>,
-    /// The position of the last record; 0 before the first.
+    /// The position of the last append; 0 before the first.
     pub pos: u64,
     /// Where the event stream stands.
     pub cursor: Cursor,
@@ -195,19 +195,30 @@ impl State {
         self.open.iter().find(|open| open.asked.n == n)
     }
 
-    /// Takes the next record. Total: a record that does not fit the state changes only what it can.
+    /// Takes the next append. Total: a record that does not fit the state changes only what it can.
     pub fn apply(&mut self, entry: &Entry) {
-        self.pos = entry.pos;
-        self.updated_at = entry.at;
-        self.cursor = expand::after(entry);
-        self.bytes = self.bytes.saturating_add(size::of(&entry.record));
-        self.window.take(entry, self.status.is_active(), &self.shown);
-        self.hears(&entry.record);
-        self.came_of_it(&entry.record);
-        match &entry.record {
+        self.begin(entry.pos, entry.at);
+        entry.records.iter().for_each(|record| self.take(record));
+    }
+
+    /// The next append begins, at this position and time: for whoever looks at the state between its records.
+    pub fn begin(&mut self, pos: u64, at: Millis) {
+        self.pos = pos;
+        self.updated_at = at;
+    }
+
+    /// Takes the next record of the append that has begun.
+    pub fn take(&mut self, record: &Record) {
+        let (pos, at) = (self.pos, self.updated_at);
+        expand::pass(&mut self.cursor, record);
+        self.bytes = self.bytes.saturating_add(size::of(record));
+        self.window.take(record, pos, self.status.is_active(), &self.shown);
+        self.hears(record);
+        self.came_of_it(record);
+        match record {
             Record::SessionCreated(created) => {
-                self.created_at = entry.at;
-                self.born(created.birth.as_ref(), entry.at);
+                self.created_at = at;
+                self.born(created.birth.as_ref(), at);
                 self.agent = created.agent.clone();
                 self.locale = created.locale;
                 self.subject = created.subject.clone();
@@ -223,12 +234,12 @@ impl State {
             Record::Replaced { .. } => self.shown.clear(),
             Record::ModelResponded(answer) => {
                 if answer.run == 0 {
-                    self.answer_pos = entry.pos;
+                    self.answer_pos = pos;
                 }
                 self.model_responded(answer);
             }
             Record::CallsGated(gates) => self.calls_gated(gates),
-            Record::Interrupted(asked) => self.interrupted(asked, entry.at),
+            Record::Interrupted(asked) => self.interrupted(asked, at),
             Record::Decided(decided) => self.decided(decided),
             Record::Answered(answered) => self.answered(answered.n, &answered.answers),
             Record::TimedOut { n, .. } => self.timed_out(*n),
@@ -239,7 +250,7 @@ impl State {
                 call.attempts = *attempt;
                 Phase::Started(*attempt)
             }),
-            Record::AgentBegan(began) => self.agent_began(began, entry.pos),
+            Record::AgentBegan(began) => self.agent_began(began, pos),
             Record::HandedOff(handed) => self.handed_off(handed),
             Record::CallFinished(finished) => {
                 self.agent_ended(finished.call);
@@ -285,7 +296,7 @@ impl State {
                 self.run_ended(&ended.reason);
             }
             Record::TurnReopened(reopened) => self.turn_reopened(reopened),
-            Record::RunStarted(started) => self.run_started(started, entry.pos),
+            Record::RunStarted(started) => self.run_started(started, pos),
             Record::RunRetried(_) => {
                 self.status = Status::Running;
                 self.held = false;
@@ -294,9 +305,9 @@ impl State {
             Record::FrameBegan(began) => {
                 if began.task == 0 {
                     let (graph, made) = (began.graph.clone(), self.run.as_ref().map_or(0, |run| run.made));
-                    self.run = Some(Arc::new(GraphRun::new(graph, true, entry.pos, made, &began.round)));
+                    self.run = Some(Arc::new(GraphRun::new(graph, true, pos, made, &began.round)));
                 } else {
-                    self.run(|run| run.begin(began.frame, began.task, began.graph.clone(), &began.round, entry.pos));
+                    self.run(|run| run.begin(began.frame, began.task, began.graph.clone(), &began.round, pos));
                 }
             }
             Record::TasksDone(done) => self.tasks_done(done),
@@ -316,8 +327,8 @@ impl State {
                 None => drop(task.steps.remove(step)),
             }),
             Record::Resumed(resumed) => self.resumed(resumed),
-            Record::StateEdited(_) => self.state_edited(entry.pos),
-            Record::States(_) => self.run(|run| run.since = entry.pos),
+            Record::StateEdited(_) => self.state_edited(pos),
+            Record::States(_) => self.run(|run| run.since = pos),
             Record::MakeRoom(_) | Record::ApprovalSent { .. } => {}
             Record::Compressed(compressed) => {
                 // A summary is an answer of its model, but none of the turn's: it does not count against its limit.
@@ -326,7 +337,7 @@ impl State {
                 }
                 self.usage.add(&compressed.usage);
             }
-            Record::Forked(forked) => self.forked(forked, entry.at),
+            Record::Forked(forked) => self.forked(forked, at),
         }
     }
 

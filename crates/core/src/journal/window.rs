@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     draft::{Catalog, Draft, Transition},
     parts::Phase,
-    record::{Block, Entry, Record, Usage},
+    record::{Block, Record, Usage},
     state::State,
 };
 use crate::tokens;
@@ -110,9 +110,9 @@ impl Window {
         self.tokens = self.tokens.saturating_add(tokens);
     }
 
-    /// Takes the next record; `active` and `shown` are the state's before it.
-    pub(super) fn take(&mut self, entry: &Entry, active: bool, shown: &[Block]) {
-        match &entry.record {
+    /// Takes the next record, of the append at `pos`; `active` and `shown` are the state's before it.
+    pub(super) fn take(&mut self, record: &Record, pos: u64, active: bool, shown: &[Block]) {
+        match record {
             Record::UserMessage(message) => {
                 self.turns += u32::from(!active);
                 self.count(tokens::MESSAGE + tokens::of_content(&message.content));
@@ -137,7 +137,7 @@ impl Window {
             Record::MakeRoom(room) => self.due = Some(*room),
             Record::Compressed(compressed) => {
                 self.from = compressed.through;
-                self.at = entry.pos;
+                self.at = pos;
                 self.turns = compressed.kept;
                 self.tokens = compressed.tokens_after;
                 self.whole = true;

@@ -20,7 +20,7 @@ use countersign_core::{
     journal::{
         draft::{Draft, Transition},
         graph,
-        record::{Block, Entry, Record},
+        record::{Block, Entry, Record, records},
         state::State,
     },
     refusal::{Code, Refusal},
@@ -38,7 +38,7 @@ use super::{
     now, spans, store_refusal,
     subscription::{Frame, Subscription, Told},
     transcript::Shown,
-    view::{READ_BYTES, READ_PAGE},
+    view::{READ_BYTES, READ_PAGE, own_answer},
     waypoints,
 };
 use crate::store::{Append, Durability, StoreError};
@@ -217,9 +217,9 @@ impl Inner {
         let state = self.load(live, guard).await?;
         let transition = make(&state)?;
         let Some(last) = transition.entries().last() else { return Ok(Vec::new()) };
-        let closes = |entry: &Arc<Entry>| matches!(entry.record, Record::ModelResponded(_) | Record::TurnEnded(_));
+        let closes = |record: &Record| matches!(record, Record::ModelResponded(_) | Record::TurnEnded(_));
         let snapshot =
-            transition.entries().iter().any(closes) || last.pos.saturating_sub(guard.snapshot) >= SNAPSHOT_ENTRIES;
+            records(transition.entries()).any(closes) || last.pos.saturating_sub(guard.snapshot) >= SNAPSHOT_ENTRIES;
         let append = Append {
             session_id: live.session_id.clone(),
             expected: state.pos,
@@ -242,8 +242,7 @@ impl Inner {
         }
         spans::told(&guard.part, &state, transition.entries());
         let committed = transition.commit();
-        let answers = |entry: &&Arc<Entry>| matches!(&entry.record, Record::ModelResponded(answer) if answer.run == 0);
-        if let Some(answer) = committed.entries.iter().rev().find(answers) {
+        if let Some(answer) = committed.entries.iter().rev().find(|entry| own_answer(entry).is_some()) {
             guard.answer = Some(answer.clone());
         }
         guard.publish(&live.session_id, &committed.entries);
@@ -251,12 +250,11 @@ impl Inner {
             guard.snapshot = committed.state.pos;
         }
         guard.published = committed.state.pos;
-        let far = waypoints::passed(&state, &committed.state);
-        guard.state = Some(committed.state);
         // Nothing is waited for any more: whoever is dropped here would lose what was permitted.
-        if far {
-            self.keep_passed(state, &committed.entries);
+        if waypoints::passed(&state, &committed.state) {
+            self.keep_waypoint(committed.state.clone());
         }
+        guard.state = Some(committed.state);
         Ok(committed.permits)
     }
 }
@@ -439,11 +437,11 @@ impl LiveState {
 
     /// Tells followers of stored entries, without what they have already seen of the block being written.
     fn publish(&mut self, session_id: &Arc<str>, entries: &[Arc<Entry>]) {
-        let closes = |entry: &Arc<Entry>| {
-            matches!(entry.record, Record::BlockShown(_) | Record::ModelResponded(_) | Record::TurnEnded(_))
+        let closes = |record: &Record| {
+            matches!(record, Record::BlockShown(_) | Record::ModelResponded(_) | Record::TurnEnded(_))
         };
         let mut written = None;
-        if entries.iter().any(closes) {
+        if records(entries).any(closes) {
             written = self.writing.take();
             self.interrupted = false;
         }
@@ -456,15 +454,16 @@ impl LiveState {
             if tells_entries {
                 told.push(Told::Entry(entry.clone()));
             }
-            let mut events = expand::expand(session_id, entry);
-            if written.is_some() && closes(entry) {
-                written = None;
-                // The block being written is always the first of the record that closes it.
-                if matches!(events.first().map(|e| &e.event), Some(Event::ContentBlockStart { .. })) {
-                    events.drain(..2.min(events.len()));
+            for (record, mut events) in expand::by_record(session_id, entry) {
+                if written.is_some() && closes(record) {
+                    written = None;
+                    // The block being written is always the first of the record that closes it.
+                    if matches!(events.first().map(|e| &e.event), Some(Event::ContentBlockStart { .. })) {
+                        events.drain(..2.min(events.len()));
+                    }
                 }
+                told.extend(events.iter().map(|event| Told::Frame(Frame::of(event))));
             }
-            told.extend(events.iter().map(|event| Told::Frame(Frame::of(event))));
         }
         self.send(told);
     }

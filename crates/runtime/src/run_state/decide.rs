@@ -12,7 +12,7 @@ use countersign_core::{
     approval::{decision::Decision, key::approval_key, resolve::check_answer, rule::Always},
     call::{args::Args, gate::DecisionType, schema::ArgsSchema},
     journal::{
-        record::{Action, Interrupted, Kind, Record},
+        record::{Action, Interrupted, Kind, Record, records},
         run::Raw,
         state::{Open, Phase},
     },
@@ -374,7 +374,7 @@ impl RunState {
             .iter()
             .any(|call| call.call == item.call && call.id == item.call_id && call.phase != Phase::Finished);
         let finished = |record: &Record| matches!(record, Record::CallFinished(done) if done.call == item.call && done.id == item.call_id);
-        if !has_none && self.entries.iter().rev().any(|entry| finished(&entry.record)) {
+        if !has_none && records(&self.entries).rev().any(finished) {
             return Err(DecisionError::Executed { call_id, tool });
         }
         Err(DecisionError::Unknown { call_id, tool })

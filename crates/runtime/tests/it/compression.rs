@@ -13,7 +13,7 @@ use countersign::{
         conversation::Message,
         journal::{
             draft::OnPending,
-            record::{Record, Usage},
+            record::{Record, Usage, records},
             state::{State, Status},
             window::Window,
         },
@@ -127,7 +127,7 @@ fn noted(summary: &str) -> String {
 
 async fn compressions(store: &Arc<dyn Store>) -> usize {
     let entries = store.read("s", 0, 10_000).await.expect("entries");
-    entries.iter().filter(|entry| matches!(entry.record, Record::Compressed(_))).count()
+    records(&entries).filter(|record| matches!(record, Record::Compressed(_))).count()
 }
 
 /// Spec G5, M4: a summary is an answer of its model, also of a scripted one; history has every message; a new process

@@ -150,7 +150,7 @@ async fn r9_a_long_past_is_forked_while_others_append(store: Tested) {
     assert_eq!(load(&*store, "other").await.as_ref(), Some(&*other.state));
     let read = store.read("f", 0, 99).await.expect("read");
     assert_eq!(texts(&read[..of.entries.len()]), texts(&of.entries));
-    assert!(matches!(read[of.entries.len()].record, Record::Forked(_)));
+    assert!(matches!(read[of.entries.len()].records[0], Record::Forked(_)));
     assert_eq!(load(&*store, "f").await.expect("session").pos, read.len() as u64);
 }
 
