@@ -286,6 +286,7 @@ impl<S: GraphState> Runs<S> {
             TaskPhase::Failed(code, message) => Some((code.clone(), message.clone())),
             _ => None,
         });
+        self.inner.released().await?;
         Ok(match state.status {
             Status::Failed => {
                 let (code, message) = match failed {

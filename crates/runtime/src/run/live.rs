@@ -206,6 +206,9 @@ impl Inner {
 
     /// Makes a transition, stores it, and tells followers. The permits it gives are in the result.
     ///
+    /// It is on the disk when this returns if `durability` asks for that, or if an effect begins with it. Everything else
+    /// waits for the disk only where something leaves ([`Inner::released`]).
+    ///
     /// If the future is dropped half way, the state is loaded again before its next use.
     pub(super) async fn transact(
         &self,
@@ -220,6 +223,10 @@ impl Inner {
         let closes = |record: &Record| matches!(record, Record::ModelResponded(_) | Record::TurnEnded(_));
         let snapshot =
             records(transition.entries()).any(closes) || last.pos.saturating_sub(guard.snapshot) >= SNAPSHOT_ENTRIES;
+        let begins = |record: &Record| {
+            matches!(record, Record::CallStarted { .. } | Record::StepStarted { .. } | Record::ApprovalSent { .. })
+        };
+        let durability = if records(transition.entries()).any(begins) { Durability::Synced } else { durability };
         let append = Append {
             session_id: live.session_id.clone(),
             expected: state.pos,
@@ -260,6 +267,15 @@ impl Inner {
 }
 
 impl Inner {
+    /// Waits until everything that was stored so far is on the disk: before anything leaves that rests on it (an answer, an
+    /// event with a `seq`, an outcome, a saved state), so that a power cut takes nothing that anybody was told.
+    ///
+    /// # Errors
+    /// `store_closed`: it may be lost.
+    pub(crate) async fn released(&self) -> Result<(), Refusal> {
+        self.store.sync().await.map_err(|error| self.refused(error))
+    }
+
     /// Stores a session that begins with the past of another, up to where the transition begins, and then what makes it one
     /// of its own.
     pub(super) async fn begin_with(

@@ -153,6 +153,7 @@ impl Runtime {
         let filter =
             RuleFilter { standing, now: now(), session_id, visible_to: visible_to(by), ..RuleFilter::default() };
         let page = self.inner.store.rules(filter, Page { cursor, limit }).await.map_err(store_refusal)?;
+        self.inner.released().await?;
         let view = |row: &RuleRow| RuleView::of(row, &self.inner.settings.authorities);
         Ok(ListPage { rows: page.rows.iter().map(view).collect(), next_cursor: page.next })
     }

@@ -118,7 +118,7 @@ impl Runtime {
             all.add(Draft::new(&all.state, at).says_first(input, &self.inner.agents)?);
         }
         let Some(made) = all.made else { return Ok(()) };
-        let stored = self.inner.transact(&live, &mut guard, Durability::Synced, |_| Ok(made)).await;
+        let stored = self.inner.transact(&live, &mut guard, Durability::Buffered, |_| Ok(made)).await;
         let Err(refusal) = stored else {
             live.wake();
             return Ok(());

@@ -340,6 +340,7 @@ impl Runtime {
     ) -> Result<ListPage<SessionView>, Refusal> {
         let filter = SessionFilter { status, agent, visible_to: visible_to(by) };
         let paged = self.inner.store.sessions(filter, Page { cursor, limit }).await.map_err(store_refusal)?;
+        self.inner.released().await?;
         Ok(ListPage { rows: paged.rows.iter().map(SessionView::of).collect(), next_cursor: paged.next })
     }
 
@@ -363,6 +364,7 @@ impl Runtime {
             // A session deleted since the page was read is no error of the page.
             rows.extend(self.inner.approval_view(row).await?);
         }
+        self.inner.released().await?;
         Ok(ListPage { rows, next_cursor: paged.next })
     }
 
@@ -382,6 +384,7 @@ impl Runtime {
             Some(row) => self.inner.approval_view(&row).await?,
             None => None,
         };
+        self.inner.released().await?;
         view.ok_or_else(not_found)
     }
 
@@ -436,7 +439,9 @@ impl Runtime {
         } else {
             return Err(Refusal::new(Code::Forbidden, format!("the audit log needs the role {AUDITOR:?}")));
         };
-        records.map_err(store_refusal)
+        let records = records.map_err(store_refusal)?;
+        self.inner.released().await?;
+        Ok(records)
     }
 
     /// Whether the store is open: it was not closed after an error of its disk. Nothing is read or written for that.
@@ -461,6 +466,8 @@ impl Runtime {
         let live = self.inner.live(&Arc::from(session_id));
         let mut guard = live.lock().await;
         let state = self.inner.load(&live, &mut guard).await?;
+        drop(guard);
+        self.inner.released().await?;
         visible(by, &state).map(|()| state)
     }
 }

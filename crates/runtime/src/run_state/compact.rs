@@ -79,7 +79,12 @@ pub(super) struct Entries {
 pub(super) fn read(list: &[&RawValue]) -> Result<Vec<Arc<Entry>>, RunStateError> {
     let mut entries = Entries::default();
     for raw in list {
-        let (pos, text) = (entries.next(), raw.get());
+        let text = raw.get();
+        if matches!(text.as_bytes().first(), Some(b'-' | b'0'..=b'9')) {
+            let pos = entries.next();
+            entries.complete().map_err(|what| damaged(pos, what))?;
+        }
+        let pos = entries.next();
         let wrong = |error: serde_json::Error| damaged(pos, error.to_string());
         let read = match text.as_bytes().first() {
             Some(b'-' | b'0'..=b'9') => entries.passed(serde_json::from_str(text).map_err(wrong)?),
@@ -230,14 +235,21 @@ mod tests {
             {"model_responded":{"model":"m","blocks":[{"tool_use":{"id":"c","name":"n","input":"{}"}}]}}, "g1", -3, "s1"]"#,
         );
         assert_eq!(at_once, one_by_one.ok());
-        assert!(at_once.is_some_and(|list| list.contains("1795301107419") && list.contains("pos: 5")));
+        assert!(
+            at_once.is_some_and(|list| list.contains("1795301107419")
+                && list.contains("pos: 3")
+                && !list.contains("pos: 4"))
+        );
         for (text, what) in [
-            (r#"["s1", "x1"]"#, "damaged at entry 2: it is no record"),
-            (r#"["s1", "g257"]"#, "damaged at entry 2: it is no record"),
-            (r#"["s1", 9223372036854775807, 1]"#, "damaged at entry 2: its time is none"),
-            (r#"["s1", 9223372036854775808]"#, "damaged at entry 2: invalid value"),
-            (r#"[{"user_message":{"text":[]},"status":{}}]"#, "damaged at entry 1:"),
-            (r#"[{"nothing":{}}]"#, "damaged at entry 1: unknown variant `nothing`"),
+            (r#"["s1"]"#, "damaged at entry 1: an entry begins with its time"),
+            (r#"[0, 0, "s1"]"#, "damaged at entry 1: nothing happens in it"),
+            (r#"[0, "s1", 0]"#, "damaged at entry 2: nothing happens in it"),
+            (r#"[0, "s1", 0, "s2", "x1"]"#, "damaged at entry 2: it is no record"),
+            (r#"[0, "s1", 0, "g257"]"#, "damaged at entry 2: it is no record"),
+            (r#"[0, "s1", 9223372036854775807, "s1", 1]"#, "damaged at entry 3: its time is none"),
+            (r#"[0, "s1", 9223372036854775808]"#, "damaged at entry 2: invalid value"),
+            (r#"[0, {"user_message":{"text":[]},"status":{}}]"#, "damaged at entry 1:"),
+            (r#"[0, {"nothing":{}}]"#, "damaged at entry 1: unknown variant `nothing`"),
             ("[null]", "damaged at entry 1:"),
             ("[1.5]", "damaged at entry 1:"),
         ] {

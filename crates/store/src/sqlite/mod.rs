@@ -196,6 +196,10 @@ impl Store for SqliteStore {
         .boxed()
     }
 
+    fn sync(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        async move { self.lanes()?.writer.sync().await }.boxed()
+    }
+
     fn fork(&self, from: &str, append: Append) -> BoxFuture<'_, Result<(), StoreError>> {
         self.copy(from.into(), append).boxed()
     }
