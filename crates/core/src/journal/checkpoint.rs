@@ -2,7 +2,7 @@
 //!
 //! A session is stored in transitions, each whole or not at all. A checkpoint is the end of one, as far as the
 //! records tell: after it nothing follows by itself but what the session does next, and no answer is half there.
-//! That is a function of the records alone, so journals of every age have checkpoints, and no record marks them.
+//! That is a function of the records alone, and no record marks them.
 //!
 //! After a checkpoint every call has its verdict or a known result, nobody is still to be asked, no answer is half
 //! shown, the status has been told, and the next record does not merely follow by itself. A property over random

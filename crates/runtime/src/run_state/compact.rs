@@ -1,11 +1,10 @@
-//! The entries of a state as version 5 writes them: without what follows from the entries before.
+//! The entries of a state as they are written: without what follows from the entries before.
 //!
 //! A list in which stand, in order: records; whole numbers, the milliseconds that have passed since the entry before (the
 //! first since 1970-01-01T00:00:00Z), where there are any; `"sN"`, the first attempt of call N was begun; `"gN"`, nobody
 //! needs to be asked about the N calls of the answer before. Where an entry stands in the event stream follows from the one before.
-//!
-//! Version 7 also has lists: `["g", [N, gate], …]`, verdicts of which N after each other are the same; and what `repeats` says
-//! of what people are asked. So what is asked about is in the text once, as the model wrote it.
+//! There are lists, too: `["g", [N, gate], …]`, verdicts of which N after each other are the same; and what `repeats` says of what
+//! people are asked. So what is asked about is in the text once, as the model wrote it.
 
 use std::{fmt, sync::Arc};
 
