@@ -199,7 +199,7 @@ mod tests {
             (at_once.ok(), read(&list).map(|list| format!("{list:?}")).map_err(|error| error.to_string()))
         };
         let (at_once, one_by_one) = both(
-            r#"[1795301107415, {"session_created":{"agent":"a","locale":"en"}}, {"user_message":{"text":["\u0068i"]}}, 7,
+            r#"[1795301107415, {"session_created":{"agent":"a","locale":"en","birth":"b"}}, {"user_message":{"text":["\u0068i"]}}, 7,
             {"model_responded":{"model":"m","blocks":[{"tool_use":{"id":"c","name":"n","input":"{}"}}]}}, "g1", -3, "s1"]"#,
         );
         assert_eq!(at_once, one_by_one.ok());

@@ -14,15 +14,14 @@ use countersign::{
         journal::{
             draft::OnPending,
             record::{Record, Usage},
-            state::{State, Status},
-            window::Window,
+            state::Status,
         },
         locale::{Locale, Text},
     },
     model::{Model, ModelError, ModelEvent, ModelRequest, retry::RetryPolicy, scripted::Scripted},
     run::{Direction, HistoryQuery, NewMessage, Runtime},
     run_state::RunState,
-    store::{Append, Durability, Store, memory::MemoryStore},
+    store::{Store, memory::MemoryStore},
     tool::Approval,
 };
 use futures::{
