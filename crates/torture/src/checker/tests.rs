@@ -17,7 +17,7 @@ fn record(value: Value) -> Record {
 }
 
 fn action() -> Value {
-    json!({ "call": 1, "tool_use_id": "t", "agent": "a", "name": "pay", "args": { "n": 1 }, "ask": {} })
+    json!({ "call": 1, "tool_use_id": "t", "agent": "a", "name": "pay", "args": { "n": 1 }, "ask": {}, "digest": "d" })
 }
 
 fn digest(text: &str) -> String {
