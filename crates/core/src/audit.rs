@@ -286,8 +286,7 @@ struct Asked<'a> {
     args: &'a Args,
     args_digest: String,
     /// What names the request about this call, which decisions may name.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    digest: Option<&'a str>,
+    digest: &'a str,
     /// The digest of the text that a reviewer is shown (`display`).
     display_digest: String,
     /// From 1, where there are several.
@@ -340,7 +339,7 @@ impl Event {
                         agent: &action.agent,
                         args: &action.args,
                         args_digest: action.args.digest().to_string(),
-                        digest: action.digest.as_deref(),
+                        digest: &action.digest,
                         display_digest: Shown::of(&action.args).digest,
                         level: (action.ask.levels.len() > 1).then_some(action.level + 1),
                         quorum: Some(action.quorum()).filter(|quorum| *quorum > 1),

@@ -90,13 +90,11 @@ pub fn changes(state: &State, entries: &[Arc<Entry>]) -> Vec<Change> {
                 Record::Decided(decided) if decided.last => {
                     changes.push(resolved(decided.n, Resolution::Decided));
                     for rule in &decided.rules {
-                        let Some(id) = rule.id else { continue };
                         changes.push(Change::RuleMade(RuleRow {
                             session_id: state.session_id.clone(),
                             subject: state.subject.clone(),
                             tenant: state.tenant.clone(),
                             rule: rule.clone(),
-                            id,
                             made_at: entry.at,
                             revoked_at: None,
                             revoked_by: None,

@@ -314,8 +314,6 @@ pub struct RuleRow {
     pub tenant: Option<Arc<str>>,
     /// The rule.
     pub rule: Rule,
-    /// Where it was made.
-    pub id: RuleId,
     /// When it was made.
     pub made_at: Millis,
     /// When it was revoked, or another for the same calls took its place.

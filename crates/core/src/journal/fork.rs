@@ -78,8 +78,7 @@ pub struct Forked {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub judged: Vec<Judged>,
     /// What tells the fork from all other sessions, see [`super::record::SessionCreated::birth`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub birth: Option<Arc<str>>,
+    pub birth: Arc<str>,
 }
 
 /// Whose past a fork has, and how far.
@@ -126,7 +125,7 @@ pub struct ForkInput {
     /// What the user says next, in a session whose turn is over.
     pub message: Option<UserMessage>,
     /// What tells the fork from all other sessions.
-    pub birth: Option<Arc<str>>,
+    pub birth: Arc<str>,
     /// The calls that the model's provider may make, or has made, for the original: see [`Record::ApprovalSent`].
     pub approved: Vec<u32>,
 }
@@ -248,7 +247,7 @@ impl State {
     pub(super) fn forked(&mut self, forked: &Forked, at: Millis) {
         self.forked_from = Some(ForkedFrom { session_id: forked.from.clone(), checkpoint: forked.at });
         self.created_at = at;
-        self.born(forked.birth.as_ref(), at);
+        self.birth = forked.birth.clone();
         self.held = forked.held;
         if forked.active {
             self.status = Status::Running;

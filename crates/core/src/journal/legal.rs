@@ -132,10 +132,7 @@ fn follows(state: &State, before: u64, record: &Record) -> Result<(), Illegal> {
                     // Nothing that was asked before is asked for no more.
                     ask.as_ref().is_none_or(|ask| ask.asks_for_all_of(&action.ask))
                 })
-                && (decided.rules.is_empty()
-                    || decided.rules == Rule::made_in(state, asked, decided)
-                    // From before they said what was shown.
-                    || decided.rules == Rule::made_by(asked, decided))
+                && decided.rules == Rule::made_in(state, asked, decided)
                 && (!decided.last || !approves_all(decided) || approvals(open, decided) >= open.quorum() as usize)
                 && actions.iter().zip(&decided.decisions).all(|(action, decision)| {
                     // A new message rejects whatever waits, and a program leaves undecided what it likes: neither lets anything run.

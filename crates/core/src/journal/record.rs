@@ -4,8 +4,8 @@
 //! leads to a state in which nothing is half done, and is a [checkpoint](super::checkpoint).
 //!
 //! A record is self-contained: it expands to wire events and folds into history without the records
-//! before it, so a replay can begin at any append (spec W2). Every released shape decodes for ever; a field
-//! is only ever added, with a default.
+//! before it, so a replay can begin at any append (spec W2). A field that may be absent says something by that;
+//! everything else is in every record.
 
 use std::sync::Arc;
 
@@ -245,7 +245,6 @@ pub struct SessionCreated {
     /// The agent that answers.
     pub agent: Arc<str>,
     /// The language of the server's own texts.
-    #[serde(default)]
     pub locale: Locale,
     /// Who the session belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -257,8 +256,7 @@ pub struct SessionCreated {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<Box<RawValue>>,
     /// What tells it from all other sessions of whatever name and store: random.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub birth: Option<Arc<str>>,
+    pub birth: Arc<str>,
 }
 
 /// See [`Record::UserMessage`].
@@ -659,7 +657,7 @@ pub struct TurnEnded {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<Cut>,
     /// How many of the records just before it withdrew what waited and gave up open calls because of it. Absent where the
-    /// turn came to its own end, and in old journals, whose failed turns do not go on.
+    /// turn came to its own end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub with: Option<u32>,
     /// The client's `request_id` of the `cancel`.

@@ -64,9 +64,6 @@ impl Reopening {
     pub fn of(session_id: &Arc<str>, entries: &[Arc<Entry>]) -> Option<Reopening> {
         let end = ending(entries)?;
         let mut state = State::new(session_id.clone());
-        if let Some(first) = entries.first() {
-            state.cursor.groups = first.cursor.groups;
-        }
         entries.iter().take(end).for_each(|entry| state.apply(entry));
         Reopening::at(state, entries.get(end)?)
     }

@@ -89,7 +89,6 @@ pub struct State {
     /// Roles that were ever asked, whose holders may see the session (spec P1).
     pub reviewers: BTreeSet<String>,
     /// The roles that the user of the current turn held.
-    #[serde(default)]
     pub roles: Vec<String>,
     /// Who has spoken in the current turn.
     #[serde(default, skip_serializing_if = "Speakers::is_empty")]
@@ -104,16 +103,13 @@ pub struct State {
     /// Blocks of the coming answer that were already shown.
     pub shown: Vec<Block>,
     /// The agent's list of todos (spec Q6).
-    #[serde(default)]
     pub todos: Vec<Todo>,
     /// Where the run of its graph stands: of a graph's session, or of an agent's loop that has nodes of the user's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<Arc<GraphRun>>,
     /// The part of the conversation that models still read (spec G5).
-    #[serde(default)]
     pub window: Window,
     /// About how many bytes its records have: the texts in them, and a constant for each.
-    #[serde(default)]
     pub bytes: u64,
     /// Whose past it has, if it is a fork.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -172,7 +168,7 @@ impl State {
             shown: Vec::new(),
             todos: Vec::new(),
             run: None,
-            window: Window::new(),
+            window: Window::default(),
             bytes: 0,
             forked_from: None,
             held: false,
@@ -218,7 +214,7 @@ impl State {
         match record {
             Record::SessionCreated(created) => {
                 self.created_at = at;
-                self.born(created.birth.as_ref(), at);
+                self.birth = created.birth.clone();
                 self.agent = created.agent.clone();
                 self.locale = created.locale;
                 self.subject = created.subject.clone();
@@ -244,7 +240,7 @@ impl State {
             Record::Answered(answered) => self.answered(answered.n, &answered.answers),
             Record::TimedOut { n, .. } => self.timed_out(*n),
             Record::Noted(noted) => self.noted(noted),
-            Record::RuleRevoked(revoked) => self.sticky.retain(|rule| rule.id != Some(revoked.rule)),
+            Record::RuleRevoked(revoked) => self.sticky.retain(|rule| rule.id != revoked.rule),
             Record::Withdrawn { n, .. } => self.withdrawn(*n),
             Record::CallStarted { call, attempt } => self.set_phase(*call, |call| {
                 call.attempts = *attempt;
@@ -339,11 +335,6 @@ impl State {
             }
             Record::Forked(forked) => self.forked(forked, at),
         }
-    }
-
-    /// Of a session from before there were births its time tells it from others of its name, as it did then.
-    pub(super) fn born(&mut self, birth: Option<&Arc<str>>, at: Millis) {
-        self.birth = birth.cloned().unwrap_or_else(|| at.to_string().into());
     }
 
     fn user_message(&mut self, message: &UserMessage) {
@@ -500,9 +491,7 @@ impl State {
         }
         let locale = self.locale;
         let in_doubt = asked.kind == Kind::InDoubt;
-        // Records from before rules were written with their decision make the same ones.
-        let made = if decided.rules.is_empty() { Rule::made_by(&asked, decided) } else { Vec::new() };
-        for rule in decided.rules.iter().chain(&made).filter(|rule| !rule.everywhere) {
+        for rule in decided.rules.iter().filter(|rule| !rule.everywhere) {
             // The newest word counts.
             self.sticky.retain(|older| !rule.replaces(older));
             self.sticky.push(rule.clone());

@@ -200,7 +200,7 @@ fn w5_a_decision_on_other_arguments_than_wait_is_stale() {
 
 fn digests(world: &World) -> Vec<String> {
     let actions = world.state.open.iter().flat_map(|open| &open.asked.actions);
-    actions.map(|action| action.digest.as_deref().expect("a digest").to_owned()).collect()
+    actions.map(|action| action.digest.to_string()).collect()
 }
 
 /// What is asked about again is another request, though nothing of the call has changed.

@@ -57,7 +57,7 @@ fn session() -> (State, Vec<Arc<Entry>>) {
         subject: None,
         tenant: None,
         context: None,
-        birth: None,
+        birth: "b".into(),
     });
     let made = draft.finish().commit();
     (State::clone(&made.state), made.entries)

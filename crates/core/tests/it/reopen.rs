@@ -52,7 +52,7 @@ fn asked(state: &State) -> Vec<String> {
         .iter()
         .map(|open| {
             // What is asked once more is another request, and has a digest of its own.
-            let actions = open.asked.actions.iter().map(|action| Action { digest: None, ..action.clone() });
+            let actions = open.asked.actions.iter().map(|action| Action { digest: "".into(), ..action.clone() });
             format!("{:?} {:?} {:?}", open.asked.kind, actions.collect::<Vec<_>>(), open.assignee)
         })
         .collect()

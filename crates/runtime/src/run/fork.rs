@@ -155,7 +155,7 @@ impl Runtime {
             run: new.run,
             judged,
             message,
-            birth: Some(birth()),
+            birth: birth(),
             approved: self.inner.hosted_calls(&state),
         };
         let transition = Draft::new(&state, now()).fork(input, &self.inner.agents)?;

@@ -156,10 +156,6 @@ impl Inner {
             Some(head) => head.snapshot.clone().unwrap_or_else(|| Arc::new(State::new(live.session_id.clone()))),
             None => Arc::new(State::new(live.session_id.clone())),
         };
-        if !state.window.counted {
-            // A snapshot from before conversations were counted: folded once more from the start.
-            state = Arc::new(State::new(live.session_id.clone()));
-        }
         guard.snapshot = state.pos;
         let end = head.map_or(0, |head| head.pos);
         // Followers, and the block being written, of a session whose last append was abandoned half way have not

@@ -471,7 +471,7 @@ impl Runtime {
             subject: by.subject.clone(),
             tenant: by.tenant.clone(),
             context,
-            birth: Some(birth()),
+            birth: birth(),
         })
     }
 }

@@ -100,7 +100,7 @@ impl RuleView {
         let standing = row.revoked_at.is_none() && rule.until.is_none_or(|until| now() < until);
         let suspended = authorities.check(rule, row.tenant.as_deref()).err().filter(|_| standing);
         RuleView {
-            id: row.id.name(&row.session_id),
+            id: row.rule.id.name(&row.session_id),
             scope: match (rule.everywhere, &rule.args) {
                 (false, _) => RuleScope::Session,
                 (true, Some(_)) => RuleScope::Arguments,

@@ -1,11 +1,11 @@
-//! The entries of a state as version 5 writes them: without what follows from the entries before.
+//! The entries of a state as they are written: without what follows from the entries before.
 //!
 //! A list in which stand, in order: whole numbers, with each of which an entry begins, the milliseconds that have passed since
 //! the one before (the first since 1970-01-01T00:00:00Z); its records; `"sN"`, the first attempt of call N was begun; `"gN"`,
 //! nobody needs to be asked about the N calls of the answer before. Where an entry stands in the event stream follows from the
 //! one before.
 //!
-//! Version 7 also has lists: `["g", [N, gate], …]`, verdicts of which N after each other are the same; and what `repeats` says
+//! There are lists, too: `["g", [N, gate], …]`, verdicts of which N after each other are the same; and what `repeats` says
 //! of what people are asked. So what is asked about is in the text once, as the model wrote it.
 
 use std::{fmt, sync::Arc};
@@ -231,7 +231,7 @@ mod tests {
             (at_once, read(&list).map(|list| format!("{list:?}")).map_err(|error| error.to_string()))
         };
         let (at_once, one_by_one) = both(
-            r#"[1795301107415, {"session_created":{"agent":"a","locale":"en"}}, {"user_message":{"text":["\u0068i"]}}, 7,
+            r#"[1795301107415, {"session_created":{"agent":"a","locale":"en","birth":"b"}}, {"user_message":{"text":["\u0068i"]}}, 7,
             {"model_responded":{"model":"m","blocks":[{"tool_use":{"id":"c","name":"n","input":"{}"}}]}}, "g1", -3, "s1"]"#,
         );
         assert_eq!(at_once, one_by_one.ok());

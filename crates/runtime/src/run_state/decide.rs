@@ -37,7 +37,7 @@ impl Staged {
     /// Whether it was decided on this very request.
     fn is_of(&self, item: &Interruption) -> bool {
         self.call == item.call
-            && self.decision.digest.as_deref().unwrap_or_default() == item.digest
+            && self.decision.digest.as_deref() == Some(item.digest.as_str())
             && !matches!(item.kind, Kind::Interrupt | Kind::Input)
     }
 }
@@ -318,7 +318,7 @@ impl RunState {
             return Err(DecisionError::Duplicate { call_id: item.call_id.to_string(), before });
         }
         let decision = decision.for_digest(action.args.digest());
-        let decision = Decision { digest: action.digest.as_deref().map(str::to_owned), ..decision };
+        let decision = Decision { digest: Some(action.digest.to_string()), ..decision };
         let call = action.call;
         match self.staged.iter().find(|staged| staged.call == call) {
             Some(before) if before.decision == decision => Ok(()),
@@ -384,14 +384,13 @@ impl RunState {
 /// Whether an item is of this very request: shown once, it is of no other for ever (spec R11).
 fn is_of(item: &Interruption, open: &Open, action: &Action, session_id: &str) -> bool {
     approval_key(session_id, open.asked.n) == item.approval_key
-        && action.digest.as_deref().unwrap_or_default() == item.digest
+        && *action.digest == *item.digest
         && action.args.text() == item.arguments
         && action.name == item.tool
 }
 
 fn stale(item: &Interruption, action: &Action) -> DecisionError {
-    let digest = action.digest.as_deref().unwrap_or_default().to_owned();
-    DecisionError::Stale { call_id: item.call_id.to_string(), digest }
+    DecisionError::Stale { call_id: item.call_id.to_string(), digest: action.digest.to_string() }
 }
 
 /// What is wrong with an answer, each with its place. How it is sent over the wire is not said.

@@ -74,9 +74,6 @@ impl RunState {
             return self.state.clone();
         }
         let mut state = State::new(self.state.session_id.clone());
-        if let Some(first) = self.entries.first() {
-            state.cursor.groups = first.cursor.groups;
-        }
         self.entries.iter().take(count).for_each(|entry| state.apply(entry));
         Arc::new(state)
     }

@@ -96,7 +96,13 @@ impl<'a> Short<'a> {
                 Some(_) => None,
                 None if args.is_none() && action.args.text().len() > LONG => {
                     let args = Args::parse("").ok()?;
-                    Some(Box::new(Action { args, preview: None, agent_says: None, digest: None, ..action.clone() }))
+                    Some(Box::new(Action {
+                        args,
+                        preview: None,
+                        agent_says: None,
+                        digest: Arc::default(),
+                        ..action.clone()
+                    }))
                 }
                 None => return None,
             };
@@ -218,7 +224,7 @@ type ShortAction = (
     Option<usize>,
     Option<Preview>,
     Option<Arc<str>>,
-    Option<Arc<str>>,
+    Arc<str>,
     Option<Box<Action>>,
 );
 

@@ -14,15 +14,14 @@ use countersign::{
         journal::{
             draft::OnPending,
             record::{Record, Usage, records},
-            state::{State, Status},
-            window::Window,
+            state::Status,
         },
         locale::{Locale, Text},
     },
     model::{Model, ModelError, ModelEvent, ModelRequest, retry::RetryPolicy, scripted::Scripted},
     run::{Direction, HistoryQuery, NewMessage, Runtime},
     run_state::RunState,
-    store::{Append, Durability, Store, memory::MemoryStore},
+    store::{Store, memory::MemoryStore},
     tool::Approval,
 };
 use futures::{
@@ -410,33 +409,4 @@ async fn g5_a_provider_gets_the_summary_as_a_user_message() {
         ])
     );
     assert_eq!(next.body["tools"][0]["function"]["name"], "look");
-}
-
-/// The snapshot of an older version says nothing of the conversation's size; it is counted from the
-/// journal, so that the first call under a budget is right.
-#[tokio::test]
-async fn g5_a_session_of_an_older_version_is_counted_when_it_is_loaded() {
-    let old: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let witness = Witness::new(|_| Reply::Text("Well."));
-    let agent = || Agent::new("a", ("demo", Arc::new(witness.clone())));
-    let runtime = with(&old, agent());
-    for text in ["one", "two"] {
-        send(&runtime, "s", text).await.expect(text);
-    }
-    let saved = RunState::save(&*old, "s").await.expect("saved");
-    let state = State { window: Window::default(), ..saved.state().clone() };
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let append = Append {
-        session_id: "s".into(),
-        expected: 0,
-        entries: old.read("s", 0, 1000).await.expect("entries"),
-        state: Arc::new(state),
-        snapshot: true,
-        durability: Durability::Synced,
-    };
-    store.append(append).await.expect("stored");
-    let runtime = with(&store, agent().compression(Compression::trim(10).keep(1)));
-    send(&runtime, "s", "three").await.expect("three");
-    assert_eq!(witness.last(), ["u three"]);
-    assert_eq!(compressions(&store).await, 1);
 }

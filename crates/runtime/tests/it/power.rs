@@ -49,8 +49,8 @@ async fn w2_an_event_with_a_seq_is_given_only_when_it_is_on_the_disk() {
     let (store, runtime) = new();
     let followed = runtime.message(&me(), NewMessage::text("s", "go"), true).await.expect("taken");
     let mut follow = followed.follow.expect("followed");
-    let (mut key, mut texts) = (None, 0);
-    loop {
+    let mut texts = 0;
+    let key = loop {
         let frame = follow.next().await.expect("event");
         let event: Value = serde_json::from_str(&frame.json).expect("JSON");
         if let Some(seq) = frame.seq {
@@ -61,13 +61,11 @@ async fn w2_an_event_with_a_seq_is_given_only_when_it_is_on_the_disk() {
         }
         texts += usize::from(event["content_block"]["type"] == "text");
         if event["type"] == "run_status" && event["status"] == "awaiting_input" {
-            key = event["pending"][0].as_str().map(str::to_owned);
-            break;
+            break event["pending"][0].as_str().map(str::to_owned).expect("a key");
         }
-    }
+    };
     assert_eq!(texts, 3, "the user's, and one of each answer");
-    let new =
-        NewDecision { approval_key: key.expect("a key"), decisions: vec![Decision::approve()], ..Default::default() };
+    let new = NewDecision { approval_key: key, decisions: vec![Decision::approve()], ..Default::default() };
     runtime.decide(&me(), new, false).await.expect("decided");
     assert!(surviving_seq(&store).await > 0 && store.survives("s") > 0);
     loop {

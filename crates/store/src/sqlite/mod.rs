@@ -95,7 +95,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// [`StoreError::InUse`] if another process has it open; [`StoreError::Corrupt`] if the file is not
-    /// one of ours or of a newer version; [`StoreError::Sealed`] if it is encrypted; [`StoreError::Failed`].
+    /// one of ours or of another version; [`StoreError::Sealed`] if it is encrypted; [`StoreError::Failed`].
     pub fn open(path: impl AsRef<Path>, options: &SqliteOptions) -> Result<SqliteStore, StoreError> {
         SqliteStore::open_with(path.as_ref(), options, None)
     }

@@ -34,7 +34,7 @@ conformance! {
 fn fork_of(of: &Driven, at: u64, id: &str, now: Millis) -> Append {
     let mut past = State::new(id.into());
     of.entries.iter().filter(|entry| entry.pos <= at).for_each(|entry| past.apply(entry));
-    let input = ForkInput { from: of.id.clone(), birth: Some("born anew".into()), ..ForkInput::default() };
+    let input = ForkInput { from: of.id.clone(), birth: "born anew".into(), ..ForkInput::default() };
     let transition = Draft::new(&past, now).fork(input, &Anything).expect("fork");
     Append {
         session_id: id.into(),

@@ -17,7 +17,7 @@ fn record(value: Value) -> Record {
 }
 
 fn action() -> Value {
-    json!({ "call": 1, "tool_use_id": "t", "agent": "a", "name": "pay", "args": { "n": 1 }, "ask": {} })
+    json!({ "call": 1, "tool_use_id": "t", "agent": "a", "name": "pay", "args": { "n": 1 }, "ask": {}, "digest": "d" })
 }
 
 fn digest(text: &str) -> String {
@@ -55,7 +55,7 @@ fn started(attempt: u32) -> Value {
 /// Up to the question.
 fn asked(idempotent: bool) -> Vec<Value> {
     vec![
-        json!({ "session_created": { "agent": "a" } }),
+        json!({ "session_created": { "agent": "a", "locale": "en", "birth": "b" } }),
         json!({ "user_message": { "text": ["hello"], "request_id": "q1" } }),
         json!({ "model_responded": { "model": "m", "blocks": [{ "tool_use": { "id": "t", "name": "pay", "input": "{\"n\":1}" } }] } }),
         json!({ "calls_gated": [{ "verdict": { "ask": {} }, "idempotent": idempotent }] }),
@@ -255,9 +255,9 @@ fn questions() -> Value {
 fn question(how: Vec<Value>, status: &str, output: &str) -> Case {
     let name = "ask_user_question";
     let input = questions().to_string();
-    let action = json!({ "call": 1, "tool_use_id": "t", "agent": "a", "name": name, "args": questions(), "ask": {} });
+    let action = json!({ "call": 1, "tool_use_id": "t", "agent": "a", "name": name, "args": questions(), "ask": {}, "digest": "d" });
     let asked = vec![
-        json!({ "session_created": { "agent": "a" } }),
+        json!({ "session_created": { "agent": "a", "locale": "en", "birth": "b" } }),
         json!({ "user_message": { "text": ["hello"], "request_id": "q1" } }),
         json!({ "model_responded": { "model": "m", "blocks": [{ "tool_use": { "id": "t", "name": name, "input": input } }] } }),
         json!({ "calls_gated": [{ "verdict": { "question": {} }, "idempotent": false }] }),

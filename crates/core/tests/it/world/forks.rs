@@ -75,7 +75,7 @@ impl World {
         let pos = all[at % all.len()];
         let state = self.state_at(pos);
         // As its maker gives it one; the time of its records does not tell it from others, since that may stand still.
-        let birth = Some(format!("fork at {}", self.now).into());
+        let birth = format!("fork at {}", self.now).into();
         let input = ForkInput { birth, ..World::fork_input(&state, edit, run) };
         let transition = Draft::new(&state, self.now).fork(input, &self.tools)?;
         let kept = usize::try_from(pos).expect("few");

@@ -75,7 +75,7 @@ impl World {
             subject: Some("ann".into()),
             tenant: None,
             context: None,
-            birth: None,
+            birth: "b".into(),
         });
         let mut world = World {
             state: Arc::new(State::new("s".into())),
@@ -108,8 +108,8 @@ impl World {
             for record in &entry.records {
                 if let Record::Interrupted(asked) = record {
                     for action in &asked.actions {
-                        let digest = action.digest.clone().expect("a digest");
-                        assert!(self.digests.insert(digest), "two requests have one digest: {asked:?}");
+                        let digest = action.digest.clone();
+                        assert!(!digest.is_empty() && self.digests.insert(digest), "one digest twice: {asked:?}");
                     }
                 }
                 self.watch(record);
@@ -233,7 +233,7 @@ impl World {
                 self.commit(transition);
             }
             Op::Revoke(i) if !self.state.sticky.is_empty() => {
-                let rule = self.state.sticky[i % self.state.sticky.len()].id.expect("made by a decision");
+                let rule = self.state.sticky[i % self.state.sticky.len()].id;
                 let transition = self.draft().revoke(rule, Some("ann".into()));
                 self.commit(transition);
             }
