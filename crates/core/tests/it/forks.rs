@@ -63,6 +63,21 @@ proptest! {
         }
     }
 
+    /// A walk that was written down anywhere finds what one from the first append finds.
+    #[test]
+    fn g6_a_walk_that_goes_on_on_the_way_finds_the_same_checkpoints(ops in ops()) {
+        let world = random(&ops);
+        let (mut whole, mut written) = (State::new("s".into()), State::new("s".into()));
+        for entry in &world.journal {
+            let text = serde_json::to_string(&written).unwrap();
+            written = serde_json::from_str(&text).unwrap();
+            whole.apply(entry);
+            written.apply(entry);
+            prop_assert_eq!(Checkpoint::of(&written, entry), Checkpoint::of(&whole, entry));
+        }
+        prop_assert_eq!(written, whole);
+    }
+
     /// A fork of any checkpoint of any session asks again whatever waited or was approved, and begins nothing by
     /// itself that a person had to allow. It never changes what it was made of.
     #[test]
