@@ -10,7 +10,7 @@ use std::{
 };
 
 use countersign::{
-    core::journal::record::Entry,
+    core::journal::{record::Entry, state::State},
     run::failpoint::POINTS,
     store::{
         Store as _,
@@ -215,6 +215,13 @@ pub async fn journals(world: &World, sessions: &[&str]) -> Result<Vec<Vec<Entry>
                 break;
             }
             entries.extend(page.iter().map(|entry| Entry::clone(entry)));
+        }
+        let mut state = State::new(Arc::from(*session));
+        for entry in &entries {
+            let legal = state.append(entry);
+            legal.map_err(|wrong| {
+                format!("R3 {session}: at position {} the journal breaks its rules: {wrong}", entry.pos)
+            })?;
         }
         journals.push(entries);
     }

@@ -1,7 +1,7 @@
-//! Where a session's event stream stands between two records.
+//! Where a session's event stream stands between two appends.
 //!
-//! Every entry carries the cursor before it: `seq`, messages, the open message, block index, groups, and the open group
-//! with its summary. So a record expands to its own events alone, and a replay or a page of history can begin anywhere
+//! Every append carries the cursor before it: `seq`, messages, the open message, block index, groups, and the open group
+//! with its summary. So an append expands to its own events alone, and a replay or a page of history can begin anywhere
 //! without folding what came before.
 //!
 //! Message ids are `msg-N`, counted in the session. They come from the fold: a replay makes the same ones, and core
@@ -15,11 +15,11 @@ use serde::{
     ser::SerializeSeq as _,
 };
 
-/// The place in the event stream before a record: all that is needed to expand the record alone.
+/// The place in the event stream before an append: all that is needed to expand that alone.
 ///
-/// Stored as an array, since one stands on every entry: `[seq, messages, open, index, groups]`, then the open
+/// Stored as an array, since one stands on every append: `[seq, messages, open, index, groups]`, then the open
 /// group's `filled` (0 or 1), then its `summary` if it has one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cursor {
     /// The `seq` of the last event so far; 0 before the first.
     pub seq: u64,
@@ -29,9 +29,8 @@ pub struct Cursor {
     pub open: u32,
     /// The index of the next block in the open assistant message.
     pub index: u32,
-    /// How many groups have begun so far. `None` in a session that began before there were groups: its events
-    /// have been given to clients without them, and stay as they are.
-    pub groups: Option<u32>,
+    /// How many groups have begun so far.
+    pub groups: u32,
     /// The open group, which is the latest one.
     pub group: Option<OpenGroup>,
 }
@@ -45,22 +44,12 @@ pub struct OpenGroup {
     pub summary: Option<Arc<str>>,
 }
 
-impl Default for Cursor {
-    /// Before the first record.
-    fn default() -> Self {
-        Cursor { seq: 0, messages: 0, open: 0, index: 0, groups: Some(0), group: None }
-    }
-}
-
 impl Serialize for Cursor {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut seq = serializer.serialize_seq(None)?;
         seq.serialize_element(&self.seq)?;
-        for n in [self.messages, self.open, self.index] {
+        for n in [self.messages, self.open, self.index, self.groups] {
             seq.serialize_element(&n)?;
-        }
-        if let Some(groups) = self.groups {
-            seq.serialize_element(&groups)?;
         }
         if let Some(group) = &self.group {
             seq.serialize_element(&u8::from(group.filled))?;
@@ -78,16 +67,15 @@ impl<'de> Deserialize<'de> for Cursor {
         impl<'de> Visitor<'de> for Parts {
             type Value = Cursor;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an array of 4 to 7 parts")
+                f.write_str("an array of 5 to 7 parts")
             }
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Cursor, A::Error> {
                 let first = seq.next_element()?.ok_or_else(|| A::Error::invalid_length(0, &self))?;
-                let mut numbers = [0_u32; 3];
+                let mut numbers = [0_u32; 4];
                 for (i, number) in (1..).zip(&mut numbers) {
                     *number = seq.next_element()?.ok_or_else(|| A::Error::invalid_length(i, &self))?;
                 }
-                let [messages, open, index] = numbers;
-                let groups = seq.next_element()?;
+                let [messages, open, index, groups] = numbers;
                 let group = match seq.next_element::<u8>()? {
                     Some(filled) => Some(OpenGroup { filled: filled != 0, summary: seq.next_element()? }),
                     None => None,
@@ -115,24 +103,20 @@ pub fn group_id(n: u32) -> String {
 mod tests {
     use super::*;
 
-    /// Cursors of the first journals read as ever, and every shape reads back.
     #[test]
     fn a_cursor_reads_back_whatever_is_open() {
-        let old: Cursor = serde_json::from_str("[7,2,2,3]").expect("old");
-        assert_eq!(old, Cursor { seq: 7, messages: 2, open: 2, index: 3, groups: None, group: None });
         let group = |filled, summary: Option<&str>| Some(OpenGroup { filled, summary: summary.map(Arc::from) });
         for (groups, group, text) in [
-            (None, None, "[7,2,2,3]"),
-            (Some(0), None, "[7,2,2,3,0]"),
-            (Some(4), None, "[7,2,2,3,4]"),
-            (Some(4), group(false, None), "[7,2,2,3,4,0]"),
-            (Some(4), group(true, None), "[7,2,2,3,4,1]"),
-            (Some(4), group(true, Some("đọc")), "[7,2,2,3,4,1,\"đọc\"]"),
+            (0, None, "[7,2,2,3,0]"),
+            (4, None, "[7,2,2,3,4]"),
+            (4, group(false, None), "[7,2,2,3,4,0]"),
+            (4, group(true, None), "[7,2,2,3,4,1]"),
+            (4, group(true, Some("đọc")), "[7,2,2,3,4,1,\"đọc\"]"),
         ] {
-            let cursor = Cursor { groups, group, ..old.clone() };
+            let cursor = Cursor { seq: 7, messages: 2, open: 2, index: 3, groups, group };
             assert_eq!(serde_json::to_string(&cursor).expect("write"), text);
             assert_eq!(serde_json::from_str::<Cursor>(text).expect("read"), cursor);
         }
-        assert!(serde_json::from_str::<Cursor>("[7,2,2]").is_err());
+        assert!(serde_json::from_str::<Cursor>("[7,2,2,3]").is_err());
     }
 }

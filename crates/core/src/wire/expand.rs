@@ -130,7 +130,7 @@ pub fn is_streamed(block: &Block) -> bool {
 /// Whether a group must begin or end before a block that stands outside groups (`content`) or in one.
 #[must_use]
 pub fn changes_group(cursor: &Cursor, content: bool) -> bool {
-    cursor.groups.is_some() && cursor.group.is_some() == content
+    cursor.group.is_some() == content
 }
 
 /// Counts events, and makes them if somebody wants them: both by the same code, so they cannot disagree.
@@ -159,15 +159,16 @@ impl Out<'_> {
 
     /// A group begins if none is open, or ends if one is.
     fn group(&mut self, open: bool) {
-        let (message, Some(groups)) = (self.cursor.open, self.cursor.groups) else { return };
+        let message = self.cursor.open;
         if open && self.cursor.group.is_none() {
-            let group = groups + 1;
-            self.cursor.groups = Some(group);
+            self.cursor.groups += 1;
+            let group = self.cursor.groups;
             self.cursor.group = Some(OpenGroup::default());
             self.event(|_| Event::GroupStart { message_id: message_id(message), group_id: group_id(group) });
         }
         if !open && let Some(OpenGroup { summary, .. }) = self.cursor.group.take() {
-            self.event(|_| Event::GroupEnd { message_id: message_id(message), group_id: group_id(groups), summary });
+            let group = self.cursor.groups;
+            self.event(|_| Event::GroupEnd { message_id: message_id(message), group_id: group_id(group), summary });
         }
     }
 
