@@ -152,7 +152,7 @@ async fn make(store: &dyn Store, name: &str, group: bool, messages: usize) -> Re
         subject: None,
         tenant: None,
         context: None,
-        birth: None,
+        birth: "b".into(),
     });
     maker.take(draft.finish()).await?;
     if group {

@@ -182,10 +182,13 @@ async fn report(past: &mut Past, store: &Path, judge: &Judge, only: &[String]) -
                     break;
                 }
                 for entry in entries {
-                    if let Record::CallsGated(gates) = &entry.record {
-                        report.gated(past, &state, gates, entry.at, judge).await.map_err(failed)?;
+                    state.begin(entry.pos, entry.at);
+                    for record in &entry.records {
+                        if let Record::CallsGated(gates) = record {
+                            report.gated(past, &state, gates, entry.at, judge).await.map_err(failed)?;
+                        }
+                        state.take(record);
                     }
-                    state.apply(&entry);
                 }
             }
             if state.pos == 0 && !only.is_empty() {

@@ -37,6 +37,8 @@ pub struct Event {
     session_id: Arc<str>,
     tenant: Option<Arc<str>>,
     entry: Arc<Entry>,
+    /// Which of its records.
+    record: usize,
     /// The call that began or ended, or that a rule decided about.
     call: Option<Called>,
     /// The standing rule that decided about the call in a person's place, and whether it lets it through.
@@ -132,7 +134,7 @@ impl FromStr for Anchor {
     }
 }
 
-/// What the entries of one append have to tell. `state` is the state after them.
+/// What appends have to tell. `state` is the state after them.
 ///
 /// Told are interruptions and how they ended, and how calls ended that a person was asked about, or a standing rule in
 /// a person's place, with what they ran with and how often they were begun; a call whose turn has ended with it is told whatever it was.
@@ -142,56 +144,59 @@ pub fn events(state: &State, entries: &[Arc<Entry>]) -> Vec<Event> {
     // The run of the answer that verdicts are about.
     let mut answered = 0;
     for entry in fork::own(entries) {
-        if let Record::ModelResponded(answer) = &entry.record {
-            answered = answer.run;
-        }
-        let call = match &entry.record {
-            Record::Interrupted(_)
-            | Record::Decided(_)
-            | Record::Answered(_)
-            | Record::Resumed(_)
-            | Record::StateEdited(_)
-            | Record::TimedOut { .. }
-            | Record::Noted(_)
-            | Record::RuleRevoked(_)
-            | Record::Withdrawn { .. }
-            | Record::TurnReopened(_)
-            | Record::Forked(_) => None,
-            Record::CallsGated(gates) => {
-                for (gate, call) in gates.iter().zip(state.calls_of(answered)) {
-                    if let Some(rule) = &gate.rule {
-                        events.push(Event {
-                            session_id: state.session_id.clone(),
-                            tenant: state.tenant.clone(),
-                            entry: entry.clone(),
-                            call: Some(Called::of(call)),
-                            rule: Some((rule.clone(), gate.verdict == Verdict::Allow)),
-                        });
+        for (record, told) in entry.records.iter().enumerate() {
+            if let Record::ModelResponded(answer) = told {
+                answered = answer.run;
+            }
+            let call = match told {
+                Record::Interrupted(_)
+                | Record::Decided(_)
+                | Record::Answered(_)
+                | Record::Resumed(_)
+                | Record::StateEdited(_)
+                | Record::TimedOut { .. }
+                | Record::Noted(_)
+                | Record::RuleRevoked(_)
+                | Record::Withdrawn { .. }
+                | Record::TurnReopened(_)
+                | Record::Forked(_) => None,
+                Record::CallsGated(gates) => {
+                    for (gate, call) in gates.iter().zip(state.calls_of(answered)) {
+                        if let Some(rule) = &gate.rule {
+                            events.push(Event {
+                                session_id: state.session_id.clone(),
+                                tenant: state.tenant.clone(),
+                                entry: entry.clone(),
+                                record,
+                                call: Some(Called::of(call)),
+                                rule: Some((rule.clone(), gate.verdict == Verdict::Allow)),
+                            });
+                        }
+                    }
+                    continue;
+                }
+                Record::CallLost { call, .. } | Record::CallOutdated { call, .. } => {
+                    match state.calls.iter().find(|c| c.call == *call) {
+                        Some(call) if call.ask.is_some() || call.by_rule => Some(Called::of(call)),
+                        _ => continue,
                     }
                 }
-                continue;
-            }
-            Record::CallLost { call, .. } | Record::CallOutdated { call, .. } => {
-                match state.calls.iter().find(|c| c.call == *call) {
+                Record::CallFinished(finished) => match state.calls.iter().find(|c| c.call == finished.call) {
                     Some(call) if call.ask.is_some() || call.by_rule => Some(Called::of(call)),
-                    _ => continue,
-                }
-            }
-            Record::CallFinished(finished) => match state.calls.iter().find(|c| c.call == finished.call) {
-                Some(call) if call.ask.is_some() || call.by_rule => Some(Called::of(call)),
-                Some(_) => continue,
-                // Its turn has ended with it.
-                None => Some(Called {
-                    tool: finished.name.clone(),
-                    tool_use_id: finished.id.clone(),
-                    args_digest: None,
-                    attempts: None,
-                }),
-            },
-            _ => continue,
-        };
-        let (session_id, tenant) = (state.session_id.clone(), state.tenant.clone());
-        events.push(Event { session_id, tenant, entry: entry.clone(), call, rule: None });
+                    Some(_) => continue,
+                    // Its turn has ended with it.
+                    None => Some(Called {
+                        tool: finished.name.clone(),
+                        tool_use_id: finished.id.clone(),
+                        args_digest: None,
+                        attempts: None,
+                    }),
+                },
+                _ => continue,
+            };
+            let (session_id, tenant) = (state.session_id.clone(), state.tenant.clone());
+            events.push(Event { session_id, tenant, entry: entry.clone(), record, call, rule: None });
+        }
     }
     events
 }
@@ -206,7 +211,7 @@ struct Body<'a> {
     /// The session's tenant.
     #[serde(skip_serializing_if = "Option::is_none")]
     tenant: Option<&'a str>,
-    /// The position of the entry in the session's journal.
+    /// The position of the append in the session's journal.
     pos: u64,
     /// The interruption's number; its key is `{session}_{request}`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -281,8 +286,7 @@ struct Asked<'a> {
     args: &'a Args,
     args_digest: String,
     /// What names the request about this call, which decisions may name.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    digest: Option<&'a str>,
+    digest: &'a str,
     /// The digest of the text that a reviewer is shown (`display`).
     display_digest: String,
     /// From 1, where there are several.
@@ -319,8 +323,8 @@ impl Event {
             args_digest: self.call.as_ref().and_then(|call| call.args_digest).map(|digest| digest.to_string()),
             ..Body::default()
         };
-        match &self.entry.record {
-            Record::Interrupted(asked) => {
+        match self.entry.records.get(self.record) {
+            Some(Record::Interrupted(asked)) => {
                 body.event = "requested";
                 body.request = Some(asked.n);
                 body.kind = Some(asked.kind).filter(|kind| *kind != Kind::Approval);
@@ -335,7 +339,7 @@ impl Event {
                         agent: &action.agent,
                         args: &action.args,
                         args_digest: action.args.digest().to_string(),
-                        digest: action.digest.as_deref(),
+                        digest: &action.digest,
                         display_digest: Shown::of(&action.args).digest,
                         level: (action.ask.levels.len() > 1).then_some(action.level + 1),
                         quorum: Some(action.quorum()).filter(|quorum| *quorum > 1),
@@ -344,7 +348,7 @@ impl Event {
                     })
                     .collect();
             }
-            Record::Decided(decided) => {
+            Some(Record::Decided(decided)) => {
                 body.event = "decided";
                 body.request = Some(decided.n);
                 body.by = decided.by.as_deref();
@@ -353,58 +357,58 @@ impl Event {
                 body.policy = decided.policy.as_deref();
                 body.shown = &decided.shown;
             }
-            Record::Answered(answered) => {
+            Some(Record::Answered(answered)) => {
                 body.event = "answered";
                 body.request = Some(answered.n);
                 body.by = answered.by.as_deref();
                 body.answers = Some(&answered.answers);
             }
-            Record::Resumed(resumed) => {
+            Some(Record::Resumed(resumed)) => {
                 body.event = "resumed";
                 body.request = Some(resumed.n);
                 body.by = resumed.by.as_deref();
                 body.resume = Some(&resumed.value);
             }
-            Record::StateEdited(edited) => {
+            Some(Record::StateEdited(edited)) => {
                 body.event = "state_edited";
                 body.by = edited.by.as_deref();
                 body.resume = Some(&edited.update);
             }
-            Record::TimedOut { n, escalated } => {
+            Some(Record::TimedOut { n, escalated }) => {
                 body.event = "timed_out";
                 body.request = Some(*n);
                 body.escalated_to = escalated;
             }
-            Record::Withdrawn { n, by } => {
+            Some(Record::Withdrawn { n, by }) => {
                 body.event = "withdrawn";
                 body.request = Some(*n);
                 body.by = by.as_deref();
             }
-            Record::TurnReopened(_) => body.event = "reopened",
-            Record::Noted(noted) => {
+            Some(Record::TurnReopened(_)) => body.event = "reopened",
+            Some(Record::Noted(noted)) => {
                 body.event = "updated";
                 body.request = Some(noted.n);
                 body.by = noted.by.as_deref();
                 body.update = Some(expand::update(&noted.note));
             }
-            Record::RuleRevoked(revoked) => {
+            Some(Record::RuleRevoked(revoked)) => {
                 body.event = "rule_revoked";
                 body.rule = Some(revoked.rule.name(session));
                 body.by = revoked.by.as_deref();
             }
-            Record::CallsGated(_) => {
+            Some(Record::CallsGated(_)) => {
                 body.event = "decided_by_rule";
                 body.rule = self.rule.as_ref().map(|(rule, _)| rule.to_string());
                 body.allowed = self.rule.as_ref().map(|(_, allowed)| *allowed);
             }
-            Record::CallLost { .. } => body.event = "outcome_unknown",
-            Record::CallOutdated { .. } => body.event = "tool_changed",
-            Record::CallFinished(finished) => {
+            Some(Record::CallLost { .. }) => body.event = "outcome_unknown",
+            Some(Record::CallOutdated { .. }) => body.event = "tool_changed",
+            Some(Record::CallFinished(finished)) => {
                 body.event = "finished";
                 body.status = Some(finished.status);
                 body.output_digest = Some(Digest::of(finished.output.as_bytes()).to_string());
             }
-            Record::Forked(forked) => {
+            Some(Record::Forked(forked)) => {
                 body.event = "forked";
                 body.by = forked.by.as_deref();
                 body.forked_from = Some(&forked.from);

@@ -40,8 +40,7 @@ pub struct Content(Vec<Part>);
 
 /// One part of what a person says.
 ///
-/// In journals a text is a string and an image the object of its source, so that messages from before there were images are
-/// read as they are.
+/// In journals a text is a string and an image the object of its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
     /// A text.
@@ -640,17 +639,17 @@ mod tests {
     }
 
     #[test]
-    fn x_a_message_from_before_there_were_images_is_read_as_it_is() {
-        let old: Content = serde_json::from_str(r#"["one","two"]"#).expect("old");
-        assert_eq!(old, Content::from(vec!["one", "two"]));
-        assert_eq!(serde_json::to_string(&old).expect("json"), r#"["one","two"]"#);
-        let new =
-            old.with(Image::url("https://a/b").expect("url")).with(Image::base64(MediaType::Png, DOT).expect("dot"));
-        let text = serde_json::to_string(&new).expect("json");
+    fn x_in_a_journal_a_text_is_a_string_and_an_image_the_object_of_its_source() {
+        let texts: Content = serde_json::from_str(r#"["one","two"]"#).expect("texts");
+        assert_eq!(texts, Content::from(vec!["one", "two"]));
+        assert_eq!(serde_json::to_string(&texts).expect("json"), r#"["one","two"]"#);
+        let both =
+            texts.with(Image::url("https://a/b").expect("url")).with(Image::base64(MediaType::Png, DOT).expect("dot"));
+        let text = serde_json::to_string(&both).expect("json");
         assert!(text.starts_with(
             r#"["one","two",{"type":"url","url":"https://a/b"},{"type":"base64","media_type":"image/png","#
         ));
-        assert_eq!(serde_json::from_str::<Content>(&text).expect("new"), new);
+        assert_eq!(serde_json::from_str::<Content>(&text).expect("both"), both);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::{
     content::{Content, Image, TakesImages},
     journal::{
         agents::Nested,
-        record::{Block, CallFinished, CallStatus, Compressed, Kind, Record, TurnReopened},
+        record::{Block, CallFinished, CallStatus, Compressed, Entry, Kind, Record, TurnReopened},
         state::Phase,
     },
     limits,
@@ -84,8 +84,6 @@ pub struct Conversation {
     latest: (usize, Vec<u32>),
     /// The last message is what a model was writing when its turn failed.
     partial: bool,
-    /// The position of the latest record.
-    pos: u64,
     /// Whether a turn is open.
     active: bool,
     /// What the fold began with: the position, and the calls so far.
@@ -101,7 +99,7 @@ pub struct Conversation {
 /// Where a turn begins.
 #[derive(Clone, Copy, Debug)]
 struct Begin {
-    /// The position of the record before it.
+    /// The position of the append before the one that it begins with.
     after: u64,
     /// How many messages come before it.
     messages: usize,
@@ -128,14 +126,13 @@ impl Conversation {
         Conversation::default()
     }
 
-    /// The conversation that a compression has left; the records after what it covers come next, and may have the
+    /// The conversation that a compression has left; the appends after what it covers come next, and may have the
     /// compression's own among them.
     #[must_use]
     pub fn resume(locale: Locale, compressed: &Compressed) -> Conversation {
         let Compressed { through, calls, summary, .. } = compressed;
         let mut conversation = Conversation {
             locale,
-            pos: *through,
             calls: *calls,
             base: (*through, *calls),
             summary: summary.clone(),
@@ -145,7 +142,7 @@ impl Conversation {
         conversation
     }
 
-    /// The conversation of an agent that works for a call of another one. The record at which it began comes next.
+    /// The conversation of an agent that works for a call of another one. The append in which it began comes next.
     #[must_use]
     pub fn nested(locale: Locale, nested: &Nested) -> Conversation {
         Conversation { locale, run: nested.call, calls: nested.calls_before, ..Conversation::default() }
@@ -256,9 +253,13 @@ impl Conversation {
         self.messages
     }
 
-    /// Takes the next record; they must come in order, from the first.
-    pub fn apply(&mut self, record: &Record) {
-        self.pos += 1;
+    /// Takes the next append; they must come in order, from the first.
+    pub fn apply(&mut self, entry: &Entry) {
+        entry.records.iter().for_each(|record| self.take(record, entry.pos));
+    }
+
+    /// Takes the next record, of the append at `pos`.
+    fn take(&mut self, record: &Record, pos: u64) {
         match record {
             Record::SessionCreated(created) => self.locale = created.locale,
             Record::AgentBegan(began) if began.call == self.run => {
@@ -276,7 +277,11 @@ impl Conversation {
                     // Every call has its result.
                     (self.changed, self.started) = Default::default();
                     self.partial = false;
-                    self.turns.push(Begin { after: self.pos - 1, messages: self.messages.len(), calls: self.calls });
+                    self.turns.push(Begin {
+                        after: pos.saturating_sub(1),
+                        messages: self.messages.len(),
+                        calls: self.calls,
+                    });
                 }
                 let said = message.content.joined();
                 if self.open.is_empty() { self.messages.push(Message::User(said)) } else { self.held.push(said) }

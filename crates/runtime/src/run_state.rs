@@ -2,13 +2,13 @@
 //! (spec S17, S20, S21).
 //!
 //! ```json
-//! {"schema": "countersign.run_state", "version": 7, "session_id": "…", "decisions": […], "entries": [1767225600000, {…}, 12, {…}, "g2", …],
+//! {"schema": "countersign.run_state", "version": 0, "session_id": "…", "decisions": […], "entries": [1767225600000, {…}, 12, {…}, "g2", …],
 //!  "stored": …, "count": …, "end": […]}
 //! ```
 //! `stored` says how many of the entries the store has that the state is of. It is absent where that has all of them.
 //!
-//! Everything about the session is a fold of its entries. What follows from the entries before is left out, so the text is hardly
-//! larger than the conversation; versions up to 4 had each entry whole: `{"t": …, "c": […], "r": {…}}`.
+//! Everything about the session is a fold of its entries. What follows from the entries before is left out (`compact`), so the
+//! text is hardly larger than the conversation.
 //!
 //! - The text holds all that the session holds: messages, arguments, results and the application's own
 //!   context, as they are. Keys and tokens are never in a journal, so they are never here.
@@ -18,7 +18,7 @@
 //!
 //! Decisions:
 //! - The portable state is the journal and no second format. Reading one checks that each entry can follow from the
-//!   state before it (`follows`). What a text says is the same however it was laid out anew: raw JSON is compared by
+//!   state before it (`State::append`). What a text says is the same however it was laid out anew: raw JSON is compared by
 //!   what it says (`same_json`).
 //! - A state is claimed, not locked: a file by renaming it, a store by the position of its journal, at which only one
 //!   process can append. Copies of a text are copies of a run.
@@ -32,8 +32,6 @@ mod compact;
 mod decide;
 mod file;
 mod finite;
-mod follows;
-mod graph;
 mod head;
 mod reopened;
 mod repeats;
@@ -46,7 +44,8 @@ use countersign_core::{
     content::{Content, Part},
     journal::{
         draft::Draft,
-        record::{Entry, Kind, Millis, Record},
+        legal::cuts_between_turns,
+        record::{Entry, Kind, Millis, Record, records},
         state::State,
     },
     limits,
@@ -60,7 +59,6 @@ pub(crate) use self::decide::{Staged, StagedAnswer};
 pub(crate) use self::reopened::onto;
 use self::{
     compact::Compact,
-    follows::{cuts_between_turns, follows},
     reopened::{Endings, not_made_apart},
 };
 use crate::{
@@ -72,13 +70,8 @@ use crate::{
 
 /// What the text says it is.
 const SCHEMA: &str = "countersign.run_state";
-/// The newest version that is read, and the one that is written. Version 2 has questions and groups, version 3 what
-/// several people said and decided, standing rules, and tenants, version 4 forks, runs of graphs, and compressions, version 5
-/// decisions that do not count yet, and what belongs to a run of the library, version 6 turns that have failed and go on, version 7 what people
-/// are asked once, as the model wrote it.
-const VERSION: u64 = 7;
-/// The first version that leaves out what follows from the entries before.
-const COMPACT: u64 = 5;
+/// The version that is written and read: the only one. It is fixed with the first release.
+const VERSION: u64 = 0;
 /// The times that entries can have: from 1970 to the year 9999.
 const TIMES: std::ops::RangeInclusive<Millis> = 0..=253_402_300_799_999;
 
@@ -152,12 +145,12 @@ pub enum RunStateError {
     /// The text is something else: no JSON, other JSON, or a signed run state. It says what, and what would be right.
     #[error("this is not a run state: {0}")]
     NotARunState(String),
-    /// A newer program wrote it.
-    #[error("this run state has version {found}, which is newer than the newest one known here, {known}")]
-    Newer {
+    /// Another version of countersign wrote it, and reads it; the text is as it was.
+    #[error("this run state has version {found}, and this program reads version {known} only")]
+    Version {
         /// The version of the text.
         found: u64,
-        /// The newest version that can be read.
+        /// The version that is read here.
         known: u64,
     },
     /// It was a run state, and was cut, changed or put together wrongly.
@@ -213,9 +206,6 @@ struct Written<'a> {
     max_turns: Option<u32>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     guardrails: &'a [GuardrailResult],
-    /// Where the first entry stands, if not at the beginning of everything.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    begin: Option<&'a Cursor>,
     entries: Compact<'a>,
     /// How many of them the store has that the state is of, if not all.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -225,7 +215,7 @@ struct Written<'a> {
     end: &'a Cursor,
 }
 
-/// Something that the user says next: a text as it always was written, and parts where there are images.
+/// Something that the user says next: a text, or parts where there are images.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Input<'a> {
@@ -249,7 +239,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// What every version so far has, and what versions from 5 on may have.
+/// What a text has.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Body<'a, E> {
@@ -269,15 +259,20 @@ struct Body<'a, E> {
     #[serde(default)]
     guardrails: Vec<GuardrailResult>,
     #[serde(default)]
-    begin: Option<Cursor>,
-    #[serde(default)]
     stored: Option<usize>,
-    #[serde(default)]
-    count: Option<usize>,
-    #[serde(default)]
-    end: Option<Cursor>,
+    count: usize,
+    end: Cursor,
     session_id: Arc<str>,
     entries: E,
+}
+
+/// Where entries stand in the event stream.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cursors {
+    /// They say it, and it must be right.
+    Told,
+    /// It follows from the entries before.
+    Follow,
 }
 
 impl RunState {
@@ -290,7 +285,7 @@ impl RunState {
         if entries.is_empty() {
             return Err(RunStateError::NoSession(session_id.to_owned()));
         }
-        RunState::of(session_id.into(), entries, None)
+        RunState::of(session_id.into(), entries, Cursors::Told)
     }
 
     /// Puts the session into a store, whole, and durably. Whatever it waits for waits there; what was running
@@ -337,7 +332,6 @@ impl RunState {
             inputs: self.inputs.iter().map(Input::of).collect(),
             max_turns: self.max_turns,
             guardrails: &self.guardrails,
-            begin: self.entries.first().map(|entry| &entry.cursor).filter(|cursor| **cursor != Cursor::default()),
             entries: Compact(&self.entries),
             stored: Some(self.stored).filter(|stored| *stored != self.entries.len()),
             count: self.entries.len(),
@@ -350,7 +344,7 @@ impl RunState {
     /// Reads what [`RunState::to_json`] wrote; the text may have been laid out differently since.
     ///
     /// # Errors
-    /// [`RunStateError::NotARunState`], [`RunStateError::Newer`], [`RunStateError::Damaged`].
+    /// [`RunStateError::NotARunState`], [`RunStateError::Version`], [`RunStateError::Damaged`].
     pub fn from_json(text: &str) -> Result<RunState, RunStateError> {
         if let Some(tidy) = as_written(text) {
             return RunState::read(&tidy);
@@ -360,11 +354,13 @@ impl RunState {
 
     fn read(text: &str) -> Result<RunState, RunStateError> {
         match serde_json::from_str::<Body<'_, compact::Entries>>(text) {
-            Ok(mut body) if body.schema == SCHEMA && (COMPACT..=VERSION).contains(&body.version) => {
-                let entries = std::mem::take(&mut body.entries.list);
-                RunState::of_text(body, entries)
+            Ok(mut body) if body.schema == SCHEMA && body.version == VERSION => {
+                match std::mem::take(&mut body.entries).end() {
+                    Ok(entries) => RunState::of_text(body, entries),
+                    Err(_) => RunState::from_parts(text),
+                }
             }
-            // An older one, or what is not right has yet to be found.
+            // What is not right has yet to be found.
             _ => RunState::from_parts(text),
         }
     }
@@ -375,22 +371,13 @@ impl RunState {
         let mut body: Body<'_, Vec<&RawValue>> =
             serde_json::from_str(text).map_err(|error| damaged(0, error.to_string()))?;
         let list = std::mem::take(&mut body.entries);
-        if body.version >= COMPACT {
-            return RunState::of_text(body, compact::read(&list)?);
-        }
-        let mut entries = Vec::with_capacity(list.len());
-        for (pos, raw) in (1..).zip(list) {
-            let entry: Entry = serde_json::from_str(raw.get()).map_err(|error| damaged(pos, error.to_string()))?;
-            entries.push(Arc::new(Entry { pos, ..entry }));
-        }
-        RunState::of_text(body, entries)
+        RunState::of_text(body, compact::read(&list)?)
     }
 
     fn of_text<E>(body: Body<'_, E>, entries: Vec<Arc<Entry>>) -> Result<RunState, RunStateError> {
         let count = entries.len();
-        let begin = (body.version >= COMPACT).then(|| body.begin.unwrap_or_default());
-        let state = RunState::of(body.session_id, entries, begin)?;
-        if body.version >= COMPACT && (body.count != Some(count) || body.end.as_ref() != Some(&state.state.cursor)) {
+        let state = RunState::of(body.session_id, entries, Cursors::Follow)?;
+        if body.count != count || body.end != state.state.cursor {
             return Err(damaged(state.state.pos, "it is not the last one, or some are missing"));
         }
         let stored = body.stored.unwrap_or(count);
@@ -450,7 +437,7 @@ impl RunState {
     /// The application's own data.
     #[must_use]
     pub fn context(&self) -> AppContext {
-        match self.entries.first().map(|entry| &entry.record) {
+        match records(&self.entries).next() {
             Some(Record::SessionCreated(created)) => created.context.clone().map(AppContext::of).unwrap_or_default(),
             _ => AppContext::default(),
         }
@@ -468,7 +455,7 @@ impl RunState {
     ) -> Result<RunState, serde_json::Error> {
         let json = serde_json::value::to_raw_value(context)?;
         if let Some(first) = self.entries.first_mut()
-            && let Record::SessionCreated(created) = &mut Arc::make_mut(first).record
+            && let Some(Record::SessionCreated(created)) = Arc::make_mut(first).records.first_mut()
         {
             created.context = Some(json);
             // Whoever goes on with it looks for the data.
@@ -477,7 +464,7 @@ impl RunState {
         if strategy == ContextStrategy::Replace {
             self.staged.clear();
             self.answers.clear();
-            for rule in self.state.sticky.iter().filter_map(|rule| rule.id).collect::<Vec<_>>() {
+            for rule in self.state.sticky.iter().map(|rule| rule.id).collect::<Vec<_>>() {
                 let revoked = Draft::new(&self.state, self.state.updated_at).revoke(rule, None);
                 self.entries.extend(revoked.entries().iter().cloned());
                 self.state = revoked.state().clone();
@@ -503,8 +490,8 @@ impl RunState {
     /// not seen that nobody knows what became of the call.
     pub(crate) fn named_alone(&self, call_id: &str) -> Result<Interruption, DecisionError> {
         let item = self.interruption(call_id)?;
-        let done = |entry: &Arc<Entry>| matches!(&entry.record, Record::CallFinished(done) if &*done.id == call_id);
-        if item.kind == Kind::InDoubt || self.entries.iter().any(done) {
+        let done = |record: &Record| matches!(record, Record::CallFinished(done) if &*done.id == call_id);
+        if item.kind == Kind::InDoubt || records(&self.entries).any(done) {
             return Err(DecisionError::Stale { call_id: call_id.to_owned(), digest: item.digest.to_string() });
         }
         Ok(item)
@@ -521,7 +508,7 @@ impl RunState {
             (Some(item), None) => Ok(item),
             (Some(_), Some(_)) => Err(DecisionError::Ambiguous { call_id: call_id.to_owned() }),
             (None, _) => {
-                let call = self.entries.iter().rev().find_map(|entry| match &entry.record {
+                let call = records(&self.entries).rev().find_map(|record| match record {
                     Record::CallFinished(done) if &*done.id == call_id => Some(done.name.to_string()),
                     _ => None,
                 });
@@ -578,51 +565,34 @@ impl RunState {
         open.iter().map(|open| request(session_id, &open.asked)).collect()
     }
 
-    /// Folds the entries, each of which must be one that the state before it can lead to. With `begin`, the place of the first
-    /// one in the event stream, the others have none yet.
-    fn of(
-        session_id: Arc<str>,
-        mut entries: Vec<Arc<Entry>>,
-        begin: Option<Cursor>,
-    ) -> Result<RunState, RunStateError> {
+    /// Folds the entries, each of which must be one that the state before it can lead to.
+    fn of(session_id: Arc<str>, mut entries: Vec<Arc<Entry>>, cursors: Cursors) -> Result<RunState, RunStateError> {
         check_session_id(&session_id).map_err(|refusal| damaged(0, refusal.message))?;
         if entries.is_empty() {
             return Err(damaged(0, "there are no entries"));
         }
         let mut state = State::new(session_id);
-        let follow = begin.is_some();
-        if let Some(begin) = begin
-            && let Some(first) = entries.first_mut()
-        {
-            Arc::make_mut(first).cursor = begin;
-        }
-        if let Some(first) = entries.first() {
-            // Sessions from before there were groups go on without them.
-            state.cursor.groups = first.cursor.groups;
-        }
-        // The positions of the records that begin a turn.
+        // The positions of the appends that begin a turn.
         let mut turns: Vec<u64> = Vec::new();
         let mut endings = Endings::of(&entries);
         for (pos, entry) in (1..).zip(&mut entries) {
-            if follow && pos > 1 {
+            if cursors == Cursors::Follow {
                 Arc::make_mut(entry).cursor = state.cursor.clone();
-            }
-            endings.at(&state);
-            if entry.pos != pos {
-                return Err(damaged(pos, format!("its position is {}", entry.pos)));
             }
             if !TIMES.contains(&entry.at) {
                 return Err(damaged(pos, format!("its time, {} ms, is none", entry.at)));
             }
-            follows(&state, entry).map_err(|what| damaged(pos, what))?;
-            if let Record::Compressed(compressed) = &entry.record {
-                cuts_between_turns(&state, compressed, &turns).map_err(|what| damaged(pos, what))?;
-            }
-            if let Record::TurnReopened(reopened) = &entry.record {
-                endings.leads_to(reopened).map_err(|what| damaged(pos, what))?;
+            endings.at(&state, entry);
+            for record in &entry.records {
+                if let Record::Compressed(compressed) = record {
+                    cuts_between_turns(&state, compressed, &turns).map_err(|what| damaged(pos, what.to_string()))?;
+                }
+                if let Record::TurnReopened(reopened) = record {
+                    endings.leads_to(reopened).map_err(|what| damaged(pos, what))?;
+                }
             }
             let begun = state.turns;
-            state.apply(entry);
+            state.append(entry).map_err(|what| damaged(pos, what.to_string()))?;
             if state.turns > begun {
                 turns.push(pos);
             }
@@ -639,6 +609,8 @@ pub(crate) async fn journal(store: &dyn Store, session_id: &str) -> Result<Vec<A
         // A page may be short because its entries are long.
         let page = store.read_within(session_id, after, READ_PAGE, READ_BYTES).await?;
         if page.is_empty() {
+            // What is kept outside must not be more than what the store has after a power cut.
+            store.sync().await?;
             return Ok(entries);
         }
         entries.extend(page);

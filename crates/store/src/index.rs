@@ -6,7 +6,7 @@ use countersign_core::{
     approval::rule::RuleId,
     journal::{
         fork,
-        record::{Entry, Millis, Note, Noted, Record},
+        record::{Entry, Millis, Note, Noted, Record, records},
         state::State,
     },
     wire::event::Resolution,
@@ -64,58 +64,58 @@ pub fn changes(state: &State, entries: &[Arc<Entry>]) -> Vec<Change> {
     let mut changes = Vec::new();
     for entry in fork::own(entries) {
         let resolved = |n: u32, resolution| Change::Resolved { n, resolution, at: entry.at, pos: entry.pos };
-        match &entry.record {
-            Record::Interrupted(asked) => {
-                let mut tools: Vec<Arc<str>> = asked.actions.iter().map(|a| a.name.clone()).collect();
-                tools.sort();
-                tools.dedup();
-                changes.push(Change::Asked(InterruptionRow {
-                    session_id: state.session_id.clone(),
-                    n: asked.n,
-                    subject: state.subject.clone(),
-                    tenant: state.tenant.clone(),
-                    role: asked.actions.first().and_then(|a| a.reviewer_said()).map(str::to_owned),
-                    agent: asked.actions.first().map_or_else(|| state.agent.clone(), |a| a.agent.clone()),
-                    tools,
-                    asked_at: asked.asked_at(entry.at),
-                    expires_at: asked.expires_at,
-                    remind_at: asked.reminder(asked.asked_at(entry.at), 0),
-                    asked_pos: entry.pos,
-                    resolution: None,
-                    resolved_at: None,
-                    resolved_pos: None,
-                }));
-            }
-            Record::Decided(decided) if decided.last => {
-                changes.push(resolved(decided.n, Resolution::Decided));
-                for rule in &decided.rules {
-                    let Some(id) = rule.id else { continue };
-                    changes.push(Change::RuleMade(RuleRow {
+        for record in &entry.records {
+            match record {
+                Record::Interrupted(asked) => {
+                    let mut tools: Vec<Arc<str>> = asked.actions.iter().map(|a| a.name.clone()).collect();
+                    tools.sort();
+                    tools.dedup();
+                    changes.push(Change::Asked(InterruptionRow {
                         session_id: state.session_id.clone(),
+                        n: asked.n,
                         subject: state.subject.clone(),
                         tenant: state.tenant.clone(),
-                        rule: rule.clone(),
-                        id,
-                        made_at: entry.at,
-                        revoked_at: None,
-                        revoked_by: None,
+                        role: asked.actions.first().and_then(|a| a.reviewer_said()).map(str::to_owned),
+                        agent: asked.actions.first().map_or_else(|| state.agent.clone(), |a| a.agent.clone()),
+                        tools,
+                        asked_at: asked.asked_at(entry.at),
+                        expires_at: asked.expires_at,
+                        remind_at: asked.reminder(asked.asked_at(entry.at), 0),
+                        asked_pos: entry.pos,
+                        resolution: None,
+                        resolved_at: None,
+                        resolved_pos: None,
                     }));
                 }
+                Record::Decided(decided) if decided.last => {
+                    changes.push(resolved(decided.n, Resolution::Decided));
+                    for rule in &decided.rules {
+                        changes.push(Change::RuleMade(RuleRow {
+                            session_id: state.session_id.clone(),
+                            subject: state.subject.clone(),
+                            tenant: state.tenant.clone(),
+                            rule: rule.clone(),
+                            made_at: entry.at,
+                            revoked_at: None,
+                            revoked_by: None,
+                        }));
+                    }
+                }
+                Record::Noted(Noted { n, note: Note::Reminded { next, .. }, .. }) => {
+                    changes.push(Change::Reminded { n: *n, next: *next });
+                }
+                Record::Noted(Noted { n, note: Note::Reassigned { role: Some(role), .. }, .. }) => {
+                    changes.push(Change::Reassigned { n: *n, role: role.to_string() });
+                }
+                Record::RuleRevoked(revoked) => {
+                    changes.push(Change::RuleRevoked { id: revoked.rule, at: entry.at, by: revoked.by.clone() });
+                }
+                Record::Answered(answered) => changes.push(resolved(answered.n, Resolution::Decided)),
+                Record::Resumed(resumed) => changes.push(resolved(resumed.n, Resolution::Decided)),
+                Record::TimedOut { n, .. } => changes.push(resolved(*n, Resolution::Timeout)),
+                Record::Withdrawn { n, .. } => changes.push(resolved(*n, Resolution::Cancelled)),
+                _ => {}
             }
-            Record::Noted(Noted { n, note: Note::Reminded { next, .. }, .. }) => {
-                changes.push(Change::Reminded { n: *n, next: *next });
-            }
-            Record::Noted(Noted { n, note: Note::Reassigned { role: Some(role), .. }, .. }) => {
-                changes.push(Change::Reassigned { n: *n, role: role.to_string() });
-            }
-            Record::RuleRevoked(revoked) => {
-                changes.push(Change::RuleRevoked { id: revoked.rule, at: entry.at, by: revoked.by.clone() });
-            }
-            Record::Answered(answered) => changes.push(resolved(answered.n, Resolution::Decided)),
-            Record::Resumed(resumed) => changes.push(resolved(resumed.n, Resolution::Decided)),
-            Record::TimedOut { n, .. } => changes.push(resolved(*n, Resolution::Timeout)),
-            Record::Withdrawn { n, .. } => changes.push(resolved(*n, Resolution::Cancelled)),
-            _ => {}
         }
     }
     changes
@@ -145,9 +145,9 @@ pub enum Claimant {
 #[must_use]
 pub fn claims(entries: &[Arc<Entry>]) -> Vec<Claim<'_>> {
     let mut claims = Vec::new();
-    for entry in fork::own(entries) {
-        if let Some(request_id) = entry.record.request_id() {
-            let by = match &entry.record {
+    for record in records(fork::own(entries)) {
+        if let Some(request_id) = record.request_id() {
+            let by = match record {
                 Record::MessageQueued(_) => Claimant::Queued,
                 Record::UserMessage(_) => Claimant::Message,
                 _ => Claimant::Other,
@@ -194,6 +194,9 @@ pub fn check(append: &Append) -> Result<(), StoreError> {
     let gapless = append.entries.iter().zip(1..).all(|(entry, i)| Some(entry.pos) == append.expected.checked_add(i));
     if !gapless {
         return wrong("the entries are not at the positions after the expected one");
+    }
+    if append.entries.iter().any(|entry| entry.records.is_empty()) {
+        return wrong("an entry without a record");
     }
     if append.state.session_id != append.session_id || Some(append.state.pos) != append.entries.last().map(|e| e.pos) {
         return wrong("the state is not the one after the entries");

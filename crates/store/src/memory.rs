@@ -272,7 +272,8 @@ impl MemoryStore {
             }
             Change::RuleRevoked { id, at, by } => {
                 let mut rules = lock(&self.rules);
-                let found = rules.iter_mut().find(|row| row.session_id == session.state.session_id && row.id == id);
+                let found =
+                    rules.iter_mut().find(|row| row.session_id == session.state.session_id && row.rule.id == id);
                 if let Some(row) = found.filter(|row| row.revoked_at.is_none()) {
                     row.revoked_at = Some(at);
                     row.revoked_by = by;

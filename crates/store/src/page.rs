@@ -58,7 +58,7 @@ impl Row for RuleRow {
 impl RuleRow {
     /// Its number in its session, in the order in which rules were made.
     pub(super) fn number(&self) -> u32 {
-        rule_number(self.id)
+        rule_number(self.rule.id)
     }
 
     /// Whether this one takes the place of an older one.
@@ -92,7 +92,7 @@ impl RuleFilter {
         standing.is_none_or(|standing| standing == stands)
             && everywhere.is_none_or(|everywhere| everywhere == row.rule.everywhere)
             && session_id.as_ref().is_none_or(|id| **id == *row.session_id)
-            && id.is_none_or(|id| id == row.id)
+            && id.is_none_or(|id| id == row.rule.id)
             && visible_to.as_ref().is_none_or(|who| {
                 let own = |name: Option<&str>| name.is_some() && name == who.subject.as_deref();
                 row.tenant.as_deref() == who.tenant.as_deref()

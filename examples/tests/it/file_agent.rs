@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use countersign::{
-    core::journal::record::{CallStatus, Record},
+    core::journal::record::{CallStatus, Record, records},
     store::{
         Store as _,
         sqlite::{SqliteOptions, SqliteStore},
@@ -26,7 +26,7 @@ fn told(db: &Path, call_id: &str) -> Option<String> {
     let store = SqliteStore::open(db, &SqliteOptions::default()).expect("the store");
     let runtime = tokio::runtime::Runtime::new().expect("tokio");
     let entries = runtime.block_on(store.read("files-1", 0, 10_000)).expect("the session");
-    entries.iter().find_map(|entry| match &entry.record {
+    records(&entries).find_map(|record| match record {
         Record::CallFinished(call) if *call.id == *call_id && call.status == CallStatus::Rejected => {
             Some(call.output.clone())
         }

@@ -13,6 +13,10 @@ const OURS: [&str; 3] = ["LD_PRELOAD", "DISK", "FAULT"];
 
 /// A server on such a disk. Each message is answered with the text `done`.
 async fn server() -> (tempfile::TempDir, Server) {
+    server_with(&json!({ "turns": [{ "text": "done" }], "at_end": "repeat" })).await
+}
+
+async fn server_with(script: &Value) -> (tempfile::TempDir, Server) {
     let dir = tempfile::tempdir().unwrap();
     let (source, shim, disk) = (dir.path().join("disk.c"), dir.path().join("disk.so"), dir.path().join("disk"));
     fs::write(&source, include_str!("support/disk.c")).unwrap();
@@ -21,7 +25,7 @@ async fn server() -> (tempfile::TempDir, Server) {
     let built = Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o"]).args([&shim, &source]).status().unwrap();
     assert!(built.success(), "the shim does not compile");
     let text = |path: &Path| path.to_str().unwrap().to_owned();
-    let setup = Setup::new(Store::Sqlite, &json!({ "turns": [{ "text": "done" }], "at_end": "repeat" }))
+    let setup = Setup::new(Store::Sqlite, script)
         .env("LD_PRELOAD", &text(&shim))
         .env("DISK", &text(&disk))
         .env("FAULT", &text(&dir.path().join("fault")))
@@ -156,4 +160,35 @@ async fn r3_r9_a_full_disk_refuses_and_loses_nothing_and_goes_on_when_there_is_r
     said(&server, "a", "kept").await;
     said(&server, "c", "there is room").await;
     server.get("/v1/sessions/b").await.problem(404, "session_not_found");
+}
+
+/// Whoever was shown an event finds it again under its `seq`, and can follow on from there, wherever the power is cut.
+#[tokio::test]
+async fn w2_an_event_that_was_shown_keeps_its_seq_after_a_power_cut() {
+    let answer = json!({ "thinking": "Let me think about it.", "text": "It is done.", "delay_ms": 5 });
+    let script = json!({ "turns": [answer], "at_end": "repeat", "chunk_chars": 4 });
+    for shown in [3, 6, 8, 10, 12] {
+        let (dir, mut server) = server_with(&script).await;
+        let mut ws = server.ws().await;
+        ws.message("a", "go").await;
+        let mut seen: Vec<Value> = Vec::new();
+        while seen.len() < shown {
+            let event = ws.next().await;
+            seen.extend(event["seq"].is_u64().then_some(event));
+        }
+        cut_power(&dir, &mut server).await;
+        // The start of a block that is being written comes before its record, which has its `seq`.
+        seen.pop_if(|last| last["type"] == "content_block_start");
+        let last = seen.last().unwrap()["seq"].as_u64().unwrap();
+        let mut on = server.ws().await;
+        on.subscribe("a", last).await;
+        on.until_status("completed").await;
+        let mut again = server.ws().await;
+        again.subscribe("a", 0).await;
+        let all = again.until_status("completed").await;
+        for event in seen {
+            let found = all.iter().find(|one| one["seq"] == event["seq"]);
+            assert_eq!(found, Some(&event), "after {shown} events");
+        }
+    }
 }

@@ -526,7 +526,7 @@ fn check(
 
 /// What was shown is what waits, if the reviewer says what that was: also of what is answered (spec W4, R11).
 fn check_request(asked: &Interrupted, digest: Option<&str>) -> Result<(), Refusal> {
-    let waits = |digest| asked.actions.iter().any(|action| action.digest.as_deref() == Some(digest));
+    let waits = |digest: &str| asked.actions.iter().any(|action| *action.digest == *digest);
     match digest {
         Some(digest) if !waits(digest) => {
             let digests: Vec<_> = asked.actions.iter().map(|action| &action.digest).collect();
@@ -539,7 +539,7 @@ fn check_request(asked: &Interrupted, digest: Option<&str>) -> Result<(), Refusa
 
 /// What was decided on is what waits, if the reviewer says what that was (spec W4, W5).
 fn check_digest(decision: &Decision, action: &Action, at: &str) -> Result<(), Refusal> {
-    if decision.digest.is_some() && decision.digest.as_deref() != action.digest.as_deref() {
+    if decision.digest.as_deref().is_some_and(|digest| *digest != *action.digest) {
         let what = format!("{at}: something else waits than what was shown");
         let details = json!({ "tool_use_id": action.tool_use_id, "digest": action.digest });
         return Err(Refusal::new(Code::StaleAction, what).with_details(details));

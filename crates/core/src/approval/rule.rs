@@ -161,8 +161,7 @@ impl RuleId {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rule {
     /// Where it was made.
-    #[serde(default)]
-    pub id: Option<RuleId>,
+    pub id: RuleId,
     /// The agent it is for.
     pub agent: Arc<str>,
     /// The tool it is for.
@@ -188,18 +187,17 @@ pub struct Rule {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub everywhere: bool,
     /// The signature of the tool that was shown when it was made: one that approves is for that tool, not for another one
-    /// of its name. Absent in rules from before that was noted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shown: Option<Arc<str>>,
+    /// of its name.
+    pub shown: Arc<str>,
 }
 
 impl Rule {
-    /// What a decision on an action makes a rule of; `None` if it makes none.
-    fn of(id: RuleId, decided: &Decided, action: &Action) -> Option<Rule> {
+    /// What a decision on an action of `state` makes a rule of; `None` if it makes none.
+    fn of(id: RuleId, state: &State, decided: &Decided, action: &Action) -> Option<Rule> {
         let decision = decided.decisions.get(id.action as usize)?;
         let always = Some(decision.reach()).filter(|always| **always != Always::No)?;
         Some(Rule {
-            id: Some(id),
+            id,
             agent: action.agent.clone(),
             tool: action.name.clone(),
             approve: decision.kind() == DecisionType::Approve,
@@ -209,34 +207,23 @@ impl Rule {
             args: matches!(always, Always::Arguments { .. }).then(|| action.args.clone()),
             until: always.until(),
             everywhere: *always != Always::Session,
-            shown: None,
+            shown: state.signature_shown(action),
         })
     }
 
-    /// The rules that a decision makes, in the order of its actions, whatever was shown of their tools. Of those for the same
-    /// calls the last one counts.
+    /// The rules that a decision makes on what waits in `state`, in the order of its actions. Of those for the same calls the
+    /// last one counts.
     #[must_use]
-    pub fn made_by(asked: &Interrupted, decided: &Decided) -> Vec<Rule> {
+    pub fn made_in(state: &State, asked: &Interrupted, decided: &Decided) -> Vec<Rule> {
         if asked.kind != Kind::Approval || !decided.last {
             return Vec::new();
         }
         let mut rules: Vec<Rule> = Vec::new();
         for (n, action) in (0..).zip(&asked.actions) {
-            if let Some(rule) = Rule::of(RuleId { n: asked.n, action: n }, decided, action) {
+            if let Some(rule) = Rule::of(RuleId { n: asked.n, action: n }, state, decided, action) {
                 rules.retain(|before| !rule.replaces(before));
                 rules.push(rule);
             }
-        }
-        rules
-    }
-
-    /// The rules that a decision makes on what waits in `state`, each for the tool as it was shown.
-    #[must_use]
-    pub fn made_in(state: &State, asked: &Interrupted, decided: &Decided) -> Vec<Rule> {
-        let mut rules = Rule::made_by(asked, decided);
-        for rule in &mut rules {
-            let action = rule.id.and_then(|id| asked.actions.get(id.action as usize));
-            rule.shown = action.map(|action| state.signature_shown(action));
         }
         rules
     }
@@ -261,7 +248,7 @@ impl Rule {
         if !same || !self.approve {
             return same;
         }
-        if self.shown.is_some() && call.shown.is_some() && self.shown.as_deref() != call.shown {
+        if call.shown.is_some_and(|shown| *self.shown != *shown) {
             return false;
         }
         ask.is_some_and(|ask| {
@@ -339,19 +326,17 @@ mod tests {
     }
 
     #[test]
-    fn s7_s13_a_rule_from_before_it_said_what_was_shown_goes_on_as_it_was() {
-        let text = r#"{"id":{"n":1,"action":0},"agent":"a","tool":"pay","approve":true}"#;
-        let old: Rule = serde_json::from_str(text).expect("a rule of a released version");
-        assert_eq!(serde_json::to_string(&old).expect("text"), text, "and is written as it was");
+    fn s7_s13_a_rule_that_approves_is_for_the_tool_that_was_shown() {
+        let text = r#"{"id":{"n":1,"action":0},"agent":"a","tool":"pay","approve":true,"shown":"this"}"#;
+        let rule: Rule = serde_json::from_str(text).expect("a rule");
+        assert_eq!(serde_json::to_string(&rule).expect("text"), text);
         let (ask, digest) = (Ask::default(), Args::parse("{}").expect("args").digest());
         let applies = |rule: &Rule, shown| {
             let facts = RuleFacts { agent: "a", tool: "pay", digest, subject: None, speakers: None, shown, now: 0 };
             rule.applies(&facts, Some(&ask))
         };
-        assert!(applies(&old, Some("other")) && applies(&old, None));
-        let new = Rule { shown: Some("this".into()), ..old };
-        assert!(applies(&new, Some("this")) && applies(&new, None));
-        assert!(!applies(&new, Some("other")));
-        assert!(applies(&Rule { approve: false, ..new }, Some("other")), "what is rejected stays so");
+        assert!(applies(&rule, Some("this")) && applies(&rule, None));
+        assert!(!applies(&rule, Some("other")));
+        assert!(applies(&Rule { approve: false, ..rule }, Some("other")), "what is rejected stays so");
     }
 }

@@ -152,10 +152,10 @@ mod tests {
         assert_eq!((display.message.as_deref(), display.agent_says()), (Some("Reading a.txt"), None));
         display.tell(None, input);
         assert_eq!(display, Display::default());
-        // What was stored before the two were told apart is not taken for the agent's.
-        let old: Display = serde_json::from_str(r#"{"message":"Reading"}"#).expect("an old display");
-        assert_eq!(old.agent_says(), None);
-        assert_eq!(serde_json::to_string(&old).expect("stored"), r#"{"message":"Reading"}"#);
+        // A stored line without the mark is not taken for the agent's.
+        let stored: Display = serde_json::from_str(r#"{"message":"Reading"}"#).expect("a display");
+        assert_eq!(stored.agent_says(), None);
+        assert_eq!(serde_json::to_string(&stored).expect("stored"), r#"{"message":"Reading"}"#);
     }
 
     #[test]

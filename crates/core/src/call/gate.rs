@@ -275,7 +275,7 @@ pub struct Gate {
     /// Whose words the model is told, if that rule has words: they have spoken in this turn, too (spec P4).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub said_by: Option<Arc<str>>,
-    /// What that let through: who would have been asked otherwise, and about which tool. Absent in old journals.
+    /// What that let through: who would have been asked otherwise, and about which tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stood_in: Option<Arc<StoodIn>>,
     /// What a reviewer is shown of what it would do (spec S12).

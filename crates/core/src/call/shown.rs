@@ -5,7 +5,7 @@
 //! exact form is in `docs/protocol.md`.
 //!
 //! The server makes this text each time it expands a request, and never stores it: it cannot differ from what runs,
-//! every client shows the same, and old journals get it too. Characters known to be visible stay, the rest is escaped.
+//! every client shows the same. Characters known to be visible stay, the rest is escaped.
 //! A reviewer who reads only Latin must not be deceived, and one who writes Vietnamese, Chinese or Russian must be able
 //! to read; so lookalike letters are judged by their word. Questions are prose and do not run: they are not escaped
 //! here, the console makes hidden characters in them visible.

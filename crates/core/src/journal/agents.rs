@@ -65,7 +65,6 @@ pub struct Nested {
     /// The agent that answers in it.
     pub agent: Arc<str>,
     /// Its model calls.
-    #[serde(default)]
     pub turn_calls: u32,
     /// The position of the record that began it.
     pub began: u64,

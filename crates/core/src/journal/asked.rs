@@ -99,7 +99,7 @@ impl Interrupted {
     /// What names it for ever: the digest of its first action, which of questions is the only one.
     #[must_use]
     pub fn digest(&self) -> Option<Arc<str>> {
-        self.actions.first().and_then(|action| action.digest.clone())
+        self.actions.first().map(|action| action.digest.clone())
     }
 }
 
@@ -143,9 +143,8 @@ pub struct Action {
     /// What it would do, as it was when the call was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preview: Option<Preview>,
-    /// What names this request about this call for ever, see [`crate::approval::digest`]; absent in old journals.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub digest: Option<Arc<str>>,
+    /// What names this request about this call for ever, see [`crate::approval::digest`]. Given when people are asked.
+    pub digest: Arc<str>,
 }
 
 impl Action {

@@ -107,7 +107,7 @@ impl Draft {
             agent_says: call.display.agent_says().cloned(),
             path: self.state.path(call),
             preview: call.preview.clone(),
-            digest: None,
+            digest: Arc::default(),
         })
     }
 
@@ -125,7 +125,7 @@ impl Draft {
         asked.clock = (self.now < self.state.updated_at).then_some(self.now);
         let digests: Vec<String> = asked.actions.iter().map(|action| digest::of(&self.state, &asked, action)).collect();
         for (action, digest) in asked.actions.iter_mut().zip(digests) {
-            action.digest = Some(digest.into());
+            action.digest = digest.into();
         }
         self.push(Record::Interrupted(Arc::new(asked)));
     }

@@ -26,7 +26,7 @@ use crate::{
     locale::{Locale, Text},
     refusal::{Code, Refusal},
     todo::{Todo, Todos},
-    wire::expand,
+    wire::{cursor::Cursor, expand},
 };
 
 /// A user's message.
@@ -60,13 +60,18 @@ pub enum OnPending {
 #[derive(Debug)]
 pub struct Draft {
     pub(super) state: Arc<State>,
+    /// The appends that are complete.
     entries: Vec<Arc<Entry>>,
+    /// Where the wire stood before the one that is not.
+    cursor: Cursor,
+    /// Its records so far.
+    pub(super) records: Vec<Record>,
     started: Vec<u32>,
     /// The time by the clock, from which deadlines are counted.
     pub(super) now: Millis,
 }
 
-/// Records that are ready to be stored together.
+/// An append that is ready to be stored.
 #[derive(Debug)]
 #[must_use = "a transition does nothing until it is stored and committed"]
 pub struct Transition {
@@ -87,7 +92,8 @@ pub struct Committed {
 }
 
 impl Transition {
-    /// The records to store, at positions `expected + 1 …`.
+    /// What to store, at positions `expected + 1 …`: one append, none if nothing follows from the input, and several only
+    /// [where they were made apart](Transition::made) or [after each other](Transition::then).
     #[must_use]
     pub fn entries(&self) -> &[Arc<Entry>] {
         &self.entries
@@ -157,21 +163,27 @@ impl Draft {
     /// Begins a transition at `now`, by the clock.
     #[must_use]
     pub fn new(state: &State, now: Millis) -> Draft {
-        Draft { now, state: Arc::new(state.clone()), entries: Vec::new(), started: Vec::new() }
+        let cursor = state.cursor.clone();
+        let (entries, records, started) = (Vec::new(), Vec::new(), Vec::new());
+        Draft { now, state: Arc::new(state.clone()), entries, cursor, records, started }
     }
 
     /// The times of records never run backwards within a session, whatever the clock does. That is for their order alone:
     /// deadlines are the clock's.
     pub(crate) fn push(&mut self, record: Record) {
-        let (pos, cursor) = (self.state.pos + 1, self.state.cursor.clone());
-        let entry = Arc::new(Entry { pos, at: self.now.max(self.state.updated_at), cursor, record });
-        Arc::make_mut(&mut self.state).apply(&entry);
-        self.entries.push(entry);
+        let state = Arc::make_mut(&mut self.state);
+        if self.records.is_empty() {
+            state.begin(state.pos + 1, self.now.max(state.updated_at));
+        }
+        state.take(&record);
+        self.records.push(record);
     }
 
-    /// Makes the session.
+    /// Makes the session, in an append of its own: before its first message stands a checkpoint, where a fork may say
+    /// something else.
     pub fn create(&mut self, created: SessionCreated) {
         self.push(Record::SessionCreated(created));
+        self.end_append();
     }
 
     /// Takes a user's message (spec W1, W9).
@@ -514,7 +526,7 @@ impl Draft {
             } else if self.state.turn_calls >= catalog.max_turns(&self.state.agent) {
                 let message = self.state.locale.text(Text::MaxTurns);
                 self.end_turn(EndReason::MaxTurns, Some(message.to_owned()), None);
-            } else if self.entries.iter().any(|entry| matches!(entry.record, Record::CallFinished(_))) {
+            } else if self.records.iter().any(|record| matches!(record, Record::CallFinished(_))) {
                 // The last results have just come in: what was queued reaches the model with them. At any other
                 // time the model may be answering already, without it.
                 for message in self.state.queued.clone() {
@@ -525,6 +537,8 @@ impl Draft {
         if !self.state.status.is_active()
             && let Some(message) = self.state.queued.front().cloned()
         {
+            // A turn begins with an append, so that what is cut off by turns is cut between appends.
+            self.end_append();
             self.push(Record::UserMessage(message));
             self.begin_loop(catalog);
         }
@@ -535,9 +549,9 @@ impl Draft {
         self.ask_for_room(catalog);
         if self.must_wait() {
             let pending: Vec<u32> = self.state.open.iter().map(|open| open.asked.n).collect();
-            let told = self.entries.iter().any(|e| {
+            let told = self.records.iter().any(|record| {
                 matches!(
-                    e.record,
+                    record,
                     Record::Interrupted(_)
                         | Record::Decided(_)
                         | Record::Answered(_)
@@ -579,8 +593,19 @@ impl Draft {
     }
 
     /// Ends the draft without adding anything.
-    pub fn finish(self) -> Transition {
+    pub fn finish(mut self) -> Transition {
+        self.end_append();
         Transition { state: self.state, entries: self.entries, started: self.started }
+    }
+
+    /// What comes next is another append.
+    pub(super) fn end_append(&mut self) {
+        if !self.records.is_empty() {
+            let (records, cursor) = (std::mem::take(&mut self.records), self.state.cursor.clone());
+            let cursor = std::mem::replace(&mut self.cursor, cursor);
+            let State { pos, updated_at: at, .. } = *self.state;
+            self.entries.push(Arc::new(Entry { pos, at, cursor, records }));
+        }
     }
 }
 

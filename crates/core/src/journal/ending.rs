@@ -69,13 +69,13 @@ impl Draft {
         partial: Option<Block>,
         request_id: Option<Arc<str>>,
     ) {
-        let before = self.state.pos;
+        let before = self.records.len();
         for n in self.state.open.iter().map(|open| open.asked.n).collect::<Vec<_>>() {
             let by = by.cloned();
             self.push(Record::Withdrawn { n, by });
         }
         self.give_up(self.state.calls.clone());
-        let with = u32::try_from(self.state.pos - before).ok().filter(|_| reason != EndReason::EndTurn);
+        let with = u32::try_from(self.records.len() - before).ok().filter(|_| reason != EndReason::EndTurn);
         let ended = TurnEnded { reason, partial, message: None, output: None, cut: None, with, request_id };
         self.push(Record::TurnEnded(Box::new(ended)));
     }

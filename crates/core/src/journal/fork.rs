@@ -54,7 +54,7 @@ use crate::{
 pub struct Forked {
     /// The session whose past this one has.
     pub from: Arc<str>,
-    /// The position of the last record that was copied, the same in both.
+    /// The position of the last append that was copied, the same in both.
     pub at: u64,
     /// Who made the fork.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -78,8 +78,7 @@ pub struct Forked {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub judged: Vec<Judged>,
     /// What tells the fork from all other sessions, see [`super::record::SessionCreated::birth`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub birth: Option<Arc<str>>,
+    pub birth: Arc<str>,
 }
 
 /// Whose past a fork has, and how far.
@@ -87,7 +86,7 @@ pub struct Forked {
 pub struct ForkedFrom {
     /// The session.
     pub session_id: Arc<str>,
-    /// The checkpoint: the position of the last record that both have.
+    /// The checkpoint: the position of the last append that both have.
     pub checkpoint: u64,
 }
 
@@ -126,7 +125,7 @@ pub struct ForkInput {
     /// What the user says next, in a session whose turn is over.
     pub message: Option<UserMessage>,
     /// What tells the fork from all other sessions.
-    pub birth: Option<Arc<str>>,
+    pub birth: Arc<str>,
     /// The calls that the model's provider may make, or has made, for the original: see [`Record::ApprovalSent`].
     pub approved: Vec<u32>,
 }
@@ -135,7 +134,8 @@ pub struct ForkInput {
 /// counted and acknowledged where it happened.
 #[must_use]
 pub fn own(entries: &[Arc<Entry>]) -> &[Arc<Entry>] {
-    let forked = entries.iter().rposition(|entry| matches!(entry.record, Record::Forked(_)));
+    let forked =
+        entries.iter().rposition(|entry| entry.records.iter().any(|record| matches!(record, Record::Forked(_))));
     forked.map_or(entries, |at| &entries[at..])
 }
 
@@ -196,7 +196,8 @@ impl Draft {
         let asked: Vec<Arc<Interrupted>> =
             self.state.open.iter().map(|open| open.asked.clone()).filter(|asked| !begins_again(asked)).collect();
         let withdrawn = self.state.open.iter().map(|open| open.asked.n).collect();
-        let held = !run && (active || message.is_some());
+        // A message that waits begins a turn, too.
+        let held = !run && (active || message.is_some() || !self.state.queued.is_empty());
         let at = self.state.pos;
         self.push(Record::Forked(Arc::new(Forked {
             from,
@@ -246,7 +247,7 @@ impl State {
     pub(super) fn forked(&mut self, forked: &Forked, at: Millis) {
         self.forked_from = Some(ForkedFrom { session_id: forked.from.clone(), checkpoint: forked.at });
         self.created_at = at;
-        self.born(forked.birth.as_ref(), at);
+        self.birth = forked.birth.clone();
         self.held = forked.held;
         if forked.active {
             self.status = Status::Running;

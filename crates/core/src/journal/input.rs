@@ -312,7 +312,7 @@ impl Draft {
                     agent_says: None,
                     path: self.state.path(&call),
                     preview: None,
-                    digest: None,
+                    digest: Arc::default(),
                 };
                 let at = At { task: 0, node: from, question: name, payload, schema, default };
                 let (n, content) = (self.state.interruptions + 1, call.display.stream.display_as_content);

@@ -1,4 +1,4 @@
-//! The journal of a session: its records, the state they fold to, and what follows from it.
+//! The journal of a session: its appends, the state they fold to, and what follows from it.
 
 pub mod agents;
 mod asked;
@@ -12,6 +12,7 @@ pub(crate) mod fits;
 pub mod fork;
 pub mod graph;
 pub mod input;
+pub mod legal;
 pub mod outdated;
 mod parts;
 pub mod record;

@@ -45,8 +45,7 @@ pub enum Phase {
     Finished,
 }
 
-/// One call of the latest answer. It stands in records, too ([`super::reopen::TurnReopened`]): fields are only added, with a
-/// default.
+/// One call of the latest answer. It stands in records, too ([`super::reopen::TurnReopened`]).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Call {
     /// Its number in the session, from 1.
@@ -62,40 +61,28 @@ pub struct Call {
     /// Where it stands.
     pub phase: Phase,
     /// How a person is asked about it.
-    #[serde(default)]
     pub ask: Option<Arc<Ask>>,
     /// Whether its verdict was a question (spec Q).
-    #[serde(default)]
     pub question: bool,
     /// How it is shown.
-    #[serde(default)]
     pub display: Display,
     /// Declared idempotent when it was gated.
-    #[serde(default)]
     pub idempotent: bool,
     /// Attempts so far.
-    #[serde(default)]
     pub attempts: u32,
     /// The level that decides next.
-    #[serde(default)]
     pub level: u32,
     /// When it must be decided, once it is asked about.
-    #[serde(default)]
     pub deadline: Deadline,
     /// Who decides in place of the level's reviewer.
-    #[serde(default)]
     pub instead: Option<Reviewer>,
     /// How many of those it escalates to have been asked.
-    #[serde(default)]
     pub escalated: u32,
     /// Who has approved it at the levels so far.
-    #[serde(default)]
     pub approved_by: Vec<Arc<str>>,
     /// Who changed it last.
-    #[serde(default)]
     pub edited_by: Option<Arc<str>>,
     /// Whether a standing rule decided about it in a person's place.
-    #[serde(default)]
     pub by_rule: bool,
     /// What that let through.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,8 +1,11 @@
-//! The records a session is made of.
+//! The appends a session is made of, and the records in them.
+//!
+//! An append is the atom of a journal: what one input did to the session, stored whole or not at all. So every append
+//! leads to a state in which nothing is half done, and is a [checkpoint](super::checkpoint).
 //!
 //! A record is self-contained: it expands to wire events and folds into history without the records
-//! before it, so a replay can begin anywhere (spec W2). Every released shape decodes for ever; a field
-//! is only ever added, with a default.
+//! before it, so a replay can begin at any append (spec W2). A field that may be absent says something by that;
+//! everything else is in every record.
 
 use std::sync::Arc;
 
@@ -48,7 +51,7 @@ pub fn after(at: Millis, seconds: u32) -> Millis {
     at.saturating_add(Millis::from(seconds) * 1000)
 }
 
-/// One record at its place in a session's journal.
+/// One append at its place in a session's journal: what one input did to the session.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Entry {
     /// Position in the session, from 1 without gaps. Kept beside the body by stores.
@@ -57,12 +60,27 @@ pub struct Entry {
     /// When it was appended.
     #[serde(rename = "t")]
     pub at: Millis,
-    /// Where the wire stood before this record, so that it can be expanded alone.
+    /// Where the wire stood before this append, so that it can be expanded alone.
     #[serde(rename = "c")]
     pub cursor: Cursor,
-    /// What happened.
+    /// What happened, in order; at least one record. The first is what the input was, the others follow from it.
     #[serde(rename = "r")]
-    pub record: Record,
+    pub records: Vec<Record>,
+}
+
+impl Entry {
+    /// Whether it says only what people have already seen of an answer that is not complete: no step of the session.
+    #[must_use]
+    pub fn is_progress(&self) -> bool {
+        let progress =
+            |record: &Record| matches!(record, Record::BlockShown(_) | Record::Group { .. } | Record::Replaced { .. });
+        self.records.iter().all(progress)
+    }
+}
+
+/// The records of appends, in order.
+pub fn records(entries: &[Arc<Entry>]) -> impl DoubleEndedIterator<Item = &Record> {
+    entries.iter().flat_map(|entry| &entry.records)
 }
 
 /// What happened in a session.
@@ -227,7 +245,6 @@ pub struct SessionCreated {
     /// The agent that answers.
     pub agent: Arc<str>,
     /// The language of the server's own texts.
-    #[serde(default)]
     pub locale: Locale,
     /// Who the session belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -239,8 +256,7 @@ pub struct SessionCreated {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<Box<RawValue>>,
     /// What tells it from all other sessions of whatever name and store: random.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub birth: Option<Arc<str>>,
+    pub birth: Arc<str>,
 }
 
 /// See [`Record::UserMessage`].
@@ -641,7 +657,7 @@ pub struct TurnEnded {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<Cut>,
     /// How many of the records just before it withdrew what waited and gave up open calls because of it. Absent where the
-    /// turn came to its own end, and in old journals, whose failed turns do not go on.
+    /// turn came to its own end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub with: Option<u32>,
     /// The client's `request_id` of the `cancel`.

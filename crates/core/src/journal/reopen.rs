@@ -62,18 +62,23 @@ impl Reopening {
     /// begun since: another turn, or a fork, in which nothing counts that was decided before.
     #[must_use]
     pub fn of(session_id: &Arc<str>, entries: &[Arc<Entry>]) -> Option<Reopening> {
-        let begin = ending(entries)?;
+        let end = ending(entries)?;
         let mut state = State::new(session_id.clone());
-        if let Some(first) = entries.first() {
-            state.cursor.groups = first.cursor.groups;
-        }
-        entries.iter().take(begin).for_each(|entry| state.apply(entry));
+        entries.iter().take(end).for_each(|entry| state.apply(entry));
+        Reopening::at(state, entries.get(end)?)
+    }
+
+    /// The same, of the append in which the turn ended, and the state before that.
+    #[must_use]
+    pub fn at(mut state: State, end: &Entry) -> Option<Reopening> {
+        let before = end.records.len().checked_sub(1 + failed_with(end)? as usize)?;
+        state.begin(end.pos, end.at);
+        end.records.iter().take(before).for_each(|record| state.take(record));
         Reopening::before(&state)
     }
 
     /// The same, of the state before its turn ended.
-    #[must_use]
-    pub fn before(state: &State) -> Option<Reopening> {
+    fn before(state: &State) -> Option<Reopening> {
         let State { calls, nested, open, answered, run, .. } = state;
         let own_graph = run.as_ref().is_some_and(|run| !run.agent_loop);
         if !state.status.is_active() || own_graph || calls.iter().any(|call| call.phase == Phase::Proposed) {
@@ -113,22 +118,23 @@ fn loop_again(run: &GraphRun, open: &[Open]) -> GraphRun {
     run
 }
 
-/// Where among the entries of a session the end of its last turn begins, if that failed and nothing has begun since. What is
-/// said about the session itself may follow it.
+/// Where among the appends of a session its last turn ended, if that failed and nothing has begun since. What is said about
+/// the session itself may follow it.
 #[must_use]
 pub fn ending(entries: &[Arc<Entry>]) -> Option<usize> {
-    let beside = |entry: &Arc<Entry>| {
-        matches!(entry.record, Record::RuleRevoked(_) | Record::HandedOff(HandedOff { call: 0, .. }))
-    };
-    let end = entries.iter().rposition(|entry| !beside(entry))?;
-    let last = &entries[end];
-    let Record::TurnEnded(ended) = &last.record else { return None };
+    let beside =
+        |record: &Record| matches!(record, Record::RuleRevoked(_) | Record::HandedOff(HandedOff { call: 0, .. }));
+    let end = entries.iter().rposition(|entry| !entry.records.iter().all(beside))?;
+    failed_with(&entries[end]).map(|_| end)
+}
+
+/// How many records of an append belong to the end of the turn beside its last one, if with that a turn failed.
+fn failed_with(entry: &Entry) -> Option<u32> {
+    let (Record::TurnEnded(ended), before) = entry.records.split_last()? else { return None };
     let TurnEnded { reason: EndReason::Error { .. } | EndReason::MaxTurns, with, .. } = &**ended else { return None };
-    let is_part = |entry: &Arc<Entry>| {
-        entry.at == last.at && matches!(entry.record, Record::Withdrawn { .. } | Record::CallFinished(_))
-    };
-    let begin = end.checked_sub((*with)? as usize)?;
-    entries[begin..end].iter().all(is_part).then_some(begin)
+    let is_part = |record: &Record| matches!(record, Record::Withdrawn { .. } | Record::CallFinished(_));
+    let begin = before.len().checked_sub((*with)? as usize)?;
+    before[begin..].iter().all(is_part).then_some((*with)?)
 }
 
 impl State {
@@ -192,12 +198,15 @@ impl Draft {
     /// their time from now on; numbers and keys stay.
     pub fn again(mut self, made: &[Arc<Entry>]) -> Transition {
         for entry in made {
-            match &entry.record {
-                Record::Interrupted(asked) => {
-                    self.ask_people(Interrupted { expires_at: self.due(asked), ..(**asked).clone() });
+            for record in &entry.records {
+                match record {
+                    Record::Interrupted(asked) => {
+                        self.ask_people(Interrupted { expires_at: self.due(asked), ..(**asked).clone() });
+                    }
+                    record => self.push(record.clone()),
                 }
-                record => self.push(record.clone()),
             }
+            self.end_append();
         }
         self.finish()
     }

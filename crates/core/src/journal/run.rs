@@ -276,14 +276,12 @@ pub struct GraphRun {
     /// The graph.
     pub graph: Arc<str>,
     /// Whether it is an agent's loop.
-    #[serde(default)]
     pub agent_loop: bool,
     /// The position at which it began.
     pub began: u64,
     /// The position from which the states of its frames are folded.
     pub since: u64,
     /// The latest position at which somebody changed the state.
-    #[serde(default)]
     pub edited: u64,
     /// Tasks so far.
     pub made: u32,
@@ -313,7 +311,6 @@ pub struct Frame {
     /// Tasks of the round that have no result yet.
     pub unfinished: u32,
     /// See [`Round::arrived`].
-    #[serde(default)]
     pub arrived: Vec<(Arc<str>, Arc<str>)>,
 }
 
@@ -332,10 +329,8 @@ pub struct Task {
     /// Where it stands.
     pub phase: TaskPhase,
     /// Its steps, by name.
-    #[serde(default)]
     pub steps: BTreeMap<Arc<str>, Step>,
     /// What it asked, by name.
-    #[serde(default)]
     pub questions: BTreeMap<Arc<str>, Question>,
 }
 
@@ -374,8 +369,7 @@ pub enum Step {
 pub struct Question {
     /// The interruption's number.
     pub n: u32,
-    /// The SHA-256 of the payload as it was shown: an answer is only given to that question. Versions before had that of the
-    /// payload as it was written in their snapshots.
+    /// The SHA-256 of the payload as it was shown: an answer is only given to that question.
     pub digest: Arc<str>,
     /// The answer.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]

@@ -408,7 +408,7 @@ impl Draft {
             agent_says: None,
             path: Vec::new(),
             preview: None,
-            digest: None,
+            digest: Arc::default(),
         };
         let n = self.state.interruptions + 1;
         let at = Some(Arc::new(at));

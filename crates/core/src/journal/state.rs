@@ -42,7 +42,7 @@ pub struct State {
     pub session_id: Arc<str>,
     /// What tells it from all other sessions of whatever name and store. Digests and idempotency keys are made of it.
     pub birth: Arc<str>,
-    /// The position of the last record; 0 before the first.
+    /// The position of the last append; 0 before the first.
     pub pos: u64,
     /// Where the event stream stands.
     pub cursor: Cursor,
@@ -89,7 +89,6 @@ pub struct State {
     /// Roles that were ever asked, whose holders may see the session (spec P1).
     pub reviewers: BTreeSet<String>,
     /// The roles that the user of the current turn held.
-    #[serde(default)]
     pub roles: Vec<String>,
     /// Who has spoken in the current turn.
     #[serde(default, skip_serializing_if = "Speakers::is_empty")]
@@ -104,16 +103,13 @@ pub struct State {
     /// Blocks of the coming answer that were already shown.
     pub shown: Vec<Block>,
     /// The agent's list of todos (spec Q6).
-    #[serde(default)]
     pub todos: Vec<Todo>,
     /// Where the run of its graph stands: of a graph's session, or of an agent's loop that has nodes of the user's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<Arc<GraphRun>>,
     /// The part of the conversation that models still read (spec G5).
-    #[serde(default)]
     pub window: Window,
     /// About how many bytes its records have: the texts in them, and a constant for each.
-    #[serde(default)]
     pub bytes: u64,
     /// Whose past it has, if it is a fork.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -172,7 +168,7 @@ impl State {
             shown: Vec::new(),
             todos: Vec::new(),
             run: None,
-            window: Window::new(),
+            window: Window::default(),
             bytes: 0,
             forked_from: None,
             held: false,
@@ -195,19 +191,30 @@ impl State {
         self.open.iter().find(|open| open.asked.n == n)
     }
 
-    /// Takes the next record. Total: a record that does not fit the state changes only what it can.
+    /// Takes the next append. Total: a record that does not fit the state changes only what it can.
     pub fn apply(&mut self, entry: &Entry) {
-        self.pos = entry.pos;
-        self.updated_at = entry.at;
-        self.cursor = expand::after(entry);
-        self.bytes = self.bytes.saturating_add(size::of(&entry.record));
-        self.window.take(entry, self.status.is_active(), &self.shown);
-        self.hears(&entry.record);
-        self.came_of_it(&entry.record);
-        match &entry.record {
+        self.begin(entry.pos, entry.at);
+        entry.records.iter().for_each(|record| self.take(record));
+    }
+
+    /// The next append begins, at this position and time: for whoever looks at the state between its records.
+    pub fn begin(&mut self, pos: u64, at: Millis) {
+        self.pos = pos;
+        self.updated_at = at;
+    }
+
+    /// Takes the next record of the append that has begun.
+    pub fn take(&mut self, record: &Record) {
+        let (pos, at) = (self.pos, self.updated_at);
+        expand::pass(&mut self.cursor, record);
+        self.bytes = self.bytes.saturating_add(size::of(record));
+        self.window.take(record, pos, self.status.is_active(), &self.shown);
+        self.hears(record);
+        self.came_of_it(record);
+        match record {
             Record::SessionCreated(created) => {
-                self.created_at = entry.at;
-                self.born(created.birth.as_ref(), entry.at);
+                self.created_at = at;
+                self.birth = created.birth.clone();
                 self.agent = created.agent.clone();
                 self.locale = created.locale;
                 self.subject = created.subject.clone();
@@ -223,23 +230,23 @@ impl State {
             Record::Replaced { .. } => self.shown.clear(),
             Record::ModelResponded(answer) => {
                 if answer.run == 0 {
-                    self.answer_pos = entry.pos;
+                    self.answer_pos = pos;
                 }
                 self.model_responded(answer);
             }
             Record::CallsGated(gates) => self.calls_gated(gates),
-            Record::Interrupted(asked) => self.interrupted(asked, entry.at),
+            Record::Interrupted(asked) => self.interrupted(asked, at),
             Record::Decided(decided) => self.decided(decided),
             Record::Answered(answered) => self.answered(answered.n, &answered.answers),
             Record::TimedOut { n, .. } => self.timed_out(*n),
             Record::Noted(noted) => self.noted(noted),
-            Record::RuleRevoked(revoked) => self.sticky.retain(|rule| rule.id != Some(revoked.rule)),
+            Record::RuleRevoked(revoked) => self.sticky.retain(|rule| rule.id != revoked.rule),
             Record::Withdrawn { n, .. } => self.withdrawn(*n),
             Record::CallStarted { call, attempt } => self.set_phase(*call, |call| {
                 call.attempts = *attempt;
                 Phase::Started(*attempt)
             }),
-            Record::AgentBegan(began) => self.agent_began(began, entry.pos),
+            Record::AgentBegan(began) => self.agent_began(began, pos),
             Record::HandedOff(handed) => self.handed_off(handed),
             Record::CallFinished(finished) => {
                 self.agent_ended(finished.call);
@@ -285,7 +292,7 @@ impl State {
                 self.run_ended(&ended.reason);
             }
             Record::TurnReopened(reopened) => self.turn_reopened(reopened),
-            Record::RunStarted(started) => self.run_started(started, entry.pos),
+            Record::RunStarted(started) => self.run_started(started, pos),
             Record::RunRetried(_) => {
                 self.status = Status::Running;
                 self.held = false;
@@ -294,9 +301,9 @@ impl State {
             Record::FrameBegan(began) => {
                 if began.task == 0 {
                     let (graph, made) = (began.graph.clone(), self.run.as_ref().map_or(0, |run| run.made));
-                    self.run = Some(Arc::new(GraphRun::new(graph, true, entry.pos, made, &began.round)));
+                    self.run = Some(Arc::new(GraphRun::new(graph, true, pos, made, &began.round)));
                 } else {
-                    self.run(|run| run.begin(began.frame, began.task, began.graph.clone(), &began.round, entry.pos));
+                    self.run(|run| run.begin(began.frame, began.task, began.graph.clone(), &began.round, pos));
                 }
             }
             Record::TasksDone(done) => self.tasks_done(done),
@@ -316,8 +323,8 @@ impl State {
                 None => drop(task.steps.remove(step)),
             }),
             Record::Resumed(resumed) => self.resumed(resumed),
-            Record::StateEdited(_) => self.state_edited(entry.pos),
-            Record::States(_) => self.run(|run| run.since = entry.pos),
+            Record::StateEdited(_) => self.state_edited(pos),
+            Record::States(_) => self.run(|run| run.since = pos),
             Record::MakeRoom(_) | Record::ApprovalSent { .. } => {}
             Record::Compressed(compressed) => {
                 // A summary is an answer of its model, but none of the turn's: it does not count against its limit.
@@ -326,13 +333,8 @@ impl State {
                 }
                 self.usage.add(&compressed.usage);
             }
-            Record::Forked(forked) => self.forked(forked, entry.at),
+            Record::Forked(forked) => self.forked(forked, at),
         }
-    }
-
-    /// Of a session from before there were births its time tells it from others of its name, as it did then.
-    pub(super) fn born(&mut self, birth: Option<&Arc<str>>, at: Millis) {
-        self.birth = birth.cloned().unwrap_or_else(|| at.to_string().into());
     }
 
     fn user_message(&mut self, message: &UserMessage) {
@@ -489,9 +491,7 @@ impl State {
         }
         let locale = self.locale;
         let in_doubt = asked.kind == Kind::InDoubt;
-        // Records from before rules were written with their decision make the same ones.
-        let made = if decided.rules.is_empty() { Rule::made_by(&asked, decided) } else { Vec::new() };
-        for rule in decided.rules.iter().chain(&made).filter(|rule| !rule.everywhere) {
+        for rule in decided.rules.iter().filter(|rule| !rule.everywhere) {
             // The newest word counts.
             self.sticky.retain(|older| !rule.replaces(older));
             self.sticky.push(rule.clone());

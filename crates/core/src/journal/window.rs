@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     draft::{Catalog, Draft, Transition},
     parts::Phase,
-    record::{Block, Entry, Record, Usage},
+    record::{Block, Record, Usage},
     state::State,
 };
 use crate::tokens;
@@ -59,39 +59,27 @@ pub struct Compressed {
     #[serde(default, skip_serializing_if = "Usage::is_zero")]
     pub usage: Usage,
     /// Tokens that the next model call would have had.
-    #[serde(default)]
     pub tokens_before: u64,
     /// Tokens that it has now: an estimate.
-    #[serde(default)]
     pub tokens_after: u64,
     /// How many calls were made in what it covers: numbers go on from there.
-    #[serde(default)]
     pub calls: u32,
     /// How many turns have begun after what it covers.
-    #[serde(default)]
     pub kept: u32,
 }
 
 /// The part of the conversation that models still read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
-    /// Whether this was counted from the first record on. It was not in a snapshot that an older version has written.
-    #[serde(default)]
-    pub counted: bool,
     /// It begins after the record at this position.
-    #[serde(default)]
     pub from: u64,
     /// The position of the record that says so, with the summary of what came before; 0 if nothing was cut yet.
-    #[serde(default)]
     pub at: u64,
     /// How many turns have begun in it.
-    #[serde(default)]
     pub turns: u32,
     /// Its tokens: the provider's count of the latest answer where it gave one, and an estimate of what came since.
-    #[serde(default)]
     pub tokens: u64,
     /// Whether the agent's instructions and tools are in `tokens`, as they are in a provider's count.
-    #[serde(default)]
     pub whole: bool,
     /// It must be made smaller before the next model call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -99,20 +87,14 @@ pub struct Window {
 }
 
 impl Window {
-    /// The window of a session without records.
-    #[must_use]
-    pub fn new() -> Window {
-        Window { counted: true, ..Window::default() }
-    }
-
     /// What is counted may be on top of what a provider has reported, which can be any number.
     fn count(&mut self, tokens: u64) {
         self.tokens = self.tokens.saturating_add(tokens);
     }
 
-    /// Takes the next record; `active` and `shown` are the state's before it.
-    pub(super) fn take(&mut self, entry: &Entry, active: bool, shown: &[Block]) {
-        match &entry.record {
+    /// Takes the next record, of the append at `pos`; `active` and `shown` are the state's before it.
+    pub(super) fn take(&mut self, record: &Record, pos: u64, active: bool, shown: &[Block]) {
+        match record {
             Record::UserMessage(message) => {
                 self.turns += u32::from(!active);
                 self.count(tokens::MESSAGE + tokens::of_content(&message.content));
@@ -137,7 +119,7 @@ impl Window {
             Record::MakeRoom(room) => self.due = Some(*room),
             Record::Compressed(compressed) => {
                 self.from = compressed.through;
-                self.at = entry.pos;
+                self.at = pos;
                 self.turns = compressed.kept;
                 self.tokens = compressed.tokens_after;
                 self.whole = true;

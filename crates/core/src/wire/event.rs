@@ -630,9 +630,8 @@ pub struct RequestedAction {
     /// Lower-case hexadecimal SHA-256 of the canonical arguments.
     pub args_digest: String,
     /// Lower-case hexadecimal SHA-256 of the whole request about this call, which it names for ever: session, call, agent,
-    /// tool, arguments, schema and what is shown. Absent in requests of old journals.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub digest: Option<Arc<str>>,
+    /// tool, arguments, schema and what is shown.
+    pub digest: Arc<str>,
     /// What the tool says it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<Arc<str>>,

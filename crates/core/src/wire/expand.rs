@@ -1,4 +1,4 @@
-//! Records → wire events: the one deterministic expansion that live streams and replays share (spec W2).
+//! Appends → wire events: the one deterministic expansion that live streams and replays share (spec W2).
 //!
 //! User messages are events too, so a client that did not send them (another tab, a reviewer) shows the same
 //! conversation from events alone.
@@ -27,20 +27,39 @@ use crate::{
     limits,
 };
 
-/// The events of one record, in order.
+/// The events of one append, in order.
 #[must_use]
 pub fn expand(session_id: &Arc<str>, entry: &Entry) -> Vec<SessionEvent> {
     let mut events = Vec::new();
-    Out { cursor: entry.cursor.clone(), sink: Some((session_id, &mut events)) }.record(entry);
+    let mut out = Out { cursor: &mut entry.cursor.clone(), sink: Some((session_id, &mut events)) };
+    entry.records.iter().for_each(|record| out.record(record));
     events
 }
 
-/// Where the stream stands after a record.
+/// The events of each record of an append, in order.
+pub fn by_record<'a>(
+    session_id: &'a Arc<str>,
+    entry: &'a Entry,
+) -> impl Iterator<Item = (&'a Record, Vec<SessionEvent>)> {
+    let mut cursor = entry.cursor.clone();
+    entry.records.iter().map(move |record| {
+        let mut events = Vec::new();
+        Out { cursor: &mut cursor, sink: Some((session_id, &mut events)) }.record(record);
+        (record, events)
+    })
+}
+
+/// Where the stream stands after an append.
 #[must_use]
 pub fn after(entry: &Entry) -> Cursor {
-    let mut out = Out { cursor: entry.cursor.clone(), sink: None };
-    out.record(entry);
-    out.cursor
+    let mut cursor = entry.cursor.clone();
+    entry.records.iter().for_each(|record| pass(&mut cursor, record));
+    cursor
+}
+
+/// Takes the cursor on over a record.
+pub fn pass(cursor: &mut Cursor, record: &Record) {
+    Out { cursor, sink: None }.record(record);
 }
 
 /// Where a model's block is shown.
@@ -116,7 +135,7 @@ pub fn changes_group(cursor: &Cursor, content: bool) -> bool {
 
 /// Counts events, and makes them if somebody wants them: both by the same code, so they cannot disagree.
 struct Out<'a> {
-    cursor: Cursor,
+    cursor: &'a mut Cursor,
     sink: Option<(&'a Arc<str>, &'a mut Vec<SessionEvent>)>,
 }
 
@@ -228,9 +247,9 @@ impl Out<'_> {
         });
     }
 
-    fn record(&mut self, entry: &Entry) {
+    fn record(&mut self, record: &Record) {
         const NO_DELTA: Option<fn() -> Delta> = None;
-        match &entry.record {
+        match record {
             Record::UserMessage(message) => self.user_message(&message.content),
             Record::BlockShown(block) => self.model_block(block),
             // What an agent says to another one is no part of the session's own conversation.

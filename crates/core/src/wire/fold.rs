@@ -12,7 +12,7 @@ use std::{collections::HashMap, ops::Range, sync::Arc};
 use super::{
     cursor::{Cursor, OpenGroup},
     event::{ApprovalUpdate, ContentBlock, Delta, Event, RequestBlock, Resolution, Role, StopReason, TypedDelta},
-    expand::expand,
+    expand::{by_record, expand},
     history::{
         DisplayType, HistoryApproval, HistoryBlock, HistoryCall, HistoryMessage, HistoryQuestionAction,
         HistoryQuestionArgs, HistoryQuestions, HistoryRequest, HistoryRole, MessageType,
@@ -178,16 +178,39 @@ impl Fold {
         self.rows.get(message).map_or(0, |row| row.bytes)
     }
 
-    /// Takes the next entry. One that only resolves a request may also come early.
+    /// Takes the next append.
     pub fn entry(&mut self, entry: &Entry) {
-        for (i, event) in (0..).zip(expand(&self.session_id.clone(), entry)) {
-            self.event(Place(entry.pos, i), event.event);
-        }
-        // The answer is there, or will never be.
-        match &entry.record {
-            Record::ModelResponded(answer) if answer.run == 0 => self.answering.clear(),
-            Record::TurnEnded(_) => self.answering.clear(),
-            _ => {}
+        self.records(entry, |_| true);
+    }
+
+    /// Takes, of an append that comes much later, how requests ended in it.
+    pub fn resolutions(&mut self, entry: &Entry) {
+        self.records(entry, |record| {
+            matches!(
+                record,
+                Record::Decided(_)
+                    | Record::Answered(_)
+                    | Record::Resumed(_)
+                    | Record::TimedOut { .. }
+                    | Record::Withdrawn { .. }
+                    | Record::Forked(_)
+            )
+        });
+    }
+
+    fn records(&mut self, entry: &Entry, is_wanted: impl Fn(&Record) -> bool) {
+        let session_id = self.session_id.clone();
+        let mut places = (0..).map(|i| Place(entry.pos, i));
+        for (record, events) in by_record(&session_id, entry).filter(|(record, _)| is_wanted(record)) {
+            for (event, place) in events.into_iter().zip(&mut places) {
+                self.event(place, event.event);
+            }
+            // The answer is there, or will never be.
+            match record {
+                Record::ModelResponded(answer) if answer.run == 0 => self.answering.clear(),
+                Record::TurnEnded(_) => self.answering.clear(),
+                _ => {}
+            }
         }
     }
 

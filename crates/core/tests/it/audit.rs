@@ -2,7 +2,10 @@
 
 use countersign_core::{
     audit::{self, Anchor, AuditRecord, Fault, Verifier},
-    journal::{fork, record::Record},
+    journal::{
+        fork,
+        record::{Record, records},
+    },
 };
 use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
 use serde_json::{Value, value::RawValue};
@@ -11,13 +14,13 @@ use crate::world::{Op, World, ops};
 
 fn log(world: &World) -> Vec<AuditRecord> {
     let mut last = Anchor::start();
-    let mut records = Vec::new();
+    let mut log = Vec::new();
     for event in audit::events(&world.state, &world.journal) {
         let record = audit::record(&last, &event.body()).expect("a body");
         last = Anchor { n: record.n, hash: record.hash.clone() };
-        records.push(record);
+        log.push(record);
     }
-    records
+    log
 }
 
 fn verify(log: &[AuditRecord], anchor: Option<Anchor>) -> Result<Anchor, Fault> {
@@ -37,7 +40,7 @@ fn busy() -> World {
             let _ = world.apply(op);
         }
         let asked = |world: &World| {
-            fork::own(&world.journal).iter().filter(|e| matches!(e.record, Record::Interrupted(_))).count()
+            records(fork::own(&world.journal)).filter(|record| matches!(record, Record::Interrupted(_))).count()
         };
         if asked(&world) > asked(&best) {
             best = world;
@@ -56,7 +59,7 @@ fn r8_every_request_and_every_end_of_one_is_told_and_nothing_else_of_people() {
     };
     // The past of a fork was told where it happened.
     let own = fork::own(&world.journal);
-    let happened = |is: fn(&Record) -> bool| own.iter().filter(|entry| is(&entry.record)).count();
+    let happened = |is: fn(&Record) -> bool| records(own).filter(|record| is(record)).count();
     assert_eq!(told("requested"), happened(|r| matches!(r, Record::Interrupted(_))));
     assert_eq!(told("decided"), happened(|r| matches!(r, Record::Decided(_))));
     assert_eq!(told("answered"), happened(|r| matches!(r, Record::Answered(_))));

@@ -5,7 +5,7 @@ use countersign_core::{
     call::gate::Ask,
     journal::{
         draft::Draft,
-        record::{Entry, Interrupted, Millis, Record},
+        record::{Interrupted, Millis, Record},
     },
 };
 use proptest::prelude::*;
@@ -27,8 +27,8 @@ fn from_the_future(world: &mut World) {
     world.commit(Draft::new(&world.state, world.now + DAY).revoke(rule, None));
 }
 
-fn asked(entry: &Entry) -> Option<&Interrupted> {
-    match &entry.record {
+fn asked(record: &Record) -> Option<&Interrupted> {
+    match record {
         Record::Interrupted(asked) => Some(asked),
         _ => None,
     }
@@ -75,9 +75,10 @@ proptest! {
             let had = world.journal.len();
             let _ = world.apply(op);
             for entry in world.journal.get(had..).unwrap_or_default() {
-                let Some(asked) = asked(entry) else { continue };
+                for asked in entry.records.iter().filter_map(asked) {
                 prop_assert!(asked.expires_at.is_none_or(|due| due <= world.now + LONGEST), "{asked:?} at {}", world.now);
                 prop_assert!(asked.asked_at(entry.at) <= world.now);
+}
             }
             prop_assert!(world.journal.is_sorted_by_key(|entry| entry.at), "the order of records stays");
         }

@@ -17,7 +17,7 @@ use countersign_core::{
     journal::{
         draft::{Draft, MessageInput, OnPending},
         graph,
-        record::{Block, Kind, ModelResponded, Record, ToolUse, Usage},
+        record::{Block, Kind, ModelResponded, Record, ToolUse, Usage, records},
         state::{Phase, State},
     },
     refusal::{Code, Refusal},
@@ -117,7 +117,7 @@ pub fn plain() -> Ask {
 }
 
 fn recorded(world: &World) -> Vec<DecisionType> {
-    let decided = world.journal.iter().rev().find_map(|e| match &e.record {
+    let decided = records(&world.journal).rev().find_map(|record| match record {
         Record::Decided(decided) => Some(decided.decisions.iter().map(|d| d.kind()).collect()),
         _ => None,
     });
@@ -200,7 +200,7 @@ fn w5_a_decision_on_other_arguments_than_wait_is_stale() {
 
 fn digests(world: &World) -> Vec<String> {
     let actions = world.state.open.iter().flat_map(|open| &open.asked.actions);
-    actions.map(|action| action.digest.as_deref().expect("a digest").to_owned()).collect()
+    actions.map(|action| action.digest.to_string()).collect()
 }
 
 /// What is asked about again is another request, though nothing of the call has changed.
@@ -394,10 +394,8 @@ fn w6_a_rejection_says_so_in_the_sessions_language_or_in_the_reviewers_words() {
         world.state = Arc::new(state);
         let decisions = vec![Decision::reject(None), Decision::reject(Some("quá đắt".into()))];
         decide(&mut world, 1, decisions, Principal::trusted()).expect("rejected");
-        let results: Vec<String> = world
-            .journal
-            .iter()
-            .filter_map(|e| if let Record::CallFinished(c) = &e.record { Some(c.output.clone()) } else { None })
+        let results: Vec<String> = records(&world.journal)
+            .filter_map(|record| if let Record::CallFinished(c) = record { Some(c.output.clone()) } else { None })
             .collect();
         assert_eq!(results, [text, "quá đắt"]);
     }
@@ -449,7 +447,7 @@ fn r4_what_a_person_says_of_a_call_in_doubt_is_not_told_as_a_call_that_did_not_r
     world.apply(&crate::world::Op::Crash).expect("crash");
     decide(&mut world, 2, vec![Decision::respond("order 7 was placed")], Principal::trusted()).expect("it ran");
     let mut conversation = Conversation::new();
-    world.journal.iter().for_each(|entry| conversation.apply(&entry.record));
+    world.journal.iter().for_each(|entry| conversation.apply(entry));
     let Some(Message::ToolResult(result)) = conversation.into_messages().pop() else { panic!("a result") };
     assert_eq!(result.text, "order 7 was placed");
 }
@@ -504,7 +502,7 @@ fn w9_a_comment_of_a_queued_messages_words_does_not_take_its_place() {
     world.apply(&crate::world::Op::Start(1)).expect("start");
     world.apply(&crate::world::Op::Finish(0, true)).expect("finish");
     assert!(world.state.queued.is_empty(), "they came with the result");
-    let said = world.journal.iter().filter_map(|entry| match &entry.record {
+    let said = records(&world.journal).filter_map(|record| match record {
         Record::UserMessage(message) => Some((message.content.text(), message.queued)),
         _ => None,
     });
@@ -542,7 +540,7 @@ fn s10_only_an_edited_call_that_began_is_told_as_what_ran() {
     let edit = || vec![Decision::edit("pay", args(r#"{"n":77}"#))];
     let told = |world: &World| {
         let mut conversation = Conversation::new();
-        world.journal.iter().for_each(|entry| conversation.apply(&entry.record));
+        world.journal.iter().for_each(|entry| conversation.apply(entry));
         let results = conversation.into_messages().into_iter().filter_map(|message| match message {
             Message::ToolResult(result) => Some(result.text),
             _ => None,

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use countersign_core::{
     call::gate::{DecisionType, Verdict},
     journal::{
-        checkpoint::{Checkpoints, is_whole},
+        checkpoint::{Checkpoint, is_whole},
         draft::Draft,
         fork, graph,
-        record::{Entry, Record},
+        record::{Entry, Record, records},
         state::{Phase, State, Status},
     },
     wire::expand::expand,
@@ -41,29 +41,20 @@ fn forked(world: &World, pos: u64, edit: u8, run: bool) -> (State, Arc<State>, V
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// A checkpoint is the end of a transition that left the session whole, and every such end is one.
+    /// After every append nothing is half there, but for an answer that is being shown: only then the place is no checkpoint.
     #[test]
-    fn g6_checkpoints_are_the_ends_of_transitions(ops in ops()) {
+    fn g6_every_append_leaves_the_session_whole(ops in ops()) {
         let world = random(&ops);
         let found = world.checkpoints();
-        let ends: Vec<u64> = world
-            .ends
-            .iter()
-            .copied()
-            .filter(|pos| is_whole(&world.state_at(*pos)))
-            .filter(|pos| !matches!(world.journal[usize::try_from(*pos).unwrap() - 1].record, Record::Group { .. } | Record::Replaced { .. }))
-            .collect();
-        let copied = |pos: &u64| world.journal.iter().any(|e| e.pos > *pos && matches!(e.record, Record::Forked(_)));
-        for pos in &found {
-            prop_assert!(ends.contains(pos) || copied(pos) || is_fork(&world, *pos), "{pos} of {ends:?}");
-        }
-        for pos in &ends {
-            prop_assert!(found.contains(pos), "{pos} is no checkpoint: {found:?}");
-        }
-        let mut walk = Checkpoints::new("s".into());
+        let mut state = State::new("s".into());
         for entry in &world.journal {
-            if let Some(at) = walk.take(entry) {
-                let state = world.state_at(at.pos);
+            prop_assert!(!entry.records.is_empty());
+            state.apply(entry);
+            let place = Checkpoint::of(&state, entry);
+            prop_assert_eq!(place.is_some(), found.contains(&entry.pos));
+            prop_assert_eq!(place.is_some(), is_whole(&state) && !entry.is_progress(), "{:?}", entry);
+            if let Some(at) = place {
+                prop_assert_eq!(at.pos, entry.pos);
                 prop_assert_eq!(at.status, state.status);
                 prop_assert_eq!(at.node, graph::position(&state).name());
                 prop_assert_eq!(at.at, state.updated_at);
@@ -72,29 +63,19 @@ proptest! {
         }
     }
 
-    /// A walk that was written down anywhere, or that goes on at a checkpoint, finds what one from the first record finds.
+    /// A walk that was written down anywhere finds what one from the first append finds.
     #[test]
     fn g6_a_walk_that_goes_on_on_the_way_finds_the_same_checkpoints(ops in ops()) {
         let world = random(&ops);
-        let mut whole = Checkpoints::new("s".into());
-        let (mut written, mut resumed) = (whole.clone(), whole.clone());
-        let mut last = None;
+        let (mut whole, mut written) = (State::new("s".into()), State::new("s".into()));
         for entry in &world.journal {
             let text = serde_json::to_string(&written).unwrap();
             written = serde_json::from_str(&text).unwrap();
-            let again = last.and_then(|last| Checkpoints::resume(whole.state().clone(), last, entry));
-            let goes_on = again.is_some();
-            resumed = again.unwrap_or(resumed);
-            let found = whole.take(entry);
-            prop_assert_eq!(found.is_some(), goes_on, "it goes on at checkpoints, and nowhere else");
-            prop_assert_eq!(&written.take(entry), &found);
-            // The one that it has begun at is known to whoever began there.
-            prop_assert_eq!(resumed.take(entry), found.filter(|_| !goes_on));
-            last = Some(entry);
+            whole.apply(entry);
+            written.apply(entry);
+            prop_assert_eq!(Checkpoint::of(&written, entry), Checkpoint::of(&whole, entry));
         }
-        prop_assert_eq!(written.end(), whole.end());
-        prop_assert_eq!(resumed.end(), whole.end());
-        prop_assert_eq!(resumed.state(), whole.state());
+        prop_assert_eq!(written, whole);
     }
 
     /// A fork of any checkpoint of any session asks again whatever waited or was approved, and begins nothing by
@@ -112,7 +93,7 @@ proptest! {
                 // An agent that has begun goes on; what it calls is asked about anew.
                 let begun = call.attempts > 0 || call.phase == Phase::Delegated;
                 prop_assert!(call.approved_by.is_empty() || call.phase == Phase::Finished || begun);
-                let today = entries.iter().find_map(|entry| match &entry.record {
+                let today = records(&entries).find_map(|record| match record {
                     Record::Forked(forked) => forked.judged.iter().find(|one| one.call == call.call),
                     _ => None,
                 });
@@ -185,8 +166,4 @@ proptest! {
             }
         }
     }
-}
-
-fn is_fork(world: &World, pos: u64) -> bool {
-    matches!(world.journal[usize::try_from(pos).unwrap() - 1].record, Record::Forked(_))
 }

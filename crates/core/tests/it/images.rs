@@ -57,7 +57,7 @@ fn session() -> (State, Vec<Arc<Entry>>) {
         subject: None,
         tenant: None,
         context: None,
-        birth: None,
+        birth: "b".into(),
     });
     let made = draft.finish().commit();
     (State::clone(&made.state), made.entries)
@@ -126,7 +126,7 @@ fn w2_an_image_is_one_block_in_the_stream_and_in_history_and_goes_to_the_model_w
     let entries: Vec<Entry> =
         (1..).zip(&text).map(|(pos, text)| Entry { pos, ..serde_json::from_str(text).expect("entry") }).collect();
 
-    let last = entries.iter().rfind(|entry| matches!(entry.record, Record::UserMessage(_))).expect("it is there");
+    let last = entries.iter().rfind(|entry| matches!(entry.records[0], Record::UserMessage(_))).expect("it is there");
     let starts = expand(&"s".into(), last).into_iter().filter_map(|event| match event.event {
         Event::ContentBlockStart { content_block: ContentBlock::Text, index, .. } => Some((index, "text".to_owned())),
         Event::ContentBlockStart { content_block: ContentBlock::Image { source }, index, .. } => {
@@ -150,7 +150,7 @@ fn w2_an_image_is_one_block_in_the_stream_and_in_history_and_goes_to_the_model_w
     assert!(matches!(&messages[0].content[2], HistoryBlock::Image { source } if *source == here()));
 
     let mut conversation = Conversation::new();
-    entries.iter().for_each(|entry| conversation.apply(&entry.record));
+    entries.iter().for_each(|entry| conversation.apply(entry));
     let [Message::User(read)] = &conversation.into_messages()[..] else { panic!("one message") };
     assert_eq!(*read, Content::from("before\n\nand").with(here()).with("after").with(elsewhere()));
 }
@@ -186,7 +186,7 @@ fn g5_of_an_image_that_is_summarised_there_is_a_note() {
         state = State::clone(&ended.state);
     }
     let mut conversation = Conversation::new();
-    entries.iter().for_each(|entry| conversation.apply(&entry.record));
+    entries.iter().for_each(|entry| conversation.apply(entry));
     let text = conversation.cut(1).text(10_000);
     assert_eq!(text, "<user>\nlook\n\n[An image was left out here]\n</user>\n");
     assert!(matches!(summary_message(Locale::En, "short"), Message::User(said) if !said.has_images()));

@@ -1,7 +1,7 @@
 //! Calls that ask in the middle (spec S13).
 
 use countersign_core::journal::{
-    record::Record,
+    record::{Record, records},
     state::{Phase, State, Status},
 };
 
@@ -25,11 +25,11 @@ fn s13_a_call_whose_question_nobody_answers_ends_once_and_asks_nothing_more() {
     let mut world = asking();
     world.apply(&Op::Later(60)).expect("time passes");
     check(&world);
-    let results = world.journal.iter().filter(|entry| matches!(entry.record, Record::CallFinished(_)));
+    let results = records(&world.journal).filter(|record| matches!(record, Record::CallFinished(_)));
     assert_eq!((results.count(), world.state.open.len()), (1, 0));
     // The other question is over at that moment, and not only at the end of its own time.
-    let timed_out = world.journal.iter().filter(|entry| matches!(entry.record, Record::TimedOut { .. }));
-    let withdrawn = world.journal.iter().filter(|entry| matches!(entry.record, Record::Withdrawn { n: 2, .. }));
+    let timed_out = records(&world.journal).filter(|record| matches!(record, Record::TimedOut { .. }));
+    let withdrawn = records(&world.journal).filter(|record| matches!(record, Record::Withdrawn { n: 2, .. }));
     assert_eq!((timed_out.count(), withdrawn.count()), (1, 1));
 }
 

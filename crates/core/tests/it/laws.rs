@@ -11,7 +11,7 @@ use countersign_core::{
     journal::{
         draft::Catalog as _,
         graph,
-        record::{Block, Entry, Interrupted, Kind, Record},
+        record::{Block, Entry, Interrupted, Kind, Record, records},
         state::{Phase, State, Status},
     },
     wire::{
@@ -28,6 +28,11 @@ use crate::world::{Op, World, ops};
 fn fold(entries: &[Arc<Entry>]) -> State {
     let mut state = State::new("s".into());
     entries.iter().for_each(|entry| state.apply(entry));
+    let mut legal = State::new("s".into());
+    for entry in entries {
+        legal.append(entry).unwrap_or_else(|wrong| panic!("{wrong}: {entry:?}"));
+    }
+    assert_eq!(legal, state);
     state
 }
 
@@ -128,15 +133,16 @@ fn a_piece_of_the_history_is_a_piece_of_the_whole(world: &World) {
         world.journal[..cut].iter().for_each(|entry| fold.entry(entry));
         let settled: Vec<usize> = (0..fold.len()).filter(|i| fold.is_settled(&(*i..i + 1))).collect();
         for waiting in fold.waiting(&(0..fold.len())) {
-            for later in &world.journal[cut..] {
-                if matches!(&later.record, Record::Decided(d) if d.n == waiting && d.last)
-                    || matches!(&later.record, Record::Answered(a) if a.n == waiting)
-                    || matches!(&later.record, Record::Resumed(r) if r.n == waiting)
-                    || matches!(&later.record, Record::Forked(forked) if forked.withdrawn.contains(&waiting))
-                    || matches!(&later.record, Record::TimedOut { n, .. } | Record::Withdrawn { n, .. } if *n == waiting)
-                {
-                    fold.entry(later);
-                }
+            let ends = |record: &Record| match record {
+                Record::Decided(decided) => decided.n == waiting && decided.last,
+                Record::Answered(answered) => answered.n == waiting,
+                Record::Resumed(resumed) => resumed.n == waiting,
+                Record::Forked(forked) => forked.withdrawn.contains(&waiting),
+                Record::TimedOut { n, .. } | Record::Withdrawn { n, .. } => *n == waiting,
+                _ => false,
+            };
+            for later in world.journal[cut..].iter().filter(|later| later.records.iter().any(ends)) {
+                fold.resolutions(later);
             }
         }
         let all = 0..fold.len();
@@ -193,8 +199,8 @@ fn what_ran_was_approved_by_everybody_it_needed(world: &World) {
     let mut approvals: HashMap<u32, Approvals> = HashMap::new();
     let mut partial: HashSet<(u32, u32, Option<Arc<str>>)> = HashSet::new();
     let subject = world.state.subject.clone();
-    for entry in &world.journal {
-        match &entry.record {
+    for record in records(&world.journal) {
+        match record {
             Record::Interrupted(one) => {
                 for action in &one.actions {
                     asks.entry(action.call).or_insert_with(|| action.ask.clone());
@@ -275,13 +281,18 @@ fn what_ran_was_approved_by_everybody_it_needed(world: &World) {
 /// itself, and is for the same agent.
 fn what_began_was_what_was_shown(world: &World) {
     let mut shown: HashMap<u32, (Arc<str>, Option<Arc<str>>)> = HashMap::new();
-    for (entry, tools) in world.journal.iter().zip(&world.seen) {
+    for (record, tools) in world
+        .journal
+        .iter()
+        .zip(&world.seen)
+        .flat_map(|(entry, tools)| entry.records.iter().map(move |record| (record, tools)))
+    {
         let begins = |call: &u32, target: Option<Target>| {
             let Some((tool, description)) = shown.get(call) else { return };
             let today = tools.tool("a", tool).expect("a tool");
             assert_eq!((description, target), (&today.description, today.target), "call {call}: {tool}");
         };
-        match &entry.record {
+        match record {
             Record::CallStarted { call, .. } => begins(call, None),
             Record::AgentBegan(began) => begins(&began.call, Some(Target::Agent(began.agent.clone()))),
             Record::HandedOff(handed) => begins(&handed.call, Some(Target::Handoff(handed.agent.clone()))),
@@ -292,7 +303,7 @@ fn what_began_was_what_was_shown(world: &World) {
             Record::Decided(decided) => {
                 for (call, (tool, _)) in shown.clone() {
                     let of_call = |asked: &Interrupted| asked.actions.iter().position(|action| action.call == call);
-                    let asked = world.journal.iter().find_map(|entry| match &entry.record {
+                    let asked = records(&world.journal).find_map(|record| match record {
                         Record::Interrupted(asked) if asked.n == decided.n => Some(asked),
                         _ => None,
                     });
@@ -315,8 +326,8 @@ fn what_began_was_what_was_shown(world: &World) {
 /// Spec R2, W9: every interruption ends once; a finished turn leaves none and no call without a result.
 fn every_interruption_ends_once_and_every_call_has_one_result(world: &World) {
     let (mut asked, mut ended, mut results): (Vec<u32>, Vec<u32>, Vec<u32>) = Default::default();
-    for entry in &world.journal {
-        match &entry.record {
+    for record in records(&world.journal) {
+        match record {
             Record::Interrupted(i) => {
                 asked.push(i.n);
                 assert_eq!(i.n as usize, asked.len());
@@ -451,8 +462,8 @@ fn the_random_sessions_reach_every_kind_of_record() {
         for op in &ops {
             let _ = world.apply(op);
         }
-        for entry in &world.journal {
-            let json = serde_json::to_value(&entry.record).expect("record");
+        for record in records(&world.journal) {
+            let json = serde_json::to_value(record).expect("record");
             seen.extend(json.as_object().and_then(|o| o.keys().next()).cloned());
         }
     }

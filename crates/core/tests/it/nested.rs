@@ -9,7 +9,7 @@ fn asked(path: &Value) -> Value {
         "kind": "question",
         "actions": [{
             "call": 2, "tool_use_id": "t", "agent": "helper", "name": "ask_user_question",
-            "args": { "questions": [] }, "ask": {}, "path": path,
+            "args": { "questions": [] }, "ask": {}, "path": path, "digest": "d",
         }],
     }))
     .unwrap();

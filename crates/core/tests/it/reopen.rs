@@ -52,7 +52,7 @@ fn asked(state: &State) -> Vec<String> {
         .iter()
         .map(|open| {
             // What is asked once more is another request, and has a digest of its own.
-            let actions = open.asked.actions.iter().map(|action| Action { digest: None, ..action.clone() });
+            let actions = open.asked.actions.iter().map(|action| Action { digest: "".into(), ..action.clone() });
             format!("{:?} {:?} {:?}", open.asked.kind, actions.collect::<Vec<_>>(), open.assignee)
         })
         .collect()
@@ -106,7 +106,10 @@ fn s22_a_turn_goes_on_once_and_only_if_it_failed() {
     let mut world = waiting(&[("pay", plain())]);
     fails(&mut world);
     let mut old = world.journal.clone();
-    let Record::TurnEnded(end) = &mut Arc::make_mut(old.last_mut().expect("an end")).record else { panic!("an end") };
+    let Record::TurnEnded(end) = Arc::make_mut(old.last_mut().expect("an end")).records.last_mut().expect("a record")
+    else {
+        panic!("an end")
+    };
     end.with = None;
     assert!(Reopening::of(&"s".into(), &old).is_none(), "nobody knows what of it the end took back");
     world.apply(&Op::Message(None)).expect("another turn");

@@ -16,7 +16,6 @@ use std::{
 use countersign_core::{
     approval::reviewer::Reviewer,
     call::{
-        args::Digest,
         gate::{Ask, DecisionType},
         plain,
         schema::ArgsSchema,
@@ -287,8 +286,7 @@ impl<T> Answer<T> {
         let mut inside = memory.inside();
         if let Some(known) = inside.questions.get_mut(name) {
             known.seen = true;
-            // A snapshot that an older version made has the digest of the payload as it was written.
-            if known.digest == digest || *known.digest == *Digest::of(question.payload.get().as_bytes()).to_string() {
+            if known.digest == digest {
                 return Ok(());
             }
             return Err(NodeError::coded(

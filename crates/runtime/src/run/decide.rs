@@ -48,7 +48,7 @@ impl Runtime {
     /// `decision_not_allowed`, `invalid_edit`, `stale_action`, `unresolvable`, `answers_required`, `decisions_required`,
     /// `invalid_answers`, `invalid_message`, `store_unavailable`. What waits is then exactly as it was.
     pub async fn decide(&self, by: &Principal, decision: NewDecision, follow: bool) -> Result<Stored, Refusal> {
-        let (live, stored) = self.take_decision(by, decision, follow).await?;
+        let (live, stored) = self.take_decision(by, decision, follow, Durability::Synced).await?;
         self.inner.spawn_driver(live);
         Ok(stored)
     }
@@ -58,7 +58,7 @@ impl Runtime {
     /// # Errors
     /// As [`Runtime::decide`].
     pub async fn decide_and_run(&self, by: &Principal, decision: NewDecision) -> Result<Outcome, Refusal> {
-        let (live, _) = self.take_decision(by, decision, false).await?;
+        let (live, _) = self.take_decision(by, decision, false, Durability::Buffered).await?;
         self.inner.clone().drive_here(live).await
     }
 
@@ -67,6 +67,7 @@ impl Runtime {
         by: &Principal,
         decision: NewDecision,
         follow: bool,
+        durability: Durability,
     ) -> Result<(LiveRef, Stored), Refusal> {
         let Some((session_id, n)) = parse_approval_key(&decision.approval_key) else {
             return Err(resolve::not_found(&decision.approval_key));
@@ -76,7 +77,7 @@ impl Runtime {
         }
         let session_id: Arc<str> = Arc::from(session_id);
         let live = self.inner.live(&session_id);
-        let follow = self.take_decision_in(&live, by, n, decision, follow).await?;
+        let follow = self.take_decision_in(&live, by, n, decision, (follow, durability)).await?;
         Ok((live, Stored { session_id, follow }))
     }
 
@@ -86,7 +87,7 @@ impl Runtime {
         by: &Principal,
         n: u32,
         decision: NewDecision,
-        follow: bool,
+        (follow, durability): (bool, Durability),
     ) -> Result<Option<Subscription>, Refusal> {
         let mut guard = live.lock().await;
         let state = self.inner.load(live, &mut guard).await?;
@@ -96,6 +97,7 @@ impl Runtime {
         by.check_may_decide()?;
         let request_id = own_request_id(by, &state, decision.request_id);
         if self.inner.is_repeat(&live.session_id, request_id.as_deref()).await? {
+            self.inner.released().await?;
             return self.inner.follow_if(follow, live, &mut guard).await;
         }
         let said = [!decision.decisions.is_empty(), decision.answers.is_some(), decision.resume.is_some()];
@@ -136,7 +138,7 @@ impl Runtime {
         let make = |state: &State| resolve::decide(state, at, input, &self.inner.agents);
         let followed = self.inner.follow_if(follow, live, &mut guard).await?;
         failpoint::hit("decide.before_commit");
-        self.inner.transact(live, &mut guard, Durability::Synced, make).await?;
+        self.inner.transact(live, &mut guard, durability, make).await?;
         failpoint::hit("decide.after_commit");
         live.wake();
         Ok(followed)
@@ -148,7 +150,11 @@ impl Inner {
     pub(super) async fn already_resolved(&self, session_id: &str, n: u32) -> Result<Refusal, Refusal> {
         let row = self.store.interruption(session_id, n).await.map_err(store_refusal)?;
         match row {
-            Some(row) if row.resolution.is_some() => self.resolved_refusal(&row).await,
+            Some(row) if row.resolution.is_some() => {
+                let refusal = self.resolved_refusal(&row).await?;
+                self.released().await?;
+                Ok(refusal)
+            }
             _ => Ok(resolve::not_found(&approval_key(session_id, n))),
         }
     }

@@ -182,7 +182,9 @@ impl Inner {
         let state = self.load(&live, &mut guard).await?;
         let answer = guard.answer_at(state.answer_pos);
         drop(guard);
-        self.outcome(&state, answer).await
+        let outcome = self.outcome(&state, answer).await?;
+        self.released().await?;
+        Ok(outcome)
     }
 
     /// Lets the session go on here, until nothing follows by itself.
@@ -282,7 +284,7 @@ impl Inner {
                     if state.has_begun_work()
                         && let Some(transition) = Draft::new(&state, now()).recover(&self.agents)
                     {
-                        permits = self.transact(live, &mut guard, Durability::Synced, |_| Ok(transition)).await?;
+                        permits = self.transact(live, &mut guard, Durability::Buffered, |_| Ok(transition)).await?;
                     }
                     recovered = true;
                     for permit in permits {
@@ -293,7 +295,7 @@ impl Inner {
                     // The session may be from a time when its agent had another budget.
                     let wants = guard.state()?.wants_room(&self.agents).is_some();
                     if wants && let Some(transition) = Draft::new(&*guard.state()?, now()).make_room(&self.agents) {
-                        self.transact(live, &mut guard, Durability::Synced, |_| Ok(transition)).await?;
+                        self.transact(live, &mut guard, Durability::Buffered, |_| Ok(transition)).await?;
                     }
                 }
                 self.walk_loop(live, &mut guard).await?;
@@ -301,7 +303,7 @@ impl Inner {
                 let draining = self.draining.load(Ordering::SeqCst);
                 let mut effects = if draining { Effects::default() } else { graph::next(&state) };
                 if let Some(transition) = self.without_answers(&*guard.state()?, &effects.start) {
-                    self.transact(live, &mut guard, Durability::Synced, |_| Ok(transition)).await?;
+                    self.transact(live, &mut guard, Durability::Buffered, |_| Ok(transition)).await?;
                     effects = graph::next(&*guard.state()?);
                 }
                 let begins = [&*effects.start, &*effects.delegate].concat();
@@ -309,7 +311,7 @@ impl Inner {
                     && let Some(transition) = Draft::new(&*guard.state()?, now()).outdated(&begins, &self.agents)
                 {
                     let outdated: Vec<u32> = outdated_of(&transition).collect();
-                    self.transact(live, &mut guard, Durability::Synced, |_| Ok(transition)).await?;
+                    self.transact(live, &mut guard, Durability::Buffered, |_| Ok(transition)).await?;
                     for call in outdated {
                         self.agents.forget_call(&live.session_id, call);
                     }
@@ -319,7 +321,7 @@ impl Inner {
                 while !effects.delegate.is_empty() {
                     let calls = std::mem::take(&mut effects.delegate);
                     let make = |state: &State| Ok(Draft::new(state, now()).delegate(&calls, &self.agents));
-                    self.transact(live, &mut guard, Durability::Synced, make).await?;
+                    self.transact(live, &mut guard, Durability::Buffered, make).await?;
                     effects = graph::next(&*guard.state()?);
                 }
                 let state = guard.state()?;
@@ -338,7 +340,7 @@ impl Inner {
                     let context = self.app_context(&state).await.map_err(store_refusal)?;
                     failpoint::hit("start.before_commit");
                     let make = |state: &State| Ok(Draft::new(state, now()).start(&start));
-                    let permits = self.transact(live, &mut guard, Durability::Synced, make).await?;
+                    let permits = self.transact(live, &mut guard, Durability::Buffered, make).await?;
                     for permit in permits {
                         let span = part.call(&self, &state, &permit);
                         let of = of_nested(&state, permit.call());
@@ -600,7 +602,9 @@ impl Inner {
             return Ok(false);
         }
         match make(&state, guard.partial()) {
-            Some(transition) => self.transact(live, guard, Durability::Synced, |_| Ok(transition)).await.map(|_| true),
+            Some(transition) => {
+                self.transact(live, guard, Durability::Buffered, |_| Ok(transition)).await.map(|_| true)
+            }
             None => Ok(true),
         }
     }

@@ -155,7 +155,7 @@ impl Runtime {
             run: new.run,
             judged,
             message,
-            birth: Some(birth()),
+            birth: birth(),
             approved: self.inner.hosted_calls(&state),
         };
         let transition = Draft::new(&state, now()).fork(input, &self.inner.agents)?;
@@ -211,9 +211,10 @@ impl Runtime {
 /// before it, where another can be said.
 fn replaced(then: &Then) -> (Option<Arc<str>>, Option<u64>) {
     let last = &then.last;
-    match &last.record {
-        Record::UserMessage(message) if last.cursor.open == 0 && then.before == Some(last.pos - 1) => {
-            (message.agent.clone(), then.before)
+    match last.records.first() {
+        Some(Record::UserMessage(message)) if last.cursor.open == 0 && last.pos > 1 => {
+            // Before it no turn was open, and that is a checkpoint.
+            (message.agent.clone(), Some(last.pos - 1))
         }
         _ => (None, None),
     }

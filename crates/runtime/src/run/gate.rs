@@ -394,8 +394,7 @@ impl Inner {
         let now = now();
         let tenant = state.tenant.as_deref();
         // What a rule has let through was seen by whoever made it: a tool that has changed since is another one.
-        let today =
-            if rules.iter().any(|(_, rule)| rule.shown.is_some()) { signature(&tool.facts()) } else { "".into() };
+        let today = if rules.iter().any(|(_, rule)| rule.approve) { signature(&tool.facts()) } else { "".into() };
         let applies = |rule: &Rule| {
             let (agent, digest, subject) = (call.agent, call.args.digest(), call.subject);
             let facts = |tool| RuleFacts {
@@ -418,7 +417,7 @@ impl Inner {
                 })
                 .copied()
         };
-        let id = |(session, rule): (&str, &Rule)| rule.id.map(|id| id.name(session).into());
+        let id = |(session, rule): (&str, &Rule)| Some(rule.id.name(session).into());
         if let Some((session, rule)) = found(false) {
             let text = rule.message.clone().unwrap_or_else(|| {
                 let default = state.locale.text(Text::Rejected);

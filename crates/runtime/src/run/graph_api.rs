@@ -286,6 +286,7 @@ impl<S: GraphState> Runs<S> {
             TaskPhase::Failed(code, message) => Some((code.clone(), message.clone())),
             _ => None,
         });
+        self.inner.released().await?;
         Ok(match state.status {
             Status::Failed => {
                 let (code, message) = match failed {
@@ -320,7 +321,7 @@ impl Inner {
     async fn failure(&self, state: &State) -> Result<(String, String), Refusal> {
         let entry =
             self.store.read(&state.session_id, state.pos.saturating_sub(1), 1).await.map_err(super::store_refusal)?;
-        Ok(match entry.first().map(|entry| &entry.record) {
+        Ok(match entry.first().and_then(|entry| entry.records.last()) {
             Some(countersign_core::journal::record::Record::TurnEnded(ended)) => match &ended.reason {
                 countersign_core::journal::record::EndReason::Error { code, message } => {
                     (code.clone(), message.clone())

@@ -162,7 +162,7 @@ impl Inner {
             subject: by.subject.clone(),
             tenant: by.tenant.clone(),
             context: None,
-            birth: Some(birth()),
+            birth: birth(),
         };
         let make = |state: &State| {
             let mut draft = Draft::new(state, now());

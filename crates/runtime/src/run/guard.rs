@@ -137,7 +137,7 @@ impl Inner {
             return Ok(AppContext::default());
         }
         let first = self.store.read(&state.session_id, 0, 1).await?.into_iter().next();
-        Ok(match first.as_deref().map(|entry| &entry.record) {
+        Ok(match first.as_deref().and_then(|entry| entry.records.first()) {
             Some(Record::SessionCreated(created)) => created.context.clone().map(AppContext::of).unwrap_or_default(),
             _ => AppContext::default(),
         })
@@ -283,7 +283,7 @@ impl Inner {
             let call = state.calls.iter().find(|call| call.call == run && nested.turn_calls == 0)?;
             return call.args.as_ref().map(agents::input);
         }
-        let (mut said, mut after) = (Vec::new(), state.answer_pos);
+        let (mut said, mut after) = (Vec::new(), state.answer_pos.saturating_sub(1));
         let mut patience = Patience::default();
         while after < state.pos {
             let page = match self.store.read_within(&state.session_id, after, READ_PAGE, READ_BYTES).await {
@@ -295,8 +295,12 @@ impl Inner {
             };
             let Some(last) = page.last() else { break };
             after = last.pos;
-            for entry in page.iter().filter(|entry| entry.pos <= state.pos) {
-                if let Record::UserMessage(message) = &entry.record {
+            for record in page.iter().filter(|entry| entry.pos <= state.pos).flat_map(|entry| &entry.records) {
+                if matches!(record, Record::ModelResponded(answer) if answer.run == 0) {
+                    // What was said before it has been heard.
+                    said.clear();
+                }
+                if let Record::UserMessage(message) = record {
                     // A guardrail reads words. Of an image it hears that there is one, so that it can refuse it.
                     said.push(message.content.to_string());
                 }

@@ -238,7 +238,7 @@ impl Pages<'_> {
             if let Some(pos) = row.and_then(|row| row.resolved_pos).filter(|pos| *pos <= self.end)
                 && let Some(entry) = self.inner.entry(self.session_id, pos).await?
             {
-                window.fold.entry(&entry);
+                window.fold.resolutions(&entry);
             }
         }
         Ok(HistoryPage { messages: window.fold.messages(range), next_cursor: next.map(write_cursor) })

@@ -20,7 +20,7 @@ use countersign_core::{
     journal::{
         draft::{Draft, Transition},
         graph,
-        record::{Block, Entry, Record},
+        record::{Block, Entry, Record, records},
         state::State,
     },
     refusal::{Code, Refusal},
@@ -38,7 +38,7 @@ use super::{
     now, spans, store_refusal,
     subscription::{Frame, Subscription, Told},
     transcript::Shown,
-    view::{READ_BYTES, READ_PAGE},
+    view::{READ_BYTES, READ_PAGE, own_answer},
     waypoints,
 };
 use crate::store::{Append, Durability, StoreError};
@@ -156,10 +156,6 @@ impl Inner {
             Some(head) => head.snapshot.clone().unwrap_or_else(|| Arc::new(State::new(live.session_id.clone()))),
             None => Arc::new(State::new(live.session_id.clone())),
         };
-        if !state.window.counted {
-            // A snapshot from before conversations were counted: folded once more from the start.
-            state = Arc::new(State::new(live.session_id.clone()));
-        }
         guard.snapshot = state.pos;
         let end = head.map_or(0, |head| head.pos);
         // Followers, and the block being written, of a session whose last append was abandoned half way have not
@@ -206,6 +202,9 @@ impl Inner {
 
     /// Makes a transition, stores it, and tells followers. The permits it gives are in the result.
     ///
+    /// It is on the disk when this returns if `durability` asks for that, or if an effect begins with it. Everything else
+    /// waits for the disk only where something leaves ([`Inner::released`]).
+    ///
     /// If the future is dropped half way, the state is loaded again before its next use.
     pub(super) async fn transact(
         &self,
@@ -217,9 +216,13 @@ impl Inner {
         let state = self.load(live, guard).await?;
         let transition = make(&state)?;
         let Some(last) = transition.entries().last() else { return Ok(Vec::new()) };
-        let closes = |entry: &Arc<Entry>| matches!(entry.record, Record::ModelResponded(_) | Record::TurnEnded(_));
+        let closes = |record: &Record| matches!(record, Record::ModelResponded(_) | Record::TurnEnded(_));
         let snapshot =
-            transition.entries().iter().any(closes) || last.pos.saturating_sub(guard.snapshot) >= SNAPSHOT_ENTRIES;
+            records(transition.entries()).any(closes) || last.pos.saturating_sub(guard.snapshot) >= SNAPSHOT_ENTRIES;
+        let begins = |record: &Record| {
+            matches!(record, Record::CallStarted { .. } | Record::StepStarted { .. } | Record::ApprovalSent { .. })
+        };
+        let durability = if records(transition.entries()).any(begins) { Durability::Synced } else { durability };
         let append = Append {
             session_id: live.session_id.clone(),
             expected: state.pos,
@@ -242,8 +245,7 @@ impl Inner {
         }
         spans::told(&guard.part, &state, transition.entries());
         let committed = transition.commit();
-        let answers = |entry: &&Arc<Entry>| matches!(&entry.record, Record::ModelResponded(answer) if answer.run == 0);
-        if let Some(answer) = committed.entries.iter().rev().find(answers) {
+        if let Some(answer) = committed.entries.iter().rev().find(|entry| own_answer(entry).is_some()) {
             guard.answer = Some(answer.clone());
         }
         guard.publish(&live.session_id, &committed.entries);
@@ -251,17 +253,25 @@ impl Inner {
             guard.snapshot = committed.state.pos;
         }
         guard.published = committed.state.pos;
-        let far = waypoints::passed(&state, &committed.state);
-        guard.state = Some(committed.state);
         // Nothing is waited for any more: whoever is dropped here would lose what was permitted.
-        if far {
-            self.keep_passed(state, &committed.entries);
+        if waypoints::passed(&state, &committed.state) {
+            self.keep_waypoint(committed.state.clone());
         }
+        guard.state = Some(committed.state);
         Ok(committed.permits)
     }
 }
 
 impl Inner {
+    /// Waits until everything that was stored so far is on the disk: before anything leaves that rests on it (an answer, an
+    /// event with a `seq`, an outcome, a saved state), so that a power cut takes nothing that anybody was told.
+    ///
+    /// # Errors
+    /// `store_closed`: it may be lost.
+    pub(crate) async fn released(&self) -> Result<(), Refusal> {
+        self.store.sync().await.map_err(|error| self.refused(error))
+    }
+
     /// Stores a session that begins with the past of another, up to where the transition begins, and then what makes it one
     /// of its own.
     pub(super) async fn begin_with(
@@ -439,11 +449,11 @@ impl LiveState {
 
     /// Tells followers of stored entries, without what they have already seen of the block being written.
     fn publish(&mut self, session_id: &Arc<str>, entries: &[Arc<Entry>]) {
-        let closes = |entry: &Arc<Entry>| {
-            matches!(entry.record, Record::BlockShown(_) | Record::ModelResponded(_) | Record::TurnEnded(_))
+        let closes = |record: &Record| {
+            matches!(record, Record::BlockShown(_) | Record::ModelResponded(_) | Record::TurnEnded(_))
         };
         let mut written = None;
-        if entries.iter().any(closes) {
+        if records(entries).any(closes) {
             written = self.writing.take();
             self.interrupted = false;
         }
@@ -456,15 +466,16 @@ impl LiveState {
             if tells_entries {
                 told.push(Told::Entry(entry.clone()));
             }
-            let mut events = expand::expand(session_id, entry);
-            if written.is_some() && closes(entry) {
-                written = None;
-                // The block being written is always the first of the record that closes it.
-                if matches!(events.first().map(|e| &e.event), Some(Event::ContentBlockStart { .. })) {
-                    events.drain(..2.min(events.len()));
+            for (record, mut events) in expand::by_record(session_id, entry) {
+                if written.is_some() && closes(record) {
+                    written = None;
+                    // The block being written is always the first of the record that closes it.
+                    if matches!(events.first().map(|e| &e.event), Some(Event::ContentBlockStart { .. })) {
+                        events.drain(..2.min(events.len()));
+                    }
                 }
+                told.extend(events.iter().map(|event| Told::Frame(Frame::of(event))));
             }
-            told.extend(events.iter().map(|event| Told::Frame(Frame::of(event))));
         }
         self.send(told);
     }

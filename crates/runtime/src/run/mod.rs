@@ -230,6 +230,7 @@ impl Runtime {
         let mut guard = live.lock().await;
         let existing = self.inner.load(&live, &mut guard).await?;
         if existing.pos > 0 {
+            self.inner.released().await?;
             visible(by, &existing).map(|()| SessionView::of_state(&existing))
         } else {
             let created = self.created(by, new.agent, new.locale, new.context)?;
@@ -252,7 +253,7 @@ impl Runtime {
     /// `approval_pending`, `session_busy`, `session_full`, `queue_full`, `forbidden` (one that may not decide rejects what waits),
     /// `store_unavailable`.
     pub async fn message(&self, by: &Principal, message: NewMessage, follow: bool) -> Result<Stored, Refusal> {
-        let (live, stored) = self.take_message(by, message, follow).await?;
+        let (live, stored) = self.take_message(by, message, follow, Durability::Synced).await?;
         self.inner.spawn_driver(live);
         Ok(stored)
     }
@@ -264,7 +265,7 @@ impl Runtime {
         message: NewMessage,
         follow: bool,
     ) -> Result<Option<Subscription>, Refusal> {
-        Ok(self.take_message(by, message, follow).await?.1.follow)
+        Ok(self.take_message(by, message, follow, Durability::Buffered).await?.1.follow)
     }
 
     /// Keeps a session in memory. One that is forgotten between two steps is read from its store again, and what it was about to
@@ -310,7 +311,7 @@ impl Runtime {
     /// # Errors
     /// As [`Runtime::message`].
     pub async fn run(&self, by: &Principal, message: NewMessage) -> Result<Outcome, Refusal> {
-        let (live, _) = self.take_message(by, message, false).await?;
+        let (live, _) = self.take_message(by, message, false, Durability::Buffered).await?;
         self.inner.clone().drive_here(live).await
     }
 
@@ -319,10 +320,11 @@ impl Runtime {
         by: &Principal,
         message: NewMessage,
         follow: bool,
+        durability: Durability,
     ) -> Result<(LiveRef, Stored), Refusal> {
         let session_id = session_id(message.session_id.as_deref())?;
         let live = self.inner.live(&session_id);
-        let follow = self.take_message_in(&live, by, message, follow).await?;
+        let follow = self.take_message_in(&live, by, message, follow, durability).await?;
         Ok((live, Stored { session_id, follow }))
     }
 
@@ -332,6 +334,7 @@ impl Runtime {
         by: &Principal,
         message: NewMessage,
         follow: bool,
+        durability: Durability,
     ) -> Result<Option<Subscription>, Refusal> {
         let mut guard = live.lock().await;
         let state = self.inner.load(live, &mut guard).await?;
@@ -346,6 +349,7 @@ impl Runtime {
                 by.check_may_decide()?;
             }
             if self.inner.is_repeat(&live.session_id, message.request_id.as_deref()).await? {
+                self.inner.released().await?;
                 return self.inner.follow_if(follow, live, &mut guard).await;
             }
             if let Some(full) = self.inner.full(&state) {
@@ -371,7 +375,7 @@ impl Runtime {
             draft.message(input, &self.inner.agents)
         };
         failpoint::hit("message.before_commit");
-        self.inner.transact(live, &mut guard, Durability::Synced, make).await?;
+        self.inner.transact(live, &mut guard, durability, make).await?;
         failpoint::hit("message.after_commit");
         live.wake();
         Ok(followed)
@@ -394,7 +398,7 @@ impl Runtime {
         let state = self.inner.load(live, &mut guard).await?;
         owned(by, &state)?;
         if self.inner.is_repeat(&live.session_id, request_id.as_deref()).await? {
-            return Ok(());
+            return self.inner.released().await;
         }
         let partial = guard.partial();
         let at = now();
@@ -420,7 +424,9 @@ impl Runtime {
         let answer = guard.answer_at(state.answer_pos);
         drop(guard);
         visible(by, &state)?;
-        self.inner.outcome(&state, answer).await
+        let outcome = self.inner.outcome(&state, answer).await?;
+        self.inner.released().await?;
+        Ok(outcome)
     }
 
     /// Follows a session: its events after `after` (0: from the start; `None`: from now on), then live.
@@ -465,7 +471,7 @@ impl Runtime {
             subject: by.subject.clone(),
             tenant: by.tenant.clone(),
             context,
-            birth: Some(birth()),
+            birth: birth(),
         })
     }
 }

@@ -9,7 +9,7 @@ use std::{collections::VecDeque, sync::Arc};
 use countersign_core::{
     approval::{key::approval_key, principal::Principal, resolve::rfc3339},
     journal::{
-        checkpoint::Checkpoint,
+        checkpoint::{Checkpoint, is_checkpoint},
         record::Entry,
         state::{State, Status},
     },
@@ -116,10 +116,8 @@ fn read_cursor(text: &str, end: u64) -> Result<u64, Refusal> {
 pub(super) struct Then {
     /// Its state.
     pub(super) state: State,
-    /// The record that led there.
+    /// The append that led there.
     pub(super) last: Arc<Entry>,
-    /// The checkpoint before, if it is near.
-    pub(super) before: Option<u64>,
 }
 
 impl Inner {
@@ -131,8 +129,7 @@ impl Inner {
         most: usize,
     ) -> Result<VecDeque<Checkpoint>, Refusal> {
         let mut found: VecDeque<Checkpoint> = VecDeque::new();
-        // The record after a place is needed to know whether it is a checkpoint.
-        let mut end = before.unwrap_or(now.pos);
+        let mut end = before.map_or(now.pos, |before| before.saturating_sub(1));
         loop {
             let mut walk = Walk::before(self, &now.session_id, &now.session_id, end).await?;
             let mut stretch: VecDeque<Checkpoint> = VecDeque::new();
@@ -144,9 +141,6 @@ impl Inner {
                 stretch.push_back(one);
             };
             while walk.on(end, &mut keep).await?.is_some() {}
-            if before.is_none() && end == now.pos {
-                walk.at().end().into_iter().for_each(keep);
-            }
             stretch.append(&mut found);
             found = stretch;
             end = walk.begin();
@@ -173,20 +167,17 @@ impl Inner {
             return Err(no_checkpoint(checkpoint, now.pos, None, None));
         }
         let mut walk = Walk::before(self, &now.session_id, as_session, checkpoint).await?;
-        let (mut last, mut before) = (None, None);
-        while let Some(entry) = walk.on(checkpoint, |one| before = Some(one.pos)).await? {
+        let mut last = None;
+        while let Some(entry) = walk.on(checkpoint, |_| ()).await? {
             last = Some(entry);
         }
-        let next = if checkpoint < now.pos { self.entry(&now.session_id, checkpoint + 1).await? } else { None };
-        if let Some(last) = last.filter(|_| walk.at().is_checkpoint(next.as_deref())) {
-            return Ok(Then { state: walk.into_state(), last, before });
+        if let Some(last) = last.filter(|last| is_checkpoint(walk.at(), last)) {
+            return Ok(Then { state: walk.into_state(), last });
         }
-        if before.is_none() {
-            before = self.newest_checkpoints(now, Some(checkpoint), 1).await?.back().map(|one| one.pos);
-        }
+        let before = self.newest_checkpoints(now, Some(checkpoint), 1).await?.back().map(|one| one.pos);
         let mut after = None;
         while after.is_none() && walk.on(now.pos, |one| after = after.or(Some(one.pos))).await?.is_some() {}
-        Err(no_checkpoint(checkpoint, now.pos, before, after.or_else(|| walk.at().end().map(|one| one.pos))))
+        Err(no_checkpoint(checkpoint, now.pos, before, after))
     }
 }
 
@@ -196,7 +187,7 @@ fn no_checkpoint(wanted: u64, end: u64, before: Option<u64>, after: Option<u64>)
     } else {
         let near: Vec<String> = before.into_iter().chain(after).map(|pos| pos.to_string()).collect();
         let near = if near.is_empty() { "it has none yet".to_owned() } else { format!("near it: {}", near.join(", ")) };
-        format!("checkpoint: at {wanted} the session was in the middle of a step, which is no checkpoint; {near}")
+        format!("checkpoint: at {wanted} the session was in the middle of an answer, which is no checkpoint; {near}")
     };
     Refusal::new(Code::InvalidMessage, message)
         .with_details(serde_json::json!({ "before": before, "after": after, "end": end }))

@@ -157,7 +157,7 @@ impl Inner {
     async fn restarted(&self, live: &LiveRef, guard: &mut LiveState, times: u32, held: bool) -> Result<(), Refusal> {
         let partial = guard.partial();
         let make = |state: &State| Ok(Draft::new(state, now()).restarted(times, held, partial));
-        self.transact(live, guard, Durability::Synced, make).await.map(drop)
+        self.transact(live, guard, Durability::Buffered, make).await.map(drop)
     }
 
     /// Times interruptions out, and says again what waits. The index in the store is asked each time; no timer is kept in memory.
@@ -197,7 +197,7 @@ impl Inner {
         let at = now();
         let due = Draft::new(&state, at).time_out(n, &self.agents);
         let Some(transition) = due.or_else(|| Draft::new(&state, at).remind(n)) else { return Ok(()) };
-        self.transact(&live, &mut guard, Durability::Synced, |_| Ok(transition)).await?;
+        self.transact(&live, &mut guard, Durability::Buffered, |_| Ok(transition)).await?;
         drop(guard);
         self.spawn_driver(live);
         Ok(())

@@ -100,7 +100,7 @@ impl RuleView {
         let standing = row.revoked_at.is_none() && rule.until.is_none_or(|until| now() < until);
         let suspended = authorities.check(rule, row.tenant.as_deref()).err().filter(|_| standing);
         RuleView {
-            id: row.id.name(&row.session_id),
+            id: row.rule.id.name(&row.session_id),
             scope: match (rule.everywhere, &rule.args) {
                 (false, _) => RuleScope::Session,
                 (true, Some(_)) => RuleScope::Arguments,
@@ -153,6 +153,7 @@ impl Runtime {
         let filter =
             RuleFilter { standing, now: now(), session_id, visible_to: visible_to(by), ..RuleFilter::default() };
         let page = self.inner.store.rules(filter, Page { cursor, limit }).await.map_err(store_refusal)?;
+        self.inner.released().await?;
         let view = |row: &RuleRow| RuleView::of(row, &self.inner.settings.authorities);
         Ok(ListPage { rows: page.rows.iter().map(view).collect(), next_cursor: page.next })
     }

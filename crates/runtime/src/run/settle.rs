@@ -13,7 +13,7 @@ use countersign_core::{
     content::Content,
     journal::{
         draft::{Draft, MessageInput, OnPending, Transition},
-        record::{Entry, Millis, Record},
+        record::{Entry, Millis, Record, records},
         state::{Phase, State, Status},
     },
     refusal::{Code, Refusal},
@@ -75,7 +75,7 @@ impl Runtime {
         visible(by, &state)?;
         let mut all = Together { state, made: None };
         if !unstored.is_empty() {
-            let reopens = unstored.iter().any(|entry| matches!(entry.record, Record::TurnReopened(_)));
+            let reopens = records(&unstored).any(|record| matches!(record, Record::TurnReopened(_)));
             let journal = match reopens {
                 true => journal(&*self.inner.store, session_id).await.map_err(store_refusal)?,
                 false => Vec::new(),
@@ -118,7 +118,7 @@ impl Runtime {
             all.add(Draft::new(&all.state, at).says_first(input, &self.inner.agents)?);
         }
         let Some(made) = all.made else { return Ok(()) };
-        let stored = self.inner.transact(&live, &mut guard, Durability::Synced, |_| Ok(made)).await;
+        let stored = self.inner.transact(&live, &mut guard, Durability::Buffered, |_| Ok(made)).await;
         let Err(refusal) = stored else {
             live.wake();
             return Ok(());

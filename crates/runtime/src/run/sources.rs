@@ -6,7 +6,7 @@ use countersign_core::{
     journal::{
         draft::{Draft, Transition},
         input::InputRequired,
-        record::Record,
+        record::{Record, records},
         state::{Call, State},
     },
     refusal::Refusal,
@@ -26,8 +26,8 @@ const REACH_AGAIN: Duration = Duration::from_millis(250);
 
 /// The calls that a transition asks about again, since their tools have changed.
 pub(super) fn outdated_of(transition: &Transition) -> impl Iterator<Item = u32> {
-    transition.entries().iter().filter_map(|entry| match entry.record {
-        Record::CallOutdated { call, .. } => Some(call),
+    records(transition.entries()).filter_map(|record| match record {
+        Record::CallOutdated { call, .. } => Some(*call),
         _ => None,
     })
 }

@@ -29,7 +29,7 @@ use countersign_core::{
     call::permit::Permit,
     compression::Summary,
     journal::{
-        record::{Block, Compressed, EndReason, Entry, ModelResponded, Record},
+        record::{Block, Compressed, EndReason, Entry, ModelResponded, Record, records},
         run::{GraphRun, Task},
         state::State,
     },
@@ -382,8 +382,8 @@ pub(super) fn told(part: &Weak<Span>, before: &State, entries: &[Arc<Entry>]) {
         Some(part) => (**part).clone(),
         None => own.get_or_insert_with(|| decided_span(before)).clone(),
     };
-    for entry in entries {
-        match &entry.record {
+    for record in records(entries) {
+        match record {
             Record::Interrupted(asked) => {
                 for action in &asked.actions {
                     event(&span(), "requested", asked.n, Some((&action.name, &action.tool_use_id)), "");

@@ -145,7 +145,7 @@ impl Inner {
             draft.approval_sent(approved.clone());
             Ok(draft.finish())
         };
-        self.transact(live, &mut guard, Durability::Synced, make).await?;
+        self.transact(live, &mut guard, Durability::Buffered, make).await?;
         Ok(Ok(approved))
     }
 

@@ -124,6 +124,8 @@ pub struct Subscription {
     seq: u64,
     /// Fell behind: brought up to date from the journal before anything else is given.
     behind: bool,
+    /// Something is ready that rests on what may not be on the disk yet.
+    unreleased: bool,
 }
 
 /// How far the entries are given.
@@ -182,6 +184,7 @@ impl Subscription {
             entries: None,
             seq: after,
             behind: false,
+            unreleased: false,
         })
     }
 
@@ -191,14 +194,20 @@ impl Subscription {
         &self.live.session_id
     }
 
-    /// The next event. Dropping the future loses nothing.
+    /// The next event, once what it tells of is on the disk: its `seq` names nothing else, whatever happens. Dropping the future
+    /// loses nothing.
     ///
     /// # Errors
     /// `store_unavailable` if the journal cannot be read; call it again to try again.
     /// `session_deleted` if it was deleted, `store_closed` if its store is closed.
     pub async fn next(&mut self) -> Result<Frame, Refusal> {
         loop {
-            if let Told::Frame(frame) = self.next_told().await? {
+            self.make_ready().await?;
+            if self.unreleased {
+                self.inner.released().await?;
+                self.unreleased = false;
+            }
+            if let Some(Told::Frame(frame)) = self.pop() {
                 return Ok(frame);
             }
         }
@@ -213,16 +222,30 @@ impl Subscription {
         Ok(state)
     }
 
-    /// Like [`Subscription::next`], with all that is told. What nested runs write is lost to a follower that falls behind;
-    /// entries are not.
+    /// Like [`Subscription::next`], with all that is told, and at once: for the program that runs the session, which a power cut
+    /// ends too. What nested runs write is lost to a follower that falls behind; entries are not.
     pub(crate) async fn next_told(&mut self) -> Result<Told, Refusal> {
         loop {
-            if let Some(told) = self.ready.pop_front() {
-                if let Told::Frame(frame) = &told {
-                    self.seq = frame.seq.unwrap_or(self.seq);
-                }
+            self.make_ready().await?;
+            if let Some(told) = self.pop() {
                 return Ok(told);
             }
+        }
+    }
+
+    fn pop(&mut self) -> Option<Told> {
+        let told = self.ready.pop_front();
+        if let Some(Told::Frame(Frame { seq: Some(seq), .. })) = &told {
+            self.seq = *seq;
+        }
+        told
+    }
+
+    /// Waits until there is something to give.
+    async fn make_ready(&mut self) -> Result<(), Refusal> {
+        while self.ready.is_empty() {
+            // Whatever comes may have been stored just now.
+            self.unreleased = true;
             if self.replay.is_some() {
                 self.replay_one().await?;
                 continue;
@@ -236,7 +259,11 @@ impl Subscription {
                 Err(Missed::Behind) => self.behind = true,
                 Err(Missed::Gone) => return Err(self.inner.no_more_events()),
             }
+            // What has no `seq` is on no record.
+            let on_record = |told: &Told| matches!(told, Told::Frame(Frame { seq: Some(_), .. }));
+            self.unreleased = self.ready.iter().any(on_record);
         }
+        Ok(())
     }
 
     fn take(&mut self, told: &Told) {

@@ -12,7 +12,7 @@ use countersign_core::{
     conversation::{Conversation, Message},
     journal::{
         agents::Nested,
-        record::{Entry, Record},
+        record::{Entry, Record, records},
         state::State,
         window::Window,
     },
@@ -85,7 +85,11 @@ impl JournalTranscript {
             after = nested.began - 1;
         } else if let Some(before) = self.window.at.checked_sub(1) {
             let page = self.inner.store.read(&self.session_id, before, 1).await.map_err(failed)?;
-            if let Some(Record::Compressed(compressed)) = page.first().map(|entry| &entry.record) {
+            let compressed = records(&page).find_map(|record| match record {
+                Record::Compressed(compressed) => Some(compressed),
+                _ => None,
+            });
+            if let Some(compressed) = compressed {
                 conversation = Conversation::resume(self.locale, compressed);
                 after = compressed.through;
             }
@@ -95,7 +99,7 @@ impl JournalTranscript {
                 self.inner.store.read_within(&self.session_id, after, READ_PAGE, READ_BYTES).await.map_err(failed)?;
             let Some(last) = page.last() else { break };
             after = last.pos;
-            page.iter().filter(|entry| entry.pos <= self.until).for_each(|entry| conversation.apply(&entry.record));
+            page.iter().filter(|entry| entry.pos <= self.until).for_each(|entry| conversation.apply(entry));
             so_far(&mut conversation);
         }
         Ok(conversation)
@@ -114,7 +118,7 @@ impl JournalTranscript {
             let from = end.saturating_sub(LOOK_BACK).max(first);
             let mut found = None;
             let look = |entry: &Entry| {
-                if let Some(text) = find(&entry.record) {
+                if let Some(text) = entry.records.iter().rev().find_map(&find) {
                     found = Some(text);
                 }
             };

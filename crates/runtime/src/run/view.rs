@@ -15,7 +15,7 @@ use countersign_core::{
     content::TakesImages,
     journal::{
         graph,
-        record::{Block, Entry, Interrupted, Note, Record, Usage},
+        record::{Block, Entry, Interrupted, ModelResponded, Note, Record, Usage},
         run::Raw,
         state::{ForkedFrom, State, Status},
     },
@@ -340,6 +340,7 @@ impl Runtime {
     ) -> Result<ListPage<SessionView>, Refusal> {
         let filter = SessionFilter { status, agent, visible_to: visible_to(by) };
         let paged = self.inner.store.sessions(filter, Page { cursor, limit }).await.map_err(store_refusal)?;
+        self.inner.released().await?;
         Ok(ListPage { rows: paged.rows.iter().map(SessionView::of).collect(), next_cursor: paged.next })
     }
 
@@ -363,6 +364,7 @@ impl Runtime {
             // A session deleted since the page was read is no error of the page.
             rows.extend(self.inner.approval_view(row).await?);
         }
+        self.inner.released().await?;
         Ok(ListPage { rows, next_cursor: paged.next })
     }
 
@@ -382,6 +384,7 @@ impl Runtime {
             Some(row) => self.inner.approval_view(&row).await?,
             None => None,
         };
+        self.inner.released().await?;
         view.ok_or_else(not_found)
     }
 
@@ -436,7 +439,9 @@ impl Runtime {
         } else {
             return Err(Refusal::new(Code::Forbidden, format!("the audit log needs the role {AUDITOR:?}")));
         };
-        records.map_err(store_refusal)
+        let records = records.map_err(store_refusal)?;
+        self.inner.released().await?;
+        Ok(records)
     }
 
     /// Whether the store is open: it was not closed after an error of its disk. Nothing is read or written for that.
@@ -461,6 +466,8 @@ impl Runtime {
         let live = self.inner.live(&Arc::from(session_id));
         let mut guard = live.lock().await;
         let state = self.inner.load(&live, &mut guard).await?;
+        drop(guard);
+        self.inner.released().await?;
         visible(by, &state).map(|()| state)
     }
 }
@@ -493,10 +500,7 @@ impl Inner {
                 }
             }
         }
-        let (by, reply) = match row.resolved_pos {
-            Some(pos) => self.ended_by(&row.session_id, pos).await?,
-            None => (None, None),
-        };
+        let (by, reply) = self.ended_by(row).await?;
         Ok(Some(ApprovalView {
             session_id: row.session_id.clone(),
             status: if row.resolution.is_some() { ApprovalStatus::Resolved } else { ApprovalStatus::Waiting },
@@ -521,9 +525,10 @@ impl Inner {
             let page =
                 self.store.read_within(&row.session_id, after, limit, READ_BYTES).await.map_err(store_refusal)?;
             let ended = page.is_empty();
-            for entry in &page {
-                match &entry.record {
-                    Record::Interrupted(one) if entry.pos == row.asked_pos => asked = Some(one.clone()),
+            for (entry, record) in page.iter().flat_map(|entry| entry.records.iter().map(move |record| (entry, record)))
+            {
+                match record {
+                    Record::Interrupted(one) if one.n == row.n => asked = Some(one.clone()),
                     Record::Noted(noted) if noted.n == row.n => {
                         if let (Some(asked), Note::Reassigned { role: Some(role), .. }) = (&mut asked, &noted.note) {
                             Arc::make_mut(asked).hand_to(role);
@@ -544,27 +549,29 @@ impl Inner {
         }
     }
 
-    async fn ended_by(&self, session_id: &str, pos: u64) -> Result<(Option<Arc<str>>, Option<ReplyView>), Refusal> {
-        let entry = self.entry(session_id, pos).await?;
-        Ok(match entry.as_deref().map(|entry| &entry.record) {
-            Some(Record::Decided(decided)) => {
-                (decided.by.clone(), Some(ReplyView::Decisions(decided.decisions.clone())))
+    /// Who ended an interruption, and with what.
+    async fn ended_by(&self, row: &InterruptionRow) -> Result<(Option<Arc<str>>, Option<ReplyView>), Refusal> {
+        let Some(pos) = row.resolved_pos else { return Ok((None, None)) };
+        let entry = self.entry(&row.session_id, pos).await?;
+        let end = entry.iter().flat_map(|entry| &entry.records).find_map(|record| match record {
+            Record::Decided(decided) if decided.n == row.n => {
+                Some((decided.by.clone(), Some(ReplyView::Decisions(decided.decisions.clone()))))
             }
-            Some(Record::Answered(answered)) => {
-                (answered.by.clone(), Some(ReplyView::Answers(answered.answers.clone())))
+            Record::Answered(answered) if answered.n == row.n => {
+                Some((answered.by.clone(), Some(ReplyView::Answers(answered.answers.clone()))))
             }
-            Some(Record::Resumed(resumed)) => (resumed.by.clone(), Some(ReplyView::Resume(resumed.value.clone()))),
-            Some(Record::Withdrawn { by, .. }) => (by.clone(), None),
-            _ => (None, None),
-        })
+            Record::Resumed(resumed) if resumed.n == row.n => {
+                Some((resumed.by.clone(), Some(ReplyView::Resume(resumed.value.clone()))))
+            }
+            Record::Withdrawn { n, by } if *n == row.n => Some((by.clone(), None)),
+            _ => None,
+        });
+        Ok(end.unwrap_or_default())
     }
 
     /// Who was first (spec W5: `details: {resolution, decisions | answers, by, at}`).
     pub(crate) async fn resolved_refusal(&self, row: &InterruptionRow) -> Result<Refusal, Refusal> {
-        let (by, reply) = match row.resolved_pos {
-            Some(pos) => self.ended_by(&row.session_id, pos).await?,
-            None => (None, None),
-        };
+        let (by, reply) = self.ended_by(row).await?;
         let mut details = json!({ "resolution": row.resolution, "by": by, "at": row.resolved_at.map(rfc3339) });
         match reply {
             Some(ReplyView::Decisions(decisions)) => details["decisions"] = json!(decisions),
@@ -584,9 +591,10 @@ impl Inner {
             let from = end.saturating_sub(u64::from(shown) + 4);
             let mut found = Vec::new();
             let look = |entry: &Entry| {
-                if let Record::BlockShown(block) = &entry.record {
-                    found.push(block.clone());
-                }
+                found.extend(entry.records.iter().filter_map(|record| match record {
+                    Record::BlockShown(block) => Some(block.clone()),
+                    _ => None,
+                }));
             };
             self.read_between(session_id, from, end, look).await.map_err(store_refusal)?;
             found.append(&mut blocks);
@@ -626,7 +634,7 @@ impl Inner {
                 Some(entry) => Some(entry),
                 None => self.entry(&state.session_id, state.answer_pos).await?,
             };
-            if let Some(Record::ModelResponded(answer)) = entry.as_deref().map(|entry| &entry.record) {
+            if let Some(answer) = entry.as_deref().and_then(own_answer) {
                 let shown = self.shown_before(&state.session_id, state.answer_pos, answer.shown).await?;
                 for block in shown.iter().chain(&answer.blocks) {
                     if let Block::Text(part) = block {
@@ -665,4 +673,12 @@ impl Inner {
             error,
         })
     }
+}
+
+/// The answer of the session's own agent in an append.
+pub(super) fn own_answer(entry: &Entry) -> Option<&ModelResponded> {
+    entry.records.iter().find_map(|record| match record {
+        Record::ModelResponded(answer) if answer.run == 0 => Some(answer),
+        _ => None,
+    })
 }

@@ -12,15 +12,12 @@
 //! That is no protection from who can write the file, and who could write other records too. An append does not wait
 //! for its waypoint: nothing is awaited between a commit and its effects.
 
-use std::{
-    io,
-    sync::{Arc, Weak},
-};
+use std::{io, sync::Arc};
 
 use countersign_core::{
     audit,
     journal::{
-        checkpoint::{Checkpoint, Checkpoints, FOLD_VERSION},
+        checkpoint::{Checkpoint, FOLD_VERSION},
         record::Entry,
         state::State,
     },
@@ -51,28 +48,28 @@ fn most(since: u64) -> usize {
 
 /// What a text must have so that it is taken for what was written of this session at this position. A store that is not
 /// encrypted does not notice by itself that a text was changed, or stands elsewhere.
-fn digest(session_id: &str, pos: u64, walk: &str) -> String {
+fn digest(session_id: &str, pos: u64, state: &str) -> String {
     let mut hash = Sha256::new();
     hash.update(FOLD_VERSION.to_be_bytes());
     hash.update(pos.to_be_bytes());
     hash.update((session_id.len() as u64).to_be_bytes());
     hash.update(session_id);
-    hash.update(walk);
+    hash.update(state);
     audit::hex(&hash.finalize())
 }
 
-/// A waypoint of a session: the digest, and the walk. `None` if that has more bytes than it may.
-fn write(session_id: &str, walk: &Checkpoints, most: usize) -> Option<Waypoint> {
+/// A waypoint of a session: the digest, and the state. `None` if that has more bytes than it may.
+fn write(session_id: &str, state: &State, most: usize) -> Option<Waypoint> {
     let mut written = Bounded { bytes: Vec::new(), most };
-    serde_json::to_writer(&mut written, walk).ok()?;
+    serde_json::to_writer(&mut written, state).ok()?;
     let text = String::from_utf8(written.bytes).ok()?;
-    let pos = walk.state().pos;
+    let pos = state.pos;
     let body = digest(session_id, pos, &text) + &text;
     Some(Waypoint { pos, version: FOLD_VERSION, body: body.into() })
 }
 
-/// The walk, if it is what was written.
-fn read(session_id: &str, waypoint: &Waypoint) -> Option<Checkpoints> {
+/// The state, if it is what was written.
+fn read(session_id: &str, waypoint: &Waypoint) -> Option<State> {
     let (told, text) = waypoint.body.split_at_checked(DIGEST)?;
     if waypoint.version != FOLD_VERSION || told != digest(session_id, waypoint.pos, text) {
         tracing::warn!(
@@ -81,8 +78,8 @@ fn read(session_id: &str, waypoint: &Waypoint) -> Option<Checkpoints> {
         );
         return None;
     }
-    let walk: Checkpoints = serde_json::from_str(text).ok()?;
-    (walk.state().pos == waypoint.pos).then_some(walk)
+    let state: State = serde_json::from_str(text).ok()?;
+    (state.pos == waypoint.pos).then_some(state)
 }
 
 /// Takes so many bytes, and then fails: what would be thrown away for its size is not made to its end.
@@ -114,7 +111,7 @@ pub(super) fn passed(before: &State, after: &State) -> bool {
 pub(super) struct Walk<'a> {
     inner: &'a Inner,
     session_id: &'a Arc<str>,
-    at: Checkpoints,
+    at: State,
     /// Where it began.
     begin: u64,
     /// The bytes of records up to the last waypoint, and from there to the next.
@@ -138,11 +135,11 @@ impl<'a> Walk<'a> {
             }
             Ok(found) => found.and_then(|found| read(session_id, &found)),
         };
-        let at = match found.filter(|walk| walk.state().pos < pos) {
-            Some(walk) => walk.of_session(as_session.clone()),
-            None => Checkpoints::new(as_session.clone()),
+        let at = match found.filter(|state| state.pos < pos) {
+            Some(state) => State { session_id: as_session.clone(), ..state },
+            None => State::new(as_session.clone()),
         };
-        let (begin, kept) = (at.state().pos, at.state().bytes);
+        let (begin, kept) = (at.pos, at.bytes);
         Ok(Walk { inner, session_id, at, begin, kept, stretch: STRETCH })
     }
 
@@ -151,23 +148,23 @@ impl<'a> Walk<'a> {
         self.begin
     }
 
-    /// The walk so far.
-    pub(super) fn at(&self) -> &Checkpoints {
+    /// How the session stood where the walk has come.
+    pub(super) fn at(&self) -> &State {
         &self.at
     }
 
-    /// How the session stood where the walk has come.
+    /// The same.
     pub(super) fn into_state(self) -> State {
-        self.at.into_state()
+        self.at
     }
 
-    /// Takes the next page up to `end`, and tells of each checkpoint. The last record of the page; `None` at the end.
+    /// Takes the next page up to `end`, and tells of each checkpoint. The last append of the page; `None` at the end.
     pub(super) async fn on(
         &mut self,
         end: u64,
         mut found: impl FnMut(Checkpoint),
     ) -> Result<Option<Arc<Entry>>, Refusal> {
-        let pos = self.at.state().pos;
+        let pos = self.at.pos;
         if pos >= end {
             return Ok(None);
         }
@@ -176,7 +173,10 @@ impl<'a> Walk<'a> {
         if page.is_empty() {
             return Err(self.inner.no_entries(self.session_id).await);
         }
-        page.iter().filter_map(|entry| self.at.take(entry)).for_each(&mut found);
+        for entry in &page {
+            self.at.apply(entry);
+            Checkpoint::of(&self.at, entry).into_iter().for_each(&mut found);
+        }
         // Where whoever asks wants to stop is no place for one: each would leave its own.
         if page.last().is_some_and(|last| last.pos < end) {
             self.keep().await;
@@ -186,7 +186,7 @@ impl<'a> Walk<'a> {
 
     /// Leaves a waypoint here, if the last one is far.
     async fn keep(&mut self) {
-        let since = self.at.state().bytes.saturating_sub(self.kept);
+        let since = self.at.bytes.saturating_sub(self.kept);
         if since < self.stretch {
             return;
         }
@@ -195,7 +195,7 @@ impl<'a> Walk<'a> {
             self.stretch = since.saturating_mul(2);
             return;
         };
-        (self.kept, self.stretch) = (self.at.state().bytes, STRETCH);
+        (self.kept, self.stretch) = (self.at.bytes, STRETCH);
         keep(&*self.inner.store, self.session_id, waypoint).await;
     }
 }
@@ -207,42 +207,18 @@ async fn keep(store: &dyn Store, session_id: &str, waypoint: Waypoint) {
     }
 }
 
-/// Records that were just stored, and how the session stood before them.
-struct Passed {
-    before: Arc<State>,
-    entries: Vec<Arc<Entry>>,
-}
-
-impl Passed {
-    /// Keeps a waypoint after them, if they began at a checkpoint. The store may be closed meanwhile.
-    async fn keep(self, of: Weak<dyn Store>) -> Option<()> {
-        let (session_id, at) = (self.before.session_id.clone(), self.before.pos);
-        let last = of.upgrade()?.read(&session_id, at.saturating_sub(1), 1).await.ok()?;
-        let last = last.into_iter().next().filter(|last| last.pos == at)?;
-        let waypoint = tokio::task::spawn_blocking(move || self.write(&last)).await.ok()??;
-        keep(&*of.upgrade()?, &session_id, waypoint).await;
-        Some(())
-    }
-
-    fn write(self, last: &Entry) -> Option<Waypoint> {
-        let session_id = self.before.session_id.clone();
-        let before = Arc::unwrap_or_clone(self.before);
-        let mut walk = Checkpoints::resume(before, last, self.entries.first()?)?;
-        for entry in &self.entries {
-            walk.take(entry);
-        }
-        write(&session_id, &walk, most(STRETCH))
-    }
-}
-
 impl Inner {
-    /// Has a waypoint kept after these records, which were just stored after `before`. Nobody waits for it: what was stored
-    /// must have its effects, whatever becomes of a cache.
-    pub(super) fn keep_passed(&self, before: Arc<State>, entries: &[Arc<Entry>]) {
-        let passed = Passed { before, entries: entries.to_vec() };
+    /// Has a waypoint kept of a session as it stands. Nobody waits for it: what was stored must have its effects, whatever
+    /// becomes of a cache. The store may be closed meanwhile.
+    pub(super) fn keep_waypoint(&self, state: Arc<State>) {
         let store = Arc::downgrade(&self.store);
-        if let Ok(threads) = self.threads.clone().map_or_else(Handle::try_current, Ok) {
-            threads.spawn(passed.keep(store));
-        }
+        let Ok(threads) = self.threads.clone().map_or_else(Handle::try_current, Ok) else { return };
+        threads.spawn(async move {
+            let session_id = state.session_id.clone();
+            let written = tokio::task::spawn_blocking(move || write(&state.session_id, &state, most(STRETCH))).await;
+            if let (Ok(Some(waypoint)), Some(store)) = (written, store.upgrade()) {
+                keep(&*store, &session_id, waypoint).await;
+            }
+        });
     }
 }

@@ -1,10 +1,11 @@
-//! The entries of a state as version 5 writes them: without what follows from the entries before.
+//! The entries of a state as they are written: without what follows from the entries before.
 //!
-//! A list in which stand, in order: records; whole numbers, the milliseconds that have passed since the entry before (the
-//! first since 1970-01-01T00:00:00Z), where there are any; `"sN"`, the first attempt of call N was begun; `"gN"`, nobody
-//! needs to be asked about the N calls of the answer before. Where an entry stands in the event stream follows from the one before.
+//! A list in which stand, in order: whole numbers, with each of which an entry begins, the milliseconds that have passed since
+//! the one before (the first since 1970-01-01T00:00:00Z); its records; `"sN"`, the first attempt of call N was begun; `"gN"`,
+//! nobody needs to be asked about the N calls of the answer before. Where an entry stands in the event stream follows from the
+//! one before.
 //!
-//! Version 7 also has lists: `["g", [N, gate], …]`, verdicts of which N after each other are the same; and what `repeats` says
+//! There are lists, too: `["g", [N, gate], …]`, verdicts of which N after each other are the same; and what `repeats` says
 //! of what people are asked. So what is asked about is in the text once, as the model wrote it.
 
 use std::{fmt, sync::Arc};
@@ -24,7 +25,7 @@ use serde_json::value::RawValue;
 
 use super::{
     RunStateError, damaged,
-    repeats::{self, Short},
+    repeats::{self, Before, Short},
 };
 
 /// Writes entries.
@@ -36,23 +37,23 @@ impl Serialize for Compact<'_> {
         let mut at: Millis = 0;
         let free = Gate::of(Verdict::Allow);
         for (i, entry) in self.0.iter().enumerate() {
-            if entry.at != at {
-                list.serialize_element(&(entry.at - at))?;
-                at = entry.at;
-            }
-            match &entry.record {
-                Record::CallStarted { call, attempt: 1 } => list.serialize_element(&format_args!("s{call}"))?,
-                Record::CallsGated(gates) if gates.iter().all(|gate| *gate == free) => {
-                    list.serialize_element(&format_args!("g{}", gates.len()))?;
+            list.serialize_element(&(entry.at - at))?;
+            at = entry.at;
+            for (j, record) in entry.records.iter().enumerate() {
+                match record {
+                    Record::CallStarted { call, attempt: 1 } => list.serialize_element(&format_args!("s{call}"))?,
+                    Record::CallsGated(gates) if gates.iter().all(|gate| *gate == free) => {
+                        list.serialize_element(&format_args!("g{}", gates.len()))?;
+                    }
+                    Record::CallsGated(gates) if repeats::are(gates) => {
+                        list.serialize_element(&repeats::Gates(gates))?;
+                    }
+                    Record::Interrupted(asked) => match Short::of(Before(&self.0[..i], &entry.records[..j]), asked) {
+                        Some(short) => list.serialize_element(&short)?,
+                        None => list.serialize_element(record)?,
+                    },
+                    record => list.serialize_element(record)?,
                 }
-                Record::CallsGated(gates) if repeats::are(gates) => {
-                    list.serialize_element(&repeats::Gates(gates))?;
-                }
-                Record::Interrupted(asked) => match Short::of(&self.0[..i], asked) {
-                    Some(short) => list.serialize_element(&short)?,
-                    None => list.serialize_element(&entry.record)?,
-                },
-                record => list.serialize_element(record)?,
             }
         }
         list.end()
@@ -65,15 +66,25 @@ impl Serialize for Compact<'_> {
 /// does not say of a number that it is one.
 #[derive(Default)]
 pub(super) struct Entries {
-    pub(super) list: Vec<Arc<Entry>>,
+    /// Those that are complete.
+    list: Vec<Arc<Entry>>,
+    /// The time of the one that is not, and its records so far.
     at: Millis,
+    records: Vec<Record>,
+    /// Whether it has begun.
+    begun: bool,
 }
 
 /// Reads entries one by one, so that what is wrong has its place.
 pub(super) fn read(list: &[&RawValue]) -> Result<Vec<Arc<Entry>>, RunStateError> {
     let mut entries = Entries::default();
     for raw in list {
-        let (pos, text) = (entries.next(), raw.get());
+        let text = raw.get();
+        if matches!(text.as_bytes().first(), Some(b'-' | b'0'..=b'9')) {
+            let pos = entries.next();
+            entries.complete().map_err(|what| damaged(pos, what))?;
+        }
+        let pos = entries.next();
         let wrong = |error: serde_json::Error| damaged(pos, error.to_string());
         let read = match text.as_bytes().first() {
             Some(b'-' | b'0'..=b'9') => entries.passed(serde_json::from_str(text).map_err(wrong)?),
@@ -83,30 +94,50 @@ pub(super) fn read(list: &[&RawValue]) -> Result<Vec<Arc<Entry>>, RunStateError>
                 Next(&mut entries).deserialize(&mut text).map_err(wrong)?;
                 Ok(())
             }
-            _ => {
-                entries.record(serde_json::from_str(text).map_err(wrong)?);
-                Ok(())
-            }
+            _ => entries.record(serde_json::from_str(text).map_err(wrong)?),
         };
         read.map_err(|what| damaged(pos, what))?;
     }
-    Ok(entries.list)
+    let pos = entries.next();
+    entries.end().map_err(|what| damaged(pos, what))
 }
 
 impl Entries {
-    /// The position of the next entry.
+    /// The position of the entry that is read.
     fn next(&self) -> u64 {
         self.list.len() as u64 + 1
     }
 
+    /// All of them.
+    pub(super) fn end(mut self) -> Result<Vec<Arc<Entry>>, &'static str> {
+        self.complete()?;
+        Ok(self.list)
+    }
+
+    fn complete(&mut self) -> Result<(), &'static str> {
+        if std::mem::take(&mut self.begun) {
+            if self.records.is_empty() {
+                return Err("nothing happens in it");
+            }
+            let (pos, at, records) = (self.next(), self.at, std::mem::take(&mut self.records));
+            self.list.push(Arc::new(Entry { pos, at, cursor: Cursor::default(), records }));
+        }
+        Ok(())
+    }
+
     fn passed(&mut self, passed: Millis) -> Result<(), &'static str> {
+        self.complete()?;
+        self.begun = true;
         self.at = self.at.checked_add(passed).ok_or("its time is none")?;
         Ok(())
     }
 
-    fn record(&mut self, record: Record) {
-        let (pos, at, cursor) = (self.next(), self.at, Cursor::default());
-        self.list.push(Arc::new(Entry { pos, at, cursor, record }));
+    fn record(&mut self, record: Record) -> Result<(), &'static str> {
+        if !self.begun {
+            return Err("an entry begins with its time");
+        }
+        self.records.push(record);
+        Ok(())
     }
 
     fn short(&mut self, text: &str) -> Result<(), &'static str> {
@@ -114,11 +145,10 @@ impl Entries {
         match (text.as_bytes().first(), number) {
             (Some(b's'), Some(call)) => self.record(Record::CallStarted { call, attempt: 1 }),
             (Some(b'g'), Some(calls)) if calls as usize <= CALLS_PER_RESPONSE => {
-                self.record(Record::CallsGated(vec![Gate::of(Verdict::Allow); calls as usize]));
+                self.record(Record::CallsGated(vec![Gate::of(Verdict::Allow); calls as usize]))
             }
-            _ => return Err("it is no record"),
+            _ => Err("it is no record"),
         }
-        Ok(())
     }
 }
 
@@ -176,14 +206,12 @@ impl<'de> Visitor<'de> for Next<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<(), A::Error> {
-        let record = repeats::read(&self.0.list, list)?;
-        self.0.record(record);
-        Ok(())
+        let record = repeats::read(Before(&self.0.list, &self.0.records), list)?;
+        self.0.record(record).map_err(de::Error::custom)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<(), A::Error> {
-        self.0.record(Record::deserialize(MapAccessDeserializer::new(map))?);
-        Ok(())
+        self.0.record(Record::deserialize(MapAccessDeserializer::new(map))?).map_err(de::Error::custom)
     }
 }
 
@@ -195,23 +223,33 @@ mod tests {
     #[test]
     fn s17_both_ways_to_read_entries_read_the_same() {
         let both = |text: &str| {
-            let at_once = serde_json::from_str::<Entries>(text).map(|entries| format!("{:?}", entries.list));
+            let at_once = serde_json::from_str::<Entries>(text)
+                .ok()
+                .and_then(|entries| entries.end().ok())
+                .map(|list| format!("{list:?}"));
             let list: Vec<&RawValue> = serde_json::from_str(text).unwrap();
-            (at_once.ok(), read(&list).map(|list| format!("{list:?}")).map_err(|error| error.to_string()))
+            (at_once, read(&list).map(|list| format!("{list:?}")).map_err(|error| error.to_string()))
         };
         let (at_once, one_by_one) = both(
-            r#"[1795301107415, {"session_created":{"agent":"a","locale":"en"}}, {"user_message":{"text":["\u0068i"]}}, 7,
+            r#"[1795301107415, {"session_created":{"agent":"a","locale":"en","birth":"b"}}, {"user_message":{"text":["\u0068i"]}}, 7,
             {"model_responded":{"model":"m","blocks":[{"tool_use":{"id":"c","name":"n","input":"{}"}}]}}, "g1", -3, "s1"]"#,
         );
         assert_eq!(at_once, one_by_one.ok());
-        assert!(at_once.is_some_and(|list| list.contains("1795301107419") && list.contains("pos: 5")));
+        assert!(
+            at_once.is_some_and(|list| list.contains("1795301107419")
+                && list.contains("pos: 3")
+                && !list.contains("pos: 4"))
+        );
         for (text, what) in [
-            (r#"["s1", "x1"]"#, "damaged at entry 2: it is no record"),
-            (r#"["s1", "g257"]"#, "damaged at entry 2: it is no record"),
-            (r#"["s1", 9223372036854775807, 1]"#, "damaged at entry 2: its time is none"),
-            (r#"["s1", 9223372036854775808]"#, "damaged at entry 2: invalid value"),
-            (r#"[{"user_message":{"text":[]},"status":{}}]"#, "damaged at entry 1:"),
-            (r#"[{"nothing":{}}]"#, "damaged at entry 1: unknown variant `nothing`"),
+            (r#"["s1"]"#, "damaged at entry 1: an entry begins with its time"),
+            (r#"[0, 0, "s1"]"#, "damaged at entry 1: nothing happens in it"),
+            (r#"[0, "s1", 0]"#, "damaged at entry 2: nothing happens in it"),
+            (r#"[0, "s1", 0, "s2", "x1"]"#, "damaged at entry 2: it is no record"),
+            (r#"[0, "s1", 0, "g257"]"#, "damaged at entry 2: it is no record"),
+            (r#"[0, "s1", 9223372036854775807, "s1", 1]"#, "damaged at entry 3: its time is none"),
+            (r#"[0, "s1", 9223372036854775808]"#, "damaged at entry 2: invalid value"),
+            (r#"[0, {"user_message":{"text":[]},"status":{}}]"#, "damaged at entry 1:"),
+            (r#"[0, {"nothing":{}}]"#, "damaged at entry 1: unknown variant `nothing`"),
             ("[null]", "damaged at entry 1:"),
             ("[1.5]", "damaged at entry 1:"),
         ] {

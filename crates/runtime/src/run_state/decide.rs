@@ -12,7 +12,7 @@ use countersign_core::{
     approval::{decision::Decision, key::approval_key, resolve::check_answer, rule::Always},
     call::{args::Args, gate::DecisionType, schema::ArgsSchema},
     journal::{
-        record::{Action, Interrupted, Kind, Record},
+        record::{Action, Interrupted, Kind, Record, records},
         run::Raw,
         state::{Open, Phase},
     },
@@ -37,7 +37,7 @@ impl Staged {
     /// Whether it was decided on this very request.
     fn is_of(&self, item: &Interruption) -> bool {
         self.call == item.call
-            && self.decision.digest.as_deref().unwrap_or_default() == item.digest
+            && self.decision.digest.as_deref() == Some(item.digest.as_str())
             && !matches!(item.kind, Kind::Interrupt | Kind::Input)
     }
 }
@@ -318,7 +318,7 @@ impl RunState {
             return Err(DecisionError::Duplicate { call_id: item.call_id.to_string(), before });
         }
         let decision = decision.for_digest(action.args.digest());
-        let decision = Decision { digest: action.digest.as_deref().map(str::to_owned), ..decision };
+        let decision = Decision { digest: Some(action.digest.to_string()), ..decision };
         let call = action.call;
         match self.staged.iter().find(|staged| staged.call == call) {
             Some(before) if before.decision == decision => Ok(()),
@@ -374,7 +374,7 @@ impl RunState {
             .iter()
             .any(|call| call.call == item.call && call.id == item.call_id && call.phase != Phase::Finished);
         let finished = |record: &Record| matches!(record, Record::CallFinished(done) if done.call == item.call && done.id == item.call_id);
-        if !has_none && self.entries.iter().rev().any(|entry| finished(&entry.record)) {
+        if !has_none && records(&self.entries).rev().any(finished) {
             return Err(DecisionError::Executed { call_id, tool });
         }
         Err(DecisionError::Unknown { call_id, tool })
@@ -384,14 +384,13 @@ impl RunState {
 /// Whether an item is of this very request: shown once, it is of no other for ever (spec R11).
 fn is_of(item: &Interruption, open: &Open, action: &Action, session_id: &str) -> bool {
     approval_key(session_id, open.asked.n) == item.approval_key
-        && action.digest.as_deref().unwrap_or_default() == item.digest
+        && *action.digest == *item.digest
         && action.args.text() == item.arguments
         && action.name == item.tool
 }
 
 fn stale(item: &Interruption, action: &Action) -> DecisionError {
-    let digest = action.digest.as_deref().unwrap_or_default().to_owned();
-    DecisionError::Stale { call_id: item.call_id.to_string(), digest }
+    DecisionError::Stale { call_id: item.call_id.to_string(), digest: action.digest.to_string() }
 }
 
 /// What is wrong with an answer, each with its place. How it is sent over the wire is not said.

@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 
 use super::{RunStateError, SCHEMA, VERSION, damaged, signed};
 
-/// What every version has.
+/// What every version has: enough to say which it is.
 #[derive(Deserialize)]
 pub(super) struct Head {
     schema: Option<String>,
@@ -17,9 +17,8 @@ pub(super) struct Head {
 /// Whether it is a run state that this program knows. What is known is read without looking at it twice.
 pub(super) fn known(text: &str) -> Result<(), RunStateError> {
     match read(text)?.1 {
-        1..=VERSION => Ok(()),
-        0 => Err(damaged(0, "there is no version 0")),
-        found => Err(RunStateError::Newer { found, known: VERSION }),
+        VERSION => Ok(()),
+        found => Err(RunStateError::Version { found, known: VERSION }),
     }
 }
 

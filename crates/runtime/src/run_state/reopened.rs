@@ -20,7 +20,7 @@ use countersign_core::{
     },
 };
 
-use super::{RunState, RunStateError, follows::follows};
+use super::{RunState, RunStateError};
 use crate::{run::now, store::Store};
 
 impl RunState {
@@ -74,9 +74,6 @@ impl RunState {
             return self.state.clone();
         }
         let mut state = State::new(self.state.session_id.clone());
-        if let Some(first) = self.entries.first() {
-            state.cursor.groups = first.cursor.groups;
-        }
         self.entries.iter().take(count).for_each(|entry| state.apply(entry));
         Arc::new(state)
     }
@@ -117,28 +114,29 @@ impl RunState {
 }
 
 fn reopens(entry: &Arc<Entry>) -> bool {
-    matches!(entry.record, Record::TurnReopened(_))
+    entry.records.iter().any(|record| matches!(record, Record::TurnReopened(_)))
 }
 
 /// Whether two entries are the same one. A text may have been laid out differently since, and its first entry may have
 /// other data of the application's.
 fn is_same(one: &Entry, other: &Entry) -> bool {
-    let record = |entry: &Entry| serde_json::to_string(&entry.record).unwrap_or_default();
+    let records = |entry: &Entry| serde_json::to_string(&entry.records).unwrap_or_default();
     (one.pos, one.at, &one.cursor) == (other.pos, other.at, &other.cursor)
-        && (one.pos == 1 || same_json(&record(one), &record(other)))
+        && (one.pos == 1 || same_json(&records(one), &records(other)))
 }
 
 /// The first of the entries that nothing makes on a state apart from its store.
 pub(super) fn not_made_apart(entries: &[Arc<Entry>]) -> Option<&Arc<Entry>> {
     let mut reopened = false;
-    entries.iter().find(|entry| match &entry.record {
+    let mut is_not = |record: &Record| match record {
         Record::HandedOff(HandedOff { call: 0, .. }) | Record::RuleRevoked(_) => false,
         Record::TurnReopened(_) => std::mem::replace(&mut reopened, true),
         Record::Interrupted(_) | Record::Status { .. } | Record::Noted(Noted { note: Note::Reassigned { .. }, .. }) => {
             !reopened
         }
         _ => true,
-    })
+    };
+    entries.iter().find(|entry| entry.records.iter().any(&mut is_not))
 }
 
 /// Entries that were made apart from a store, on the state that this has; `journal` is what it has, if a failed turn is open
@@ -150,45 +148,43 @@ pub(crate) fn onto(state: &State, journal: &[Arc<Entry>], made: Vec<Arc<Entry>>)
         let own = |reopened: &TurnReopened| {
             Reopening::of(&state.session_id, &journal).is_some_and(|failed| failed.reopened == *reopened)
         };
-        let fits = match &entry.record {
+        let fits = entry.records.iter().all(|record| match record {
             Record::TurnReopened(reopened) => own(reopened),
             _ => true,
-        };
-        if !fits || entry.pos != after.pos + 1 || follows(&after, entry).is_err() {
+        });
+        if !fits || after.append(entry).is_err() {
             return None;
         }
-        after.apply(entry);
         journal.push(entry.clone());
     }
     Some(Transition::made(Arc::new(after), made))
 }
 
-/// The ends of turns in a journal that went on afterwards, and the states before them: each is looked at once, however often
-/// turns have failed.
+/// The ends of turns in a journal that went on afterwards, and how they stood before them: each is looked at once, however
+/// often turns have failed.
 pub(super) struct Endings {
-    /// Where they begin, the latest first.
-    begin: Vec<usize>,
-    before: Option<State>,
+    /// Where they are, the latest first.
+    ends: Vec<usize>,
+    before: Option<Reopening>,
 }
 
 impl Endings {
     pub(super) fn of(entries: &[Arc<Entry>]) -> Endings {
-        let reopened = (0..entries.len()).rev().filter(|i| matches!(entries[*i].record, Record::TurnReopened(_)));
-        Endings { begin: reopened.filter_map(|i| ending(&entries[..i])).collect(), before: None }
+        let reopened = (0..entries.len()).rev().filter(|i| reopens(&entries[*i]));
+        Endings { ends: reopened.filter_map(|i| ending(&entries[..i])).collect(), before: None }
     }
 
-    /// Keeps the state before an entry, if an end begins with that.
-    pub(super) fn at(&mut self, state: &State) {
-        if self.begin.last().is_some_and(|begin| *begin as u64 == state.pos) {
-            self.begin.pop();
-            self.before = Some(state.clone());
+    /// Keeps how a turn stood that ends in the entry that comes next, if it goes on afterwards.
+    pub(super) fn at(&mut self, state: &State, next: &Entry) {
+        if self.ends.last().is_some_and(|end| *end as u64 == state.pos) {
+            self.ends.pop();
+            self.before = Reopening::at(state.clone(), next);
         }
     }
 
     /// Whether what is open again is what was open when the turn failed.
     pub(super) fn leads_to(&mut self, reopened: &TurnReopened) -> Result<(), &'static str> {
-        let before = self.before.take().and_then(|state| Reopening::before(&state));
-        match before {
+        match self.before.take() {
             Some(before) if before.reopened == *reopened => Ok(()),
             _ => Err("the turn that has failed did not stand like that"),
         }

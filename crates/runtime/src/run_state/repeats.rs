@@ -5,13 +5,13 @@
 //! a list: `[call, id, agent, tool, arguments, gate, preview, says, digest, like]`. All else of such a one is as in `like`, an action,
 //! or where that is `null` as in the latest action before it that is about that tool of that agent. Arguments that are `null`
 //! are those of the latest call with that id. The preview is that of the gate at this place in the latest verdicts, if one is
-//! named. Nothing is looked for further back than [`LOOK_BACK`] entries.
+//! named. Nothing is looked for further back than [`LOOK_BACK`] records.
 
 use std::{fmt, sync::Arc};
 
 use countersign_core::{
     call::{args::Args, gate::Gate, preview::Preview},
-    journal::record::{Action, Block, Entry, Interrupted, Kind, Millis, Record},
+    journal::record::{Action, Block, Entry, Interrupted, Kind, Millis, Record, records},
     limits::CALLS_PER_RESPONSE,
 };
 use serde::{
@@ -20,16 +20,22 @@ use serde::{
     ser::SerializeSeq as _,
 };
 
-/// How many entries before one are looked through.
+/// How many records before one are looked through.
 const LOOK_BACK: usize = 512;
 /// So many bytes of arguments are worth a list.
 const LONG: usize = 64;
 /// How many verdicts that are the same are worth a list.
 const SAME: usize = 4;
 
-/// The last entries, the latest first.
-fn back(entries: &[Arc<Entry>]) -> impl Iterator<Item = &Record> {
-    entries.iter().rev().take(LOOK_BACK).map(|entry| &entry.record)
+/// What is before a record: entries, and records of its own one.
+#[derive(Clone, Copy)]
+pub(super) struct Before<'a>(pub(super) &'a [Arc<Entry>], pub(super) &'a [Record]);
+
+impl<'a> Before<'a> {
+    /// The last records, the latest first.
+    fn back(self) -> impl Iterator<Item = &'a Record> {
+        self.1.iter().rev().chain(records(self.0).rev()).take(LOOK_BACK)
+    }
 }
 
 /// Whether some verdicts repeat.
@@ -70,7 +76,7 @@ enum Part<'a> {
 
 impl<'a> Short<'a> {
     /// `None`: nothing of it repeats.
-    pub(super) fn of(before: &'a [Arc<Entry>], asked: &'a Interrupted) -> Option<Short<'a>> {
+    pub(super) fn of(before: Before<'a>, asked: &'a Interrupted) -> Option<Short<'a>> {
         if asked.kind != Kind::Approval || asked.at.is_some() || asked.clock.is_some() {
             return None;
         }
@@ -90,7 +96,13 @@ impl<'a> Short<'a> {
                 Some(_) => None,
                 None if args.is_none() && action.args.text().len() > LONG => {
                     let args = Args::parse("").ok()?;
-                    Some(Box::new(Action { args, preview: None, agent_says: None, digest: None, ..action.clone() }))
+                    Some(Box::new(Action {
+                        args,
+                        preview: None,
+                        agent_says: None,
+                        digest: Arc::default(),
+                        ..action.clone()
+                    }))
                 }
                 None => return None,
             };
@@ -130,10 +142,10 @@ impl Serialize for Short<'_> {
 }
 
 /// The latest action about a tool of an agent.
-fn like<'a>(before: &'a [Arc<Entry>], own: &'a [Action], agent: &str, tool: &str) -> Option<&'a Action> {
+fn like<'a>(before: Before<'a>, own: &'a [Action], agent: &str, tool: &str) -> Option<&'a Action> {
     let of = |action: &&Action| &*action.agent == agent && &*action.name == tool;
     own.iter().rev().find(of).or_else(|| {
-        back(before).find_map(|record| match record {
+        before.back().find_map(|record| match record {
             Record::Interrupted(asked) => asked.actions.iter().rev().find(of),
             _ => None,
         })
@@ -141,12 +153,12 @@ fn like<'a>(before: &'a [Arc<Entry>], own: &'a [Action], agent: &str, tool: &str
 }
 
 /// The arguments of the latest call of this id.
-fn written(before: &[Arc<Entry>], id: &str) -> Option<Args> {
+fn written(before: Before<'_>, id: &str) -> Option<Args> {
     let of = |block: &Block| match block {
         Block::ToolUse(call) if &*call.id == id => Some(call.args().ok()),
         _ => None,
     };
-    let found = back(before).find_map(|record| match record {
+    let found = before.back().find_map(|record| match record {
         Record::BlockShown(block) => of(block),
         Record::ModelResponded(answer) => answer.blocks.iter().rev().find_map(of),
         _ => None,
@@ -155,8 +167,8 @@ fn written(before: &[Arc<Entry>], id: &str) -> Option<Args> {
 }
 
 /// The latest verdicts.
-fn gates(before: &[Arc<Entry>]) -> &[Gate] {
-    let found = back(before).find_map(|record| match record {
+fn gates(before: Before<'_>) -> &[Gate] {
+    let found = before.back().find_map(|record| match record {
         Record::CallsGated(gates) => Some(&**gates),
         _ => None,
     });
@@ -164,7 +176,7 @@ fn gates(before: &[Arc<Entry>]) -> &[Gate] {
 }
 
 /// Reads a list of what repeats.
-pub(super) fn read<'de, A: SeqAccess<'de>>(before: &[Arc<Entry>], mut list: A) -> Result<Record, A::Error> {
+pub(super) fn read<'de, A: SeqAccess<'de>>(before: Before<'_>, mut list: A) -> Result<Record, A::Error> {
     let missing = || de::Error::custom("it is no record");
     match list.next_element::<String>()?.as_deref() {
         Some("g") => {
@@ -212,7 +224,7 @@ type ShortAction = (
     Option<usize>,
     Option<Preview>,
     Option<Arc<str>>,
-    Option<Arc<str>>,
+    Arc<str>,
     Option<Box<Action>>,
 );
 
@@ -222,7 +234,7 @@ enum ReadPart {
 }
 
 impl ReadPart {
-    fn whole(self, before: &[Arc<Entry>], own: &[Action]) -> Option<Action> {
+    fn whole(self, before: Before<'_>, own: &[Action]) -> Option<Action> {
         let (call, tool_use_id, agent, name, args, gate, preview, agent_says, digest, first) = match self {
             ReadPart::Whole(action) => return Some(*action),
             ReadPart::Short(short) => *short,

@@ -45,7 +45,7 @@ pub struct Interruption {
     pub args_digest: String,
     /// What names this very request for ever, in hexadecimal: a digest of the session, the interruption, the call and all that
     /// was shown. Asked about again, whatever the reason, a call has another one, and a decision on this one is
-    /// [`Stale`](crate::DecisionError::Stale). Empty in sessions of before there were such digests.
+    /// [`Stale`](crate::DecisionError::Stale).
     pub digest: String,
     /// Why a person is asked: the rule, in its author's words.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -146,7 +146,7 @@ impl Interruption {
             tool: action.name.clone(),
             arguments: action.args.text().to_owned(),
             args_digest: action.args.digest().to_string(),
-            digest: action.digest.as_deref().unwrap_or_default().to_owned(),
+            digest: action.digest.to_string(),
             reason: action.ask.reason.clone(),
             policy: action.ask.policy.clone(),
             description: action.description.clone(),

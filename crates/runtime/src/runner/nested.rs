@@ -48,10 +48,18 @@ impl Nested {
         Nested { state, writing: HashSet::new() }
     }
 
-    /// What an entry tells.
+    /// What an append tells.
     pub(super) fn entry(&mut self, entry: &Entry) -> Vec<RunEvent> {
         let mut told = Vec::new();
-        match &entry.record {
+        self.state.begin(entry.pos, entry.at);
+        for record in &entry.records {
+            self.record(record, &mut told);
+        }
+        told.into_iter().flatten().collect()
+    }
+
+    fn record(&mut self, record: &Record, told: &mut Vec<Option<RunEvent>>) {
+        match record {
             Record::ModelResponded(answer) if answer.run != 0 => {
                 self.writing.remove(&answer.run);
                 told.extend(answer.blocks.iter().filter_map(complete).map(|event| self.of(answer.run, event)));
@@ -74,12 +82,11 @@ impl Nested {
             }
             _ => {}
         }
-        self.state.apply(entry);
-        if let Record::AgentBegan(began) = &entry.record {
+        self.state.take(record);
+        if let Record::AgentBegan(began) = record {
             self.writing.remove(&began.call);
             told.push(self.of(began.call, RunEvent::UserSaid { text: began.input.clone() }));
         }
-        told.into_iter().flatten().collect()
     }
 
     /// What the model of a run writes.

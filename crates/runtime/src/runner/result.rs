@@ -71,7 +71,7 @@ impl RunResult {
     fn messages(&self, until: u64) -> Vec<Message> {
         let mut conversation = Conversation::new();
         for entry in self.state.entries().iter().filter(|entry| entry.pos <= until) {
-            conversation.apply(&entry.record);
+            conversation.apply(entry);
         }
         conversation.into_messages()
     }

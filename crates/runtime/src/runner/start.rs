@@ -13,7 +13,7 @@ use countersign_core::{
     content::Content,
     journal::{
         draft::Catalog as _,
-        record::{EndReason, Entry, Kind, Record},
+        record::{EndReason, Entry, Kind, Record, records},
         state::{Open, State, Status},
     },
     locale::Text,
@@ -579,7 +579,7 @@ impl Session {
 
     /// Why the turn failed. In the state it is open again, so that it can go on; the store has it as failed until it does.
     fn failed(&self, entries: Vec<Arc<Entry>>, state: &Arc<State>) -> RunError {
-        let ended = entries.iter().rev().find_map(|entry| match &entry.record {
+        let ended = records(&entries).rev().find_map(|record| match record {
             Record::TurnEnded(ended) => Some(ended.reason.clone()),
             _ => None,
         });

@@ -11,7 +11,7 @@ use countersign::{
         approval::principal::Principal,
         conversation::Message,
         journal::{
-            record::{Block, Record},
+            record::{Block, Record, records},
             state::Status,
         },
         wire::event::StopReason,
@@ -196,7 +196,7 @@ async fn s23_a_model_may_go_on_where_its_answer_was_cut() {
         events(&runtime).await.into_iter().filter(|event| event["content_block"]["type"] == "text").collect();
     assert_eq!(texts.len(), 2, "the user's and the answer's: {texts:?}");
     let answers = store.read("s", 0, 100).await.expect("entries");
-    let answers: Vec<_> = answers.iter().filter(|entry| matches!(entry.record, Record::ModelResponded(_))).collect();
+    let answers: Vec<_> = records(&answers).filter(|record| matches!(record, Record::ModelResponded(_))).collect();
     assert_eq!(answers.len(), 1);
     // What it was asked: the conversation, then its own beginning, then to go on.
     let asked = asked.lock().expect("asked");

@@ -1,8 +1,11 @@
 //! A store that fails when a test says so, and knows how much was read from it at once.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
+    },
 };
 
 use countersign::{
@@ -11,8 +14,8 @@ use countersign::{
         journal::record::{Entry, Millis},
     },
     store::{
-        Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, RuleFilter, RuleOwner, RuleRow,
-        SessionFilter, Store, StoreError, Summary, Waypoint,
+        Append, Due, Durability, Head, InterruptionFilter, InterruptionRow, Page, Paged, RuleFilter, RuleOwner,
+        RuleRow, SessionFilter, Store, StoreError, Summary, Waypoint,
     },
 };
 use futures::{FutureExt as _, TryFutureExt as _, future::BoxFuture};
@@ -36,13 +39,49 @@ pub(crate) struct Failing {
     pub(crate) hangs: AtomicBool,
     /// Whether pages of entries have nothing in them.
     pub(crate) gap: AtomicBool,
+    /// The last position of each session: as it is written, and as it would be after a power cut.
+    written: Mutex<HashMap<Arc<str>, u64>>,
+    on_disk: Mutex<HashMap<Arc<str>, u64>>,
+    /// How often somebody has waited for the disk.
+    pub(crate) syncs: AtomicU32,
 }
 
 impl Failing {
     pub(crate) fn over(inner: Arc<dyn Store>) -> Arc<Failing> {
         let (appends, heads, firsts, failed) = Default::default();
         let (largest, read, forgets, waypoints, hangs, gap) = Default::default();
-        Arc::new(Failing { inner, appends, heads, firsts, failed, largest, read, forgets, waypoints, hangs, gap })
+        let (written, on_disk, syncs) = Default::default();
+        Arc::new(Failing {
+            inner,
+            appends,
+            heads,
+            firsts,
+            failed,
+            largest,
+            read,
+            forgets,
+            waypoints,
+            hangs,
+            gap,
+            written,
+            on_disk,
+            syncs,
+        })
+    }
+
+    /// How many positions of a session a power cut would leave.
+    pub(crate) fn survives(&self, session_id: &str) -> u64 {
+        self.on_disk.lock().expect("disk").get(session_id).copied().unwrap_or_default()
+    }
+
+    /// The disk has all that is written.
+    fn reaches_the_disk(&self) {
+        let written = self.written.lock().expect("written").clone();
+        let mut on_disk = self.on_disk.lock().expect("disk");
+        if *on_disk != written {
+            *on_disk = written;
+            self.syncs.fetch_add(1, Ordering::SeqCst);
+        }
     }
 
     fn count(&self, page: Vec<Arc<Entry>>) -> Vec<Arc<Entry>> {
@@ -64,9 +103,26 @@ impl Failing {
 impl Store for Failing {
     fn append(&self, append: Append) -> BoxFuture<'_, Result<(), StoreError>> {
         match self.check(&self.appends) {
-            Ok(()) => self.inner.append(append),
+            Ok(()) => {
+                let (session_id, durability) = (append.session_id.clone(), append.durability);
+                let last = append.entries.last().map_or(0, |entry| entry.pos);
+                let stored = self.inner.append(append);
+                async move {
+                    stored.await?;
+                    self.written.lock().expect("written").insert(session_id, last);
+                    if durability == Durability::Synced {
+                        self.reaches_the_disk();
+                    }
+                    Ok(())
+                }
+                .boxed()
+            }
             Err(error) => async { Err(error) }.boxed(),
         }
+    }
+    fn sync(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.reaches_the_disk();
+        self.inner.sync()
     }
     fn fork(&self, from: &str, append: Append) -> BoxFuture<'_, Result<(), StoreError>> {
         match self.check(&self.appends) {

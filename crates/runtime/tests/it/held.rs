@@ -6,7 +6,10 @@ use countersign::{
     agent::Agent,
     core::{
         approval::principal::Principal,
-        journal::{record::Record, restart::Restarted},
+        journal::{
+            record::{Record, records},
+            restart::Restarted,
+        },
     },
     run::{NewMessage, Runtime},
     store::{Store, memory::MemoryStore},
@@ -33,7 +36,7 @@ async fn taken_up(store: &MemoryStore, sessions: &[&str]) -> Vec<(u32, bool)> {
     let mut said = Vec::new();
     for session in sessions {
         let entries = store.read(session, 0, usize::MAX).await.expect("entries");
-        let last = entries.iter().rev().find_map(|entry| match &entry.record {
+        let last = records(&entries).rev().find_map(|record| match record {
             Record::Restarted(Restarted { times, held, .. }) => Some((*times, *held)),
             _ => None,
         });

@@ -56,6 +56,7 @@ mod models_openai_errors;
 mod models_responses;
 mod paced;
 mod policy;
+mod power;
 mod run_state;
 mod run_state_people;
 mod runs;

@@ -6,7 +6,7 @@ use countersign::{
     core::{
         approval::principal::Principal,
         journal::{
-            record::{Kind, Record},
+            record::{Kind, Record, records},
             run::Raw,
             state::Status,
         },
@@ -63,11 +63,11 @@ async fn answer(runtime: &Runtime, key: &str, size: u32) -> Outcome {
 /// The results of a session's calls, in the order of the calls.
 async fn results(store: &Arc<dyn Store>, session: &str) -> Vec<String> {
     let entries = store.read(session, 0, 1000).await.unwrap();
-    let result = |entry: &Arc<countersign::core::journal::record::Entry>| match &entry.record {
+    let result = |record: &countersign::core::journal::record::Record| match record {
         Record::CallFinished(done) => Some((done.call, done.output.clone())),
         _ => None,
     };
-    let mut all: Vec<_> = entries.iter().filter_map(result).collect();
+    let mut all: Vec<_> = records(&entries).filter_map(result).collect();
     all.sort_unstable();
     all.into_iter().map(|(_, output)| output).collect()
 }

@@ -14,7 +14,7 @@ use countersign::{
         approval::{decision::Decision, principal::Principal},
         call::permit::Permit,
         journal::{
-            record::{Entry, Record},
+            record::{Record, records},
             state::Status,
         },
     },
@@ -65,11 +65,11 @@ async fn runtime(store: &Arc<Failing>, approval: Approval, breaks: u32) -> Runti
 
 async fn results(store: &Arc<Failing>) -> Vec<String> {
     let entries = store.read("s", 0, 1000).await.expect("entries");
-    let result = |entry: &Arc<Entry>| match &entry.record {
+    let result = |record: &Record| match record {
         Record::CallFinished(done) => Some(done.output.clone()),
         _ => None,
     };
-    entries.iter().filter_map(result).collect()
+    records(&entries).filter_map(result).collect()
 }
 
 #[tokio::test]

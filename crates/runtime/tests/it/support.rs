@@ -7,7 +7,7 @@ use countersign::{
     core::{
         approval::{decision::Decision, principal::Principal},
         call::permit::Permit,
-        journal::record::{CallStatus, Record},
+        journal::record::{CallStatus, Record, records},
         refusal::Refusal,
     },
     model::{ToolSpec, scripted::Scripted},
@@ -95,9 +95,8 @@ impl std::ops::Deref for Stored {
 /// The results of all calls of a session, in the order of the calls: whether each succeeded, and its text.
 pub async fn results(stored: &Stored, session: &str) -> Vec<(bool, String)> {
     let entries = stored.store.read(session, 0, usize::MAX).await.expect("entries");
-    let mut found: Vec<_> = entries
-        .iter()
-        .filter_map(|entry| match &entry.record {
+    let mut found: Vec<_> = records(&entries)
+        .filter_map(|record| match record {
             Record::CallFinished(done) => Some((done.call, (done.status == CallStatus::Success, done.output.clone()))),
             _ => None,
         })

@@ -95,7 +95,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// [`StoreError::InUse`] if another process has it open; [`StoreError::Corrupt`] if the file is not
-    /// one of ours or of a newer version; [`StoreError::Sealed`] if it is encrypted; [`StoreError::Failed`].
+    /// one of ours or of another version; [`StoreError::Sealed`] if it is encrypted; [`StoreError::Failed`].
     pub fn open(path: impl AsRef<Path>, options: &SqliteOptions) -> Result<SqliteStore, StoreError> {
         SqliteStore::open_with(path.as_ref(), options, None)
     }
@@ -194,6 +194,10 @@ impl Store for SqliteStore {
             self.write(Op::Append(Box::new(write))).await.map(|_| ())
         }
         .boxed()
+    }
+
+    fn sync(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        async move { self.lanes()?.writer.sync().await }.boxed()
     }
 
     fn fork(&self, from: &str, append: Append) -> BoxFuture<'_, Result<(), StoreError>> {

@@ -55,7 +55,7 @@ pub(super) fn check_not_deleted(conn: &Connection, session_id: &str) -> Result<(
 }
 
 impl RawHead {
-    /// Parses it. A snapshot is a cache: one that cannot be read (an older version wrote it, or it is not what was
+    /// Parses it. A snapshot is a cache: one that cannot be read (another build wrote it, or it is not what was
     /// sealed) is left out.
     pub(super) fn parse(self, session_id: &str, values: &Values) -> Result<Head, StoreError> {
         let pos = u64::try_from(self.pos)

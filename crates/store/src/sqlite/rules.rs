@@ -54,8 +54,8 @@ pub(super) fn make(
          (key, action, subject, tenant, agent, tool, everywhere, role, made_by, body, made_at, until)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
         params![
-            key(session, u64::from(row.id.n))?,
-            row.id.action,
+            key(session, u64::from(row.rule.id.n))?,
+            row.rule.id.action,
             row.subject,
             row.tenant,
             rule.agent,
@@ -115,7 +115,7 @@ fn end(
 ) -> Result<(), StoreError> {
     let row = RuleRow { revoked_at: Some(at), revoked_by: by.cloned(), ..row };
     let sql = "UPDATE rules SET revoked_at = ?3, body = ?4 WHERE key = ?1 AND action = ?2";
-    run(conn, sql, params![key, row.id.action, at, body(values, born, &row)?]).map(drop)
+    run(conn, sql, params![key, row.rule.id.action, at, body(values, born, &row)?]).map(drop)
 }
 
 /// All of a rule, as it is stored.
@@ -249,8 +249,8 @@ impl Stored {
         let place = Place::Rule { session: &session_id, born, n: rule_number(id) };
         let text = values.read_text(place, body)?;
         let row: RuleRow = serde_json::from_str(&text).map_err(|e| StoreError::Corrupt(format!("{place} {e}")))?;
-        if row.session_id != session_id || row.id != id {
-            return Err(StoreError::Corrupt(format!("{place} says that it is {}", row.id.name(&row.session_id))));
+        if row.session_id != session_id || row.rule.id != id {
+            return Err(StoreError::Corrupt(format!("{place} says that it is {}", row.rule.id.name(&row.session_id))));
         }
         Ok(row)
     }

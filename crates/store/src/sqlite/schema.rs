@@ -3,28 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
-use rusqlite_migration::{M, Migrations};
 
 use super::{super::StoreError, SqliteOptions, log};
 use crate::owner_only;
 
 /// 'CSGN', at a fixed place of every database of ours.
 const APPLICATION_ID: i32 = 0x4353_474E;
-/// Every version of the schema, oldest first. Released ones never change.
-const MIGRATIONS: &[M<'static>] = &[
-    M::up(include_str!("schema.sql")),
-    // Entries may hold questions and groups, which a program before them cannot read.
-    M::up(""),
-    M::up(include_str!("audit.sql")),
-    M::up(include_str!("rules.sql")),
-    M::up(include_str!("tenants.sql")),
-    M::up(include_str!("seal.sql")),
-    // Entries may say that those before them are another session's, which a program before them would not see.
-    M::up(""),
-    M::up(include_str!("deleted.sql")),
-    M::up(include_str!("lists.sql")),
-    M::up(include_str!("pieces.sql")),
-];
+/// The version of the schema and of what is in it, as `user_version` says it: the only one that is known. It is fixed
+/// with the first release.
+const VERSION: i32 = 0;
 /// Prepared statements kept by each connection; more than there are.
 const STATEMENTS: usize = 128;
 
@@ -41,7 +28,7 @@ pub(super) fn resolve(path: &Path) -> Result<PathBuf, StoreError> {
     }
 }
 
-/// The connection that writes, and whether the database is new; makes or upgrades it.
+/// The connection that writes, and whether the database is new; makes it then.
 pub(super) fn writer(path: &Path, options: &SqliteOptions) -> Result<(Connection, bool), StoreError> {
     make(path).map_err(|e| StoreError::Failed(format!("cannot open {}: {e}", path.display())))?;
     let new = {
@@ -64,10 +51,9 @@ pub(super) fn writer(path: &Path, options: &SqliteOptions) -> Result<(Connection
     settings(&conn, 4096)?;
     conn.pragma_update(None, "synchronous", "FULL").map_err(failed)?;
     log::watch(&conn)?;
-    Migrations::from_slice(MIGRATIONS).to_latest(&mut conn).map_err(|e| match e {
-        rusqlite_migration::Error::RusqliteError { err, .. } => error(&err),
-        other => StoreError::Failed(format!("{}: {other}", path.display())),
-    })?;
+    if new {
+        create(&mut conn).map_err(failed)?;
+    }
     if let Some(pages) = options.max_pages {
         conn.pragma_update(None, "max_page_count", pages).map_err(failed)?;
     }
@@ -77,6 +63,15 @@ pub(super) fn writer(path: &Path, options: &SqliteOptions) -> Result<(Connection
         synced.map_err(|e| StoreError::Failed(format!("cannot sync {}: {e}", parent.display())))?;
     }
     Ok((conn, new))
+}
+
+/// Makes the tables, all or none: a database that says that it is ours has them.
+fn create(conn: &mut Connection) -> rusqlite::Result<()> {
+    let tx = conn.transaction()?;
+    tx.execute_batch(include_str!("schema.sql"))?;
+    tx.pragma_update(None, "user_version", VERSION)?;
+    tx.pragma_update(None, "application_id", APPLICATION_ID)?;
+    tx.commit()
 }
 
 /// Makes the file if there is none, for its owner only; SQLite gives its log the same rights. One that is there keeps
@@ -99,13 +94,8 @@ pub(super) fn reader(path: &Path) -> Result<Connection, StoreError> {
 /// A connection that only reads, to a store that another process may own.
 pub(super) fn only_read(path: &Path) -> Result<Connection, StoreError> {
     let conn = reader(path)?;
-    recognise(&conn, path)?;
-    let version: i64 = conn.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(|e| error(&e))?;
-    if usize::try_from(version) != Ok(MIGRATIONS.len()) {
-        let path = path.display();
-        return Err(StoreError::Failed(format!(
-            "{path} is of an older version; start a server on it once, to bring it up to date"
-        )));
+    if !recognise(&conn, path)? {
+        return Err(StoreError::Failed(format!("there is no store in {} yet", path.display())));
     }
     Ok(conn)
 }
@@ -135,10 +125,10 @@ fn recognise(conn: &Connection, path: &Path) -> Result<bool, StoreError> {
     })?;
     if id == APPLICATION_ID {
         let version = number("user_version").map_err(|e| error(&e))?;
-        if usize::try_from(version).map_or(true, |version| version > MIGRATIONS.len()) {
+        if version != VERSION {
             return Err(StoreError::Corrupt(format!(
-                "{path} was written by a newer countersign (its schema is {version}, this one knows {})",
-                MIGRATIONS.len()
+                "{path} was written by another version of countersign (its schema is {version}, and this one knows \
+                 only {VERSION})"
             )));
         }
         return Ok(true);
@@ -166,50 +156,5 @@ pub(super) fn key(session: i64, n: u64) -> Result<i64, StoreError> {
     match u32::try_from(n) {
         Ok(n) if (0..1 << 31).contains(&session) => Ok(session << 32 | i64::from(n)),
         _ => Err(StoreError::Failed("the store has no room for more records of this session".to_owned())),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_migrations_are_valid() {
-        Migrations::from_slice(MIGRATIONS).validate().expect("valid");
-    }
-
-    #[test]
-    fn x_a_store_of_before_there_was_sealing_takes_sealed_values_and_keeps_its_own() {
-        let dir = tempfile::tempdir().expect("directory");
-        let path = dir.path().join("s.db");
-        let mut conn = Connection::open(&path).expect("open");
-        Migrations::from_slice(&MIGRATIONS[..3]).to_latest(&mut conn).expect("the version before");
-        conn.execute_batch(
-            "INSERT INTO sessions VALUES (1, 's', 1, 'a', NULL, 'a title', 'running', 1, 1, '[]');
-             INSERT INTO entries VALUES (1 << 32 | 1, '{}'); INSERT INTO snapshots VALUES (1, '{}');
-             INSERT INTO audit VALUES (1, zeroblob(32), '{}');",
-        )
-        .expect("rows");
-        drop(conn);
-        let (conn, new) = writer(&path, &SqliteOptions::default()).expect("open");
-        assert!(!new);
-        let texts: i64 = conn
-            .query_row(
-                "SELECT (SELECT typeof(title) = 'text' FROM sessions) + (SELECT typeof(body) = 'text' FROM entries)
-                 + (SELECT typeof(body) = 'text' FROM snapshots) + (SELECT typeof(body) = 'text' FROM audit)",
-                [],
-                |r| r.get(0),
-            )
-            .expect("rows");
-        assert_eq!(texts, 4);
-        conn.execute_batch(
-            "UPDATE sessions SET title = x'00ff'; UPDATE entries SET body = x'00ff';
-             UPDATE snapshots SET body = x'00ff'; UPDATE audit SET body = x'00ff';",
-        )
-        .expect("sealed values");
-        drop(conn);
-        let (conn, _) = writer(&path, &SqliteOptions::default()).expect("open again");
-        let sound: String = conn.query_row("PRAGMA integrity_check", [], |r| r.get(0)).expect("check");
-        assert_eq!(sound, "ok");
     }
 }

@@ -1,29 +1,46 @@
--- The journal is `entries`; every other table is derived from it and only saves reading it.
--- A session is named by a small number inside the file. The key of an entry or interruption is that
--- number and its own in one integer (number << 32 | position), so that a session's rows lie together.
+-- The journal is `entries`; but for `audit`, `deleted` and `seal`, every other table is derived from it and only saves
+-- reading it. A session is named by a small number inside the file. The key of an entry or interruption is that number
+-- and its own in one integer (number << 32 | position), so that a session's rows lie together.
+-- A column of type ANY has content: TEXT in a plain store, a BLOB in a sealed one.
 
 CREATE TABLE sessions (
     row        INTEGER PRIMARY KEY,
     id         TEXT NOT NULL UNIQUE,
     pos        INTEGER NOT NULL,
     agent      TEXT NOT NULL,
+    tenant     TEXT,
     subject    TEXT,
-    title      TEXT,
+    title      ANY,
     status     TEXT NOT NULL,
     created_at INTEGER NOT NULL,
     updated_at INTEGER NOT NULL,
     pending    TEXT NOT NULL
 ) STRICT;
 CREATE INDEX sessions_used ON sessions (updated_at);
-CREATE INDEX sessions_subject ON sessions (subject) WHERE subject IS NOT NULL;
+CREATE INDEX sessions_subject ON sessions (tenant, subject, updated_at) WHERE subject IS NOT NULL;
 CREATE INDEX sessions_running ON sessions (row) WHERE status = 'running';
 
-CREATE TABLE entries (key INTEGER PRIMARY KEY, body TEXT NOT NULL) STRICT;
+-- The last number that was given to a session or a copy. None is given twice: what is still to be done about one that is
+-- gone must never meet another.
+CREATE TABLE numbers (one INTEGER PRIMARY KEY CHECK (one = 1), last INTEGER NOT NULL) STRICT;
+INSERT INTO numbers VALUES (1, 0);
+-- Numbers of sessions whose entries are being copied, and of those where that was given up: what is in `entries` under
+-- them is of no session, and goes away.
+CREATE TABLE unfinished (session INTEGER PRIMARY KEY) STRICT;
+-- The ids of deleted sessions. No session ever has one of them again: what names it (an approval, a request) would count
+-- for another session.
+CREATE TABLE deleted (id TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
+
+CREATE TABLE entries (key INTEGER PRIMARY KEY, body ANY NOT NULL) STRICT;
 CREATE VIEW journal AS
     SELECT s.id AS session_id, e.key & 4294967295 AS pos, e.body
     FROM entries e JOIN sessions s ON s.row = e.key >> 32;
 
-CREATE TABLE snapshots (session INTEGER PRIMARY KEY, body TEXT NOT NULL) STRICT;
+CREATE TABLE snapshots (session INTEGER PRIMARY KEY, body ANY NOT NULL) STRICT;
+
+-- How sessions stood on their way: a cache, from which the past is folded. The key is that of the last entry folded in it,
+-- the version that of the folding.
+CREATE TABLE waypoints (key INTEGER PRIMARY KEY, version INTEGER NOT NULL, body ANY NOT NULL) STRICT;
 
 -- `queued`: the message waits for its place, and will bring the id once more.
 CREATE TABLE requests (
@@ -31,29 +48,87 @@ CREATE TABLE requests (
     PRIMARY KEY (session, id)
 ) STRICT, WITHOUT ROWID;
 
+-- Whose a row of a list is stands beside when it is from, so that each list is read from an index in its order, and nobody
+-- looks at rows that they may not see. The columns are the session's, which never change but for its use.
+
 CREATE TABLE reviewers (
-    session INTEGER NOT NULL, role TEXT NOT NULL,
+    session    INTEGER NOT NULL,
+    role       TEXT NOT NULL,
+    tenant     TEXT,
+    updated_at INTEGER NOT NULL,
     PRIMARY KEY (session, role)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX reviewers_used ON reviewers (tenant, role, updated_at);
 
 CREATE TABLE interruptions (
     key          INTEGER PRIMARY KEY,
+    tenant       TEXT,
+    subject      TEXT,
     role         TEXT,
     agent        TEXT NOT NULL,
     tools        TEXT NOT NULL,
     asked_at     INTEGER NOT NULL,
     expires_at   INTEGER,
+    remind_at    INTEGER,
     asked_pos    INTEGER NOT NULL,
     resolution   TEXT,
     resolved_at  INTEGER,
     resolved_pos INTEGER
 ) STRICT;
-CREATE INDEX interruptions_asked ON interruptions (asked_at);
-CREATE INDEX interruptions_waiting ON interruptions (asked_at) WHERE resolution IS NULL;
-CREATE INDEX interruptions_role ON interruptions (role, asked_at) WHERE resolution IS NULL AND role IS NOT NULL;
+CREATE INDEX waiting_asked ON interruptions (asked_at) WHERE resolution IS NULL;
+CREATE INDEX waiting_subject ON interruptions (tenant, subject, asked_at) WHERE resolution IS NULL AND subject IS NOT NULL;
+CREATE INDEX waiting_role ON interruptions (tenant, role, asked_at) WHERE resolution IS NULL AND role IS NOT NULL;
+CREATE INDEX waiting_role_asked ON interruptions (role, asked_at) WHERE resolution IS NULL AND role IS NOT NULL;
+CREATE INDEX resolved_asked ON interruptions (asked_at) WHERE resolution IS NOT NULL;
+CREATE INDEX resolved_subject ON interruptions (tenant, subject, asked_at)
+    WHERE resolution IS NOT NULL AND subject IS NOT NULL;
+CREATE INDEX resolved_role ON interruptions (tenant, role, asked_at) WHERE resolution IS NOT NULL AND role IS NOT NULL;
+CREATE INDEX resolved_role_asked ON interruptions (role, asked_at) WHERE resolution IS NOT NULL AND role IS NOT NULL;
 CREATE INDEX interruptions_due ON interruptions (expires_at) WHERE resolution IS NULL AND expires_at IS NOT NULL;
+CREATE INDEX interruptions_remind ON interruptions (remind_at) WHERE resolution IS NULL AND remind_at IS NOT NULL;
+
+-- Standing rules ("always"), from the journal: what makes one and what ends it are records there. `key` is the number of
+-- the interruption it was made in, as in `interruptions`; `action` is which of its actions. `body` is all of it, and the
+-- only thing that is believed; the columns beside it are for finding it.
+CREATE TABLE rules (
+    row        INTEGER PRIMARY KEY,
+    key        INTEGER NOT NULL,
+    action     INTEGER NOT NULL,
+    subject    TEXT,
+    tenant     TEXT,
+    agent      TEXT NOT NULL,
+    tool       TEXT NOT NULL,
+    everywhere INTEGER NOT NULL,
+    role       TEXT,
+    made_by    TEXT,
+    body       ANY NOT NULL,
+    made_at    INTEGER NOT NULL,
+    until      INTEGER,
+    revoked_at INTEGER,
+    UNIQUE (key, action)
+) STRICT;
+CREATE INDEX rules_standing ON rules (subject, tool, agent) WHERE everywhere AND revoked_at IS NULL;
+CREATE INDEX rules_made ON rules (made_at);
+CREATE INDEX rules_subject ON rules (tenant, subject, made_at) WHERE subject IS NOT NULL;
+CREATE INDEX rules_maker ON rules (tenant, made_by, made_at) WHERE made_by IS NOT NULL;
+CREATE INDEX rules_role ON rules (tenant, role, made_at) WHERE role IS NOT NULL;
+
+-- What people were asked and decided, chained by hashes. Unlike the other tables it is not read from the journal
+-- again: it stays when a session is deleted, and nothing in it is ever changed. The body of a record says the tenant
+-- too: the column only finds it.
+CREATE TABLE audit (
+    n      INTEGER PRIMARY KEY,
+    hash   BLOB NOT NULL,
+    body   ANY NOT NULL,
+    tenant TEXT
+) STRICT;
+CREATE INDEX audit_tenant ON audit (tenant);
+
+-- What a sealed store is sealed with; both tables are empty in a plain one. `name` is the store's own random name, to
+-- which every sealed value is bound. `mixed` is there while plain values are being sealed, or sealed ones opened.
+CREATE TABLE seal (one INTEGER PRIMARY KEY CHECK (one = 1), name BLOB NOT NULL, mixed BLOB) STRICT;
+-- The keys of its values; `proof` is a value that only the right key opens.
+CREATE TABLE seal_keys (id TEXT PRIMARY KEY, proof BLOB NOT NULL) STRICT, WITHOUT ROWID;
 
 -- Written by the readiness check.
 CREATE TABLE probe (one INTEGER PRIMARY KEY, body BLOB NOT NULL) STRICT;
-
-PRAGMA application_id = 1129531214; -- 'CSGN'

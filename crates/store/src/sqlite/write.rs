@@ -7,9 +7,11 @@
 //! succeeds says nothing about them. A log that was left behind is written once more before it is used.
 
 use std::{
+    fs::File,
+    path::Path,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicI64, Ordering},
+        atomic::{AtomicI64, AtomicU64, Ordering},
         mpsc,
     },
     thread::JoinHandle,
@@ -55,6 +57,8 @@ pub(super) enum Op {
     Keep(Kept),
     /// Deletes a session, and says what its number was: its entries are under it until they are removed, in pieces.
     Delete(Box<str>, AtomicI64),
+    /// Has all that was written before on the disk.
+    Sync,
     Check,
     #[cfg(test)]
     Panic,
@@ -110,12 +114,20 @@ impl Broken {
     }
 }
 
+/// How many groups were written, and how many of them are known to be on the disk.
+#[derive(Debug, Default)]
+struct Written {
+    groups: AtomicU64,
+    synced: AtomicU64,
+}
+
 /// The way to the writer.
 #[derive(Debug)]
 pub(super) struct Writer {
     jobs: mpsc::Sender<Job>,
     places: Arc<Semaphore>,
     broken: Broken,
+    written: Arc<Written>,
 }
 
 impl Writer {
@@ -127,11 +139,13 @@ impl Writer {
     ) -> Result<(Writer, JoinHandle<()>), StoreError> {
         let (jobs, waiting) = mpsc::channel();
         let (broken, closes) = (broken.clone(), broken.clone());
+        let written = Arc::<Written>::default();
+        let counts = written.clone();
         let thread = std::thread::Builder::new()
             .name("countersign-sqlite-writer".to_owned())
-            .spawn(move || write(conn, &values, &waiting, &closes))
+            .spawn(move || write(conn, &values, &waiting, &closes, &counts))
             .map_err(|e| StoreError::Failed(format!("cannot start the writer: {e}")))?;
-        Ok((Writer { jobs, places: Arc::new(Semaphore::new(WAITING_BYTES)), broken }, thread))
+        Ok((Writer { jobs, places: Arc::new(Semaphore::new(WAITING_BYTES)), broken, written }, thread))
     }
 
     /// Has something written, and waits until it is as safe as it asks for.
@@ -143,6 +157,16 @@ impl Writer {
         let (answer, answered) = oneshot::channel();
         self.jobs.send(Job { op, answer, _place: Some(place) }).map_err(|_| stopped())?;
         answered.await.map_err(|_| StoreError::Unknown)?
+    }
+
+    /// Waits until all that was written before is on the disk.
+    pub(super) async fn sync(&self) -> Result<(), StoreError> {
+        self.broken.check()?;
+        let groups = self.written.groups.load(Ordering::SeqCst);
+        if self.written.synced.load(Ordering::SeqCst) >= groups {
+            return Ok(());
+        }
+        self.write(Op::Sync).await.map(drop)
     }
 
     /// Has what is left of a copy removed some time, after all that was asked for before.
@@ -161,16 +185,38 @@ pub(super) fn stopped() -> StoreError {
 /// was answered, and waking a thread costs about as much as all else that is done for it.
 const LOOKS: Duration = Duration::from_micros(150);
 
-/// The next job; `None` when there will be none any more. While there is none it does what can wait, as long as there is any.
-fn next(waiting: &mpsc::Receiver<Job>, mut meanwhile: impl FnMut() -> bool) -> Option<Job> {
+/// How long what is written and not synced may stay so.
+const UNSYNCED: Duration = Duration::from_millis(10);
+
+/// What the writer does next.
+enum Next {
+    Job(Job),
+    /// It is time to sync.
+    Due,
+    /// There will be nothing any more.
+    End,
+}
+
+/// The next job, or that it is `due` to sync. While there is no job it does what can wait, as long as there is any.
+fn next(waiting: &mpsc::Receiver<Job>, due: Option<Instant>, mut meanwhile: impl FnMut() -> bool) -> Next {
     let since = Instant::now();
+    if due.is_some_and(|due| due <= since) {
+        return Next::Due;
+    }
     loop {
         match waiting.try_recv() {
-            Ok(job) => return Some(job),
-            Err(mpsc::TryRecvError::Disconnected) => return None,
+            Ok(job) => return Next::Job(job),
+            Err(mpsc::TryRecvError::Disconnected) => return Next::End,
             Err(mpsc::TryRecvError::Empty) if meanwhile() => {}
             Err(mpsc::TryRecvError::Empty) if since.elapsed() < LOOKS => std::hint::spin_loop(),
-            Err(mpsc::TryRecvError::Empty) => return waiting.recv().ok(),
+            Err(mpsc::TryRecvError::Empty) => {
+                let Some(due) = due else { return waiting.recv().map_or(Next::End, Next::Job) };
+                return match waiting.recv_timeout(due.saturating_duration_since(Instant::now())) {
+                    Ok(job) => Next::Job(job),
+                    Err(mpsc::RecvTimeoutError::Timeout) => Next::Due,
+                    Err(mpsc::RecvTimeoutError::Disconnected) => Next::End,
+                };
+            }
         }
     }
 }
@@ -182,6 +228,11 @@ struct Thread<'w> {
     broken: &'w Broken,
     /// Whether commits wait for the disk.
     synced: bool,
+    written: &'w Written,
+    /// When the first group was written that is not on the disk yet.
+    unsynced: Option<Instant>,
+    /// The log, to sync it without writing anything.
+    log: Option<File>,
     /// How many transactions there were, and how long the log may get.
     groups: u32,
     most: i64,
@@ -192,9 +243,8 @@ struct Thread<'w> {
     waits: bool,
 }
 
-fn write(conn: Connection, values: &Values, waiting: &mpsc::Receiver<Job>, broken: &Broken) {
-    let mut thread =
-        Thread { conn, values, broken, synced: true, groups: 0, most: 0, left: Vec::new(), since: 0, waits: false };
+fn write(conn: Connection, values: &Values, waiting: &mpsc::Receiver<Job>, broken: &Broken, written: &Written) {
+    let mut thread = Thread::new(conn, values, broken, written);
     match unfinished::left(&thread.conn) {
         Ok(left) => thread.left = left,
         Err(e) => {
@@ -202,22 +252,74 @@ fn write(conn: Connection, values: &Values, waiting: &mpsc::Receiver<Job>, broke
         }
     }
     let mut group = Vec::new();
-    while let Some(first) = next(waiting, || !thread.waits && thread.remove()) {
-        group.push(first);
-        group.extend(waiting.try_iter().take(GROUP - 1));
-        thread.group(&mut group);
-        thread.remove_now_and_then();
+    loop {
+        let due = thread.unsynced.map(|since| since + UNSYNCED);
+        match next(waiting, due, || !thread.waits && thread.remove()) {
+            Next::Job(first) => {
+                group.push(first);
+                group.extend(waiting.try_iter().take(GROUP - 1));
+                thread.group(&mut group);
+                thread.remove_now_and_then();
+            }
+            Next::Due => drop(thread.sync()),
+            Next::End => break,
+        }
     }
     thread.end();
 }
 
-impl Thread<'_> {
+impl<'w> Thread<'w> {
+    fn new(conn: Connection, values: &'w Values, broken: &'w Broken, written: &'w Written) -> Thread<'w> {
+        Thread {
+            conn,
+            values,
+            broken,
+            synced: true,
+            written,
+            unsynced: None,
+            log: None,
+            groups: 0,
+            most: 0,
+            left: Vec::new(),
+            since: 0,
+            waits: false,
+        }
+    }
+
+    /// Has all that is written on the disk.
+    fn sync(&mut self) -> Result<(), StoreError> {
+        self.broken.check()?;
+        if self.unsynced.is_none() {
+            return Ok(());
+        }
+        let synced = match &self.log {
+            Some(log) => log.sync_data(),
+            None => open_log(&self.conn).and_then(|log| self.log.insert(log).sync_data()),
+        };
+        if let Err(e) = synced {
+            let why = format!("the log could not be synced: {e}");
+            self.broken.close(&self.conn, why.clone());
+            return Err(StoreError::Closed(why));
+        }
+        self.is_synced();
+        Ok(())
+    }
+
+    fn is_synced(&mut self) {
+        self.unsynced = None;
+        self.written.synced.store(self.written.groups.load(Ordering::SeqCst), Ordering::SeqCst);
+    }
+
     /// Commits a group, and answers.
     fn group(&mut self, group: &mut Vec<Job>) {
         let answers = match self.broken.check() {
             Err(e) => group.iter().map(|_| Err(e.clone())).collect(),
+            Ok(()) if group.iter().all(|job| matches!(job.op, Op::Sync)) => {
+                let synced = self.sync();
+                group.iter().map(|_| synced.clone().map(|()| true)).collect()
+            }
             Ok(()) => match commit(&self.conn, self.values, group, &mut self.synced) {
-                Ok(answers) => answers,
+                Ok(answers) => self.committed(group, answers),
                 Err(Fatal(why)) => {
                     self.broken.close(&self.conn, why.clone());
                     group.iter().map(|_| Err(StoreError::Closed(why.clone()))).collect()
@@ -237,6 +339,24 @@ impl Thread<'_> {
             let _ = job.answer.send(answer);
         }
         self.write_back();
+    }
+
+    /// Counts a group that is written. Only a commit that has written something waits for the disk.
+    fn committed(&mut self, group: &[Job], mut answers: Answers) -> Answers {
+        let wrote = |(job, answer): (&Job, &Result<bool, StoreError>)| answer.is_ok() && !matches!(job.op, Op::Sync);
+        if group.iter().zip(&answers).any(wrote) {
+            self.written.groups.fetch_add(1, Ordering::SeqCst);
+            self.unsynced.get_or_insert_with(Instant::now);
+            if self.synced {
+                self.is_synced();
+            }
+        }
+        if group.iter().any(|job| matches!(job.op, Op::Sync))
+            && let Err(e) = self.sync()
+        {
+            answers.iter_mut().for_each(|answer| *answer = Err(e.clone()));
+        }
+        answers
     }
 
     fn write_back(&mut self) {
@@ -302,6 +422,11 @@ impl Thread<'_> {
             tracing::warn!("the SQLite store could not be closed: {e}");
         }
     }
+}
+
+/// The log of a database, which is there as long as the database is open.
+fn open_log(conn: &Connection) -> std::io::Result<File> {
+    File::open(Path::new(&format!("{}-wal", conn.path().unwrap_or_default())))
 }
 
 /// Why nothing may be acknowledged any more.
@@ -393,6 +518,8 @@ fn member(conn: &Connection, values: &Values, op: &Op) -> Result<Result<bool, St
             deleted.is_some()
         }),
         Op::Check => apply::probe(conn).map(|()| true),
+        // It is when the transaction is.
+        Op::Sync => Ok(true),
         #[cfg(test)]
         #[expect(clippy::panic, reason = "what happens then is tested")]
         Op::Panic => panic!("the writer panics"),
@@ -414,7 +541,31 @@ mod tests {
 
     fn thread<'w>(path: &std::path::Path, values: &'w Values, broken: &'w Broken) -> Thread<'w> {
         let (conn, _) = super::super::schema::writer(path, &Default::default()).expect("open");
-        Thread { conn, values, broken, synced: true, groups: 0, most: 0, left: Vec::new(), since: 0, waits: false }
+        Thread::new(conn, values, broken, Box::leak(Box::default()))
+    }
+
+    /// What is written without waiting for the disk is there when somebody asks for it, and soon if nobody does.
+    #[tokio::test]
+    async fn r3_what_is_written_is_synced_when_somebody_waits_and_by_itself() {
+        let dir = tempfile::tempdir().expect("tempdir");
+        let broken = Broken::default();
+        let (conn, _) = super::super::schema::writer(&dir.path().join("t.db"), &Default::default()).expect("open");
+        let (writer, thread) = Writer::start(conn, Values::plain(), &broken).expect("writer");
+        let count = |of: &AtomicU64| of.load(Ordering::SeqCst);
+        let begin = || Op::Begin(Arc::default(), "s".into());
+        writer.sync().await.expect("nothing to sync");
+        for times in 1..=3 {
+            writer.write(begin()).await.expect("written");
+            assert_eq!(count(&writer.written.groups), times);
+            writer.sync().await.expect("synced");
+            assert_eq!(count(&writer.written.synced), times);
+        }
+        writer.write(begin()).await.expect("written");
+        while count(&writer.written.synced) < 4 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        drop(writer);
+        thread.join().expect("the thread ends");
     }
 
     fn group(thread: &mut Thread<'_>, ops: Vec<Op>) -> Vec<Result<bool, StoreError>> {

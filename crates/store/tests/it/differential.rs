@@ -12,7 +12,7 @@ use countersign_core::{
     call::{args::Args, gate::Verdict},
     journal::{
         draft::{OnPending, Transition},
-        record::{Block, Millis},
+        record::{Block, Millis, records},
         state::{Phase, Status},
     },
 };
@@ -239,11 +239,9 @@ async fn step_both(
     // What cannot be done now gives way to what comes next by itself, so that sessions get somewhere.
     let Some((op, transition)) = done(step.op).or_else(|| done(next(&driven)?)) else { return };
     let append = driven.append_of(&transition);
-    let repeated = append
-        .entries
-        .iter()
-        .filter_map(|e| e.record.request_id())
-        .any(|id| driven.entries.iter().any(|e| e.record.request_id() == Some(id)));
+    let repeated = records(&append.entries)
+        .filter_map(|record| record.request_id())
+        .any(|id| records(&driven.entries).any(|record| record.request_id() == Some(id)));
     if op == Op::StaleAppend {
         // As a runner that has not seen the last append.
         let expected = append.entries[0].pos - 1;
@@ -359,7 +357,7 @@ async fn compare_session(id: &str, memory: &MemoryStore, sqlite: &SqliteStore, d
     }
     for request in 0..4 {
         let request = format!("r{request}");
-        let known = driven.is_some_and(|d| d.entries.iter().any(|e| e.record.request_id() == Some(&request)));
+        let known = driven.is_some_and(|d| records(&d.entries).any(|record| record.request_id() == Some(&request)));
         assert_eq!(memory.has_request(id, &request).await.expect("memory"), known);
         assert_eq!(sqlite.has_request(id, &request).await.expect("sqlite"), known);
     }

@@ -34,7 +34,7 @@ conformance! {
 fn fork_of(of: &Driven, at: u64, id: &str, now: Millis) -> Append {
     let mut past = State::new(id.into());
     of.entries.iter().filter(|entry| entry.pos <= at).for_each(|entry| past.apply(entry));
-    let input = ForkInput { from: of.id.clone(), birth: Some("born anew".into()), ..ForkInput::default() };
+    let input = ForkInput { from: of.id.clone(), birth: "born anew".into(), ..ForkInput::default() };
     let transition = Draft::new(&past, now).fork(input, &Anything).expect("fork");
     Append {
         session_id: id.into(),
@@ -150,7 +150,7 @@ async fn r9_a_long_past_is_forked_while_others_append(store: Tested) {
     assert_eq!(load(&*store, "other").await.as_ref(), Some(&*other.state));
     let read = store.read("f", 0, 99).await.expect("read");
     assert_eq!(texts(&read[..of.entries.len()]), texts(&of.entries));
-    assert!(matches!(read[of.entries.len()].record, Record::Forked(_)));
+    assert!(matches!(read[of.entries.len()].records[0], Record::Forked(_)));
     assert_eq!(load(&*store, "f").await.expect("session").pos, read.len() as u64);
 }
 

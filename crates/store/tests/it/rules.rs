@@ -42,7 +42,7 @@ async fn standing(store: &Tested, subject: Option<&str>, tool: &str) -> Vec<Stri
 }
 
 fn name(row: &RuleRow) -> String {
-    row.id.name(&row.session_id)
+    row.rule.id.name(&row.session_id)
 }
 
 async fn listed(store: &Tested, filter: RuleFilter) -> Vec<String> {

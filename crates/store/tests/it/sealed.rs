@@ -380,7 +380,7 @@ async fn always(store: &dyn Store, id: &str, subject: &str, always: Always) -> D
 
 async fn stands(store: &dyn Store, subject: &str, tenant: Option<&str>) -> Result<Vec<String>, StoreError> {
     let of = RuleOwner { subject: Some(subject.into()), tenant: tenant.map(Into::into) };
-    Ok(store.standing(of, "a", "t").await?.iter().map(|row| row.id.name(&row.session_id)).collect())
+    Ok(store.standing(of, "a", "t").await?.iter().map(|row| row.rule.id.name(&row.session_id)).collect())
 }
 
 #[tokio::test]

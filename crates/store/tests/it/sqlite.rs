@@ -7,10 +7,14 @@ use std::{
     sync::Arc,
 };
 
-use countersign_core::{approval::decision::Decision, journal::draft::OnPending, journal::state::Phase, limits};
+use countersign_core::{
+    approval::decision::Decision,
+    journal::{draft::OnPending, record::records, state::Phase},
+    limits,
+};
 use countersign_store::{
     Durability, InterruptionFilter, Page, SessionFilter, Store, StoreError,
-    sqlite::{SqliteOptions, SqliteStore},
+    sqlite::{SqliteOptions, SqliteStore, read_audit},
 };
 use tempfile::TempDir;
 
@@ -238,16 +242,21 @@ fn r9_another_programs_database_is_refused_and_left_alone() {
 }
 
 #[test]
-fn r9_a_newer_version_is_refused_by_name_and_left_alone() {
+fn r9_another_version_is_refused_by_name_and_left_alone() {
     let (_dir, path) = place();
     drop(open(&path).expect("open"));
-    let conn = rusqlite::Connection::open(&path).expect("open");
-    conn.pragma_update(None, "user_version", 99).expect("version");
-    drop(conn);
-    let before = std::fs::read(&path).expect("read");
-    let refused = open(&path).expect_err("newer").to_string();
-    assert!(refused.contains("written by a newer countersign (its schema is 99, "), "{refused}");
-    assert_eq!(std::fs::read(&path).expect("read"), before);
+    for version in [-1, 1, 99] {
+        let conn = rusqlite::Connection::open(&path).expect("open");
+        conn.pragma_update(None, "user_version", version).expect("version");
+        drop(conn);
+        let before = std::fs::read(&path).expect("read");
+        let refusals = [open(&path).expect_err("another"), read_audit(&path, None, 0, 1).expect_err("another")];
+        for refused in refusals {
+            let wanted = format!("by another version of countersign (its schema is {version}, ");
+            assert!(matches!(&refused, StoreError::Corrupt(told) if told.contains(&wanted)), "{refused}");
+        }
+        assert_eq!(std::fs::read(&path).expect("read"), before);
+    }
 }
 
 #[test]
@@ -331,7 +340,8 @@ async fn four_hundred_approval_cycles_take_at_most_two_and_a_half_megabytes() {
         driven.store(&store, answered).await.expect("answer");
         largest = largest.max(size());
     }
-    assert!(driven.entries.len() >= 400 * 10, "{} records", driven.entries.len());
+    assert_eq!(driven.entries.len(), 1 + 400 * 6);
+    assert!(records(&driven.entries).count() >= 400 * 10);
     assert!(largest <= 2_500_000, "{largest} bytes");
     drop(store);
     assert!(size() <= 2_500_000);

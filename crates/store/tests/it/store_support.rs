@@ -98,7 +98,7 @@ impl Driven {
             subject: subject.map(Into::into),
             tenant: tenant.map(Into::into),
             context: None,
-            birth: None,
+            birth: "b".into(),
         });
         draft.finish()
     }

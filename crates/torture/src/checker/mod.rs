@@ -151,7 +151,7 @@ pub fn check(sessions: &[Evidence<'_>], ledger: &[Line]) -> Findings {
             requests(evidence, asked, &mut findings);
         }
         let mut calls = Calls::new(evidence.session_id, &mut findings);
-        evidence.entries.iter().for_each(|entry| calls.record(&entry.record));
+        evidence.entries.iter().flat_map(|entry| &entry.records).for_each(|record| calls.record(record));
         calls.end(&mut effects);
     }
     for ((session, call), lines) in effects {
@@ -179,9 +179,9 @@ fn chain(evidence: &Evidence<'_>, findings: &mut Findings) {
 /// Everything acknowledged is there once, and nothing that nobody asked for (spec R3, W1).
 fn requests(evidence: &Evidence<'_>, asked: &[Request], findings: &mut Findings) {
     let mut stored: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
-    for entry in evidence.entries {
-        if let (Some(id), false) = (entry.record.request_id(), matches!(entry.record, Record::MessageQueued(_))) {
-            stored.entry(id).or_default().push(&entry.record);
+    for record in evidence.entries.iter().flat_map(|entry| &entry.records) {
+        if let (Some(id), false) = (record.request_id(), matches!(record, Record::MessageQueued(_))) {
+            stored.entry(id).or_default().push(record);
         }
     }
     let at = evidence.session_id;

@@ -17,7 +17,7 @@ fn record(value: Value) -> Record {
 }
 
 fn action() -> Value {
-    json!({ "call": 1, "tool_use_id": "t", "agent": "a", "name": "pay", "args": { "n": 1 }, "ask": {} })
+    json!({ "call": 1, "tool_use_id": "t", "agent": "a", "name": "pay", "args": { "n": 1 }, "ask": {}, "digest": "d" })
 }
 
 fn digest(text: &str) -> String {
@@ -55,7 +55,7 @@ fn started(attempt: u32) -> Value {
 /// Up to the question.
 fn asked(idempotent: bool) -> Vec<Value> {
     vec![
-        json!({ "session_created": { "agent": "a" } }),
+        json!({ "session_created": { "agent": "a", "locale": "en", "birth": "b" } }),
         json!({ "user_message": { "text": ["hello"], "request_id": "q1" } }),
         json!({ "model_responded": { "model": "m", "blocks": [{ "tool_use": { "id": "t", "name": "pay", "input": "{\"n\":1}" } }] } }),
         json!({ "calls_gated": [{ "verdict": { "ask": {} }, "idempotent": idempotent }] }),
@@ -66,7 +66,7 @@ fn asked(idempotent: bool) -> Vec<Value> {
 fn entries(records: Vec<Value>) -> Vec<Entry> {
     let mut cursor = Cursor::default();
     let entry = |(pos, value): (u64, Value)| {
-        let entry = Entry { pos, at: 0, cursor: cursor.clone(), record: record(value) };
+        let entry = Entry { pos, at: 0, cursor: cursor.clone(), records: vec![record(value)] };
         cursor = expand::after(&entry);
         entry
     };
@@ -200,7 +200,7 @@ fn r3_what_was_lost_or_invented_is_found() {
     let twice = json!({ "user_message": { "text": ["hello"], "request_id": "q1" } });
     let mut doubled = good();
     let pos = doubled.entries.len() as u64 + 1;
-    doubled.entries.push(Entry { pos, at: 0, cursor: Cursor::default(), record: record(twice) });
+    doubled.entries.push(Entry { pos, at: 0, cursor: Cursor::default(), records: vec![record(twice)] });
     finds(&doubled, "is stored 2 times");
     let mut gap = good();
     gap.entries.remove(2);
@@ -255,9 +255,9 @@ fn questions() -> Value {
 fn question(how: Vec<Value>, status: &str, output: &str) -> Case {
     let name = "ask_user_question";
     let input = questions().to_string();
-    let action = json!({ "call": 1, "tool_use_id": "t", "agent": "a", "name": name, "args": questions(), "ask": {} });
+    let action = json!({ "call": 1, "tool_use_id": "t", "agent": "a", "name": name, "args": questions(), "ask": {}, "digest": "d" });
     let asked = vec![
-        json!({ "session_created": { "agent": "a" } }),
+        json!({ "session_created": { "agent": "a", "locale": "en", "birth": "b" } }),
         json!({ "user_message": { "text": ["hello"], "request_id": "q1" } }),
         json!({ "model_responded": { "model": "m", "blocks": [{ "tool_use": { "id": "t", "name": name, "input": input } }] } }),
         json!({ "calls_gated": [{ "verdict": { "question": {} }, "idempotent": false }] }),

@@ -6,10 +6,10 @@ use countersign_core::{
     approval::decision::EditedAction,
     call::args::Args,
     journal::{
-        checkpoint::Checkpoints,
+        checkpoint::Checkpoint,
         draft::Draft,
         fork::{self, ForkInput},
-        record::{Judged, Record, UserMessage},
+        record::{Entry, Judged, Record, UserMessage, records},
         state::{Call, State},
     },
     refusal::Refusal,
@@ -19,10 +19,12 @@ use super::{World, people::edited};
 
 impl World {
     pub fn checkpoints(&self) -> Vec<u64> {
-        let mut found = Checkpoints::new("s".into());
-        let mut all: Vec<u64> = self.journal.iter().filter_map(|entry| found.take(entry)).map(|at| at.pos).collect();
-        all.extend(found.end().map(|at| at.pos));
-        all
+        let mut state = State::new("s".into());
+        let place = |entry: &Arc<Entry>| {
+            state.apply(entry);
+            Checkpoint::of(&state, entry).map(|place| place.pos)
+        };
+        self.journal.iter().filter_map(place).collect()
     }
 
     /// The state at a position.
@@ -73,7 +75,7 @@ impl World {
         let pos = all[at % all.len()];
         let state = self.state_at(pos);
         // As its maker gives it one; the time of its records does not tell it from others, since that may stand still.
-        let birth = Some(format!("fork at {}", self.now).into());
+        let birth = format!("fork at {}", self.now).into();
         let input = ForkInput { birth, ..World::fork_input(&state, edit, run) };
         let transition = Draft::new(&state, self.now).fork(input, &self.tools)?;
         let kept = usize::try_from(pos).expect("few");
@@ -81,11 +83,11 @@ impl World {
         self.past.truncate(kept);
         self.seen.truncate(kept);
         self.parked.clear();
-        self.ends.retain(|end| *end <= pos);
+
         let (allowed, by_policy, again) = self.past.last().cloned().expect("a first record");
         let begun = |call: u32| {
-            let starts =
-                self.journal.iter().filter(|e| matches!(e.record, Record::CallStarted { call: c, .. } if c == call));
+            let starts = records(&self.journal)
+                .filter(|record| matches!(record, Record::CallStarted { call: c, .. } if *c == call));
             u32::try_from(starts.count()).expect("few")
         };
         // What has begun is in doubt, and a person may say that it runs again; what a person has only allowed is not.
@@ -100,9 +102,9 @@ impl World {
         self.by_policy = by_policy;
         let journal = self.journal.clone();
         self.given.retain(|(call, attempt, _)| {
-            journal
-                .iter()
-                .any(|e| matches!(e.record, Record::CallStarted { call: c, attempt: a } if (c, a) == (*call, *attempt)))
+            records(&journal).any(
+                |record| matches!(record, Record::CallStarted { call: c, attempt: a } if (c, a) == (call, attempt)),
+            )
         });
         // Those of a fork's own future are not of this one.
         let mut seen = std::collections::HashSet::new();

@@ -53,8 +53,6 @@ pub struct World {
     pub again: HashMap<u32, u32>,
     /// What the policy let through without anybody, by call.
     pub by_policy: HashMap<u32, String>,
-    /// The position of the last record of each transition.
-    pub ends: Vec<u64>,
     /// What was allowed, by whom, and what may run again, after each record.
     past: Vec<Allowed>,
     /// The tools as they are, and as they were when each record was made.
@@ -77,7 +75,7 @@ impl World {
             subject: Some("ann".into()),
             tenant: None,
             context: None,
-            birth: None,
+            birth: "b".into(),
         });
         let mut world = World {
             state: Arc::new(State::new("s".into())),
@@ -88,7 +86,6 @@ impl World {
             allowed: HashMap::new(),
             again: HashMap::new(),
             by_policy: HashMap::new(),
-            ends: Vec::new(),
             past: Vec::new(),
             tools: Tools::FIRST,
             seen: Vec::new(),
@@ -108,17 +105,18 @@ impl World {
         let turns = self.state.turns;
         let committed = transition.commit();
         for entry in &committed.entries {
-            if let Record::Interrupted(asked) = &entry.record {
-                for action in &asked.actions {
-                    let digest = action.digest.clone().expect("a digest");
-                    assert!(self.digests.insert(digest), "two requests have one digest: {asked:?}");
+            for record in &entry.records {
+                if let Record::Interrupted(asked) = record {
+                    for action in &asked.actions {
+                        let digest = action.digest.clone();
+                        assert!(!digest.is_empty() && self.digests.insert(digest), "one digest twice: {asked:?}");
+                    }
                 }
+                self.watch(record);
             }
-            self.watch(entry);
             self.seen.push(self.tools);
             self.past.push((self.allowed.clone(), self.by_policy.clone(), self.again.clone()));
         }
-        self.ends.extend(committed.entries.last().map(|entry| entry.pos));
         self.journal.extend(committed.entries);
         self.state = committed.state;
         for permit in committed.permits {
@@ -235,7 +233,7 @@ impl World {
                 self.commit(transition);
             }
             Op::Revoke(i) if !self.state.sticky.is_empty() => {
-                let rule = self.state.sticky[i % self.state.sticky.len()].id.expect("made by a decision");
+                let rule = self.state.sticky[i % self.state.sticky.len()].id;
                 let transition = self.draft().revoke(rule, Some("ann".into()));
                 self.commit(transition);
             }

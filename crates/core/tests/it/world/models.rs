@@ -10,7 +10,7 @@ use countersign_core::{
     },
     compression::Summary,
     conversation::Conversation,
-    journal::record::{Block, Compressed, ModelResponded, Record, ToolUse, Usage},
+    journal::record::{Block, Compressed, ModelResponded, Record, ToolUse, Usage, records},
 };
 
 use super::{
@@ -22,7 +22,7 @@ use super::{
 impl World {
     /// The conversation as its models read it: from the newest compression on.
     pub fn conversation(&self) -> Conversation {
-        let newest = self.journal.iter().rev().find_map(|entry| match &entry.record {
+        let newest = records(&self.journal).rev().find_map(|record| match record {
             Record::Compressed(compressed) => Some(compressed),
             _ => None,
         });
@@ -31,7 +31,7 @@ impl World {
             None => (Conversation::new(), 0),
         };
         assert_eq!(from, self.state.window.from);
-        self.journal.iter().filter(|entry| entry.pos > from).for_each(|entry| conversation.apply(&entry.record));
+        self.journal.iter().filter(|entry| entry.pos > from).for_each(|entry| conversation.apply(entry));
         conversation
     }
 
@@ -39,7 +39,7 @@ impl World {
     pub fn nested_conversation(&self, run: u32) -> Conversation {
         let nested = self.state.nested(run).expect("it goes on");
         let mut conversation = Conversation::nested(self.state.locale, nested);
-        self.journal.iter().filter(|e| e.pos >= nested.began).for_each(|e| conversation.apply(&e.record));
+        self.journal.iter().filter(|e| e.pos >= nested.began).for_each(|e| conversation.apply(e));
         conversation
     }
 

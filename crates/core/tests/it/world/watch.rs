@@ -5,15 +5,15 @@ use countersign_core::{
         args::Args,
         gate::{DecisionType, Verdict},
     },
-    journal::record::{Entry, Record},
+    journal::record::{Record, records},
 };
 
 use super::World;
 
 impl World {
     /// Keeps the outside view: what was allowed, from the records alone.
-    pub(super) fn watch(&mut self, entry: &Entry) {
-        match &entry.record {
+    pub(super) fn watch(&mut self, record: &Record) {
+        match record {
             Record::CallsGated(gates) => {
                 for (gate, (call, input)) in gates.iter().zip(self.pending_answer.clone()) {
                     if gate.verdict == Verdict::Allow {
@@ -29,7 +29,7 @@ impl World {
                 }
             }
             Record::Decided(decided) if decided.last => {
-                let asked = self.journal.iter().find_map(|e| match &e.record {
+                let asked = records(&self.journal).find_map(|record| match record {
                     Record::Interrupted(asked) if asked.n == decided.n => Some(asked.clone()),
                     _ => None,
                 });
@@ -60,8 +60,8 @@ impl World {
                 }
             }
             Record::TimedOut { n, .. } => {
-                for e in &self.journal {
-                    if let Record::Interrupted(asked) = &e.record
+                for record in records(&self.journal) {
+                    if let Record::Interrupted(asked) = record
                         && asked.n == *n
                     {
                         // A question that answers itself rejects nothing.
@@ -89,10 +89,8 @@ impl World {
             Record::Forked(forked) => {
                 for one in &forked.judged {
                     let changed = one.edited.as_ref().map(|edited| edited.args.text().to_owned());
-                    let begun = self
-                        .journal
-                        .iter()
-                        .any(|e| matches!(e.record, Record::CallStarted { call, .. } if call == one.call));
+                    let begun = records(&self.journal)
+                        .any(|record| matches!(record, Record::CallStarted { call, .. } if *call == one.call));
                     match (&one.verdict, self.by_policy.remove(&one.call)) {
                         (Verdict::Deny(_) | Verdict::Refuse(_), _) => drop(self.allowed.remove(&one.call)),
                         // A person says what becomes of it, as it is.

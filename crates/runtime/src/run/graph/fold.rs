@@ -45,7 +45,7 @@ impl Inner {
             let Some(last) = page.last() else { break };
             after = last.pos;
             for entry in page.iter().filter(|entry| entry.pos <= until) {
-                if let Err(error) = fold.record(&root, &entry.record, entry.pos) {
+                if let Err(error) = entry.records.iter().try_for_each(|record| fold.record(&root, record, entry.pos)) {
                     return Ok(Err(error));
                 }
             }

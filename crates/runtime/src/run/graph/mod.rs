@@ -215,7 +215,7 @@ impl Inner {
                         let make = |state: &State| {
                             Ok(Draft::new(state, now()).fail(error.code, error.message, None, &self.agents))
                         };
-                        self.transact(live, guard, Durability::Synced, make).await?;
+                        self.transact(live, guard, Durability::Buffered, make).await?;
                         return Ok(None);
                     }
                 }
@@ -320,7 +320,7 @@ impl Inner {
                 }
                 Ok(draft.settled(&self.agents))
             };
-            self.transact(live, guard, Durability::Synced, make).await?;
+            self.transact(live, guard, Durability::Buffered, make).await?;
             hot.frames.extend(new);
             if let Some(alone) = alone {
                 running.spawn(alone);
@@ -372,7 +372,7 @@ impl Inner {
                     }
                     Ok(draft.settled(&self.agents))
                 };
-                self.transact(live, &mut guard, Durability::Synced, make).await.map(drop)
+                self.transact(live, &mut guard, Durability::Buffered, make).await.map(drop)
             };
             match stored.await {
                 Ok(()) => break,
@@ -413,7 +413,7 @@ impl Inner {
                 }
                 Ok(draft.settled(&self.agents))
             };
-            self.transact(live, guard, Durability::Synced, make).await?;
+            self.transact(live, guard, Durability::Buffered, make).await?;
         }
     }
 

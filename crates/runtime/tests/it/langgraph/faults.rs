@@ -14,7 +14,10 @@ use countersign::{
     core::{
         approval::{decision::Decision, principal::Principal},
         call::{args::Args, gate::Ask},
-        journal::{record::Record, state::Status},
+        journal::{
+            record::{Record, records},
+            state::Status,
+        },
     },
     graph::{Context, Graph, Node, NodeError, Renamed},
     model::scripted::Scripted,
@@ -392,7 +395,7 @@ async fn m10_a_message_while_something_waits_is_refused_and_nothing_is_lost(stor
     decide(&runtime, "s_1", vec![Decision::approve()]).await.expect("decided");
     send(&runtime, "s", "and now something else").await.expect("after it");
     let all = journal(&store, "s").await;
-    let finished = |n: u32| all.iter().any(|e| matches!(&e.record, Record::CallFinished(done) if done.call == n));
+    let finished = |n: u32| records(&all).any(|record| matches!(record, Record::CallFinished(done) if done.call == n));
     assert!(finished(1), "the call has its result");
     assert_eq!(ran(&ledger).len(), 1);
 }

@@ -8,7 +8,7 @@ use countersign::{
         approval::decision::Decision,
         journal::{
             graph::{self as nodes, Node as At},
-            record::{Block, CallStatus, Entry, Record},
+            record::{Block, CallStatus, Entry, Record, records},
             run::Raw,
             state::{Phase, State, Status},
         },
@@ -92,11 +92,11 @@ async fn yes_or_no(runtime: &Runtime, key: &str, yes: bool) -> Outcome {
 
 /// The results of calls: tool, how it ended, what the model is told, in the order in which they came.
 fn results(journal: &[Arc<Entry>]) -> Vec<(String, CallStatus, String)> {
-    let result = |entry: &Arc<Entry>| match &entry.record {
+    let result = |record: &Record| match record {
         Record::CallFinished(done) => Some((done.name.to_string(), done.status, done.output.clone())),
         _ => None,
     };
-    journal.iter().filter_map(result).collect()
+    records(journal).filter_map(result).collect()
 }
 
 /// Ordinary calls run first; the user's approval is not enough for a critical one; the admin says no in another process,
@@ -122,13 +122,13 @@ async fn l1_a_second_approval_refuses_one_call_after_a_restart(store: Arc<dyn St
         Block::ToolUse(call) if &*call.name == "wipe" => Some(call.id.to_string()),
         _ => None,
     };
-    let asked = journal.iter().find_map(|entry| match &entry.record {
+    let asked = records(&journal).find_map(|record| match record {
         Record::BlockShown(block) => wipe(block),
         Record::ModelResponded(answer) => answer.blocks.iter().find_map(wipe),
         _ => None,
     });
     assert!(asked.is_some());
-    let told = journal.iter().find_map(|entry| match &entry.record {
+    let told = records(&journal).find_map(|record| match record {
         Record::CallFinished(done) if &*done.name == "wipe" => Some(done.id.to_string()),
         _ => None,
     });

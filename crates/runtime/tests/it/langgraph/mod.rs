@@ -22,7 +22,7 @@ use std::{
 
 use countersign::{
     core::{
-        journal::record::{Entry, Record},
+        journal::record::{Entry, Record, records},
         refusal::Refusal,
     },
     graph::{Context, Graph, Node, NodeError, Outcome, Route, StateGraph, Waiting},
@@ -131,7 +131,7 @@ pub(crate) async fn journal(store: &Arc<dyn Store>, session: &str) -> Vec<Arc<En
 
 /// How many records of a kind a session has.
 pub(crate) async fn count(store: &Arc<dyn Store>, session: &str, kind: impl Fn(&Record) -> bool) -> usize {
-    journal(store, session).await.iter().filter(|entry| kind(&entry.record)).count()
+    records(&journal(store, session).await).filter(|record| kind(record)).count()
 }
 
 /// The checkpoints, oldest first: each with what brought it there and what waited.

@@ -7,7 +7,7 @@ use std::sync::{
 
 use countersign::{
     Agent, DecisionError, RunConfig, RunState, Runner,
-    core::journal::record::{Entry, Record},
+    core::journal::record::{Record, records},
     run,
     team::ToolUse,
 };
@@ -256,8 +256,8 @@ async fn s15_a_run_shows_no_block_that_its_model_has_not_written() {
     let done = Ran::default();
     let agent = Agent::new("Helper", script(&[calls(&[("a", "c1", r#"{"n":1}"#)])])).tool(tool("a", &done));
     let over = run(&agent, "go").await.expect("over");
-    let shown = |entry: &&Arc<Entry>| matches!(entry.record, Record::BlockShown(_));
-    assert_eq!(over.state.entries().iter().filter(shown).count(), 0, "{:?}", over.state.entries());
+    let shown = |record: &&Record| matches!(record, Record::BlockShown(_));
+    assert_eq!(records(over.state.entries()).filter(shown).count(), 0, "{:?}", over.state.entries());
 }
 
 /// What joins, spawns or times runs holds their futures in its own.

@@ -70,6 +70,8 @@ async fn s17_r4_what_was_rejected_in_a_store_does_not_run_from_a_text_with_anoth
     for item in &paused.interruptions {
         state.reject(item).expect("rejected");
     }
+    // An append more, which changes nothing.
+    state.set_current_agent("Helper");
     let over = in_store(&store).run(&agent, state).await.expect("over");
     let id = over.state.state().session_id.clone();
     let head = store.head(&id).await.expect("store").expect("head");

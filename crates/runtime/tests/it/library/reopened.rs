@@ -9,7 +9,7 @@ use countersign::{
     Agent, GuardrailOutput, RunConfig, RunContext, RunError, RunResult, RunState, Runner,
     core::{
         journal::{
-            record::{Entry, Record},
+            record::{Entry, Record, records},
             state::Status,
         },
         wire::{event::Event, expand::expand},
@@ -49,7 +49,7 @@ async fn statuses(store: &Arc<dyn Store>) -> Vec<Status> {
 }
 
 async fn reopened(store: &Arc<dyn Store>) -> usize {
-    entries(store).await.iter().filter(|entry| matches!(entry.record, Record::TurnReopened(_))).count()
+    records(&entries(store).await).filter(|record| matches!(record, Record::TurnReopened(_))).count()
 }
 
 /// What is in the store is what the result says, word for word, and can be read as text.

@@ -289,28 +289,3 @@ async fn g2_a_node_of_the_users_that_failed_is_tried_again_where_the_loop_stood(
         assert_eq!((&*over.final_output, ran(&done)), ("done", vec!["a {}".to_owned()]), "{name}");
     }
 }
-
-/// The agent of the fixture of version 6.
-fn of_version_6(done: &Ran) -> Agent {
-    Agent::new("Helper", script(&[calls(&[("a", "c1", "{}"), ("b", "c2", "{}")])]))
-        .tool(leaks_once(tool("a", done)))
-        .tool(gated("b", done))
-}
-
-/// What version 6 looked like when it was released: a turn that failed goes on, and one decision is made. Never change this
-/// text.
-#[tokio::test]
-async fn s21_the_released_version_6_is_read_and_goes_on() {
-    let text = include_str!("../run_state_v6.json");
-    let state = RunState::from_json(text).expect("version 6");
-    let today = RunState::from_json(&state.to_json()).expect("as it is written today");
-    assert_eq!((today.to_json(), today.entries().len()), (state.to_json(), state.entries().len()));
-    assert_eq!((state.state().status, ids_of(&state)), (Status::AwaitingInput, vec!["c2".to_owned()]));
-    let done = Ran::default();
-    let over = countersign::run(&of_version_6(&done), state).await.expect("over");
-    assert_eq!((&*over.final_output, ran(&done)), ("done", vec!["b {}".to_owned()]));
-}
-
-fn ids_of(state: &RunState) -> Vec<String> {
-    state.interruptions().iter().map(|item| item.call_id.to_string()).collect()
-}

@@ -1,6 +1,6 @@
 //! Whether a record of a graph's run can come next: no to what no transition of the core makes.
 
-use countersign_core::journal::{
+use super::super::{
     record::{Interrupted, Kind, Record},
     run::{GraphRun, Round, Step, TaskPhase, TasksDone, Then},
     running::shown,

@@ -1,52 +1,86 @@
-//! Whether an entry of a journal can come after those before it: no to what no transition of the core makes.
+//! The rulebook of a journal: whether an append can come after those before it. It says no to what no transition of the core
+//! makes, so it is how a journal is checked that comes from outside: a restored state, a store, a fuzzer.
 
-use countersign_core::{
+mod graph;
+
+use super::{
+    agents,
+    checkpoint::is_whole,
+    fork::{is_open_to_edits, must_be_judged},
+    record::{Action, CallStatus, Compressed, Decided, Entry, Forked, Interrupted, Kind, Record},
+    state::{Call, Open, Phase, State, Status},
+};
+use crate::{
     approval::{question::Questions, rule::Rule},
     call::{
         args::Args,
         gate::{DecisionType, Target},
     },
-    journal::{
-        agents,
-        checkpoint::is_whole,
-        fork::{is_open_to_edits, must_be_judged},
-        record::{Action, CallStatus, Compressed, Decided, Entry, Forked, Interrupted, Kind, Record},
-        state::{Call, Open, Phase, State, Status},
-    },
     wire::expand,
 };
 
-use super::graph;
+/// Why an append cannot come next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Illegal(&'static str);
+
+impl State {
+    /// Takes the next append, if it is one that can come next. If it is not, the state is of no use any more.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn append(&mut self, entry: &Entry) -> Result<(), Illegal> {
+        if entry.pos != self.pos + 1 {
+            return Err(Illegal("it is not at the next position"));
+        }
+        if entry.cursor != self.cursor {
+            return Err(Illegal("its cursor is not where the entries before it end"));
+        }
+        if entry.at < self.updated_at {
+            return Err(Illegal("it is older than the entry before it"));
+        }
+        if entry.records.is_empty() {
+            return Err(Illegal("nothing happens in it"));
+        }
+        let before = self.pos;
+        self.begin(entry.pos, entry.at);
+        for (i, record) in entry.records.iter().enumerate() {
+            let created = matches!(record, Record::SessionCreated(_));
+            if created != (before == 0 && i == 0) {
+                return Err(Illegal("a session is made by its first entry, and only there"));
+            }
+            follows(self, before, record)?;
+            self.take(record);
+        }
+        Ok(())
+    }
+}
 
 /// Whether a compression covers whole turns, and says rightly how many are left: no call loses its result by it.
-pub(super) fn cuts_between_turns(state: &State, compressed: &Compressed, turns: &[u64]) -> Result<(), &'static str> {
+///
+/// # Errors
+/// It does not.
+pub fn cuts_between_turns(state: &State, compressed: &Compressed, turns: &[u64]) -> Result<(), Illegal> {
     let kept = turns.iter().filter(|begin| **begin > compressed.through).count();
     let whole = compressed.through == state.window.from || turns.contains(&(compressed.through + 1));
     if whole && kept > 0 && kept == compressed.kept as usize && compressed.calls <= state.call_count {
         Ok(())
     } else {
-        Err("it does not cover whole turns")
+        Err(Illegal("it does not cover whole turns"))
     }
 }
 
-/// Whether a record can come next in this state. It says no to what no transition of the core makes.
-pub(super) fn follows(state: &State, entry: &Entry) -> Result<(), &'static str> {
-    if entry.cursor != state.cursor {
-        return Err("its cursor is not where the entries before it end");
+const UNLED: Illegal = Illegal("the entries before it do not lead to it");
+
+/// Whether a record can come next in this state, in the append after the one at `before`.
+fn follows(state: &State, before: u64, record: &Record) -> Result<(), Illegal> {
+    let call = |number: u32| {
+        state.calls.iter().find(|call| call.call == number).ok_or(Illegal("it names a call that is not open"))
+    };
+    if let Some(fits) = graph::fits(state, record) {
+        return if fits { Ok(()) } else { Err(UNLED) };
     }
-    if entry.at < state.updated_at {
-        return Err("it is older than the entry before it");
-    }
-    let created = matches!(entry.record, Record::SessionCreated(_));
-    if created != (state.pos == 0) {
-        return Err("a session is made by its first entry, and only there");
-    }
-    let call =
-        |number: u32| state.calls.iter().find(|call| call.call == number).ok_or("it names a call that is not open");
-    if let Some(fits) = graph::fits(state, &entry.record) {
-        return if fits { Ok(()) } else { Err("the entries before it do not lead to it") };
-    }
-    let fits = match &entry.record {
+    let fits = match record {
         Record::SessionCreated(_) => true,
         Record::UserMessage(message) => message.queued == 0 || state.queued.front() == Some(message),
         Record::MessageQueued(message) => {
@@ -87,7 +121,7 @@ pub(super) fn follows(state: &State, entry: &Entry) -> Result<(), &'static str> 
                     .all(|action| call(action.call).is_ok_and(|call| asks_about(asked, action, call)))
         }
         Record::Decided(decided) => {
-            let open = state.waiting(decided.n).ok_or("it decides what does not wait")?;
+            let open = state.waiting(decided.n).ok_or(Illegal("it decides what does not wait"))?;
             let asked = &open.asked;
             let (actions, question) = (&asked.actions, asked.kind == Kind::Question);
             question == decided.question
@@ -98,10 +132,7 @@ pub(super) fn follows(state: &State, entry: &Entry) -> Result<(), &'static str> 
                     // Nothing that was asked before is asked for no more.
                     ask.as_ref().is_none_or(|ask| ask.asks_for_all_of(&action.ask))
                 })
-                && (decided.rules.is_empty()
-                    || decided.rules == Rule::made_in(state, asked, decided)
-                    // From before they said what was shown.
-                    || decided.rules == Rule::made_by(asked, decided))
+                && decided.rules == Rule::made_in(state, asked, decided)
                 && (!decided.last || !approves_all(decided) || approvals(open, decided) >= open.quorum() as usize)
                 && actions.iter().zip(&decided.decisions).all(|(action, decision)| {
                     // A new message rejects whatever waits, and a program leaves undecided what it likes: neither lets anything run.
@@ -111,7 +142,7 @@ pub(super) fn follows(state: &State, entry: &Entry) -> Result<(), &'static str> 
                 })
         }
         Record::Answered(answered) => {
-            let asked = &state.waiting(answered.n).ok_or("it answers what does not wait")?.asked;
+            let asked = &state.waiting(answered.n).ok_or(Illegal("it answers what does not wait"))?.asked;
             let given: Vec<&str> = answered.answers.0.iter().map(|(question, _)| question.as_str()).collect();
             let questions = asked.actions.first().and_then(|action| Questions::recorded(&action.args));
             asked.kind == Kind::Question
@@ -119,8 +150,8 @@ pub(super) fn follows(state: &State, entry: &Entry) -> Result<(), &'static str> 
                     .is_some_and(|asked| asked.questions.iter().map(|question| question.question.as_str()).eq(given))
         }
         Record::TimedOut { n, .. } => {
-            let open = state.waiting(*n).ok_or("it times out what does not wait")?;
-            open.asked.expires_at.is_some_and(|due| entry.at >= due)
+            let open = state.waiting(*n).ok_or(Illegal("it times out what does not wait"))?;
+            open.asked.expires_at.is_some_and(|due| state.updated_at >= due)
         }
         Record::Noted(noted) => state.waiting(noted.n).is_some(),
         Record::RuleRevoked(_) => true,
@@ -150,7 +181,7 @@ pub(super) fn follows(state: &State, entry: &Entry) -> Result<(), &'static str> 
             };
             ended && finished.id == call.id && finished.run == call.run
         }
-        Record::Forked(forked) => forks(state, forked),
+        Record::Forked(forked) => forks(state, before, forked),
         Record::CallOutdated { call: number, .. } => {
             let call = call(*number)?;
             call.phase == Phase::Permitted && (call.shown.is_some() || call.stood_in.is_some())
@@ -183,7 +214,7 @@ pub(super) fn follows(state: &State, entry: &Entry) -> Result<(), &'static str> 
             asks_next(state)
                 && state.window.due.is_some()
                 && compressed.through >= state.window.from
-                && compressed.through < state.pos
+                && compressed.through < before
         }
         // Whether it is that turn as it was is checked where the whole journal is at hand.
         Record::TurnReopened(_) => state.status == Status::Failed,
@@ -191,7 +222,7 @@ pub(super) fn follows(state: &State, entry: &Entry) -> Result<(), &'static str> 
             state.status.is_active() && state.calls.iter().all(|call| call.phase == Phase::Finished)
         }
     };
-    if fits { Ok(()) } else { Err("the entries before it do not lead to it") }
+    if fits { Ok(()) } else { Err(UNLED) }
 }
 
 /// Whether it is the model's turn.
@@ -203,10 +234,10 @@ fn asks_next(state: &State) -> bool {
 }
 
 /// Whether a session that stands here can be made a fork like this.
-fn forks(state: &State, forked: &Forked) -> bool {
+fn forks(state: &State, before: u64, forked: &Forked) -> bool {
     let open: Vec<u32> = state.open.iter().map(|open| open.asked.n).collect();
     is_whole(state)
-        && forked.at == state.pos
+        && forked.at == before
         && forked.withdrawn == open
         && forked.active == state.status.is_active()
         && forked.judged.iter().all(|judged| {

@@ -1,0 +1,114 @@
+//! A power cut takes only what nobody was told: what leaves waits for the disk, and nothing else does (docs/promises.md).
+
+use std::sync::{Arc, atomic::Ordering};
+
+use countersign::{
+    core::{
+        approval::{decision::Decision, principal::Principal},
+        journal::state::Status,
+        wire::expand,
+    },
+    run::{NewDecision, NewMessage, Runtime},
+    store::{Store, memory::MemoryStore},
+};
+use serde_json::Value;
+
+use crate::{
+    failing::Failing,
+    support::{Ledger, decide, runtime, send},
+};
+
+const SCRIPT: &str = r#"{"turns":[
+    {"text":"I look, then I buy.","tool_calls":[{"name":"look","id":"c1","args":{}}]},
+    {"thinking":"hm","text":"Now I buy.","tool_calls":[{"name":"trade","id":"c2","args":{"n":1}}]},
+    {"text":"Done."}]}"#;
+
+fn me() -> Principal {
+    Principal::trusted()
+}
+
+fn new() -> (Arc<Failing>, Runtime) {
+    let store = Failing::over(Arc::new(MemoryStore::new()));
+    let runtime = runtime(store.clone(), SCRIPT, &Ledger::default());
+    (store, runtime)
+}
+
+/// The position up to which the session is written.
+async fn written(store: &Failing) -> u64 {
+    store.head("s").await.expect("head").map_or(0, |head| head.pos)
+}
+
+/// The last `seq` that a power cut would leave.
+async fn surviving_seq(store: &Failing) -> u64 {
+    let entries = store.read("s", 0, usize::try_from(store.survives("s")).expect("few")).await.expect("entries");
+    entries.last().map_or(0, |last| expand::after(last).seq)
+}
+
+#[tokio::test]
+async fn w2_an_event_with_a_seq_is_given_only_when_it_is_on_the_disk() {
+    let (store, runtime) = new();
+    let followed = runtime.message(&me(), NewMessage::text("s", "go"), true).await.expect("taken");
+    let mut follow = followed.follow.expect("followed");
+    let mut texts = 0;
+    let key = loop {
+        let frame = follow.next().await.expect("event");
+        let event: Value = serde_json::from_str(&frame.json).expect("JSON");
+        if let Some(seq) = frame.seq {
+            // The start of a block that is being written is the one event that comes before its record, which takes its `seq`.
+            let begins = event["type"] == "content_block_start";
+            let survives = surviving_seq(&store).await + u64::from(begins);
+            assert!(seq <= survives, "{event} was given while only {survives} events were on the disk");
+        }
+        texts += usize::from(event["content_block"]["type"] == "text");
+        if event["type"] == "run_status" && event["status"] == "awaiting_input" {
+            break event["pending"][0].as_str().map(str::to_owned).expect("a key");
+        }
+    };
+    assert_eq!(texts, 3, "the user's, and one of each answer");
+    let new = NewDecision { approval_key: key, decisions: vec![Decision::approve()], ..Default::default() };
+    runtime.decide(&me(), new, false).await.expect("decided");
+    assert!(surviving_seq(&store).await > 0 && store.survives("s") > 0);
+    loop {
+        let frame = follow.next().await.expect("event");
+        if let Some(seq) = frame.seq {
+            let begins = frame.json.contains("content_block_start");
+            assert!(seq <= surviving_seq(&store).await + u64::from(begins), "{}", frame.json);
+        }
+        if frame.json.contains(r#""status":"completed""#) {
+            break;
+        }
+    }
+}
+
+#[tokio::test]
+async fn r3_what_was_acknowledged_read_or_returned_survives_a_power_cut() {
+    let (store, runtime) = new();
+    let outcome = send(&runtime, "s", "go").await.expect("outcome");
+    assert_eq!((outcome.status, store.survives("s")), (Status::AwaitingInput, written(&store).await), "an outcome");
+    let state = runtime.state(&me(), "s").await.expect("state");
+    assert_eq!(store.survives("s"), written(&store).await, "a read: {state:?}");
+    let new = NewDecision { approval_key: "s_1".into(), decisions: vec![Decision::approve()], ..Default::default() };
+    let before = written(&store).await;
+    runtime.decide(&me(), new, false).await.expect("decided");
+    assert!(store.survives("s") > before, "an acknowledged decision");
+    runtime.wait(&me(), "s").await.expect("outcome");
+    assert_eq!(store.survives("s"), written(&store).await, "what was waited for");
+    let before = written(&store).await;
+    runtime.message(&me(), NewMessage::text("s", "again"), false).await.expect("taken");
+    assert!(store.survives("s") > before, "an acknowledged message");
+    runtime.wait(&me(), "s").await.expect("outcome");
+}
+
+/// A full cycle waits for the disk where its question is shown, where its call begins, and where its outcome is returned.
+#[tokio::test]
+async fn r9_a_cycle_with_an_approval_waits_for_the_disk_three_times() {
+    let store = Failing::over(Arc::new(MemoryStore::new()));
+    let script = r#"{"turns":[{"tool_calls":[{"name":"trade","id":"c","args":{"n":1}}]},{"text":"Done."}]}"#;
+    let ledger = Ledger::default();
+    let runtime = runtime(store.clone(), script, &ledger);
+    let paused = send(&runtime, "s", "go").await.expect("paused");
+    assert_eq!((paused.status, store.syncs.load(Ordering::SeqCst)), (Status::AwaitingInput, 1), "it is shown");
+    let over = decide(&runtime, "s_1", vec![Decision::approve()]).await.expect("over");
+    assert_eq!((over.status, store.syncs.load(Ordering::SeqCst)), (Status::Completed, 3), "its call, and its outcome");
+    assert_eq!(store.survives("s"), written(&store).await);
+}
