@@ -29,6 +29,8 @@ pub(crate) fn tests(places: &Places, packages: &[&str], features: &str) -> Resul
         build.args(["-p", package]);
     }
     build.args(["--features", features]);
+    // They run once: nobody builds them again after a change, or steps through them.
+    build.envs([("CARGO_INCREMENTAL", "0"), ("CARGO_PROFILE_DEV_DEBUG", "false")]);
     let mut built = Vec::new();
     process::run_reading(&mut build, |line| built.extend(test(line)))?;
     Ok(Built(built))

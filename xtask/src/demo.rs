@@ -1,18 +1,19 @@
 //! `cargo xtask demo`: from a fresh clone to a console that asks for an approval.
 
-use std::{os::unix::process::CommandExt as _, process::Stdio};
+use std::{os::unix::process::CommandExt as _, panic, process::Stdio, thread};
 
 use crate::{
-    Outcome, Places,
+    Outcome, Places, npm,
     process::{self, cargo, program, say, shown},
     web,
 };
 
-/// Builds the console, then the binary with it, and becomes `countersign demo`.
+/// Crates that the binary is made of and that do not carry the console. With what they use they are most of the build.
+const PARTS: [&str; 4] = ["countersign-mcp", "countersign-models", "countersign-store", "countersign-tools"];
+
+/// Builds the binary with the console in it, and becomes `countersign demo`.
 pub(crate) fn run(places: &Places, options: &[String]) -> Outcome {
-    web::build(places)?;
-    let package = ["build", "--profile", "quick", "--package", "countersign-cli"];
-    process::run(cargo(&places.root).args(package))?;
+    build(places)?;
     let mut demo = program(places.countersign("quick"), &places.root);
     demo.arg("demo");
     if !options.iter().any(|option| option == "--dir" || option.starts_with("--dir=")) {
@@ -25,4 +26,22 @@ pub(crate) fn run(places: &Places, options: &[String]) -> Outcome {
     }
     // The demo takes this process over, so that signals reach it and nothing else.
     Err(format!("the demo could not be started: {}", demo.exec()))
+}
+
+/// Builds the console beside the parts of the binary that do not carry it, then the rest.
+fn build(places: &Places) -> Outcome {
+    // Said at once, and not after minutes.
+    npm::check_node(&places.root)?;
+    // The binary's package is always named, so that all is built once, with the features that it asks for.
+    let cargo = |args: &[&str]| {
+        let package = ["build", "--profile", "quick", "--package", "countersign-cli"];
+        process::run(cargo(&places.root).args(package).args(args))
+    };
+    let parts: Vec<&str> = PARTS.iter().flat_map(|part| ["--package", part]).chain(["--lib"]).collect();
+    thread::scope(|scope| {
+        let console = scope.spawn(|| web::build(places));
+        cargo(&parts)?;
+        console.join().unwrap_or_else(|panic| panic::resume_unwind(panic))
+    })?;
+    cargo(&[])
 }

@@ -10,7 +10,7 @@ use std::{
 };
 
 /// Each crate of this repository with those it may use, in the order in which they build on each other.
-const MAY_USE: [(&str, &str, &[&str]); 15] = [
+const MAY_USE: [(&str, &str, &[&str]); 16] = [
     ("countersign-core", "crates/core", &[]),
     ("countersign-macros", "crates/macros", &[]),
     ("countersign-store", "crates/store", &["countersign-core"]),
@@ -34,6 +34,7 @@ const MAY_USE: [(&str, &str, &[&str]); 15] = [
     ("countersign-server", "crates/server", &["countersign-core", "countersign"]),
     ("countersign-cli", "crates/cli", &["countersign-core", "countersign", "countersign-server"]),
     ("countersign-torture", "crates/torture", &["countersign-core", "countersign", "countersign-server"]),
+    ("countersign-compile-fail", "crates/compile-fail", &["countersign"]),
     ("countersign-fuzz-targets", "fuzz/targets", &["countersign-core", "countersign", "countersign-server"]),
     ("countersign-bench", "bench", &["countersign-core", "countersign", "countersign-server"]),
     ("countersign-examples", "examples", &["countersign-core", "countersign", "countersign-server"]),

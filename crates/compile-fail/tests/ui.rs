@@ -1,6 +1,6 @@
 //! What is wrong with a graph and can be seen by the compiler does not compile, and the error says why.
 //!
-//! Each program in `ui/` has beside it what the compiler says of it. `TRYBUILD=overwrite cargo test -p countersign --test ui`
+//! Each program in `ui/` has beside it what the compiler says of it. `TRYBUILD=overwrite cargo test -p countersign-compile-fail`
 //! writes that anew, after a change or for a new compiler: look at the difference.
 
 #[test]
