@@ -32,9 +32,16 @@ const TWO: usize = 2;
 const ROUNDS: usize = 5;
 
 #[derive(Deserialize, schemars::JsonSchema)]
-struct Order {
+pub(crate) struct Order {
     symbol: String,
     quantity: u32,
+}
+
+impl Order {
+    /// What its tool says of it.
+    pub(crate) fn placed(&self) -> String {
+        format!("ordered {} {}", self.quantity, self.symbol)
+    }
 }
 
 /// A runtime whose agent proposes an order in each turn and then answers with `final_text`.
@@ -47,10 +54,8 @@ pub(crate) fn runtime(store: Arc<dyn Store>, final_text: &str) -> Result<Runtime
         "at_end": "repeat"
     });
     let model = Scripted::from_json(&script.to_string())?;
-    let order = tool("order", "Places an order.", |order: Order| async move {
-        Ok(format!("ordered {} {}", order.quantity, order.symbol))
-    })
-    .needs_approval(Approval::always());
+    let order = tool("order", "Places an order.", |order: Order| async move { Ok(order.placed()) })
+        .needs_approval(Approval::always());
     Ok(Runtime::builder(store).agent(Agent::new("trader", ("script", Arc::new(model))).tool(order)).build()?)
 }
 

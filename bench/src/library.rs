@@ -58,8 +58,8 @@ fn script(at_once: bool) -> Result<Scripted> {
 struct Nothing;
 
 impl Transcript for Nothing {
-    fn messages(&self) -> BoxFuture<'_, std::result::Result<Vec<Message>, ModelError>> {
-        Box::pin(async { Ok(Vec::new()) })
+    fn messages(&self) -> BoxFuture<'_, std::result::Result<Arc<Vec<Message>>, ModelError>> {
+        Box::pin(async { Ok(Arc::default()) })
     }
     fn last_user(&self) -> BoxFuture<'_, std::result::Result<String, ModelError>> {
         Box::pin(async { Ok(String::new()) })

@@ -1,9 +1,10 @@
 //! Benchmarks, each a ratio against something measured in the same run.
 //!
-//! `cargo run --release -p countersign-bench [--] [cycle|sealed|memory|many|growth|history|lists|past|compressed|graphs|paused|policy|server|library]…`
+//! `cargo run --release -p countersign-bench [--] [cycle|sealed|memory|many|growth|reading|history|lists|past|compressed|graphs|paused|policy|server|clients|library]…`
 //! runs the named ones, or all. What each number means is in `bench/README.md`.
 
 mod bare;
+mod clients;
 mod compressed;
 mod cycle;
 mod graphs;
@@ -14,6 +15,7 @@ mod lists;
 mod past;
 mod paused;
 mod policy;
+mod reading;
 mod server;
 
 use std::process::ExitCode;
@@ -51,6 +53,7 @@ fn run() -> Result<bool> {
     match wanted.as_slice() {
         [command, path] if command == paused::SERVE => return paused::serve(path).map(|()| true),
         [command, path] if command == past::SERVE => return past::serve(path).map(|()| true),
+        [command] if command == clients::SERVE => return clients::serve().map(|()| true),
         _ => {}
     }
     let want = |name: &str| wanted.is_empty() || wanted.iter().any(|w| w == name);
@@ -69,6 +72,9 @@ fn run() -> Result<bool> {
     }
     if want("growth") {
         verdicts.extend(growth::one_long_session()?);
+    }
+    if want("reading") {
+        verdicts.extend(reading::one_long_session()?);
     }
     if want("history") {
         verdicts.extend(history::last_pages()?);
@@ -96,6 +102,9 @@ fn run() -> Result<bool> {
     }
     if want("server") {
         verdicts.push(server::permission()?);
+    }
+    if want("clients") {
+        verdicts.push(clients::thousand()?);
     }
     for verdict in &verdicts {
         let bound = match (verdict.at_least, verdict.at_most) {

@@ -2,6 +2,9 @@
 //!
 //! It is always valid for a provider: every call has exactly one result, results stand in the model's
 //! order, and what people said while calls were open comes after the results (spec W5, W9).
+//!
+//! A session at work keeps its conversation, and each model call reads all of it. So its messages are shared with whoever
+//! reads them, and the next record extends them in place once nobody does.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -13,7 +16,7 @@ use serde_json::value::RawValue;
 use crate::{
     approval::decision::{Choice, EditedAction},
     compression::{Cut, summary_message},
-    content::{Content, Image, TakesImages},
+    content::{Content, Image, Part, TakesImages},
     journal::{
         agents::Nested,
         record::{Block, CallFinished, CallStatus, Compressed, Entry, Kind, Record, TurnReopened},
@@ -24,15 +27,47 @@ use crate::{
     tokens,
 };
 
-/// One message of the conversation.
+/// One message of the conversation. Cloning it copies no text.
 #[derive(Clone, Debug)]
 pub enum Message {
     /// What a user said; texts that follow one another are one.
     User(Content),
     /// What the model answered.
-    Assistant(Answer),
+    Assistant(Arc<Answer>),
     /// The result of one call of the answer before.
-    ToolResult(ToolResult),
+    ToolResult(Arc<ToolResult>),
+}
+
+impl Message {
+    /// About how much memory it takes, in bytes.
+    fn bytes(&self) -> usize {
+        let held = match self {
+            Message::User(content) => content.stored_bytes() + content.parts().len() * size_of::<Part>(),
+            Message::Assistant(answer) => {
+                let block = |block: &Block| match block {
+                    Block::Text(text) | Block::Thinking(text) => text.len(),
+                    Block::ToolUse(call) => call.id.len() + call.name.len() + call.input.len(),
+                };
+                let opaque = answer.opaque.as_ref().map_or(0, |opaque| opaque.get().len());
+                let blocks: usize = answer.blocks.iter().map(block).sum();
+                size_of::<Answer>() + answer.blocks.len() * size_of::<Block>() + blocks + opaque
+            }
+            Message::ToolResult(result) => size_of::<ToolResult>() + result.text.len(),
+        };
+        size_of::<Message>() + held
+    }
+}
+
+impl From<Answer> for Message {
+    fn from(answer: Answer) -> Message {
+        Message::Assistant(answer.into())
+    }
+}
+
+impl From<ToolResult> for Message {
+    fn from(result: ToolResult) -> Message {
+        Message::ToolResult(result.into())
+    }
 }
 
 /// A model's answer.
@@ -60,10 +95,14 @@ pub struct ToolResult {
 }
 
 /// Folds records into the messages of the conversation.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Conversation {
     locale: Locale,
-    messages: Vec<Message>,
+    messages: Arc<Vec<Message>>,
+    /// About how much memory they take.
+    bytes: usize,
+    /// Whether there are images in what users said.
+    has_images: bool,
     shown: Vec<Block>,
     /// The number of the latest call so far; numbers are given in the model's order.
     calls: u32,
@@ -107,13 +146,13 @@ struct Begin {
     calls: u32,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Open {
     call: u32,
     result: Option<ToolResult>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Change {
     Edited(EditedAction),
     Responded,
@@ -138,7 +177,7 @@ impl Conversation {
             summary: summary.clone(),
             ..Conversation::default()
         };
-        conversation.messages.extend(conversation.summary_message());
+        conversation.summary_message().into_iter().for_each(|summary| conversation.push(summary));
         conversation
     }
 
@@ -146,6 +185,24 @@ impl Conversation {
     #[must_use]
     pub fn nested(locale: Locale, nested: &Nested) -> Conversation {
         Conversation { locale, run: nested.call, calls: nested.calls_before, ..Conversation::default() }
+    }
+
+    /// About how much memory it takes, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let waiting: usize = self.waiting.values().map(|(_, calls)| 32 + calls.len() * size_of::<u32>()).sum();
+        size_of::<Conversation>() + self.bytes + self.turns.len() * size_of::<Begin>() + waiting
+    }
+
+    fn push(&mut self, message: Message) {
+        self.bytes += message.bytes();
+        self.has_images |= matches!(&message, Message::User(content) if content.has_images());
+        Arc::make_mut(&mut self.messages).push(message);
+    }
+
+    /// After more than an addition.
+    fn count_anew(&mut self) {
+        self.bytes = self.messages.iter().map(Message::bytes).sum();
     }
 
     /// What stands in the place of what was cut, as the models read it.
@@ -187,12 +244,12 @@ impl Conversation {
             turn.messages = turn.messages - covered + usize::from(summary.is_some());
         }
         self.latest.0 = (self.latest.0 + usize::from(summary.is_some())).saturating_sub(covered);
-        self.messages.splice(..covered, summary);
+        Arc::make_mut(&mut self.messages).splice(..covered, summary);
+        self.count_anew();
     }
 
     /// Leaves out the images that a model does not take, and of the others all but the newest that one may be shown
-    /// ([`limits::SHOWN_IMAGES`], [`limits::SHOWN_IMAGES_BYTES`]). A note stands in their place. It may be called at any time, so that
-    /// a long conversation does not have them all at once.
+    /// ([`limits::SHOWN_IMAGES`], [`limits::SHOWN_IMAGES_BYTES`]). A note stands in their place.
     pub fn keep_images_for(&mut self, takes: TakesImages) {
         let (note, mut images, mut bytes) = (self.locale.text(Text::ImageLeftOut), 0, 0);
         for content in self.with_images() {
@@ -207,6 +264,26 @@ impl Conversation {
         }
     }
 
+    /// Leaves out the images that no model is shown any more, since those after them are as many as any is shown. It may be
+    /// called at any time, so that a long conversation does not have them all at once.
+    pub fn forget_old_images(&mut self) {
+        let (note, mut images, mut bytes) = (self.locale.text(Text::ImageLeftOut), 0, 0);
+        let mut forgotten = false;
+        for content in self.with_images() {
+            // Every model that takes images takes these.
+            let inline = || content.images().filter(|image| TakesImages::Inline.takes(image));
+            images += inline().count();
+            bytes += inline().map(Image::stored_bytes).sum::<usize>();
+            if images > limits::SHOWN_IMAGES || bytes > limits::SHOWN_IMAGES_BYTES {
+                *content = content.read_by(TakesImages::None, note);
+                forgotten = true;
+            }
+        }
+        if forgotten {
+            self.count_anew();
+        }
+    }
+
     /// Forgets the bytes of images. What is made shorter needs only to know that they are there, and what they cost.
     pub fn forget_image_bytes(&mut self) {
         self.with_images().for_each(|content| *content = content.without_image_bytes());
@@ -214,7 +291,8 @@ impl Conversation {
 
     /// What was said with images, the newest first.
     fn with_images(&mut self) -> impl Iterator<Item = &mut Content> {
-        let said = self.messages.iter_mut().filter_map(|message| match message {
+        let pictured = self.has_images.then(|| Arc::make_mut(&mut self.messages)).into_iter().flatten();
+        let said = pictured.filter_map(|message| match message {
             Message::User(content) => Some(content),
             Message::Assistant(_) | Message::ToolResult(_) => None,
         });
@@ -225,32 +303,46 @@ impl Conversation {
     #[must_use]
     pub fn into_messages(mut self) -> Vec<Message> {
         self.settle();
-        self.messages
+        Arc::unwrap_or_clone(self.messages)
     }
 
     /// The calls of the latest answer that a model's provider makes and that are approved, without those of which it was told before.
     #[must_use]
     pub fn approved(mut self, is_hosted: impl Fn(&str) -> bool) -> Vec<u32> {
         self.settle();
-        let sent = std::mem::take(&mut self.sent);
-        let new =
-            |(call, result): (u32, &mut ToolResult)| (is_hosted(&result.name) && !sent.contains(&call)).then_some(call);
-        self.succeeded().filter_map(new).collect()
+        let is_new =
+            |(_, call, result): &(usize, u32, &ToolResult)| is_hosted(&result.name) && !self.sent.contains(call);
+        self.succeeded().filter(is_new).map(|(_, call, _)| call).collect()
     }
 
-    /// The messages for a model's provider, which makes the calls of which it reads that they are approved. It reads so of these alone, as long
-    /// as it was not told before: of others nobody knows whether it has made them.
+    /// The messages for a model that takes these images ([`Conversation::keep_images_for`]), and whose provider makes the calls
+    /// of which it reads that they are approved. It reads so of these alone, as long as it was not told before: of others
+    /// nobody knows whether it has made them.
+    ///
+    /// They are the conversation's own where nothing is to be left out.
     #[must_use]
-    pub fn into_messages_releasing(mut self, calls: &[u32], is_hosted: impl Fn(&str) -> bool) -> Vec<Message> {
-        self.settle();
-        let (sent, unknown) = (std::mem::take(&mut self.sent), self.locale.text(Text::OutcomeUnknown));
-        for (call, result) in self.succeeded() {
-            if is_hosted(&result.name) && (sent.contains(&call) || !calls.contains(&call)) {
-                result.text = unknown.to_owned();
-                result.is_error = true;
+    pub fn read(&self, takes: TakesImages, calls: &[u32], is_hosted: impl Fn(&str) -> bool) -> Arc<Vec<Message>> {
+        if !self.open.is_empty() || !self.held.is_empty() {
+            let mut settled = self.clone();
+            settled.settle();
+            return settled.read(takes, calls, is_hosted);
+        }
+        if self.has_images {
+            let mut shown = self.clone();
+            shown.keep_images_for(takes);
+            // What is left is for this model.
+            shown.has_images = false;
+            return shown.read(takes, calls, is_hosted);
+        }
+        let mut messages = self.messages.clone();
+        for (at, call, result) in self.succeeded() {
+            if is_hosted(&result.name) && (self.sent.contains(&call) || !calls.contains(&call)) {
+                let text = self.locale.text(Text::OutcomeUnknown).to_owned();
+                let unknown = ToolResult { text, is_error: true, ..result.clone() };
+                Arc::make_mut(&mut messages)[at] = unknown.into();
             }
         }
-        self.messages
+        messages
     }
 
     /// Takes the next append; they must come in order, from the first.
@@ -259,11 +351,11 @@ impl Conversation {
     }
 
     /// Takes the next record, of the append at `pos`.
-    fn take(&mut self, record: &Record, pos: u64) {
+    pub fn take(&mut self, record: &Record, pos: u64) {
         match record {
             Record::SessionCreated(created) => self.locale = created.locale,
             Record::AgentBegan(began) if began.call == self.run => {
-                self.messages.push(Message::User(began.input.clone().into()));
+                self.push(Message::User(began.input.clone().into()));
             }
             // What another run's agent says is only counted: calls have numbers of the whole session.
             Record::ModelResponded(answer) if answer.run != self.run => {
@@ -275,7 +367,7 @@ impl Conversation {
             Record::UserMessage(message) => {
                 if !std::mem::replace(&mut self.active, true) {
                     // Every call has its result.
-                    (self.changed, self.started) = Default::default();
+                    (self.changed, self.started, self.waiting) = Default::default();
                     self.partial = false;
                     self.turns.push(Begin {
                         after: pos.saturating_sub(1),
@@ -284,7 +376,7 @@ impl Conversation {
                     });
                 }
                 let said = message.content.joined();
-                if self.open.is_empty() { self.messages.push(Message::User(said)) } else { self.held.push(said) }
+                if self.open.is_empty() { self.push(Message::User(said)) } else { self.held.push(said) }
             }
             Record::BlockShown(block) => self.shown.push(block.clone()),
             Record::Replaced { .. } => self.shown.clear(),
@@ -302,11 +394,7 @@ impl Conversation {
                         self.open.push(Open { call: self.calls, result: None });
                     }
                 }
-                self.messages.push(Message::Assistant(Answer {
-                    model: answer.model.clone(),
-                    blocks,
-                    opaque: answer.opaque.clone(),
-                }));
+                self.push(Answer { model: answer.model.clone(), blocks, opaque: answer.opaque.clone() }.into());
             }
             Record::Interrupted(interrupted) => {
                 let calls = interrupted.actions.iter().map(|a| a.call).collect();
@@ -347,11 +435,8 @@ impl Conversation {
                     && !text.is_empty()
                 {
                     self.partial = true;
-                    self.messages.push(Message::Assistant(Answer {
-                        model: Arc::from(""),
-                        blocks: vec![Block::Text(text.clone())],
-                        opaque: None,
-                    }));
+                    let blocks = vec![Block::Text(text.clone())];
+                    self.push(Answer { model: Arc::from(""), blocks, opaque: None }.into());
                 }
             }
             Record::TurnReopened(reopened) => self.reopen(reopened),
@@ -414,12 +499,12 @@ impl Conversation {
         }
     }
 
-    /// The calls of the latest answer with their results, of those that did not fail.
-    fn succeeded(&mut self) -> impl Iterator<Item = (u32, &mut ToolResult)> {
+    /// The calls of the latest answer with their results and where these stand, of those that did not fail.
+    fn succeeded(&self) -> impl Iterator<Item = (usize, u32, &ToolResult)> {
         let (begin, calls) = &self.latest;
-        let results = self.messages.iter_mut().skip(*begin).zip(calls);
-        results.filter_map(|(message, call)| match message {
-            Message::ToolResult(result) if !result.is_error => Some((*call, result)),
+        let results = self.messages.iter().enumerate().skip(*begin).zip(calls);
+        results.filter_map(|((at, message), call)| match message {
+            Message::ToolResult(result) if !result.is_error => Some((at, *call, &**result)),
             _ => None,
         })
     }
@@ -428,17 +513,19 @@ impl Conversation {
     fn reopen(&mut self, reopened: &TurnReopened) {
         self.active = true;
         if std::mem::take(&mut self.partial) {
-            self.messages.pop();
+            Arc::make_mut(&mut self.messages).pop();
+            self.count_anew();
         }
         let goes_on = |call: u32| reopened.calls.iter().any(|c| c.call == call && c.phase != Phase::Finished);
         let (begin, calls) = &self.latest;
         if !calls.iter().any(|call| goes_on(*call)) {
             return;
         }
-        let mut after = self.messages.split_off((*begin).min(self.messages.len())).into_iter();
+        let messages = Arc::make_mut(&mut self.messages);
+        let mut after = messages.split_off((*begin).min(messages.len())).into_iter();
         for call in calls {
             let result = match after.next() {
-                Some(Message::ToolResult(result)) if !goes_on(*call) => Some(result),
+                Some(Message::ToolResult(result)) if !goes_on(*call) => Some(Arc::unwrap_or_clone(result)),
                 _ => None,
             };
             self.open.push(Open { call: *call, result });
@@ -447,6 +534,7 @@ impl Conversation {
             Message::User(said) => Some(said),
             Message::Assistant(_) | Message::ToolResult(_) => None,
         }));
+        self.count_anew();
     }
 
     /// Puts the results of the latest answer in the model's order, then what was said meanwhile.
@@ -454,11 +542,9 @@ impl Conversation {
         if !self.open.is_empty() {
             self.latest = (self.messages.len(), self.open.iter().map(|open| open.call).collect());
         }
-        for open in self.open.drain(..) {
-            if let Some(result) = open.result {
-                self.messages.push(Message::ToolResult(result));
-            }
+        for result in std::mem::take(&mut self.open).into_iter().filter_map(|open| open.result) {
+            self.push(result.into());
         }
-        self.messages.extend(self.held.drain(..).map(Message::User));
+        std::mem::take(&mut self.held).into_iter().for_each(|said| self.push(Message::User(said)));
     }
 }

@@ -125,6 +125,8 @@ pub const SUMMARISED_TOKENS: u64 = 8_000;
 /// About how large a session may grow, by the texts in it. At this size its turn ends with the error `session_full`, no new
 /// message is taken, and everything else goes on: it can be read, decided, forked at an earlier checkpoint, deleted.
 pub const SESSION_BYTES: u64 = 256 * 1024 * 1024;
+/// Most bytes of conversations that a runtime keeps folded, so that a model call reads only what is new; those that were read last.
+pub const KEPT_CONVERSATIONS_BYTES: usize = 32 * 1024 * 1024;
 /// Reads of the past and forks, which go through a whole journal, that run at the same time in one runtime.
 pub const HEAVY_AT_ONCE: usize = 2;
 /// How many more of one person may wait. One of each person runs at a time.

@@ -10,6 +10,9 @@ pub(crate) const SUBSCRIPTIONS: usize = 256;
 pub(crate) const WRITE_STALL_SECONDS: u64 = 30;
 /// The slowest reader that is put up with, in bytes a second: what a single frame may take beyond the above.
 pub(crate) const SLOWEST_READER: u64 = 16 * 1024;
+/// Bytes that are read from a WebSocket at once. Each connection holds so many while it waits for a frame; a larger frame, which
+/// is rare, is read in pieces.
+pub(crate) const READ_AT_ONCE: usize = 8 * 1024;
 /// Frames that are put into one write when they are ready at once.
 pub(crate) const FRAMES_AT_ONCE: usize = 64;
 /// Seconds a request's body may take to arrive.

@@ -542,7 +542,7 @@ fn s10_only_an_edited_call_that_began_is_told_as_what_ran() {
         let mut conversation = Conversation::new();
         world.journal.iter().for_each(|entry| conversation.apply(entry));
         let results = conversation.into_messages().into_iter().filter_map(|message| match message {
-            Message::ToolResult(result) => Some(result.text),
+            Message::ToolResult(result) => Some(result.text.clone()),
             _ => None,
         });
         results.collect::<Vec<_>>().join("\n")

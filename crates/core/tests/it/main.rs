@@ -12,6 +12,7 @@ mod forks;
 mod handed_on;
 mod images;
 mod inputs;
+mod kept;
 mod laws;
 mod nested;
 mod people;

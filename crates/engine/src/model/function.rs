@@ -1,6 +1,6 @@
 //! A model in this process: an async function of the conversation, for models of your own and for tests.
 
-use std::fmt::Display;
+use std::{fmt::Display, sync::Arc};
 
 use countersign_core::conversation::Message;
 use futures::{FutureExt as _, StreamExt as _, stream, stream::BoxStream};
@@ -102,7 +102,7 @@ where
         let answers = self.clone();
         let answer = async move {
             let messages = request.conversation.messages().await?;
-            let answer = answers(messages).await.into_answer();
+            let answer = answers(Arc::unwrap_or_clone(messages)).await.into_answer();
             answer.and_then(Answer::events)
         };
         let events = answer.map(|events| match events {

@@ -104,8 +104,9 @@ pub struct ModelRequest {
 
 /// Access to the conversation, which may be long and is loaded only when asked for.
 pub trait Transcript: Send + Sync {
-    /// All messages, oldest first.
-    fn messages(&self) -> BoxFuture<'_, Result<Vec<Message>, ModelError>>;
+    /// All messages, oldest first. They are shared with whoever keeps the conversation: who holds them no longer than needed spares a
+    /// copy of the list when it goes on.
+    fn messages(&self) -> BoxFuture<'_, Result<Arc<Vec<Message>>, ModelError>>;
     /// The texts of the newest user message; empty if there is none.
     fn last_user(&self) -> BoxFuture<'_, Result<String, ModelError>>;
     /// The newest tool result; empty if there is none.

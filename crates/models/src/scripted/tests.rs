@@ -23,7 +23,7 @@ impl Talk {
 }
 
 impl Transcript for Talk {
-    fn messages(&self) -> BoxFuture<'_, Result<Vec<Message>, ModelError>> {
+    fn messages(&self) -> BoxFuture<'_, Result<Arc<Vec<Message>>, ModelError>> {
         unreachable!("a script needs only the newest texts")
     }
     fn last_user(&self) -> BoxFuture<'_, Result<String, ModelError>> {

@@ -5,12 +5,16 @@ use std::{
     sync::{Arc, Mutex, OnceLock, atomic::AtomicBool},
 };
 
-use countersign_core::{limits::SESSION_BYTES, locale::Locale};
+use countersign_core::{
+    limits::{KEPT_CONVERSATIONS_BYTES, SESSION_BYTES},
+    locale::Locale,
+};
 use tokio::{runtime::Handle, sync::watch};
 
 use super::{
     Inner, Runtime,
     authority::{Authorities, Authority},
+    conversations::Conversations,
     guard::Settings,
 };
 use crate::{
@@ -31,6 +35,7 @@ pub struct RuntimeBuilder {
     graphs: Vec<Arc<dyn AnyGraph>>,
     settings: Settings,
     session_bytes: u64,
+    conversation_bytes: usize,
     threads: Option<Handle>,
 }
 
@@ -45,6 +50,7 @@ impl RuntimeBuilder {
             graphs: Vec::new(),
             settings: Settings::default(),
             session_bytes: SESSION_BYTES,
+            conversation_bytes: KEPT_CONVERSATIONS_BYTES,
             threads: None,
         }
     }
@@ -91,6 +97,13 @@ impl RuntimeBuilder {
     #[must_use]
     pub fn threads(mut self, threads: Handle) -> RuntimeBuilder {
         self.threads = Some(threads);
+        self
+    }
+    /// How many bytes of conversations are kept in memory ([`KEPT_CONVERSATIONS_BYTES`] if this is not said), over all sessions, so
+    /// that a model call reads only what is new in its own. With 0 each reads all of it from the store.
+    #[must_use]
+    pub fn kept_conversations(mut self, bytes: usize) -> RuntimeBuilder {
+        self.conversation_bytes = bytes;
         self
     }
     /// Whether arguments, results and answers stand in spans; by itself nothing does that a person or a model wrote.
@@ -151,6 +164,7 @@ impl RuntimeBuilder {
             graphs,
             settings: self.settings,
             warm: super::graph::Warm::default(),
+            conversations: Conversations::new(self.conversation_bytes),
         };
         Ok(Runtime { inner: Arc::new(inner) })
     }

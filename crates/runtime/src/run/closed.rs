@@ -23,6 +23,7 @@ impl Inner {
                 tokio::spawn(async move { live.lock().await.forget() });
             }
             self.warm.forget(None);
+            self.conversations.forget(None);
         }
         refusal
     }

@@ -152,8 +152,8 @@ async fn read(model: &Arc<dyn Model>, request: ModelRequest) -> Result<(String, 
 struct ToSummarise(Arc<str>);
 
 impl Transcript for ToSummarise {
-    fn messages(&self) -> BoxFuture<'_, Result<Vec<Message>, ModelError>> {
-        async { Ok(vec![Message::User(self.0.clone().into())]) }.boxed()
+    fn messages(&self) -> BoxFuture<'_, Result<Arc<Vec<Message>>, ModelError>> {
+        async { Ok(Arc::new(vec![Message::User(self.0.clone().into())])) }.boxed()
     }
     fn last_user(&self) -> BoxFuture<'_, Result<String, ModelError>> {
         async { Ok(self.0.to_string()) }.boxed()

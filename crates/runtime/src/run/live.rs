@@ -130,9 +130,10 @@ impl Inner {
     }
 
     /// Forgets a deleted session.
-    pub(super) fn forget(&self, session_id: &str) {
+    pub(super) fn forget(&self, session_id: &Arc<str>) {
         self.live_sessions().remove(session_id);
         self.warm.forget(Some(session_id));
+        self.conversations.forget(Some(session_id));
     }
 
     /// The live session of this id.

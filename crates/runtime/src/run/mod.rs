@@ -8,6 +8,7 @@ mod authority;
 mod builder;
 mod closed;
 mod compress;
+mod conversations;
 mod decide;
 mod drawing;
 mod driver;
@@ -118,6 +119,8 @@ pub(crate) struct Inner {
     pub(crate) settings: guard::Settings,
     /// Runs of graphs that wait, as they are.
     warm: graph::Warm,
+    /// What models have read last.
+    conversations: conversations::Conversations,
 }
 
 /// A new session.
@@ -216,6 +219,7 @@ impl Runtime {
         let mut drivers = self.inner.drivers.subscribe();
         let _ = tokio::time::timeout(Duration::from_secs(5), drivers.wait_for(|running| *running == 0)).await;
         self.inner.warm.forget(None);
+        self.inner.conversations.forget(None);
         self.inner.agents.close().await;
     }
 

@@ -244,10 +244,10 @@ struct GoingOn {
 }
 
 impl Transcript for GoingOn {
-    fn messages(&self) -> BoxFuture<'_, Result<Vec<Message>, ModelError>> {
+    fn messages(&self) -> BoxFuture<'_, Result<Arc<Vec<Message>>, ModelError>> {
         async {
             let mut messages = self.before.messages().await?;
-            messages.extend([Message::Assistant(self.answer.clone()), Message::User(self.ask.clone().into())]);
+            Arc::make_mut(&mut messages).extend([self.answer.clone().into(), Message::User(self.ask.clone().into())]);
             Ok(messages)
         }
         .boxed()

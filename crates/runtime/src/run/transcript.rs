@@ -1,4 +1,5 @@
-//! The conversation of a session, read from the journal when a model asks for it.
+//! The conversation of a session, when a model asks for it: what is [kept](super::conversations) of it, and what the journal
+//! has since.
 //!
 //! What a provider makes of an image is known only when it refuses it ([`Shown`]), and its error does not say reliably
 //! which image it was, or that it was one. So every refusal that does not pass by itself is tried again with fewer
@@ -22,6 +23,7 @@ use futures::{FutureExt as _, future::BoxFuture};
 
 use super::{
     Inner,
+    conversations::Folded,
     view::{READ_BYTES, READ_PAGE},
 };
 use crate::model::{ModelError, TakesImages, Transcript};
@@ -66,43 +68,70 @@ impl JournalTranscript {
 
     /// The calls of the latest answer that the provider makes and that are approved, without those of which it was told before.
     pub(super) async fn approved(&self) -> Result<Vec<u32>, ModelError> {
-        let conversation = self.without_image_bytes().await?;
-        Ok(conversation.approved(|tool| self.inner.agents.is_hosted(&self.agent, tool)))
+        let of_conversation = |conversation: &Conversation| {
+            conversation.clone().approved(|tool| self.inner.agents.is_hosted(&self.agent, tool))
+        };
+        self.of_conversation(of_conversation).await
     }
 
-    /// The conversation without the bytes of its images.
+    /// The conversation without the bytes of its images, folded anew: it is made shorter once in many turns.
     pub(super) async fn without_image_bytes(&self) -> Result<Conversation, ModelError> {
-        self.conversation(Conversation::forget_image_bytes).await
+        let folded = self.extended(self.begin().await?, Conversation::forget_image_bytes).await?;
+        Ok(folded.conversation)
     }
 
-    /// Folds the records, from the newest compression on: what it covers is not even read. `so_far` sees what there is of it from time
-    /// to time, so that it need not have all images at once.
-    async fn conversation(&self, so_far: impl Fn(&mut Conversation) + Send) -> Result<Conversation, ModelError> {
-        let mut conversation = Conversation::new();
-        let mut after = 0;
+    /// What `make` makes of the conversation, which is kept for the next time.
+    async fn of_conversation<T>(&self, make: impl FnOnce(&Conversation) -> T + Send) -> Result<T, ModelError> {
+        let key = (self.session_id.clone(), self.run());
+        let (kept, ticket) = self.inner.conversations.take(&key);
+        let began = self.nested.as_ref().map_or(0, |nested| nested.began);
+        let folded = match kept {
+            Some(folded) if folded.began == began && folded.until <= self.until => folded,
+            _ => self.begin().await?,
+        };
+        let folded = self.extended(folded, Conversation::forget_old_images).await?;
+        let made = make(&folded.conversation);
+        self.inner.conversations.keep(key, folded, &ticket);
+        Ok(made)
+    }
+
+    /// Where the fold begins: at the newest compression, what it covers is not even read.
+    async fn begin(&self) -> Result<Folded, ModelError> {
         if let Some(nested) = &self.nested {
-            conversation = Conversation::nested(self.locale, nested);
-            after = nested.began - 1;
-        } else if let Some(before) = self.window.at.checked_sub(1) {
+            let conversation = Conversation::nested(self.locale, nested);
+            return Ok(Folded { conversation, until: nested.began - 1, began: nested.began });
+        }
+        if let Some(before) = self.window.at.checked_sub(1) {
             let page = self.inner.store.read(&self.session_id, before, 1).await.map_err(failed)?;
             let compressed = records(&page).find_map(|record| match record {
                 Record::Compressed(compressed) => Some(compressed),
                 _ => None,
             });
             if let Some(compressed) = compressed {
-                conversation = Conversation::resume(self.locale, compressed);
-                after = compressed.through;
+                let conversation = Conversation::resume(self.locale, compressed);
+                return Ok(Folded { conversation, until: compressed.through, began: 0 });
             }
         }
-        while after < self.until {
+        Ok(Folded { conversation: Conversation::new(), until: 0, began: 0 })
+    }
+
+    /// Folds the records that follow. `so_far` sees what there is of it from time to time, so that it need not have all images at
+    /// once.
+    async fn extended(
+        &self,
+        mut folded: Folded,
+        so_far: impl Fn(&mut Conversation) + Send,
+    ) -> Result<Folded, ModelError> {
+        while folded.until < self.until {
+            let after = folded.until;
             let page =
                 self.inner.store.read_within(&self.session_id, after, READ_PAGE, READ_BYTES).await.map_err(failed)?;
             let Some(last) = page.last() else { break };
-            after = last.pos;
-            page.iter().filter(|entry| entry.pos <= self.until).for_each(|entry| conversation.apply(entry));
-            so_far(&mut conversation);
+            page.iter().filter(|entry| entry.pos <= self.until).for_each(|entry| folded.conversation.apply(entry));
+            folded.until = last.pos.min(self.until);
+            so_far(&mut folded.conversation);
         }
-        Ok(conversation)
+        Ok(folded)
     }
 
     fn run(&self) -> u32 {
@@ -139,10 +168,9 @@ fn failed(error: impl std::fmt::Display) -> ModelError {
 
 impl JournalTranscript {
     /// The messages, with the images that a model takes.
-    async fn messages(&self, takes: TakesImages) -> Result<Vec<Message>, ModelError> {
-        let conversation = self.conversation(|conversation| conversation.keep_images_for(takes)).await?;
+    pub(super) async fn messages(&self, takes: TakesImages) -> Result<Arc<Vec<Message>>, ModelError> {
         let is_hosted = |tool: &str| self.inner.agents.is_hosted(&self.agent, tool);
-        Ok(conversation.into_messages_releasing(&self.released, is_hosted))
+        self.of_conversation(|conversation| conversation.read(takes, &self.released, is_hosted)).await
     }
 
     fn last_user(&self) -> BoxFuture<'_, Result<String, ModelError>> {
@@ -205,19 +233,19 @@ pub(super) struct ReadBy {
 }
 
 impl Transcript for ReadBy {
-    fn messages(&self) -> BoxFuture<'_, Result<Vec<Message>, ModelError>> {
+    fn messages(&self) -> BoxFuture<'_, Result<Arc<Vec<Message>>, ModelError>> {
         async {
             let mut messages = self.conversation.messages(self.takes).await?;
-            let note = self.conversation.locale.text(Text::ImageLeftOut);
-            let said = messages.iter_mut().rev().filter_map(|message| match message {
-                Message::User(content) => Some(content),
-                Message::Assistant(_) | Message::ToolResult(_) => None,
-            });
             let left_out = match self.shown {
-                Shown::All => usize::MAX,
+                Shown::All => return Ok(messages),
                 Shown::Newest => 1,
                 Shown::None => 0,
             };
+            let note = self.conversation.locale.text(Text::ImageLeftOut);
+            let said = Arc::make_mut(&mut messages).iter_mut().rev().filter_map(|message| match message {
+                Message::User(content) => Some(content),
+                Message::Assistant(_) | Message::ToolResult(_) => None,
+            });
             said.skip(left_out).for_each(|content| *content = content.read_by(TakesImages::None, note));
             Ok(messages)
         }

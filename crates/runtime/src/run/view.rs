@@ -406,7 +406,7 @@ impl Runtime {
         }
         self.inner.store.delete(session_id).await.map_err(|error| self.inner.refused(error))?;
         guard.forget();
-        self.inner.forget(session_id);
+        self.inner.forget(&live.session_id);
         self.inner.agents.session_ended(session_id);
         live.wake();
         Ok(())

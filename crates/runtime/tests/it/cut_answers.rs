@@ -163,7 +163,7 @@ impl Model for Piecemeal {
         let asked = self.asked.clone();
         stream::once(async move {
             let messages = request.conversation.messages().await.expect("messages");
-            asked.lock().expect("asked").push(messages);
+            asked.lock().expect("asked").push(messages.to_vec());
             let usage = countersign::Usage { input_tokens: 10, output_tokens: 1, ..Default::default() };
             let cut = cut.map(ModelEvent::Cut);
             let events =

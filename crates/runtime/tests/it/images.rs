@@ -240,7 +240,7 @@ impl Model for Blind {
         let heard = self.0.clone();
         let events = async move {
             let messages = request.conversation.messages().await?;
-            heard.lock().unwrap().push(messages);
+            heard.lock().unwrap().push(messages.to_vec());
             Ok(ModelEvent::Text("I read.".to_owned()))
         };
         futures::stream::once(events).chain(futures::stream::iter([Ok(ModelEvent::Stop)])).boxed()
@@ -263,7 +263,7 @@ impl Model for Refuses {
             let refused = contents.iter().flat_map(Content::images).any(|image| addresses.contains(&&*image.as_url()));
             let answered = messages.iter().any(|message| matches!(message, Message::ToolResult(_)));
             let calls = !answered && contents.last().is_some_and(|content| content.text().contains("call"));
-            heard.lock().unwrap().push(messages);
+            heard.lock().unwrap().push(messages.to_vec());
             match (refused, calls) {
                 (true, _) => Err(with),
                 (false, true) => Ok(ModelEvent::ToolUse { id: "c".to_owned(), name: "clock".to_owned() }),

@@ -133,12 +133,12 @@ async fn m1_aimock_accepts_our_conversation_with_calls_and_results() {
     let aimock = Aimock::start(fixtures, &["--strict"]).await;
     let call = |id: &str, input: &str| Block::ToolUse(ToolUse::new(id, "pay", input));
     let result = |id: &str, text: &str| {
-        Message::ToolResult(ToolResult { id: id.into(), name: "pay".into(), text: text.to_owned(), is_error: true })
+        Message::from(ToolResult { id: id.into(), name: "pay".into(), text: text.to_owned(), is_error: true })
     };
     let blocks = vec![call("c1", r#"{"p":1.10}"#), call("c2", "{broken")];
     let mut conversation = user("pay twice");
     conversation.extend([
-        Message::Assistant(Answer { model: "m".into(), blocks, opaque: None }),
+        Message::from(Answer { model: "m".into(), blocks, opaque: None }),
         result("c1", "paid"),
         result("c2", "denied by a person"),
     ]);

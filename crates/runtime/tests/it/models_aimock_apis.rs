@@ -136,14 +136,9 @@ async fn m1_aimock_accepts_our_conversation_with_reasoning_calls_and_results() {
             Block::ToolUse(ToolUse::new("call_p", "pay", r#"{"p":15}"#)),
         ];
         let mut conversation = user("go");
-        conversation.push(Message::Assistant(Answer { model: "m".into(), blocks, opaque }));
+        conversation.push(Message::from(Answer { model: "m".into(), blocks, opaque }));
         let text = "denied by a person".to_owned();
-        conversation.push(Message::ToolResult(ToolResult {
-            id: "call_p".into(),
-            name: "pay".into(),
-            text,
-            is_error: true,
-        }));
+        conversation.push(Message::from(ToolResult { id: "call_p".into(), name: "pay".into(), text, is_error: true }));
         let (told, _) = ask(&model, conversation).await;
         assert!(told.contains(&"text Understood.".to_owned()), "{name}: {told:?}");
     }

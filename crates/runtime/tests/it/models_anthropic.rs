@@ -101,11 +101,11 @@ fn everything_blocks() -> Vec<Block> {
 }
 
 fn answered(blocks: Vec<Block>, opaque: Option<Box<RawValue>>) -> Message {
-    Message::Assistant(Answer { model: "m".into(), blocks, opaque })
+    Message::from(Answer { model: "m".into(), blocks, opaque })
 }
 
 fn result(id: &str, text: &str, is_error: bool) -> Message {
-    Message::ToolResult(ToolResult { id: id.into(), name: "n".into(), text: text.to_owned(), is_error })
+    Message::from(ToolResult { id: id.into(), name: "n".into(), text: text.to_owned(), is_error })
 }
 
 /// The body that is sent with this conversation.

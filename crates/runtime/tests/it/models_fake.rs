@@ -158,9 +158,9 @@ pub(crate) async fn kept(model: &impl Model) -> Option<Box<serde_json::value::Ra
 struct Talk(Vec<Message>);
 
 impl Transcript for Talk {
-    fn messages(&self) -> BoxFuture<'_, Result<Vec<Message>, ModelError>> {
+    fn messages(&self) -> BoxFuture<'_, Result<Arc<Vec<Message>>, ModelError>> {
         let messages = self.0.clone();
-        Box::pin(async { Ok(messages) })
+        Box::pin(async { Ok(Arc::new(messages)) })
     }
     fn last_user(&self) -> BoxFuture<'_, Result<String, ModelError>> {
         unreachable!("the provider needs the whole conversation")

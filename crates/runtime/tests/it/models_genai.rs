@@ -59,11 +59,11 @@ fn conversation(opaque: Option<Box<RawValue>>) -> Vec<Message> {
         Block::ToolUse(ToolUse::new("call_b", "look", "{}")),
     ];
     let result = |id: &str, name: &str, text: &str| {
-        Message::ToolResult(ToolResult { id: id.into(), name: name.into(), text: text.to_owned(), is_error: false })
+        Message::from(ToolResult { id: id.into(), name: name.into(), text: text.to_owned(), is_error: false })
     };
     vec![
         Message::User("pay".into()),
-        Message::Assistant(Answer { model: "m".into(), blocks, opaque }),
+        Message::from(Answer { model: "m".into(), blocks, opaque }),
         result("call_a", "pay", "paid"),
         result("call_b", "look", "seen"),
     ]

@@ -185,8 +185,8 @@ async fn sent_back(fake: &Fake, thinking: &str) -> Value {
     let blocks = vec![Block::Thinking(thinking.into()), Block::ToolUse(ToolUse::new("a", "look", "{}"))];
     let mut conversation = user("go");
     let text = "seen".to_owned();
-    conversation.push(Message::Assistant(Answer { model: "m".into(), blocks, opaque }));
-    conversation.push(Message::ToolResult(ToolResult { id: "a".into(), name: "look".into(), text, is_error: false }));
+    conversation.push(Message::from(Answer { model: "m".into(), blocks, opaque }));
+    conversation.push(Message::from(ToolResult { id: "a".into(), name: "look".into(), text, is_error: false }));
     let _: Vec<_> = model.call(request(conversation, "", vec![tool("look")])).collect().await;
     fake.seen.lock().unwrap().last().unwrap().body["messages"][1].clone()
 }

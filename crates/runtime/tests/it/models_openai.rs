@@ -272,7 +272,7 @@ async fn m1_text_is_given_out_as_it_arrives() {
 
 fn answer(model: &str, blocks: Vec<Block>, opaque: Option<&str>) -> Message {
     let opaque = opaque.map(|json| RawValue::from_string(json.to_owned()).unwrap());
-    Message::Assistant(Answer { model: model.into(), blocks, opaque })
+    Message::from(Answer { model: model.into(), blocks, opaque })
 }
 
 fn use_tool(id: &str, name: &str, input: &str) -> Block {
@@ -280,7 +280,7 @@ fn use_tool(id: &str, name: &str, input: &str) -> Block {
 }
 
 fn result(id: &str, text: &str) -> Message {
-    Message::ToolResult(ToolResult { id: id.into(), name: "n".into(), text: text.to_owned(), is_error: false })
+    Message::from(ToolResult { id: id.into(), name: "n".into(), text: text.to_owned(), is_error: false })
 }
 
 #[tokio::test]

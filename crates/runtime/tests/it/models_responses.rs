@@ -113,11 +113,11 @@ fn interleaved_blocks() -> Vec<Block> {
 }
 
 pub(crate) fn answered(blocks: Vec<Block>, opaque: Option<Box<RawValue>>) -> Message {
-    Message::Assistant(Answer { model: "m".into(), blocks, opaque })
+    Message::from(Answer { model: "m".into(), blocks, opaque })
 }
 
 pub(crate) fn result(id: &str, text: &str, is_error: bool) -> Message {
-    Message::ToolResult(ToolResult { id: id.into(), name: "n".into(), text: text.to_owned(), is_error })
+    Message::from(ToolResult { id: id.into(), name: "n".into(), text: text.to_owned(), is_error })
 }
 
 /// The input that is sent with this conversation.

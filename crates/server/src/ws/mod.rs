@@ -10,7 +10,7 @@ use axum::{
 };
 use countersign::core::limits;
 
-use crate::{app::App, auth::offered_protocols, places::Visitor, problem::Problem};
+use crate::{app::App, auth::offered_protocols, options::READ_AT_ONCE, places::Visitor, problem::Problem};
 
 /// The subprotocol, and what `hello` says.
 pub(crate) const PROTOCOL: &str = "countersign.v1";
@@ -38,6 +38,7 @@ pub(crate) async fn upgrade(
     }
     upgrade.set_selected_protocol(HeaderValue::from_static(PROTOCOL));
     upgrade
+        .read_buffer_size(READ_AT_ONCE)
         .max_message_size(limits::MESSAGE_FRAME_BYTES)
         .max_frame_size(limits::MESSAGE_FRAME_BYTES)
         .on_failed_upgrade(|error| tracing::debug!(%error, "the upgrade failed"))

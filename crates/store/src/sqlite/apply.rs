@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use countersign_core::audit::{self, Anchor};
+use countersign_core::{
+    audit::{self, Anchor},
+    journal::record::Millis,
+};
 use rusqlite::{Connection, params, types::Value};
 
 use super::{
@@ -37,6 +40,13 @@ pub(super) struct Write {
     /// Whether a role was ever asked in it, which lists it too.
     reviewed: bool,
     pub(super) durability: Durability,
+}
+
+/// A session's row, before an append.
+struct Known {
+    row: i64,
+    status: String,
+    updated_at: Millis,
 }
 
 #[derive(Debug)]
@@ -105,19 +115,9 @@ impl Write {
         let Summary { agent, subject, tenant, status, created_at, updated_at, .. } = &self.summary;
         let (last, status, title) = (self.last()?, status.name(), &self.title);
         let session = match session {
-            Some(session) => {
-                let values = params![session, last, agent, title, status, updated_at, self.pending];
-                run(
-                    conn,
-                    "UPDATE sessions SET pos = ?2, agent = ?3, title = ?4, status = ?5, updated_at = ?6, pending = ?7
-                     WHERE row = ?1",
-                    values,
-                )?;
-                if self.reviewed {
-                    let used = "UPDATE reviewers SET updated_at = ?2 WHERE session = ?1";
-                    run(conn, used, params![session, updated_at])?;
-                }
-                session
+            Some(known) => {
+                self.update(conn, &known)?;
+                known.row
             }
             None => {
                 let id = &self.session_id;
@@ -153,6 +153,25 @@ impl Write {
         self.tell(conn, values)
     }
 
+    /// Moves a session's row on. SQLite writes each index anew of which a column is assigned, changed or not, and with it a page
+    /// of the log.
+    fn update(&self, conn: &Connection, known: &Known) -> Result<(), StoreError> {
+        let Summary { agent, status, updated_at, .. } = &self.summary;
+        let values = params![known.row, self.last()?, agent, self.title, self.pending];
+        run(conn, "UPDATE sessions SET pos = ?2, agent = ?3, title = ?4, pending = ?5 WHERE row = ?1", values)?;
+        if known.status != status.name() {
+            run(conn, "UPDATE sessions SET status = ?2 WHERE row = ?1", params![known.row, status.name()])?;
+        }
+        if known.updated_at != *updated_at {
+            run(conn, "UPDATE sessions SET updated_at = ?2 WHERE row = ?1", params![known.row, updated_at])?;
+            if self.reviewed {
+                let used = "UPDATE reviewers SET updated_at = ?2 WHERE session = ?1";
+                run(conn, used, params![known.row, updated_at])?;
+            }
+        }
+        Ok(())
+    }
+
     /// Adds to the audit log, in the transaction of what it tells of: nothing happens untold (spec R8).
     fn tell(&self, conn: &Connection, values: &Values) -> Result<(), StoreError> {
         if self.told.is_empty() {
@@ -182,12 +201,12 @@ impl Write {
         Ok(())
     }
 
-    /// The session's number, if it is where it is expected and the request ids are new.
-    fn check(&self, conn: &Connection) -> Result<Option<i64>, StoreError> {
-        let found: Option<(i64, i64)> =
-            find(conn, "SELECT row, pos FROM sessions WHERE id = ?1", [&*self.session_id], |r| {
-                Ok((r.get(0)?, r.get(1)?))
-            })?;
+    /// The session's row, if it is where it is expected and the request ids are new.
+    fn check(&self, conn: &Connection) -> Result<Option<Known>, StoreError> {
+        let sql = "SELECT pos, row, status, updated_at FROM sessions WHERE id = ?1";
+        let found: Option<(i64, Known)> = find(conn, sql, [&*self.session_id], |r| {
+            Ok((r.get(0)?, Known { row: r.get(1)?, status: r.get(2)?, updated_at: r.get(3)? }))
+        })?;
         let session = match found {
             None => {
                 rows::check_not_deleted(conn, &self.session_id)?;
@@ -196,16 +215,16 @@ impl Write {
                 }
                 None
             }
-            Some((session, pos))
+            Some((pos, known))
                 if self.copied.is_none() && self.expected > 0 && u64::try_from(pos) == Ok(self.expected) =>
             {
-                Some(session)
+                Some(known)
             }
             _ => return Err(StoreError::Conflict),
         };
         let claims: Vec<Claim<'_>> = self.claims.iter().map(|(id, by)| Claim { request_id: id, by: *by }).collect();
         index::admit(&claims, |id| {
-            let Some(session) = session else { return Ok(None) };
+            let Some(session) = session.as_ref().map(|known| known.row) else { return Ok(None) };
             let sql = "SELECT queued FROM requests WHERE session = ?1 AND id = ?2";
             let queued = find(conn, sql, params![session, id], |r| r.get(0))?;
             Ok(queued.map(|queued| if queued { Claimant::Queued } else { Claimant::Other }))

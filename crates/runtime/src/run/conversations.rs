@@ -1,0 +1,121 @@
+//! The conversations of sessions at work, folded, so that a model call reads only what is new since the one before.
+//!
+//! They are kept across pauses too, since whoever approves a call has its model asked next. Nothing here is authority: what is
+//! kept is a fold of stored entries up to a position, and entries never change. So another node's append is only more to fold;
+//! a session that is deleted is forgotten, and a fork, whose past is folded under its own id, begins without.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use countersign_core::conversation::Conversation;
+
+/// Whose conversation it is: the session, and the number of the call for which an agent works; 0 for the session's own.
+pub(super) type Key = (Arc<str>, u32);
+
+/// A conversation up to a position.
+#[derive(Clone, Debug)]
+pub(super) struct Folded {
+    pub(super) conversation: Conversation,
+    /// The position of the last entry in it.
+    pub(super) until: u64,
+    /// Where its run began. A call whose agent begins anew has another conversation.
+    pub(super) began: u64,
+}
+
+/// The conversations that are kept: those that were read last, in so many bytes.
+pub(super) struct Conversations {
+    most: usize,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    by_key: BTreeMap<Key, One>,
+    /// By when they were read, the one that was not for longest first.
+    order: BTreeMap<u64, Key>,
+    bytes: usize,
+    /// How many were kept so far.
+    uses: u64,
+    /// How often something was forgotten.
+    forgotten: u64,
+}
+
+struct One {
+    folded: Folded,
+    bytes: usize,
+    used: u64,
+}
+
+/// Shows that nothing was forgotten since a conversation was taken: what was read of a session before it was deleted is not
+/// kept after that.
+pub(super) struct Ticket(u64);
+
+impl Conversations {
+    pub(super) fn new(most: usize) -> Conversations {
+        Conversations { most, kept: Mutex::default() }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        // Nothing panics while it is changed.
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes what is kept of a conversation, so that it can be extended in place.
+    pub(super) fn take(&self, key: &Key) -> (Option<Folded>, Ticket) {
+        let mut kept = self.kept();
+        let folded = kept.remove(key).map(|one| one.folded);
+        (folded, Ticket(kept.forgotten))
+    }
+
+    /// Keeps a conversation, in the place of those that nobody has read for longest.
+    pub(super) fn keep(&self, key: Key, folded: Folded, ticket: &Ticket) {
+        let bytes = folded.conversation.bytes() + size_of::<(Key, One)>() + key.0.len();
+        // What is dropped may be large: not under the lock.
+        let mut dropped = Vec::new();
+        let mut kept = self.kept();
+        if bytes > self.most || ticket.0 != kept.forgotten {
+            return;
+        }
+        dropped.extend(kept.remove(&key));
+        while kept.bytes + bytes > self.most {
+            let Some(oldest) = kept.order.first_key_value().map(|(_, key)| key.clone()) else { break };
+            dropped.extend(kept.remove(&oldest));
+        }
+        kept.uses += 1;
+        kept.bytes += bytes;
+        let used = kept.uses;
+        kept.order.insert(used, key.clone());
+        kept.by_key.insert(key, One { folded, bytes, used });
+        drop(kept);
+    }
+
+    /// Forgets a session's conversations, or all.
+    pub(super) fn forget(&self, session_id: Option<&Arc<str>>) {
+        let mut dropped = Vec::new();
+        let mut kept = self.kept();
+        kept.forgotten += 1;
+        let found: Vec<Key> = match session_id {
+            Some(id) => {
+                let all = (id.clone(), 0)..=(id.clone(), u32::MAX);
+                kept.by_key.range(all).map(|(key, _)| key.clone()).collect()
+            }
+            None => kept.by_key.keys().cloned().collect(),
+        };
+        found.iter().for_each(|key| dropped.extend(kept.remove(key)));
+        drop(kept);
+    }
+}
+
+impl Kept {
+    fn remove(&mut self, key: &Key) -> Option<One> {
+        let one = self.by_key.remove(key)?;
+        self.order.remove(&one.used);
+        self.bytes -= one.bytes;
+        Some(one)
+    }
+}
+
+#[cfg(test)]
+mod tests;
