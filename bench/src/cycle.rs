@@ -25,7 +25,7 @@ use crate::{Result, Verdict, bare};
 
 /// How often one cycle waits for the disk: before its question is shown, before its call begins, before its outcome is
 /// returned.
-const SYNCS: usize = 3;
+pub(crate) const SYNCS: usize = 3;
 /// As many commits as the message and the decision would need alone.
 const TWO: usize = 2;
 /// Each figure is the median of this many rounds, ours and the floor in turn.

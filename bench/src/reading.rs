@@ -21,7 +21,7 @@ use futures::{
 
 use crate::{
     Result, Verdict, bare,
-    cycle::{COMMITS, Order, cycle, median, sqlite},
+    cycle::{Order, SYNCS, cycle, median, sqlite},
 };
 
 const CYCLES: usize = 400;
@@ -144,7 +144,7 @@ pub(crate) fn one_long_session() -> Result<Vec<Verdict>> {
         at_most: Some(1.3),
         detail: format!("{late:.3} ms against {early:.3} ms"),
     };
-    let bare = CYCLES as f64 / bare::rate(Some(&dir.path().join("bare.db")), COMMITS, CYCLES)?;
+    let bare = CYCLES as f64 / bare::rate(Some(&dir.path().join("bare.db")), SYNCS, CYCLES)?;
     let disk = measure(|session| sqlite(&dir.path().join(format!("{session}.db"))))?;
     let memory = measure(|_| Ok(Arc::new(MemoryStore::new())))?;
     let mut verdicts = vec![

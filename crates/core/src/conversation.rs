@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use crate::{
     approval::decision::{Choice, EditedAction},
     compression::{Cut, summary_message},
-    content::{Content, Image, Part, TakesImages},
+    content::{Content, Image, TakesImages},
     journal::{
         agents::Nested,
         record::{Block, CallFinished, CallStatus, Compressed, Entry, Kind, Record, TurnReopened},
@@ -42,7 +42,7 @@ impl Message {
     /// About how much memory it takes, in bytes.
     fn bytes(&self) -> usize {
         let held = match self {
-            Message::User(content) => content.stored_bytes() + content.parts().len() * size_of::<Part>(),
+            Message::User(content) => content.stored_bytes() + size_of_val(content.parts()),
             Message::Assistant(answer) => {
                 let block = |block: &Block| match block {
                     Block::Text(text) | Block::Thinking(text) => text.len(),
