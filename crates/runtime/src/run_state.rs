@@ -285,6 +285,8 @@ impl RunState {
         if entries.is_empty() {
             return Err(RunStateError::NoSession(session_id.to_owned()));
         }
+        // What is kept outside must not be more than what the store has after a power cut.
+        store.sync().await?;
         RunState::of(session_id.into(), entries, Cursors::Told)
     }
 
@@ -609,8 +611,6 @@ pub(crate) async fn journal(store: &dyn Store, session_id: &str) -> Result<Vec<A
         // A page may be short because its entries are long.
         let page = store.read_within(session_id, after, READ_PAGE, READ_BYTES).await?;
         if page.is_empty() {
-            // What is kept outside must not be more than what the store has after a power cut.
-            store.sync().await?;
             return Ok(entries);
         }
         entries.extend(page);

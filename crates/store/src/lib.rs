@@ -48,14 +48,11 @@ pub trait Store: Send + Sync {
     /// [`StoreError::Deleted`] if there was a session of this id, which is deleted.
     fn append(&self, append: Append) -> BoxFuture<'_, Result<(), StoreError>>;
     /// Waits until everything that was appended before survives power loss. Whoever lets something out that rests on an append
-    /// (an answer, an event with a `seq`, a saved state) waits for this first. By itself it returns at once: for stores whose
-    /// appends are as safe as they get when they return.
+    /// (an answer, an event with a `seq`, a saved state) waits for this first.
     ///
     /// # Errors
     /// [`StoreError::Closed`]: what was appended may be lost.
-    fn sync(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(async { Ok(()) })
-    }
+    fn sync(&self) -> BoxFuture<'_, Result<(), StoreError>>;
     /// Makes a session with the past of another: its entries up to [`Append::expected`] are those of `from` at the same
     /// positions, and those of the append follow. Nobody sees any of it before all of it is stored; if that never comes,
     /// nothing of it stays and the id is free. A long past is copied in pieces, between which others append.
@@ -168,7 +165,7 @@ pub type Due = (Arc<str>, u32);
 /// How safe an append is when it is reported as done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// Survives power loss: the start of whatever has an effect.
+    /// Survives power loss: acknowledged inputs, the start of whatever has an effect, sessions that were copied or restored.
     Synced,
     /// Survives a crash of the process at once, and power loss once a later append is synced, [`Store::sync`] returns, or 10 ms
     /// have passed.

@@ -69,11 +69,11 @@ pub fn is_whole(state: &State) -> bool {
     let runs = state.calls.iter().any(Call::goes_on) || state.asking().next().is_some();
     let active = state.status.is_active();
     let run = state.run.as_ref().filter(|_| active);
-    // The end of a run is in the record after its last task's, and its failure in the one after the task's.
+    // The end of a run comes with its last task's, and its failure with the task's.
     if run.is_some_and(|run| run.failure().is_some() || (!run.agent_loop && run.frames.is_empty())) {
         return false;
     }
-    // What it asked was just withdrawn, and the reason is the next record.
+    // What it asked is withdrawn together with what ends it.
     let asks_nothing = |task: &Arc<Task>| {
         task.phase == TaskPhase::Waiting
             && task.questions.values().all(|question| question.answer.is_some())

@@ -1,4 +1,5 @@
-//! Transitions: what an input does to a session, as records that are stored whole or not at all.
+//! Transitions: what an input does to a session, as an append that is stored whole or not at all. What begins a turn stands in an
+//! append of its own, and so does what makes a session.
 //!
 //! Each input is checked against the state, then becomes records; [`Draft::settle`] adds what follows by
 //! itself (results of refused calls, interruptions, the end of the turn). Nothing has happened until the

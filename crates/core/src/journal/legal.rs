@@ -5,7 +5,7 @@ mod graph;
 
 use super::{
     agents,
-    checkpoint::is_whole,
+    checkpoint::{is_checkpoint, is_whole},
     fork::{is_open_to_edits, must_be_judged},
     record::{Action, CallStatus, Compressed, Decided, Entry, Forked, Interrupted, Kind, Record},
     state::{Call, Open, Phase, State, Status},
@@ -51,6 +51,9 @@ impl State {
             }
             follows(self, before, record)?;
             self.take(record);
+        }
+        if is_checkpoint(self, entry) && !is_whole(self) {
+            return Err(Illegal("something is half done after it"));
         }
         Ok(())
     }

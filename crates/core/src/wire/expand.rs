@@ -30,10 +30,7 @@ use crate::{
 /// The events of one append, in order.
 #[must_use]
 pub fn expand(session_id: &Arc<str>, entry: &Entry) -> Vec<SessionEvent> {
-    let mut events = Vec::new();
-    let mut out = Out { cursor: &mut entry.cursor.clone(), sink: Some((session_id, &mut events)) };
-    entry.records.iter().for_each(|record| out.record(record));
-    events
+    by_record(session_id, entry).flat_map(|(_, events)| events).collect()
 }
 
 /// The events of each record of an append, in order.

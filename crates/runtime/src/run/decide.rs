@@ -48,7 +48,8 @@ impl Runtime {
     /// `decision_not_allowed`, `invalid_edit`, `stale_action`, `unresolvable`, `answers_required`, `decisions_required`,
     /// `invalid_answers`, `invalid_message`, `store_unavailable`. What waits is then exactly as it was.
     pub async fn decide(&self, by: &Principal, decision: NewDecision, follow: bool) -> Result<Stored, Refusal> {
-        let (live, stored) = self.take_decision(by, decision, follow, Durability::Synced).await?;
+        let taken = self.take_decision(by, decision, follow, Durability::Synced).await;
+        let (live, stored) = self.inner.or_refused(taken).await?;
         self.inner.spawn_driver(live);
         Ok(stored)
     }
@@ -150,11 +151,7 @@ impl Inner {
     pub(super) async fn already_resolved(&self, session_id: &str, n: u32) -> Result<Refusal, Refusal> {
         let row = self.store.interruption(session_id, n).await.map_err(store_refusal)?;
         match row {
-            Some(row) if row.resolution.is_some() => {
-                let refusal = self.resolved_refusal(&row).await?;
-                self.released().await?;
-                Ok(refusal)
-            }
+            Some(row) if row.resolution.is_some() => self.resolved_refusal(&row).await,
             _ => Ok(resolve::not_found(&approval_key(session_id, n))),
         }
     }

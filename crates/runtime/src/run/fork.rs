@@ -119,6 +119,7 @@ impl Runtime {
                 self.inner.transact(live, &mut guard, Durability::Synced, |_| Ok(transition)).await?;
                 live.wake();
             }
+            self.inner.released().await?;
             return Ok(MadeFork { session: SessionView::of_state(&*guard.state()?), made: false });
         }
         let _turn = self.inner.heavy.turn(by).await?;

@@ -221,13 +221,7 @@ impl<S: GraphState> Runs<S> {
     /// # Errors
     /// `session_not_found`, `invalid_message` (not a session of this graph), `store_unavailable`.
     pub async fn state(&self, by: &Principal, session: &str) -> Result<S, Refusal> {
-        check_session_id(session)?;
-        let live = self.inner.live(&Arc::from(session));
-        let state = {
-            let mut guard = live.lock().await;
-            self.inner.load(&live, &mut guard).await?
-        };
-        visible(by, &state)?;
+        let state = self.inner.read_state(by, session).await?;
         self.of_this_graph(&state)?;
         self.typed(&state).await
     }
@@ -237,13 +231,7 @@ impl<S: GraphState> Runs<S> {
     /// # Errors
     /// As [`Runs::state`]; `invalid_message` for what is no checkpoint.
     pub async fn state_at(&self, by: &Principal, session: &str, checkpoint: u64) -> Result<S, Refusal> {
-        check_session_id(session)?;
-        let live = self.inner.live(&Arc::from(session));
-        let state = {
-            let mut guard = live.lock().await;
-            self.inner.load(&live, &mut guard).await?
-        };
-        visible(by, &state)?;
+        let state = self.inner.read_state(by, session).await?;
         let then = self.inner.at_checkpoint(&state, &state.session_id, checkpoint).await?;
         self.of_this_graph(&then.state)?;
         self.typed(&then.state).await

@@ -143,6 +143,7 @@ impl Inner {
         if known.pos > 0 {
             owned(by, &known)?;
             if self.is_repeat(&live.session_id, request_id.as_deref()).await? {
+                self.released().await?;
                 return Ok(false);
             }
             of_graph(graph.name(), &known)?;

@@ -273,6 +273,14 @@ impl Inner {
         self.store.sync().await.map_err(|error| self.refused(error))
     }
 
+    /// What was taken is on the disk already. A refusal tells how the session stands, which may not be.
+    pub(super) async fn or_refused<T>(&self, taken: Result<T, Refusal>) -> Result<T, Refusal> {
+        if taken.is_err() {
+            self.released().await?;
+        }
+        taken
+    }
+
     /// Stores a session that begins with the past of another, up to where the transition begins, and then what makes it one
     /// of its own.
     pub(super) async fn begin_with(

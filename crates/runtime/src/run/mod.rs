@@ -257,7 +257,8 @@ impl Runtime {
     /// `approval_pending`, `session_busy`, `session_full`, `queue_full`, `forbidden` (one that may not decide rejects what waits),
     /// `store_unavailable`.
     pub async fn message(&self, by: &Principal, message: NewMessage, follow: bool) -> Result<Stored, Refusal> {
-        let (live, stored) = self.take_message(by, message, follow, Durability::Synced).await?;
+        let taken = self.take_message(by, message, follow, Durability::Synced).await;
+        let (live, stored) = self.inner.or_refused(taken).await?;
         self.inner.spawn_driver(live);
         Ok(stored)
     }

@@ -59,6 +59,7 @@ impl Runtime {
         let request_id = input.request_id.take().map(|id| id.to_string());
         input.request_id = own_request_id(&input.by, &state, request_id).map(Arc::from);
         if self.inner.is_repeat(&live.session_id, input.request_id.as_deref()).await? {
+            self.inner.released().await?;
             return self.inner.follow_if(follow, live, &mut guard).await;
         }
         if state.waiting(input.n).is_none() {

@@ -172,6 +172,7 @@ impl Runtime {
         let Some(row) = self.rule_row(by, session_id, rule).await? else { return Err(not_found()) };
         by.check_may_decide()?;
         if row.revoked_at.is_some() {
+            self.inner.released().await?;
             return Ok(RuleView::of(&row, &self.inner.settings.authorities));
         }
         let state = self.inner.load(&live, &mut guard).await?;

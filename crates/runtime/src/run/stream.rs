@@ -70,6 +70,10 @@ impl Inner {
             Ok(instructions) => instructions,
             Err(stop) => return Asked::Stopped(stop),
         };
+        // What its provider does by itself is an effect.
+        if !ready.kits.hosted().is_empty() && self.released().await.is_err() {
+            return Asked::Stale;
+        }
         let approved = match self.approval_sent(&live, &state, run).await {
             Ok(approved) => approved,
             Err(Stale) => return Asked::Stale,

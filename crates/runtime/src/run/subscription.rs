@@ -194,8 +194,8 @@ impl Subscription {
         &self.live.session_id
     }
 
-    /// The next event, once what it tells of is on the disk: its `seq` names nothing else, whatever happens. Dropping the future
-    /// loses nothing.
+    /// The next event, once what it tells of is on the disk: its `seq` names nothing else, whatever happens. Only the start of a
+    /// block that is being written comes before its record, which takes its `seq`. Dropping the future loses nothing.
     ///
     /// # Errors
     /// `store_unavailable` if the journal cannot be read; call it again to try again.

@@ -462,12 +462,19 @@ impl Runtime {
     }
 
     pub(super) async fn read_state(&self, by: &Principal, session_id: &str) -> Result<Arc<State>, Refusal> {
+        self.inner.read_state(by, session_id).await
+    }
+}
+
+impl Inner {
+    /// The state of a session for somebody outside.
+    pub(super) async fn read_state(self: &Arc<Self>, by: &Principal, session_id: &str) -> Result<Arc<State>, Refusal> {
         check_session_id(session_id)?;
-        let live = self.inner.live(&Arc::from(session_id));
+        let live = self.live(&Arc::from(session_id));
         let mut guard = live.lock().await;
-        let state = self.inner.load(&live, &mut guard).await?;
+        let state = self.load(&live, &mut guard).await?;
         drop(guard);
-        self.inner.released().await?;
+        self.released().await?;
         visible(by, &state).map(|()| state)
     }
 }

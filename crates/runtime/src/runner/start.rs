@@ -525,7 +525,10 @@ impl Session {
     }
 
     async fn entries(&self) -> Result<Vec<Arc<Entry>>, RunError> {
-        Ok(journal(&*self.store, &self.session_id).await.map_err(RunStateError::from)?)
+        let entries = journal(&*self.store, &self.session_id).await.map_err(RunStateError::from)?;
+        // They leave with the result.
+        self.store.sync().await.map_err(RunStateError::from)?;
+        Ok(entries)
     }
 
     /// What has come of it.

@@ -206,6 +206,9 @@ impl Store for Slow {
         }
         .boxed()
     }
+    fn sync(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.0.sync()
+    }
     fn head(&self, session_id: &str) -> BoxFuture<'_, Result<Option<Head>, StoreError>> {
         self.0.head(session_id)
     }

@@ -24,6 +24,8 @@ const LOG_PAGES: (i64, i64) = (1000, 2000);
 const CHUNK: usize = 1024 * 1024;
 
 thread_local! {
+    /// Whether a commit of this thread has written to the log since it was asked.
+    static WROTE: Cell<bool> = const { Cell::new(false) };
     /// The log's length in pages after this thread's last commit.
     static LENGTH: Cell<i64> = const { Cell::new(0) };
 }
@@ -34,9 +36,16 @@ pub(super) fn watch(conn: &Connection) -> Result<(), StoreError> {
     conn.pragma_update(None, "wal_autocheckpoint", 0).map_err(|e| error(&e))?;
     conn.wal_hook(Some(|_, pages| {
         LENGTH.set(pages.into());
+        WROTE.set(true);
         Ok(())
     }));
     Ok(())
+}
+
+/// Whether a commit of this thread has written to the log since this was asked last: one that changes nothing does not, and waits
+/// for nothing.
+pub(super) fn has_written() -> bool {
+    WROTE.replace(false)
 }
 
 /// How long the log may get: a quarter of the database, so that a large one does not wait for the disk twice as often.

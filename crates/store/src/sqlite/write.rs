@@ -117,8 +117,8 @@ impl Broken {
 /// How many groups were written, and how many of them are known to be on the disk.
 #[derive(Debug, Default)]
 struct Written {
-    groups: AtomicU64,
-    synced: AtomicU64,
+    count: AtomicU64,
+    on_disk: AtomicU64,
 }
 
 /// The way to the writer.
@@ -162,8 +162,8 @@ impl Writer {
     /// Waits until all that was written before is on the disk.
     pub(super) async fn sync(&self) -> Result<(), StoreError> {
         self.broken.check()?;
-        let groups = self.written.groups.load(Ordering::SeqCst);
-        if self.written.synced.load(Ordering::SeqCst) >= groups {
+        let count = self.written.count.load(Ordering::SeqCst);
+        if self.written.on_disk.load(Ordering::SeqCst) >= count {
             return Ok(());
         }
         self.write(Op::Sync).await.map(drop)
@@ -227,7 +227,7 @@ struct Thread<'w> {
     values: &'w Values,
     broken: &'w Broken,
     /// Whether commits wait for the disk.
-    synced: bool,
+    waits_for_disk: bool,
     written: &'w Written,
     /// When the first group was written that is not on the disk yet.
     unsynced: Option<Instant>,
@@ -274,7 +274,7 @@ impl<'w> Thread<'w> {
             conn,
             values,
             broken,
-            synced: true,
+            waits_for_disk: true,
             written,
             unsynced: None,
             log: None,
@@ -301,13 +301,13 @@ impl<'w> Thread<'w> {
             self.broken.close(&self.conn, why.clone());
             return Err(StoreError::Closed(why));
         }
-        self.is_synced();
+        self.all_on_disk();
         Ok(())
     }
 
-    fn is_synced(&mut self) {
+    fn all_on_disk(&mut self) {
         self.unsynced = None;
-        self.written.synced.store(self.written.groups.load(Ordering::SeqCst), Ordering::SeqCst);
+        self.written.on_disk.store(self.written.count.load(Ordering::SeqCst), Ordering::SeqCst);
     }
 
     /// Commits a group, and answers.
@@ -318,13 +318,16 @@ impl<'w> Thread<'w> {
                 let synced = self.sync();
                 group.iter().map(|_| synced.clone().map(|()| true)).collect()
             }
-            Ok(()) => match commit(&self.conn, self.values, group, &mut self.synced) {
-                Ok(answers) => self.committed(group, answers),
-                Err(Fatal(why)) => {
-                    self.broken.close(&self.conn, why.clone());
-                    group.iter().map(|_| Err(StoreError::Closed(why.clone()))).collect()
+            Ok(()) => {
+                let mut waited = None;
+                match commit(&self.conn, self.values, group, &mut self.waits_for_disk, &mut waited) {
+                    Ok(answers) => self.committed(group, answers, waited),
+                    Err(Fatal(why)) => {
+                        self.broken.close(&self.conn, why.clone());
+                        group.iter().map(|_| Err(StoreError::Closed(why.clone()))).collect()
+                    }
                 }
-            },
+            }
         };
         for (job, answer) in group.drain(..).zip(answers) {
             match &job.op {
@@ -341,14 +344,14 @@ impl<'w> Thread<'w> {
         self.write_back();
     }
 
-    /// Counts a group that is written. Only a commit that has written something waits for the disk.
-    fn committed(&mut self, group: &[Job], mut answers: Answers) -> Answers {
-        let wrote = |(job, answer): (&Job, &Result<bool, StoreError>)| answer.is_ok() && !matches!(job.op, Op::Sync);
-        if group.iter().zip(&answers).any(wrote) {
-            self.written.groups.fetch_add(1, Ordering::SeqCst);
+    /// Counts a group. `waited`: whether the last commit that has written anything has waited for the disk, if there was one.
+    fn committed(&mut self, group: &[Job], mut answers: Answers, waited: Option<bool>) -> Answers {
+        if let Some(waited) = waited {
+            self.written.count.fetch_add(1, Ordering::SeqCst);
             self.unsynced.get_or_insert_with(Instant::now);
-            if self.synced {
-                self.is_synced();
+            if waited {
+                // With all that was written before.
+                self.all_on_disk();
             }
         }
         if group.iter().any(|job| matches!(job.op, Op::Sync))
@@ -394,8 +397,8 @@ impl<'w> Thread<'w> {
             return false;
         }
         // A crash that takes it back only has it done again.
-        let removed =
-            wait_for_disk(&self.conn, &mut self.synced, false).and_then(|()| unfinished::remove(&self.conn, *number));
+        let removed = wait_for_disk(&self.conn, &mut self.waits_for_disk, false)
+            .and_then(|()| unfinished::remove(&self.conn, *number));
         match removed {
             Ok(true) => {}
             Ok(false) => drop(self.left.pop()),
@@ -434,9 +437,15 @@ struct Fatal(String);
 
 type Answers = Vec<Result<bool, StoreError>>;
 
-/// Commits a group. Its answers, in order.
-fn commit(conn: &Connection, values: &Values, group: &[Job], synced: &mut bool) -> Result<Answers, Fatal> {
-    let (committing, e) = match transaction(conn, values, group, synced) {
+/// Commits a group. Its answers, in order; `waited` says whether the last commit that has written anything has waited for the disk.
+fn commit(
+    conn: &Connection,
+    values: &Values,
+    group: &[Job],
+    waits: &mut bool,
+    waited: &mut Option<bool>,
+) -> Result<Answers, Fatal> {
+    let (committing, e) = match transaction(conn, values, group, waits, waited) {
         Ok(answers) => return Ok(answers),
         Err(Undone { error: StoreError::Closed(why), .. }) => return Err(Fatal(why)),
         Err(Undone { committing, error }) => (committing, error),
@@ -452,7 +461,7 @@ fn commit(conn: &Connection, values: &Values, group: &[Job], synced: &mut bool) 
     // One that does not fit must not keep out those that do.
     let mut answers = Answers::with_capacity(group.len());
     for job in group {
-        answers.extend(commit(conn, values, std::slice::from_ref(job), synced)?);
+        answers.extend(commit(conn, values, std::slice::from_ref(job), waits, waited)?);
     }
     Ok(answers)
 }
@@ -473,18 +482,24 @@ pub(super) fn uncommitted(e: &rusqlite::Error) -> StoreError {
 }
 
 /// Whether commits wait for the disk from now on.
-fn wait_for_disk(conn: &Connection, synced: &mut bool, wait: bool) -> Result<(), StoreError> {
-    if wait != *synced {
+fn wait_for_disk(conn: &Connection, waits: &mut bool, wait: bool) -> Result<(), StoreError> {
+    if wait != *waits {
         // NORMAL writes to the log without waiting for the disk; the next FULL commit syncs the whole log.
         conn.pragma_update(None, "synchronous", if wait { "FULL" } else { "NORMAL" }).map_err(|e| error(&e))?;
-        *synced = wait;
+        *waits = wait;
     }
     Ok(())
 }
 
-fn transaction(conn: &Connection, values: &Values, group: &[Job], synced: &mut bool) -> Result<Answers, Undone> {
+fn transaction(
+    conn: &Connection,
+    values: &Values,
+    group: &[Job],
+    waits: &mut bool,
+    waited: &mut Option<bool>,
+) -> Result<Answers, Undone> {
     let before = |error| Undone { committing: false, error };
-    wait_for_disk(conn, synced, group.iter().any(|job| !job.op.is_buffered())).map_err(before)?;
+    wait_for_disk(conn, waits, group.iter().any(|job| !job.op.is_buffered())).map_err(before)?;
     run(conn, "BEGIN IMMEDIATE", []).map_err(before)?;
     let mut answers = Vec::with_capacity(group.len());
     for job in group {
@@ -493,8 +508,13 @@ fn transaction(conn: &Connection, values: &Values, group: &[Job], synced: &mut b
     if answers.iter().all(Result::is_err) {
         run(conn, "ROLLBACK", []).map_err(before)?;
     } else {
+        // What was removed meanwhile is nobody's.
+        let _ = log::has_written();
         let committed = conn.prepare_cached("COMMIT").and_then(|mut statement| statement.execute([]));
         committed.map_err(|e| Undone { committing: true, error: uncommitted(&e) })?;
+        if log::has_written() {
+            *waited = Some(*waits);
+        }
     }
     Ok(answers)
 }
@@ -556,16 +576,37 @@ mod tests {
         writer.sync().await.expect("nothing to sync");
         for times in 1..=3 {
             writer.write(begin()).await.expect("written");
-            assert_eq!(count(&writer.written.groups), times);
+            assert_eq!(count(&writer.written.count), times);
             writer.sync().await.expect("synced");
-            assert_eq!(count(&writer.written.synced), times);
+            assert_eq!(count(&writer.written.on_disk), times);
         }
         writer.write(begin()).await.expect("written");
-        while count(&writer.written.synced) < 4 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        let on_disk = async {
+            while count(&writer.written.on_disk) < 4 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(5), on_disk).await.expect("nobody has to ask");
         drop(writer);
         thread.join().expect("the thread ends");
+    }
+
+    /// A commit that changes nothing does not wait for the disk, and proves nothing of what was written before it.
+    #[test]
+    fn r3_only_a_commit_that_has_written_counts_as_a_sync() {
+        let (dir, values, broken) = (tempfile::tempdir().expect("directory"), Values::plain(), Broken::default());
+        let mut thread = thread(&dir.path().join("t.db"), &values, &broken);
+        let begin = || Op::Begin(Arc::default(), "s".into());
+        let nothing = || Op::Delete("none".into(), AtomicI64::new(0));
+        group(&mut thread, vec![begin()]);
+        assert!(thread.unsynced.is_some(), "it is written");
+        group(&mut thread, vec![nothing()]);
+        assert!(thread.unsynced.is_some(), "nothing was deleted");
+        group(&mut thread, vec![nothing(), begin()]);
+        assert!(thread.unsynced.is_none(), "it was written with something that waits");
+        group(&mut thread, vec![begin()]);
+        group(&mut thread, vec![Op::Sync, Op::Sync]);
+        assert!(thread.unsynced.is_none(), "somebody has waited");
     }
 
     fn group(thread: &mut Thread<'_>, ops: Vec<Op>) -> Vec<Result<bool, StoreError>> {

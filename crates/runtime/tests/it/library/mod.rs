@@ -86,7 +86,7 @@ pub fn told(result: &RunResult) -> Vec<String> {
         match message {
             Message::User(text) => told.push(format!("user: {text}")),
             Message::Assistant(answer) => {
-                for block in answer.blocks {
+                for block in answer.blocks.clone() {
                     match block {
                         Block::Text(text) => told.push(format!("says: {text}")),
                         Block::ToolUse(call) => told.push(format!("{} {}", call.name, call.id)),

@@ -24,7 +24,7 @@ fn history(result: &countersign::RunResult) -> usize {
                     Block::ToolUse(call) => json!({ "type": "tool_use", "id": &*call.id, "name": &*call.name,
                         "input": serde_json::from_str::<serde_json::Value>(&call.input).expect("args") }),
                 };
-                json!({ "role": "assistant", "content": answer.blocks.into_iter().map(block).collect::<Vec<_>>() })
+                json!({ "role": "assistant", "content": answer.blocks.clone().into_iter().map(block).collect::<Vec<_>>() })
             }
             Message::ToolResult(result) => json!({ "role": "tool",
                 "content": [{ "type": "tool_result", "tool_use_id": &*result.id, "content": result.text }] }),
