@@ -5,7 +5,7 @@ mod graph;
 
 use super::{
     agents,
-    checkpoint::{is_checkpoint, is_whole},
+    checkpoint::is_whole,
     fork::{is_open_to_edits, must_be_judged},
     record::{Action, CallStatus, Compressed, Decided, Entry, Forked, Interrupted, Kind, Record},
     state::{Call, Open, Phase, State, Status},
@@ -49,13 +49,31 @@ impl State {
             if created != (before == 0 && i == 0) {
                 return Err(Illegal("a session is made by its first entry, and only there"));
             }
+            if i > 0 && self.begins_with(entry, record) {
+                return Err(Illegal("it is not the first of its entry"));
+            }
             follows(self, before, record)?;
             self.take(record);
         }
-        if is_checkpoint(self, entry) && !is_whole(self) {
-            return Err(Illegal("something is half done after it"));
+        // What the input led to by itself is in the same append.
+        if self.calls.iter().any(|call| matches!(call.phase, Phase::Proposed | Phase::Settled(..))) {
+            return Err(Illegal("a call is without its verdict or its result after it"));
         }
         Ok(())
+    }
+}
+
+impl State {
+    /// Whether an append begins with this record: what is cut off, copied or folded from there is cut between appends.
+    fn begins_with(&self, entry: &Entry, record: &Record) -> bool {
+        match record {
+            Record::Forked(_) | Record::Compressed(_) | Record::TurnReopened(_) => true,
+            // A fork may say something else than was said.
+            Record::UserMessage(_) => {
+                !self.status.is_active() && !matches!(entry.records.first(), Some(Record::Forked(_)))
+            }
+            _ => false,
+        }
     }
 }
 

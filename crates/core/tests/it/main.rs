@@ -14,6 +14,7 @@ mod images;
 mod inputs;
 mod kept;
 mod laws;
+mod legal;
 mod nested;
 mod people;
 mod reopen;

@@ -59,7 +59,8 @@ impl Runtime {
     /// # Errors
     /// As [`Runtime::decide`].
     pub async fn decide_and_run(&self, by: &Principal, decision: NewDecision) -> Result<Outcome, Refusal> {
-        let (live, _) = self.take_decision(by, decision, false, Durability::Buffered).await?;
+        let taken = self.take_decision(by, decision, false, Durability::Buffered).await;
+        let (live, _) = self.inner.or_refused(taken).await?;
         self.inner.clone().drive_here(live).await
     }
 

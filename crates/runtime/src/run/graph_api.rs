@@ -147,7 +147,8 @@ impl<S: GraphState> Runs<S> {
         }
         let Some(session) = session else { return Err(invalid("no keys; name at least one".to_owned())) };
         let live = self.inner.live(&Arc::from(session));
-        self.resume_in(&live, by, all).await?;
+        let resumed = self.resume_in(&live, by, all).await;
+        self.inner.or_refused(resumed).await?;
         self.drive(live).await
     }
 

@@ -316,7 +316,8 @@ impl Runtime {
     /// # Errors
     /// As [`Runtime::message`].
     pub async fn run(&self, by: &Principal, message: NewMessage) -> Result<Outcome, Refusal> {
-        let (live, _) = self.take_message(by, message, false, Durability::Buffered).await?;
+        let taken = self.take_message(by, message, false, Durability::Buffered).await;
+        let (live, _) = self.inner.or_refused(taken).await?;
         self.inner.clone().drive_here(live).await
     }
 
@@ -393,7 +394,8 @@ impl Runtime {
     pub async fn cancel(&self, by: &Principal, session_id: &str, request_id: Option<String>) -> Result<(), Refusal> {
         check_session_id(session_id)?;
         let live = self.inner.live(&Arc::from(session_id));
-        self.cancel_in(&live, by, request_id).await?;
+        let cancelled = self.cancel_in(&live, by, request_id).await;
+        self.inner.or_refused(cancelled).await?;
         self.inner.spawn_driver(live);
         Ok(())
     }

@@ -38,7 +38,8 @@ impl Runtime {
         let session_id: Arc<str> = Arc::from(session_id);
         let live = self.inner.live(&session_id);
         let input = NoteInput { n, note, by: by.clone(), request_id: request_id.map(Arc::from) };
-        let follow = self.note_in(&live, approval_key, input, follow).await?;
+        let noted = self.note_in(&live, approval_key, input, follow).await;
+        let follow = self.inner.or_refused(noted).await?;
         Ok(Stored { session_id, follow })
     }
 

@@ -7,7 +7,7 @@ use std::{
     cell::Cell,
     fs::File,
     io::{ErrorKind, Read as _, Seek as _, SeekFrom, Write as _},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use rusqlite::{Connection, config::DbConfig};
@@ -64,6 +64,30 @@ pub(super) fn write_back(conn: &Connection, most: i64) -> Result<(), StoreError>
     conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())).map_err(|e| error(&e))
 }
 
+/// Has the log of the database at `db` on the disk, whoever has written it.
+pub(super) fn sync(db: &Path) -> Result<(), StoreError> {
+    // Whoever only reads may not be allowed to write.
+    let synced = File::open(place(db)).and_then(|log| log.sync_data());
+    match synced {
+        // All of it is in the database.
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
+        synced => {
+            synced.map_err(|e| StoreError::Failed(format!("the log of {} could not be synced: {e}", db.display())))
+        }
+    }
+}
+
+/// The log of a database, which is there as long as the database is open.
+pub(super) fn open(db: &Path) -> std::io::Result<File> {
+    File::options().read(true).write(true).open(place(db))
+}
+
+fn place(db: &Path) -> PathBuf {
+    let mut path = db.as_os_str().to_owned();
+    path.push("-wal");
+    path.into()
+}
+
 /// Leaves the log as it is when the connection closes: after a failed sync its pages in memory may be others than on
 /// the disk, and must not reach the database unchecked.
 pub(super) fn leave(conn: &Connection) {
@@ -75,9 +99,7 @@ pub(super) fn leave(conn: &Connection) {
 /// Writes a log that was left behind once more, as it is read now. After a sync that failed Linux takes its pages for
 /// written, so what is read may not be on the disk, and no later sync would bring it there.
 pub(super) fn rewrite(db: &Path) -> Result<(), StoreError> {
-    let mut path = db.as_os_str().to_owned();
-    path.push("-wal");
-    let path = Path::new(&path);
+    let path = &*place(db);
     let failed = |e: std::io::Error| StoreError::Failed(format!("cannot write {} anew: {e}", path.display()));
     let mut log = match File::options().read(true).write(true).open(path) {
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),

@@ -162,7 +162,10 @@ impl SqliteStore {
 pub fn read_audit(path: &Path, keys: Option<&Keys>, after: u64, limit: usize) -> Result<Vec<AuditRecord>, StoreError> {
     let conn = schema::only_read(path)?;
     let values = sealing::reading(&conn, path, keys)?;
-    rows::audit(&conn, &values, after, limit)
+    let records = rows::audit(&conn, &values, after, limit)?;
+    // The process that has it open may not have synced them yet, and they leave here.
+    log::sync(path)?;
+    Ok(records)
 }
 
 impl Drop for SqliteStore {

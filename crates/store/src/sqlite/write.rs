@@ -200,10 +200,10 @@ enum Next {
 /// The next job, or that it is `due` to sync. While there is no job it does what can wait, as long as there is any.
 fn next(waiting: &mpsc::Receiver<Job>, due: Option<Instant>, mut meanwhile: impl FnMut() -> bool) -> Next {
     let since = Instant::now();
-    if due.is_some_and(|due| due <= since) {
-        return Next::Due;
-    }
     loop {
+        if due.is_some_and(|due| due <= Instant::now()) {
+            return Next::Due;
+        }
         match waiting.try_recv() {
             Ok(job) => return Next::Job(job),
             Err(mpsc::TryRecvError::Disconnected) => return Next::End,
@@ -288,18 +288,27 @@ impl<'w> Thread<'w> {
 
     /// Has all that is written on the disk.
     fn sync(&mut self) -> Result<(), StoreError> {
-        self.broken.check()?;
-        if self.unsynced.is_none() {
-            return Ok(());
+        if let Err(e) = self.broken.check() {
+            // Nothing will be on the disk any more, and nobody is to wait for it.
+            self.unsynced = None;
+            return Err(e);
         }
-        let synced = match &self.log {
-            Some(log) => log.sync_data(),
-            None => open_log(&self.conn).and_then(|log| self.log.insert(log).sync_data()),
-        };
-        if let Err(e) = synced {
-            let why = format!("the log could not be synced: {e}");
-            self.broken.close(&self.conn, why.clone());
-            return Err(StoreError::Closed(why));
+        if self.unsynced.is_some() {
+            let log =
+                match self.log.take().map_or_else(|| log::open(Path::new(self.conn.path().unwrap_or_default())), Ok) {
+                    Ok(log) => self.log.insert(log),
+                    Err(e) => {
+                        // There may be too many open files. Nothing is lost by that: it is tried again.
+                        self.unsynced = Some(Instant::now());
+                        return Err(StoreError::Failed(format!("the log could not be opened to be synced: {e}")));
+                    }
+                };
+            if let Err(e) = log.sync_data() {
+                let why = format!("the log could not be synced: {e}");
+                self.broken.close(&self.conn, why.clone());
+                self.unsynced = None;
+                return Err(StoreError::Closed(why));
+            }
         }
         self.all_on_disk();
         Ok(())
@@ -320,10 +329,13 @@ impl<'w> Thread<'w> {
             }
             Ok(()) => {
                 let mut waited = None;
+                // Counted before anybody can read it.
+                self.written.count.fetch_add(1, Ordering::SeqCst);
                 match commit(&self.conn, self.values, group, &mut self.waits_for_disk, &mut waited) {
                     Ok(answers) => self.committed(group, answers, waited),
                     Err(Fatal(why)) => {
                         self.broken.close(&self.conn, why.clone());
+                        self.unsynced = None;
                         group.iter().map(|_| Err(StoreError::Closed(why.clone()))).collect()
                     }
                 }
@@ -346,13 +358,12 @@ impl<'w> Thread<'w> {
 
     /// Counts a group. `waited`: whether the last commit that has written anything has waited for the disk, if there was one.
     fn committed(&mut self, group: &[Job], mut answers: Answers, waited: Option<bool>) -> Answers {
-        if let Some(waited) = waited {
-            self.written.count.fetch_add(1, Ordering::SeqCst);
+        if waited == Some(false) {
             self.unsynced.get_or_insert_with(Instant::now);
-            if waited {
-                // With all that was written before.
-                self.all_on_disk();
-            }
+        }
+        // One that has waited has done so for all that was written before.
+        if waited == Some(true) || self.unsynced.is_none() {
+            self.all_on_disk();
         }
         if group.iter().any(|job| matches!(job.op, Op::Sync))
             && let Err(e) = self.sync()
@@ -425,11 +436,6 @@ impl<'w> Thread<'w> {
             tracing::warn!("the SQLite store could not be closed: {e}");
         }
     }
-}
-
-/// The log of a database, which is there as long as the database is open.
-fn open_log(conn: &Connection) -> std::io::Result<File> {
-    File::open(Path::new(&format!("{}-wal", conn.path().unwrap_or_default())))
 }
 
 /// Why nothing may be acknowledged any more.
@@ -589,6 +595,44 @@ mod tests {
         tokio::time::timeout(Duration::from_secs(5), on_disk).await.expect("nobody has to ask");
         drop(writer);
         thread.join().expect("the thread ends");
+    }
+
+    /// A store that is closed waits for nothing: whoever asks is answered, and its thread ends.
+    #[tokio::test]
+    async fn r3_the_writer_of_a_closed_store_answers_and_ends() {
+        let dir = tempfile::tempdir().expect("tempdir");
+        let broken = Broken::default();
+        let (conn, _) = super::super::schema::writer(&dir.path().join("t.db"), &Default::default()).expect("open");
+        let (writer, thread) = Writer::start(conn, Values::plain(), &broken).expect("writer");
+        let begin = || Op::Begin(Arc::default(), "s".into());
+        writer.write(begin()).await.expect("written");
+        broken.0.set("the disk is gone".to_owned()).expect("open until now");
+        tokio::time::sleep(UNSYNCED * 2).await;
+        let (answer, answered) = oneshot::channel();
+        writer.jobs.send(Job { op: begin(), answer, _place: None }).expect("there is a writer");
+        let answer = tokio::time::timeout(Duration::from_secs(10), answered).await.expect("it is answered");
+        assert!(matches!(answer, Ok(Err(StoreError::Closed(_)))), "{answer:?}");
+        drop(writer);
+        let ended = tokio::task::spawn_blocking(move || thread.join());
+        tokio::time::timeout(Duration::from_secs(10), ended)
+            .await
+            .expect("it ends")
+            .expect("joined")
+            .expect("no panic");
+    }
+
+    /// A sync that fails closes the store; what could not even be tried is tried again.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn r3_a_log_that_cannot_be_synced_closes_the_store() {
+        let (dir, values, broken) = (tempfile::tempdir().expect("directory"), Values::plain(), Broken::default());
+        let mut thread = thread(&dir.path().join("t.db"), &values, &broken);
+        group(&mut thread, vec![Op::Begin(Arc::default(), "s".into())]);
+        // It takes everything, and syncs nothing.
+        thread.log = Some(File::open("/dev/null").expect("open"));
+        assert!(matches!(thread.sync(), Err(StoreError::Closed(_))));
+        assert!(thread.unsynced.is_none() && broken.check().is_err());
+        assert!(group(&mut thread, vec![Op::Sync]).iter().all(Result::is_err));
     }
 
     /// A commit that changes nothing does not wait for the disk, and proves nothing of what was written before it.
