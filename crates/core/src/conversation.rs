@@ -1,10 +1,10 @@
-//! The conversation as a model sees it: a fold of the records.
+//! The conversation as a model sees it: a fold of the journal.
 //!
 //! It is always valid for a provider: every call has exactly one result, results stand in the model's
 //! order, and what people said while calls were open comes after the results (spec W5, W9).
 //!
 //! A session at work keeps its conversation, and each model call reads all of it. So its messages are shared with whoever
-//! reads them, and the next record extends them in place once nobody does.
+//! reads them, and the next append extends them in place once nobody does.
 
 use std::{
     collections::{HashMap, HashSet},

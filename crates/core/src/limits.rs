@@ -61,7 +61,7 @@ pub const CONDITION_BYTES: usize = 16 * 1024 * 1024;
 /// Largest request of an `http` tool, with its arguments in their places.
 pub const REQUEST_BYTES: usize = 4 * 1024 * 1024;
 /// Most bytes of events that wait in memory for one follower of a session. One that is slower gets them from the journal, about
-/// so many bytes of records at a time, or one record.
+/// so many bytes of appends at a time, or one append.
 pub const FOLLOWER_BYTES: usize = 512 * 1024;
 /// Largest answer of a model, all blocks together.
 pub const RESPONSE_BYTES: usize = 4 * 1024 * 1024;

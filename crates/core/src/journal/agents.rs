@@ -66,7 +66,7 @@ pub struct Nested {
     pub agent: Arc<str>,
     /// Its model calls.
     pub turn_calls: u32,
-    /// The position of the record that began it.
+    /// The position of the append that began it.
     pub began: u64,
     /// How many calls the session had then.
     pub calls_before: u32,

@@ -1,9 +1,10 @@
 //! Checkpoints: the places of a journal at which a session can be looked at and forked (spec G6).
 //!
-//! A journal is made of appends, each stored whole or not at all, and after each the session stands whole: every call has
+//! A journal is made of appends, each stored whole or not at all, and after it the session stands whole: every call has
 //! its verdict or a known result, nobody is still to be asked, and the status has been told. So every append is a
-//! checkpoint, but for those that only say what people have already seen of an answer that is not complete. No record
-//! marks them, and nothing has to be guessed from the records.
+//! checkpoint, but for those that only say what people have already seen of an answer that is not complete, and those
+//! after which an agent's loop still has a node of its own to pass. No record marks them, and nothing has to be guessed
+//! from the records.
 
 use super::{
     graph,
@@ -13,9 +14,8 @@ use super::{
 };
 use std::sync::Arc;
 
-/// Which way of folding records this is. Raised whenever that changes: a state that was written down by another one is not
-/// gone on with.
-pub const FOLD_VERSION: u32 = 2;
+/// Which way of folding records this is. Raised whenever that changes: a snapshot or a waypoint of another one is not used.
+pub const FOLD_VERSION: u32 = 1;
 
 /// A place at which the session stood whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl Checkpoint {
 /// Whether the place after an append that has led to `state` is a checkpoint.
 #[must_use]
 pub fn is_checkpoint(state: &State, entry: &Entry) -> bool {
-    state.shown.is_empty() && !entry.is_progress()
+    is_whole(state) && !entry.is_progress()
 }
 
 /// What an append is called where checkpoints are listed. With the end of a turn comes what it ends.

@@ -72,7 +72,7 @@ pub struct Draft {
     pub(super) now: Millis,
 }
 
-/// An append that is ready to be stored.
+/// An append that is ready to be stored, or two: see the module.
 #[derive(Debug)]
 #[must_use = "a transition does nothing until it is stored and committed"]
 pub struct Transition {

@@ -1,6 +1,6 @@
 //! Forks: a new session that has another's past up to a checkpoint (spec G6).
 //!
-//! The past is copied record by record, at the same positions, and one [`Forked`] record follows it. What was decided
+//! The past is copied append by append, at the same positions, and one that begins with [`Forked`] follows it. What was decided
 //! before counts as history, never as a permission: whoever was asked is asked again under the new session's keys,
 //! what was approved but not begun is asked about again, and what only the original can know is in doubt.
 //!

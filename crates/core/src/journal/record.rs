@@ -235,7 +235,7 @@ pub enum Record {
     Compressed(Compressed),
     /// A process has taken the turn up after another one had ended in the middle of it, or holds it.
     Restarted(Restarted),
-    /// The records before this one were copied from another session, of which this one is a fork.
+    /// The appends before this one's were copied from another session, of which this one is a fork.
     Forked(Arc<Forked>),
 }
 

@@ -132,7 +132,7 @@ pub struct State {
 }
 
 impl State {
-    /// The state before the first record.
+    /// The state before the first append.
     #[must_use]
     pub fn new(session_id: Arc<str>) -> State {
         State {

@@ -47,7 +47,7 @@ pub struct MakeRoom {
 /// See [`Record::Compressed`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Compressed {
-    /// The position of the last record it covers; the next one begins a turn.
+    /// The position of the last append it covers; the next one begins a turn.
     pub through: u64,
     /// What stands in the place of all that; nothing, if it was dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -71,9 +71,9 @@ pub struct Compressed {
 /// The part of the conversation that models still read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
-    /// It begins after the record at this position.
+    /// It begins after the append at this position.
     pub from: u64,
-    /// The position of the record that says so, with the summary of what came before; 0 if nothing was cut yet.
+    /// The position of the append that says so, with the summary of what came before; 0 if nothing was cut yet.
     pub at: u64,
     /// How many turns have begun in it.
     pub turns: u32,

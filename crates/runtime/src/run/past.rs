@@ -2,7 +2,7 @@
 //!
 //! Both fold the journal from the nearest [waypoint](super::waypoints) before, page by page, so what they cost depends on
 //! where they look and not on how long the session is. Only a few do it at a time, and nobody more than once
-//! ([`heavy`](super::heavy)): a journal without waypoints is folded from its first record.
+//! ([`heavy`](super::heavy)): a journal without waypoints is folded from its first append.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -31,8 +31,10 @@ pub struct CheckpointView {
     pub checkpoint: u64,
     /// When the session came there (RFC 3339).
     pub at: String,
-    /// What brought it there: `created`, `message`, `queued`, `answer` (the model's), `decision` (a person's, also answers
-    /// to questions), `timeout`, `note`, `rule`, `start` and `result` (of calls), `lost`, `end` (of a turn), `fork`.
+    /// What brought it there: `created`, `message`, `queued`, `answer` (the model's), `asked`, `decision` (a person's, also answers
+    /// to questions), `timeout`, `note`, `rule`, `start`, `handoff`, `result`, `input`, `lost` and `tool_changed` (of calls),
+    /// `approval_sent`, `end` (of a turn), `reopen`, `restart`, `status`, `fork`, `compression`; of graphs `run`, `graph`, `node`,
+    /// `pause`, `step`, `resume`, `failure`, `retry`, `edit`.
     pub after: String,
     /// The session's status there.
     pub status: Status,

@@ -38,7 +38,7 @@ const PROBATION: Duration = Duration::from_secs(10);
 const DEADLINES_AT_ONCE: usize = 256;
 
 impl Inner {
-    /// Goes on with every session that was running when its last record was stored.
+    /// Goes on with every session that was running when its last append was stored.
     ///
     /// The process may have ended because of one of them. That it is taken up is on record before it is, so that the next
     /// process knows of which turns nothing came: those it takes up one after the other, and the one that ends it then is

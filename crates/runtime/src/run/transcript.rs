@@ -115,7 +115,7 @@ impl JournalTranscript {
         Ok(Folded { conversation: Conversation::new(), until: 0, began: 0 })
     }
 
-    /// Folds the records that follow. `so_far` sees what there is of it from time to time, so that it need not have all images at
+    /// Folds the appends that follow. `so_far` sees what there is of it from time to time, so that it need not have all images at
     /// once.
     async fn extended(
         &self,

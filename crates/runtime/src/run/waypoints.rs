@@ -1,12 +1,12 @@
 //! Waypoints: how a session stood on its way, kept now and then, so that its past is folded from the nearest of them and
-//! not from its first record.
+//! not from its first append.
 //!
-//! They are a cache. One is kept when records have come to another megabyte, and whoever goes through a journal where there
+//! They are a cache. One is kept when appends have come to another megabyte, and whoever goes through a journal where there
 //! are none, that of a fork for one, leaves them behind. One that cannot be read, or that is not as it was written, is passed
 //! by, and one of another [`FOLD_VERSION`] is not even found.
 //!
 //! An old state is folded from the nearest waypoint before it: about a megabyte, however long the session is. One is
-//! kept only where it has at most a quarter of the bytes that it saves reading, and no more than a page of records, so
+//! kept only where it has at most a quarter of the bytes that it saves reading, and no more than a page of appends, so
 //! all of them stay small beside their journal. Its digest covers itself, its session, its position and the version of
 //! folding (raised whenever folding changes), so a damaged or misplaced one is never believed, encrypted store or not.
 //! That is no protection from who can write the file, and who could write other records too. An append does not wait
@@ -102,7 +102,7 @@ impl io::Write for Bounded {
     }
 }
 
-/// Whether these records are the ones with which a session has come to another stretch.
+/// Whether a session has come to another stretch.
 pub(super) fn passed(before: &State, after: &State) -> bool {
     before.bytes / STRETCH != after.bytes / STRETCH
 }

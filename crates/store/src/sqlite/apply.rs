@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use countersign_core::{
     audit::{self, Anchor},
-    journal::record::Millis,
+    journal::{checkpoint::FOLD_VERSION, record::Millis},
 };
 use rusqlite::{Connection, params, types::Value};
 
@@ -143,7 +143,8 @@ impl Write {
             run(conn, "INSERT INTO entries (key, body) VALUES (?1, ?2)", params![key(session, pos)?, body])?;
         }
         if let Some(snapshot) = &self.snapshot {
-            run(conn, "INSERT OR REPLACE INTO snapshots (session, body) VALUES (?1, ?2)", params![session, snapshot])?;
+            let sql = "INSERT OR REPLACE INTO snapshots (session, version, body) VALUES (?1, ?2, ?3)";
+            run(conn, sql, params![session, FOLD_VERSION, snapshot])?;
         }
         for (request_id, by) in &self.claims {
             let values = params![session, request_id, *by == Claimant::Queued];

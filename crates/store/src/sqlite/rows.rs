@@ -6,6 +6,7 @@ use countersign_core::{
     audit::{self, Anchor, AuditRecord},
     call::args::Digest,
     journal::{
+        checkpoint::FOLD_VERSION,
         record::{Entry, Millis},
         state::State,
     },
@@ -36,8 +37,9 @@ pub(super) type RawEntry = (u64, Millis, Value);
 pub(super) fn head(conn: &Connection, session_id: &str) -> Result<Option<RawHead>, StoreError> {
     let head = find(
         conn,
-        "SELECT s.pos, s.created_at, s.title, p.body FROM sessions s LEFT JOIN snapshots p ON p.session = s.row WHERE s.id = ?1",
-        [session_id],
+        "SELECT s.pos, s.created_at, s.title, p.body FROM sessions s
+         LEFT JOIN snapshots p ON p.session = s.row AND p.version = ?2 WHERE s.id = ?1",
+        params![session_id, FOLD_VERSION],
         |r| Ok(RawHead { pos: r.get(0)?, born: r.get(1)?, ending: column(r, 2)?, snapshot: column(r, 3)? }),
     )?;
     if head.is_none() {
@@ -55,8 +57,8 @@ pub(super) fn check_not_deleted(conn: &Connection, session_id: &str) -> Result<(
 }
 
 impl RawHead {
-    /// Parses it. A snapshot is a cache: one that cannot be read (another build wrote it, or it is not what was
-    /// sealed) is left out.
+    /// Parses it. A snapshot is a cache: one that cannot be read (it is not what was sealed) is left out, as one that was folded
+    /// in another way is.
     pub(super) fn parse(self, session_id: &str, values: &Values) -> Result<Head, StoreError> {
         let pos = u64::try_from(self.pos)
             .map_err(|_| StoreError::Corrupt(format!("session {session_id} ends at position {}", self.pos)))?;

@@ -36,7 +36,8 @@ CREATE VIEW journal AS
     SELECT s.id AS session_id, e.key & 4294967295 AS pos, e.body
     FROM entries e JOIN sessions s ON s.row = e.key >> 32;
 
-CREATE TABLE snapshots (session INTEGER PRIMARY KEY, body ANY NOT NULL) STRICT;
+-- `version` is that of the folding: a snapshot of another one is not used.
+CREATE TABLE snapshots (session INTEGER PRIMARY KEY, version INTEGER NOT NULL, body ANY NOT NULL) STRICT;
 
 -- How sessions stood on their way: a cache, from which the past is folded. The key is that of the last entry folded in it,
 -- the version that of the folding.

@@ -308,7 +308,7 @@ async fn r9_a_broken_entry_is_named_and_harms_no_other_session() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn four_hundred_approval_cycles_take_at_most_two_and_a_half_megabytes() {
+async fn four_hundred_approval_cycles_leave_at_most_two_and_a_half_megabytes() {
     let (_dir, path) = place();
     let store = open(&path).expect("open");
     let mut driven = Driven::new("0198c9a4-7b1e-7000-8000-000000000001");
@@ -362,4 +362,20 @@ async fn lists_answer_while_a_writer_is_busy() {
         stored.expect("append");
         assert_eq!(listed.expect("list").rows.len(), 1);
     }
+}
+
+/// A snapshot only spares a load the long way: one that another build has folded otherwise is not used.
+#[tokio::test]
+async fn r9_a_snapshot_that_was_folded_in_another_way_is_not_used() {
+    let (_dir, path) = place();
+    let store = open(&path).expect("open");
+    let driven = waiting(&store, "s", 1, Some("ann"), "t", asks(Some("admin"), 60)).await;
+    assert!(store.head("s").await.expect("head").expect("session").snapshot.is_some());
+    drop(store);
+    let conn = rusqlite::Connection::open(&path).expect("open");
+    conn.execute_batch("UPDATE snapshots SET version = version + 1").expect("another build's");
+    drop(conn);
+    let store = open(&path).expect("open");
+    assert!(store.head("s").await.expect("head").expect("session").snapshot.is_none());
+    assert_eq!(load(&store, "s").await.as_ref(), Some(&*driven.state));
 }

@@ -83,7 +83,6 @@ impl World {
         self.past.truncate(kept);
         self.seen.truncate(kept);
         self.parked.clear();
-
         let (allowed, by_policy, again) = self.past.last().cloned().expect("a first record");
         let begun = |call: u32| {
             let starts = records(&self.journal)
