@@ -49,8 +49,8 @@ impl State {
             if created != (before == 0 && i == 0) {
                 return Err(Illegal("a session is made by its first entry, and only there"));
             }
-            if i > 0 && self.begins_with(entry, record) {
-                return Err(Illegal("it is not the first of its entry"));
+            if i > 0 && self.must_be_first(entry, record) {
+                return Err(Illegal("a fork, a compression and what begins a turn must be the first in their entry"));
             }
             follows(self, before, record)?;
             self.take(record);
@@ -61,11 +61,9 @@ impl State {
         }
         Ok(())
     }
-}
 
-impl State {
-    /// Whether an append begins with this record: what is cut off, copied or folded from there is cut between appends.
-    fn begins_with(&self, entry: &Entry, record: &Record) -> bool {
+    /// Whether an append has to begin with this record: what is cut off, copied or folded from there is cut between appends.
+    fn must_be_first(&self, entry: &Entry, record: &Record) -> bool {
         match record {
             Record::Forked(_) | Record::Compressed(_) | Record::TurnReopened(_) => true,
             // A fork may say something else than was said.
