@@ -158,7 +158,7 @@ pub fn events(state: &State, entries: &[Arc<Entry>]) -> Vec<Event> {
                 | Record::Noted(_)
                 | Record::RuleRevoked(_)
                 | Record::Withdrawn { .. }
-                | Record::TurnReopened(_)
+                | Record::Retried(_)
                 | Record::Forked(_) => None,
                 Record::CallsGated(gates) => {
                     for (gate, call) in gates.iter().zip(state.calls_of(answered)) {
@@ -384,7 +384,10 @@ impl Event {
                 body.request = Some(*n);
                 body.by = by.as_deref();
             }
-            Some(Record::TurnReopened(_)) => body.event = "reopened",
+            Some(Record::Retried(retried)) => {
+                body.event = "retried";
+                body.by = retried.by.as_deref();
+            }
             Some(Record::Noted(noted)) => {
                 body.event = "updated";
                 body.request = Some(noted.n);

@@ -19,8 +19,7 @@ use crate::{
     content::{Content, Image, TakesImages},
     journal::{
         agents::Nested,
-        record::{Block, CallFinished, CallStatus, Compressed, Entry, Kind, Record, TurnReopened},
-        state::Phase,
+        record::{Block, CallFinished, CallStatus, Compressed, Entry, Kind, Record},
     },
     limits,
     locale::{Locale, Text},
@@ -121,8 +120,8 @@ pub struct Conversation {
     /// Where the results of the latest answer begin among the messages, and of which calls they are: a turn that has failed
     /// may go on, and then some of them are still to come.
     latest: (usize, Vec<u32>),
-    /// The last message is what a model was writing when its turn failed.
-    partial: bool,
+    /// What the model was saying when its turn failed. It is no part of the conversation if that is retried.
+    broken_off: Option<String>,
     /// Whether a turn is open.
     active: bool,
     /// What the fold began with: the position, and the calls so far.
@@ -303,6 +302,7 @@ impl Conversation {
     #[must_use]
     pub fn into_messages(mut self) -> Vec<Message> {
         self.settle();
+        self.keep_broken_off();
         Arc::unwrap_or_clone(self.messages)
     }
 
@@ -368,7 +368,7 @@ impl Conversation {
                 if !std::mem::replace(&mut self.active, true) {
                     // Every call has its result.
                     (self.changed, self.started, self.waiting) = Default::default();
-                    self.partial = false;
+                    self.keep_broken_off();
                     self.turns.push(Begin {
                         after: pos.saturating_sub(1),
                         messages: self.messages.len(),
@@ -431,15 +431,16 @@ impl Conversation {
                 self.active = false;
                 // A later answer must not take blocks of an answer that never came.
                 self.shown.clear();
-                if let Some(Block::Text(text)) = &ended.partial
-                    && !text.is_empty()
-                {
-                    self.partial = true;
-                    let blocks = vec![Block::Text(text.clone())];
-                    self.push(Answer { model: Arc::from(""), blocks, opaque: None }.into());
-                }
+                self.broken_off = ended.partial.as_ref().and_then(said);
+                self.keep_broken_off();
             }
-            Record::TurnReopened(reopened) => self.reopen(reopened),
+            Record::TurnFailed(failed) => {
+                self.active = false;
+                self.shown.clear();
+                self.broken_off = failed.partial.as_ref().and_then(said);
+            }
+            // It says the same again, or something else.
+            Record::Retried(_) if self.run == 0 => (self.active, self.broken_off) = (true, None),
             Record::Compressed(compressed) => self.compress(compressed),
             Record::ApprovalSent { calls } => self.sent.extend(calls),
             Record::MessageQueued(_)
@@ -465,7 +466,7 @@ impl Conversation {
             | Record::StepStarted { .. }
             | Record::StepDone { .. }
             | Record::Resumed(_)
-            | Record::RunRetried(_)
+            | Record::Retried(_)
             | Record::StateEdited(_)
             | Record::States(_)
             | Record::Status { .. } => {}
@@ -509,32 +510,11 @@ impl Conversation {
         })
     }
 
-    /// The turn that has failed goes on: the results of calls that were given up are still to come.
-    fn reopen(&mut self, reopened: &TurnReopened) {
-        self.active = true;
-        if std::mem::take(&mut self.partial) {
-            Arc::make_mut(&mut self.messages).pop();
-            self.count_anew();
+    /// What the model was saying when its turn was stopped has been read by people, and stays.
+    fn keep_broken_off(&mut self) {
+        if let Some(text) = self.broken_off.take() {
+            self.push(Answer { model: Arc::from(""), blocks: vec![Block::Text(text)], opaque: None }.into());
         }
-        let goes_on = |call: u32| reopened.calls.iter().any(|c| c.call == call && c.phase != Phase::Finished);
-        let (begin, calls) = &self.latest;
-        if !calls.iter().any(|call| goes_on(*call)) {
-            return;
-        }
-        let messages = Arc::make_mut(&mut self.messages);
-        let mut after = messages.split_off((*begin).min(messages.len())).into_iter();
-        for call in calls {
-            let result = match after.next() {
-                Some(Message::ToolResult(result)) if !goes_on(*call) => Some(Arc::unwrap_or_clone(result)),
-                _ => None,
-            };
-            self.open.push(Open { call: *call, result });
-        }
-        self.held.extend(after.filter_map(|message| match message {
-            Message::User(said) => Some(said),
-            Message::Assistant(_) | Message::ToolResult(_) => None,
-        }));
-        self.count_anew();
     }
 
     /// Puts the results of the latest answer in the model's order, then what was said meanwhile.
@@ -546,5 +526,13 @@ impl Conversation {
             self.push(result.into());
         }
         std::mem::take(&mut self.held).into_iter().for_each(|said| self.push(Message::User(said)));
+    }
+}
+
+/// What a block says to people, if anything.
+fn said(block: &Block) -> Option<String> {
+    match block {
+        Block::Text(text) if !text.is_empty() => Some(text.clone()),
+        _ => None,
     }
 }

@@ -65,8 +65,10 @@ codes! {
     UnknownAgent = 404, "Use a name of `GET /v1/agents`.";
     /// `cancel` while no turn is active.
     NothingToCancel = 409, "Nothing: the turn is over.";
-    /// Nothing in the session's run has failed.
-    NothingToRetry = 409, "Nothing: the run has not failed, or goes on already.";
+    /// Nothing in the session has failed.
+    NothingToRetry = 409, "Nothing: the turn has not failed, or goes on already.";
+    /// The turn has failed since it used up its model calls, and a retry brings none.
+    BudgetSpent = 409, "Say how many more model calls the turn gets (`more_calls`), or send a new message.";
     /// There is no such graph.
     UnknownGraph = 404, "Use a name of `GET /v1/graphs`.";
     /// The answer does not fit the schema of what asks.

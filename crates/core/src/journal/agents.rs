@@ -25,7 +25,7 @@ use super::{
     draft::{Catalog, Draft, Transition, finished},
     graph,
     parts::{Call, Open, Phase},
-    record::{Block, CallStatus, EndReason, ModelResponded, Record},
+    record::{Block, CallStatus, ModelResponded, Record},
     state::State,
 };
 use crate::{
@@ -353,14 +353,14 @@ impl Draft {
                 && let Some(output) = catalog.final_output(self.state.agent_of(run), &results)
             {
                 match run {
-                    0 => self.end_turn(EndReason::EndTurn, None, Some(output)),
+                    0 => self.end_turn(Some(output)),
                     run => self.end_agent(run, CallStatus::Success, &output),
                 }
                 return true;
             }
             if let Some(nested) = self.state.nested(run)
                 && (nested.turn_calls >= catalog.max_turns(&nested.agent)
-                    || self.state.turn_calls >= catalog.max_turns(&self.state.agent))
+                    || self.state.is_out_of_calls(catalog))
             {
                 let text = self.state.locale.text(Text::MaxTurns).to_owned();
                 self.end_agent(run, CallStatus::Error, &text);

@@ -21,6 +21,9 @@ impl Draft {
     /// Asks about what must be asked now: lost calls one by one, gated calls by role once nothing of the
     /// answer can run without them (spec G2, W4).
     pub(super) fn ask(&mut self, catalog: &dyn Catalog) {
+        if !self.state.status.is_active() {
+            return;
+        }
         for call in self.state.calls.iter().filter(|call| call.phase == Phase::Lost).cloned().collect::<Vec<_>>() {
             let asks = call.asks().cloned().unwrap_or_default();
             let allowed = if asks.may_run() { DecisionType::IN_DOUBT.to_vec() } else { DecisionType::ENDED.to_vec() };

@@ -57,7 +57,7 @@ pub fn is_checkpoint(state: &State, entry: &Entry) -> bool {
 
 /// What an append is called where checkpoints are listed. With the end of a turn comes what it ends.
 fn after(entry: &Entry) -> &'static str {
-    let ends = |record: &&Record| matches!(record, Record::TurnEnded(_));
+    let ends = |record: &&Record| matches!(record, Record::TurnEnded(_) | Record::TurnFailed(_));
     entry.records.iter().find(ends).or_else(|| entry.records.first()).map_or("", name)
 }
 
@@ -66,6 +66,10 @@ fn after(entry: &Entry) -> &'static str {
 #[must_use]
 pub fn is_whole(state: &State) -> bool {
     let calls = || state.calls.iter().map(|call| &call.phase);
+    if state.status == Status::Failed {
+        // What follows from what it has come to is made when it goes on.
+        return calls().all(|phase| *phase != Phase::Proposed);
+    }
     let runs = state.calls.iter().any(Call::goes_on) || state.asking().next().is_some();
     let active = state.status.is_active();
     let run = state.run.as_ref().filter(|_| active);
@@ -124,8 +128,7 @@ fn name(record: &Record) -> &'static str {
         Record::InputRequired(_) => "input",
         Record::CallOutdated { .. } => "tool_changed",
         Record::Status { .. } => "status",
-        Record::Withdrawn { .. } | Record::TurnEnded(_) => "end",
-        Record::TurnReopened(_) => "reopen",
+        Record::Withdrawn { .. } | Record::TurnEnded(_) | Record::TurnFailed(_) => "end",
         Record::Forked(_) => "fork",
         Record::Restarted(_) => "restart",
         Record::ApprovalSent { .. } => "approval_sent",
@@ -136,7 +139,7 @@ fn name(record: &Record) -> &'static str {
         Record::TaskWaits { .. } => "pause",
         Record::StepStarted { .. } | Record::StepDone { .. } => "step",
         Record::Resumed(_) => "resume",
-        Record::RunRetried(_) => "retry",
+        Record::Retried(_) => "retry",
         Record::StateEdited(_) => "edit",
         Record::States(_) => "states",
         Record::MakeRoom(_) | Record::Compressed(_) => "compression",

@@ -5,16 +5,17 @@
 //! itself (results of refused calls, interruptions, the end of the turn). Nothing has happened until the
 //! transition is stored and [committed](Transition::commit); only then permits exist.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 pub use super::catalog::{Catalog, ToolFacts, ToolKind};
 use super::{
+    failure::Why,
     agents::text_of,
     fits::{check_images, check_message},
     graph,
     parts::next_reviewer,
     record::{
-        Action, Answered, Block, CallFinished, CallStatus, Decided, EndReason, Entry, Interrupted, Kind, Millis,
+        Action, Answered, Block, CallFinished, CallStatus, Decided, Entry, Interrupted, Kind, Millis,
         ModelResponded, Note, Noted, Record, RuleRevoked, SessionCreated, UserMessage,
     },
     state::{Call, Phase, State, Status},
@@ -201,6 +202,9 @@ impl Draft {
         check_images(&input.content, input.agent.as_ref().unwrap_or(&self.state.agent), catalog)?;
         let MessageInput { content, by, roles, agent, request_id, on_pending } = input;
         let message = UserMessage { content, by, roles, agent, request_id, queued: 0 };
+        self.give_up_failed(message.by.as_ref(), None);
+        // What begins a turn begins an append.
+        self.end_append();
         let waits = !self.state.open.is_empty();
         match (self.state.status.is_active(), on_pending) {
             (false, _) => self.push(Record::UserMessage(message)),
@@ -211,10 +215,7 @@ impl Draft {
                     self.release();
                 } else {
                     self.release();
-                    // What was said before it comes before it.
-                    for queued in self.state.queued.clone() {
-                        self.push(Record::UserMessage(queued));
-                    }
+                    self.queue_reaches_the_model();
                     self.push(Record::UserMessage(message));
                 }
             }
@@ -292,14 +293,13 @@ impl Draft {
 
     fn reviewer_said(&mut self, text: Option<Arc<str>>, by: Option<Arc<str>>) {
         if let Some(text) = text {
-            self.push(Record::UserMessage(UserMessage {
-                content: text.into(),
-                by,
-                roles: Vec::new(),
-                agent: None,
-                request_id: None,
-                queued: 0,
-            }));
+            let content = text.into();
+            let message = UserMessage { content, by, roles: Vec::new(), agent: None, request_id: None, queued: 0 };
+            match self.state.status {
+                // The model hears it when the turn goes on.
+                Status::Failed => self.queue(message),
+                _ => self.push(Record::UserMessage(message)),
+            }
         }
     }
 
@@ -321,6 +321,13 @@ impl Draft {
             return Ok(());
         };
         Err(Refusal::new(Code::QueueFull, format!("{what}; send it when the turn has ended")))
+    }
+
+    /// What was queued is the next thing that the model hears.
+    pub(super) fn queue_reaches_the_model(&mut self) {
+        for message in self.state.queued.clone() {
+            self.push(Record::UserMessage(message));
+        }
     }
 
     fn queue(&mut self, message: UserMessage) {
@@ -472,13 +479,16 @@ impl Draft {
         Some(self.settle(catalog))
     }
 
-    /// After a crash: nothing of this session runs in any process, so what was started has an unknown
-    /// outcome. It is begun again where that is harmless, else a person is asked (spec R4). `None` if
+    /// After a crash: nothing of this session runs in any process but the calls `at_work`, so what was started has an
+    /// unknown outcome. It is begun again where that is harmless, else a person is asked (spec R4). `None` if
     /// there is nothing to mend.
     #[must_use]
-    pub fn recover(mut self, catalog: &dyn Catalog) -> Option<Transition> {
-        let lost: Vec<Call> =
-            self.state.calls.iter().filter(|c| matches!(c.phase, Phase::Started(_))).cloned().collect();
+    pub fn recover(mut self, at_work: &BTreeSet<u32>, catalog: &dyn Catalog) -> Option<Transition> {
+        if !self.state.status.is_active() {
+            return None;
+        }
+        let is_lost = |c: &&Call| matches!(c.phase, Phase::Started(_)) && !at_work.contains(&c.call);
+        let lost: Vec<Call> = self.state.calls.iter().filter(is_lost).cloned().collect();
         if !self.recover_steps() && lost.is_empty() {
             return None;
         }
@@ -496,13 +506,32 @@ impl Draft {
         Some(self.settle(catalog))
     }
 
+    /// Takes what the user says before a turn goes on that nobody drives: if the model is to be asked, that is the next thing it
+    /// hears. Else it is a [message](Draft::message).
+    ///
+    /// # Errors
+    /// As [`Draft::message`].
+    pub fn says_first(mut self, input: MessageInput, catalog: &dyn Catalog) -> Result<Transition, Refusal> {
+        if self.state.held || !self.state.queued.is_empty() || !self.state.wants_answer(0) {
+            return self.message(input, catalog);
+        }
+        check_message(&input.content, "content")?;
+        check_images(&input.content, &self.state.agent, catalog)?;
+        let MessageInput { content, by, roles, request_id, .. } = input;
+        self.push(Record::UserMessage(UserMessage { content, by, roles, agent: None, request_id, queued: 0 }));
+        Ok(self.settle(catalog))
+    }
+
     /// Ends the draft with what follows by itself.
     pub fn settled(self, catalog: &dyn Catalog) -> Transition {
         self.settle(catalog)
     }
 
-    /// Adds what follows by itself, until nothing does.
+    /// Adds what follows by itself, until nothing does. From a turn that has failed nothing follows before it is retried.
     pub(super) fn settle(mut self, catalog: &dyn Catalog) -> Transition {
+        if self.state.is_stopped_short() {
+            return self.finish();
+        }
         if self.state.status == Status::AwaitingInput && !self.must_wait() {
             self.push(Record::Status { pending: Vec::new(), awaiting: false });
         }
@@ -523,19 +552,18 @@ impl Draft {
             if self.state.answered && self.state.loop_node().is_some() {
                 // What comes after the last answer is the loop's to say.
             } else if self.state.answered {
-                self.end_turn(EndReason::EndTurn, None, None);
-            } else if self.state.turn_calls >= catalog.max_turns(&self.state.agent) {
-                let message = self.state.locale.text(Text::MaxTurns);
-                self.end_turn(EndReason::MaxTurns, Some(message.to_owned()), None);
+                self.end_turn(None);
+            } else if self.state.is_out_of_calls(catalog) {
+                let message = self.state.locale.text(Text::MaxTurns).to_owned();
+                self.turn_failed(Why::MaxTurns, message, None);
             } else if self.records.iter().any(|record| matches!(record, Record::CallFinished(_))) {
                 // The last results have just come in: what was queued reaches the model with them. At any other
                 // time the model may be answering already, without it.
-                for message in self.state.queued.clone() {
-                    self.push(Record::UserMessage(message));
-                }
+                self.queue_reaches_the_model();
             }
         }
         if !self.state.status.is_active()
+            && !self.state.is_stopped_short()
             && let Some(message) = self.state.queued.front().cloned()
         {
             // A turn begins with an append, so that what is cut off by turns is cut between appends.

@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl Draft {
-    /// Cancels the turn (spec W1). `partial` is the block the model was writing.
+    /// Cancels the turn (spec W1), or gives up one that has failed. `partial` is the block the model was writing.
     ///
     /// # Errors
     /// `nothing_to_cancel`.
@@ -24,41 +24,14 @@ impl Draft {
         partial: Option<Block>,
         catalog: &dyn Catalog,
     ) -> Result<Transition, Refusal> {
-        if !self.state.status.is_active() {
+        if self.state.is_stopped_short() {
+            self.give_up_failed(by, request_id);
+        } else if self.state.status.is_active() {
+            self.end(EndReason::Cancelled, by, partial, request_id);
+        } else {
             return Err(Refusal::new(Code::NothingToCancel, "no turn is active in this session"));
         }
-        self.end(EndReason::Cancelled, by, partial, request_id);
         Ok(self.settle(catalog))
-    }
-
-    /// The turn failed for good.
-    pub fn fail(mut self, code: &str, message: String, partial: Option<Block>, catalog: &dyn Catalog) -> Transition {
-        self.end(EndReason::Error { code: code.to_owned(), message }, None, partial, None);
-        self.settle(catalog)
-    }
-
-    /// An attempt came to an end that ends its turn too, whatever the turn would make of the result. If the call is one of an
-    /// agent that works for another one's call, it ends only that agent's work: its caller is told. `None` if that attempt is
-    /// not the running one.
-    #[must_use]
-    pub fn call_stopped(
-        mut self,
-        call: u32,
-        attempt: u32,
-        message: &str,
-        code: &str,
-        catalog: &dyn Catalog,
-    ) -> Option<Transition> {
-        let found = self.state.calls.iter().find(|c| c.call == call && c.phase == Phase::Started(attempt))?;
-        let run = found.run;
-        let record = finished(found, CallStatus::Error, message, None, self.state.locale);
-        self.push(record);
-        if run == 0 {
-            self.end(EndReason::Error { code: code.to_owned(), message: message.to_owned() }, None, None, None);
-        } else {
-            self.stop_agent(run, message);
-        }
-        Some(self.settle(catalog))
     }
 
     /// Withdraws what waits, gives every unfinished call its result, then ends the turn.
@@ -69,14 +42,12 @@ impl Draft {
         partial: Option<Block>,
         request_id: Option<Arc<str>>,
     ) {
-        let before = self.records.len();
         for n in self.state.open.iter().map(|open| open.asked.n).collect::<Vec<_>>() {
             let by = by.cloned();
             self.push(Record::Withdrawn { n, by });
         }
         self.give_up(self.state.calls.clone());
-        let with = u32::try_from(self.records.len() - before).ok().filter(|_| reason != EndReason::EndTurn);
-        let ended = TurnEnded { reason, partial, message: None, output: None, cut: None, with, request_id };
+        let ended = TurnEnded { reason, partial, output: None, cut: None, request_id };
         self.push(Record::TurnEnded(Box::new(ended)));
     }
 
@@ -103,11 +74,11 @@ impl Draft {
         }
     }
 
-    pub(super) fn end_turn(&mut self, reason: EndReason, message: Option<String>, output: Option<String>) {
-        let with = (reason != EndReason::EndTurn).then_some(0);
-        let answered = reason == EndReason::EndTurn && self.state.answered && output.is_none();
-        let cut = self.state.cut.filter(|_| answered);
-        let ended = TurnEnded { reason, partial: None, message, output, cut, with, request_id: None };
+    /// The turn has come to its own end, with this last word if that is not its model's.
+    pub(super) fn end_turn(&mut self, output: Option<String>) {
+        let cut = self.state.cut.filter(|_| self.state.answered && output.is_none());
+        let reason = EndReason::EndTurn;
+        let ended = TurnEnded { reason, partial: None, output, cut, request_id: None };
         self.push(Record::TurnEnded(Box::new(ended)));
     }
 }

@@ -167,7 +167,7 @@ impl Draft {
     pub fn fork(mut self, input: ForkInput, catalog: &dyn Catalog) -> Result<Transition, Refusal> {
         let ForkInput { from, by, roles, request_id, run, judged, message, birth, approved } = input;
         let active = self.state.status.is_active();
-        if active && message.is_some() {
+        if (active || self.state.is_stopped_short()) && message.is_some() {
             return Err(Refusal::new(
                 Code::InvalidMessage,
                 "edit.message: the turn is not over at this checkpoint; what a user says can be changed at the \
@@ -194,7 +194,7 @@ impl Draft {
             task.is_some_and(|task| task.questions.values().any(|question| question.answer.is_some()))
         };
         let asked: Vec<Arc<Interrupted>> =
-            self.state.open.iter().map(|open| open.asked.clone()).filter(|asked| !begins_again(asked)).collect();
+            self.state.open.iter().map(|open| open.asked.clone()).filter(|asked| active && !begins_again(asked)).collect();
         let withdrawn = self.state.open.iter().map(|open| open.asked.n).collect();
         // A message that waits begins a turn, too.
         let held = !run && (active || message.is_some() || !self.state.queued.is_empty());

@@ -55,8 +55,14 @@ impl State {
             follows(self, before, record)?;
             self.take(record);
         }
-        // What the input led to by itself is in the same append.
-        if self.calls.iter().any(|call| matches!(call.phase, Phase::Proposed | Phase::Settled(..))) {
+        // What the input led to by itself is in the same append, but for a turn that has failed.
+        let failed = self.status == Status::Failed;
+        let is_half_done = |call: &Call| match call.phase {
+            Phase::Proposed => true,
+            Phase::Settled(..) => !failed,
+            _ => false,
+        };
+        if self.calls.iter().any(is_half_done) {
             return Err(Illegal("a call is without its verdict or its result after it"));
         }
         Ok(())
@@ -65,7 +71,7 @@ impl State {
     /// Whether an append has to begin with this record: what is cut off, copied or folded from there is cut between appends.
     fn must_be_first(&self, entry: &Entry, record: &Record) -> bool {
         match record {
-            Record::Forked(_) | Record::Compressed(_) | Record::TurnReopened(_) => true,
+            Record::Forked(_) | Record::Compressed(_) | Record::RunStarted(_) => true,
             // A fork may say something else than was said.
             Record::UserMessage(_) => {
                 !self.status.is_active() && !matches!(entry.records.first(), Some(Record::Forked(_)))
@@ -103,7 +109,8 @@ fn follows(state: &State, before: u64, record: &Record) -> Result<(), Illegal> {
         Record::SessionCreated(_) => true,
         Record::UserMessage(message) => message.queued == 0 || state.queued.front() == Some(message),
         Record::MessageQueued(message) => {
-            state.status.is_active() && Some(message.queued) == state.queued_count.checked_add(1)
+            (state.status.is_active() || state.status == Status::Failed)
+                && Some(message.queued) == state.queued_count.checked_add(1)
         }
         Record::BlockShown(_) | Record::Group { .. } | Record::Restarted(_) | Record::Status { .. } => {
             state.status.is_active()
@@ -132,7 +139,8 @@ fn follows(state: &State, before: u64, record: &Record) -> Result<(), Illegal> {
             call.phase == Phase::Permitted && call.handoff() == Some(&handed.agent)
         }
         Record::Interrupted(asked) => {
-            asked.n == state.interruptions + 1
+            state.status.is_active()
+                && asked.n == state.interruptions + 1
                 && !asked.actions.is_empty()
                 && asked
                     .actions
@@ -220,7 +228,6 @@ fn follows(state: &State, before: u64, record: &Record) -> Result<(), Illegal> {
         | Record::StepStarted { .. }
         | Record::StepDone { .. }
         | Record::Resumed(_)
-        | Record::RunRetried(_)
         | Record::StateEdited(_)
         | Record::States(_) => false,
         Record::ApprovalSent { calls } => {
@@ -235,8 +242,13 @@ fn follows(state: &State, before: u64, record: &Record) -> Result<(), Illegal> {
                 && compressed.through >= state.window.from
                 && compressed.through < before
         }
-        // Whether it is that turn as it was is checked where the whole journal is at hand.
-        Record::TurnReopened(_) => state.status == Status::Failed,
+        Record::TurnFailed(failed) => {
+            state.status.is_active() && state.open.iter().map(|open| &open.asked.n).eq(&failed.pending)
+        }
+        Record::Retried(retried) => {
+            let task = state.run.as_ref().is_some_and(|run| !run.agent_loop && run.has_failed_task());
+            (state.status == Status::Failed || task) && retried.shown == state.unshown
+        }
         Record::TurnEnded(_) => {
             state.status.is_active() && state.calls.iter().all(|call| call.phase == Phase::Finished)
         }

@@ -45,7 +45,7 @@ pub enum Phase {
     Finished,
 }
 
-/// One call of the latest answer. It stands in records, too ([`super::reopen::TurnReopened`]).
+/// One call of the latest answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Call {
     /// Its number in the session, from 1.

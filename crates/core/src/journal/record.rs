@@ -17,7 +17,7 @@ pub use super::{
     asked::{Action, Interrupted, Kind, Schema},
     fork::{Forked, Judged},
     input::InputRequired,
-    reopen::TurnReopened,
+    failure::{Failure, Retried, TurnFailed, Unshown, Why},
     restart::Restarted,
     window::{Compressed, MakeRoom},
 };
@@ -35,7 +35,7 @@ use crate::{
         preview::Preview,
     },
     content::Content,
-    journal::run::{FrameBegan, FrameState, Raw, Resumed, RunRetried, RunStarted, StateEdited, TaskFailed, TasksDone},
+    journal::run::{FrameBegan, FrameState, Raw, Resumed, RunStarted, StateEdited, TaskFailed, TasksDone},
     locale::Locale,
     shared,
     todo::Todo,
@@ -213,8 +213,6 @@ pub enum Record {
     },
     /// A person answered a graph's question.
     Resumed(Resumed),
-    /// A failed run is taken up again.
-    RunRetried(RunRetried),
     /// A person changed the state of a graph.
     StateEdited(StateEdited),
     /// The states of all frames, so that a fold can begin here.
@@ -227,8 +225,10 @@ pub enum Record {
     },
     /// The turn is over.
     TurnEnded(Box<TurnEnded>),
-    /// The turn, which has failed, goes on.
-    TurnReopened(Arc<TurnReopened>),
+    /// The turn has failed. What was pending stays pending, and nothing is carried out before it is retried.
+    TurnFailed(Box<TurnFailed>),
+    /// The turn, or the run of a graph, that has failed goes on.
+    Retried(Arc<Retried>),
     /// The next model call would be larger than the agent allows: what came before is to be compressed first (spec G5).
     MakeRoom(MakeRoom),
     /// What came before is read by no model any more; a summary may stand in its place (spec G5).
@@ -592,7 +592,7 @@ pub enum CallStatus {
 }
 
 /// See [`Record::CallFinished`].
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallFinished {
     /// The call's number.
     pub call: u32,
@@ -620,23 +620,14 @@ pub struct CallFinished {
     pub run: u32,
 }
 
-/// Why a turn ended (spec W2 `stop_reason`).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Why a turn ended (spec W2 `stop_reason`). One that has failed has not: [`Record::TurnFailed`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndReason {
     /// The model had nothing more to do.
     EndTurn,
     /// Somebody cancelled.
     Cancelled,
-    /// Something failed for good.
-    Error {
-        /// A stable code, such as `model_error`.
-        code: String,
-        /// What failed, without secrets.
-        message: String,
-    },
-    /// The turn used up its model calls (spec S24).
-    MaxTurns,
 }
 
 /// See [`Record::TurnEnded`].
@@ -647,22 +638,23 @@ pub struct TurnEnded {
     /// The block the model was writing when it was stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial: Option<Block>,
-    /// Why, in the session's language, where the reason itself has no words.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub message: Option<String>,
     /// The turn's last word, where that is a tool's result and not the model's (spec S24).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
     /// Why the turn's last answer is not whole, where the turn has ended with one that is not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<Cut>,
-    /// How many of the records just before it withdrew what waited and gave up open calls because of it. Absent where the
-    /// turn came to its own end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub with: Option<u32>,
     /// The client's `request_id` of the `cancel`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<Arc<str>>,
+}
+
+impl CallFinished {
+    /// Whether it has a block in the stream: nested calls and those that are not shown have none.
+    #[must_use]
+    pub fn is_shown(&self) -> bool {
+        !self.hidden && self.run == 0
+    }
 }
 
 impl Record {
@@ -676,7 +668,7 @@ impl Record {
             Record::Noted(n) => n.request_id.as_deref(),
             Record::RunStarted(run) => run.request_id.as_deref(),
             Record::Resumed(resumed) => resumed.request_id.as_deref(),
-            Record::RunRetried(retried) => retried.request_id.as_deref(),
+            Record::Retried(retried) => retried.request_id.as_deref(),
             Record::StateEdited(edited) => edited.request_id.as_deref(),
             Record::TurnEnded(t) => t.request_id.as_deref(),
             Record::Forked(f) => f.request_id.as_deref(),

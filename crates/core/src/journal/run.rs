@@ -246,17 +246,6 @@ pub struct Resumed {
     pub request_id: Option<Arc<str>>,
 }
 
-/// A failed run is taken up again: what failed is tried again, what is done stays done.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RunRetried {
-    /// By whom.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub by: Option<Arc<str>>,
-    /// The client's `request_id`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub request_id: Option<Arc<str>>,
-}
-
 /// A person changed the state of a graph that waits or rests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StateEdited {
@@ -504,6 +493,12 @@ impl GraphRun {
             say(task);
             task.phase = TaskPhase::Ready;
         }
+    }
+
+    /// Whether a task has failed, whatever else goes on.
+    #[must_use]
+    pub fn has_failed_task(&self) -> bool {
+        self.tasks.values().any(|task| matches!(task.phase, TaskPhase::Failed(..)))
     }
 
     /// What failed is to be tried again.

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use super::{
+    failure::Why,
     draft::{Catalog, Draft, Transition},
     graph,
     record::{Action, CallStatus, Decided, EndReason, Interrupted, Kind, Record},
     run::{
         At, DoneTask, FrameBegan, FrameState, GraphRun, LoopUpdate, NewTask, Question, Raw, Rejected, Resumed, Round,
-        RunRetried, RunStarted, StateEdited, Step, Task, TaskFailed, TaskPhase, TasksDone, Then,
+        RunStarted, StateEdited, Step, Task, TaskFailed, TaskPhase, TasksDone, Then,
     },
     state::{Call, Open, Phase, State, Status},
 };
@@ -75,28 +76,17 @@ impl State {
     }
 
     pub(super) fn run_started(&mut self, started: &RunStarted, pos: u64) {
+        self.turn_is_over();
         self.status = Status::Running;
         self.held = false;
         self.turns += 1;
-        self.turn_calls = 0;
+        (self.turn_calls, self.more_calls) = (0, 0);
         self.roles.clone_from(&started.roles);
         if self.title.is_none() {
             self.title = Some(started.graph.clone());
         }
         let made = self.run.as_ref().map_or(0, |run| run.made);
         self.run = Some(Arc::new(GraphRun::new(started.graph.clone(), false, pos, made, &started.round)));
-    }
-
-    pub(super) fn run_ended(&mut self, reason: &EndReason) {
-        match &self.run {
-            Some(run) if run.agent_loop => {
-                // Only how many tasks there were outlives the turn: their numbers are the session's.
-                self.run(GraphRun::end);
-            }
-            // A failed run can be taken up again.
-            Some(_) if !matches!(reason, EndReason::Error { .. }) => self.run(GraphRun::end),
-            _ => {}
-        }
     }
 
     pub(super) fn tasks_done(&mut self, done: &TasksDone) {
@@ -306,6 +296,8 @@ impl Draft {
     /// # Errors
     /// `session_busy`, `approval_pending`.
     pub fn run_started(mut self, started: RunStarted, catalog: &dyn Catalog) -> Result<Transition, Refusal> {
+        self.give_up_failed(started.by.as_ref(), None);
+        self.end_append();
         if !self.state.open.is_empty() {
             return Err(Refusal::new(
                 Code::ApprovalPending,
@@ -344,7 +336,7 @@ impl Draft {
             // Its graph may lead to the end while calls are open: none is left without a result.
             self.end(EndReason::EndTurn, None, None, None);
         } else if over {
-            self.end_turn(EndReason::EndTurn, None, None);
+            self.end_turn(None);
         }
     }
 
@@ -477,27 +469,6 @@ impl Draft {
         self.settle(catalog)
     }
 
-    /// A failed run is taken up again.
-    ///
-    /// # Errors
-    /// `nothing_to_retry`: no task of the session's run has failed.
-    pub fn retry(mut self, retried: RunRetried, catalog: &dyn Catalog) -> Result<Transition, Refusal> {
-        let failed = |task: &Arc<Task>| matches!(task.phase, TaskPhase::Failed(..));
-        let stands = |run: &Arc<GraphRun>| {
-            !run.agent_loop
-                && (run.tasks.values().any(failed) || (!run.tasks.is_empty() && !self.state.status.is_active()))
-        };
-        if self.state.restarts > 0 && self.state.held {
-            self.release();
-            return Ok(self.settle(catalog));
-        }
-        if !self.state.run.as_ref().is_some_and(stands) {
-            return Err(Refusal::new(Code::NothingToRetry, "nothing in this session has failed"));
-        }
-        self.push(Record::RunRetried(retried));
-        Ok(self.settle(catalog))
-    }
-
     /// A person changes the state of a graph's run, as a node would; the caller has checked that it can be merged.
     ///
     /// # Errors
@@ -542,12 +513,7 @@ impl Draft {
     pub(super) fn settle_run(&mut self) {
         let failure = self.state.run.as_ref().filter(|_| self.state.status.is_active()).and_then(|run| run.failure());
         if let Some((code, message)) = failure.map(|(code, message)| (code.to_owned(), message.to_owned())) {
-            let reason = EndReason::Error { code, message };
-            if self.state.loop_node().is_some() {
-                self.end(reason, None, None, None);
-            } else {
-                self.end_turn(reason, None, None);
-            }
+            self.turn_failed(Why::Error(code), message, None);
         }
     }
 }

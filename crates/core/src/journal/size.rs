@@ -4,7 +4,7 @@
 //! models, tools and graphs give are counted by their length, and everything else by a constant.
 
 use super::{
-    record::{Block, Record},
+    record::{Block, Record, Unshown},
     run::Raw,
 };
 
@@ -27,6 +27,7 @@ pub(super) fn of(record: &Record) -> u64 {
         Record::Decided(decided) => decided.decisions.len() * RECORD,
         Record::AgentBegan(began) => began.input.len(),
         Record::CallFinished(call) => call.output.len(),
+        Record::Retried(retried) => retried.shown.iter().map(unshown).sum(),
         Record::RunStarted(started) => started.state.get().len(),
         Record::FrameBegan(began) => raw(began.state.as_ref()),
         Record::TasksDone(done) => done.done.iter().map(|done| raw(done.update.as_ref())).sum(),
@@ -44,6 +45,15 @@ fn block(block: &Block) -> usize {
     match block {
         Block::Text(text) | Block::Thinking(text) => text.len(),
         Block::ToolUse(call) => call.input.len() + RECORD,
+    }
+}
+
+fn unshown(unshown: &Unshown) -> usize {
+    match unshown {
+        Unshown::Decided { decisions, .. } => decisions.len() * RECORD,
+        Unshown::Resumed { value, .. } => value.get().len(),
+        Unshown::TimedOut { .. } => RECORD,
+        Unshown::Finished(call) => call.output.len(),
     }
 }
 

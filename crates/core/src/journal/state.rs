@@ -14,8 +14,8 @@ use super::{
     agents::Nested,
     parts::next_reviewer,
     record::{
-        Block, CallStatus, Cut, Decided, EndReason, Entry, Interrupted, Kind, Millis, ModelResponded, Note, Noted,
-        Record, ToolUse, Usage, UserMessage,
+        Block, CallStatus, Cut, Decided, EndReason, Entry, Failure, Interrupted, Kind, Millis, ModelResponded, Note, Noted,
+        Record, ToolUse, Unshown, Usage, UserMessage,
     },
     run::{GraphRun, Step, TaskPhase},
     size,
@@ -63,10 +63,16 @@ pub struct State {
     pub title: Option<Arc<str>>,
     /// What it is doing.
     pub status: Status,
+    /// Why it has failed, if it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<Arc<Failure>>,
     /// How many turns have begun.
     pub turns: u32,
     /// Model calls of the current turn.
     pub turn_calls: u32,
+    /// How many more of them it may make than its agent allows: what a retry has brought.
+    #[serde(default, skip_serializing_if = "super::record::is_zero")]
+    pub more_calls: u32,
     /// Answers so far, by model.
     pub answers: Arc<BTreeMap<Arc<str>, u64>>,
     /// Tokens so far.
@@ -102,6 +108,9 @@ pub struct State {
     pub queued_count: u32,
     /// Blocks of the coming answer that were already shown.
     pub shown: Vec<Block>,
+    /// What followers are still to be shown of what has happened since the turn failed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unshown: Vec<Unshown>,
     /// The agent's list of todos (spec Q6).
     pub todos: Vec<Todo>,
     /// Where the run of its graph stands: of a graph's session, or of an agent's loop that has nodes of the user's.
@@ -148,8 +157,10 @@ impl State {
             tenant: None,
             title: None,
             status: Status::Idle,
+            failure: None,
             turns: 0,
             turn_calls: 0,
+            more_calls: 0,
             answers: Arc::default(),
             usage: Usage::default(),
             answered: false,
@@ -166,6 +177,7 @@ impl State {
             queued: VecDeque::new(),
             queued_count: 0,
             shown: Vec::new(),
+            unshown: Vec::new(),
             todos: Vec::new(),
             run: None,
             window: Window::default(),
@@ -211,6 +223,7 @@ impl State {
         self.window.take(record, pos, self.status.is_active(), &self.shown);
         self.hears(record);
         self.came_of_it(record);
+        self.keep_unshown(record);
         match record {
             Record::SessionCreated(created) => {
                 self.created_at = at;
@@ -275,29 +288,18 @@ impl State {
                 self.status = if *awaiting { Status::AwaitingInput } else { Status::Running };
             }
             Record::TurnEnded(ended) => {
-                self.status = match &ended.reason {
+                self.status = match ended.reason {
                     EndReason::EndTurn => Status::Completed,
                     EndReason::Cancelled => Status::Cancelled,
-                    EndReason::Error { .. } | EndReason::MaxTurns => Status::Failed,
                 };
                 self.output = ended.output.as_deref().map(Arc::from);
                 self.cut = ended.cut;
-                // Their room too: a session that rests keeps nothing for calls to come.
-                self.calls = Vec::new();
-                self.nested = Vec::new();
-                self.open = Vec::new();
-                self.shown = Vec::new();
-                self.answered = false;
                 self.held = false;
-                self.run_ended(&ended.reason);
+                self.turn_is_over();
             }
-            Record::TurnReopened(reopened) => self.turn_reopened(reopened),
+            Record::TurnFailed(failed) => self.turn_failed(failed),
+            Record::Retried(retried) => self.retried(retried),
             Record::RunStarted(started) => self.run_started(started, pos),
-            Record::RunRetried(_) => {
-                self.status = Status::Running;
-                self.held = false;
-                self.run(GraphRun::retry);
-            }
             Record::FrameBegan(began) => {
                 if began.task == 0 {
                     let (graph, made) = (began.graph.clone(), self.run.as_ref().map_or(0, |run| run.made));
@@ -342,9 +344,12 @@ impl State {
             self.queued.retain(|queued| queued.queued != message.queued);
         }
         if !self.status.is_active() {
+            if self.status == Status::Failed {
+                self.turn_is_over();
+            }
             self.status = Status::Running;
             self.turns += 1;
-            self.turn_calls = 0;
+            (self.turn_calls, self.more_calls) = (0, 0);
             self.output = None;
             self.roles.clone_from(&message.roles);
         }
@@ -357,6 +362,19 @@ impl State {
         {
             self.title = Some(text.chars().take(80).collect::<String>().into());
         }
+    }
+
+    /// Nothing of the turn is left, nor its room: a session that rests keeps nothing for calls to come.
+    pub(super) fn turn_is_over(&mut self) {
+        self.failure = None;
+        self.unshown = Vec::new();
+        self.calls = Vec::new();
+        self.nested = Vec::new();
+        self.open = Vec::new();
+        self.shown = Vec::new();
+        self.answered = false;
+        // Only how many tasks there were outlives it: their numbers are the session's.
+        self.run(GraphRun::end);
     }
 
     fn model_responded(&mut self, answer: &ModelResponded) {

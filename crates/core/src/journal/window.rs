@@ -116,6 +116,10 @@ impl Window {
                 self.count(ended.partial.as_ref().map_or(0, tokens::of_block));
                 self.due = None;
             }
+            Record::TurnFailed(failed) => {
+                self.count(failed.partial.as_ref().map_or(0, tokens::of_block));
+                self.due = None;
+            }
             Record::MakeRoom(room) => self.due = Some(*room),
             Record::Compressed(compressed) => {
                 self.from = compressed.through;

@@ -307,6 +307,12 @@ pub struct RunError {
     pub message: String,
 }
 
+impl From<&Failure> for RunError {
+    fn from(failure: &Failure) -> RunError {
+        RunError { code: failure.code().to_owned(), message: failure.message.clone() }
+    }
+}
+
 /// A content block, as its start shows it.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]

@@ -21,7 +21,9 @@ use crate::{
     },
     content::{Content, Part},
     journal::{
-        record::{Block, EndReason, Entry, Interrupted, Kind, Note, Record, ToolUse},
+        failure::Unshown,
+        record::{Block, CallFinished, EndReason, Entry, Interrupted, Kind, Note, Record, ToolUse},
+        run::Raw,
         state::{Open, Status},
     },
     limits,
@@ -245,8 +247,73 @@ impl Out<'_> {
         });
     }
 
-    fn record(&mut self, record: &Record) {
+    fn decided(&mut self, n: u32, decisions: &[Decision]) {
+        self.input_block(
+            |session| ContentBlock::ApprovalResult { approval_key: approval_key(session, n) },
+            Some(|| Delta::Decisions { decisions: decisions.to_vec() }),
+        );
+    }
+
+    fn resumed(&mut self, n: u32, value: &Raw) {
+        self.input_block(
+            |session| ContentBlock::ApprovalResult { approval_key: approval_key(session, n) },
+            Some(|| Delta::Resume { resume: value.clone() }),
+        );
+    }
+
+    fn timed_out(&mut self, n: u32, escalated: &[Reviewer]) {
         const NO_DELTA: Option<fn() -> Delta> = None;
+        let escalated_to = Reviewer::names(escalated);
+        self.input_block(
+            |session| ContentBlock::ApprovalTimeout { approval_key: approval_key(session, n), escalated_to },
+            NO_DELTA,
+        );
+    }
+
+    fn finished(&mut self, call: &CallFinished) {
+        if self.cursor.open == 0 {
+            return;
+        }
+        self.stand(call.content);
+        self.block(
+            |_| ContentBlock::ToolResult {
+                tool_use_id: call.id.clone(),
+                name: call.name.clone(),
+                status: call.status,
+            },
+            Some(|| Delta::Content { content: call.output.clone() }),
+        );
+    }
+
+    /// A block of what comes from outside. While a turn has failed no message is open for it: it is shown when the turn is
+    /// retried ([`Unshown`]).
+    fn input_block(&mut self, start: impl FnOnce(&str) -> ContentBlock, delta: Option<impl FnOnce() -> Delta>) {
+        if self.cursor.open != 0 {
+            self.block(start, delta);
+        }
+    }
+
+    fn unshown(&mut self, unshown: &Unshown) {
+        match unshown {
+            Unshown::Decided { n, decisions } => self.decided(*n, decisions),
+            Unshown::Resumed { n, value } => self.resumed(*n, value),
+            Unshown::TimedOut { n, escalated } => self.timed_out(*n, escalated),
+            Unshown::Finished(call) => self.finished(call),
+        }
+    }
+
+    /// The assistant's message ends, after the block that the model was writing.
+    fn message_ends(&mut self, partial: Option<&Block>, stop_reason: StopReason) {
+        if let Some(block) = partial {
+            self.model_block(block);
+        }
+        self.group(false);
+        let open = self.cursor.open;
+        self.event(|_| Event::MessageStop { message_id: message_id(open), stop_reason });
+        self.cursor.open = 0;
+    }
+
+    fn record(&mut self, record: &Record) {
         match record {
             Record::UserMessage(message) => self.user_message(&message.content),
             Record::BlockShown(block) => self.model_block(block),
@@ -273,10 +340,7 @@ impl Out<'_> {
             }
             Record::Decided(decided) if decided.last => {
                 self.resolved(decided.n, Resolution::Decided, decided.by.as_ref());
-                self.block(
-                    |session| ContentBlock::ApprovalResult { approval_key: approval_key(session, decided.n) },
-                    Some(|| Delta::Decisions { decisions: decided.decisions.clone() }),
-                );
+                self.decided(decided.n, &decided.decisions);
             }
             Record::Answered(answered) => {
                 let (by, answers) = (answered.by.as_ref(), Some(&answered.answers));
@@ -284,22 +348,16 @@ impl Out<'_> {
             }
             Record::Resumed(resumed) => {
                 self.resolved(resumed.n, Resolution::Decided, resumed.by.as_ref());
-                self.block(
-                    |session| ContentBlock::ApprovalResult { approval_key: approval_key(session, resumed.n) },
-                    Some(|| Delta::Resume { resume: resumed.value.clone() }),
-                );
+                self.resumed(resumed.n, &resumed.value);
             }
             Record::RunStarted(started) => self.user_message(&beginning(started.state.get()).into()),
-            Record::RunRetried(_) | Record::TurnReopened(_) => self.turn_begins(),
+            Record::Retried(retried) => {
+                self.turn_begins();
+                retried.shown.iter().for_each(|unshown| self.unshown(unshown));
+            }
             Record::TimedOut { n, escalated } => {
                 self.resolved(*n, Resolution::Timeout, None);
-                self.block(
-                    |session| ContentBlock::ApprovalTimeout {
-                        approval_key: approval_key(session, *n),
-                        escalated_to: Reviewer::names(escalated),
-                    },
-                    NO_DELTA,
-                );
+                self.timed_out(*n, escalated);
             }
             Record::Noted(noted) => self.event(|session| Event::ApprovalUpdated {
                 approval_key: approval_key(session, noted.n),
@@ -307,18 +365,7 @@ impl Out<'_> {
                 by: noted.by.clone(),
             }),
             Record::Withdrawn { n, by } => self.resolved(*n, Resolution::Cancelled, by.as_ref()),
-            Record::CallFinished(call) if call.hidden || call.run != 0 => {}
-            Record::CallFinished(call) => {
-                self.stand(call.content);
-                self.block(
-                    |_| ContentBlock::ToolResult {
-                        tool_use_id: call.id.clone(),
-                        name: call.name.clone(),
-                        status: call.status,
-                    },
-                    Some(|| Delta::Content { content: call.output.clone() }),
-                );
-            }
+            Record::CallFinished(call) if call.is_shown() => self.finished(call),
             Record::Status { pending, awaiting } => {
                 self.status(if *awaiting { Status::AwaitingInput } else { Status::Running }, pending, None);
             }
@@ -327,27 +374,18 @@ impl Out<'_> {
                 self.status(Status::Running, &restarted.pending, Some(error));
             }
             Record::TurnEnded(ended) => {
-                if let Some(block) = &ended.partial {
-                    self.model_block(block);
-                }
-                let (stop_reason, status, error) = match &ended.reason {
+                let (stop_reason, status) = match ended.reason {
                     EndReason::EndTurn => {
-                        (ended.cut.map_or(StopReason::EndTurn, StopReason::from), Status::Completed, None)
+                        (ended.cut.map_or(StopReason::EndTurn, StopReason::from), Status::Completed)
                     }
-                    EndReason::Cancelled => (StopReason::Cancelled, Status::Cancelled, None),
-                    EndReason::Error { code, message } => {
-                        (StopReason::Error, Status::Failed, Some((code.clone(), message.clone())))
-                    }
-                    EndReason::MaxTurns => {
-                        let message = ended.message.as_deref().unwrap_or("the turn used up its model calls");
-                        (StopReason::MaxTurns, Status::Failed, Some(("max_turns".to_owned(), message.to_owned())))
-                    }
+                    EndReason::Cancelled => (StopReason::Cancelled, Status::Cancelled),
                 };
-                self.group(false);
-                let open = self.cursor.open;
-                self.event(|_| Event::MessageStop { message_id: message_id(open), stop_reason });
-                self.cursor.open = 0;
-                self.status(status, &[], error.map(|(code, message)| RunError { code, message }));
+                self.message_ends(ended.partial.as_ref(), stop_reason);
+                self.status(status, &[], None);
+            }
+            Record::TurnFailed(failed) => {
+                self.message_ends(failed.partial.as_ref(), failed.failure.stop_reason());
+                self.status(Status::Failed, &failed.pending, Some(RunError::from(&*failed.failure)));
             }
             Record::Forked(forked) => {
                 for n in &forked.withdrawn {
@@ -361,6 +399,7 @@ impl Out<'_> {
             | Record::MessageQueued(_)
             | Record::CallsGated(_)
             | Record::Decided(_)
+            | Record::CallFinished(_)
             | Record::CallStarted { .. }
             | Record::AgentBegan(_)
             | Record::HandedOff(_)

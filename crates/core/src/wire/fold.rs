@@ -208,7 +208,7 @@ impl Fold {
             // The answer is there, or will never be.
             match record {
                 Record::ModelResponded(answer) if answer.run == 0 => self.answering.clear(),
-                Record::TurnEnded(_) => self.answering.clear(),
+                Record::TurnEnded(_) | Record::TurnFailed(_) => self.answering.clear(),
                 _ => {}
             }
         }

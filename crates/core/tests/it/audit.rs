@@ -64,7 +64,7 @@ fn r8_every_request_and_every_end_of_one_is_told_and_nothing_else_of_people() {
     assert_eq!(told("decided"), happened(|r| matches!(r, Record::Decided(_))));
     assert_eq!(told("answered"), happened(|r| matches!(r, Record::Answered(_))));
     assert_eq!(told("timed_out"), happened(|r| matches!(r, Record::TimedOut { .. })));
-    assert_eq!(told("reopened"), happened(|r| matches!(r, Record::TurnReopened(_))));
+    assert_eq!(told("retried"), happened(|r| matches!(r, Record::Retried(_))));
     assert_eq!(told("withdrawn"), happened(|r| matches!(r, Record::Withdrawn { .. })));
     assert!(told("requested") > 2, "the session is busy");
 }

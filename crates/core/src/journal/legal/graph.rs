@@ -40,7 +40,6 @@ pub(super) fn fits(state: &State, record: &Record) -> Option<bool> {
         Record::Resumed(resumed) => {
             state.waiting(resumed.n).is_some_and(|open| matches!(open.asked.kind, Kind::Interrupt | Kind::Input))
         }
-        Record::RunRetried(_) => run.is_some_and(|run| !run.agent_loop && !run.tasks.is_empty()),
         Record::StateEdited(_) => run.is_some_and(|run| !run.agent_loop) && state.status != Status::Running,
         Record::States(_) => run.is_some(),
         Record::Interrupted(asked) if asked.kind == Kind::Input => call_asks(state, asked),

@@ -65,7 +65,7 @@ impl World {
             by: Some("ann".into()),
             run,
             judged: judgements,
-            message: (edit % 2 == 1 && !state.status.is_active()).then_some(said),
+            message: (edit % 2 == 1 && !state.status.is_active() && !state.is_stopped_short()).then_some(said),
             ..ForkInput::default()
         }
     }

@@ -8,7 +8,7 @@ mod tools;
 mod watch;
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     sync::Arc,
 };
 
@@ -21,12 +21,11 @@ use countersign_core::{
     },
     call::permit::Permit,
     journal::{
-        draft::{Catalog, Draft, MessageInput, Transition},
+        draft::{Draft, MessageInput, Transition},
         graph,
-        record::{Block, Entry, InputRequired, Kind, Millis, Record, SessionCreated},
-        reopen::Reopening,
+        record::{Block, Entry, InputRequired, Kind, Millis, Record, Retried, SessionCreated},
         run::Raw,
-        state::{Call, Open, State},
+        state::{Call, Open, State, Status},
     },
     refusal::Refusal,
 };
@@ -125,7 +124,9 @@ impl World {
             self.running.push(permit);
         }
         // What ran for an ended turn is not wanted any more, also if a queued message began the next at once.
-        if !self.state.status.is_active() || self.state.turns != turns {
+        // What runs when a turn fails comes to its end.
+        let over = !self.state.status.is_active() && self.state.status != Status::Failed;
+        if over || self.state.turns != turns {
             self.running.clear();
             self.parked.clear();
         }
@@ -317,11 +318,11 @@ impl World {
                 let transition = self.draft().fail("budget", "spent".into(), None, &self.tools);
                 self.commit(transition);
             }
-            Op::Reopen if self.state.turn_calls < self.tools.max_turns("a") => self.reopen(),
+            Op::Retry(more_calls) => self.retry(*more_calls)?,
             Op::Crash => {
                 self.running.clear();
                 self.parked.clear();
-                if let Some(t) = self.draft().recover(&self.tools) {
+                if let Some(t) = self.draft().recover(&BTreeSet::new(), &self.tools) {
                     self.commit(t);
                 }
             }
@@ -330,15 +331,14 @@ impl World {
         Ok(())
     }
 
-    /// As a run of the library goes on from a failed state: what follows by itself does, and what was begun is looked at.
-    fn reopen(&mut self) {
-        let Some(reopening) = Reopening::of(&"s".into(), &self.journal) else { return };
-        let catalog = (self.now % 2 == 0).then_some(&self.tools as &dyn Catalog);
-        let reopened = self.draft().reopen(reopening, catalog);
-        let settled = Draft::new(reopened.state(), self.now).settled(&self.tools);
-        self.commit(reopened.then(settled));
-        if let Some(recovered) = self.draft().recover(&self.tools) {
+    /// What was begun before a crash is looked at when the turn goes on.
+    fn retry(&mut self, more_calls: u32) -> Result<(), Refusal> {
+        let retried = self.draft().retry(Retried { more_calls, ..Retried::default() }, &self.tools)?;
+        self.commit(retried);
+        let at_work = self.running.iter().map(Permit::call).collect();
+        if let Some(recovered) = self.draft().recover(&at_work, &self.tools) {
             self.commit(recovered);
         }
+        Ok(())
     }
 }

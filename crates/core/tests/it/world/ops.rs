@@ -28,7 +28,7 @@ pub enum Op {
     Fail,
     Crash,
     /// The turn that has failed goes on.
-    Reopen,
+    Retry(u32),
     /// The world goes on with a fork: from which checkpoint, changed how, and whether it goes on by itself.
     Fork(usize, u8, bool),
 }
@@ -43,7 +43,7 @@ pub fn ops() -> impl Strategy<Value = Vec<Op>> {
         9 => (0..3_usize, proptest::collection::vec(0..7_u8, 0..4), any::<bool>(), 0..5_u8, 0..6_u8)
             .prop_map(|(i, d, c, by, v)| Op::Decide(i, d, c, by, v)),
         2 => (0..3_usize, 0..6_u8, 0..5_u8).prop_map(|(i, what, by)| Op::Note(i, what, by)),
-        3 => (0..3_usize).prop_map(Op::Revoke),
+        6 => (0..3_usize).prop_map(Op::Revoke),
         4 => (0..3_usize, 0..6_u8, any::<bool>()).prop_map(|(i, a, c)| Op::Reply(i, a, c)),
         2 => (0..400_u32).prop_map(Op::Later),
         3 => (0..4_usize, 0..6_u8, any::<bool>()).prop_map(|(i, what, live)| Op::Asks(i, what, live)),
@@ -52,7 +52,7 @@ pub fn ops() -> impl Strategy<Value = Vec<Op>> {
         1 => Just(Op::Cancel),
         2 => Just(Op::Fail),
         1 => Just(Op::Crash),
-        4 => Just(Op::Reopen),
+        4 => (0..3_u32).prop_map(Op::Retry),
         1 => (0..1000_usize, 0..10_u8, any::<bool>()).prop_map(|(at, edit, run)| Op::Fork(at, edit, run)),
     ];
     proptest::collection::vec(op, 1..40)

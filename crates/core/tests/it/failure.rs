@@ -1,0 +1,223 @@
+//! Turns that have failed: they stand as they stood, and go on from there (spec W2, S22).
+
+use std::collections::BTreeSet;
+
+use countersign_core::{
+    call::gate::Ask,
+    journal::{
+        draft::{Catalog, Draft, ToolFacts},
+        graph,
+        record::{CallStatus, Record, Retried, UserMessage, records},
+        state::{Phase, Status},
+    },
+    refusal::Code,
+    wire::{event::Event, expand::expand},
+};
+use proptest::prelude::*;
+
+use crate::{
+    decisions::{plain, waiting},
+    world::{Op, World, ops},
+};
+
+/// An agent that may make so many model calls.
+struct Calls(u32);
+
+impl Catalog for Calls {
+    fn has_agent(&self, _: &str) -> bool {
+        true
+    }
+    fn max_turns(&self, _: &str) -> u32 {
+        self.0
+    }
+    fn tool(&self, _: &str, _: &str) -> Option<ToolFacts> {
+        None
+    }
+}
+
+fn fails(world: &mut World) {
+    let failed = Draft::new(&world.state, world.now).fail("budget", "spent".into(), None, &Calls(6));
+    world.commit(failed);
+    assert_eq!(world.state.status, Status::Failed);
+}
+
+fn retried(world: &mut World) {
+    let retried = Draft::new(&world.state, world.now).retry(Retried::default(), &Calls(6));
+    world.commit(retried.expect("it has failed"));
+}
+
+/// What followers are told from an entry on.
+fn told(world: &World, from: usize) -> Vec<String> {
+    world.journal[from..]
+        .iter()
+        .flat_map(|entry| expand(&"s".into(), entry))
+        .map(|event| match event.event {
+            Event::RunStatus { status, pending, .. } => format!("{} {}", status.name(), pending.join(",")),
+            Event::MessageStop { stop_reason, .. } => {
+                format!("message_stop {}", serde_json::to_value(stop_reason).expect("JSON").as_str().expect("a name"))
+            }
+            Event::ContentBlockStart { content_block, .. } => {
+                serde_json::to_value(&content_block).expect("JSON")["type"].as_str().expect("type").to_owned()
+            }
+            other => serde_json::to_value(&other).expect("event")["type"].as_str().expect("type").to_owned(),
+        })
+        .filter(|told| !told.starts_with("group_") && !told.starts_with("content_block_"))
+        .collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Wherever a turn fails, nothing of it is lost and nothing is carried out; it goes on as if it had not failed.
+    #[test]
+    fn s22_a_turn_that_failed_stands_where_it_stood(ops in ops()) {
+        let mut world = World::new();
+        for op in &ops {
+            let _ = world.apply(op);
+            let before = world.state.clone();
+            if !before.status.is_active() || before.held || !before.queued.is_empty() {
+                continue;
+            }
+            let failed = Draft::new(&before, world.now).fail("budget", "spent".into(), None, &world.tools).commit().state;
+            prop_assert_eq!((&failed.calls, &failed.open, &failed.nested), (&before.calls, &before.open, &before.nested));
+            prop_assert_eq!(graph::next(&failed), graph::Effects::default());
+            let more = Retried { more_calls: 1, ..Retried::default() };
+            let again = Draft::new(&failed, world.now + 7).retry(more, &world.tools).expect("it has failed");
+            let first: Vec<&Record> = again.entries().iter().flat_map(|entry| &entry.records).take(1).collect();
+            prop_assert!(matches!(&*first, [Record::Retried(_)]));
+            let again = again.state();
+            prop_assert_eq!((again.turns, &again.open), (before.turns, &before.open));
+            prop_assert_eq!((&again.calls, again.answered), (&before.calls, before.answered));
+            prop_assert_eq!(graph::next(again), graph::next(&before));
+        }
+    }
+}
+
+#[test]
+fn w2_a_failed_turn_names_what_stays_pending_and_a_decision_counts_when_it_is_retried() {
+    let mut world = waiting(&[("pay", plain())]);
+    let from = world.journal.len();
+    fails(&mut world);
+    assert_eq!(told(&world, from), ["message_stop error", "failed s_1"]);
+    assert_eq!(world.state.pending_keys(), ["s_1"]);
+
+    let from = world.journal.len();
+    world.apply(&Op::Decide(0, vec![0], false, 4, 0)).expect("decided");
+    assert_eq!(told(&world, from), ["approval_resolved"], "its block needs an open message");
+    assert_eq!((world.state.calls[0].phase.clone(), graph::next(&world.state).start), (Phase::Permitted, vec![]));
+
+    let from = world.journal.len();
+    retried(&mut world);
+    assert_eq!(told(&world, from), ["running ", "message_start", "approval_result"]);
+    assert_eq!(graph::next(&world.state).start, [1]);
+}
+
+#[test]
+fn w7_a_deadline_counts_while_the_turn_has_failed() {
+    let mut world = waiting(&[("pay", Ask { timeout: 60.into(), ..plain() })]);
+    fails(&mut world);
+    let from = world.journal.len();
+    world.apply(&Op::Later(61)).expect("time passes");
+    assert_eq!(told(&world, from), ["approval_resolved"]);
+    let from = world.journal.len();
+    retried(&mut world);
+    assert_eq!(told(&world, from), ["running ", "message_start", "approval_timeout", "tool_result"]);
+    assert_eq!(world.state.calls[0].phase, Phase::Finished);
+}
+
+#[test]
+fn r4_what_runs_when_the_turn_fails_comes_to_its_end_and_is_shown_when_it_goes_on() {
+    let mut world = waiting(&[("pay", plain()), ("pay", plain())]);
+    world.apply(&Op::Decide(0, vec![0], false, 4, 0)).expect("decided");
+    world.apply(&Op::Start(1)).expect("started");
+    fails(&mut world);
+    let from = world.journal.len();
+    world.apply(&Op::Finish(0, true)).expect("finished");
+    assert_eq!(world.state.calls[0].phase, Phase::Finished);
+    assert!(told(&world, from).is_empty());
+    retried(&mut world);
+    assert_eq!(told(&world, from), ["running ", "message_start", "tool_result"]);
+    // After a crash nobody knows what became of one that ran.
+    let mut world = waiting(&[("pay", plain())]);
+    world.apply(&Op::Decide(0, vec![0], false, 4, 0)).expect("decided");
+    world.apply(&Op::Start(1)).expect("started");
+    fails(&mut world);
+    assert!(Draft::new(&world.state, world.now).recover(&BTreeSet::new(), &Calls(6)).is_none(), "nothing begins now");
+    retried(&mut world);
+    let recover = |at_work: &[u32]| {
+        Draft::new(&world.state, world.now).recover(&at_work.iter().copied().collect(), &Calls(6))
+    };
+    assert!(recover(&[1]).is_none(), "it still runs");
+    assert!(recover(&[]).expect("lost").state().open.iter().any(|open| open.asked.actions[0].call == 1));
+}
+
+#[test]
+fn w9_a_new_message_or_a_cancel_gives_a_failed_turn_up() {
+    let gives_up = ["running ", "message_start", "approval_resolved", "tool_result", "message_stop cancelled", "cancelled "];
+    for cancel in [true, false] {
+        let mut world = waiting(&[("pay", plain())]);
+        fails(&mut world);
+        let from = world.journal.len();
+        let op = if cancel { Op::Cancel } else { Op::Message(None) };
+        world.apply(&op).expect("given up");
+        assert_eq!(told(&world, from)[..6], gives_up, "cancel: {cancel}");
+        assert_eq!(world.state.status, if cancel { Status::Cancelled } else { Status::Running });
+        let result = records(&world.journal[from..]).find_map(|record| match record {
+            Record::CallFinished(finished) => Some(finished.status),
+            _ => None,
+        });
+        assert_eq!(result, Some(CallStatus::Error));
+        assert!(world.state.open.is_empty());
+        assert_eq!(world.apply(&Op::Retry(0)).is_err(), cancel || world.state.status != Status::Failed);
+    }
+    // Nothing is left of it: there is nothing to cancel, and a message begins the next turn.
+    let mut world = World::new();
+    world.apply(&Op::Message(None)).expect("a turn");
+    world.apply(&Op::Fail).expect("failed");
+    assert_eq!(world.apply(&Op::Cancel).expect_err("over").code, Code::NothingToCancel);
+    let from = world.journal.len();
+    world.apply(&Op::Message(None)).expect("the next turn");
+    assert_eq!(told(&world, from)[..2], ["message_start", "text"]);
+}
+
+#[test]
+fn s24_a_turn_that_used_up_its_model_calls_is_retried_with_more() {
+    let mut world = World::new();
+    world.apply(&Op::Message(None)).expect("a turn");
+    world.apply(&Op::Fail).expect("failed");
+    let retry = |more_calls| {
+        let retried = Retried { more_calls, ..Retried::default() };
+        Draft::new(&world.state, world.now).retry(retried, &Calls(world.state.turn_calls))
+    };
+    assert_eq!(retry(0).expect_err("spent").code, Code::BudgetSpent);
+    assert!(graph::next(retry(1).expect("one more").state()).call_model);
+}
+
+#[test]
+fn w5_what_a_reviewer_says_to_a_failed_turn_reaches_the_model_when_it_goes_on() {
+    let mut world = waiting(&[("pay", plain())]);
+    fails(&mut world);
+    world.apply(&Op::Decide(0, vec![0], true, 4, 0)).expect("decided with a comment");
+    let said = |from: usize, world: &World| {
+        let said = |record: &Record| matches!(record, Record::UserMessage(UserMessage { queued: 1.., .. }));
+        records(&world.journal[from..]).filter(|record| said(record)).count()
+    };
+    assert_eq!((world.state.status, world.state.queued.len()), (Status::Failed, 1));
+    let from = world.journal.len();
+    retried(&mut world);
+    assert_eq!(said(from, &world), 0, "the call that was approved comes first");
+    world.apply(&Op::Start(1)).expect("started");
+    world.apply(&Op::Finish(0, true)).expect("finished");
+    assert_eq!((said(from, &world), world.state.queued.len(), world.state.turns), (1, 0, 1));
+}
+
+#[test]
+fn g6_a_fork_of_a_failed_turn_has_failed_and_asks_anew_when_it_is_retried() {
+    let mut world = waiting(&[("pay", plain())]);
+    fails(&mut world);
+    let at = world.checkpoints().len() - 1;
+    world.apply(&Op::Fork(at, 0, false)).expect("forked");
+    assert_eq!((world.state.status, world.state.open.len()), (Status::Failed, 0));
+    retried(&mut world);
+    assert_eq!((world.state.status, world.state.open.len()), (Status::AwaitingInput, 1));
+}
