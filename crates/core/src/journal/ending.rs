@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl Draft {
-    /// Cancels the turn (spec W1). `partial` is the block the model was writing.
+    /// Cancels the turn (spec W1). `partial` is what is known of the block that the model has begun.
     ///
     /// # Errors
     /// `nothing_to_cancel`.
@@ -76,8 +76,15 @@ impl Draft {
         }
         self.give_up(self.state.calls.clone());
         let with = u32::try_from(self.records.len() - before).ok().filter(|_| reason != EndReason::EndTurn);
+        let partial = self.begun(partial);
         let ended = TurnEnded { reason, partial, message: None, output: None, cut: None, with, request_id };
         self.push(Record::TurnEnded(Box::new(ended)));
+    }
+
+    /// The block that the model has begun, as far as it is known: nothing is, once the process has ended that followed the model.
+    pub(super) fn begun(&self, known: Option<Block>) -> Option<Block> {
+        let begun = self.state.begun.clone()?;
+        Some(known.filter(|known| known.begins_as(&begun)).unwrap_or(begun))
     }
 
     /// Gives those of `calls` that have no result the one that they have come to.
@@ -107,7 +114,8 @@ impl Draft {
         let with = (reason != EndReason::EndTurn).then_some(0);
         let answered = reason == EndReason::EndTurn && self.state.answered && output.is_none();
         let cut = self.state.cut.filter(|_| answered);
-        let ended = TurnEnded { reason, partial: None, message, output, cut, with, request_id: None };
+        let partial = self.begun(None);
+        let ended = TurnEnded { reason, partial, message, output, cut, with, request_id: None };
         self.push(Record::TurnEnded(Box::new(ended)));
     }
 }

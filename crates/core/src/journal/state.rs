@@ -102,6 +102,9 @@ pub struct State {
     pub queued_count: u32,
     /// Blocks of the coming answer that were already shown.
     pub shown: Vec<Block>,
+    /// The block of the coming answer that people see being written, without what is written in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begun: Option<Block>,
     /// The agent's list of todos (spec Q6).
     pub todos: Vec<Todo>,
     /// Where the run of its graph stands: of a graph's session, or of an agent's loop that has nodes of the user's.
@@ -166,6 +169,7 @@ impl State {
             queued: VecDeque::new(),
             queued_count: 0,
             shown: Vec::new(),
+            begun: None,
             todos: Vec::new(),
             run: None,
             window: Window::default(),
@@ -226,11 +230,15 @@ impl State {
                 self.queued_count = message.queued;
                 self.queued.push_back(message.clone());
             }
-            Record::BlockShown(block) => self.shown.push(block.clone()),
+            Record::BlockBegan(block) => self.begun = Some(block.clone()),
+            Record::BlockShown(block) => {
+                self.begun = None;
+                self.shown.push(block.clone());
+            }
             Record::Replaced { .. } => self.shown.clear(),
             Record::ModelResponded(answer) => {
                 if answer.run == 0 {
-                    self.answer_pos = pos;
+                    (self.answer_pos, self.begun) = (pos, None);
                 }
                 self.model_responded(answer);
             }
@@ -260,7 +268,7 @@ impl State {
                     self.todos.clone_from(todos);
                 }
             }
-            Record::Group { .. } | Record::Restarted(_) => {}
+            Record::Restarted(_) => {}
             Record::CallOutdated { call, target } => self.call_outdated(*call, target.as_ref()),
             Record::InputRequired(required) => self.input_required(required),
             Record::CallLost { call, forgotten } => self.set_phase(*call, |call| {
@@ -286,7 +294,7 @@ impl State {
                 self.calls = Vec::new();
                 self.nested = Vec::new();
                 self.open = Vec::new();
-                self.shown = Vec::new();
+                (self.shown, self.begun) = (Vec::new(), None);
                 self.answered = false;
                 self.held = false;
                 self.run_ended(&ended.reason);

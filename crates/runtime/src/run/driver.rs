@@ -601,7 +601,7 @@ impl Inner {
         if state.turns != turn || !state.status.is_active() {
             return Ok(false);
         }
-        match make(&state, guard.partial()) {
+        match make(&state, guard.written()) {
             Some(transition) => {
                 self.transact(live, guard, Durability::Buffered, |_| Ok(transition)).await.map(|_| true)
             }
