@@ -55,23 +55,28 @@ pub struct State {
     /// The language of the server's own texts.
     pub locale: Locale,
     /// Who the session belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<Arc<str>>,
     /// The tenant it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<Arc<str>>,
     /// The beginning of the first user message, for lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<Arc<str>>,
     /// What it is doing.
     pub status: Status,
     /// How many turns have begun.
     pub turns: u32,
     /// Model calls of the current turn.
+    #[serde(default, skip_serializing_if = "super::record::is_zero")]
     pub turn_calls: u32,
     /// Answers so far, by model.
     pub answers: Arc<BTreeMap<Arc<str>, u64>>,
     /// Tokens so far.
+    #[serde(default, skip_serializing_if = "Usage::is_zero")]
     pub usage: Usage,
     /// Whether the latest answer has no calls, so that the turn can end.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub answered: bool,
     /// Why the latest answer is not whole, if it is not; of a turn that is over, the one that it ended with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -79,33 +84,43 @@ pub struct State {
     /// The position of the latest answer; 0 before the first.
     pub answer_pos: u64,
     /// Calls so far.
+    #[serde(default, skip_serializing_if = "super::record::is_zero")]
     pub call_count: u32,
     /// The calls of the latest answer, in the model's order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<Call>,
     /// Interruptions so far.
+    #[serde(default, skip_serializing_if = "super::record::is_zero")]
     pub interruptions: u32,
     /// The interruptions that wait, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub open: Vec<Open>,
     /// Roles that were ever asked, whose holders may see the session (spec P1).
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub reviewers: BTreeSet<String>,
     /// The roles that the user of the current turn held.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub roles: Vec<String>,
     /// Who has spoken in the current turn.
     #[serde(default, skip_serializing_if = "Speakers::is_empty")]
     pub speakers: Speakers,
     /// Standing rules of this session alone, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sticky: Vec<Rule>,
     /// Messages that wait for their place, oldest first.
+    #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     pub queued: VecDeque<UserMessage>,
     /// How many messages were ever queued: the number of the last one.
     #[serde(default, skip_serializing_if = "super::record::is_zero")]
     pub queued_count: u32,
     /// Blocks of the coming answer that were already shown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shown: Vec<Block>,
     /// The block of the coming answer that people see being written, without what is written in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begun: Option<Block>,
     /// The agent's list of todos (spec Q6).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub todos: Vec<Todo>,
     /// Where the run of its graph stands: of a graph's session, or of an agent's loop that has nodes of the user's.
     #[serde(default, skip_serializing_if = "Option::is_none")]

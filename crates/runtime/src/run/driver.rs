@@ -159,7 +159,8 @@ impl Inner {
     fn driver_ended(&self) {
         self.drivers.send_if_modified(|running| {
             *running -= 1;
-            *running == 0
+            // Whoever comes to wait from now on reads it first.
+            *running == 0 && self.drivers.receiver_count() > 0
         });
     }
 

@@ -205,8 +205,10 @@ impl Inner {
         let transition = make(&state)?;
         let Some(last) = transition.entries().last() else { return Ok(Vec::new()) };
         let closes = |record: &Record| matches!(record, Record::ModelResponded(_) | Record::TurnEnded(_));
-        let snapshot =
-            records(transition.entries()).any(closes) || last.pos.saturating_sub(guard.snapshot) >= SNAPSHOT_ENTRIES;
+        // While people are asked there is little since the last one, and a snapshot would repeat what they are asked.
+        let asks = |record: &Record| matches!(record, Record::Interrupted(_));
+        let snapshot = (records(transition.entries()).any(closes) && !records(transition.entries()).any(asks))
+            || last.pos.saturating_sub(guard.snapshot) >= SNAPSHOT_ENTRIES;
         let begins = |record: &Record| {
             matches!(record, Record::CallStarted { .. } | Record::StepStarted { .. } | Record::ApprovalSent { .. })
         };
