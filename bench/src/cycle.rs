@@ -87,7 +87,7 @@ fn executor() -> Result<tokio::runtime::Runtime> {
 }
 
 /// Cycles a second, one after the other, each in a session of its own.
-async fn stream(runtime: &Runtime, prefix: &str, cycles: usize) -> Result<f64> {
+pub(crate) async fn stream(runtime: &Runtime, prefix: &str, cycles: usize) -> Result<f64> {
     let text: Arc<str> = Arc::from("Buy 100 VNM");
     let begin = Instant::now();
     for i in 0..cycles {

@@ -104,6 +104,16 @@ async fn timed(runs: &Runs<Count>, session: String, items: u64, n: u64) -> Resul
     }
 }
 
+/// So many runs of a thousand nodes in memory.
+pub(crate) async fn chains(rounds: usize) -> Result<()> {
+    let graph = chain()?;
+    let memory = runs(Arc::new(MemoryStore::new()), &graph)?;
+    for i in 0..rounds {
+        timed(&memory, format!("s{i}"), 0, NODES as u64).await?;
+    }
+    Ok(())
+}
+
 /// Answers all questions of a run one at a time: the time of one answer, in microseconds.
 async fn answered(questions: u64) -> Result<(f64, u64)> {
     let starts = Arc::new(AtomicU64::new(0));

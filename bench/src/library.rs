@@ -114,6 +114,12 @@ async fn our_turn(model: &Scripted) -> Result<String> {
     Ok(run(&agent, "What about Oakland?").await?.final_output)
 }
 
+/// So many turns with three calls in one answer.
+pub(crate) async fn turns(rounds: usize) -> Result<()> {
+    let model = script(true)?;
+    timed(rounds, || our_turn(&model)).await.map(drop)
+}
+
 /// Microseconds of one turn.
 async fn timed<F: AsyncFn() -> Result<String>>(turns: usize, turn: F) -> Result<f64> {
     let begin = Instant::now();

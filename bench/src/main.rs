@@ -1,11 +1,12 @@
 //! Benchmarks, each a ratio against something measured in the same run.
 //!
-//! `cargo run --release -p countersign-bench [--] [cycle|sealed|memory|many|growth|reading|history|lists|past|compressed|graphs|paused|policy|server|clients|library]…`
+//! `cargo run --release -p countersign-bench [--] [cycle|sealed|memory|many|growth|reading|history|lists|past|compressed|graphs|paused|policy|server|clients|library|counted]…`
 //! runs the named ones, or all. What each number means is in `bench/README.md`.
 
 mod bare;
 mod clients;
 mod compressed;
+mod counted;
 mod cycle;
 mod graphs;
 mod growth;
@@ -19,6 +20,12 @@ mod reading;
 mod server;
 
 use std::process::ExitCode;
+
+use mimalloc::MiMalloc;
+
+/// As the `countersign` program's.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
@@ -53,6 +60,7 @@ fn run() -> Result<bool> {
     match wanted.as_slice() {
         [command, path] if command == paused::SERVE => return paused::serve(path).map(|()| true),
         [command, path] if command == past::SERVE => return past::serve(path).map(|()| true),
+        [command, what, rounds] if command == counted::ROUNDS => return counted::rounds(what, rounds).map(|()| true),
         [command] if command == clients::SERVE => return clients::serve().map(|()| true),
         _ => {}
     }
@@ -105,6 +113,9 @@ fn run() -> Result<bool> {
     }
     if want("clients") {
         verdicts.push(clients::thousand()?);
+    }
+    if want("counted") {
+        verdicts.extend(counted::all()?);
     }
     for verdict in &verdicts {
         let bound = match (verdict.at_least, verdict.at_most) {

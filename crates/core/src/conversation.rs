@@ -445,7 +445,7 @@ impl Conversation {
             Record::ApprovalSent { calls } => self.sent.extend(calls),
             Record::MessageQueued(_)
             | Record::MakeRoom(_)
-            | Record::Group { .. }
+            | Record::BlockBegan(_)
             | Record::Restarted(_)
             | Record::CallsGated(_)
             | Record::Answered(_)

@@ -45,7 +45,7 @@ pub(super) fn question(server: &str, name: &str, params: &ElicitRequestParams) -
         name: name.into(),
         from: server.into(),
         payload: raw(&payload)?,
-        schema: Some(Arc::new(Schema(schema))),
+        schema: Some(Arc::new(Schema::new(schema))),
         default: raw(&json!({ "action": "cancel" })),
     })
 }

@@ -130,6 +130,9 @@ impl Follow {
             // A live model call that is tried again begins its block over on the same connection, too.
             self.restarts += 1;
             self.reconnected = false;
+            if self.block(&place)?.start != event["content_block"] {
+                return Err("a seq that names something else than before".to_owned());
+            }
             return self.start(place, seq, &event["content_block"]);
         }
         if seq != self.seq + 1 {

@@ -11,8 +11,8 @@ use crate::{
 fn script() -> Value {
     json!({ "turns": [
         { "text": "I will trade.", "tool_calls": [{ "name": "note", "args": { "n": 1 } }, trade(100)] },
-        { "text": "Result: {{ last_tool_result }}" },
-    ], "at_end": "repeat" })
+        { "text": "Result: {{ last_tool_result }}", "delay_ms": 20 },
+    ], "at_end": "repeat", "chunk_chars": 8 })
 }
 
 async fn done(store: Store) -> Server {

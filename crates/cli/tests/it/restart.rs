@@ -123,6 +123,50 @@ async fn r7_a_crash_in_the_middle_of_a_block_in_a_group_or_outside_is_made_good(
     }
 }
 
+/// Whatever the model says after the crash.
+#[tokio::test]
+async fn w2_every_seq_that_was_shown_before_kill_9_names_the_same_event_after_it() {
+    let before = json!({ "turns": [
+        { "thinking": "a b c d", "text": "e f g h", "tool_calls": [{ "name": "note", "args": { "x": "i j k l" } }], "delay_ms": 300 },
+    ], "chunk_chars": 2 });
+    let others = [
+        json!({ "text": "Something else." }),
+        json!({ "thinking": "Otherwise.", "text": "Something else." }),
+        json!({ "thinking": "a b c d", "text": "And then something else." }),
+        json!({ "text": "I note it.", "tool_calls": [{ "name": "note", "args": {} }] }),
+    ];
+    for kind in ["thinking_delta", "text_delta", "input_json_delta"] {
+        for other in &others {
+            let mut server = Setup::new(Store::Sqlite, &before).start().await;
+            let mut ws = server.ws().await;
+            ws.message("s", "go").await;
+            let in_block = |frame: &serde_json::Value| frame["message_id"] == "msg-2" && frame["delta"]["type"] == kind;
+            let mut seen = events(ws.until(in_block).await);
+            server.kill();
+            let after = json!({ "turns": [other, { "text": "done" }], "at_end": "repeat" });
+            std::fs::write(server.path("script.json"), after.to_string()).unwrap();
+            server.start_again().await;
+            let last = seen.iter().rev().find_map(|frame| frame["seq"].as_u64()).unwrap();
+            let mut ws = server.ws().await;
+            ws.subscribe("s", last).await;
+            let rest = ws.until_status("completed").await;
+            assert_eq!(
+                (&rest[0]["type"], &rest[0]["seq"]),
+                (&json!("content_block_start"), &json!(last)),
+                "{}",
+                rest[0]
+            );
+            let all = server.checked("s").await;
+            for event in seen.iter().filter(|event| event["seq"].is_u64()) {
+                let now = all.iter().find(|one| one["seq"] == event["seq"]);
+                assert_eq!(now, Some(event), "{kind}, then {other}");
+            }
+            seen.extend(rest);
+            assert_eq!(Fold::of(&seen), Fold::of(&all), "{kind}, then {other}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn u3_sigterm_ends_in_order_and_a_second_signal_at_once() {
     let mut server = Setup::one_trade(Store::Sqlite).start().await;

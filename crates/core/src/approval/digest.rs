@@ -18,74 +18,77 @@ use crate::{
     call::{
         args::{Args, Digest},
         json::Json,
-        preview::Preview,
     },
     journal::{
-        agents::PathStep,
-        record::{Action, Interrupted, Kind},
-        run::At,
+        record::{Action, Interrupted, Kind, Schema},
         state::State,
     },
     limits,
 };
 
-/// What is hashed, as JSON in canonical form. `docs/protocol.md` lists it.
+/// What is hashed, as JSON in canonical form: its members stand in canonical order, and what they hold is canonical.
+/// `docs/protocol.md` lists it.
 #[derive(Serialize)]
 struct Named<'a> {
-    session: &'a str,
-    birth: &'a str,
-    interruption: u32,
-    kind: Kind,
-    call: u32,
-    tool_use_id: &'a str,
     agent: &'a str,
-    tool: &'a str,
-    args: &'a Args,
-    level: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    schema: Option<&'a RawValue>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    source: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    description: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     agent_says: Option<&'a str>,
+    args: &'a Args,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at: Option<Box<RawValue>>,
+    birth: &'a str,
+    call: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'a str>,
+    interruption: u32,
+    kind: Kind,
+    level: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    preview: Option<Box<RawValue>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    path: &'a [PathStep],
     #[serde(skip_serializing_if = "Option::is_none")]
-    preview: Option<&'a Preview>,
+    schema: Option<&'a RawValue>,
+    session: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    at: Option<&'a At>,
+    source: Option<&'a str>,
+    tool: &'a str,
+    tool_use_id: &'a str,
+}
+
+/// The canonical form of a member that most requests do not have. What is not strict JSON in texts of others stays as it is.
+fn canonical(member: &impl Serialize) -> Option<Box<RawValue>> {
+    let written = serde_json::value::to_raw_value(member).ok()?;
+    let canonical = Json::parse(written.get(), limits::JSON_DEPTH + 8).map(|json| json.canonical());
+    canonical.ok().and_then(|text| RawValue::from_string(text).ok()).or(Some(written))
 }
 
 /// The digest of one of the actions that people are asked about: lower-case hexadecimal SHA-256.
 #[must_use]
 pub fn of(state: &State, asked: &Interrupted, action: &Action) -> String {
     let named = Named {
-        session: &state.session_id,
+        agent: &action.agent,
+        agent_says: action.agent_says.as_deref(),
+        args: &action.args,
+        at: asked.at.as_deref().and_then(canonical),
         birth: &state.birth,
+        call: action.call,
+        description: action.description.as_deref(),
         interruption: asked.n,
         kind: asked.kind,
-        call: action.call,
-        tool_use_id: &action.tool_use_id,
-        agent: &action.agent,
-        tool: &action.name,
-        args: &action.args,
         level: action.level,
-        schema: action.schema.as_ref().map(|schema| &*schema.0),
-        source: action.source.as_deref(),
-        description: action.description.as_deref(),
-        agent_says: action.agent_says.as_deref(),
+        path: Some(&action.path).filter(|path| !path.is_empty()).and_then(canonical),
+        preview: action.preview.as_ref().and_then(canonical),
         reason: action.ask.reason.as_deref(),
-        path: &action.path,
-        preview: action.preview.as_ref(),
-        at: asked.at.as_deref(),
+        schema: action.schema.as_deref().map(Schema::canonical),
+        session: &state.session_id,
+        source: action.source.as_deref(),
+        tool: &action.name,
+        tool_use_id: &action.tool_use_id,
     };
     // Strings, numbers and JSON texts; none of them can fail to be written.
     let text = serde_json::to_string(&named).unwrap_or_default();
-    // Whatever is not strict JSON in a schema of others is hashed as it is.
-    let canonical = Json::parse(&text, limits::JSON_DEPTH + 8).map(|json| json.canonical());
-    Digest::of(canonical.as_deref().unwrap_or(&text).as_bytes()).to_string()
+    Digest::of(text.as_bytes()).to_string()
 }

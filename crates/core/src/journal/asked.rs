@@ -5,7 +5,7 @@
 //! from its record's time ([`Interrupted::clock`]). What was asked while the clock was ahead keeps the deadline it was
 //! given then.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -20,7 +20,7 @@ use crate::{
     call::{
         args::Args,
         gate::{Ask, DecisionType},
-        json::same_json,
+        json::{Json, same_json},
         preview::Preview,
         timeout::Timeout,
     },
@@ -181,10 +181,28 @@ impl Action {
     }
 }
 
-/// A JSON Schema, kept as text.
+/// A JSON Schema, kept as text. Its canonical form is made when it is first asked for, for all that share it: requests about a
+/// tool's calls have it in their digests.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Schema(pub Box<RawValue>);
+pub struct Schema(pub Box<RawValue>, #[serde(skip)] OnceLock<Box<RawValue>>);
+
+impl Schema {
+    /// A schema of this text.
+    #[must_use]
+    pub fn new(text: Box<RawValue>) -> Schema {
+        Schema(text, OnceLock::new())
+    }
+
+    /// The canonical text. One that is not strict JSON, which a schema of others may be, stays as it is.
+    #[must_use]
+    pub fn canonical(&self) -> &RawValue {
+        self.1.get_or_init(|| {
+            let canonical = Json::parse(self.0.get(), limits::JSON_DEPTH + 8).ok().map(|json| json.canonical());
+            canonical.and_then(|text| RawValue::from_string(text).ok()).unwrap_or_else(|| self.0.clone())
+        })
+    }
+}
 
 impl PartialEq for Schema {
     fn eq(&self, other: &Self) -> bool {

@@ -90,6 +90,7 @@ pub fn is_whole(state: &State) -> bool {
         || run.is_some_and(|run| run.waits());
     state.pos > 0
         && state.shown.is_empty()
+        && state.begun.is_none()
         && calls().all(|phase| match phase {
             Phase::Proposed | Phase::Settled(..) | Phase::Lost => false,
             // Asked about once the calls that need nobody have run.
@@ -111,8 +112,8 @@ fn name(record: &Record) -> &'static str {
         Record::SessionCreated(_) => "created",
         Record::UserMessage(_) => "message",
         Record::MessageQueued(_) => "queued",
-        Record::BlockShown(_)
-        | Record::Group { .. }
+        Record::BlockBegan(_)
+        | Record::BlockShown(_)
         | Record::Replaced { .. }
         | Record::ModelResponded(_)
         | Record::CallsGated(_) => "answer",

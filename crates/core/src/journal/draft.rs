@@ -397,28 +397,31 @@ impl Draft {
         self.finish()
     }
 
-    /// A block of the coming answer is finished and shown before the answer is complete.
-    pub fn block_shown(mut self, block: Block) -> Transition {
-        self.push(Record::BlockShown(block));
-        self.finish()
-    }
-
-    /// What was shown of the coming answer so far is no part of it: the model says something else. Nothing is recorded
-    /// where nothing was shown.
-    pub fn replaced(mut self) -> Transition {
-        let places: Vec<_> = self.state.shown.iter().filter_map(expand::place).collect();
-        let to = self.state.cursor.index;
-        let from = to.saturating_sub(u32::try_from(places.len()).unwrap_or(u32::MAX));
-        if places.iter().any(|place| !place.empty) {
-            self.push(Record::Replaced { from, to });
+    /// People are to see the model write this block from now on. It stays begun where one that began in the same way already is.
+    pub fn block_began(mut self, block: &Block) -> Draft {
+        if self.state.begun.is_none() {
+            self.push(Record::BlockBegan(block.begun()));
         }
-        self.finish()
+        self
     }
 
-    /// A group begins or ends now, because the block that makes it so is shown while it is written (spec Q5).
-    pub fn group(mut self, open: bool) -> Transition {
-        self.push(Record::Group { open });
-        self.finish()
+    /// A block of the coming answer is finished, and people are to see it before the answer is complete.
+    pub fn block_shown(mut self, block: Block) -> Draft {
+        self.push(Record::BlockShown(block));
+        self
+    }
+
+    /// What was shown of the coming answer so far is no part of it: the model says something else. `partial` is what is known
+    /// of the block that it has begun. Nothing is recorded where nothing was shown.
+    pub fn replaced(mut self, partial: Option<Block>) -> Draft {
+        if let Some(block) = self.begun(partial) {
+            self.push(Record::BlockShown(block));
+        }
+        let places: Vec<_> = self.state.shown.iter().filter_map(expand::place).collect();
+        if places.iter().any(|place| !place.empty) {
+            self.push(Record::Replaced { blocks: u32::try_from(places.len()).unwrap_or(u32::MAX) });
+        }
+        self
     }
 
     /// The model has answered; `gates` are the verdicts on its calls, in order. An answer that is not wanted (any more)

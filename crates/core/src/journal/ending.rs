@@ -13,7 +13,8 @@ use crate::{
 };
 
 impl Draft {
-    /// Cancels the turn (spec W1), or gives up one that has failed. `partial` is the block the model was writing.
+    /// Cancels the turn (spec W1), or gives up one that has failed. `partial` is what is known of the block that the model
+    /// has begun.
     ///
     /// # Errors
     /// `nothing_to_cancel`.
@@ -47,8 +48,15 @@ impl Draft {
             self.push(Record::Withdrawn { n, by });
         }
         self.give_up(self.state.calls.clone());
+        let partial = self.begun(partial);
         let ended = TurnEnded { reason, partial, output: None, cut: None, request_id };
         self.push(Record::TurnEnded(Box::new(ended)));
+    }
+
+    /// The block that the model has begun, as far as it is known: nothing is, once the process has ended that followed the model.
+    pub(super) fn begun(&self, known: Option<Block>) -> Option<Block> {
+        let begun = self.state.begun.clone()?;
+        Some(known.filter(|known| known.begins_as(&begun)).unwrap_or(begun))
     }
 
     /// Gives those of `calls` that have no result the one that they have come to.
@@ -78,7 +86,7 @@ impl Draft {
     pub(super) fn end_turn(&mut self, output: Option<String>) {
         let cut = self.state.cut.filter(|_| self.state.answered && output.is_none());
         let reason = EndReason::EndTurn;
-        let ended = TurnEnded { reason, partial: None, output, cut, request_id: None };
+        let ended = TurnEnded { reason, partial: self.begun(None), output, cut, request_id: None };
         self.push(Record::TurnEnded(Box::new(ended)));
     }
 }

@@ -34,7 +34,7 @@ pub struct TurnFailed {
     /// The numbers of the interruptions that stay pending.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pending: Vec<u32>,
-    /// The block the model was writing when it was stopped.
+    /// The block that the model has begun, as far as it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial: Option<Block>,
 }
@@ -168,7 +168,7 @@ impl State {
         self.failure = Some(failed.failure.clone());
         self.held = false;
         // What the model was saying is part of no answer.
-        self.shown = Vec::new();
+        (self.shown, self.begun) = (Vec::new(), None);
     }
 
     pub(super) fn retried(&mut self, retried: &Retried) {
@@ -217,6 +217,7 @@ impl Draft {
     pub(super) fn turn_failed(&mut self, why: Why, message: String, partial: Option<Block>) {
         let pending = self.state.open.iter().map(|open| open.asked.n).collect();
         let failure = Arc::new(Failure { why, message });
+        let partial = self.begun(partial);
         self.push(Record::TurnFailed(Box::new(TurnFailed { failure, pending, partial })));
     }
 

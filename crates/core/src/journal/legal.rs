@@ -97,11 +97,25 @@ pub fn cuts_between_turns(state: &State, compressed: &Compressed, turns: &[u64])
 
 const UNLED: Illegal = Illegal("the entries before it do not lead to it");
 
+/// Whether what people see of a record can come next: nothing is between the beginning of a block and what closes it.
+fn closes(state: &State, record: &Record) -> bool {
+    let Some(begun) = &state.begun else { return true };
+    if let Some(block) = record.first_block() {
+        return block.begins_as(begun);
+    }
+    let mut cursor = state.cursor.clone();
+    expand::pass(&mut cursor, record);
+    cursor == state.cursor
+}
+
 /// Whether a record can come next in this state, in the append after the one at `before`.
 fn follows(state: &State, before: u64, record: &Record) -> Result<(), Illegal> {
     let call = |number: u32| {
         state.calls.iter().find(|call| call.call == number).ok_or(Illegal("it names a call that is not open"))
     };
+    if !closes(state, record) {
+        return Err(Illegal("it stands in the middle of a block that the model has begun"));
+    }
     if let Some(fits) = graph::fits(state, record) {
         return if fits { Ok(()) } else { Err(UNLED) };
     }
@@ -112,15 +126,16 @@ fn follows(state: &State, before: u64, record: &Record) -> Result<(), Illegal> {
             (state.status.is_active() || state.status == Status::Failed)
                 && Some(message.queued) == state.queued_count.checked_add(1)
         }
-        Record::BlockShown(_) | Record::Group { .. } | Record::Restarted(_) | Record::Status { .. } => {
-            state.status.is_active()
+        Record::BlockBegan(block) => {
+            state.wants_answer(0) && state.begun.is_none() && *block == block.begun() && expand::is_streamed(block)
         }
+        Record::BlockShown(_) | Record::Restarted(_) | Record::Status { .. } => state.status.is_active(),
         Record::ModelResponded(answer) if answer.run != 0 => {
             answer.shown == 0 && state.asking().any(|nested| nested.call == answer.run)
         }
-        Record::Replaced { from, to } => {
+        Record::Replaced { blocks } => {
             let shown = state.shown.iter().filter(|block| expand::place(block).is_some()).count();
-            from < to && *to == state.cursor.index && (to - from) as usize == shown
+            *blocks > 0 && *blocks as usize == shown
         }
         Record::ModelResponded(answer) => state.status.is_active() && answer.shown as usize <= state.shown.len(),
         Record::CallsGated(gates) => {

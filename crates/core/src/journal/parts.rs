@@ -57,32 +57,44 @@ pub struct Call {
     /// The tool that runs: the model's, or the reviewer's after an edit.
     pub name: Arc<str>,
     /// The arguments it runs with; `None` if the model's could not be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub args: Option<Args>,
     /// Where it stands.
     pub phase: Phase,
     /// How a person is asked about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ask: Option<Arc<Ask>>,
     /// Whether its verdict was a question (spec Q).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub question: bool,
     /// How it is shown.
     pub display: Display,
     /// Declared idempotent when it was gated.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub idempotent: bool,
     /// Attempts so far.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub attempts: u32,
     /// The level that decides next.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub level: u32,
     /// When it must be decided, once it is asked about.
+    #[serde(default, skip_serializing_if = "Deadline::is_fresh")]
     pub deadline: Deadline,
     /// Who decides in place of the level's reviewer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instead: Option<Reviewer>,
     /// How many of those it escalates to have been asked.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub escalated: u32,
     /// Who has approved it at the levels so far.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub approved_by: Vec<Arc<str>>,
     /// Who changed it last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edited_by: Option<Arc<str>>,
     /// Whether a standing rule decided about it in a person's place.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_rule: bool,
     /// What that let through.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -157,6 +169,12 @@ pub enum Deadline {
     Never,
     /// It was deferred and keeps this deadline.
     At(Millis),
+}
+
+impl Deadline {
+    fn is_fresh(&self) -> bool {
+        *self == Deadline::Fresh
+    }
 }
 
 /// An interruption that waits for a person.

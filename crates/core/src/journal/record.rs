@@ -73,7 +73,7 @@ impl Entry {
     #[must_use]
     pub fn is_progress(&self) -> bool {
         let progress =
-            |record: &Record| matches!(record, Record::BlockShown(_) | Record::Group { .. } | Record::Replaced { .. });
+            |record: &Record| matches!(record, Record::BlockBegan(_) | Record::BlockShown(_) | Record::Replaced { .. });
         self.records.iter().all(progress)
     }
 }
@@ -93,19 +93,15 @@ pub enum Record {
     UserMessage(UserMessage),
     /// A user's message waits until the turn can take it (`on_pending: queue`).
     MessageQueued(UserMessage),
-    /// A block of the model's answer that was finished, and shown, before the answer was complete.
+    /// The model begins a block of its answer, and people see it write from now on. What it says comes with what closes it: the
+    /// next [`Record::BlockShown`], the first block of [`Record::ModelResponded`], or [`TurnEnded::partial`].
+    BlockBegan(Block),
+    /// A block of the model's answer that people see before the answer is complete, whole or as far as it came.
     BlockShown(Block),
-    /// A group begins or ends, ahead of the block that makes it so, because that block is being shown already.
-    Group {
-        /// Whether one is open from now on.
-        open: bool,
-    },
     /// What was shown of an answer that broke off is no part of the conversation: the model has said something else since.
     Replaced {
-        /// The index of the first block in the open message.
-        from: u32,
-        /// The index after the last one.
-        to: u32,
+        /// How many of the latest blocks in the stream that is.
+        blocks: u32,
     },
     /// The model's answer is complete.
     ModelResponded(ModelResponded),
@@ -293,6 +289,52 @@ pub enum Block {
     Thinking(String),
     /// A tool call.
     ToolUse(ToolUse),
+}
+
+impl Block {
+    /// What the model wrote in it.
+    #[must_use]
+    pub fn content(&self) -> &str {
+        match self {
+            Block::Text(text) | Block::Thinking(text) => text,
+            Block::ToolUse(call) => &call.input,
+        }
+    }
+
+    /// The block before anything was written in it.
+    #[must_use]
+    pub fn begun(&self) -> Block {
+        match self {
+            Block::Text(_) => Block::Text(String::new()),
+            Block::Thinking(_) => Block::Thinking(String::new()),
+            Block::ToolUse(ToolUse { id, name, display, .. }) => {
+                // What the call is for is known at its end.
+                let display = Display { stream: display.stream, thought: display.thought, ..Display::default() };
+                Block::ToolUse(ToolUse { display, ..ToolUse::new(id.clone(), name.clone(), String::new()) })
+            }
+        }
+    }
+
+    /// The same block, with this written in it.
+    #[must_use]
+    pub fn with(mut self, content: &str) -> Block {
+        self.write(content);
+        self
+    }
+
+    /// Adds what the model writes.
+    pub fn write(&mut self, more: &str) {
+        match self {
+            Block::Text(text) | Block::Thinking(text) => text.push_str(more),
+            Block::ToolUse(call) => call.input.push_str(more),
+        }
+    }
+
+    /// Whether both begin in the same way: either may be what a begun block comes to.
+    #[must_use]
+    pub fn begins_as(&self, other: &Block) -> bool {
+        self.begun() == other.begun()
+    }
 }
 
 /// A tool call as the model wrote it.
@@ -635,7 +677,7 @@ pub enum EndReason {
 pub struct TurnEnded {
     /// Why.
     pub reason: EndReason,
-    /// The block the model was writing when it was stopped.
+    /// What the block came to that the model had begun when it was stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial: Option<Block>,
     /// The turn's last word, where that is a tool's result and not the model's (spec S24).
@@ -658,6 +700,18 @@ impl CallFinished {
 }
 
 impl Record {
+    /// The first block of the session's own model that people see with it: it closes the one that has begun.
+    #[must_use]
+    pub fn first_block(&self) -> Option<&Block> {
+        match self {
+            Record::BlockShown(block) => Some(block),
+            Record::ModelResponded(answer) if answer.run == 0 => answer.blocks.first(),
+            Record::TurnEnded(ended) => ended.partial.as_ref(),
+            Record::TurnFailed(failed) => failed.partial.as_ref(),
+            _ => None,
+        }
+    }
+
     /// The `request_id` that this record acknowledges, if any (spec W1).
     #[must_use]
     pub fn request_id(&self) -> Option<&str> {

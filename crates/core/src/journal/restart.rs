@@ -44,8 +44,8 @@ impl State {
     /// comes by itself, is nothing that came of it.
     pub(super) fn came_of_it(&mut self, record: &Record) {
         match record {
-            Record::BlockShown(_)
-            | Record::Group { .. }
+            Record::BlockBegan(_)
+            | Record::BlockShown(_)
             | Record::CallStarted { .. }
             | Record::StepStarted { .. }
             | Record::ApprovalSent { .. }
@@ -73,10 +73,10 @@ impl State {
 }
 
 impl Draft {
-    /// Says that a process takes the turn up, or that none does any more; see [`Restarted`]. `partial` is the block that
-    /// followers may still see open: what is said to them of a turn that is held comes after it.
+    /// Says that a process takes the turn up, or that none does any more; see [`Restarted`]. What is said to followers of a turn
+    /// that is held comes after the block that the model has begun, of which `partial` is known.
     pub fn restarted(mut self, times: u32, held: bool, partial: Option<Block>) -> Transition {
-        if let Some(block) = partial.filter(|_| held) {
+        if let Some(block) = self.begun(partial).filter(|_| held) {
             self.push(Record::BlockShown(block));
         }
         let pending = self.state.open.iter().map(|open| open.asked.n).filter(|_| held).collect();

@@ -16,7 +16,7 @@ pub(super) fn of(record: &Record) -> u64 {
     let texts = match record {
         Record::SessionCreated(created) => created.context.as_ref().map_or(0, |context| context.get().len()),
         Record::UserMessage(message) | Record::MessageQueued(message) => message.content.stored_bytes(),
-        Record::BlockShown(shown) => block(shown),
+        Record::BlockBegan(shown) | Record::BlockShown(shown) => block(shown),
         Record::ModelResponded(answer) => {
             answer.blocks.iter().map(block).sum::<usize>() + answer.opaque.as_ref().map_or(0, |kept| kept.get().len())
         }

@@ -55,11 +55,13 @@ pub struct State {
     /// The language of the server's own texts.
     pub locale: Locale,
     /// Who the session belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<Arc<str>>,
     /// The tenant it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<Arc<str>>,
     /// The beginning of the first user message, for lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<Arc<str>>,
     /// What it is doing.
     pub status: Status,
@@ -69,6 +71,7 @@ pub struct State {
     /// How many turns have begun.
     pub turns: u32,
     /// Model calls of the current turn.
+    #[serde(default, skip_serializing_if = "super::record::is_zero")]
     pub turn_calls: u32,
     /// How many more of them it may make than its agent allows: what a retry has brought.
     #[serde(default, skip_serializing_if = "super::record::is_zero")]
@@ -76,8 +79,10 @@ pub struct State {
     /// Answers so far, by model.
     pub answers: Arc<BTreeMap<Arc<str>, u64>>,
     /// Tokens so far.
+    #[serde(default, skip_serializing_if = "Usage::is_zero")]
     pub usage: Usage,
     /// Whether the latest answer has no calls, so that the turn can end.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub answered: bool,
     /// Why the latest answer is not whole, if it is not; of a turn that is over, the one that it ended with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -85,33 +90,46 @@ pub struct State {
     /// The position of the latest answer; 0 before the first.
     pub answer_pos: u64,
     /// Calls so far.
+    #[serde(default, skip_serializing_if = "super::record::is_zero")]
     pub call_count: u32,
     /// The calls of the latest answer, in the model's order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<Call>,
     /// Interruptions so far.
+    #[serde(default, skip_serializing_if = "super::record::is_zero")]
     pub interruptions: u32,
     /// The interruptions that wait, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub open: Vec<Open>,
     /// Roles that were ever asked, whose holders may see the session (spec P1).
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub reviewers: BTreeSet<String>,
     /// The roles that the user of the current turn held.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub roles: Vec<String>,
     /// Who has spoken in the current turn.
     #[serde(default, skip_serializing_if = "Speakers::is_empty")]
     pub speakers: Speakers,
     /// Standing rules of this session alone, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sticky: Vec<Rule>,
     /// Messages that wait for their place, oldest first.
+    #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     pub queued: VecDeque<UserMessage>,
     /// How many messages were ever queued: the number of the last one.
     #[serde(default, skip_serializing_if = "super::record::is_zero")]
     pub queued_count: u32,
     /// Blocks of the coming answer that were already shown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shown: Vec<Block>,
     /// What followers are still to be shown of what has happened since the turn failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unshown: Vec<Unshown>,
+    /// The block of the coming answer that people see being written, without what is written in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begun: Option<Block>,
     /// The agent's list of todos (spec Q6).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub todos: Vec<Todo>,
     /// Where the run of its graph stands: of a graph's session, or of an agent's loop that has nodes of the user's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -178,6 +196,7 @@ impl State {
             queued_count: 0,
             shown: Vec::new(),
             unshown: Vec::new(),
+            begun: None,
             todos: Vec::new(),
             run: None,
             window: Window::default(),
@@ -239,11 +258,15 @@ impl State {
                 self.queued_count = message.queued;
                 self.queued.push_back(message.clone());
             }
-            Record::BlockShown(block) => self.shown.push(block.clone()),
+            Record::BlockBegan(block) => self.begun = Some(block.clone()),
+            Record::BlockShown(block) => {
+                self.begun = None;
+                self.shown.push(block.clone());
+            }
             Record::Replaced { .. } => self.shown.clear(),
             Record::ModelResponded(answer) => {
                 if answer.run == 0 {
-                    self.answer_pos = pos;
+                    (self.answer_pos, self.begun) = (pos, None);
                 }
                 self.model_responded(answer);
             }
@@ -273,7 +296,7 @@ impl State {
                     self.todos.clone_from(todos);
                 }
             }
-            Record::Group { .. } | Record::Restarted(_) => {}
+            Record::Restarted(_) => {}
             Record::CallOutdated { call, target } => self.call_outdated(*call, target.as_ref()),
             Record::InputRequired(required) => self.input_required(required),
             Record::CallLost { call, forgotten } => self.set_phase(*call, |call| {
@@ -371,7 +394,7 @@ impl State {
         self.calls = Vec::new();
         self.nested = Vec::new();
         self.open = Vec::new();
-        self.shown = Vec::new();
+        (self.shown, self.begun) = (Vec::new(), None);
         self.answered = false;
         // Only how many tasks there were outlives it: their numbers are the session's.
         self.run(GraphRun::end);

@@ -1,7 +1,7 @@
 //! Where a session's event stream stands between two appends.
 //!
-//! Every append carries the cursor before it: `seq`, messages, the open message, block index, groups, and the open group
-//! with its summary. So an append expands to its own events alone, and a replay or a page of history can begin anywhere
+//! Every append carries the cursor before it: `seq`, messages, the open message, block index, groups, the open block, and the
+//! open group with its summary. So an append expands to its own events alone, and a replay or a page of history can begin anywhere
 //! without folding what came before.
 //!
 //! Message ids are `msg-N`, counted in the session. They come from the fold: a replay makes the same ones, and core
@@ -17,7 +17,7 @@ use serde::{
 
 /// The place in the event stream before an append: all that is needed to expand that alone.
 ///
-/// Stored as an array, since one stands on every append: `[seq, messages, open, index, groups]`, then the open
+/// Stored as an array, since one stands on every append: `[seq, messages, open, index, groups, began]`, then the open
 /// group's `filled` (0 or 1), then its `summary` if it has one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cursor {
@@ -31,6 +31,8 @@ pub struct Cursor {
     pub index: u32,
     /// How many groups have begun so far.
     pub groups: u32,
+    /// The `seq` of the start of the block that is open between appends; 0 if none is. A model writes it, at `index`.
+    pub began: u64,
     /// The open group, which is the latest one.
     pub group: Option<OpenGroup>,
 }
@@ -51,6 +53,7 @@ impl Serialize for Cursor {
         for n in [self.messages, self.open, self.index, self.groups] {
             seq.serialize_element(&n)?;
         }
+        seq.serialize_element(&self.began)?;
         if let Some(group) = &self.group {
             seq.serialize_element(&u8::from(group.filled))?;
             if let Some(summary) = &group.summary {
@@ -67,7 +70,7 @@ impl<'de> Deserialize<'de> for Cursor {
         impl<'de> Visitor<'de> for Parts {
             type Value = Cursor;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an array of 5 to 7 parts")
+                f.write_str("an array of 6 to 8 parts")
             }
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Cursor, A::Error> {
                 let first = seq.next_element()?.ok_or_else(|| A::Error::invalid_length(0, &self))?;
@@ -76,11 +79,12 @@ impl<'de> Deserialize<'de> for Cursor {
                     *number = seq.next_element()?.ok_or_else(|| A::Error::invalid_length(i, &self))?;
                 }
                 let [messages, open, index, groups] = numbers;
+                let began = seq.next_element()?.ok_or_else(|| A::Error::invalid_length(5, &self))?;
                 let group = match seq.next_element::<u8>()? {
                     Some(filled) => Some(OpenGroup { filled: filled != 0, summary: seq.next_element()? }),
                     None => None,
                 };
-                Ok(Cursor { seq: first, messages, open, index, groups, group })
+                Ok(Cursor { seq: first, messages, open, index, groups, began, group })
             }
         }
         deserializer.deserialize_seq(Parts)
@@ -106,17 +110,17 @@ mod tests {
     #[test]
     fn a_cursor_reads_back_whatever_is_open() {
         let group = |filled, summary: Option<&str>| Some(OpenGroup { filled, summary: summary.map(Arc::from) });
-        for (groups, group, text) in [
-            (0, None, "[7,2,2,3,0]"),
-            (4, None, "[7,2,2,3,4]"),
-            (4, group(false, None), "[7,2,2,3,4,0]"),
-            (4, group(true, None), "[7,2,2,3,4,1]"),
-            (4, group(true, Some("đọc")), "[7,2,2,3,4,1,\"đọc\"]"),
+        for (groups, began, group, text) in [
+            (0, 0, None, "[7,2,2,3,0,0]"),
+            (4, 7, None, "[7,2,2,3,4,7]"),
+            (4, 0, group(false, None), "[7,2,2,3,4,0,0]"),
+            (4, 6, group(true, None), "[7,2,2,3,4,6,1]"),
+            (4, 0, group(true, Some("đọc")), "[7,2,2,3,4,0,1,\"đọc\"]"),
         ] {
-            let cursor = Cursor { seq: 7, messages: 2, open: 2, index: 3, groups, group };
+            let cursor = Cursor { seq: 7, messages: 2, open: 2, index: 3, groups, began, group };
             assert_eq!(serde_json::to_string(&cursor).expect("write"), text);
             assert_eq!(serde_json::from_str::<Cursor>(text).expect("read"), cursor);
         }
-        assert!(serde_json::from_str::<Cursor>("[7,2,2,3]").is_err());
+        assert!(serde_json::from_str::<Cursor>("[7,2,2,3,0]").is_err());
     }
 }

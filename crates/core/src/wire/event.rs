@@ -12,6 +12,7 @@ use crate::{
     content::{Image, ImageSource},
     journal::{
         agents::PathStep,
+        failure::Failure,
         record::{CallStatus, Cut, Kind},
         run::Raw,
         state::Status,

@@ -126,10 +126,40 @@ pub fn is_streamed(block: &Block) -> bool {
     }
 }
 
-/// Whether a group must begin or end before a block that stands outside groups (`content`) or in one.
+/// The start of a block that a model writes, as it comes again to whoever begins to follow within it (spec W2). `cursor` is where
+/// the stream stands while the block is open.
 #[must_use]
-pub fn changes_group(cursor: &Cursor, content: bool) -> bool {
-    cursor.group.is_some() == content
+pub fn start_again(session_id: &Arc<str>, cursor: &Cursor, block: &Block) -> SessionEvent {
+    let (message_id, content_block) = (message_id(cursor.open), block_parts(block).0);
+    let event = Event::ContentBlockStart { message_id, index: cursor.index, content_block };
+    SessionEvent { event, session_id: session_id.clone(), seq: Some(cursor.began) }
+}
+
+/// More of the block that a model writes.
+#[must_use]
+pub fn more(session_id: &Arc<str>, cursor: &Cursor, delta: Delta) -> SessionEvent {
+    let event = Event::ContentBlockDelta { message_id: message_id(cursor.open), index: cursor.index, delta };
+    SessionEvent { event, session_id: session_id.clone(), seq: None }
+}
+
+/// The events of an append that come after `after`. If that lies inside a block, the block's start comes again (spec W2).
+#[must_use]
+pub fn expand_after(session_id: &Arc<str>, entry: &Entry, after: u64) -> Vec<SessionEvent> {
+    let cursor = &entry.cursor;
+    let open = || entry.records.iter().find_map(Record::first_block).filter(|_| cursor.began != 0);
+    let mut start = open().map(|block| start_again(session_id, cursor, block));
+    let (mut seq, mut due) = (cursor.seq, Vec::new());
+    for event in expand(session_id, entry) {
+        seq = event.seq.unwrap_or(seq);
+        // A delta stands or falls with the stop after it.
+        if event.seq.unwrap_or(seq + 1) > after {
+            due.extend(start.take().filter(|start| start.seq.is_some_and(|seq| seq <= after)));
+            due.push(event);
+        } else {
+            start = matches!(event.event, Event::ContentBlockStart { .. }).then_some(event);
+        }
+    }
+    due
 }
 
 /// Counts events, and makes them if somebody wants them: both by the same code, so they cannot disagree.
@@ -181,21 +211,21 @@ impl Out<'_> {
 
     /// A whole block of the open assistant message.
     fn block(&mut self, start: impl FnOnce(&str) -> ContentBlock, delta: Option<impl FnOnce() -> Delta>) {
-        self.block_saying(start, delta, None);
+        self.block_begins(start);
+        self.block_ends(delta, None);
     }
 
-    fn block_saying(
-        &mut self,
-        start: impl FnOnce(&str) -> ContentBlock,
-        delta: Option<impl FnOnce() -> Delta>,
-        tool_content_message: Option<Arc<str>>,
-    ) {
+    fn block_begins(&mut self, start: impl FnOnce(&str) -> ContentBlock) {
         let (message, index) = (self.cursor.open, self.cursor.index);
         self.event(|session| Event::ContentBlockStart {
             message_id: message_id(message),
             index,
             content_block: start(session),
         });
+    }
+
+    fn block_ends(&mut self, delta: Option<impl FnOnce() -> Delta>, tool_content_message: Option<Arc<str>>) {
+        let (message, index) = (self.cursor.open, self.cursor.index);
         if let Some(delta) = delta {
             self.delta(message, index, delta);
         }
@@ -203,9 +233,20 @@ impl Out<'_> {
         self.cursor.index += 1;
     }
 
-    fn model_block(&mut self, block: &Block) {
-        let Some(Place { content, empty }) = place(block) else { return };
+    /// A block that a model is writing: its end comes in a later record.
+    fn model_begins(&mut self, block: &Block) {
+        let Some(Place { content, .. }) = place(block) else { return };
         self.group(!content);
+        self.block_begins(|_| block_parts(block).0);
+        self.cursor.began = self.cursor.seq;
+    }
+
+    /// A model's block, of which the start may be out already.
+    fn model_block(&mut self, block: &Block) {
+        let Some(Place { empty, .. }) = place(block) else { return };
+        if self.cursor.began == 0 {
+            self.model_begins(block);
+        }
         let message = match block {
             Block::ToolUse(call) if !call.display.thought => call.display.message.clone(),
             _ => None,
@@ -214,7 +255,8 @@ impl Out<'_> {
             group.filled |= !empty;
             group.summary = message.clone().or_else(|| group.summary.take());
         }
-        self.block_saying(|_| block_parts(block).0, Some(|| block_parts(block).1), message);
+        self.cursor.began = 0;
+        self.block_ends(Some(|| block_parts(block).1), message);
     }
 
     fn resolved(&mut self, n: u32, resolution: Resolution, by: Option<&Arc<str>>) {
@@ -320,10 +362,10 @@ impl Out<'_> {
             // What an agent says to another one is no part of the session's own conversation.
             Record::ModelResponded(answer) if answer.run != 0 => {}
             Record::ModelResponded(answer) => answer.blocks.iter().for_each(|block| self.model_block(block)),
-            Record::Group { open } => self.group(*open),
-            Record::Replaced { from, to } => {
-                let open = self.cursor.open;
-                let indexes = (*from..*to).collect();
+            Record::BlockBegan(block) => self.model_begins(block),
+            Record::Replaced { blocks } => {
+                let Cursor { open, index, .. } = *self.cursor;
+                let indexes = (index.saturating_sub(*blocks)..index).collect();
                 self.event(|_| Event::ContentReplaced { message_id: message_id(open), indexes });
             }
             Record::Interrupted(asked) => {

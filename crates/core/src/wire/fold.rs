@@ -44,17 +44,18 @@ pub fn history<'a>(session_id: &str, entries: impl IntoIterator<Item = &'a Entry
 /// Whether no message that began before this entry goes on in it, so that a fold can begin here.
 #[must_use]
 pub fn begins_anew(session_id: &Arc<str>, entry: &Entry) -> bool {
-    expand(session_id, entry)
-        .iter()
-        .find_map(|event| match &event.event {
-            Event::MessageStart { .. } => Some(true),
-            // It may be one of a row of calls, which are one message.
-            Event::ContentBlockStart { content_block, .. } => {
-                Some(!matches!(content_block, ContentBlock::ToolUse { .. }))
-            }
-            _ => None,
-        })
-        .unwrap_or(false)
+    entry.cursor.began == 0
+        && expand(session_id, entry)
+            .iter()
+            .find_map(|event| match &event.event {
+                Event::MessageStart { .. } => Some(true),
+                // It may be one of a row of calls, which are one message.
+                Event::ContentBlockStart { content_block, .. } => {
+                    Some(!matches!(content_block, ContentBlock::ToolUse { .. }))
+                }
+                _ => None,
+            })
+            .unwrap_or(false)
 }
 
 /// Messages in the making.
@@ -100,6 +101,8 @@ struct Group {
 /// What a delta adds to.
 enum Writing {
     Nothing,
+    /// A block that began before the fold, and whether there is something in it.
+    Before(bool),
     /// A block of the user's message in this row.
     User(usize),
     /// A text or a thought, which is a row once there is something in it.
@@ -108,9 +111,9 @@ enum Writing {
         thinking: bool,
         text: String,
     },
-    /// The arguments of the last call of a row.
+    /// The arguments of a call, which is in a row once it is complete.
     Call {
-        row: usize,
+        at: Place,
         id: Arc<str>,
         name: Arc<str>,
         input: String,
@@ -151,7 +154,7 @@ impl Fold {
             rows: Vec::new(),
             group: (!groups.is_empty()).then_some(0),
             groups,
-            writing: Writing::Nothing,
+            writing: if cursor.began == 0 { Writing::Nothing } else { Writing::Before(false) },
             calls_open: false,
             waiting: HashMap::new(),
             last_text: None,
@@ -375,14 +378,7 @@ impl Fold {
             ContentBlock::Text => Writing::Words { at, thinking: false, text: String::new() },
             ContentBlock::Thinking => Writing::Words { at, thinking: true, text: String::new() },
             ContentBlock::ToolUse { id, name } => {
-                let joins = self.calls_open && self.rows.last().is_some_and(|row| row.group == self.group);
-                let row = if joins {
-                    self.rows.len() - 1
-                } else {
-                    self.push(at, message(HistoryRole::Assistant, Vec::new()))
-                };
-                self.calls_open = true;
-                self.writing = Writing::Call { row, id, name, input: String::new() };
+                self.writing = Writing::Call { at, id, name, input: String::new() };
                 return;
             }
             ContentBlock::ToolResult { tool_use_id, name, status } => {
@@ -474,6 +470,12 @@ impl Fold {
                 Writing::Words { text, .. },
                 Delta::Typed(TypedDelta::TextDelta { text: more } | TypedDelta::ThinkingDelta { thinking: more }),
             ) => text.push_str(&more),
+            (Writing::Before(filled), Delta::Typed(delta)) => {
+                *filled = match delta {
+                    TypedDelta::TextDelta { text } | TypedDelta::ThinkingDelta { thinking: text } => !text.is_empty(),
+                    TypedDelta::InputJsonDelta { .. } => true,
+                }
+            }
             (Writing::Call { input, .. }, Delta::Typed(TypedDelta::InputJsonDelta { partial_json })) => {
                 input.push_str(&partial_json);
             }
@@ -505,6 +507,12 @@ impl Fold {
     fn stop(&mut self, tool_content_message: Option<Arc<str>>) {
         match std::mem::replace(&mut self.writing, Writing::Nothing) {
             Writing::User(row) => self.writing = Writing::User(row),
+            Writing::Before(filled) => {
+                if let Some(group) = self.group.and_then(|at| self.groups.get_mut(at)) {
+                    group.continued |= filled;
+                    group.summary = tool_content_message.or_else(|| group.summary.take());
+                }
+            }
             Writing::Words { text, .. } if text.is_empty() => {}
             Writing::Words { at, thinking, text } => {
                 let bytes = text.len();
@@ -521,7 +529,14 @@ impl Fold {
                     self.last_text = Some(row);
                 }
             }
-            Writing::Call { row, id, name, input } => {
+            Writing::Call { at, id, name, input } => {
+                let joins = self.calls_open && self.rows.last().is_some_and(|row| row.group == self.group);
+                let row = if joins {
+                    self.rows.len() - 1
+                } else {
+                    self.push(at, message(HistoryRole::Assistant, Vec::new()))
+                };
+                self.calls_open = true;
                 self.answers(row);
                 let args = Args::parse_without(&input, MESSAGE_ARGUMENT).map(|(args, _)| args);
                 if let (Some(said), Some(group)) = (&tool_content_message, self.group) {

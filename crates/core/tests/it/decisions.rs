@@ -5,23 +5,28 @@ use std::sync::Arc;
 use countersign_core::{
     approval::{
         decision::Decision,
+        digest,
         principal::Principal,
         resolve::{self, DecideInput, Reply},
         rule::Always,
     },
     call::{
-        args::Args,
+        args::{Args, Digest},
         gate::{Ask, DecisionType, Gate, Verdict},
+        preview::{Preview, PreviewKind},
     },
     conversation::{Conversation, Message},
     journal::{
+        agents::PathStep,
         draft::{Draft, MessageInput, OnPending},
         graph,
-        record::{Block, Kind, ModelResponded, Record, ToolUse, Usage, records},
+        record::{Block, Interrupted, Kind, ModelResponded, Record, Schema, ToolUse, Usage, records},
         state::{Phase, State},
     },
     refusal::{Code, Refusal},
 };
+
+use serde_json::value::RawValue;
 
 use crate::{
     people::person,
@@ -201,6 +206,49 @@ fn w5_a_decision_on_other_arguments_than_wait_is_stale() {
 fn digests(world: &World) -> Vec<String> {
     let actions = world.state.open.iter().flat_map(|open| &open.asked.actions);
     actions.map(|action| action.digest.to_string()).collect()
+}
+
+/// Whoever checks a digest makes it from the list in `docs/protocol.md`, with the keys in order and nothing between them.
+#[test]
+fn r11_a_digest_is_that_of_the_documented_members_in_canonical_json() {
+    let world = waiting(&[("pay", plain())]);
+    let digest_of = |asked: &Interrupted, expected: &serde_json::Value| {
+        // Members of a `Value` are in the order of their keys, which are ASCII here.
+        let expected = Digest::of(expected.to_string().as_bytes()).to_string();
+        assert_eq!(digest::of(&world.state, asked, &asked.actions[0]), expected);
+    };
+    let mut asked = (*world.state.open[0].asked).clone();
+    let schema = RawValue::from_string(r#"{ "type": "object", "a": [1, {"z": 0, "b": "\u00e9"}] }"#.to_owned());
+    let words = "line\n\u{8}\u{c}\u{1f}\u{7f}\u{2028} \"quoted\" \\ / é 漢 🙂";
+    let action = &mut asked.actions[0];
+    (action.schema, action.source, action.description) = (None, None, None);
+    (action.agent_says, action.ask.reason, action.path, action.preview) = (None, None, Vec::new(), None);
+    let mut expected = serde_json::json!({
+        "session": "s", "birth": "b", "interruption": 1, "kind": "approval", "call": 1, "tool_use_id": "t0",
+        "agent": "a", "tool": "pay", "args": { "n": 0 }, "level": 0,
+    });
+    digest_of(&asked, &expected);
+    let action = &mut asked.actions[0];
+    action.schema = Some(Arc::new(Schema::new(schema.expect("JSON"))));
+    (action.source, action.description) = (Some(words.into()), Some(words.into()));
+    (action.agent_says, action.ask.reason) = (Some(words.into()), Some(words.into()));
+    action.path = vec![PathStep { agent: "a".into(), tool: words.into(), tool_use_id: "t".into() }];
+    action.preview = Some(Preview { kind: PreviewKind::Text, text: words.into(), left_out: 0, base: None });
+    let at = serde_json::json!({ "task": 1, "node": words, "question": "q", "payload": { "b": 1, "a": words } });
+    asked.at = Some(Arc::new(serde_json::from_value(at.clone()).expect("a place")));
+    for (member, value) in [
+        ("schema", serde_json::json!({ "a": [1, { "b": "é", "z": 0 }], "type": "object" })),
+        ("source", words.into()),
+        ("description", words.into()),
+        ("agent_says", words.into()),
+        ("reason", words.into()),
+        ("path", serde_json::json!([{ "agent": "a", "tool": words, "tool_use_id": "t" }])),
+        ("preview", serde_json::json!({ "kind": "text", "text": words })),
+        ("at", at),
+    ] {
+        expected[member] = value;
+    }
+    digest_of(&asked, &expected);
 }
 
 /// What is asked about again is another request, though nothing of the call has changed.

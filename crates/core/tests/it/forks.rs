@@ -50,7 +50,7 @@ proptest! {
             prop_assert!(!entry.records.is_empty());
             state.apply(entry);
             let place = Checkpoint::of(&state, entry);
-            let shows = !state.shown.is_empty() || entry.is_progress();
+            let shows = !state.shown.is_empty() || state.begun.is_some() || entry.is_progress();
             prop_assert_eq!(place.is_none(), shows, "{:?} {:?}", entry, state);
             if let Some(at) = place {
                 prop_assert_eq!(at.node, graph::position(&state).name());

@@ -15,8 +15,8 @@ use countersign_core::{
         state::{Phase, State, Status},
     },
     wire::{
-        event::{Event, Role},
-        expand::expand,
+        event::{Event, Role, SessionEvent},
+        expand::{expand, expand_after},
         fold::{Fold, Place, begins_anew, history},
         history::{DisplayType, HistoryMessage},
     },
@@ -99,17 +99,39 @@ fn the_events_are_well_formed(world: &World) {
                     assert_eq!(group, None, "a message ends after its groups");
                     assert_eq!(messages.insert(message_id, false), Some(true));
                 }
-                Event::RunStatus { status, pending, .. } => last_status = Some((status, pending)),
-                Event::ApprovalResolved { .. } | Event::ApprovalUpdated { .. } => {}
+                Event::RunStatus { status, pending, .. } => {
+                    assert_eq!(open, None);
+                    last_status = Some((status, pending));
+                }
+                Event::ApprovalResolved { .. } | Event::ApprovalUpdated { .. } => assert_eq!(open, None),
             }
         }
     }
     assert_eq!(seq, world.state.cursor.seq);
+    assert_eq!(open.is_some(), world.state.begun.is_some(), "a block is open in the stream while a model writes it");
     if let Some((status, pending)) = last_status {
         assert_eq!(status, world.state.status);
         if status == Status::AwaitingInput {
             assert_eq!(pending, world.state.pending_keys());
         }
+    }
+}
+
+/// Spec W2: whoever comes back after any `seq` gets what came since; within a block, its start again with its old `seq`.
+fn from_every_seq_the_rest_is_the_same(world: &World) {
+    let session = Arc::from("s");
+    let json = |event: &SessionEvent| serde_json::to_value(event).expect("event");
+    let all: Vec<SessionEvent> = world.journal.iter().flat_map(|entry| expand(&session, entry)).collect();
+    for after in 0..=world.state.cursor.seq {
+        let rest = world.journal.iter().flat_map(|entry| expand_after(&session, entry, after));
+        let seen = all.iter().rposition(|event| event.seq == Some(after)).map_or(0, |at| at + 1);
+        let starts = |event: &&SessionEvent| matches!(event.event, Event::ContentBlockStart { .. });
+        let goes_on = all
+            .get(seen)
+            .is_some_and(|next| matches!(next.event, Event::ContentBlockDelta { .. } | Event::ContentBlockStop { .. }));
+        let again = all[..seen].last().filter(starts).filter(|_| goes_on);
+        let expected: Vec<_> = again.into_iter().chain(&all[seen..]).map(json).collect();
+        assert_eq!(rest.map(|event| json(&event)).collect::<Vec<_>>(), expected, "after {after}");
     }
 }
 
@@ -127,6 +149,15 @@ fn a_piece_of_the_history_is_a_piece_of_the_whole(world: &World) {
         let all = 0..fold.len();
         // Decisions on what was asked before are no messages of this piece.
         assert_eq!(json(&fold.messages(all)), json(&whole[from..]), "from {}", first.pos);
+    }
+    // A page goes on with the entry in which its first message begins, wherever that stands in it.
+    for (message, expected) in whole.iter().enumerate() {
+        let place = full.place(message).expect("a place");
+        let entries = world.journal.iter().skip_while(|entry| entry.pos < place.0);
+        let mut fold = Fold::new("s", &entries.clone().next().expect("its entry").cursor);
+        entries.for_each(|entry| fold.entry(entry));
+        let first = fold.find(place);
+        assert_eq!(json(&fold.messages(first..first + 1)), json(std::slice::from_ref(expected)), "{place:?}");
     }
     for cut in 1..world.journal.len() {
         let mut fold = Fold::new("s", &Default::default());
@@ -371,6 +402,8 @@ fn pausing_is_the_absence_of_effects(world: &World) {
                 world.state.calls.iter().map(|c| (c.call, c.run, &c.phase)).collect::<Vec<_>>()
             )
         }
+        // What had begun comes to its end.
+        Status::Failed => assert_eq!(effects, graph::Effects::default()),
         _ => assert!(idle),
     }
 }
@@ -440,6 +473,7 @@ proptest! {
             check(&world);
         }
         a_piece_of_the_history_is_a_piece_of_the_whole(&world);
+        from_every_seq_the_rest_is_the_same(&world);
         // H: history is total and mentions every interruption.
         let messages = history("s", world.journal.iter().map(|e| &**e));
         let steps = messages.iter().filter(|m| m.message_type.is_some()).count();
@@ -467,6 +501,7 @@ fn the_random_sessions_reach_every_kind_of_record() {
     let all = [
         "agent_began",
         "answered",
+        "block_began",
         "block_shown",
         "call_finished",
         "call_lost",
@@ -476,7 +511,6 @@ fn the_random_sessions_reach_every_kind_of_record() {
         "compressed",
         "decided",
         "forked",
-        "group",
         "handed_off",
         "input_required",
         "interrupted",

@@ -10,6 +10,7 @@ use countersign_core::{
     journal::{
         draft::{Draft, MessageInput, OnPending},
         graph,
+        record::{Block, Record, records},
         state::Phase,
     },
     refusal::{Code, Refusal},
@@ -211,6 +212,26 @@ fn r9_no_deadline_lets_a_turn_go_on_that_ends_processes() {
     let said = Draft::new(&world.state, world.now).message(input, &Tools::FIRST).expect("a message");
     world.commit(said);
     assert!(!world.state.held && world.state.restarts == 0);
+}
+
+/// Of what was written in the block nothing is known after a crash.
+#[test]
+fn w2_a_turn_that_is_held_ends_the_block_that_its_model_had_begun() {
+    for known in [Some(Block::Text("so far".into())), Some(Block::Thinking("another".into())), None] {
+        let mut world = World::new();
+        world.apply(&crate::world::Op::Message(None)).expect("a turn");
+        let begun = Draft::new(&world.state, world.now).block_began(&Block::Text("so far".into())).finish();
+        world.commit(begun);
+        let taken_up = Draft::new(&world.state, world.now).restarted(1, false, known.clone());
+        assert_eq!(taken_up.state().begun, Some(Block::Text(String::new())), "it may still be written");
+        let from = world.journal.len();
+        let held = Draft::new(&world.state, world.now).restarted(2, true, known.clone());
+        world.commit(held);
+        let shown = known.filter(|known| matches!(known, Block::Text(_))).unwrap_or(Block::Text(String::new()));
+        let ended: Vec<&Record> = records(&world.journal[from..]).collect();
+        assert!(matches!(&*ended, [Record::BlockShown(block), Record::Restarted(_)] if *block == shown), "{ended:?}");
+        assert_eq!((&world.state.begun, world.state.cursor.began), (&None, 0));
+    }
 }
 
 /// Spec P4: that something runs a second time is allowed by those who had to allow the first.

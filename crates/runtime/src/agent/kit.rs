@@ -303,7 +303,7 @@ fn compiled(parameters: &Arc<Value>) -> Result<Compiled, String> {
         None => {
             let schema =
                 ArgsSchema::compile(parameters).map_err(|error| format!("its schema is not valid: {error}"))?;
-            Compiled { text: Arc::new(Schema(text)), schema: Arc::new(schema) }
+            Compiled { text: Arc::new(Schema::new(text)), schema: Arc::new(schema) }
         }
     };
     let text = made.text.0.get();

@@ -138,7 +138,7 @@ impl<T> Interrupt<T> {
     pub fn schema(mut self, schema: &Value) -> Interrupt<T> {
         self.schema = ArgsSchema::of_any(schema)
             .and_then(|_| serde_json::value::to_raw_value(&*plain::as_plain(schema)).map_err(|error| error.to_string()))
-            .map(|schema| Some(Arc::new(Schema(schema))))
+            .map(|schema| Some(Arc::new(Schema::new(schema))))
             .map_err(|error| format!("its schema is not valid: {error}"));
         self
     }

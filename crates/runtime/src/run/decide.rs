@@ -100,7 +100,7 @@ impl Runtime {
         let request_id = own_request_id(by, &state, decision.request_id);
         if self.inner.is_repeat(&live.session_id, request_id.as_deref()).await? {
             self.inner.released().await?;
-            return self.inner.follow_if(follow, live, &mut guard).await;
+            return self.inner.follow_if(follow, live, &mut guard);
         }
         let said = [!decision.decisions.is_empty(), decision.answers.is_some(), decision.resume.is_some()];
         if said.iter().filter(|said| **said).count() > 1 {
@@ -138,7 +138,7 @@ impl Runtime {
         };
         let at = now();
         let make = |state: &State| resolve::decide(state, at, input, &self.inner.agents);
-        let followed = self.inner.follow_if(follow, live, &mut guard).await?;
+        let followed = self.inner.follow_if(follow, live, &mut guard)?;
         failpoint::hit("decide.before_commit");
         self.inner.transact(live, &mut guard, durability, make).await?;
         failpoint::hit("decide.after_commit");

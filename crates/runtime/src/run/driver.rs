@@ -159,7 +159,8 @@ impl Inner {
     fn driver_ended(&self) {
         self.drivers.send_if_modified(|running| {
             *running -= 1;
-            *running == 0
+            // Whoever comes to wait from now on reads it first.
+            *running == 0 && self.drivers.receiver_count() > 0
         });
     }
 
@@ -601,7 +602,7 @@ impl Inner {
         if state.turns != turn || !state.status.is_active() {
             return Ok(false);
         }
-        match make(&state, guard.partial()) {
+        match make(&state, guard.written()) {
             Some(transition) => {
                 self.transact(live, guard, Durability::Buffered, |_| Ok(transition)).await.map(|_| true)
             }

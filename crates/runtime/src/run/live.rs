@@ -1,10 +1,8 @@
 //! A session that something is happening to: its state in memory, its followers, the block being written.
 //!
-//! Token deltas are not stored: followers get them from memory, and a replay has each block whole, in one delta.
-//!
-//! A group that begins or ends with a block that is shown while it is written is put on record first (`Record::Group`),
-//! if anybody follows, or when somebody begins to follow. This is the one case in which looking on appends a record. So
-//! a crash takes back at most one `content_block_start`, and the group it stood in is known.
+//! Token deltas are not stored: followers get them from memory, and a replay has each block whole, in one delta. That a block
+//! begins is stored before anybody sees it (`Record::BlockBegan`), by whoever asks the model; following appends nothing. So a
+//! crash takes back what was written in one block at most, and none of what has a `seq`.
 
 use std::{
     collections::HashMap,
@@ -18,25 +16,20 @@ use std::{
 use countersign_core::{
     call::permit::Permit,
     journal::{
-        draft::{Draft, Transition},
-        graph,
+        draft::Transition,
         record::{Block, Entry, Record, records},
         state::State,
     },
     refusal::{Code, Refusal},
-    wire::{
-        cursor::message_id,
-        event::{Delta, Event, SessionEvent, TypedDelta},
-        expand,
-    },
+    wire::expand,
 };
 use tokio::sync::{Mutex, MutexGuard, Notify};
 
 use super::{
     Inner,
     followers::{Followers, Queue},
-    now, spans, store_refusal,
-    subscription::{Frame, Subscription, Told},
+    spans, store_refusal,
+    subscription::{Begun, Frame, Told},
     transcript::Shown,
     view::{READ_BYTES, READ_PAGE, own_answer},
     waypoints,
@@ -67,17 +60,14 @@ pub(super) struct LiveState {
     followers: Followers,
     /// Somebody has it who is to be told of entries too, and of what nested runs write.
     entries_wanted: Weak<()>,
-    /// The block that the model is writing, as followers see it.
-    writing: Option<Block>,
+    /// What is written so far in the block that the model has begun ([`State::begun`]). It is not known after a crash.
+    written: Option<Block>,
     /// The latest answer, if it was given while this was in memory.
     answer: Option<Arc<Entry>>,
     /// The span of what goes on, if anything does.
     pub(super) part: Weak<tracing::Span>,
     /// Deleted: for whoever still holds this.
     gone: bool,
-    /// The state came from the store while the model had to answer: whoever was told of a block before the
-    /// crash still waits for its end, and its `seq` must stay that of a block (spec W2, R7).
-    interrupted: bool,
     /// Which images a model is shown in the turn of this number, if not all. A later turn tries all again: a provider's
     /// refusal may have had another reason. So does the same turn after it has waited for a person and nobody had it in memory.
     images: Option<(u32, Arc<str>, Shown)>,
@@ -159,8 +149,7 @@ impl Inner {
         };
         guard.snapshot = state.pos;
         let end = head.map_or(0, |head| head.pos);
-        // Followers, and the block being written, of a session whose last append was abandoned half way have not
-        // heard of it, though the snapshot may have.
+        // Followers of a session whose last append was abandoned half way have not heard of it, though the snapshot may have.
         let heard = guard.published;
         let mut pos = if heard > 0 { state.pos.min(heard) } else { state.pos };
         let mut unheard = Vec::new();
@@ -186,8 +175,6 @@ impl Inner {
             guard.publish(&live.session_id, &unheard);
         }
         guard.published = state.pos;
-        let next = graph::next(&state);
-        guard.interrupted = (next.call_model || next.compress) && guard.writing.is_none();
         guard.state = Some(state.clone());
         Ok(state)
     }
@@ -218,8 +205,10 @@ impl Inner {
         let transition = make(&state)?;
         let Some(last) = transition.entries().last() else { return Ok(Vec::new()) };
         let closes = |record: &Record| matches!(record, Record::ModelResponded(_) | Record::TurnEnded(_));
-        let snapshot =
-            records(transition.entries()).any(closes) || last.pos.saturating_sub(guard.snapshot) >= SNAPSHOT_ENTRIES;
+        // While people are asked there is little since the last one, and a snapshot would repeat what they are asked.
+        let asks = |record: &Record| matches!(record, Record::Interrupted(_));
+        let snapshot = (records(transition.entries()).any(closes) && !records(transition.entries()).any(asks))
+            || last.pos.saturating_sub(guard.snapshot) >= SNAPSHOT_ENTRIES;
         let begins = |record: &Record| {
             matches!(record, Record::CallStarted { .. } | Record::StepStarted { .. } | Record::ApprovalSent { .. })
         };
@@ -306,31 +295,6 @@ impl Inner {
         guard.state = Some(state);
         Ok(())
     }
-
-    /// Begins or ends a group on record, if `block`, which followers are to be shown, needs it.
-    pub(super) async fn group_ahead(&self, live: &Live, guard: &mut LiveState, block: &Block) -> Result<(), Refusal> {
-        let state = guard.state()?;
-        let Some(place) = expand::place(block) else { return Ok(()) };
-        if expand::changes_group(&state.cursor, place.content) {
-            let make = |state: &State| Ok(Draft::new(state, now()).group(!place.content));
-            self.transact(live, guard, Durability::Buffered, make).await?;
-        }
-        Ok(())
-    }
-
-    /// The session's events after `after`, then live.
-    pub(super) async fn follow(
-        self: &Arc<Self>,
-        live: &LiveRef,
-        guard: &mut LiveState,
-        after: Option<u64>,
-    ) -> Result<Subscription, Refusal> {
-        if let Some(writing) = guard.writing.clone() {
-            // Nobody was there when it began.
-            self.group_ahead(live, guard, &writing).await?;
-        }
-        Subscription::new(self, live, guard, after)
-    }
 }
 
 impl Live {
@@ -384,13 +348,9 @@ impl Live {
 }
 
 impl LiveState {
-    /// The block that followers see open, if there may be one: for a turn that is stopped now, or before
-    /// something that cannot take its place.
-    pub(super) fn partial(&self) -> Option<Block> {
-        let in_group = self.state.as_ref().is_some_and(|state| state.cursor.group.is_some());
-        // What was shown before a crash is not known, only that no group began or ended with it.
-        let unknown = || if in_group { Block::Thinking(String::new()) } else { Block::Text(String::new()) };
-        self.writing.clone().or_else(|| self.interrupted.then(unknown))
+    /// What is known of the block that the model has begun.
+    pub(super) fn written(&self) -> Option<Block> {
+        self.written.clone()
     }
 
     /// Which images a model is shown in this turn.
@@ -428,10 +388,14 @@ impl LiveState {
         !self.followers.is_empty()
     }
 
-    /// A queue of everything from now on, and the block being written so far, which no record holds yet.
-    pub(super) fn follow(&mut self, state: &State) -> (Arc<Queue>, Vec<Frame>) {
-        let writing = self.writing.as_ref().map(|block| begun(state, block)).unwrap_or_default();
-        (self.followers.add(), writing)
+    /// A queue of everything from now on, and the block that is begun: its start, and what is written in it, which no record
+    /// holds yet.
+    pub(super) fn follow(&mut self, state: &State) -> (Arc<Queue>, Option<Begun>) {
+        let begun = state.begun.as_ref().map(|block| Begun {
+            start: Frame::of(&expand::start_again(&state.session_id, &state.cursor, block)),
+            written: self.written.as_ref().and_then(|block| content(state, block)),
+        });
+        (self.followers.add(), begun)
     }
 
     /// Followers are told of entries too, as long as somebody has what this gives.
@@ -456,19 +420,9 @@ impl LiveState {
         self.send(frames.into_iter().map(Told::Frame).collect());
     }
 
-    /// Tells followers of stored entries, without what they have already seen of the block being written.
+    /// Tells followers of stored entries, without what they have already seen of the block that was being written.
     fn publish(&mut self, session_id: &Arc<str>, entries: &[Arc<Entry>]) {
-        let closes = |record: &Record| {
-            matches!(record, Record::BlockShown(_) | Record::ModelResponded(_) | Record::TurnEnded(_))
-        };
-        let mut written = None;
-        if records(entries).any(closes) {
-            written = self.writing.take();
-            self.interrupted = false;
-        }
-        if !self.has_followers() {
-            return;
-        }
+        let followed = self.has_followers();
         let tells_entries = self.tells_entries();
         let mut told = Vec::new();
         for entry in entries {
@@ -476,100 +430,53 @@ impl LiveState {
                 told.push(Told::Entry(entry.clone()));
             }
             for (record, mut events) in expand::by_record(session_id, entry) {
-                if written.is_some() && closes(record) {
-                    written = None;
-                    // The block being written is always the first of the record that closes it.
-                    if matches!(events.first().map(|e| &e.event), Some(Event::ContentBlockStart { .. })) {
-                        events.drain(..2.min(events.len()));
+                if let Some(block) = record.first_block()
+                    && let Some(written) = self.written.take()
+                {
+                    // What closes a block begins with all that stands in it.
+                    if written.content() == block.content() {
+                        events.drain(..1.min(events.len()));
+                    } else {
+                        events.insert(0, expand::start_again(session_id, &entry.cursor, block));
                     }
                 }
-                told.extend(events.iter().map(|event| Told::Frame(Frame::of(event))));
+                if followed {
+                    told.extend(events.iter().map(|event| Told::Frame(Frame::of(event))));
+                }
             }
         }
-        self.send(told);
+        if followed {
+            self.send(told);
+        }
     }
 
-    /// The model begins a block, or begins the open one over.
-    pub(super) fn begin(&mut self, state: &State, block: Block) {
+    /// The model writes the block that is begun. Followers who saw something else in it, of a stream that broke off, see it
+    /// begin over.
+    pub(super) fn write(&mut self, state: &State, block: &Block) {
+        let before = self.written.replace(block.clone());
         if self.has_followers() {
-            self.send_frames(begun(state, &block));
-        }
-        self.writing = Some(block);
-        self.interrupted = false;
-    }
-
-    /// `block` is about to go on record in the place of the block being written. Followers who saw another
-    /// one begin there, from a stream that broke off, see it begin over.
-    pub(super) fn show_instead(&mut self, state: &State, block: &Block) {
-        if self.writing.as_ref().is_some_and(|writing| !looks_like(writing, block)) {
-            self.begin(state, block.clone());
+            let over = before.is_some_and(|before| !before.content().is_empty());
+            let start = over.then(|| Frame::of(&expand::start_again(&state.session_id, &state.cursor, block)));
+            self.send_frames(start.into_iter().chain(content(state, block)).collect());
         }
     }
 
-    /// The model adds to the block it writes.
-    pub(super) fn add(&mut self, state: &State, more: &str) {
+    /// The model adds to the block that it writes.
+    pub(super) fn write_more(&mut self, state: &State, more: &str) {
         let followed = self.has_followers();
-        let Some(block) = &mut self.writing else { return };
-        let delta = match block {
-            Block::Text(text) => {
-                text.push_str(more);
-                followed.then(|| TypedDelta::TextDelta { text: more.to_owned() })
-            }
-            Block::Thinking(text) => {
-                text.push_str(more);
-                followed.then(|| TypedDelta::ThinkingDelta { thinking: more.to_owned() })
-            }
-            Block::ToolUse(call) => {
-                call.input.push_str(more);
-                followed.then(|| TypedDelta::InputJsonDelta { partial_json: more.to_owned() })
-            }
-        };
-        if let Some(delta) = delta {
-            let event = Event::ContentBlockDelta {
-                message_id: message_id(state.cursor.open),
-                index: state.cursor.index,
-                delta: Delta::Typed(delta),
-            };
-            self.send_frames(vec![Frame::of(&SessionEvent { event, session_id: state.session_id.clone(), seq: None })]);
+        let Some(written) = &mut self.written else { return };
+        let added = written.begun().with(more);
+        written.write(more);
+        if followed {
+            self.send_frames(content(state, &added).into_iter().collect());
         }
     }
 }
 
-/// Whether followers see the same in both: what a call is for is not known before its end.
-pub(super) fn looks_like(a: &Block, b: &Block) -> bool {
-    match (a, b) {
-        (Block::ToolUse(a), Block::ToolUse(b)) => a.id == b.id && a.name == b.name && a.input == b.input,
-        _ => a == b,
-    }
-}
-
-/// Whether `block` can take the place of the block that followers see open: it is shown, and no group begins
-/// or ends before it.
-pub(super) fn replaces(state: &State, block: &Block) -> bool {
-    expand::place(block).is_some_and(|place| !expand::changes_group(&state.cursor, place.content))
-}
-
-/// The start of the block being written and what it holds so far. Its `seq` is the next one: the record
-/// that closes it will take the same.
-fn begun(state: &State, block: &Block) -> Vec<Frame> {
-    let (message_id, index) = (message_id(state.cursor.open), state.cursor.index);
-    let (content_block, delta) = expand::block_parts(block);
-    let session_id = &state.session_id;
-    let start = Event::ContentBlockStart { message_id: message_id.clone(), index, content_block };
-    let mut frames = vec![Frame::of(&SessionEvent {
-        event: start,
-        session_id: session_id.clone(),
-        seq: Some(state.cursor.seq + 1),
-    })];
-    let empty = match block {
-        Block::Text(text) | Block::Thinking(text) => text.is_empty(),
-        Block::ToolUse(call) => call.input.is_empty(),
-    };
-    if !empty {
-        let event = Event::ContentBlockDelta { message_id, index, delta };
-        frames.push(Frame::of(&SessionEvent { event, session_id: session_id.clone(), seq: None }));
-    }
-    frames
+/// What is written in the block that is begun, if anything is.
+fn content(state: &State, block: &Block) -> Option<Frame> {
+    let delta = || expand::more(&state.session_id, &state.cursor, expand::block_parts(block).1);
+    (!block.content().is_empty()).then(|| Frame::of(&delta()))
 }
 
 #[cfg(test)]

@@ -356,7 +356,7 @@ impl Runtime {
             }
             if self.inner.is_repeat(&live.session_id, message.request_id.as_deref()).await? {
                 self.inner.released().await?;
-                return self.inner.follow_if(follow, live, &mut guard).await;
+                return self.inner.follow_if(follow, live, &mut guard);
             }
             if let Some(full) = self.inner.full(&state) {
                 return Err(Refusal::new(Code::SessionFull, full));
@@ -372,7 +372,7 @@ impl Runtime {
             request_id: message.request_id.map(Arc::from),
             on_pending: message.on_pending,
         };
-        let followed = self.inner.follow_if(follow, live, &mut guard).await?;
+        let followed = self.inner.follow_if(follow, live, &mut guard)?;
         let make = |state: &State| {
             let mut draft = Draft::new(state, at);
             if let Some(created) = created {
@@ -407,7 +407,7 @@ impl Runtime {
         if self.inner.is_repeat(&live.session_id, request_id.as_deref()).await? {
             return self.inner.released().await;
         }
-        let partial = guard.partial();
+        let partial = guard.written();
         let at = now();
         let (subject, request_id) = (by.subject.clone(), request_id.map(Arc::from));
         let make =
@@ -451,7 +451,7 @@ impl Runtime {
         let mut guard = live.lock().await;
         let state = self.inner.load(&live, &mut guard).await?;
         visible(by, &state)?;
-        self.inner.follow(&live, &mut guard, after).await
+        Subscription::new(&self.inner, &live, &mut guard, after)
     }
 
     fn created(
@@ -546,13 +546,13 @@ impl Inner {
     }
 
     /// The session's events from now on, if they are wanted.
-    async fn follow_if(
+    fn follow_if(
         self: &Arc<Self>,
         wanted: bool,
         live: &LiveRef,
         guard: &mut LiveState,
     ) -> Result<Option<Subscription>, Refusal> {
-        if wanted { self.follow(live, guard, None).await.map(Some) } else { Ok(None) }
+        wanted.then(|| Subscription::new(self, live, guard, None)).transpose()
     }
 
     /// The interruptions that wait in a state, as clients see them.

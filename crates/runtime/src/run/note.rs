@@ -61,13 +61,13 @@ impl Runtime {
         input.request_id = own_request_id(&input.by, &state, request_id).map(Arc::from);
         if self.inner.is_repeat(&live.session_id, input.request_id.as_deref()).await? {
             self.inner.released().await?;
-            return self.inner.follow_if(follow, live, &mut guard).await;
+            return self.inner.follow_if(follow, live, &mut guard);
         }
         if state.waiting(input.n).is_none() {
             return Err(self.inner.already_resolved(&live.session_id, input.n).await?);
         }
         let at = now();
-        let followed = self.inner.follow_if(follow, live, &mut guard).await?;
+        let followed = self.inner.follow_if(follow, live, &mut guard)?;
         let make = |state: &State| note::note(state, at, input);
         self.inner.transact(live, &mut guard, Durability::Synced, make).await?;
         Ok(followed)

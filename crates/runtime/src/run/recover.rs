@@ -155,7 +155,7 @@ impl Inner {
     }
 
     async fn restarted(&self, live: &LiveRef, guard: &mut LiveState, times: u32, held: bool) -> Result<(), Refusal> {
-        let partial = guard.partial();
+        let partial = guard.written();
         let make = |state: &State| Ok(Draft::new(state, now()).restarted(times, held, partial));
         self.transact(live, guard, Durability::Buffered, make).await.map(drop)
     }

@@ -1,17 +1,17 @@
-//! Asking a model: its stream becomes blocks, shown while they are written and journaled when finished.
+//! Asking a model: its stream becomes blocks, shown while they are written.
 //!
-//! Only the block being written is not on record, so at most one `content_block_start` is out that a
-//! crash can take back; it then starts over under the same `seq`. A block that was finished and shown
-//! before an answer broke off stays; when the model is asked again and says the same, it is not repeated, and when it says
-//! something else, what was shown is marked as replaced.
+//! What people are to see before the answer is complete goes on record when the model has to be waited for: the blocks that
+//! are finished, and that the open one begins. Whoever follows it or not, that is the same, and an answer that comes at once
+//! is one record.
 //!
-//! What followers have seen is never taken back: `Record::Replaced` marks it as no part of the answer. That record
-//! comes when no block is open, since it would take the number under which that block is closed.
+//! What people have seen is never taken back. When the model is asked again, after a broken stream or a crash, and says the
+//! same, it is not repeated, and a block that was open begins over in its place. When it says something else, the open block
+//! ends as it stands, and `Record::Replaced` marks what was shown as no part of the answer.
 //!
 //! An answer that continues after a cut is one answer. The further model calls happen before anything of it is complete
 //! on record, so its text is one block, and what a provider wants back is left out, since it would be about a part.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, task::Poll};
 
 use countersign_core::{
     conversation::{Answer, Message},
@@ -32,7 +32,7 @@ use super::{
     Inner,
     driver::Patience,
     failpoint,
-    live::{LiveRef, LiveState, looks_like, replaces},
+    live::{LiveRef, LiveState},
     now,
     stops::Stop,
     subscription::{Told, Written},
@@ -191,11 +191,28 @@ impl Inner {
         instructions: &Arc<str>,
         reads: &Reads,
     ) -> Result<Option<ModelResponded>, ModelError> {
+        let mut writer = Writer::new(self, live, state, run, ready);
+        writer.start().await;
+        match self.write_answer(&mut writer, state, run, ready, instructions, reads).await {
+            Ok(Ok(())) => Ok(writer.finish().await.ok()),
+            Ok(Err(Stale)) => Ok(None),
+            // What was said by then stays to be read.
+            Err(error) => writer.show().await.map_or(Ok(None), |()| Err(error)),
+        }
+    }
+
+    async fn write_answer(
+        self: &Arc<Self>,
+        writer: &mut Writer<'_>,
+        state: &Arc<State>,
+        run: u32,
+        ready: &Ready,
+        instructions: &Arc<str>,
+        reads: &Reads,
+    ) -> Result<Result<(), Stale>, ModelError> {
         let agent = &ready.agent;
         let most = self.agents.max_turns(state.agent_of(run)).saturating_sub(state.turn_calls);
         let most = most.min(limits::CONTINUATIONS + 1);
-        let mut writer = Writer::new(self, live, state, run, ready);
-        writer.start().await;
         loop {
             let is_first = writer.continued == 0;
             let before = self.read_by(ready, state, run, reads);
@@ -216,9 +233,9 @@ impl Inner {
             // What was said before it is done, whatever becomes of the rest.
             let of_rest = |error: ModelError| ModelError { refused: error.refused && is_first, ..error };
             if writer.read(agent.model.call(request)).await.map_err(of_rest)?.is_err() {
-                return Ok(None);
+                return Ok(Err(Stale));
             }
-            let Some(cut) = writer.cut else { break };
+            let Some(cut) = writer.cut else { return Ok(Ok(())) };
             let why = |text| Err(ModelError::permanent(state.locale.fill(text, &[("reason", cut.name())])));
             if !writer.says_anything() {
                 return why(Text::NothingSaid);
@@ -226,10 +243,9 @@ impl Inner {
             match agent.on_cut {
                 OnCut::Fail => return why(Text::AnswerRefused),
                 OnCut::Continue if writer.can_go_on(cut) && writer.continued + 1 < most => writer.go_on(),
-                OnCut::Continue | OnCut::End => break,
+                OnCut::Continue | OnCut::End => return Ok(Ok(())),
             }
         }
-        Ok(writer.finish().await.ok())
     }
 }
 
@@ -284,6 +300,8 @@ struct Writer<'a> {
     blocks: Vec<Block>,
     /// The block being written.
     open: Option<Block>,
+    /// The open block is on record as begun, and followers see what is added to it.
+    seen: bool,
     /// How many of `blocks` are on record (the first ones), once `repeating` is over.
     recorded: usize,
     /// Blocks on record from a stream that broke off; while they repeat nothing is shown.
@@ -297,7 +315,7 @@ struct Writer<'a> {
     /// How many further calls the answer took, and the tokens of those before the last one.
     continued: u32,
     usage_before: Usage,
-    /// What followers have seen of an answer that broke off is no part of this one, and they have not been told yet.
+    /// What people have seen of an answer that broke off is no part of this one, and that is not on record yet.
     diverged: bool,
 }
 
@@ -316,6 +334,7 @@ impl<'a> Writer<'a> {
             agent,
             blocks: Vec::new(),
             open: None,
+            seen: false,
             recorded: 0,
             before: Vec::new(),
             repeating: false,
@@ -346,7 +365,17 @@ impl<'a> Writer<'a> {
         &mut self,
         mut stream: futures::stream::BoxStream<'static, Result<ModelEvent, ModelError>>,
     ) -> Result<Result<(), Stale>, ModelError> {
-        while let Some(event) = stream.next().await {
+        loop {
+            let next = match futures::poll!(stream.next()) {
+                Poll::Ready(next) => next,
+                Poll::Pending => {
+                    if self.show().await.is_err() {
+                        return Ok(Err(Stale));
+                    }
+                    stream.next().await
+                }
+            };
+            let Some(event) = next else { break };
             failpoint::hit("model.mid_stream");
             let wanted = match event? {
                 ModelEvent::Text(text) => self.add(text, |open| matches!(open, Block::Text(_)), Block::Text).await?,
@@ -441,7 +470,8 @@ impl<'a> Writer<'a> {
             return self.more(text).await;
         }
         self.count(text.len())?;
-        Ok(self.begin(make(text)).await)
+        self.begin(make(text)).await;
+        Ok(Ok(()))
     }
 
     async fn begin_call(&mut self, id: String, name: String) -> Result<Result<(), Stale>, ModelError> {
@@ -461,7 +491,8 @@ impl<'a> Writer<'a> {
         let tool = self.agent.tool(&name);
         let display = tool.map(|tool| tool.entry.display()).unwrap_or_default();
         let call = ToolUse { display, ..ToolUse::new(unique, name, String::new()) };
-        Ok(self.begin(Block::ToolUse(call)).await)
+        self.begin(Block::ToolUse(call)).await;
+        Ok(Ok(()))
     }
 
     fn count(&mut self, bytes: usize) -> Result<(), ModelError> {
@@ -479,83 +510,33 @@ impl<'a> Writer<'a> {
         if self.aside {
             self.tell(self.open.as_ref().and_then(|open| Written::more(open, &text))).await;
         }
-        match &mut self.open {
-            Some(Block::Text(open) | Block::Thinking(open)) => open.push_str(&text),
-            Some(Block::ToolUse(call)) => call.input.push_str(&text),
-            None => {}
+        if let Some(open) = &mut self.open {
+            open.write(&text);
         }
-        if self.run != 0 || self.repeating || !self.open.as_ref().is_some_and(expand::is_streamed) {
+        if !self.seen {
             return Ok(Ok(()));
         }
         let mut guard = self.live.lock().await;
         let Some(state) = self.current(&mut guard).await else { return Ok(Err(Stale)) };
-        guard.add(&state, &text);
+        guard.write_more(&state, &text);
         Ok(Ok(()))
     }
 
-    /// A new block begins, which ends the open one and puts it on record.
-    async fn begin(&mut self, block: Block) -> Result<(), Stale> {
+    /// A new block begins, which ends the open one.
+    async fn begin(&mut self, block: Block) {
         self.close();
-        self.record().await?;
-        self.open = Some(block.clone());
         if self.aside
             && let Block::Text(text) | Block::Thinking(text) = &block
         {
             self.tell(Written::more(&block, text)).await;
         }
-        if self.run != 0 || self.repeating || !expand::is_streamed(&block) {
-            return Ok(());
-        }
-        if self.make_way(&block).await? {
-            self.record().await?;
-        }
-        let mut patience = Patience::default();
-        loop {
-            let mut guard = self.live.lock().await;
-            match self.show(&mut guard, &block).await {
-                Ok(shown) => return shown,
-                Err(error) => {
-                    drop(guard);
-                    patience.wait(&error).await;
-                }
-            }
-        }
-    }
-
-    /// Shows a block that begins. If a group begins or ends with it that is put on record first, so that what
-    /// a crash can take back is never more than the start of one block.
-    async fn show(&self, guard: &mut LiveState, block: &Block) -> Result<Result<(), Stale>, Refusal> {
-        self.inner.load(self.live, guard).await?;
-        if self.current(guard).await.is_none() {
-            return Ok(Err(Stale));
-        }
-        if guard.has_followers() {
-            self.inner.group_ahead(self.live, guard, block).await?;
-        }
-        let state = guard.state()?;
-        guard.begin(&state, block.clone());
-        Ok(Ok(()))
-    }
-
-    /// An earlier stream may have left a block open, which followers still see. If `next` cannot take its
-    /// place, it stays as it is and goes on record, and what this answer has repeated before it is to be put
-    /// on record once more: the blocks of an answer stand together.
-    async fn make_way(&mut self, next: &Block) -> Result<bool, Stale> {
-        let mut guard = self.live.lock().await;
-        let state = self.current(&mut guard).await.ok_or(Stale)?;
-        let Some(left) = guard.partial() else { return Ok(false) };
-        if looks_like(&left, next) || replaces(&state, next) {
-            return Ok(false);
-        }
-        drop(guard);
-        self.put_on_record(&left).await?;
-        self.begins_over();
-        Ok(true)
+        self.open = Some(block);
     }
 
     /// The open block is complete.
     fn close(&mut self) {
         let Some(mut block) = self.open.take() else { return };
+        self.seen = false;
         if let Block::ToolUse(call) = &mut block {
             let tool = self.agent.tool(&call.name);
             let message = tool.as_ref().and_then(|tool| tool.entry.content_message.as_ref());
@@ -573,48 +554,36 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Puts finished blocks on record that are not yet.
-    async fn record(&mut self) -> Result<(), Stale> {
-        if self.run != 0 || self.repeating {
-            return Ok(());
-        }
-        loop {
-            self.tell_replaced().await?;
-            let Some(block) = self.blocks.get(self.recorded).cloned() else { return Ok(()) };
-            if self.make_way(&block).await? {
-                continue;
-            }
-            self.put_on_record(&block).await?;
-            self.recorded += 1;
-        }
-    }
-
-    /// What followers have seen so far is of an answer that broke off; this one is shown from its beginning.
+    /// What people have seen so far is of an answer that broke off; this one is shown from its beginning.
     fn begins_over(&mut self) {
         self.repeating = false;
         self.recorded = 0;
         self.diverged = true;
     }
 
-    /// Puts on record that what was shown of an answer that broke off is no part of this one, if it is so.
-    async fn tell_replaced(&mut self) -> Result<(), Stale> {
-        if !std::mem::take(&mut self.diverged) {
+    /// The open block, if people are to see it while it is written.
+    fn shows(&self) -> Option<&Block> {
+        self.open.as_ref().filter(|open| expand::is_streamed(open))
+    }
+
+    /// The model has to be waited for: people are to see what it has written so far.
+    async fn show(&mut self) -> Result<(), Stale> {
+        let is_seen = self.recorded == self.blocks.len() && (self.seen || self.shows().is_none());
+        if self.run != 0 || self.repeating || is_seen {
             return Ok(());
         }
-        // A block that is open would be closed under the number that this record takes.
-        let left = self.live.lock().await.partial();
-        if let Some(left) = left {
-            self.put_on_record(&left).await?;
-        }
+        self.put_on_record(false).await
+    }
+
+    /// Puts on record what people are to see of this answer, in the place of what they have seen of one that broke off, however
+    /// long the store takes to accept it. The `last` time, what comes is on record with the answer itself.
+    async fn put_on_record(&mut self, last: bool) -> Result<(), Stale> {
         let mut patience = Patience::default();
         loop {
-            let mut guard = self.live.lock().await;
-            if self.inner.load(self.live, &mut guard).await.is_ok() {
-                self.current(&mut guard).await.ok_or(Stale)?;
-            }
-            let make = |state: &State| Ok(Draft::new(state, now()).replaced());
-            match self.inner.transact(self.live, &mut guard, Durability::Buffered, make).await {
-                Ok(_) => return Ok(()),
+            let live = self.live;
+            let mut guard = live.lock().await;
+            match self.try_record(&mut guard, last).await {
+                Ok(done) => return done,
                 Err(error) => {
                     drop(guard);
                     patience.wait(&error).await;
@@ -623,25 +592,31 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Records a block, however long the store takes to accept it.
-    async fn put_on_record(&self, block: &Block) -> Result<(), Stale> {
-        let mut patience = Patience::default();
-        loop {
-            let mut guard = self.live.lock().await;
-            let loaded = self.inner.load(self.live, &mut guard).await;
-            if loaded.is_ok() {
-                let state = self.current(&mut guard).await.ok_or(Stale)?;
-                guard.show_instead(&state, block);
+    async fn try_record(&mut self, guard: &mut LiveState, last: bool) -> Result<Result<(), Stale>, Refusal> {
+        self.inner.load(self.live, guard).await?;
+        let Some(state) = self.current(guard).await else { return Ok(Err(Stale)) };
+        let next = self.all().nth(self.recorded);
+        let goes_on = |begun: &Block| next.is_some_and(|next| next.begins_as(begun));
+        let over = self.diverged || state.begun.as_ref().is_some_and(|begun| !goes_on(begun));
+        let from = if over { 0 } else { self.recorded };
+        let (finished, open) = if last { (from, None) } else { (self.blocks.len(), self.shows()) };
+        let written = guard.written();
+        let make = |state: &State| {
+            let mut draft = Draft::new(state, now());
+            if over {
+                draft = draft.replaced(written);
             }
-            let make = |state: &State| Ok(Draft::new(state, now()).block_shown(block.clone()));
-            match self.inner.transact(self.live, &mut guard, Durability::Buffered, make).await {
-                Ok(_) => return Ok(()),
-                Err(error) => {
-                    drop(guard);
-                    patience.wait(&error).await;
-                }
-            }
+            let blocks = self.blocks.iter().take(finished).skip(from);
+            draft = blocks.fold(draft, |draft, block| draft.block_shown(block.clone()));
+            Ok(open.into_iter().fold(draft, Draft::block_began).finish())
+        };
+        self.inner.transact(self.live, guard, Durability::Buffered, make).await?;
+        if let Some(open) = open {
+            let state = guard.state()?;
+            guard.write(&state, open);
         }
+        (self.seen, self.recorded, self.diverged) = (open.is_some(), finished, false);
+        Ok(Ok(()))
     }
 
     async fn finish(mut self) -> Result<ModelResponded, Stale> {
@@ -651,7 +626,7 @@ impl<'a> Writer<'a> {
             self.begins_over();
         }
         if self.run == 0 {
-            self.make_way_for_the_rest().await?;
+            self.put_on_record(true).await?;
         }
         self.blocks.drain(..self.recorded);
         Ok(ModelResponded {
@@ -667,29 +642,6 @@ impl<'a> Writer<'a> {
             cut: self.cut,
             continued: self.continued,
         })
-    }
-
-    /// What is not on record yet takes the place of what followers see.
-    async fn make_way_for_the_rest(&mut self) -> Result<(), Stale> {
-        self.tell_replaced().await?;
-        match self.blocks.get(self.recorded).cloned() {
-            Some(next) => drop(self.make_way(&next).await?),
-            // It does not begin over what an earlier stream left open.
-            None => {
-                let left = self.live.lock().await.partial();
-                if let Some(left) = left {
-                    self.put_on_record(&left).await?;
-                    self.begins_over();
-                }
-            }
-        }
-        self.tell_replaced().await?;
-        if let Some(first) = self.blocks.get(self.recorded) {
-            let mut guard = self.live.lock().await;
-            let state = self.current(&mut guard).await.ok_or(Stale)?;
-            guard.show_instead(&state, first);
-        }
-        Ok(())
     }
 
     /// The state, if the turn is still wanted. It is loaded where somebody else's request was abandoned half way,

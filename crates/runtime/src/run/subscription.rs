@@ -15,10 +15,7 @@ use countersign_core::{
     },
     limits,
     refusal::{Code, Refusal},
-    wire::{
-        event::{Event, SessionEvent},
-        expand,
-    },
+    wire::{event::SessionEvent, expand},
 };
 
 /// Entries read from the store at once during a replay, if they are short.
@@ -135,6 +132,13 @@ struct Entries {
     _wanted: Arc<()>,
 }
 
+/// A block that is begun.
+pub(super) struct Begun {
+    pub(super) start: Frame,
+    /// What is written in it so far.
+    pub(super) written: Option<Frame>,
+}
+
 /// What is still to come from the journal before the live events.
 struct Replay {
     /// Give what came after this `seq`.
@@ -145,8 +149,8 @@ struct Replay {
     until: u64,
     /// What is read and not given.
     page: VecDeque<Arc<Entry>>,
-    /// The block that was being written when the subscription began.
-    writing: Vec<Frame>,
+    /// The block that was begun when the subscription was.
+    begun: Option<Begun>,
 }
 
 impl std::fmt::Debug for Subscription {
@@ -169,12 +173,11 @@ impl Subscription {
         let state = guard.state()?;
         let last = state.cursor.seq;
         let after = after.unwrap_or(last);
-        // One more than the last: the start of a block that was being written when the server stopped.
-        if after > last + 1 {
+        if after > last {
             return Err(Refusal::new(Code::InvalidMessage, format!("after: the session's last event has seq {last}")));
         }
-        let (queue, writing) = guard.follow(&state);
-        let replay = Some(Replay { after, pos: None, until: state.pos, page: VecDeque::new(), writing });
+        let (queue, begun) = guard.follow(&state);
+        let replay = Some(Replay { after, pos: None, until: state.pos, page: VecDeque::new(), begun });
         Ok(Subscription {
             inner: inner.clone(),
             live: live.clone(),
@@ -194,8 +197,8 @@ impl Subscription {
         &self.live.session_id
     }
 
-    /// The next event, once what it tells of is on the disk: its `seq` names nothing else, whatever happens. Only the start of a
-    /// block that is being written comes before its record, which takes its `seq`. Dropping the future loses nothing.
+    /// The next event, once what it tells of is on the disk: its `seq` names nothing else, whatever happens. Dropping the future
+    /// loses nothing.
     ///
     /// # Errors
     /// `store_unavailable` if the journal cannot be read; call it again to try again.
@@ -236,7 +239,7 @@ impl Subscription {
     fn pop(&mut self) -> Option<Told> {
         let told = self.ready.pop_front();
         if let Some(Told::Frame(Frame { seq: Some(seq), .. })) = &told {
-            self.seq = *seq;
+            self.seq = self.seq.max(*seq);
         }
         told
     }
@@ -300,8 +303,11 @@ impl Subscription {
             }
         };
         if pos >= until {
-            let writing = self.replay.take().map(|replay| replay.writing).unwrap_or_default();
-            self.ready.extend(writing.into_iter().map(Told::Frame));
+            if let Some(Begun { start, written }) = self.replay.take().and_then(|replay| replay.begun) {
+                // Its start has just come, or comes again.
+                let again = start.seq.is_some_and(|seq| seq <= after).then_some(start);
+                self.ready.extend(again.into_iter().chain(written).map(Told::Frame));
+            }
             return Ok(());
         }
         let read = match self.replay.as_ref().is_some_and(|replay| replay.page.is_empty()) {
@@ -319,25 +325,9 @@ impl Subscription {
         };
         replay.pos = Some(entry.pos);
         self.take(&Told::Entry(entry.clone()));
-        self.expand_after(&entry, after);
+        let events = expand::expand_after(&self.live.session_id, &entry, after);
+        self.ready.extend(events.iter().map(|event| Told::Frame(Frame::of(event))));
         Ok(())
-    }
-
-    /// The events of an entry that came after `after`. If `after` lies inside a block, its start comes again.
-    fn expand_after(&mut self, entry: &Entry, after: u64) {
-        let mut seq = entry.cursor.seq;
-        let mut start: Option<Frame> = None;
-        for event in expand::expand(&self.live.session_id, entry) {
-            seq = event.seq.unwrap_or(seq);
-            // A delta stands or falls with the stop after it.
-            let due = event.seq.unwrap_or(seq + 1) > after;
-            if due {
-                self.ready.extend(start.take().map(Told::Frame));
-                self.ready.push_back(Told::Frame(Frame::of(&event)));
-            } else {
-                start = matches!(event.event, Event::ContentBlockStart { .. }).then(|| Frame::of(&event));
-            }
-        }
     }
 
     /// The position before the entry that holds the event after `after`.

@@ -144,8 +144,11 @@ impl Client {
                 wrong("another block begins in the place of the open one")
             }
             let start = event["content_block"].clone();
+            if block.start != start {
+                wrong("a seq that names something else than before")
+            }
             let alone = stands_alone(&start);
-            *block = Block { start, text: String::new(), whole: Value::Null, ..block.clone() };
+            *block = Block { text: String::new(), whole: Value::Null, ..block.clone() };
             self.check_place(alone, &event);
             return;
         }

@@ -30,7 +30,7 @@ use crate::support::{Ledger, decide, entry, runtime, send, stores};
 
 /// The first call runs by itself, the second waits; then a word; then it waits once more.
 const SCRIPT: &str = r#"{"turns":[
-    {"text":"Let me look.","tool_calls":[{"name":"look","args":{"n":1}},{"name":"trade","args":{"n":2}}]},
+    {"delay_ms":20,"text":"Let me look.","tool_calls":[{"name":"look","args":{"n":1}},{"name":"trade","args":{"n":2}}]},
     {"text":"Done: {{ last_tool_result }}"},
     {"tool_calls":[{"name":"trade","args":{"n":3}}]},
     {"text":"Done again"}

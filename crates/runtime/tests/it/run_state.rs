@@ -347,7 +347,7 @@ async fn s21_damage_is_named_with_its_place() {
     check("time", &text, older, "at entry 2: it is older");
     check("record", &text, |v| v["entries"][1] = json!({ "unheard_of": {} }), "at entry 1: unknown variant");
     check("empty", &text, |v| v["entries"] = json!([]), "there are no entries");
-    check("end", &text, |v| v["end"] = json!([5, 1, 1, 0, 0]), "it is not the last one");
+    check("end", &text, |v| v["end"] = json!([5, 1, 1, 0, 0, 0]), "it is not the last one");
     check("count", &text, |v| v["count"] = json!(99), "it is not the last one");
     check("id", &text, |v| v["session_id"] = json!("../etc"), "a session id has");
     check("field", &text, |v| v["approved"] = json!(true), "unknown field `approved`");
@@ -356,7 +356,7 @@ async fn s21_damage_is_named_with_its_place() {
         check(field, &text, |v| drop(v.as_object_mut().expect("an object").remove(field)), &told);
     }
     let text = journal(&state).replace("1.10", "1.5");
-    let cursor = change_journal(&text, |e| e[1]["c"] = json!([5, 1, 1, 0, 0])).await.expect_err("cursor");
+    let cursor = change_journal(&text, |e| e[1]["c"] = json!([5, 1, 1, 0, 0, 0])).await.expect_err("cursor");
     assert!(cursor.to_string().contains("damaged at entry 2: its cursor"), "{cursor}");
 
     fn check(name: &str, text: &str, edit: impl FnOnce(&mut Value), told: &str) {

@@ -62,7 +62,7 @@ const MANY: usize = 64;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct SqliteOptions {
-    /// The largest number of pages of 4 KiB the database may have; `None` is as many as the disk holds.
+    /// The largest number of pages of 2 KiB the database may have; `None` is as many as the disk holds.
     pub max_pages: Option<u32>,
 }
 

@@ -41,6 +41,8 @@ pub(super) fn writer(path: &Path, options: &SqliteOptions) -> Result<(Connection
     let mut conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     let failed = |e: rusqlite::Error| error(&e);
     conn.set_transaction_behavior(TransactionBehavior::Immediate);
+    // One that is there keeps its own.
+    conn.pragma_update(None, "page_size", log::PAGE).map_err(failed)?;
     let mode: String = conn.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0)).map_err(failed)?;
     if !mode.eq_ignore_ascii_case("wal") {
         return Err(StoreError::Failed(format!(

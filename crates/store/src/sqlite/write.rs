@@ -507,10 +507,15 @@ fn transaction(
     let before = |error| Undone { committing: false, error };
     wait_for_disk(conn, waits, group.iter().any(|job| !job.op.is_buffered())).map_err(before)?;
     run(conn, "BEGIN IMMEDIATE", []).map_err(before)?;
-    let mut answers = Vec::with_capacity(group.len());
-    for job in group {
-        answers.push(member(conn, values, &job.op).map_err(before)?);
-    }
+    let answers = match together(conn, values, group).map_err(before)? {
+        Some(answers) => answers,
+        None => {
+            run(conn, "ROLLBACK", []).map_err(before)?;
+            run(conn, "BEGIN IMMEDIATE", []).map_err(before)?;
+            let apart = group.iter().map(|job| member(conn, values, &job.op));
+            apart.collect::<Result<Answers, _>>().map_err(before)?
+        }
+    };
     if answers.iter().all(Result::is_err) {
         run(conn, "ROLLBACK", []).map_err(before)?;
     } else {
@@ -525,9 +530,34 @@ fn transaction(
     Ok(answers)
 }
 
+/// All members of a group, of which hardly one ever fails, without savepoints, for which pages are copied. `None` if one of several
+/// fails: then all are to be taken back, and done one by one.
+fn together(conn: &Connection, values: &Values, group: &[Job]) -> Result<Option<Answers>, StoreError> {
+    let mut answers = Answers::with_capacity(group.len());
+    for job in group {
+        let answer = alone(conn, values, &job.op)?;
+        if answer.is_err() && group.len() > 1 {
+            return Ok(None);
+        }
+        answers.push(answer);
+    }
+    Ok(Some(answers))
+}
+
 /// One member of a group: its own answer, or the error that ends the whole transaction.
 fn member(conn: &Connection, values: &Values, op: &Op) -> Result<Result<bool, StoreError>, StoreError> {
     run(conn, "SAVEPOINT member", [])?;
+    let answer = alone(conn, values, op)?;
+    if answer.is_err() {
+        run(conn, "ROLLBACK TO member", [])?;
+    }
+    run(conn, "RELEASE member", [])?;
+    Ok(answer)
+}
+
+/// What is asked for: its answer, of which an error may leave half of it to be taken back, or the error that ends the whole
+/// transaction.
+fn alone(conn: &Connection, values: &Values, op: &Op) -> Result<Result<bool, StoreError>, StoreError> {
     let answer = match op {
         Op::Append(write) => write.apply(conn, values).map(|()| true),
         Op::Begin(number, session_id) => {
@@ -550,14 +580,12 @@ fn member(conn: &Connection, values: &Values, op: &Op) -> Result<Result<bool, St
         #[expect(clippy::panic, reason = "what happens then is tested")]
         Op::Panic => panic!("the writer panics"),
     };
-    if let Err(e) = &answer {
-        if conn.is_autocommit() || matches!(e, StoreError::Closed(_)) {
-            // SQLite has rolled the whole transaction back by itself, or none will be committed any more.
-            return Err(e.clone());
-        }
-        run(conn, "ROLLBACK TO member", [])?;
+    if let Err(e) = &answer
+        && (conn.is_autocommit() || matches!(e, StoreError::Closed(_)))
+    {
+        // SQLite has rolled the whole transaction back by itself, or none will be committed any more.
+        return Err(e.clone());
     }
-    run(conn, "RELEASE member", [])?;
     Ok(answer)
 }
 

@@ -23,7 +23,7 @@ use countersign_core::{
     journal::{
         draft::{Draft, MessageInput, Transition},
         graph,
-        record::{Block, Entry, InputRequired, Kind, Millis, Record, Retried, SessionCreated},
+        record::{Entry, InputRequired, Kind, Millis, Record, Retried, SessionCreated},
         run::Raw,
         state::{Call, Open, State, Status},
     },
@@ -161,21 +161,7 @@ impl World {
                 let runs = graph::next(&self.state).ask;
                 self.answer(runs[calls.len() % runs.len()], calls);
             }
-            Op::ShowBlock(what) if graph::next(&self.state).call_model => {
-                let transition = match what {
-                    0 => self.draft().block_shown(Block::Text("early".into())),
-                    1 => self.draft().block_shown(Block::Thinking("hm".into())),
-                    2 => self.draft().block_shown(Block::Thinking(String::new())),
-                    // What was shown so far is of an attempt that broke off.
-                    3 => {
-                        let begun = self.draft().block_shown(Block::Text("half".into()));
-                        self.commit(begun);
-                        self.draft().replaced()
-                    }
-                    open => self.draft().group(open % 2 == 0),
-                };
-                self.commit(transition);
-            }
+            Op::ShowBlock(what) if graph::next(&self.state).call_model => self.show(*what),
             Op::Start(_) if self.stopped().is_some() => {
                 if let Some(transition) = self.stopped() {
                     self.commit(transition);
@@ -268,11 +254,11 @@ impl World {
                 }
             }
             Op::Cancel => {
-                let transition = self.draft().cancel(None, None, None, &self.tools)?;
+                let transition = self.draft().cancel(None, None, self.written(), &self.tools)?;
                 self.commit(transition);
             }
             Op::Fail if graph::next(&self.state).call_model => {
-                let transition = self.draft().fail("model_error", "no answer".into(), None, &self.tools);
+                let transition = self.draft().fail("model_error", "no answer".into(), self.written(), &self.tools);
                 self.commit(transition);
             }
             Op::Change(how) => self.tools = Tools(*how),
@@ -315,7 +301,7 @@ impl World {
             }
             // Something fails in the middle, whatever is under way.
             Op::Fail if self.state.status.is_active() && self.now % 3 == 0 => {
-                let transition = self.draft().fail("budget", "spent".into(), None, &self.tools);
+                let transition = self.draft().fail("budget", "spent".into(), self.written(), &self.tools);
                 self.commit(transition);
             }
             Op::Retry(more_calls) => self.retry(*more_calls)?,

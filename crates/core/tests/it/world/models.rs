@@ -55,8 +55,39 @@ impl World {
         self.commit(transition);
     }
 
+    /// What is known of the block that has begun: what was written of it, or nothing after a crash.
+    pub(super) fn written(&self) -> Option<Block> {
+        Some(self.state.begun.clone().filter(|_| self.now % 2 == 0)?.with("{\"so\":"))
+    }
+
+    /// A model writes, and people see it before the answer is complete.
+    pub(super) fn show(&mut self, what: u8) {
+        let call = || Block::ToolUse(ToolUse::new("t0", "look", ""));
+        let block = match what % 5 {
+            0 => Block::Text("early".into()),
+            1 => Block::Thinking("hm".into()),
+            2 => Block::Thinking(String::new()),
+            3 => self.written().unwrap_or_else(|| Block::Text(String::new())),
+            _ => call(),
+        };
+        let mut draft = self.draft();
+        if self.state.begun.as_ref().is_some_and(|begun| !begun.begins_as(&block)) || what == 11 {
+            draft = draft.replaced(self.written());
+        }
+        // A call that is complete is one of the answer: here those stand in it alone.
+        let begins = what >= 5 || matches!(block, Block::ToolUse(_));
+        draft = if begins { draft.block_began(&block) } else { draft.block_shown(block) };
+        self.commit(draft.finish());
+    }
+
     pub(super) fn answer(&mut self, run: u32, calls: &[(u8, u8)]) {
         let mut blocks = vec![Block::Text("hm".into())];
+        match self.state.begun.clone().filter(|_| run == 0) {
+            Some(Block::Thinking(_)) if self.now % 3 > 0 => blocks.insert(0, Block::Thinking("so".into())),
+            Some(Block::Text(_)) if self.now % 3 > 0 => {}
+            Some(_) => self.commit(self.draft().replaced(self.written()).finish()),
+            None => {}
+        }
         let mut gates = Vec::new();
         for (i, (verdict, tool)) in calls.iter().enumerate() {
             let name = TOOLS[usize::from(*tool)];

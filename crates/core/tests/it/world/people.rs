@@ -74,7 +74,7 @@ pub(super) fn question(n: u8, what: u8) -> InputQuestion {
         name: format!("q{n}").into(),
         from: "a server".into(),
         payload: Raw::of(&serde_json::json!({ "message": format!("how many {n}?") })).expect("JSON"),
-        schema: n.is_multiple_of(2).then(|| Arc::new(Schema(raw))),
+        schema: n.is_multiple_of(2).then(|| Arc::new(Schema::new(raw))),
         default: match what {
             4 => Some(Raw::of(&1).expect("JSON")),
             5 => Some(Raw::of(&()).expect("JSON")),

@@ -58,7 +58,7 @@ impl Catalog for Tools {
         TOOLS.contains(&tool).then(|| ToolFacts {
             kind,
             description: Some(if self.0 & 1 == 0 { "moves money" } else { "moves mountains" }.into()),
-            schema: Some(Arc::new(Schema(raw))),
+            schema: Some(Arc::new(Schema::new(raw))),
             source: None,
             idempotent: tool == "safe",
             target: self.target(tool),

@@ -143,7 +143,7 @@ impl Tool for Orders {
                 name: "size".into(),
                 from: "shop".into(),
                 payload: Raw::from(raw(json!({ "message": "Which size?" }))),
-                schema: Some(Arc::new(Schema(raw(json!({ "type": "integer" }))))),
+                schema: Some(Arc::new(Schema::new(raw(json!({ "type": "integer" }))))),
                 default: None,
             };
             Err(ToolError::asks(Asks { questions: vec![question], state: None, live: false, timeout }))

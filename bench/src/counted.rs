@@ -1,0 +1,76 @@
+//! Instructions, which are the same on a busy machine: of a cycle in memory, of a graph's nodes, of a turn of the library.
+//!
+//! Valgrind counts them: those of a run with few rounds are taken from those of a run with more, so that what is done once does
+//! not count. It knows no instructions for SHA-256, so a digest costs about twenty times what it costs elsewhere.
+
+use std::{
+    process::{Command, Stdio},
+    sync::Arc,
+};
+
+use countersign::store::memory::MemoryStore;
+
+use crate::{Result, Verdict, cycle, graphs, library};
+
+/// The argument that makes this program do a number of rounds of something.
+pub(crate) const ROUNDS: &str = "counted-rounds";
+
+/// What is counted: its name, how many rounds more the longer of two runs has, how many of what is told are in a round, and
+/// how many thousand instructions one may take.
+const COUNTED: [(&str, &str, u64, u64, f64); 3] = [
+    ("cycle", "counted: a cycle in memory", 200, 1, 220.0),
+    ("nodes", "counted: a node of a chain", 2, 1_000, 18.5),
+    ("turn", "counted: a turn of three calls", 100, 1, 265.0),
+];
+/// Rounds of the shorter run, in which everything is made that is made once.
+const FEW: u64 = 20;
+
+pub(crate) fn all() -> Result<Vec<Verdict>> {
+    if Command::new("valgrind").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
+        eprintln!("counted: left out, since valgrind is not there");
+        return Ok(Vec::new());
+    }
+    let each = COUNTED.iter().map(|(what, name, more, parts, most)| {
+        let took = instructions(what, FEW + more)?.saturating_sub(instructions(what, FEW)?);
+        let thousands = took as f64 / (more * parts) as f64 / 1e3;
+        Ok(Verdict {
+            name,
+            ratio: thousands / most,
+            at_least: None,
+            at_most: Some(1.0),
+            detail: format!("{thousands:.1} of {most} thousand instructions"),
+        })
+    });
+    each.collect()
+}
+
+/// How many instructions a process of its own takes for so many rounds.
+fn instructions(what: &str, rounds: u64) -> Result<u64> {
+    let counted = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(std::env::current_exe()?)
+        .args([ROUNDS, what, &rounds.to_string()])
+        .output()?;
+    let said = String::from_utf8_lossy(&counted.stderr);
+    if !counted.status.success() {
+        return Err(format!("valgrind: {said}").into());
+    }
+    let line = said.lines().find_map(|line| line.split_once("Collected :"));
+    let (_, count) = line.ok_or_else(|| format!("valgrind counts nothing: {said}"))?;
+    Ok(count.trim().parse()?)
+}
+
+/// Does what is counted, on one thread.
+pub(crate) fn rounds(what: &str, rounds: &str) -> Result<()> {
+    let rounds: usize = rounds.parse()?;
+    let executor = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    match what {
+        "cycle" => {
+            let runtime = cycle::runtime(Arc::new(MemoryStore::new()), "Ordered.")?;
+            executor.block_on(cycle::stream(&runtime, "s", rounds)).map(drop)
+        }
+        "nodes" => executor.block_on(graphs::chains(rounds)),
+        "turn" => executor.block_on(library::turns(rounds)),
+        _ => Err(format!("nothing is called {what:?}").into()),
+    }
+}
