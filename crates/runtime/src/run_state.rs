@@ -28,12 +28,12 @@
 //!   `RunError::TooLate`. The rule is the same with a store (`RunConfig::store`) and without; a `Runtime`, such as a
 //!   server's, watches deadlines and has the defaults.
 
+mod apart;
 mod compact;
 mod decide;
 mod file;
 mod finite;
 mod head;
-mod reopened;
 mod repeats;
 mod signed;
 
@@ -56,11 +56,8 @@ use serde_json::value::RawValue;
 
 pub use self::decide::DecisionError;
 pub(crate) use self::decide::{Staged, StagedAnswer};
-pub(crate) use self::reopened::onto;
-use self::{
-    compact::Compact,
-    reopened::{Endings, not_made_apart},
-};
+pub(crate) use self::apart::onto;
+use self::{apart::not_made_apart, compact::Compact};
 use crate::{
     run::{READ_BYTES, READ_PAGE},
     runner::{guardrail::GuardrailResult, interruption::Interruption},
@@ -293,9 +290,6 @@ impl RunState {
     /// Puts the session into a store, whole, and durably. Whatever it waits for waits there; what was running
     /// goes on when a runtime over the store is started, and a call whose outcome is unknown is asked about.
     ///
-    /// A turn that has failed is stored as failed, also where it is open again in this state (that of an error, or one that
-    /// was [reopened](RunState::reopen)): that, and what was made on the state after it, counts when the state is run.
-    ///
     /// # Errors
     /// [`RunStateError::Exists`], [`RunStateError::Store`]; nothing is stored then.
     pub async fn restore(&self, store: &dyn Store) -> Result<(), RunStateError> {
@@ -304,12 +298,11 @@ impl RunState {
         if store.head(session_id).await?.is_some() {
             return Err(exists());
         }
-        let count = self.restored();
         let append = Append {
             session_id: session_id.clone(),
             expected: 0,
-            entries: self.entries.iter().take(count).cloned().collect(),
-            state: self.state_at(count),
+            entries: self.entries.clone(),
+            state: self.state.clone(),
             snapshot: true,
             durability: Durability::Synced,
         };
@@ -576,7 +569,6 @@ impl RunState {
         let mut state = State::new(session_id);
         // The positions of the appends that begin a turn.
         let mut turns: Vec<u64> = Vec::new();
-        let mut endings = Endings::of(&entries);
         for (pos, entry) in (1..).zip(&mut entries) {
             if cursors == Cursors::Follow {
                 Arc::make_mut(entry).cursor = state.cursor.clone();
@@ -584,13 +576,9 @@ impl RunState {
             if !TIMES.contains(&entry.at) {
                 return Err(damaged(pos, format!("its time, {} ms, is none", entry.at)));
             }
-            endings.at(&state, entry);
             for record in &entry.records {
                 if let Record::Compressed(compressed) = record {
                     cuts_between_turns(&state, compressed, &turns).map_err(|what| damaged(pos, what.to_string()))?;
-                }
-                if let Record::TurnReopened(reopened) = record {
-                    endings.leads_to(reopened).map_err(|what| damaged(pos, what))?;
                 }
             }
             let begun = state.turns;

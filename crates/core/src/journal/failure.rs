@@ -78,6 +78,15 @@ impl Failure {
     }
 }
 
+/// A turn between two of its failures: models and nodes that were at work before a failure belong to another one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Turn {
+    /// Its number, from 1.
+    pub number: u32,
+    /// How often it has failed.
+    pub failures: u32,
+}
+
 /// See [`Record::Retried`].
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Retried {
@@ -151,6 +160,18 @@ impl State {
                 || self.calls.iter().any(|call| call.phase != Phase::Finished))
     }
 
+    /// The turn that this is.
+    #[must_use]
+    pub fn turn(&self) -> Turn {
+        Turn { number: self.turns, failures: self.failures }
+    }
+
+    /// Whether the turn is this one and is under way.
+    #[must_use]
+    pub fn is_in(&self, turn: Turn) -> bool {
+        self.turn() == turn && self.status.is_active()
+    }
+
     /// Whether the turn has used up its model calls (spec S24).
     #[must_use]
     pub fn is_out_of_calls(&self, catalog: &dyn Catalog) -> bool {
@@ -166,6 +187,7 @@ impl State {
     pub(super) fn turn_failed(&mut self, failed: &TurnFailed) {
         self.status = Status::Failed;
         self.failure = Some(failed.failure.clone());
+        self.failures += 1;
         self.held = false;
         // What the model was saying is part of no answer.
         (self.shown, self.begun) = (Vec::new(), None);

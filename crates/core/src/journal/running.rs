@@ -80,7 +80,7 @@ impl State {
         self.status = Status::Running;
         self.held = false;
         self.turns += 1;
-        (self.turn_calls, self.more_calls) = (0, 0);
+        (self.turn_calls, self.more_calls, self.failures) = (0, 0, 0);
         self.roles.clone_from(&started.roles);
         if self.title.is_none() {
             self.title = Some(started.graph.clone());

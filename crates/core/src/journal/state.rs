@@ -73,7 +73,10 @@ pub struct State {
     /// Model calls of the current turn.
     #[serde(default, skip_serializing_if = "super::record::is_zero")]
     pub turn_calls: u32,
-    /// How many more of them it may make than its agent allows: what a retry has brought.
+    /// How often it has failed.
+    #[serde(default, skip_serializing_if = "super::record::is_zero")]
+    pub failures: u32,
+    /// How many more model calls it may make than its agent allows: what a retry has brought.
     #[serde(default, skip_serializing_if = "super::record::is_zero")]
     pub more_calls: u32,
     /// Answers so far, by model.
@@ -178,6 +181,7 @@ impl State {
             failure: None,
             turns: 0,
             turn_calls: 0,
+            failures: 0,
             more_calls: 0,
             answers: Arc::default(),
             usage: Usage::default(),
@@ -372,7 +376,7 @@ impl State {
             }
             self.status = Status::Running;
             self.turns += 1;
-            (self.turn_calls, self.more_calls) = (0, 0);
+            (self.turn_calls, self.more_calls, self.failures) = (0, 0, 0);
             self.output = None;
             self.roles.clone_from(&message.roles);
         }

@@ -16,6 +16,7 @@ use std::{
 };
 
 use countersign_core::journal::{
+    failure::Turn,
     run::{Raw, Step, Task},
     running::NewQuestion,
 };
@@ -59,7 +60,7 @@ pub(crate) struct Parked {
 pub(crate) struct Memory {
     pub(crate) inner: Weak<Inner>,
     pub(crate) session_id: Arc<str>,
-    pub(crate) turn: u32,
+    pub(crate) turn: Turn,
     pub(crate) task: u32,
     pub(crate) node: Arc<str>,
     pub(crate) migrate: Option<super::compiled::Migrate>,
@@ -125,7 +126,7 @@ impl Memory {
     pub(crate) fn new(
         inner: Weak<Inner>,
         session_id: Arc<str>,
-        turn: u32,
+        turn: Turn,
         task: &Task,
         node: Arc<str>,
         migrate: Option<super::compiled::Migrate>,

@@ -6,7 +6,6 @@
 //! What is the only thing to do is polled where it begins, and becomes a task only when it has to wait.
 
 use std::{
-    collections::BTreeSet,
     sync::{Arc, atomic::Ordering},
     task::Poll,
     time::Duration,
@@ -16,6 +15,7 @@ use countersign_core::{
     call::{gate::Gate, permit::Permit},
     journal::{
         draft::{Draft, Transition},
+        failure::Turn,
         graph::{self, Effects},
         record::{Block, Compressed, ModelResponded, ToolUse},
         state::{State, Status},
@@ -23,11 +23,8 @@ use countersign_core::{
     locale::Text,
     refusal::{Code, Refusal},
 };
-use futures::{FutureExt as _, future::BoxFuture};
-use tokio::{
-    runtime::Handle,
-    task::{JoinError, JoinSet},
-};
+use futures::FutureExt as _;
+use tokio::{runtime::Handle, task::JoinError};
 use tracing::Instrument as _;
 
 use super::{
@@ -37,9 +34,10 @@ use super::{
     hold::Hold,
     live::{Live, LiveRef, LiveState},
     now,
+    running::{Running, Work},
     sources::{Held, outdated_of},
     spans,
-    stops::{Stop, Within},
+    stops::Stop,
     store_refusal,
     stream::Asked,
 };
@@ -65,25 +63,6 @@ pub(super) enum Done {
         stop: Option<Stop>,
     },
     Compressed(Option<Compressed>),
-}
-
-/// The runs whose models are being asked.
-#[derive(Default)]
-struct Asking(BTreeSet<u32>);
-
-impl Asking {
-    /// `false` if it is being asked already.
-    fn insert(&mut self, run: u32) -> bool {
-        self.0.insert(run)
-    }
-
-    fn ended(&mut self, done: &Done) {
-        match done {
-            Done::Model(run, _) => self.0.remove(run),
-            Done::Compressed(_) => self.0.remove(&0),
-            Done::Task(_) | Done::Call { .. } | Done::Reached => false,
-        };
-    }
 }
 
 /// The number of a call that is one of an agent within; 0 if it is the session's own.
@@ -232,12 +211,10 @@ impl Inner {
             _ = closing.wait_for(|closing| *closing) => return,
         };
         let mut patience = Patience::default();
-        // Tasks of their own: one that waits for the session's lock must go on while the driver waits for it too.
-        let mut running: JoinSet<Done> = JoinSet::new();
-        let (mut turn, mut asking, mut recovered) = (0, Asking::default(), false);
+        let (mut turn, mut running, mut recovered) = (Turn::default(), Running::default(), false);
         let (mut hot, mut at_work): (Option<Hot>, AtWork) = (None, AtWork::default());
         let mut part = spans::Part::default();
-        let (mut reached, mut held, mut within) = (false, Held::default(), Within::default());
+        let (mut reached, mut held) = (false, Held::default());
         loop {
             if !reached && !*closing.borrow() {
                 match self.reach_tools(live).await {
@@ -252,46 +229,50 @@ impl Inner {
             if *closing.borrow() {
                 self.ends_in_order(live, &mut guard).await;
                 drop(guard);
-                // Waits until what runs is gone: a tool's processes end with its task.
-                running.shutdown().await;
+                running.stop().await;
                 claim.give_back();
                 return;
             }
             // Nothing more is asked of a model or a node; what was allowed begins, and what runs is stored.
             let mut full = None;
-            // What begins now, and the call that it is for, if that is of an agent within; it runs whatever else fails in this
-            // step, since that it begins is on record.
-            let mut begun: Vec<(u32, BoxFuture<'static, Done>)> = Vec::new();
+            // It runs whatever else fails in this step, since that it begins is on record.
+            let mut begun: Vec<Work> = Vec::new();
             let step = async {
                 let state = self.load(live, &mut guard).await?;
-                within.only_open(&state);
+                running.only_open(&state);
                 guard.part = part.at(&state);
-                if state.turns != turn || !state.status.is_active() {
-                    let over = turn != 0 || !state.status.is_active();
-                    // What was begun for an ended turn is stopped by dropping it.
-                    running.shutdown().await;
-                    (turn, asking) = (state.turns, Asking::default());
+                let is_over = !state.status.is_active() && state.status != Status::Failed;
+                if state.turns != turn.number || is_over {
+                    running.stop().await;
                     hot = None;
                     at_work.clear();
-                    if over {
+                    if turn.number != 0 || is_over {
                         self.agents.forget(&live.session_id);
                     }
                 }
+                if state.turn() != turn {
+                    // A turn that has failed lets its calls come to their end; what else it did is done again when it is retried.
+                    running.stop_rest().await;
+                    recovered &= state.turns != turn.number;
+                    (turn, hot) = (state.turn(), None);
+                    at_work.clear();
+                }
+                if !state.status.is_active() {
+                    return Ok(None);
+                }
                 // What is held began before it was, and is not begun again.
                 if !recovered && !state.held {
-                    // Nothing of this session runs anywhere now, so what was started has an unknown outcome.
+                    // Nothing else of this session runs anywhere now, so what was started has an unknown outcome.
                     let mut permits = Vec::new();
                     let context = self.app_context(&state).await.map_err(store_refusal)?;
                     if state.has_begun_work()
-                        && let Some(transition) = Draft::new(&state, now()).recover(&self.agents)
+                        && let Some(transition) = Draft::new(&state, now()).recover(running.calls(), &self.agents)
                     {
                         permits = self.transact(live, &mut guard, Durability::Buffered, |_| Ok(transition)).await?;
                     }
                     recovered = true;
                     for permit in permits {
-                        let span = part.call(&self, &state, &permit);
-                        let of = of_nested(&state, permit.call());
-                        begun.push((of, self.clone().run_call(permit, context.clone()).instrument(span).boxed()));
+                        begun.push(self.call_work(&state, permit, &context, &mut part));
                     }
                     // The session may be from a time when its agent had another budget.
                     let wants = guard.state()?.wants_room(&self.agents).is_some();
@@ -333,7 +314,7 @@ impl Inner {
                         effects.ask.clear();
                     }
                 }
-                self.hold_back(live, &state, &mut effects.start, &mut held, &mut running);
+                self.hold_back(live, &state, &mut effects.start, &mut held, &mut running.rest);
                 let room = self.settings.parallel_calls().saturating_sub(running.len() + begun.len());
                 let start: Vec<u32> = effects.start.into_iter().take(room).collect();
                 if !start.is_empty() {
@@ -343,25 +324,24 @@ impl Inner {
                     let make = |state: &State| Ok(Draft::new(state, now()).start(&start));
                     let permits = self.transact(live, &mut guard, Durability::Buffered, make).await?;
                     for permit in permits {
-                        let span = part.call(&self, &state, &permit);
-                        let of = of_nested(&state, permit.call());
-                        begun.push((of, self.clone().run_call(permit, context.clone()).instrument(span).boxed()));
+                        begun.push(self.call_work(&state, permit, &context, &mut part));
                     }
                 }
-                if effects.compress && asking.insert(0) {
+                if effects.compress && running.asks(0) {
                     let span = part.compression(&state);
                     let compressing = self.clone().compress(state.clone()).map(Done::Compressed);
-                    begun.push((0, compressing.instrument(span).boxed()));
+                    begun.push(Work::rest(0, compressing.instrument(span).boxed()));
                 }
                 let runs = effects.call_model.then_some(0).into_iter().chain(effects.ask);
-                for run in runs.filter(|run| asking.insert(*run)) {
+                for run in runs.filter(|run| running.asks(*run)) {
                     let span = part.chat(&self, &state, run);
-                    begun.push((run, self.clone().ask(live.clone(), state.clone(), run).instrument(span).boxed()));
+                    let asked = self.clone().ask(live.clone(), state.clone(), run);
+                    begun.push(Work::rest(run, asked.instrument(span).boxed()));
                 }
                 if draining || full.is_some() {
                     Ok(None)
                 } else {
-                    self.begin_tasks(live, &mut guard, &mut hot, &mut at_work, &mut running, &mut part).await
+                    self.begin_tasks(live, &mut guard, &mut hot, &mut at_work, &mut running.rest, &mut part).await
                 }
             };
             let stepped = step.await;
@@ -370,13 +350,13 @@ impl Inner {
                 Ok(None) if begun.len() == 1 && running.is_empty() => begun.pop(),
                 _ => None,
             };
-            begun.into_iter().for_each(|(of, done)| within.began(of, running.spawn(done)));
+            begun.into_iter().for_each(|work| running.spawn(work));
             let alone = match stepped {
-                Ok(alone) => single.or_else(|| alone.map(|alone| (0, alone))),
+                Ok(alone) => single.or_else(|| alone.map(|alone| Work::rest(0, alone))),
                 Err(error) => {
                     drop(guard);
                     if error.is_gone() {
-                        running.shutdown().await;
+                        running.stop().await;
                         claim.give_back();
                         return;
                     }
@@ -385,17 +365,17 @@ impl Inner {
                 }
             };
             patience = Patience::default();
-            if let Some((of, mut alone)) = alone {
+            if let Some(mut alone) = alone {
                 drop(guard);
-                match futures::poll!(&mut alone) {
+                match futures::poll!(&mut alone.work) {
                     Poll::Ready(Done::Task(ended)) => {
                         self.tasks_ended(live, turn, &mut hot, &mut at_work, vec![ended]).await
                     }
                     Poll::Ready(done) => {
-                        asking.ended(&done);
+                        running.ended(&done);
                         self.done(live, turn, done).await;
                     }
-                    Poll::Pending => within.began(of, running.spawn(alone)),
+                    Poll::Pending => running.spawn(alone),
                 }
                 continue;
             }
@@ -413,14 +393,14 @@ impl Inner {
             }
             drop(guard);
             tokio::select! {
-                Some(done) = running.join_next() => match done {
+                Some(done) = running.next() => match done {
                     Ok(Done::Task(ended)) => {
                         let mut all = vec![ended];
-                        while let Some(more) = running.try_join_next() {
+                        while let Some(more) = running.try_next() {
                             match more {
                                 Ok(Done::Task(ended)) => all.push(ended),
                                 Ok(done) => {
-                                    asking.ended(&done);
+                                    running.ended(&done);
                                     self.done(live, turn, done).await;
                                 }
                                 Err(error) => lost(&error),
@@ -429,7 +409,7 @@ impl Inner {
                         self.tasks_ended(live, turn, &mut hot, &mut at_work, all).await;
                     }
                     Ok(done) => {
-                        asking.ended(&done);
+                        running.ended(&done);
                         self.done(live, turn, done).await;
                     }
                     Err(error) => lost(&error),
@@ -440,8 +420,15 @@ impl Inner {
         }
     }
 
+    /// One attempt of a call, as something to be carried out.
+    fn call_work(self: &Arc<Self>, state: &State, permit: Permit, context: &AppContext, part: &mut spans::Part) -> Work {
+        let span = part.call(self, state, &permit);
+        let (call, within) = (Some(permit.call()), of_nested(state, permit.call()));
+        Work { call, within, work: self.clone().run_call(permit, context.clone()).instrument(span).boxed() }
+    }
+
     /// Records an outcome, however long the store takes to accept it.
-    async fn done(&self, live: &LiveRef, turn: u32, done: Done) {
+    async fn done(&self, live: &LiveRef, turn: Turn, done: Done) {
         match done {
             Done::Call { call, attempt, stop: Some(stop), .. } => {
                 failpoint::hit("call.after_effect");
@@ -458,7 +445,7 @@ impl Inner {
                     Err(Err(error)) => Err(error.message),
                 };
                 failpoint::hit("finish.before_commit");
-                self.must_store(live, turn, |state, _| {
+                self.must_store_outcome(live, turn, |state| {
                     Draft::new(state, now()).call_finished(call, attempt, outcome.clone(), &self.agents)
                 })
                 .await;
@@ -495,7 +482,7 @@ impl Inner {
         }
     }
 
-    async fn answered(&self, live: &LiveRef, turn: u32, answer: ModelResponded) {
+    async fn answered(&self, live: &LiveRef, turn: Turn, answer: ModelResponded) {
         let Some(state) = self.loaded(live).await else { return };
         if answer.run != 0 && state.nested(answer.run).is_none() {
             return; // Whoever it works for was stopped.
@@ -537,7 +524,7 @@ impl Inner {
     async fn answered_by_rules(
         &self,
         live: &LiveRef,
-        turn: u32,
+        turn: Turn,
         answer: &ModelResponded,
         calls: &[&ToolUse],
         before: &[Weighed],
@@ -549,9 +536,10 @@ impl Inner {
                 let state = self.load(live, &mut guard).await?;
                 let gates = gates_of(&self.gates(&state, state.agent_of(answer.run), calls, answer.cut, before).await);
                 let make = |state: &State, _| {
-                    Some(Draft::new(state, now()).model_responded(answer.clone(), gates.clone(), &self.agents))
+                    let draft = state.is_in(turn).then(|| Draft::new(state, now()))?;
+                    Some(Some(draft.model_responded(answer.clone(), gates.clone(), &self.agents)))
                 };
-                self.try_store(live, &mut guard, turn, make).await
+                self.try_store(live, &mut guard, make).await
             };
             match tried.await {
                 Ok(_) => return,
@@ -567,17 +555,38 @@ impl Inner {
         }
     }
 
-    /// Stores what `make` makes, trying until it is stored. `false`: the turn has ended, or the runtime closes.
+    /// Stores what `make` makes, trying until it is stored. `false`: the turn has ended or failed, or the runtime closes.
     pub(super) async fn must_store(
         &self,
         live: &LiveRef,
-        turn: u32,
+        turn: Turn,
         make: impl Fn(&State, Option<Block>) -> Option<Transition>,
+    ) -> bool {
+        self.keep_trying(live, |state, partial| state.is_in(turn).then(|| make(state, partial))).await
+    }
+
+    /// Stores what a call has come to, also where its turn has failed: what has happened is never lost.
+    pub(super) async fn must_store_outcome(
+        &self,
+        live: &LiveRef,
+        turn: Turn,
+        make: impl Fn(&State) -> Option<Transition>,
+    ) -> bool {
+        let wants = |state: &State| {
+            state.turns == turn.number && (state.status.is_active() || state.status == Status::Failed)
+        };
+        self.keep_trying(live, |state, _| wants(state).then(|| make(state))).await
+    }
+
+    async fn keep_trying(
+        &self,
+        live: &LiveRef,
+        make: impl Fn(&State, Option<Block>) -> Option<Option<Transition>>,
     ) -> bool {
         let mut patience = Patience::default();
         loop {
             let mut guard = live.lock().await;
-            match self.try_store(live, &mut guard, turn, &make).await {
+            match self.try_store(live, &mut guard, &make).await {
                 Ok(stored) => return stored,
                 Err(error) if error.is_gone() => return false,
                 Err(error) => {
@@ -595,19 +604,14 @@ impl Inner {
         &self,
         live: &LiveRef,
         guard: &mut LiveState,
-        turn: u32,
-        make: impl Fn(&State, Option<Block>) -> Option<Transition>,
+        make: impl Fn(&State, Option<Block>) -> Option<Option<Transition>>,
     ) -> Result<bool, Refusal> {
         let state = self.load(live, guard).await?;
-        if state.turns != turn || !state.status.is_active() {
-            return Ok(false);
+        let Some(made) = make(&state, guard.written()) else { return Ok(false) };
+        if let Some(transition) = made {
+            self.transact(live, guard, Durability::Buffered, |_| Ok(transition)).await?;
         }
-        match make(&state, guard.written()) {
-            Some(transition) => {
-                self.transact(live, guard, Durability::Buffered, |_| Ok(transition)).await.map(|_| true)
-            }
-            None => Ok(true),
-        }
+        Ok(true)
     }
 
     /// Asks a run's model for its next answer.

@@ -13,6 +13,7 @@ use countersign_core::{
         resolve::{self, DecideInput, Reply},
     },
     journal::{
+        failure::Failure,
         record::Kind,
         run::{Raw, TaskPhase},
         state::{State, Status},
@@ -25,7 +26,7 @@ use serde_json::Value;
 
 use super::{
     Inner, Runtime,
-    graph_runs::{invalid, of_graph},
+    graph_runs::{NewRetry, invalid, of_graph},
     live::{LiveRef, LiveState},
     now, visible,
 };
@@ -199,7 +200,7 @@ impl<S: GraphState> Runs<S> {
     /// # Errors
     /// `session_not_found`, `nothing_to_retry`, `store_unavailable`.
     pub async fn retry(&self, by: &Principal, session: &str) -> Result<Outcome<S>, Refusal> {
-        let live = self.inner.retry_run(Some(self.graph.name()), by, session, None).await?;
+        let live = self.inner.retry_run(Some(self.graph.name()), by, session, NewRetry::default()).await?;
         self.drive(live).await
     }
 
@@ -278,10 +279,8 @@ impl<S: GraphState> Runs<S> {
         self.inner.released().await?;
         Ok(match state.status {
             Status::Failed => {
-                let (code, message) = match failed {
-                    Some(failed) => failed,
-                    None => self.inner.failure(state).await?,
-                };
+                let of_turn = |failure: &Failure| (failure.code().to_owned(), failure.message.clone());
+                let (code, message) = failed.or_else(|| state.failure.as_deref().map(of_turn)).unwrap_or_default();
                 Outcome::Failed { code, message }
             }
             Status::Cancelled => Outcome::Cancelled,
@@ -304,21 +303,6 @@ impl Inner {
         let folded = self.fold_states(&state.session_id, run, state.pos).await?;
         let folded = folded.map_err(|error| Refusal::new(Code::InvalidMessage, error.to_string()))?;
         Ok(folded.root().map(|(_, state)| state.clone()))
-    }
-
-    /// Why a session's last turn failed.
-    async fn failure(&self, state: &State) -> Result<(String, String), Refusal> {
-        let entry =
-            self.store.read(&state.session_id, state.pos.saturating_sub(1), 1).await.map_err(super::store_refusal)?;
-        Ok(match entry.first().and_then(|entry| entry.records.last()) {
-            Some(countersign_core::journal::record::Record::TurnEnded(ended)) => match &ended.reason {
-                countersign_core::journal::record::EndReason::Error { code, message } => {
-                    (code.clone(), message.clone())
-                }
-                _ => (String::new(), String::new()),
-            },
-            _ => (String::new(), String::new()),
-        })
     }
 }
 

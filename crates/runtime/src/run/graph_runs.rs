@@ -7,9 +7,10 @@ use countersign_core::{
     approval::{principal::Principal, reviewer::Reviewer},
     drawing::Drawing,
     journal::{
-        draft::Draft,
+        draft::{Catalog as _, Draft},
         record::SessionCreated,
-        run::{Raw, RunRetried, RunStarted, StateEdited},
+        failure::Retried,
+        run::{Raw, RunStarted, StateEdited},
         state::State,
     },
     limits,
@@ -34,6 +35,15 @@ pub struct NewRun {
     /// The state to begin with, as the graph's type reads it.
     pub state: Raw,
     /// Makes it safe to send again, with the same `session_id`.
+    pub request_id: Option<String>,
+}
+
+/// How a session that has failed is to continue.
+#[derive(Clone, Debug, Default)]
+pub struct NewRetry {
+    /// How many more model calls the turn may make, 1 to the number that its agent allows; 0 if it needs none.
+    pub more_calls: u32,
+    /// Makes it safe to send again.
     pub request_id: Option<String>,
 }
 
@@ -94,18 +104,14 @@ impl Runtime {
         Ok(state)
     }
 
-    /// Takes a failed run of a graph up again; it goes on by itself. [`super::Runs::retry`] is the same with a type.
+    /// Lets a session continue that has failed: a turn or a run of a graph (spec W2). What is done stays done, what is
+    /// pending stays pending; only what failed is done again. [`super::Runs::retry`] is the same with a type.
     ///
     /// # Errors
-    /// `session_not_found`, `forbidden`, `invalid_message` (a session without a graph's run), `nothing_to_retry`,
-    /// `store_unavailable`.
-    pub async fn retry(
-        &self,
-        by: &Principal,
-        session: &str,
-        request_id: Option<String>,
-    ) -> Result<SessionView, Refusal> {
-        let live = self.inner.retry_run(None, by, session, request_id).await?;
+    /// `session_not_found`, `forbidden`, `invalid_message` (more model calls than a turn may get), `nothing_to_retry`,
+    /// `budget_spent`, `store_unavailable`.
+    pub async fn retry(&self, by: &Principal, session: &str, retry: NewRetry) -> Result<SessionView, Refusal> {
+        let live = self.inner.retry_run(None, by, session, retry).await?;
         let view = self.session(by, session).await?;
         self.inner.spawn_driver(live);
         Ok(view)
@@ -176,31 +182,38 @@ impl Inner {
         Ok(true)
     }
 
-    /// Takes a failed run up again, of this graph if one is named.
+    /// Lets what has failed continue: a run of this graph, if one is named.
     pub(super) async fn retry_run(
         self: &Arc<Self>,
         graph: Option<&str>,
         by: &Principal,
         session: &str,
-        request_id: Option<String>,
+        retry: NewRetry,
     ) -> Result<LiveRef, Refusal> {
         check_session_id(session)?;
         let live = self.live(&Arc::from(session));
         let mut guard = live.lock().await;
         let state = self.load(&live, &mut guard).await?;
         owned(by, &state)?;
-        let request_id = own_request_id(by, &state, request_id);
+        let request_id = own_request_id(by, &state, retry.request_id);
         if !self.is_repeat(&live.session_id, request_id.as_deref()).await? {
-            match (graph, &state.run) {
-                (Some(graph), _) => of_graph(graph, &state)?,
-                (None, Some(run)) if !run.agent_loop => {}
-                (None, _) => {
-                    let what =
-                        "the session runs no graph, so it has no run to take up again; send it a message".to_owned();
-                    return Err(invalid(what));
-                }
+            if let Some(graph) = graph {
+                of_graph(graph, &state)?;
             }
-            let retried = RunRetried { by: by.subject.clone(), request_id: request_id.map(Arc::from) };
+            let most = self.agents.max_turns(&state.agent);
+            if retry.more_calls > most {
+                let what = format!(
+                    "more_calls: {} is more than the {most} model calls that a turn of this agent may make",
+                    retry.more_calls
+                );
+                return Err(invalid(what));
+            }
+            let retried = Retried {
+                by: by.subject.clone(),
+                more_calls: retry.more_calls,
+                request_id: request_id.map(Arc::from),
+                ..Retried::default()
+            };
             let make = |state: &State| Draft::new(state, now()).retry(retried, &self.agents);
             self.transact(&live, &mut guard, Durability::Synced, make).await?;
         }

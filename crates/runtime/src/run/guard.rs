@@ -20,6 +20,7 @@ use countersign_core::{
         timeout::Timeout,
     },
     journal::{
+        failure::Turn,
         agents,
         record::{Block, ModelResponded, Record, Usage},
         state::State,
@@ -258,13 +259,13 @@ impl Inner {
     }
 
     /// Waits until the turn is over: somebody has cancelled it; or until the runtime closes.
-    pub(super) async fn turn_is_over(&self, live: &LiveRef, turn: u32) {
+    pub(super) async fn turn_is_over(&self, live: &LiveRef, turn: Turn) {
         let mut closing = self.closing.subscribe();
         // It is looked at first: whoever looked before may have used the wake-up.
         while !*closing.borrow_and_update() {
             let mut guard = live.lock().await;
             match self.load(live, &mut guard).await {
-                Ok(state) if state.turns == turn && state.status.is_active() => {}
+                Ok(state) if state.is_in(turn) => {}
                 Err(error) if !error.is_gone() => {}
                 _ => return,
             }

@@ -204,7 +204,9 @@ impl Inner {
         let state = self.load(live, guard).await?;
         let transition = make(&state)?;
         let Some(last) = transition.entries().last() else { return Ok(Vec::new()) };
-        let closes = |record: &Record| matches!(record, Record::ModelResponded(_) | Record::TurnEnded(_));
+        let closes = |record: &Record| {
+            matches!(record, Record::ModelResponded(_) | Record::TurnEnded(_) | Record::TurnFailed(_))
+        };
         // While people are asked there is little since the last one, and a snapshot would repeat what they are asked.
         let asks = |record: &Record| matches!(record, Record::Interrupted(_));
         let snapshot = (records(transition.entries()).any(closes) && !records(transition.entries()).any(asks))

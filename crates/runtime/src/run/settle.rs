@@ -13,17 +13,15 @@ use countersign_core::{
     content::Content,
     journal::{
         draft::{Draft, MessageInput, OnPending, Transition},
-        record::{Entry, Millis, Record, records},
-        state::{Phase, State, Status},
+        failure::Retried,
+        record::{Entry, Millis},
+        state::{State, Status},
     },
     refusal::{Code, Refusal},
 };
 
 use super::{NewDecision, Runtime, owned, store_refusal, visible};
-use crate::{
-    run_state::{journal, onto},
-    store::Durability,
-};
+use crate::{run_state::onto, store::Durability};
 
 /// Why nothing was taken. Nothing is stored then.
 pub(crate) enum Unsettled {
@@ -75,15 +73,12 @@ impl Runtime {
         visible(by, &state)?;
         let mut all = Together { state, made: None };
         if !unstored.is_empty() {
-            let reopens = records(&unstored).any(|record| matches!(record, Record::TurnReopened(_)));
-            let journal = match reopens {
-                true => journal(&*self.inner.store, session_id).await.map_err(store_refusal)?,
-                false => Vec::new(),
-            };
-            all.add(onto(&all.state, &journal, unstored).ok_or(Unsettled::Moved)?);
+            all.add(onto(&all.state, unstored).ok_or(Unsettled::Moved)?);
         }
-        if all.state.status == Status::Running || all.state.calls.iter().any(|call| call.phase == Phase::Gated) {
-            // A turn that has failed stands in its middle: nobody has looked at what follows from that.
+        if all.state.status == Status::Failed {
+            let retried = Retried { by: by.subject.clone(), ..Retried::default() };
+            all.add(Draft::new(&all.state, at).retry(retried, &self.inner.agents)?);
+        } else if all.state.status == Status::Running {
             let settled = Draft::new(&all.state, at).settled(&self.inner.agents);
             if !settled.entries().is_empty() {
                 all.add(settled);

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use countersign_core::{
     journal::{
+        failure::Turn,
         draft::{Draft, Transition},
         input::InputRequired,
         record::{Record, records},
@@ -34,17 +35,19 @@ pub(super) fn outdated_of(transition: &Transition) -> impl Iterator<Item = u32> 
 
 impl Inner {
     /// Stores that a call has ended its attempt with questions to a person.
-    pub(super) async fn call_asks(&self, live: &LiveRef, turn: u32, call: u32, attempt: u32, asks: Asks) {
+    pub(super) async fn call_asks(&self, live: &LiveRef, turn: Turn, call: u32, attempt: u32, asks: Asks) {
         let Asks { questions, state, live: waits, timeout } = asks;
         let timeout = self.settings.patient(timeout);
         let required = InputRequired { call, attempt, questions, state, live: waits, timeout };
-        self.must_store(live, turn, |state, _| Draft::new(state, now()).input_required(required.clone(), &self.agents))
-            .await;
+        self.must_store_outcome(live, turn, |state| {
+            Draft::new(state, now()).input_required(required.clone(), &self.agents)
+        })
+        .await;
     }
 
     /// Stores that a call cannot go on with the answers that people have given it.
-    pub(super) async fn call_forgotten(&self, live: &LiveRef, turn: u32, call: u32, attempt: u32) {
-        self.must_store(live, turn, |state, _| Draft::new(state, now()).call_forgotten(call, attempt, &self.agents))
+    pub(super) async fn call_forgotten(&self, live: &LiveRef, turn: Turn, call: u32, attempt: u32) {
+        self.must_store_outcome(live, turn, |state| Draft::new(state, now()).call_forgotten(call, attempt, &self.agents))
             .await;
     }
 

@@ -29,7 +29,7 @@ use countersign_core::{
     call::permit::Permit,
     compression::Summary,
     journal::{
-        record::{Block, Compressed, EndReason, Entry, ModelResponded, Record, records},
+        record::{Block, Compressed, Entry, ModelResponded, Record, records},
         run::{GraphRun, Task},
         state::State,
     },
@@ -400,9 +400,9 @@ pub(super) fn told(part: &Weak<Span>, before: &State, entries: &[Arc<Entry>]) {
             Record::Answered(answered) => event(&span(), "decided", answered.n, None, "answer"),
             Record::TimedOut { n, .. } => event(&span(), "timed_out", *n, None, ""),
             Record::Withdrawn { n, .. } => event(&span(), "withdrawn", *n, None, ""),
-            Record::TurnEnded(ended) => {
-                if let (EndReason::Error { code, .. }, Some(part)) = (&ended.reason, &part) {
-                    part.record("error.type", &**code);
+            Record::TurnFailed(failed) => {
+                if let Some(part) = &part {
+                    part.record("error.type", failed.failure.code());
                 }
             }
             _ => {}

@@ -3,18 +3,13 @@
 //! A trip ends the turn. Within an agent that works for another one's call it ends that work, in one append with all
 //! that is open in it, at any depth.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 use countersign_core::{
-    journal::{
-        draft::Draft,
-        record::ModelResponded,
-        state::{Phase, State},
-    },
+    journal::{draft::Draft, failure::Turn, record::ModelResponded, state::State},
     locale::{Locale, Text},
     refusal::Code,
 };
-use tokio::task::AbortHandle;
 
 use super::{Inner, driver::Patience, gate::Weighed, live::LiveRef, now};
 use crate::runner::guardrail::{GuardrailKind, GuardrailResult, bounded};
@@ -96,29 +91,6 @@ impl Stop {
     }
 }
 
-/// What runs for agents that work for other agents' calls, by the number of the call that it is for.
-#[derive(Default)]
-pub(super) struct Within(HashMap<u32, AbortHandle>);
-
-impl Within {
-    pub(super) fn began(&mut self, call: u32, work: AbortHandle) {
-        if call != 0 {
-            self.0.insert(call, work);
-        }
-    }
-
-    /// Ends what is for a call that is over: an agent was stopped, with all of its work.
-    pub(super) fn only_open(&mut self, state: &State) {
-        self.0.retain(|call, work| {
-            let open = state.calls.iter().any(|open| open.call == *call && open.phase != Phase::Finished);
-            if !open {
-                work.abort();
-            }
-            open
-        });
-    }
-}
-
 impl Inner {
     /// What is said of a session that is as large as sessions may grow.
     pub(super) fn full(&self, state: &State) -> Option<String> {
@@ -163,7 +135,7 @@ impl Inner {
     }
 
     /// A guardrail of a call stops the turn, or the agent whose call it is, if that works for another one's call.
-    pub(super) async fn call_stopped(&self, live: &LiveRef, turn: u32, call: u32, attempt: u32, stop: Stop) {
+    pub(super) async fn call_stopped(&self, live: &LiveRef, turn: Turn, call: u32, attempt: u32, stop: Stop) {
         let Some(state) = self.loaded(live).await else { return };
         // It is over with its turn, or with the agent that it was of.
         let Some(run) = state.calls.iter().find(|open| open.call == call).map(|open| open.run) else { return };
@@ -172,7 +144,7 @@ impl Inner {
             run => state.calls_within(run).map(|inner| inner.call).collect(),
         };
         let (code, message) = if run == 0 { self.stopped(stop) } else { (stop.code, stop.message) };
-        self.must_store(live, turn, |state, _| {
+        self.must_store_outcome(live, turn, |state| {
             Draft::new(state, now()).call_stopped(call, attempt, &message, code, &self.agents)
         })
         .await;
@@ -186,7 +158,7 @@ impl Inner {
     pub(super) async fn answer_stopped(
         &self,
         live: &LiveRef,
-        turn: u32,
+        turn: Turn,
         answer: &ModelResponded,
         weighed: &[Weighed],
         stop: &Stop,
@@ -200,13 +172,13 @@ impl Inner {
     }
 
     /// Ends the run of an agent that works for another one's call.
-    pub(super) async fn agent_stopped(&self, live: &LiveRef, turn: u32, run: u32, message: &str) {
+    pub(super) async fn agent_stopped(&self, live: &LiveRef, turn: Turn, run: u32, message: &str) {
         self.must_store(live, turn, |state, _| Some(Draft::new(state, now()).agent_failed(run, message, &self.agents)))
             .await;
     }
 
     /// Ends the turn as failed.
-    pub(super) async fn fail(&self, live: &LiveRef, turn: u32, code: &'static str, message: String) {
+    pub(super) async fn fail(&self, live: &LiveRef, turn: Turn, code: &'static str, message: String) {
         self.must_store(live, turn, |state, partial| {
             Some(Draft::new(state, now()).fail(code, message.clone(), partial, &self.agents))
         })

@@ -16,6 +16,7 @@ use std::{collections::BTreeSet, sync::Arc, task::Poll};
 use countersign_core::{
     conversation::{Answer, Message},
     journal::{
+        failure::Turn,
         draft::{Catalog as _, Draft},
         record::{Block, Cut, ModelResponded, ToolUse, Usage},
         state::{Call, Phase, State},
@@ -141,7 +142,7 @@ impl Inner {
         }
         let mut guard = live.lock().await;
         let now_at = self.load(live, &mut guard).await?;
-        if now_at.turns != state.turns || !now_at.status.is_active() || now_at.agent_of(run) != state.agent_of(run) {
+        if !now_at.is_in(state.turn()) || now_at.agent_of(run) != state.agent_of(run) {
             return Ok(Err(Stale));
         }
         let make = |now_at: &State| {
@@ -289,7 +290,7 @@ pub(super) fn fraction() -> f64 {
 struct Writer<'a> {
     inner: &'a Arc<Inner>,
     live: &'a LiveRef,
-    turn: u32,
+    turn: Turn,
     /// The run that it is the answer of.
     run: u32,
     /// It is the answer of a nested run, which is shown while it is written to those alone who follow nested runs.
@@ -327,7 +328,7 @@ impl<'a> Writer<'a> {
         Writer {
             inner,
             live,
-            turn: state.turns,
+            turn: state.turn(),
             run,
             aside: false,
             locale: state.locale,
@@ -648,6 +649,6 @@ impl<'a> Writer<'a> {
     /// which is no reason to ask the model again.
     async fn current(&self, guard: &mut LiveState) -> Option<Arc<State>> {
         let state = self.inner.load(self.live, guard).await.ok()?;
-        (state.status.is_active() && state.turns == self.turn).then_some(state)
+        state.is_in(self.turn).then_some(state)
     }
 }

@@ -24,7 +24,7 @@ use countersign_core::{
     todo::Todo,
     wire::{
         client::check_session_id,
-        event::{ApprovalUpdate, Event, Request, Resolution, StopReason},
+        event::{ApprovalUpdate, Request, Resolution, RunError, StopReason},
         expand,
     },
 };
@@ -633,7 +633,7 @@ impl Inner {
     ///
     /// `answer` is the entry of the latest answer, if the caller has it at hand.
     pub(crate) async fn outcome(&self, state: &State, answer: Option<Arc<Entry>>) -> Result<Outcome, Refusal> {
-        let (mut text, mut error) = (String::new(), None);
+        let mut text = String::new();
         if let Some(output) = &state.output {
             text = output.to_string();
         } else if state.answer_pos > 0 && state.turn_calls > 0 {
@@ -654,21 +654,10 @@ impl Inner {
                 text = Output::json(&text).to_owned();
             }
         }
-        if state.status == Status::Failed
-            && let Some(entry) = self.entry(&state.session_id, state.pos).await?
-        {
-            error = expand::expand(&state.session_id, &entry).into_iter().rev().find_map(|event| match event.event {
-                Event::RunStatus { error, .. } => error,
-                _ => None,
-            });
-        }
-        let out_of_calls = error.as_ref().is_some_and(|error| error.code == "max_turns");
         let stop_reason = match state.status {
             Status::Completed => Some(state.cut.map_or(StopReason::EndTurn, StopReason::from)),
             Status::Cancelled => Some(StopReason::Cancelled),
-            Status::Failed if out_of_calls => Some(StopReason::MaxTurns),
-            Status::Failed => Some(StopReason::Error),
-            _ => None,
+            _ => state.failure.as_ref().map(|failure| failure.stop_reason()),
         };
         Ok(Outcome {
             session_id: state.session_id.clone(),
@@ -677,7 +666,7 @@ impl Inner {
             text,
             pending: state.pending_keys(),
             interruptions: Inner::interruptions(state),
-            error,
+            error: state.failure.as_deref().map(RunError::from),
         })
     }
 }

@@ -12,8 +12,9 @@ use countersign_core::{
     call::gate::DecisionType,
     content::Content,
     journal::{
-        draft::Catalog as _,
-        record::{EndReason, Entry, Kind, Record, records},
+        draft::{Catalog as _, Draft},
+        failure::{self, Retried},
+        record::{Entry, Kind},
         state::{Open, State, Status},
     },
     locale::Text,
@@ -349,13 +350,14 @@ impl Session {
         if self.hold.is_none() {
             return Err(Stopped::AtWork);
         }
-        // A turn that has failed goes on.
-        state.reopen_now(at);
-        state.reopen_by(Some(agents));
         self.from = state.state().pos;
-        let limit = agents.max_turns(&state.state().agent);
-        if state.state().wants_answer(0) && state.state().turn_calls >= limit {
-            return Err(Stopped::MaxTurns(limit));
+        let retried = (state.state().status == Status::Failed)
+            .then(|| Draft::new(state.state(), at).retry(Retried::default(), agents));
+        match retried {
+            Some(Err(spent)) if spent.code == Code::BudgetSpent => {
+                return Err(Stopped::MaxTurns(agents.max_turns(&state.state().agent)));
+            }
+            _ => {}
         }
         // Nobody has watched the deadlines while the state was kept.
         let late = overdue(state.state(), at);
@@ -370,7 +372,7 @@ impl Session {
         }
         let sets = self.sets(state.state(), &state.staged, &late)?;
         let answers = answers(state, &self.session_id);
-        self.moves = state.state().status == Status::Running
+        self.moves = matches!(state.state().status, Status::Running | Status::Failed)
             || !(late.is_empty() && sets.is_empty() && answers.is_empty() && state.inputs.is_empty());
         if head.is_none() {
             match state.begins_in(&*self.store).await {
@@ -395,7 +397,7 @@ impl Session {
         let cancelled = matches!(settled, Err(Unsettled::Cancelled));
         let settled = match settled {
             Err(Unsettled::Cancelled) => {
-                // Nothing that was decided counts. What is open again since a turn has failed is cancelled with the rest.
+                // Nothing that was decided counts. What a failed turn has left open is cancelled with the rest.
                 self.moves = true;
                 let never = std::future::pending();
                 self.runtime.settle(&self.principal, &self.session_id, stands, Vec::new(), Vec::new(), never).await
@@ -580,24 +582,16 @@ impl Session {
         state
     }
 
-    /// Why the turn failed. In the state it is open again, so that it can go on; the store has it as failed until it does.
+    /// Why the turn failed, or that it was cancelled.
     fn failed(&self, entries: Vec<Arc<Entry>>, state: &Arc<State>) -> RunError {
-        let ended = records(&entries).rev().find_map(|record| match record {
-            Record::TurnEnded(ended) => Some(ended.reason.clone()),
-            _ => None,
-        });
-        let internal = || EndReason::Error { code: "internal".to_owned(), message: "the turn failed".to_owned() };
-        let reason = ended.unwrap_or_else(internal);
-        let limit = state.turn_calls;
+        let (failure, limit) = (state.failure.clone(), state.turn_calls);
         let mut state = Box::new(self.saved(RunState::of_session(entries, state.clone())));
-        if reason == EndReason::Cancelled {
-            return RunError::Cancelled { state };
-        }
-        state.reopen_by(Some(&self.runtime.inner.agents));
+        let Some(failure) = failure else { return RunError::Cancelled { state } };
         state.staged = self.kept_for(&state);
         let stopped = self.watch.seen().stopped.take();
-        match (reason, stopped.map(|stop| stop.why)) {
-            (EndReason::MaxTurns, _) => RunError::MaxTurns { limit, state },
+        let message = failure.message.clone();
+        match (&failure.why, stopped.map(|stop| stop.why)) {
+            (failure::Why::MaxTurns, _) => RunError::MaxTurns { limit, state },
             (_, Some(Why::Guardrail(result))) => RunError::Guardrail { result, state },
             (_, Some(Why::Budget { what, spent, limit })) => RunError::Budget { what, spent, limit, state },
             (_, Some(Why::NoAgent(agent))) => {
@@ -605,11 +599,8 @@ impl Session {
                 RunError::NoAgent { agent: agent.to_string(), known, state }
             }
             (_, Some(Why::Output(errors))) => RunError::InvalidOutput { errors, state },
-            (EndReason::Error { code, message }, _) if code == "model_error" => RunError::Model { message, state },
-            (EndReason::Error { code, message }, _) => RunError::Failed { code, message, state },
-            (EndReason::EndTurn | EndReason::Cancelled, _) => {
-                RunError::Failed { code: "internal".to_owned(), message: "the turn failed".to_owned(), state }
-            }
+            (failure::Why::Error(code), _) if code == "model_error" => RunError::Model { message, state },
+            (failure::Why::Error(code), _) => RunError::Failed { code: code.clone(), message, state },
         }
     }
 }

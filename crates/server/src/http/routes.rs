@@ -262,10 +262,10 @@ pub(super) const ROUTES: &[Route] = &[
     Route {
         method: "post",
         path: "/v1/sessions/{session_id}/retry",
-        id: "retryRun",
-        summary: "Takes a failed run of a graph up again: what failed is tried again, what is done stays done.",
+        id: "retry",
+        summary: "Lets a turn, or a run of a graph, continue that has failed: what failed is tried again, what is done stays done.",
         parameters: &[IDEMPOTENCY_KEY],
-        body: Some(body::<runs::RetryRun>),
+        body: Some(body::<runs::Retry>),
         answers: &[json(200, "The session.", of::<SessionView>)],
         refusals: &[
             Code::BadJson,
@@ -275,6 +275,7 @@ pub(super) const ROUTES: &[Route] = &[
             Code::SessionNotFound,
             Code::SessionDeleted,
             Code::NothingToRetry,
+            Code::BudgetSpent,
             Code::StoreUnavailable,
         ],
         open: false,

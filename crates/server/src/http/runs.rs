@@ -1,5 +1,7 @@
 //! Runs of the graphs of a program that embeds the server: begun, changed, taken up again (spec G3, G6).
 
+use std::num::NonZeroU32;
+
 use axum::{
     Json,
     extract::State,
@@ -8,7 +10,7 @@ use axum::{
 };
 use countersign::{
     core::journal::run::Raw,
-    run::{BegunRun, NewRun, SessionView, StateView},
+    run::{BegunRun, NewRetry, NewRun, SessionView, StateView},
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -83,7 +85,12 @@ pub(super) async fn edit(
 
 /// The body of `POST /v1/sessions/{session_id}/retry`; may be absent.
 #[derive(Debug, Deserialize, JsonSchema)]
-pub(super) struct RetryRun {
+pub(super) struct Retry {
+    /// How many more model calls the turn may make, where it has used up those that it had: 1 to the number that its agent
+    /// allows for a turn.
+    #[serde(default)]
+    #[schemars(range(min = 1))]
+    more_calls: Option<NonZeroU32>,
     /// Makes it safe to send again.
     #[serde(default)]
     request_id: Option<String>,
@@ -94,11 +101,12 @@ pub(super) async fn retry(
     Caller(by): Caller,
     Segment(session_id): Segment,
     headers: HeaderMap,
-    Body(body): Body<RetryRun>,
+    Body(body): Body<Retry>,
 ) -> Result<Json<SessionView>, Problem> {
     let request_id = request_id(&headers, body.request_id)?;
+    let new = NewRetry { more_calls: body.more_calls.map_or(0, NonZeroU32::get), request_id };
     let runtime = app.runtime.clone();
-    let session = to_the_end(async move { runtime.retry(&by, &session_id, request_id).await })
+    let session = to_the_end(async move { runtime.retry(&by, &session_id, new).await })
         .await
         .inspect_err(|problem| app.metrics.refused(problem.code()))?;
     Ok(Json(session))

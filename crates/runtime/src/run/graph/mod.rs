@@ -15,6 +15,7 @@ use std::{
 
 use countersign_core::{
     journal::{
+        failure::Turn,
         draft::{Draft, Transition},
         graph as loops,
         run::{FrameBegan, FrameState, GraphRun, NewTask, Raw, Round, Task, TaskFailed, TasksDone, Then},
@@ -269,7 +270,7 @@ impl Inner {
                     None => {
                         let migrate = graph.migrate().cloned();
                         let (inner, session) = (Arc::downgrade(self), live.session_id.clone());
-                        Arc::new(Memory::new(inner, session, state.turns, task, node.clone(), migrate))
+                        Arc::new(Memory::new(inner, session, state.turn(), task, node.clone(), migrate))
                     }
                 };
                 memory.told(task);
@@ -332,7 +333,7 @@ impl Inner {
     pub(super) async fn tasks_ended(
         &self,
         live: &LiveRef,
-        turn: u32,
+        turn: Turn,
         hot: &mut Option<Hot>,
         at_work: &mut AtWork,
         ended: Vec<Ended>,
@@ -346,7 +347,7 @@ impl Inner {
             let mut guard = live.lock().await;
             let stored = async {
                 let state = self.load(live, &mut guard).await?;
-                if state.turns != turn || !state.status.is_active() {
+                if !state.is_in(turn) {
                     return Ok(());
                 }
                 if let (Some(ended), Some(hot), Some(run)) = (ended.take(), hot.as_mut(), &state.run) {

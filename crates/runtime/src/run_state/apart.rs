@@ -1,0 +1,80 @@
+//! Records that are made on a state apart from its store, and are stored when the run continues.
+//!
+//! They are folded onto what the store has ([`onto`]), after its last entry was found to be the state's. A text that has
+//! another history of the same length is `Claimed`, and what it says was approved counts for nothing.
+
+use std::sync::Arc;
+
+use countersign_core::{
+    call::json::same_json,
+    journal::{
+        draft::Transition,
+        record::{Entry, HandedOff, Record},
+        state::State,
+    },
+};
+
+use super::{RunState, RunStateError};
+use crate::store::Store;
+
+impl RunState {
+    /// The entries that its store does not have yet.
+    pub(crate) fn unstored(&self) -> &[Arc<Entry>] {
+        self.entries.get(self.stored..).unwrap_or_default()
+    }
+
+    /// The position at which its store stands.
+    pub(crate) fn stored_pos(&self) -> u64 {
+        self.last_of(self.stored).map_or(0, |entry| entry.pos)
+    }
+
+    /// The last one of the first so many entries.
+    fn last_of(&self, count: usize) -> Option<&Arc<Entry>> {
+        count.checked_sub(1).and_then(|last| self.entries.get(last))
+    }
+
+    /// Puts it into a store that does not have it, where it continues.
+    pub(crate) async fn begins_in(&mut self, store: &dyn Store) -> Result<(), RunStateError> {
+        self.restore(store).await?;
+        self.stored = self.entries.len();
+        Ok(())
+    }
+
+    /// Whether a store that ends at `pos` has what this state is of, and nothing after it: it was taken from there, or
+    /// restored into it. Another history of the same length is another session.
+    pub(crate) async fn is_at_end_of(&mut self, store: &dyn Store, pos: u64) -> Result<bool, RunStateError> {
+        let counts = [self.stored, self.entries.len()];
+        let found =
+            counts.into_iter().find_map(|count| Some((count, self.last_of(count).filter(|own| own.pos == pos)?)));
+        let Some((count, own)) = found else { return Ok(false) };
+        let last = store.read(&self.state.session_id, pos.saturating_sub(1), 1).await?;
+        let same = last.first().is_some_and(|last| is_same(last, own));
+        if same {
+            self.stored = count;
+        }
+        Ok(same)
+    }
+}
+
+/// Whether two entries are the same one. A text may have been laid out differently since, and its first entry may have
+/// other data of the application's.
+fn is_same(one: &Entry, other: &Entry) -> bool {
+    let records = |entry: &Entry| serde_json::to_string(&entry.records).unwrap_or_default();
+    (one.pos, one.at, &one.cursor) == (other.pos, other.at, &other.cursor)
+        && (one.pos == 1 || same_json(&records(one), &records(other)))
+}
+
+/// The first of the entries that nothing makes on a state apart from its store.
+pub(super) fn not_made_apart(entries: &[Arc<Entry>]) -> Option<&Arc<Entry>> {
+    let is_not =
+        |record: &Record| !matches!(record, Record::HandedOff(HandedOff { call: 0, .. }) | Record::RuleRevoked(_));
+    entries.iter().find(|entry| entry.records.iter().any(is_not))
+}
+
+/// Entries that were made apart from a store, on the state that this has. `None`: they do not follow there. What a text
+/// says of the state before them counts for nothing.
+pub(crate) fn onto(state: &State, made: Vec<Arc<Entry>>) -> Option<Transition> {
+    let mut after = state.clone();
+    made.iter().try_for_each(|entry| after.append(entry)).ok()?;
+    Some(Transition::made(Arc::new(after), made))
+}
