@@ -54,9 +54,9 @@ use countersign_core::{
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+pub(crate) use self::apart::onto;
 pub use self::decide::DecisionError;
 pub(crate) use self::decide::{Staged, StagedAnswer};
-pub(crate) use self::apart::onto;
 use self::{apart::not_made_apart, compact::Compact};
 use crate::{
     run::{READ_BYTES, READ_PAGE},

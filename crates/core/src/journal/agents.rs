@@ -359,8 +359,7 @@ impl Draft {
                 return true;
             }
             if let Some(nested) = self.state.nested(run)
-                && (nested.turn_calls >= catalog.max_turns(&nested.agent)
-                    || self.state.is_out_of_calls(catalog))
+                && (nested.turn_calls >= catalog.max_turns(&nested.agent) || self.state.is_out_of_calls(catalog))
             {
                 let text = self.state.locale.text(Text::MaxTurns).to_owned();
                 self.end_agent(run, CallStatus::Error, &text);

@@ -9,14 +9,14 @@ use std::{collections::BTreeSet, sync::Arc};
 
 pub use super::catalog::{Catalog, ToolFacts, ToolKind};
 use super::{
-    failure::Why,
     agents::text_of,
+    failure::Why,
     fits::{check_images, check_message},
     graph,
     parts::next_reviewer,
     record::{
-        Action, Answered, Block, CallFinished, CallStatus, Decided, Entry, Interrupted, Kind, Millis,
-        ModelResponded, Note, Noted, Record, RuleRevoked, SessionCreated, UserMessage,
+        Action, Answered, Block, CallFinished, CallStatus, Decided, Entry, Interrupted, Kind, Millis, ModelResponded,
+        Note, Noted, Record, RuleRevoked, SessionCreated, UserMessage,
     },
     state::{Call, Phase, State, Status},
 };

@@ -193,8 +193,13 @@ impl Draft {
             let task = asked.at.as_ref().and_then(|at| self.state.run.as_ref()?.tasks.get(&at.task));
             task.is_some_and(|task| task.questions.values().any(|question| question.answer.is_some()))
         };
-        let asked: Vec<Arc<Interrupted>> =
-            self.state.open.iter().map(|open| open.asked.clone()).filter(|asked| active && !begins_again(asked)).collect();
+        let asked: Vec<Arc<Interrupted>> = self
+            .state
+            .open
+            .iter()
+            .map(|open| open.asked.clone())
+            .filter(|asked| active && !begins_again(asked))
+            .collect();
         let withdrawn = self.state.open.iter().map(|open| open.asked.n).collect();
         // A message that waits begins a turn, too.
         let held = !run && (active || message.is_some() || !self.state.queued.is_empty());

@@ -15,9 +15,9 @@ use serde_json::value::RawValue;
 pub use super::{
     agents::{AgentBegan, HandedOff},
     asked::{Action, Interrupted, Kind, Schema},
+    failure::{Failure, Retried, TurnFailed, Unshown, Why},
     fork::{Forked, Judged},
     input::InputRequired,
-    failure::{Failure, Retried, TurnFailed, Unshown, Why},
     restart::Restarted,
     window::{Compressed, MakeRoom},
 };

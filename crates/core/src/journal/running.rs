@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    failure::Why,
     draft::{Catalog, Draft, Transition},
+    failure::Why,
     graph,
     record::{Action, CallStatus, Decided, EndReason, Interrupted, Kind, Record},
     run::{

@@ -14,8 +14,8 @@ use super::{
     agents::Nested,
     parts::next_reviewer,
     record::{
-        Block, CallStatus, Cut, Decided, EndReason, Entry, Failure, Interrupted, Kind, Millis, ModelResponded, Note, Noted,
-        Record, ToolUse, Unshown, Usage, UserMessage,
+        Block, CallStatus, Cut, Decided, EndReason, Entry, Failure, Interrupted, Kind, Millis, ModelResponded, Note,
+        Noted, Record, ToolUse, Unshown, Usage, UserMessage,
     },
     run::{GraphRun, Step, TaskPhase},
     size,

@@ -318,11 +318,7 @@ impl Out<'_> {
         }
         self.stand(call.content);
         self.block(
-            |_| ContentBlock::ToolResult {
-                tool_use_id: call.id.clone(),
-                name: call.name.clone(),
-                status: call.status,
-            },
+            |_| ContentBlock::ToolResult { tool_use_id: call.id.clone(), name: call.name.clone(), status: call.status },
             Some(|| Delta::Content { content: call.output.clone() }),
         );
     }
@@ -417,9 +413,7 @@ impl Out<'_> {
             }
             Record::TurnEnded(ended) => {
                 let (stop_reason, status) = match ended.reason {
-                    EndReason::EndTurn => {
-                        (ended.cut.map_or(StopReason::EndTurn, StopReason::from), Status::Completed)
-                    }
+                    EndReason::EndTurn => (ended.cut.map_or(StopReason::EndTurn, StopReason::from), Status::Completed),
                     EndReason::Cancelled => (StopReason::Cancelled, Status::Cancelled),
                 };
                 self.message_ends(ended.partial.as_ref(), stop_reason);

@@ -21,7 +21,7 @@ use super::{
 use crate::{
     approval::{
         decision::Decision,
-        key::parse_approval_key,
+        key::{approval_key, parse_approval_key},
         question::{Answers, Questions},
     },
     call::{args::Args, display::MESSAGE_ARGUMENT},
@@ -122,8 +122,6 @@ enum Writing {
     Result(usize),
     /// The questions of a request.
     Questions(usize),
-    /// The decisions on the request of this key.
-    Decisions(String),
 }
 
 fn message(role: HistoryRole, content: Vec<HistoryBlock>) -> HistoryMessage {
@@ -208,8 +206,14 @@ impl Fold {
             for (event, place) in events.into_iter().zip(&mut places) {
                 self.event(place, event.event);
             }
-            // The answer is there, or will never be.
             match record {
+                Record::Decided(decided) if decided.last => {
+                    self.submitted(decided.n, |block| block.submitted_decisions = Some(decided.decisions.clone()));
+                }
+                Record::Resumed(resumed) => {
+                    self.submitted(resumed.n, |block| block.submitted_resume = Some(resumed.value.clone()));
+                }
+                // The answer is there, or will never be.
                 Record::ModelResponded(answer) if answer.run == 0 => self.answering.clear(),
                 Record::TurnEnded(_) | Record::TurnFailed(_) => self.answering.clear(),
                 _ => {}
@@ -394,9 +398,11 @@ impl Fold {
                 ))
             }
             ContentBlock::ApprovalRequest(request) => self.request(at, request),
-            ContentBlock::ApprovalResult { approval_key } => Writing::Decisions(approval_key),
+            // Decisions are taken from their record: of a turn that has failed the block comes with its retry.
             // Only people's messages have images.
-            ContentBlock::ApprovalTimeout { .. } | ContentBlock::Image { .. } => Writing::Nothing,
+            ContentBlock::ApprovalResult { .. } | ContentBlock::ApprovalTimeout { .. } | ContentBlock::Image { .. } => {
+                Writing::Nothing
+            }
         };
         self.calls_open = false;
     }
@@ -489,17 +495,6 @@ impl Fold {
                         .collect();
                 }
             }
-            (Writing::Decisions(key), delta @ (Delta::Decisions { .. } | Delta::Resume { .. })) => {
-                // The request was resolved by the event before, but its block is still known by its key.
-                let at = self.rows.iter().rposition(|row| key_of(&row.message) == Some(key.as_str()));
-                if let Some(HistoryRequest::Actions(block)) = at.and_then(|at| self.request_mut(at)) {
-                    match delta {
-                        Delta::Decisions { decisions } => block.submitted_decisions = Some(decisions),
-                        Delta::Resume { resume } => block.submitted_resume = Some(resume),
-                        _ => {}
-                    }
-                }
-            }
             _ => {}
         }
     }
@@ -548,7 +543,7 @@ impl Fold {
                     row.message.tool_calls.push(HistoryCall { id, name, args: args.ok(), tool_content_message });
                 }
             }
-            Writing::Nothing | Writing::Result(_) | Writing::Questions(_) | Writing::Decisions(_) => {}
+            Writing::Nothing | Writing::Result(_) | Writing::Questions(_) => {}
         }
     }
 
@@ -584,6 +579,15 @@ impl Fold {
         match self.rows.get_mut(row)?.message.content.first_mut()? {
             HistoryBlock::ApprovalRequest(block) => Some(block),
             _ => None,
+        }
+    }
+
+    /// What was said to a request. It is resolved by now, but its message is still known by its key.
+    fn submitted(&mut self, n: u32, put: impl FnOnce(&mut HistoryApproval)) {
+        let key = approval_key(&self.session_id, n);
+        let at = self.rows.iter().rposition(|row| key_of(&row.message) == Some(key.as_str()));
+        if let Some(HistoryRequest::Actions(block)) = at.and_then(|at| self.request_mut(at)) {
+            put(block);
         }
     }
 

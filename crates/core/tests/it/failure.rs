@@ -144,16 +144,16 @@ fn r4_what_runs_when_the_turn_fails_comes_to_its_end_and_is_shown_when_it_goes_o
     fails(&mut world);
     assert!(Draft::new(&world.state, world.now).recover(&BTreeSet::new(), &Calls(6)).is_none(), "nothing begins now");
     retried(&mut world);
-    let recover = |at_work: &[u32]| {
-        Draft::new(&world.state, world.now).recover(&at_work.iter().copied().collect(), &Calls(6))
-    };
+    let recover =
+        |at_work: &[u32]| Draft::new(&world.state, world.now).recover(&at_work.iter().copied().collect(), &Calls(6));
     assert!(recover(&[1]).is_none(), "it still runs");
     assert!(recover(&[]).expect("lost").state().open.iter().any(|open| open.asked.actions[0].call == 1));
 }
 
 #[test]
 fn w9_a_new_message_or_a_cancel_gives_a_failed_turn_up() {
-    let gives_up = ["running ", "message_start", "approval_resolved", "tool_result", "message_stop cancelled", "cancelled "];
+    let gives_up =
+        ["running ", "message_start", "approval_resolved", "tool_result", "message_stop cancelled", "cancelled "];
     for cancel in [true, false] {
         let mut world = waiting(&[("pay", plain())]);
         fails(&mut world);

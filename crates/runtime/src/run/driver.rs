@@ -421,7 +421,13 @@ impl Inner {
     }
 
     /// One attempt of a call, as something to be carried out.
-    fn call_work(self: &Arc<Self>, state: &State, permit: Permit, context: &AppContext, part: &mut spans::Part) -> Work {
+    fn call_work(
+        self: &Arc<Self>,
+        state: &State,
+        permit: Permit,
+        context: &AppContext,
+        part: &mut spans::Part,
+    ) -> Work {
         let span = part.call(self, state, &permit);
         let (call, within) = (Some(permit.call()), of_nested(state, permit.call()));
         Work { call, within, work: self.clone().run_call(permit, context.clone()).instrument(span).boxed() }
@@ -572,9 +578,8 @@ impl Inner {
         turn: Turn,
         make: impl Fn(&State) -> Option<Transition>,
     ) -> bool {
-        let wants = |state: &State| {
-            state.turns == turn.number && (state.status.is_active() || state.status == Status::Failed)
-        };
+        let wants =
+            |state: &State| state.turns == turn.number && (state.status.is_active() || state.status == Status::Failed);
         self.keep_trying(live, |state, _| wants(state).then(|| make(state))).await
     }
 

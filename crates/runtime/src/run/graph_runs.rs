@@ -8,8 +8,8 @@ use countersign_core::{
     drawing::Drawing,
     journal::{
         draft::{Catalog as _, Draft},
-        record::SessionCreated,
         failure::Retried,
+        record::SessionCreated,
         run::{Raw, RunStarted, StateEdited},
         state::State,
     },

@@ -20,8 +20,8 @@ use countersign_core::{
         timeout::Timeout,
     },
     journal::{
-        failure::Turn,
         agents,
+        failure::Turn,
         record::{Block, ModelResponded, Record, Usage},
         state::State,
     },

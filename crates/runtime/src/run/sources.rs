@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use countersign_core::{
     journal::{
-        failure::Turn,
         draft::{Draft, Transition},
+        failure::Turn,
         input::InputRequired,
         record::{Record, records},
         state::{Call, State},
@@ -47,8 +47,10 @@ impl Inner {
 
     /// Stores that a call cannot go on with the answers that people have given it.
     pub(super) async fn call_forgotten(&self, live: &LiveRef, turn: Turn, call: u32, attempt: u32) {
-        self.must_store_outcome(live, turn, |state| Draft::new(state, now()).call_forgotten(call, attempt, &self.agents))
-            .await;
+        self.must_store_outcome(live, turn, |state| {
+            Draft::new(state, now()).call_forgotten(call, attempt, &self.agents)
+        })
+        .await;
     }
 
     /// Of these calls, those that have their answers but nobody who waits for them: it was another process that did.

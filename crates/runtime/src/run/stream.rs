@@ -16,8 +16,8 @@ use std::{collections::BTreeSet, sync::Arc, task::Poll};
 use countersign_core::{
     conversation::{Answer, Message},
     journal::{
-        failure::Turn,
         draft::{Catalog as _, Draft},
+        failure::Turn,
         record::{Block, Cut, ModelResponded, ToolUse, Usage},
         state::{Call, Phase, State},
     },

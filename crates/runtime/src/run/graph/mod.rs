@@ -15,8 +15,8 @@ use std::{
 
 use countersign_core::{
     journal::{
-        failure::Turn,
         draft::{Draft, Transition},
+        failure::Turn,
         graph as loops,
         run::{FrameBegan, FrameState, GraphRun, NewTask, Raw, Round, Task, TaskFailed, TasksDone, Then},
         running::NewQuestion,

@@ -82,24 +82,25 @@ async fn s17_the_state_in_an_error_goes_on_in_its_store_whatever_has_laid_it_out
 }
 
 #[tokio::test]
-async fn s17_what_waits_in_an_error_waits_again_whatever_has_laid_it_out() {
+async fn w2_s17_what_is_pending_in_an_error_stays_pending_whatever_has_laid_it_out() {
     for n in 0..5 {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let done = Ran::default();
         let first = calls(&[("b", "c0", "{}"), ("send", "c1", r#"{"to":"Ann","zeal":3}"#)]);
-        let stops = any_tool("b", &done).needs_approval(Approval::always()).output_guardrail("once", {
-            let told = Arc::new(std::sync::atomic::AtomicBool::new(false));
-            move |_, _| {
-                let first = !told.swap(true, std::sync::atomic::Ordering::SeqCst);
-                async move {
-                    if first {
-                        countersign::ToolGuardrailOutput::Trip("".into())
-                    } else {
-                        countersign::ToolGuardrailOutput::Allow
+        let stops =
+            any_tool("b", &done).needs_approval(Approval::always().levels(["boss"])).output_guardrail("once", {
+                let told = Arc::new(std::sync::atomic::AtomicBool::new(false));
+                move |_, _| {
+                    let first = !told.swap(true, std::sync::atomic::Ordering::SeqCst);
+                    async move {
+                        if first {
+                            countersign::ToolGuardrailOutput::Trip("".into())
+                        } else {
+                            countersign::ToolGuardrailOutput::Allow
+                        }
                     }
                 }
-            }
-        });
+            });
         let agent = Agent::new("Helper", script(&[first])).tool(send).tool(stops);
         let runner = Runner::new(RunConfig::new().store(store).session("s"));
         let mut paused = runner.run(&agent, "go").await.expect("paused");

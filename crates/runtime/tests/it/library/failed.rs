@@ -1,4 +1,4 @@
-//! Spec S22 to S24: a turn that ended in an error goes on in the store that it failed in, also in another process.
+//! Spec W2, S22 to S24: a turn that has failed continues in the store that it failed in, also in another process.
 
 use std::sync::{
     Arc,
@@ -48,8 +48,8 @@ async fn statuses(store: &Arc<dyn Store>) -> Vec<Status> {
     said
 }
 
-async fn reopened(store: &Arc<dyn Store>) -> usize {
-    records(&entries(store).await).filter(|record| matches!(record, Record::TurnReopened(_))).count()
+async fn retried(store: &Arc<dyn Store>) -> usize {
+    records(&entries(store).await).filter(|record| matches!(record, Record::Retried(_))).count()
 }
 
 /// What is in the store is what the result says, word for word, and can be read as text.
@@ -77,13 +77,13 @@ async fn s24_a_run_that_used_up_its_model_calls_goes_on_in_the_same_store_with_m
             let again = few.run(&agent, elsewhere(&error)).await.expect_err("too many");
             assert!(matches!(again, RunError::MaxTurns { limit: 1, .. }), "{name}: {again}");
         }
-        assert_eq!((entries(&store).await.len(), reopened(&store).await), (before, 0), "{name}");
+        assert_eq!((entries(&store).await.len(), retried(&store).await), (before, 0), "{name}");
         let more = Runner::new(in_store(&store).max_turns(3));
         let mut paused = more.run(&agent, elsewhere(&error)).await.expect("paused");
         assert_eq!((ids(&paused), ran(&done).len()), (vec!["c2".to_owned()], 1), "{name}");
         paused.state.reject(&paused.interruptions[0]).expect("rejected");
         let over = more.run(&agent, paused.state).await.expect("over");
-        assert_eq!((over.model_calls, ran(&done).len(), reopened(&store).await), (3, 1, 1), "{name}");
+        assert_eq!((over.model_calls, ran(&done).len(), retried(&store).await), (3, 1, 1), "{name}");
         assert_stored(&store, &over).await;
         use Status::{AwaitingInput, Completed, Failed, Running};
         let said = [Running, AwaitingInput, Running, Failed, Running, AwaitingInput, Running, Completed];
@@ -112,7 +112,7 @@ async fn s23_a_run_whose_model_failed_goes_on_in_the_same_store() {
         let over = runner.run(&up, elsewhere(&error)).await.expect("over");
         // What the model was writing when it failed is none of its answer.
         assert_eq!((told(&over), ran(&done).len()), (strings(&["user: go", "a c1", "c1: a {}", "says: done"]), 1));
-        assert_eq!(reopened(&store).await, 3, "{name}");
+        assert_eq!(retried(&store).await, 3, "{name}");
         assert_stored(&store, &over).await;
     }
 }
@@ -227,7 +227,7 @@ async fn s22_a_run_that_failed_otherwise_goes_on_in_the_same_store() {
         let saved = RunState::save(&*store, "s").await.expect("saved");
         assert_eq!(saved.state().status, Status::Failed, "{name}: until it goes on, it has failed");
         let over = runner.run(&agent, saved).await.expect("over");
-        assert_eq!((&*over.final_output, reopened(&store).await), ("hi", 1), "{name}");
+        assert_eq!((&*over.final_output, retried(&store).await), ("hi", 1), "{name}");
     }
 }
 
@@ -250,7 +250,7 @@ async fn s17_of_several_that_go_on_from_one_failed_turn_one_runs() {
             assert!(matches!(refused, RunError::Claimed { .. }), "{name}: {refused}");
             assert_eq!(refused.into_state().expect("a state").state().turn_calls, 1, "{name}: it is given back");
         }
-        assert_eq!((ran(&done).len(), reopened(&store).await), (1, 1), "{name}");
+        assert_eq!((ran(&done).len(), retried(&store).await), (1, 1), "{name}");
         // Also when it is all over.
         for state in [kept, saved] {
             let late = runner.run(&agent, state).await.expect_err("gone on");
@@ -273,7 +273,7 @@ impl Model for Silent {
 }
 
 #[tokio::test]
-async fn r4_a_crash_after_a_failed_turn_was_reopened_loses_nothing() {
+async fn r4_a_crash_after_a_failed_turn_was_retried_loses_nothing() {
     for (name, store, _dir) in stores() {
         let done = Ran::default();
         let first = calls(&[("a", "c1", "{}")]);
@@ -294,7 +294,7 @@ async fn r4_a_crash_after_a_failed_turn_was_reopened_loses_nothing() {
         let saved = RunState::save(&*store, "s").await.expect("saved");
         assert_eq!(saved.state().status, Status::Running, "{name}");
         let over = runner.run(&up, saved).await.expect("over");
-        assert_eq!((&*over.final_output, ran(&done).len(), reopened(&store).await), ("done", 1, 1), "{name}");
+        assert_eq!((&*over.final_output, ran(&done).len(), retried(&store).await), ("done", 1, 1), "{name}");
     }
 }
 
@@ -328,10 +328,9 @@ async fn s22_what_was_cancelled_stays_over() {
         let error = Runner::new(in_store(&store).cancel(&cancel)).run(&agent, state).await.expect_err("cancelled");
         assert!(matches!(error, RunError::Cancelled { .. }), "{name}: {error}");
         let (mut kept, count) = (elsewhere(&error), entries(&store).await.len());
-        assert!(!kept.reopen(), "{name}");
         let again = Runner::new(in_store(&store)).run(&agent, &kept).await.expect_err("over");
         assert!(matches!(again, RunError::Cancelled { .. }), "{name}: {again}");
-        assert_eq!((entries(&store).await.len(), ran(&done).len(), reopened(&store).await), (count, 0, 0), "{name}");
+        assert_eq!((entries(&store).await.len(), ran(&done).len(), retried(&store).await), (count, 0, 0), "{name}");
         // Also for another agent; what is said next begins another turn.
         kept.set_current_agent("Helper");
         let again = Runner::new(in_store(&store)).run(&agent, kept).await.expect_err("over");
@@ -339,7 +338,7 @@ async fn s22_what_was_cancelled_stays_over() {
         let mut state = elsewhere(&again);
         state.add_input("once more");
         let next = Runner::new(in_store(&store)).run(&agent, state).await.expect("another turn");
-        assert_eq!((&*next.final_output, reopened(&store).await), ("done", 0), "{name}");
+        assert_eq!((&*next.final_output, retried(&store).await), ("done", 0), "{name}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Spec S22, R4: what was under way when a turn failed: calls that ran, that were approved, that waited, and agents in agents.
+//! Spec W2, S22, R4: what was under way when a turn failed: calls that ran, that were approved or pending, and agents in agents.
 
 use std::sync::{
     Arc,
@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use countersign::{
-    Agent, DecisionError, RunConfig, RunError, RunState, RunStateError, Runner, ToolEntry, ToolGuardrailOutput,
+    Agent, RunConfig, RunError, RunState, Runner, ToolEntry, ToolGuardrailOutput,
     core::{
         approval::principal::Principal,
         journal::{record::Kind, state::Status},
@@ -19,7 +19,7 @@ use countersign::{
     store::Store,
     tool::{Approval, function},
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::Notify;
 
 use super::{Ran, calls, gated, ids, item, ran, script, told, tool};
@@ -46,11 +46,11 @@ fn leaks_once(entry: ToolEntry) -> ToolEntry {
 }
 
 #[tokio::test]
-async fn s22_what_waited_when_a_turn_failed_waits_again_under_a_new_key_and_what_ran_does_not_run_again() {
+async fn w2_what_was_pending_when_a_turn_failed_stays_pending_under_its_key_and_what_ran_does_not_run_again() {
     for (name, store, _dir) in stores() {
         let done = Ran::default();
         let answer = calls(&[("free", "c0", "{}"), ("a", "c1", "{}"), ("b", "c2", r#"{"n":7}"#)]);
-        let lead = tool("b", &done).needs_approval(Approval::always().timeout(0).levels(["user"]));
+        let lead = tool("b", &done).needs_approval(Approval::always().timeout(0).levels(["boss"]));
         let agent = Agent::new("Helper", script(&[answer]))
             .tool(tool("free", &done))
             .tool(leaks_once(gated("a", &done)))
@@ -62,18 +62,14 @@ async fn s22_what_waited_when_a_turn_failed_waits_again_under_a_new_key_and_what
         let error = runner.run(&agent, paused.state).await.expect_err("stopped");
         assert!(matches!(error, RunError::Guardrail { .. }), "{name}: {error}");
 
-        // Everybody was told that the old request is over.
         let runtime = Runtime::builder(store.clone()).agent(agent.clone()).build().expect("runtime");
         let waits = ApprovalQuery { status: Some(ApprovalStatus::Waiting), limit: 10, ..ApprovalQuery::default() };
-        assert!(
-            runtime.approvals(&Principal::trusted(), waits.clone()).await.expect("inbox").rows.is_empty(),
-            "{name}"
-        );
+        let inbox = runtime.approvals(&Principal::trusted(), waits.clone()).await.expect("inbox").rows;
+        assert_eq!((inbox.len(), inbox[0].request.approval_key()), (1, &*before.approval_key), "{name}");
 
         let mut state = elsewhere(&error);
         let again = state.interruptions();
-        assert_eq!((again.len(), &*again[0].call_id, &again[0].args_digest), (1, "c2", &before.args_digest), "{name}");
-        assert_ne!(again[0].approval_key, before.approval_key, "{name}");
+        assert_eq!((again.len(), &*again[0].call_id, &again[0].digest), (1, "c2", &before.digest), "{name}");
         let still = runner.run(&agent, &state).await.expect("paused");
         assert_eq!((ids(&still), ran(&done).len()), (vec!["c2".to_owned()], 2), "{name}");
         let inbox = runtime.approvals(&Principal::trusted(), waits).await.expect("inbox").rows;
@@ -84,9 +80,7 @@ async fn s22_what_waited_when_a_turn_failed_waits_again_under_a_new_key_and_what
         let late = runner.run(&agent, state).await.expect_err("claimed");
         assert!(matches!(late, RunError::Claimed { .. }), "{name}: {late}");
         let mut state = still.state;
-        assert!(matches!(state.approve(&before), Err(DecisionError::Stale { .. })), "{name}: it is asked about anew");
-        let now = state.interruptions()[0].clone();
-        state.approve(&now).expect("approved");
+        state.approve(&before).expect("nobody has to be asked anew");
         let over = runner.run(&agent, state).await.expect("over");
         assert_eq!(ran(&done), ["free {}", "a {}", r#"b {"n":7}"#], "{name}: each once");
         let heard = told(&over);
@@ -104,7 +98,7 @@ async fn s22_what_waited_when_a_turn_failed_waits_again_under_a_new_key_and_what
 }
 
 #[tokio::test]
-async fn s22_a_decision_on_the_state_of_an_error_counts_when_it_goes_on() {
+async fn w2_nobody_is_asked_anything_new_before_a_failed_turn_is_retried() {
     for (name, store, _dir) in stores() {
         let done = Ran::default();
         let answer = calls(&[("a", "c1", "{}"), ("b", "c2", "{}"), ("c", "c3", "{}")]);
@@ -114,11 +108,12 @@ async fn s22_a_decision_on_the_state_of_an_error_counts_when_it_goes_on() {
             .tool(gated("c", &done));
         // The first call runs before anybody is asked about the others.
         let error = in_store(&store).run(&agent, "go").await.expect_err("stopped");
-        let mut state = elsewhere(&error);
-        let waits: Vec<_> = state.interruptions();
-        assert_eq!(waits.iter().map(|item| &*item.call_id).collect::<Vec<_>>(), ["c2", "c3"], "{name}");
-        state.approve(&waits[0]).expect("approved");
-        state.reject_with(&waits[1], "not that").expect("rejected");
+        assert!(elsewhere(&error).interruptions().is_empty(), "{name}");
+        let paused = in_store(&store).run(&agent, elsewhere(&error)).await.expect("paused");
+        assert_eq!(ids(&paused), ["c2", "c3"], "{name}");
+        let mut state = paused.state;
+        state.approve(&paused.interruptions[0]).expect("approved");
+        state.reject_with(&paused.interruptions[1], "not that").expect("rejected");
         let state = RunState::from_json(&state.to_json()).expect("read");
         let over = in_store(&store).run(&agent, state).await.expect("over");
         assert_eq!(
@@ -129,9 +124,51 @@ async fn s22_a_decision_on_the_state_of_an_error_counts_when_it_goes_on() {
     }
 }
 
-/// What it did is not known when the turn fails while it runs.
+/// It is not given up: what it did would not be known.
 #[tokio::test]
-async fn r4_a_call_that_ran_when_its_turn_failed_is_asked_about_unless_it_may_run_again() {
+async fn w2_a_call_at_work_when_its_turn_fails_comes_to_its_end_and_its_result_counts() {
+    for (name, store, _dir) in stores() {
+        let (begun, tripped, runs) = (Arc::new(Notify::new()), Arc::new(Notify::new()), Arc::new(AtomicU32::new(0)));
+        let (tells, waits, counts) = (begun.clone(), tripped.clone(), runs.clone());
+        let slow = function::tool("slow", "Takes long.", move |_: serde_json::Map<String, Value>| {
+            let (tells, waits) = (tells.clone(), waits.clone());
+            counts.fetch_add(1, Ordering::SeqCst);
+            async move {
+                tells.notify_one();
+                waits.notified().await;
+                Ok("slow")
+            }
+        });
+        let trips = tool("a", &Ran::default()).input_guardrail("check", move |_| {
+            let begun = begun.clone();
+            async move {
+                begun.notified().await;
+                ToolGuardrailOutput::Trip("no".into())
+            }
+        });
+        let agent =
+            Agent::new("Helper", script(&[calls(&[("slow", "c1", "{}"), ("a", "c2", "{}")])])).tool(slow).tool(trips);
+        let runner = in_store(&store);
+        let mut failing = std::pin::pin!(runner.run(&agent, "go"));
+        let failed = async {
+            while RunState::save(&*store, "s").await.map_or(true, |saved| saved.state().status != Status::Failed) {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            _ = &mut failing => panic!("{name}: a call is at work"),
+            () = failed => tripped.notify_one(),
+        }
+        let error = failing.await.expect_err("stopped");
+        assert!(matches!(error, RunError::Guardrail { .. }), "{name}: {error}");
+        let over = in_store(&store).run(&agent, elsewhere(&error)).await.expect("goes on");
+        assert_eq!((&*told(&over)[3], runs.load(Ordering::SeqCst)), ("c1: slow", 1), "{name}");
+    }
+}
+
+/// Nobody has seen its end, so a person is asked, unless it may run again.
+#[tokio::test]
+async fn r4_a_call_at_work_whose_process_ends_after_its_turn_failed_is_asked_about_when_it_is_retried() {
     for idempotent in [false, true] {
         for (name, store, _dir) in stores() {
             let (begun, runs) = (Arc::new(Notify::new()), Arc::new(AtomicU32::new(0)));
@@ -156,9 +193,20 @@ async fn r4_a_call_that_ran_when_its_turn_failed_is_asked_about_unless_it_may_ru
             let agent = Agent::new("Helper", script(&[calls(&[("slow", "c1", "{}"), ("a", "c2", "{}")])]))
                 .tool(slow.idempotent(idempotent))
                 .tool(trips);
-            let error = in_store(&store).run(&agent, "go").await.expect_err("stopped");
-            assert!(matches!(error, RunError::Guardrail { .. }), "{name}: {error}");
-            let went = in_store(&store).run(&agent, elsewhere(&error)).await.expect("goes on");
+            let failed = async {
+                loop {
+                    match RunState::save(&*store, "s").await {
+                        Ok(saved) if saved.state().status == Status::Failed => return saved,
+                        _ => tokio::task::yield_now().await,
+                    }
+                }
+            };
+            let runner = in_store(&store);
+            let saved = tokio::select! {
+                _ = runner.run(&agent, "go") => panic!("{name}: it never ends"),
+                saved = failed => saved,
+            };
+            let went = in_store(&store).run(&agent, saved).await.expect("goes on");
             if idempotent {
                 assert_eq!((&*went.final_output, runs.load(Ordering::SeqCst)), ("done", 2), "{name}");
                 continue;
@@ -206,7 +254,7 @@ async fn s4_s22_a_turn_that_failed_in_an_agent_in_an_agent_goes_on_there() {
 }
 
 #[tokio::test]
-async fn s22_a_failed_session_that_was_saved_can_be_decided_before_it_goes_on() {
+async fn w2_a_failed_session_that_was_saved_can_be_decided_before_it_is_retried() {
     for (name, store, _dir) in stores() {
         let done = Ran::default();
         let agent = Agent::new("Helper", script(&[calls(&[("a", "c1", "{}"), ("b", "c2", "{}")])]))
@@ -216,42 +264,12 @@ async fn s22_a_failed_session_that_was_saved_can_be_decided_before_it_goes_on() 
         paused.state.approve(&item(&paused, "c1")).expect("approved");
         in_store(&store).run(&agent, paused.state).await.expect_err("stopped");
         let mut saved = RunState::save(&*store, "s").await.expect("saved");
-        assert_eq!((saved.state().status, saved.interruptions().len()), (Status::Failed, 0), "{name}");
-        assert!(saved.reopen() && !saved.reopen(), "{name}: once");
+        assert_eq!((saved.state().status, saved.interruptions().len()), (Status::Failed, 1), "{name}");
         let waits = saved.interruptions();
         saved.approve(&waits[0]).expect("approved");
         let over = in_store(&store).run(&agent, saved).await.expect("over");
         assert_eq!((&*over.final_output, ran(&done).len()), ("done", 2), "{name}");
     }
-}
-
-/// A text in which more is allowed than was when the turn failed is damaged.
-#[tokio::test]
-async fn s21_what_is_open_again_is_what_was_open_when_the_turn_failed() {
-    let (_, store, _dir) = stores().remove(0);
-    let done = Ran::default();
-    let agent = Agent::new("Helper", script(&[calls(&[("a", "c1", "{}"), ("b", "c2", "{}")])]))
-        .tool(leaks_once(tool("a", &done)))
-        .tool(gated("b", &done));
-    let error = in_store(&store).run(&agent, "go").await.expect_err("stopped");
-    let text = error.state().expect("a state").to_json();
-    assert!(RunState::from_json(&text).is_ok());
-    for (from, to) in [
-        (r#""phase":"gated""#, r#""phase":"permitted""#),
-        (r#""phase":"finished""#, r#""phase":"permitted""#),
-        (r#""with":1"#, r#""with":0"#),
-        (r#""stored":"#, r#""stored":99"#),
-    ] {
-        let changed = text.replacen(from, to, 1);
-        assert_ne!(changed, text, "{from}");
-        assert!(matches!(RunState::from_json(&changed), Err(RunStateError::Damaged { .. })), "{from}");
-    }
-    let mut twice: Value = serde_json::from_str(&text).expect("JSON");
-    let entries = twice["entries"].as_array_mut().expect("entries");
-    let reopened = entries.iter().find(|entry| entry.get("turn_reopened").is_some()).expect("reopened").clone();
-    entries.push(reopened);
-    twice["count"] = json!(twice["count"].as_u64().expect("count") + 1);
-    assert!(matches!(RunState::from_json(&twice.to_string()), Err(RunStateError::Damaged { .. })));
 }
 
 #[tokio::test]
