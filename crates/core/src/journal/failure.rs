@@ -250,11 +250,11 @@ impl Draft {
     /// `nothing_to_retry`; `budget_spent` where the next thing were a model call and the turn may make no more, unless
     /// `retried` brings some.
     pub fn retry(mut self, mut retried: Retried, catalog: &dyn Catalog) -> Result<Transition, Refusal> {
-        if self.state.restarts > 0 && self.state.held {
+        let failed = self.state.status == Status::Failed;
+        if !failed && self.state.restarts > 0 && self.state.held {
             self.release();
             return Ok(self.settle(catalog));
         }
-        let failed = self.state.status == Status::Failed;
         let own_graph = self.state.run.as_ref().filter(|run| !run.agent_loop);
         if !failed && !own_graph.is_some_and(|run| run.has_failed_task()) {
             return Err(Refusal::new(Code::NothingToRetry, "nothing in this session has failed"));

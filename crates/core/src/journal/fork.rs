@@ -230,10 +230,10 @@ impl Draft {
         Ok(self.settle(catalog))
     }
 
-    /// Lets a fork that was left standing go on. `None` if it is not one.
+    /// Lets a fork that was left standing go on. `None` if it is not one, or its turn has failed: that is retried.
     #[must_use]
     pub fn go_on(mut self, catalog: &dyn Catalog) -> Option<Transition> {
-        if !self.state.held {
+        if !self.state.held || self.state.is_stopped_short() {
             return None;
         }
         self.release();
