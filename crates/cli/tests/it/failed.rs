@@ -106,7 +106,7 @@ on_both_stores! {
         ws.message("s", "go").await;
         let failed = ws.until_status("failed").await;
         assert_eq!(failed.last().unwrap()["error"]["code"], "max_turns");
-        let retry = |body: Value| server.post("/v1/sessions/s/retry", &body);
+        let retry = async |body: Value| server.post("/v1/sessions/s/retry", &body).await;
         let spent = retry(json!({})).await.problem(409, "budget_spent");
         assert!(spent["detail"].as_str().unwrap().contains("\"more_calls\""), "{spent}");
         for wrong in [json!(0), json!(-1), json!("two"), json!(2)] {
