@@ -19,7 +19,7 @@ use futures::{FutureExt as _, StreamExt as _, future::BoxFuture};
 
 use tracing::Instrument as _;
 
-use super::{Inner, driver::Patience, spans, stream::fraction, transcript::JournalTranscript};
+use super::{Inner, outcomes::Patience, spans, stream::fraction, transcript::JournalTranscript};
 use crate::{
     compression::Strategy,
     model::{Model, ModelError, ModelEvent, ModelRequest, Transcript},

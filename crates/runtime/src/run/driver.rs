@@ -8,97 +8,40 @@
 use std::{
     sync::{Arc, atomic::Ordering},
     task::Poll,
-    time::Duration,
 };
 
 use countersign_core::{
-    call::{gate::Gate, permit::Permit},
+    call::permit::Permit,
     journal::{
         draft::{Draft, Transition},
         failure::Turn,
         graph::{self, Effects},
-        record::{Block, Compressed, ModelResponded, ToolUse},
         state::{State, Status},
     },
-    locale::Text,
-    refusal::{Code, Refusal},
+    refusal::Refusal,
 };
 use futures::FutureExt as _;
-use tokio::{runtime::Handle, task::JoinError};
+use tokio::{runtime::Handle, sync::watch, task::JoinError};
 use tracing::Instrument as _;
 
 use super::{
     Inner, Outcome, failpoint,
-    gate::Weighed,
-    graph::{AtWork, Ended, Hot},
+    graph::{AtWork, Hot},
     hold::Hold,
     live::{Live, LiveRef, LiveState},
     now,
-    running::{Running, Work},
+    outcomes::{Done, Patience},
     sources::{Held, outdated_of},
-    spans,
-    stops::Stop,
-    store_refusal,
-    stream::Asked,
+    spans, store_refusal,
+    work::{Running, Work},
 };
-use crate::{
-    model::ModelError,
-    store::Durability,
-    tool::{AppContext, ON_APPROVAL, ToolError},
-};
-
-/// What has come to an end.
-pub(super) enum Done {
-    /// What tools come from was tried again.
-    Reached,
-    /// A model, asked for a run of an agent: 0 is the session's own.
-    Model(u32, Asked),
-    /// A node of a graph.
-    Task(Ended),
-    Call {
-        call: u32,
-        attempt: u32,
-        outcome: Result<String, ToolError>,
-        /// A guardrail of the call stops the turn.
-        stop: Option<Stop>,
-    },
-    Compressed(Option<Compressed>),
-}
-
-/// The number of a call that is one of an agent within; 0 if it is the session's own.
-fn of_nested(state: &State, call: u32) -> u32 {
-    if state.calls.iter().any(|open| open.call == call && open.run != 0) { call } else { 0 }
-}
+use crate::store::Durability;
 
 /// A task has ended without saying so. Calls, nodes and models catch their panics.
 fn lost(error: &JoinError) {
     // What is not wanted any more was ended on purpose.
     if !error.is_cancelled() {
         tracing::error!(%error, "a task of a turn was lost");
-    }
-}
-
-/// What is recorded of verdicts.
-fn gates_of(weighed: &[Weighed]) -> Vec<Gate> {
-    weighed.iter().map(|one| one.gate.clone()).collect()
-}
-
-/// Waits between tries of something that must be stored: an outcome is never thrown away because a disk
-/// is full for a while.
-#[derive(Default)]
-pub(super) struct Patience {
-    tries: u32,
-}
-
-impl Patience {
-    /// Waits a little longer each time, at most two seconds.
-    pub(super) async fn wait(&mut self, error: &Refusal) {
-        if self.tries == 0 && error.code != Code::StoreClosed {
-            tracing::error!(error = %error, "a record could not be stored; trying until it can");
-        }
-        let delay = Duration::from_millis(20) * 2_u32.saturating_pow(self.tries.min(7));
-        self.tries += 1;
-        tokio::time::sleep(delay.min(Duration::from_secs(2))).await;
     }
 }
 
@@ -210,448 +153,302 @@ impl Inner {
             hold = self.alone_at(live) => Some(hold),
             _ = closing.wait_for(|closing| *closing) => return,
         };
+        let mut driver = Driver::new(&self, live);
         let mut patience = Patience::default();
-        let (mut turn, mut running, mut recovered) = (Turn::default(), Running::default(), false);
-        let (mut hot, mut at_work): (Option<Hot>, AtWork) = (None, AtWork::default());
-        let mut part = spans::Part::default();
-        let (mut reached, mut held) = (false, Held::default());
-        loop {
-            if !reached && !*closing.borrow() {
-                match self.reach_tools(live).await {
-                    Err(error) if !error.is_gone() => {
-                        patience.wait(&error).await;
-                        continue;
-                    }
-                    _ => reached = true,
-                }
+        while let Err(error) = self.reach_tools(live).await {
+            if error.is_gone() || *closing.borrow() {
+                break;
             }
+            patience.wait(&error).await;
+        }
+        loop {
             let mut guard = live.lock().await;
             if *closing.borrow() {
                 self.ends_in_order(live, &mut guard).await;
                 drop(guard);
-                running.stop().await;
-                claim.give_back();
-                return;
+                driver.running.stop().await;
+                return claim.give_back();
             }
-            // Nothing more is asked of a model or a node; what was allowed begins, and what runs is stored.
-            let mut full = None;
-            // It runs whatever else fails in this step, since that it begins is on record.
-            let mut begun: Vec<Work> = Vec::new();
-            let step = async {
-                let state = self.load(live, &mut guard).await?;
-                running.only_open(&state);
-                guard.part = part.at(&state);
-                let is_over = !state.status.is_active() && state.status != Status::Failed;
-                if state.turns != turn.number || is_over {
-                    running.stop().await;
-                    hot = None;
-                    at_work.clear();
-                    if turn.number != 0 || is_over {
-                        self.agents.forget(&live.session_id);
-                    }
-                }
-                if state.turn() != turn {
-                    // A turn that has failed lets its calls come to their end; what else it did is done again when it is retried.
-                    running.stop_rest().await;
-                    recovered &= state.turns != turn.number;
-                    (turn, hot) = (state.turn(), None);
-                    at_work.clear();
-                }
-                if !state.status.is_active() {
-                    return Ok(None);
-                }
-                // What is held began before it was, and is not begun again.
-                if !recovered && !state.held {
-                    // Nothing else of this session runs anywhere now, so what was started has an unknown outcome.
-                    let mut permits = Vec::new();
-                    let context = self.app_context(&state).await.map_err(store_refusal)?;
-                    if state.has_begun_work()
-                        && let Some(transition) = Draft::new(&state, now()).recover(running.calls(), &self.agents)
-                    {
-                        permits = self.transact(live, &mut guard, Durability::Buffered, |_| Ok(transition)).await?;
-                    }
-                    recovered = true;
-                    for permit in permits {
-                        begun.push(self.call_work(&state, permit, &context, &mut part));
-                    }
-                    // The session may be from a time when its agent had another budget.
-                    let wants = guard.state()?.wants_room(&self.agents).is_some();
-                    if wants && let Some(transition) = Draft::new(&*guard.state()?, now()).make_room(&self.agents) {
-                        self.transact(live, &mut guard, Durability::Buffered, |_| Ok(transition)).await?;
-                    }
-                }
-                self.walk_loop(live, &mut guard).await?;
-                let state = guard.state()?;
-                let draining = self.draining.load(Ordering::SeqCst);
-                let mut effects = if draining { Effects::default() } else { graph::next(&state) };
-                if let Some(transition) = self.without_answers(&*guard.state()?, &effects.start) {
-                    self.transact(live, &mut guard, Durability::Buffered, |_| Ok(transition)).await?;
-                    effects = graph::next(&*guard.state()?);
-                }
-                let begins = [&*effects.start, &*effects.delegate].concat();
-                if !guard.state()?.outdated(&begins, &self.agents).is_empty()
-                    && let Some(transition) = Draft::new(&*guard.state()?, now()).outdated(&begins, &self.agents)
-                {
-                    let outdated: Vec<u32> = outdated_of(&transition).collect();
-                    self.transact(live, &mut guard, Durability::Buffered, |_| Ok(transition)).await?;
-                    for call in outdated {
-                        self.agents.forget_call(&live.session_id, call);
-                    }
-                    effects = graph::next(&*guard.state()?);
-                }
-                // What is for other agents begins after that: none of it is for a tool that has changed.
-                while !effects.delegate.is_empty() {
-                    let calls = std::mem::take(&mut effects.delegate);
-                    let make = |state: &State| Ok(Draft::new(state, now()).delegate(&calls, &self.agents));
-                    self.transact(live, &mut guard, Durability::Buffered, make).await?;
-                    effects = graph::next(&*guard.state()?);
-                }
-                let state = guard.state()?;
-                if state.status == Status::Running && !state.held && !draining {
-                    full = self.full(&state);
-                    if full.is_some() {
-                        (effects.call_model, effects.compress) = (false, false);
-                        effects.ask.clear();
-                    }
-                }
-                self.hold_back(live, &state, &mut effects.start, &mut held, &mut running.rest);
-                let room = self.settings.parallel_calls().saturating_sub(running.len() + begun.len());
-                let start: Vec<u32> = effects.start.into_iter().take(room).collect();
-                if !start.is_empty() {
-                    // Read before anything is started: a start that is on record is never left without its call.
-                    let context = self.app_context(&state).await.map_err(store_refusal)?;
-                    failpoint::hit("start.before_commit");
-                    let make = |state: &State| Ok(Draft::new(state, now()).start(&start));
-                    let permits = self.transact(live, &mut guard, Durability::Buffered, make).await?;
-                    for permit in permits {
-                        begun.push(self.call_work(&state, permit, &context, &mut part));
-                    }
-                }
-                if effects.compress && running.asks(0) {
-                    let span = part.compression(&state);
-                    let compressing = self.clone().compress(state.clone()).map(Done::Compressed);
-                    begun.push(Work::rest(0, compressing.instrument(span).boxed()));
-                }
-                let runs = effects.call_model.then_some(0).into_iter().chain(effects.ask);
-                for run in runs.filter(|run| running.asks(*run)) {
-                    let span = part.chat(&self, &state, run);
-                    let asked = self.clone().ask(live.clone(), state.clone(), run);
-                    begun.push(Work::rest(run, asked.instrument(span).boxed()));
-                }
-                if draining || full.is_some() {
-                    Ok(None)
-                } else {
-                    self.begin_tasks(live, &mut guard, &mut hot, &mut at_work, &mut running.rest, &mut part).await
-                }
-            };
-            let stepped = step.await;
-            // What has nothing to wait for needs no task of its own, if nothing else is to run meanwhile.
-            let single = match &stepped {
-                Ok(None) if begun.len() == 1 && running.is_empty() => begun.pop(),
-                _ => None,
-            };
-            begun.into_iter().for_each(|work| running.spawn(work));
-            let alone = match stepped {
-                Ok(alone) => single.or_else(|| alone.map(|alone| Work::rest(0, alone))),
-                Err(error) => {
-                    drop(guard);
-                    if error.is_gone() {
-                        running.stop().await;
-                        claim.give_back();
-                        return;
-                    }
-                    patience.wait(&error).await;
-                    continue;
-                }
-            };
-            patience = Patience::default();
-            if let Some(mut alone) = alone {
-                drop(guard);
-                match futures::poll!(&mut alone.work) {
-                    Poll::Ready(Done::Task(ended)) => {
-                        self.tasks_ended(live, turn, &mut hot, &mut at_work, vec![ended]).await
-                    }
-                    Poll::Ready(done) => {
-                        running.ended(&done);
-                        self.done(live, turn, done).await;
-                    }
-                    Poll::Pending => running.spawn(alone),
-                }
-                continue;
-            }
-            if let Some(message) = full.filter(|_| running.is_empty()) {
-                drop(guard);
-                self.fail(live, turn, "session_full", message).await;
-                continue;
-            }
-            if running.is_empty() {
-                let pos = guard.state().map_or(0, |state| state.pos);
-                self.keep_warm(live, hot.take(), pos);
+            let stepped = driver.step(&mut guard).await;
+            if matches!(stepped, Ok(Step::Rests)) {
+                driver.keep_warm(&guard);
                 // Under the session's lock: whoever changes the state afterwards finds no driver and begins one.
-                claim.give_back();
-                return;
+                return claim.give_back();
             }
             drop(guard);
-            tokio::select! {
-                Some(done) = running.next() => match done {
-                    Ok(Done::Task(ended)) => {
-                        let mut all = vec![ended];
-                        while let Some(more) = running.try_next() {
-                            match more {
-                                Ok(Done::Task(ended)) => all.push(ended),
-                                Ok(done) => {
-                                    running.ended(&done);
-                                    self.done(live, turn, done).await;
-                                }
-                                Err(error) => lost(&error),
-                            }
-                        }
-                        self.tasks_ended(live, turn, &mut hot, &mut at_work, all).await;
-                    }
-                    Ok(done) => {
-                        running.ended(&done);
-                        self.done(live, turn, done).await;
-                    }
-                    Err(error) => lost(&error),
-                },
-                () = live.woken() => {}
-                _ = closing.changed() => {}
+            match stepped {
+                Ok(step) => {
+                    patience = Patience::default();
+                    driver.carry_out(step, &mut closing).await;
+                }
+                Err(error) if error.is_gone() => {
+                    driver.running.stop().await;
+                    return claim.give_back();
+                }
+                Err(error) => patience.wait(&error).await,
             }
         }
     }
+}
 
-    /// One attempt of a call, as something to be carried out.
-    fn call_work(
-        self: &Arc<Self>,
+/// What follows from a step.
+enum Step {
+    /// Nothing.
+    Rests,
+    /// This is the only thing to do.
+    Alone(Work),
+    /// The session has no room for another answer.
+    Full(String),
+    /// Something is at work.
+    Waits,
+}
+
+/// What a driver knows of its session beside the journal.
+struct Driver<'a> {
+    inner: &'a Arc<Inner>,
+    live: &'a LiveRef,
+    turn: Turn,
+    running: Running,
+    /// Whether what was begun before this driver, or before its turn failed, is accounted for.
+    recovered: bool,
+    hot: Option<Hot>,
+    at_work: AtWork,
+    held: Held,
+    part: spans::Part,
+}
+
+impl<'a> Driver<'a> {
+    fn new(inner: &'a Arc<Inner>, live: &'a LiveRef) -> Driver<'a> {
+        Driver {
+            inner,
+            live,
+            turn: Turn::default(),
+            running: Running::default(),
+            recovered: false,
+            hot: None,
+            at_work: AtWork::default(),
+            held: Held::default(),
+            part: spans::Part::default(),
+        }
+    }
+
+    /// Stores what follows from the state, and begins what is to be carried out.
+    async fn step(&mut self, guard: &mut LiveState) -> Result<Step, Refusal> {
+        let mut begun = Vec::new();
+        let stepped = self.begin(guard, &mut begun).await;
+        // What has nothing to wait for needs no task of its own, if nothing else is to run meanwhile.
+        let single = match &stepped {
+            Ok(Begun { alone: None, .. }) if begun.len() == 1 && self.running.is_empty() => begun.pop(),
+            _ => None,
+        };
+        // It runs whatever else has failed in this step, since that it begins is on record.
+        begun.into_iter().for_each(|work| self.running.spawn(work));
+        let Begun { alone, full } = stepped?;
+        Ok(match (single.or(alone), full) {
+            (Some(work), _) => Step::Alone(work),
+            (None, Some(message)) if self.running.is_empty() => Step::Full(message),
+            (None, _) if self.running.is_empty() => Step::Rests,
+            (None, _) => Step::Waits,
+        })
+    }
+
+    async fn begin(&mut self, guard: &mut LiveState, begun: &mut Vec<Work>) -> Result<Begun, Refusal> {
+        let state = self.inner.load(self.live, guard).await?;
+        self.only_of(&state).await;
+        guard.part = self.part.at(&state);
+        if !state.status.is_active() {
+            return Ok(Begun::default());
+        }
+        // What is held began before it was, and is not begun again.
+        if !self.recovered && !state.held {
+            self.recover(&state, guard, begun).await?;
+        }
+        self.inner.walk_loop(self.live, guard).await?;
+        let draining = self.inner.draining.load(Ordering::SeqCst);
+        let mut effects = if draining { Effects::default() } else { self.effects(guard).await? };
+        let state = guard.state()?;
+        let full = self.inner.full(&state).filter(|_| state.status == Status::Running && !state.held && !draining);
+        if full.is_some() {
+            // Nothing more is asked of a model or a node; what was allowed begins, and what runs is stored.
+            (effects.call_model, effects.compress) = (false, false);
+            effects.ask.clear();
+        }
+        self.inner.hold_back(self.live, &state, &mut effects.start, &mut self.held, &mut self.running.rest);
+        self.start(&state, guard, &effects.start, begun).await?;
+        self.ask_models(&state, &effects, begun);
+        if draining || full.is_some() {
+            return Ok(Begun { alone: None, full });
+        }
+        let Driver { inner, live, running, hot, at_work, part, .. } = self;
+        let alone = inner.begin_tasks(live, guard, hot, at_work, &mut running.rest, part).await?;
+        Ok(Begun { alone: alone.map(|work| Work::rest(0, work)), full })
+    }
+
+    /// Ends what is at work for anything else than what the state says.
+    async fn only_of(&mut self, state: &State) {
+        self.running.only_open(state);
+        let is_over = !state.status.is_active() && state.status != Status::Failed;
+        if state.turns != self.turn.number || is_over {
+            self.running.stop().await;
+            self.forget_nodes();
+            if self.turn.number != 0 || is_over {
+                self.inner.agents.forget(&self.live.session_id);
+            }
+        }
+        if state.turn() != self.turn {
+            // A turn that has failed lets its calls come to their end; what else it did is done again when it is retried.
+            self.running.stop_rest().await;
+            self.forget_nodes();
+            self.recovered &= state.turns != self.turn.number;
+            self.turn = state.turn();
+        }
+    }
+
+    fn forget_nodes(&mut self) {
+        self.hot = None;
+        self.at_work.clear();
+    }
+
+    /// Accounts for what was begun and is not at work any more.
+    async fn recover(&mut self, state: &State, guard: &mut LiveState, begun: &mut Vec<Work>) -> Result<(), Refusal> {
+        let mut permits = Vec::new();
+        let inner = self.inner;
+        let context = inner.app_context(state).await.map_err(store_refusal)?;
+        let agents = &inner.agents;
+        // Nothing else of this session runs anywhere now, so what was started has an unknown outcome.
+        if state.has_begun_work()
+            && let Some(transition) = Draft::new(state, now()).recover(self.running.calls(), agents)
+        {
+            permits = self.store(guard, transition).await?;
+        }
+        self.recovered = true;
+        for permit in permits {
+            begun.push(inner.call_work(state, permit, &context, &mut self.part));
+        }
+        // The session may be from a time when its agent had another budget.
+        let wants = guard.state()?.wants_room(agents).is_some();
+        if wants && let Some(transition) = Draft::new(&*guard.state()?, now()).make_room(agents) {
+            self.store(guard, transition).await?;
+        }
+        Ok(())
+    }
+
+    /// What is to be carried out, once everything that has to be on record before is.
+    async fn effects(&mut self, guard: &mut LiveState) -> Result<Effects, Refusal> {
+        let inner = self.inner;
+        let agents = &inner.agents;
+        let mut effects = graph::next(&*guard.state()?);
+        if let Some(transition) = inner.without_answers(&*guard.state()?, &effects.start) {
+            self.store(guard, transition).await?;
+            effects = graph::next(&*guard.state()?);
+        }
+        let begins = [&*effects.start, &*effects.delegate].concat();
+        if !guard.state()?.outdated(&begins, agents).is_empty()
+            && let Some(transition) = Draft::new(&*guard.state()?, now()).outdated(&begins, agents)
+        {
+            let outdated: Vec<u32> = outdated_of(&transition).collect();
+            self.store(guard, transition).await?;
+            for call in outdated {
+                agents.forget_call(&self.live.session_id, call);
+            }
+            effects = graph::next(&*guard.state()?);
+        }
+        // What is for other agents begins after that: none of it is for a tool that has changed.
+        while !effects.delegate.is_empty() {
+            let calls = std::mem::take(&mut effects.delegate);
+            let transition = Draft::new(&*guard.state()?, now()).delegate(&calls, agents);
+            self.store(guard, transition).await?;
+            effects = graph::next(&*guard.state()?);
+        }
+        Ok(effects)
+    }
+
+    /// Begins as many of these calls as may run at a time.
+    async fn start(
+        &mut self,
         state: &State,
-        permit: Permit,
-        context: &AppContext,
-        part: &mut spans::Part,
-    ) -> Work {
-        let span = part.call(self, state, &permit);
-        let (call, within) = (Some(permit.call()), of_nested(state, permit.call()));
-        Work { call, within, work: self.clone().run_call(permit, context.clone()).instrument(span).boxed() }
-    }
-
-    /// Records an outcome, however long the store takes to accept it.
-    async fn done(&self, live: &LiveRef, turn: Turn, done: Done) {
-        match done {
-            Done::Call { call, attempt, stop: Some(stop), .. } => {
-                failpoint::hit("call.after_effect");
-                self.call_stopped(live, turn, call, attempt, stop).await;
-            }
-            Done::Call { call, attempt, outcome, stop: None } => {
-                failpoint::hit("call.after_effect");
-                let outcome = match outcome.map_err(ToolError::into_asks) {
-                    Ok(result) => Ok(result),
-                    Err(Ok(asks)) => return self.call_asks(live, turn, call, attempt, asks).await,
-                    Err(Err(error)) if error.is_forgotten() => {
-                        return self.call_forgotten(live, turn, call, attempt).await;
-                    }
-                    Err(Err(error)) => Err(error.message),
-                };
-                failpoint::hit("finish.before_commit");
-                self.must_store_outcome(live, turn, |state| {
-                    Draft::new(state, now()).call_finished(call, attempt, outcome.clone(), &self.agents)
-                })
-                .await;
-                failpoint::hit("finish.after_commit");
-            }
-            Done::Model(run, Asked::Stopped(stop)) if run != 0 && !stop.ends_all() => {
-                self.agent_stopped(live, turn, run, &stop.message).await;
-            }
-            Done::Model(_, Asked::Stopped(stop)) => {
-                let (code, message) = self.stopped(stop);
-                self.fail(live, turn, code, message).await;
-            }
-            Done::Model(_, Asked::Answered(answer)) => self.answered(live, turn, answer).await,
-            Done::Model(run, Asked::Failed(error)) if run != 0 => {
-                self.agent_stopped(live, turn, run, &error.message).await;
-            }
-            Done::Model(_, Asked::Failed(error)) => {
-                let ModelError { message, .. } = error;
-                self.must_store(live, turn, |state, partial| {
-                    let draft = state.wants_answer(0).then(|| Draft::new(state, now()))?;
-                    Some(draft.fail("model_error", message.clone(), partial, &self.agents))
-                })
-                .await;
-            }
-            Done::Model(_, Asked::Stale) | Done::Compressed(None) | Done::Task(_) | Done::Reached => {}
-            Done::Compressed(Some(compressed)) => {
-                failpoint::hit("compress.before_commit");
-                self.must_store(live, turn, |state, _| Draft::new(state, now()).compressed(compressed.clone())).await;
-                failpoint::hit("compress.after_commit");
-            }
-        }
-        if let Some((code, message)) = self.stopping() {
-            self.fail(live, turn, code, message).await;
-        }
-    }
-
-    async fn answered(&self, live: &LiveRef, turn: Turn, answer: ModelResponded) {
-        let Some(state) = self.loaded(live).await else { return };
-        if answer.run != 0 && state.nested(answer.run).is_none() {
-            return; // Whoever it works for was stopped.
-        }
-        let shown = if answer.run == 0 { answer.shown as usize } else { 0 };
-        let kept = state.shown.len().saturating_sub(shown);
-        let blocks = state.shown.iter().skip(kept).chain(&answer.blocks);
-        let calls: Vec<_> = blocks
-            .filter_map(|block| match block {
-                Block::ToolUse(call) => Some(call),
-                Block::Text(_) | Block::Thinking(_) => None,
-            })
-            .collect();
-        let weighed = tokio::select! { biased;
-            weighed = self.gates(&state, state.agent_of(answer.run), &calls, answer.cut, &[]) => weighed,
-            () = self.turn_is_over(live, turn) => return, // A rule may never answer.
-        };
-        failpoint::hit("model.before_commit");
-        match weighed.iter().find_map(Weighed::stop) {
-            Some(stop) if answer.run != 0 => return self.answer_stopped(live, turn, &answer, &weighed, stop).await,
-            Some(stop) => drop(self.stopped(stop.clone())),
-            None => {}
-        }
-        let by_rule = |one: &Weighed| one.gate.rule.as_deref().is_some_and(|rule| rule != ON_APPROVAL);
-        if weighed.iter().any(by_rule) {
-            self.answered_by_rules(live, turn, &answer, &calls, &weighed).await;
-        } else {
-            let gates = gates_of(&weighed);
-            self.must_store(live, turn, |state, _| {
-                Some(Draft::new(state, now()).model_responded(answer.clone(), gates.clone(), &self.agents))
-            })
-            .await;
-        }
-        failpoint::hit("model.after_commit");
-    }
-
-    /// Stores an answer of which standing rules decide a part. They are looked at under the session's lock, and again
-    /// with each try: one that was revoked meanwhile lets nothing through.
-    async fn answered_by_rules(
-        &self,
-        live: &LiveRef,
-        turn: Turn,
-        answer: &ModelResponded,
-        calls: &[&ToolUse],
-        before: &[Weighed],
-    ) {
-        let mut patience = Patience::default();
-        loop {
-            let mut guard = live.lock().await;
-            let tried = async {
-                let state = self.load(live, &mut guard).await?;
-                let gates = gates_of(&self.gates(&state, state.agent_of(answer.run), calls, answer.cut, before).await);
-                let make = |state: &State, _| {
-                    let draft = state.is_in(turn).then(|| Draft::new(state, now()))?;
-                    Some(Some(draft.model_responded(answer.clone(), gates.clone(), &self.agents)))
-                };
-                self.try_store(live, &mut guard, make).await
-            };
-            match tried.await {
-                Ok(_) => return,
-                Err(error) if error.is_gone() => return,
-                Err(error) => {
-                    drop(guard);
-                    if *self.closing.borrow() {
-                        return;
-                    }
-                    patience.wait(&error).await;
-                }
-            }
-        }
-    }
-
-    /// Stores what `make` makes, trying until it is stored. `false`: the turn has ended or failed, or the runtime closes.
-    pub(super) async fn must_store(
-        &self,
-        live: &LiveRef,
-        turn: Turn,
-        make: impl Fn(&State, Option<Block>) -> Option<Transition>,
-    ) -> bool {
-        self.keep_trying(live, |state, partial| state.is_in(turn).then(|| make(state, partial))).await
-    }
-
-    /// Stores what a call has come to, also where its turn has failed: what has happened is never lost.
-    pub(super) async fn must_store_outcome(
-        &self,
-        live: &LiveRef,
-        turn: Turn,
-        make: impl Fn(&State) -> Option<Transition>,
-    ) -> bool {
-        let wants =
-            |state: &State| state.turns == turn.number && (state.status.is_active() || state.status == Status::Failed);
-        self.keep_trying(live, |state, _| wants(state).then(|| make(state))).await
-    }
-
-    async fn keep_trying(
-        &self,
-        live: &LiveRef,
-        make: impl Fn(&State, Option<Block>) -> Option<Option<Transition>>,
-    ) -> bool {
-        let mut patience = Patience::default();
-        loop {
-            let mut guard = live.lock().await;
-            match self.try_store(live, &mut guard, &make).await {
-                Ok(stored) => return stored,
-                Err(error) if error.is_gone() => return false,
-                Err(error) => {
-                    drop(guard);
-                    if *self.closing.borrow() {
-                        return false;
-                    }
-                    patience.wait(&error).await;
-                }
-            }
-        }
-    }
-
-    async fn try_store(
-        &self,
-        live: &LiveRef,
         guard: &mut LiveState,
-        make: impl Fn(&State, Option<Block>) -> Option<Option<Transition>>,
-    ) -> Result<bool, Refusal> {
-        let state = self.load(live, guard).await?;
-        let Some(made) = make(&state, guard.written()) else { return Ok(false) };
-        if let Some(transition) = made {
-            self.transact(live, guard, Durability::Buffered, |_| Ok(transition)).await?;
+        calls: &[u32],
+        begun: &mut Vec<Work>,
+    ) -> Result<(), Refusal> {
+        let room = self.inner.settings.parallel_calls().saturating_sub(self.running.len() + begun.len());
+        let calls = calls.get(..room.min(calls.len())).unwrap_or_default();
+        if calls.is_empty() {
+            return Ok(());
         }
-        Ok(true)
+        // Read before anything is started: a start that is on record is never left without its call.
+        let context = self.inner.app_context(state).await.map_err(store_refusal)?;
+        failpoint::hit("start.before_commit");
+        let transition = Draft::new(&*guard.state()?, now()).start(calls);
+        for permit in self.store(guard, transition).await? {
+            begun.push(self.inner.call_work(state, permit, &context, &mut self.part));
+        }
+        Ok(())
     }
 
-    /// Asks a run's model for its next answer.
-    async fn ask(self: Arc<Self>, live: LiveRef, state: Arc<State>, run: u32) -> Done {
-        let asked = std::panic::AssertUnwindSafe(self.clone().ask_model(live, state, run)).catch_unwind().await;
-        let failed = |_| Asked::Failed(ModelError::permanent("the model's adapter failed"));
-        let asked = asked.unwrap_or_else(failed);
-        self.trace_asked(&asked);
-        Done::Model(run, asked)
+    fn ask_models(&mut self, state: &Arc<State>, effects: &Effects, begun: &mut Vec<Work>) {
+        if effects.compress && self.running.asks(0) {
+            let span = self.part.compression(state);
+            let compressing = self.inner.clone().compress(state.clone()).map(Done::Compressed);
+            begun.push(Work::rest(0, compressing.instrument(span).boxed()));
+        }
+        let runs = effects.call_model.then_some(0).into_iter().chain(effects.ask.iter().copied());
+        for run in runs.filter(|run| self.running.asks(*run)) {
+            let span = self.part.chat(self.inner, state, run);
+            let asked = self.inner.clone().ask(self.live.clone(), state.clone(), run);
+            begun.push(Work::rest(run, asked.instrument(span).boxed()));
+        }
     }
 
-    /// Runs one attempt of one call. The permit was given for exactly this.
-    async fn run_call(self: Arc<Self>, permit: Permit, context: AppContext) -> Done {
-        let (call, attempt, locale) = (permit.call(), permit.attempt(), permit.locale());
-        failpoint::hit("call.before_effect");
-        let run = async {
-            let agent = self.agents.get(permit.agent());
-            match agent.and_then(|agent| agent.tool(permit.tool())) {
-                // The tool may have changed while the call waited for a person.
-                Some(tool) if !tool.schema.check(permit.args()).is_empty() => {
-                    (Err(ToolError::new(locale.text(Text::ArgsOutdated))), None)
-                }
-                Some(tool) => self.run_guarded(&tool, permit, context).await,
-                None => {
-                    let text = match agent.is_some_and(|agent| agent.has_unreached()) {
-                        true => Text::ToolUnreached,
-                        false => Text::ToolGone,
-                    };
-                    (Err(ToolError::new(locale.fill(text, &[("tool", &format!("{:?}", permit.tool()))]))), None)
-                }
-            }
+    async fn store(&mut self, guard: &mut LiveState, transition: Transition) -> Result<Vec<Permit>, Refusal> {
+        self.inner.transact(self.live, guard, Durability::Buffered, |_| Ok(transition)).await
+    }
+
+    /// Carries out the only thing to do, or waits for the next end of something.
+    async fn carry_out(&mut self, step: Step, closing: &mut watch::Receiver<bool>) {
+        let done = match step {
+            Step::Rests => return,
+            Step::Full(message) => return self.inner.fail(self.live, self.turn, "session_full", message).await,
+            Step::Alone(mut alone) => match futures::poll!(&mut alone.work) {
+                Poll::Ready(done) => Some(Ok(done)),
+                Poll::Pending => return self.running.spawn(alone),
+            },
+            Step::Waits => tokio::select! {
+                done = self.running.next() => done,
+                () = self.live.woken() => None,
+                _ = closing.changed() => None,
+            },
         };
-        let ran = std::panic::AssertUnwindSafe(run).catch_unwind().await;
-        let (outcome, stop) = ran.unwrap_or_else(|_| (Err(ToolError::new(locale.text(Text::ToolFailed))), None));
-        self.trace_called(&outcome);
-        Done::Call { call, attempt, outcome, stop }
+        // Nodes that end together are put on record together.
+        let (mut next, mut nodes) = (done, Vec::new());
+        while let Some(done) = next {
+            match done {
+                Ok(Done::Task(ended)) => nodes.push(ended),
+                Ok(done) => {
+                    self.running.ended(&done);
+                    self.inner.done(self.live, self.turn, done).await;
+                }
+                Err(error) => lost(&error),
+            }
+            next = if nodes.is_empty() { None } else { self.running.try_next() };
+        }
+        if !nodes.is_empty() {
+            self.inner.tasks_ended(self.live, self.turn, &mut self.hot, &mut self.at_work, nodes).await;
+        }
     }
+
+    /// Keeps what nodes hold in memory, for the next driver.
+    fn keep_warm(&mut self, guard: &LiveState) {
+        let pos = guard.state().map_or(0, |state| state.pos);
+        self.inner.keep_warm(self.live, self.hot.take(), pos);
+    }
+}
+
+/// What a step has begun.
+#[derive(Default)]
+struct Begun {
+    /// The only node of a graph that is to run.
+    alone: Option<Work>,
+    /// What is said where the session has no room for another answer.
+    full: Option<String>,
 }

@@ -34,8 +34,8 @@ use serde_json::Value;
 use super::{
     Inner,
     authority::Authorities,
-    driver::Patience,
     live::LiveRef,
+    outcomes::Patience,
     stops::{Stop, Why},
     store_refusal,
     view::{READ_BYTES, READ_PAGE},

@@ -25,10 +25,10 @@ mod history;
 pub(crate) mod hold;
 mod live;
 mod note;
+mod outcomes;
 mod past;
 mod recover;
 mod rules;
-mod running;
 pub(crate) mod settle;
 mod sources;
 pub mod spans;
@@ -38,6 +38,7 @@ pub mod subscription;
 mod transcript;
 mod view;
 mod waypoints;
+mod work;
 
 use std::{
     collections::HashMap,

@@ -17,7 +17,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use super::{Inner, driver::Done, live::LiveRef, now};
+use super::{Inner, live::LiveRef, now, outcomes::Done};
 use crate::tool::Asks;
 
 /// How long calls wait for what their tools come from, if it was never reached in this process.

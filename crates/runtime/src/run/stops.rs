@@ -11,7 +11,7 @@ use countersign_core::{
     refusal::Code,
 };
 
-use super::{Inner, driver::Patience, gate::Weighed, live::LiveRef, now};
+use super::{Inner, gate::Weighed, live::LiveRef, now, outcomes::Patience};
 use crate::runner::guardrail::{GuardrailKind, GuardrailResult, bounded};
 
 /// Why a run is stopped from within.

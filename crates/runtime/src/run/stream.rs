@@ -30,11 +30,10 @@ use futures::{FutureExt as _, StreamExt as _, future::BoxFuture};
 use serde_json::value::RawValue;
 
 use super::{
-    Inner,
-    driver::Patience,
-    failpoint,
+    Inner, failpoint,
     live::{LiveRef, LiveState},
     now,
+    outcomes::Patience,
     stops::Stop,
     subscription::{Told, Written},
     transcript::{JournalTranscript, ReadBy, Shown},

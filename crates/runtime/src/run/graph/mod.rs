@@ -30,9 +30,10 @@ use tracing::Instrument as _;
 
 use super::{
     Inner,
-    driver::Done,
     live::{Live, LiveRef, LiveState},
-    now, spans,
+    now,
+    outcomes::Done,
+    spans,
 };
 use ending::Ending;
 pub(super) use warm::Warm;
@@ -342,7 +343,7 @@ impl Inner {
         let mut ended = Some(ended);
         let mut ops = Vec::new();
         let mut spoiled = false;
-        let mut patience = super::driver::Patience::default();
+        let mut patience = super::outcomes::Patience::default();
         loop {
             let mut guard = live.lock().await;
             let stored = async {

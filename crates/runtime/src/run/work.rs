@@ -1,12 +1,24 @@
-//! What a driver has at work.
+//! What a driver carries out: models, tool calls and nodes at work.
 
-use std::collections::{BTreeSet, HashMap};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
 
-use countersign_core::journal::state::{Phase, State};
-use futures::future::BoxFuture;
+use countersign_core::{
+    call::permit::Permit,
+    journal::state::{Phase, State},
+    locale::Text,
+};
+use futures::{FutureExt as _, future::BoxFuture};
 use tokio::task::{AbortHandle, JoinError, JoinSet};
+use tracing::Instrument as _;
 
-use super::driver::Done;
+use super::{Inner, failpoint, live::LiveRef, outcomes::Done, spans, stream::Asked};
+use crate::{
+    model::ModelError,
+    tool::{AppContext, ToolError},
+};
 
 /// Something that is to be carried out.
 pub(super) struct Work {
@@ -117,5 +129,61 @@ impl Running {
     /// What has ended already.
     pub(super) fn try_next(&mut self) -> Option<Result<Done, JoinError>> {
         self.calls.try_join_next().or_else(|| self.rest.try_join_next())
+    }
+}
+
+/// The number of a call that is one of an agent within; 0 if it is the session's own.
+fn of_nested(state: &State, call: u32) -> u32 {
+    if state.calls.iter().any(|open| open.call == call && open.run != 0) { call } else { 0 }
+}
+
+impl Inner {
+    /// One attempt of a call, as something to be carried out.
+    pub(super) fn call_work(
+        self: &Arc<Self>,
+        state: &State,
+        permit: Permit,
+        context: &AppContext,
+        part: &mut spans::Part,
+    ) -> Work {
+        let span = part.call(self, state, &permit);
+        let (call, within) = (Some(permit.call()), of_nested(state, permit.call()));
+        Work { call, within, work: self.clone().run_call(permit, context.clone()).instrument(span).boxed() }
+    }
+
+    /// Asks a run's model for its next answer.
+    pub(super) async fn ask(self: Arc<Self>, live: LiveRef, state: Arc<State>, run: u32) -> Done {
+        let asked = std::panic::AssertUnwindSafe(self.clone().ask_model(live, state, run)).catch_unwind().await;
+        let failed = |_| Asked::Failed(ModelError::permanent("the model's adapter failed"));
+        let asked = asked.unwrap_or_else(failed);
+        self.trace_asked(&asked);
+        Done::Model(run, asked)
+    }
+
+    /// Runs one attempt of one call. The permit was given for exactly this.
+    async fn run_call(self: Arc<Self>, permit: Permit, context: AppContext) -> Done {
+        let (call, attempt, locale) = (permit.call(), permit.attempt(), permit.locale());
+        failpoint::hit("call.before_effect");
+        let run = async {
+            let agent = self.agents.get(permit.agent());
+            match agent.and_then(|agent| agent.tool(permit.tool())) {
+                // The tool may have changed while the call waited for a person.
+                Some(tool) if !tool.schema.check(permit.args()).is_empty() => {
+                    (Err(ToolError::new(locale.text(Text::ArgsOutdated))), None)
+                }
+                Some(tool) => self.run_guarded(&tool, permit, context).await,
+                None => {
+                    let text = match agent.is_some_and(|agent| agent.has_unreached()) {
+                        true => Text::ToolUnreached,
+                        false => Text::ToolGone,
+                    };
+                    (Err(ToolError::new(locale.fill(text, &[("tool", &format!("{:?}", permit.tool()))]))), None)
+                }
+            }
+        };
+        let ran = std::panic::AssertUnwindSafe(run).catch_unwind().await;
+        let (outcome, stop) = ran.unwrap_or_else(|_| (Err(ToolError::new(locale.text(Text::ToolFailed))), None));
+        self.trace_called(&outcome);
+        Done::Call { call, attempt, outcome, stop }
     }
 }

@@ -1,0 +1,259 @@
+//! What effects have come to is put on record.
+
+use std::time::Duration;
+
+use countersign_core::{
+    call::gate::Gate,
+    journal::{
+        draft::{Draft, Transition},
+        failure::Turn,
+        record::{Block, Compressed, ModelResponded, ToolUse},
+        state::{State, Status},
+    },
+    refusal::{Code, Refusal},
+};
+
+use super::{
+    Inner, failpoint,
+    gate::Weighed,
+    graph::Ended,
+    live::{LiveRef, LiveState},
+    now,
+    stops::Stop,
+    stream::Asked,
+};
+use crate::{
+    model::ModelError,
+    store::Durability,
+    tool::{ON_APPROVAL, ToolError},
+};
+
+/// What has come to an end.
+pub(super) enum Done {
+    /// What tools come from was tried again.
+    Reached,
+    /// A model, asked for a run of an agent: 0 is the session's own.
+    Model(u32, Asked),
+    /// A node of a graph.
+    Task(Ended),
+    Call {
+        call: u32,
+        attempt: u32,
+        outcome: Result<String, ToolError>,
+        /// A guardrail of the call stops the turn.
+        stop: Option<Stop>,
+    },
+    Compressed(Option<Compressed>),
+}
+
+/// What is recorded of verdicts.
+fn gates_of(weighed: &[Weighed]) -> Vec<Gate> {
+    weighed.iter().map(|one| one.gate.clone()).collect()
+}
+
+/// Waits between tries of something that must be stored: an outcome is never thrown away because a disk
+/// is full for a while.
+#[derive(Default)]
+pub(super) struct Patience {
+    tries: u32,
+}
+
+impl Patience {
+    /// Waits a little longer each time, at most two seconds.
+    pub(super) async fn wait(&mut self, error: &Refusal) {
+        if self.tries == 0 && error.code != Code::StoreClosed {
+            tracing::error!(error = %error, "a record could not be stored; trying until it can");
+        }
+        let delay = Duration::from_millis(20) * 2_u32.saturating_pow(self.tries.min(7));
+        self.tries += 1;
+        tokio::time::sleep(delay.min(Duration::from_secs(2))).await;
+    }
+}
+
+impl Inner {
+    /// Records an outcome, however long the store takes to accept it.
+    pub(super) async fn done(&self, live: &LiveRef, turn: Turn, done: Done) {
+        match done {
+            Done::Call { call, attempt, stop: Some(stop), .. } => {
+                failpoint::hit("call.after_effect");
+                self.call_stopped(live, turn, call, attempt, stop).await;
+            }
+            Done::Call { call, attempt, outcome, stop: None } => {
+                failpoint::hit("call.after_effect");
+                let outcome = match outcome.map_err(ToolError::into_asks) {
+                    Ok(result) => Ok(result),
+                    Err(Ok(asks)) => return self.call_asks(live, turn, call, attempt, asks).await,
+                    Err(Err(error)) if error.is_forgotten() => {
+                        return self.call_forgotten(live, turn, call, attempt).await;
+                    }
+                    Err(Err(error)) => Err(error.message),
+                };
+                failpoint::hit("finish.before_commit");
+                self.must_store_outcome(live, turn, |state| {
+                    Draft::new(state, now()).call_finished(call, attempt, outcome.clone(), &self.agents)
+                })
+                .await;
+                failpoint::hit("finish.after_commit");
+            }
+            Done::Model(run, Asked::Stopped(stop)) if run != 0 && !stop.ends_all() => {
+                self.agent_stopped(live, turn, run, &stop.message).await;
+            }
+            Done::Model(_, Asked::Stopped(stop)) => {
+                let (code, message) = self.stopped(stop);
+                self.fail(live, turn, code, message).await;
+            }
+            Done::Model(_, Asked::Answered(answer)) => self.answered(live, turn, answer).await,
+            Done::Model(run, Asked::Failed(error)) if run != 0 => {
+                self.agent_stopped(live, turn, run, &error.message).await;
+            }
+            Done::Model(_, Asked::Failed(error)) => {
+                let ModelError { message, .. } = error;
+                self.must_store(live, turn, |state, partial| {
+                    let draft = state.wants_answer(0).then(|| Draft::new(state, now()))?;
+                    Some(draft.fail("model_error", message.clone(), partial, &self.agents))
+                })
+                .await;
+            }
+            Done::Model(_, Asked::Stale) | Done::Compressed(None) | Done::Task(_) | Done::Reached => {}
+            Done::Compressed(Some(compressed)) => {
+                failpoint::hit("compress.before_commit");
+                self.must_store(live, turn, |state, _| Draft::new(state, now()).compressed(compressed.clone())).await;
+                failpoint::hit("compress.after_commit");
+            }
+        }
+        if let Some((code, message)) = self.stopping() {
+            self.fail(live, turn, code, message).await;
+        }
+    }
+
+    async fn answered(&self, live: &LiveRef, turn: Turn, answer: ModelResponded) {
+        let Some(state) = self.loaded(live).await else { return };
+        if answer.run != 0 && state.nested(answer.run).is_none() {
+            return; // Whoever it works for was stopped.
+        }
+        let shown = if answer.run == 0 { answer.shown as usize } else { 0 };
+        let kept = state.shown.len().saturating_sub(shown);
+        let blocks = state.shown.iter().skip(kept).chain(&answer.blocks);
+        let calls: Vec<_> = blocks
+            .filter_map(|block| match block {
+                Block::ToolUse(call) => Some(call),
+                Block::Text(_) | Block::Thinking(_) => None,
+            })
+            .collect();
+        let weighed = tokio::select! { biased;
+            weighed = self.gates(&state, state.agent_of(answer.run), &calls, answer.cut, &[]) => weighed,
+            () = self.turn_is_over(live, turn) => return, // A rule may never answer.
+        };
+        failpoint::hit("model.before_commit");
+        match weighed.iter().find_map(Weighed::stop) {
+            Some(stop) if answer.run != 0 => return self.answer_stopped(live, turn, &answer, &weighed, stop).await,
+            Some(stop) => drop(self.stopped(stop.clone())),
+            None => {}
+        }
+        let by_rule = |one: &Weighed| one.gate.rule.as_deref().is_some_and(|rule| rule != ON_APPROVAL);
+        if weighed.iter().any(by_rule) {
+            self.answered_by_rules(live, turn, &answer, &calls, &weighed).await;
+        } else {
+            let gates = gates_of(&weighed);
+            self.must_store(live, turn, |state, _| {
+                Some(Draft::new(state, now()).model_responded(answer.clone(), gates.clone(), &self.agents))
+            })
+            .await;
+        }
+        failpoint::hit("model.after_commit");
+    }
+
+    /// Stores an answer of which standing rules decide a part. They are looked at under the session's lock, and again
+    /// with each try: one that was revoked meanwhile lets nothing through.
+    async fn answered_by_rules(
+        &self,
+        live: &LiveRef,
+        turn: Turn,
+        answer: &ModelResponded,
+        calls: &[&ToolUse],
+        before: &[Weighed],
+    ) {
+        let mut patience = Patience::default();
+        loop {
+            let mut guard = live.lock().await;
+            let tried = async {
+                let state = self.load(live, &mut guard).await?;
+                let gates = gates_of(&self.gates(&state, state.agent_of(answer.run), calls, answer.cut, before).await);
+                let make = |state: &State, _| {
+                    let draft = state.is_in(turn).then(|| Draft::new(state, now()))?;
+                    Some(Some(draft.model_responded(answer.clone(), gates.clone(), &self.agents)))
+                };
+                self.try_store(live, &mut guard, make).await
+            };
+            match tried.await {
+                Ok(_) => return,
+                Err(error) if error.is_gone() => return,
+                Err(error) => {
+                    drop(guard);
+                    if *self.closing.borrow() {
+                        return;
+                    }
+                    patience.wait(&error).await;
+                }
+            }
+        }
+    }
+
+    /// Stores what `make` makes, trying until it is stored. `false`: the turn has ended or failed, or the runtime closes.
+    pub(super) async fn must_store(
+        &self,
+        live: &LiveRef,
+        turn: Turn,
+        make: impl Fn(&State, Option<Block>) -> Option<Transition>,
+    ) -> bool {
+        self.keep_trying(live, |state, partial| state.is_in(turn).then(|| make(state, partial))).await
+    }
+
+    /// Stores what a call has come to, also where its turn has failed: what has happened is never lost.
+    pub(super) async fn must_store_outcome(
+        &self,
+        live: &LiveRef,
+        turn: Turn,
+        make: impl Fn(&State) -> Option<Transition>,
+    ) -> bool {
+        let wants =
+            |state: &State| state.turns == turn.number && (state.status.is_active() || state.status == Status::Failed);
+        self.keep_trying(live, |state, _| wants(state).then(|| make(state))).await
+    }
+
+    async fn keep_trying(
+        &self,
+        live: &LiveRef,
+        make: impl Fn(&State, Option<Block>) -> Option<Option<Transition>>,
+    ) -> bool {
+        let mut patience = Patience::default();
+        loop {
+            let mut guard = live.lock().await;
+            match self.try_store(live, &mut guard, &make).await {
+                Ok(stored) => return stored,
+                Err(error) if error.is_gone() => return false,
+                Err(error) => {
+                    drop(guard);
+                    if *self.closing.borrow() {
+                        return false;
+                    }
+                    patience.wait(&error).await;
+                }
+            }
+        }
+    }
+
+    async fn try_store(
+        &self,
+        live: &LiveRef,
+        guard: &mut LiveState,
+        make: impl Fn(&State, Option<Block>) -> Option<Option<Transition>>,
+    ) -> Result<bool, Refusal> {
+        let state = self.load(live, guard).await?;
+        let Some(made) = make(&state, guard.written()) else { return Ok(false) };
+        if let Some(transition) = made {
+            self.transact(live, guard, Durability::Buffered, |_| Ok(transition)).await?;
+        }
+        Ok(true)
+    }
+}
