@@ -1,5 +1,7 @@
 //! `countersign sessions checkpoints`, `state` and `fork`: the past of a session on a running server (spec G6).
 
+use std::num::NonZeroU32;
+
 use clap::{Args, Subcommand};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -26,7 +28,7 @@ enum Command {
     Fork(Fork),
     /// Changes the state of a graph's run that waits, has failed or is over; what waits there is asked anew
     Edit(Edit),
-    /// Takes a failed run of a graph up again: what failed is tried again, what is done stays done
+    /// Continues a session that has failed: what failed is tried again, what is done stays done
     Retry(Retry),
 }
 
@@ -98,6 +100,9 @@ struct Edit {
 struct Retry {
     /// The session
     id: String,
+    /// How many more model calls its turn may make, where it has used up those that it had
+    #[arg(long, value_name = "NUMBER")]
+    more_calls: Option<NonZeroU32>,
     #[command(flatten)]
     server: Server,
 }
@@ -112,7 +117,7 @@ pub(crate) fn run(sessions: &Sessions) -> Outcome {
                 serde_json::from_str(&edit.update).map_err(|error| format!("the update is no JSON: {error}"))?;
             changed(&edit.server, &edit.id, "state", &json!({ "update": update }))
         }
-        Command::Retry(retry) => changed(&retry.server, &retry.id, "retry", &json!({})),
+        Command::Retry(retry) => changed(&retry.server, &retry.id, "retry", &retry.body()),
     }
 }
 
@@ -209,6 +214,12 @@ fn changed(server: &Server, id: &str, path: &str, body: &Value) -> Outcome {
 
 fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
+}
+
+impl Retry {
+    fn body(&self) -> Value {
+        self.more_calls.map_or_else(|| json!({}), |more| json!({ "more_calls": more }))
+    }
 }
 
 impl Server {

@@ -230,6 +230,9 @@ struct Body<'a> {
     /// What was said or changed about an interruption that goes on waiting.
     #[serde(skip_serializing_if = "Option::is_none")]
     update: Option<ApprovalUpdate>,
+    /// How many more model calls a retry has brought.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    more_calls: Option<u32>,
     /// The standing rule that decided, or that was revoked: its id.
     #[serde(skip_serializing_if = "Option::is_none")]
     rule: Option<String>,
@@ -387,6 +390,7 @@ impl Event {
             Some(Record::Retried(retried)) => {
                 body.event = "retried";
                 body.by = retried.by.as_deref();
+                body.more_calls = Some(retried.more_calls).filter(|more| *more > 0);
             }
             Some(Record::Noted(noted)) => {
                 body.event = "updated";

@@ -117,10 +117,9 @@ pub struct Conversation {
     started: HashSet<u32>,
     /// The calls that the provider may have made: see [`Record::ApprovalSent`].
     sent: HashSet<u32>,
-    /// Where the results of the latest answer begin among the messages, and of which calls they are: a turn that has failed
-    /// may go on, and then some of them are still to come.
+    /// Where the results of the latest answer begin among the messages, and of which calls they are.
     latest: (usize, Vec<u32>),
-    /// What the model was saying when its turn failed. It is no part of the conversation if that is retried.
+    /// What the model was saying when its turn failed. It is no part of the conversation once it has answered anew.
     broken_off: Option<String>,
     /// Whether a turn is open.
     active: bool,
@@ -302,7 +301,9 @@ impl Conversation {
     #[must_use]
     pub fn into_messages(mut self) -> Vec<Message> {
         self.settle();
-        self.keep_broken_off();
+        if !self.active {
+            self.keep_broken_off();
+        }
         Arc::unwrap_or_clone(self.messages)
     }
 
@@ -382,6 +383,7 @@ impl Conversation {
             Record::Replaced { .. } => self.shown.clear(),
             Record::ModelResponded(answer) => {
                 self.settle();
+                self.broken_off = None;
                 self.latest = (self.messages.len(), Vec::new());
                 self.sent.clear();
                 let keep = self.shown.len().saturating_sub(answer.shown as usize);
@@ -431,19 +433,19 @@ impl Conversation {
                 self.active = false;
                 // A later answer must not take blocks of an answer that never came.
                 self.shown.clear();
-                self.broken_off = ended.partial.as_ref().and_then(said);
+                self.broken_off = ended.partial.as_ref().and_then(said).or(self.broken_off.take());
                 self.keep_broken_off();
             }
             Record::TurnFailed(failed) => {
                 self.active = false;
                 self.shown.clear();
-                self.broken_off = failed.partial.as_ref().and_then(said);
+                self.broken_off = failed.partial.as_ref().and_then(said).or(self.broken_off.take());
             }
-            // It says the same again, or something else.
-            Record::Retried(_) if self.run == 0 => (self.active, self.broken_off) = (true, None),
+            Record::Retried(_) if self.run == 0 => self.active = true,
             Record::Compressed(compressed) => self.compress(compressed),
             Record::ApprovalSent { calls } => self.sent.extend(calls),
             Record::MessageQueued(_)
+            | Record::ReviewerSaid(_)
             | Record::MakeRoom(_)
             | Record::BlockBegan(_)
             | Record::Restarted(_)

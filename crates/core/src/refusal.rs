@@ -67,7 +67,7 @@ codes! {
     NothingToCancel = 409, "Nothing: the turn is over.";
     /// Nothing in the session has failed.
     NothingToRetry = 409, "Nothing: the turn has not failed, or goes on already.";
-    /// The turn has failed since it used up its model calls, and a retry brings none.
+    /// The turn has used up its model calls, and the retry brings none.
     BudgetSpent = 409, "Say how many more model calls the turn gets (`more_calls`), or send a new message.";
     /// There is no such graph.
     UnknownGraph = 404, "Use a name of `GET /v1/graphs`.";
@@ -181,7 +181,7 @@ pub const FAILURES: &[(&str, &str, &str)] = &[
     (
         "session_held",
         "The session was being worked on each time that the process ended, so it is taken up no more by itself.",
-        "Look at the log, then send a message, decide what waits, or cancel the turn.",
+        "Look at the log, then retry, send a message, decide what is pending, or cancel the turn.",
     ),
     ("internal", "A fault of ours.", "Tell the operator; the log has more."),
 ];

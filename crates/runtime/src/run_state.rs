@@ -423,8 +423,8 @@ impl RunState {
         self.stamp = Some(stamp.into());
     }
 
-    /// What the user says next: it reaches the model after the results of what waits, or begins the next turn if the run is
-    /// over. Where a turn has failed that goes on, the model hears it when it is asked again.
+    /// What the user says next: it reaches the model after the results of what is pending, or begins the next turn if the run
+    /// is over. A turn that has failed is retried with it, not given up: its model hears it when it is asked again.
     pub fn add_input(&mut self, content: impl Into<Content>) {
         self.inputs.push(content.into());
     }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     on_both_stores,
-    support::{Server, Setup, Store, fold::without_gaps, trade, ws::Ws},
+    support::{Server, Setup, Store, fold::without_gaps, run, trade, ws::Ws},
 };
 
 /// Two calls that two people decide. When `leak` has run, its guardrail fails the turn, as often as it is asked.
@@ -116,7 +116,13 @@ on_both_stores! {
         retry(json!({ "more_calls": 1 })).await.ok();
         let failed = ws.until_status("failed").await;
         assert_eq!(failed.last().unwrap()["error"]["code"], "max_turns");
-        retry(json!({ "more_calls": 1 })).await.ok();
+        // From the command line too.
+        let url = format!("http://{}", server.address);
+        let dir = server.path("");
+        let ask = |more: &[&str]| run(&dir, &[&["sessions", "retry", "s", "--url", url.as_str()], more].concat(), "", &[]);
+        assert!(ask(&[]).stderr.contains("budget_spent"));
+        let retried = ask(&["--more-calls", "1"]);
+        assert_eq!(retried.code, Some(0), "{}", retried.stderr);
         ws.until_status("completed").await;
         assert_eq!(server.calls().len(), 2, "what was done is not done again");
         // The next turn has what its agent allows.

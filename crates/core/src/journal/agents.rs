@@ -358,9 +358,7 @@ impl Draft {
                 }
                 return true;
             }
-            if let Some(nested) = self.state.nested(run)
-                && (nested.turn_calls >= catalog.max_turns(&nested.agent) || self.state.is_out_of_calls(catalog))
-            {
+            if self.state.nested(run).is_some() && self.state.calls_left(run, catalog) == 0 {
                 let text = self.state.locale.text(Text::MaxTurns).to_owned();
                 self.end_agent(run, CallStatus::Error, &text);
                 return true;

@@ -67,7 +67,7 @@ fn after(entry: &Entry) -> &'static str {
 pub fn is_whole(state: &State) -> bool {
     let calls = || state.calls.iter().map(|call| &call.phase);
     if state.status == Status::Failed {
-        // What follows from what it has come to is made when it goes on.
+        // A failed turn draws its consequences when it is retried.
         return calls().all(|phase| *phase != Phase::Proposed);
     }
     let runs = state.calls.iter().any(Call::goes_on) || state.asking().next().is_some();
@@ -112,6 +112,7 @@ fn name(record: &Record) -> &'static str {
         Record::SessionCreated(_) => "created",
         Record::UserMessage(_) => "message",
         Record::MessageQueued(_) => "queued",
+        Record::ReviewerSaid(_) => "decision",
         Record::BlockBegan(_)
         | Record::BlockShown(_)
         | Record::Replaced { .. }

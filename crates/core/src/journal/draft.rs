@@ -202,11 +202,16 @@ impl Draft {
         check_images(&input.content, input.agent.as_ref().unwrap_or(&self.state.agent), catalog)?;
         let MessageInput { content, by, roles, agent, request_id, on_pending } = input;
         let message = UserMessage { content, by, roles, agent, request_id, queued: 0 };
-        self.give_up_failed(message.by.as_ref(), None);
-        // What begins a turn begins an append.
-        self.end_append();
+        let queues = on_pending == Some(OnPending::Queue);
+        if self.state.is_stopped_short() && !queues {
+            self.give_up_failed(message.by.as_ref(), None);
+            // What was queued came first.
+            self.queue_reaches_the_model();
+            self.push(Record::UserMessage(message));
+            return Ok(self.settle(catalog));
+        }
         let waits = !self.state.open.is_empty();
-        match (self.state.status.is_active(), on_pending) {
+        match (self.state.status.is_active() || self.state.is_stopped_short(), on_pending) {
             (false, _) => self.push(Record::UserMessage(message)),
             // Nothing is under way: it is the next thing that the model hears.
             (true, _) if self.state.held && !waits && self.has_room_for(&message).is_ok() => {
@@ -296,8 +301,7 @@ impl Draft {
             let content = text.into();
             let message = UserMessage { content, by, roles: Vec::new(), agent: None, request_id: None, queued: 0 };
             match self.state.status {
-                // The model hears it when the turn goes on.
-                Status::Failed => self.queue(message),
+                Status::Failed => self.push(Record::ReviewerSaid(message)),
                 _ => self.push(Record::UserMessage(message)),
             }
         }
@@ -509,8 +513,8 @@ impl Draft {
         Some(self.settle(catalog))
     }
 
-    /// Takes what the user says before a turn goes on that nobody drives: if the model is to be asked, that is the next thing it
-    /// hears. Else it is a [message](Draft::message).
+    /// Takes what the user says to a turn that nobody drives. If the model is asked next, it hears this first; else it is a
+    /// [message](Draft::message).
     ///
     /// # Errors
     /// As [`Draft::message`].
@@ -556,16 +560,20 @@ impl Draft {
                 // What comes after the last answer is the loop's to say.
             } else if self.state.answered {
                 self.end_turn(None);
-            } else if self.state.is_out_of_calls(catalog) {
+            } else if self.state.calls_left(0, catalog) == 0 {
                 let message = self.state.locale.text(Text::MaxTurns).to_owned();
-                self.turn_failed(Why::MaxTurns, message, None);
-            } else if self.records.iter().any(|record| matches!(record, Record::CallFinished(_))) {
-                // The last results have just come in: what was queued reaches the model with them. At any other
-                // time the model may be answering already, without it.
+                self.push_failure(Why::MaxTurns, message, None);
+            } else if self.records.iter().any(|record| matches!(record, Record::CallFinished(_) | Record::Retried(_))) {
+                // The last results have just come in, or the model is asked again: what was queued reaches it with
+                // that. At any other time it may be answering already.
                 self.queue_reaches_the_model();
             }
         }
+        // A failure with nothing left begins the next turn at once; any other waits for its retry.
+        let is_over =
+            self.state.status != Status::Failed || self.records.iter().any(|r| matches!(r, Record::TurnFailed(_)));
         if !self.state.status.is_active()
+            && is_over
             && !self.state.is_stopped_short()
             && let Some(message) = self.state.queued.front().cloned()
         {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{
     draft::{Catalog, Draft, Transition, finished},
     record::{Block, CallStatus, EndReason, Record, TurnEnded},
-    state::{Call, Phase},
+    state::{Call, Phase, Status},
 };
 use crate::{
     locale::Text,
@@ -25,7 +25,7 @@ impl Draft {
         partial: Option<Block>,
         catalog: &dyn Catalog,
     ) -> Result<Transition, Refusal> {
-        if self.state.is_stopped_short() {
+        if self.state.status == Status::Failed {
             self.give_up_failed(by, request_id);
         } else if self.state.status.is_active() {
             self.end(EndReason::Cancelled, by, partial, request_id);

@@ -1,14 +1,14 @@
 //! Turns that have failed: a failure is a pause (spec W2, S22).
 //!
-//! A turn that fails keeps its calls and its requests. Nothing is carried out any more: no model is asked, no tool begins,
-//! nobody is asked anything new. What has begun comes to its end and is stored; decisions, answers and deadlines count.
-//! [`Retried`] lets it go on from there, and what follows from all of that follows then. Nothing is done a second time.
+//! A failed turn keeps its calls and its requests, and begins nothing: no model is asked, no tool begins, nobody is asked
+//! anything new. What has begun ends and is stored; decisions, answers and deadlines count. [`Retried`] lets it continue,
+//! and only then does anything follow from them. Nothing is done twice.
 //!
-//! The message of the stream ends with the failure, and a block needs one that is open. So what would have been shown in
-//! the meantime ([`Unshown`]) is kept, and shown in the message that begins with the retry.
+//! A failure ends the message of the stream, and a block needs an open one. So what has a block is kept ([`Unshown`]) and
+//! shown in the message that the retry begins.
 //!
-//! Only a new message, a new run of a graph or a cancel gives such a turn up: it is retried and cancelled in one append,
-//! so that everything that was pending says `cancelled`, and every call has its result.
+//! Only a new message, a new run of a graph or a cancel gives such a turn up. It is retried and cancelled in one append, so
+//! that what was pending says `cancelled` and every call has its result.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     draft::{Catalog, Draft, Transition},
-    record::{Block, CallFinished, CallStatus, EndReason, Record},
+    record::{Block, CallFinished, CallStatus, EndReason, Record, UserMessage, records},
     run::{GraphRun, Raw},
     state::{Phase, State, Status},
 };
@@ -78,7 +78,7 @@ impl Failure {
     }
 }
 
-/// A turn between two of its failures: models and nodes that were at work before a failure belong to another one.
+/// One try of a turn: what models and nodes began before a failure belongs to another one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Turn {
     /// Its number, from 1.
@@ -93,12 +93,12 @@ pub struct Retried {
     /// By whom.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Arc<str>>,
-    /// How many more model calls the turn may make than its agent allows.
+    /// How many more model calls the turn may make from here on.
     #[serde(default, skip_serializing_if = "super::record::is_zero")]
     pub more_calls: u32,
     /// What has happened since the turn failed, as far as it has a block.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub shown: Vec<Unshown>,
+    pub shown: Vec<Arc<Unshown>>,
     /// The client's `request_id`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<Arc<str>>,
@@ -130,6 +130,8 @@ pub enum Unshown {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         escalated: Vec<Reviewer>,
     },
+    /// A reviewer said something with a decision. It follows the retry as a message of its own.
+    Said(UserMessage),
     /// A call has its result.
     Finished(CallFinished),
 }
@@ -143,6 +145,7 @@ impl Unshown {
             }
             Record::Resumed(resumed) => Some(Unshown::Resumed { n: resumed.n, value: resumed.value.clone() }),
             Record::TimedOut { n, escalated } => Some(Unshown::TimedOut { n: *n, escalated: escalated.clone() }),
+            Record::ReviewerSaid(message) => Some(Unshown::Said(message.clone())),
             Record::CallFinished(finished) if finished.is_shown() => Some(Unshown::Finished(finished.clone())),
             _ => None,
         }
@@ -150,8 +153,7 @@ impl Unshown {
 }
 
 impl State {
-    /// Whether the turn has failed and has something to be taken up again or given up: a call without its result, a
-    /// pending request, or what nobody was shown yet.
+    /// Whether the turn has failed and left something: a call without its result, a pending request, or a block to show.
     #[must_use]
     pub fn is_stopped_short(&self) -> bool {
         self.status == Status::Failed
@@ -172,15 +174,27 @@ impl State {
         self.turn() == turn && self.status.is_active()
     }
 
-    /// Whether the turn has used up its model calls (spec S24).
+    /// How many model calls a run may still make, those of nested agents among them (spec S22, S24); 0 is the session's own.
     #[must_use]
-    pub fn is_out_of_calls(&self, catalog: &dyn Catalog) -> bool {
-        self.turn_calls >= catalog.max_turns(&self.agent).saturating_add(self.more_calls)
+    pub fn calls_left(&self, run: u32, catalog: &dyn Catalog) -> u32 {
+        let left = catalog.max_turns(&self.agent).max(self.allowed_calls).saturating_sub(self.turn_calls);
+        match self.nested(run) {
+            Some(nested) => left.min(catalog.max_turns(&nested.agent).saturating_sub(nested.turn_calls)),
+            None => left,
+        }
+    }
+
+    /// Whether there is something to retry: the turn, also one that is held since its process ended in it, or a task of a
+    /// graph's run that otherwise continues.
+    #[must_use]
+    pub fn is_to_be_retried(&self) -> bool {
+        let task = self.run.as_ref().is_some_and(|run| !run.agent_loop && run.has_failed_task());
+        self.status == Status::Failed || task || (self.held && self.restarts > 0)
     }
 
     pub(super) fn keep_unshown(&mut self, record: &Record) {
         if self.status == Status::Failed {
-            self.unshown.extend(Unshown::of(record));
+            self.unshown.extend(Unshown::of(record).map(Arc::new));
         }
     }
 
@@ -194,20 +208,24 @@ impl State {
     }
 
     pub(super) fn retried(&mut self, retried: &Retried) {
-        self.status = Status::Running;
+        if self.status == Status::Failed {
+            self.status = Status::Running;
+        }
         self.held = false;
         self.failure = None;
-        self.more_calls = self.more_calls.saturating_add(retried.more_calls);
+        if retried.more_calls > 0 {
+            self.allowed_calls = self.turn_calls.saturating_add(retried.more_calls);
+        }
         self.unshown = Vec::new();
         self.run(GraphRun::retry);
     }
 }
 
 impl Draft {
-    /// The turn failed for good; nothing changes where it is over or has failed already.
+    /// Fails the turn. Nothing changes where it is over, or has failed already.
     pub fn fail(mut self, code: &str, message: String, partial: Option<Block>, catalog: &dyn Catalog) -> Transition {
         if self.state.status.is_active() {
-            self.turn_failed(Why::Error(code.to_owned()), message, partial);
+            self.push_failure(Why::Error(code.to_owned()), message, partial);
         }
         self.settle(catalog)
     }
@@ -231,61 +249,63 @@ impl Draft {
         if run != 0 {
             self.stop_agent(run, message);
         } else if self.state.status.is_active() {
-            self.turn_failed(Why::Error(code.to_owned()), message.to_owned(), None);
+            self.push_failure(Why::Error(code.to_owned()), message.to_owned(), None);
         }
         Some(self.settle(catalog))
     }
 
-    pub(super) fn turn_failed(&mut self, why: Why, message: String, partial: Option<Block>) {
+    pub(super) fn push_failure(&mut self, why: Why, message: String, partial: Option<Block>) {
         let pending = self.state.open.iter().map(|open| open.asked.n).collect();
         let failure = Arc::new(Failure { why, message });
         let partial = self.begun(partial);
         self.push(Record::TurnFailed(Box::new(TurnFailed { failure, pending, partial })));
     }
 
-    /// What has failed goes on: the turn, or tasks of a graph's run of which others still run or are pending. What is done
-    /// stays done. With no failure, a turn that is held after its process ended in the middle of it.
+    /// Continues what has failed: the turn, or tasks of a graph's run while others run or are pending. Also continues a turn
+    /// that is held since its process ended in it.
     ///
     /// # Errors
-    /// `nothing_to_retry`; `budget_spent` where the next thing were a model call and the turn may make no more, unless
-    /// `retried` brings some.
-    pub fn retry(mut self, mut retried: Retried, catalog: &dyn Catalog) -> Result<Transition, Refusal> {
-        let failed = self.state.status == Status::Failed;
-        if !failed && self.state.restarts > 0 && self.state.held {
-            self.release();
-            return Ok(self.settle(catalog));
-        }
-        let own_graph = self.state.run.as_ref().filter(|run| !run.agent_loop);
-        if !failed && !own_graph.is_some_and(|run| run.has_failed_task()) {
+    /// `nothing_to_retry`; `budget_spent` where the turn would fail again, since it may make no more model calls.
+    pub fn retry(mut self, retried: Retried, catalog: &dyn Catalog) -> Result<Transition, Refusal> {
+        if !self.state.is_to_be_retried() {
             return Err(Refusal::new(Code::NothingToRetry, "nothing in this session has failed"));
         }
-        retried.shown.clone_from(&self.state.unshown);
-        self.push(Record::Retried(Arc::new(retried)));
-        if self.state.wants_answer(0) {
-            if self.state.is_out_of_calls(catalog) {
-                let most = catalog.max_turns(&self.state.agent);
-                return Err(Refusal::new(
-                    Code::BudgetSpent,
-                    format!(
-                        "the turn has made the {} model calls that it may make; say how many more it gets, 1 to {most}, as \"more_calls\"",
-                        self.state.turn_calls
-                    ),
-                ));
-            }
-            self.queue_reaches_the_model();
+        let (made, most) = (self.state.turn_calls, catalog.max_turns(&self.state.agent));
+        let was_held = self.state.held;
+        self.push_retried(retried);
+        if was_held {
+            self.push(Record::Status { pending: Vec::new(), awaiting: false });
         }
-        Ok(self.settle(catalog))
+        let settled = self.settle(catalog);
+        let is_spent =
+            |record: &Record| matches!(record, Record::TurnFailed(failed) if failed.failure.why == Why::MaxTurns);
+        if records(settled.entries()).any(is_spent) {
+            return Err(Refusal::new(
+                Code::BudgetSpent,
+                format!(
+                    "the turn has made the {made} model calls that it may make; say how many more it gets, 1 to {most}, \
+                     as \"more_calls\""
+                ),
+            ));
+        }
+        Ok(settled)
     }
 
-    /// A turn that has failed is given up, if anything of it is left.
+    /// Gives up a turn that has failed. What follows begins an append.
     pub(super) fn give_up_failed(&mut self, by: Option<&Arc<str>>, request_id: Option<Arc<str>>) {
-        if !self.state.is_stopped_short() {
-            return;
-        }
-        let shown = self.state.unshown.clone();
-        self.push(Record::Retried(Arc::new(Retried { by: by.cloned(), shown, ..Retried::default() })));
-        // What was said to this turn is heard by the next one.
-        self.queue_reaches_the_model();
+        self.push_retried(Retried { by: by.cloned(), ..Retried::default() });
         self.end(EndReason::Cancelled, by, None, request_id);
+        self.end_append();
+    }
+
+    fn push_retried(&mut self, mut retried: Retried) {
+        retried.shown.clone_from(&self.state.unshown);
+        let retried = Arc::new(retried);
+        self.push(Record::Retried(retried.clone()));
+        for unshown in &retried.shown {
+            if let Unshown::Said(message) = &**unshown {
+                self.push(Record::UserMessage(message.clone()));
+            }
+        }
     }
 }

@@ -233,7 +233,7 @@ impl Draft {
     /// Lets a fork that was left standing go on. `None` if it is not one, or its turn has failed: that is retried.
     #[must_use]
     pub fn go_on(mut self, catalog: &dyn Catalog) -> Option<Transition> {
-        if !self.state.held || self.state.is_stopped_short() {
+        if !self.state.held || self.state.status == Status::Failed {
             return None;
         }
         self.release();

@@ -55,7 +55,7 @@ impl State {
             follows(self, before, record)?;
             self.take(record);
         }
-        // What the input led to by itself is in the same append, but for a turn that has failed.
+        // An append holds all that its input led to. A failed turn waits for its retry with that.
         let failed = self.status == Status::Failed;
         let is_half_done = |call: &Call| match call.phase {
             Phase::Proposed => true,
@@ -121,10 +121,12 @@ fn follows(state: &State, before: u64, record: &Record) -> Result<(), Illegal> {
     }
     let fits = match record {
         Record::SessionCreated(_) => true,
-        Record::UserMessage(message) => message.queued == 0 || state.queued.front() == Some(message),
+        Record::UserMessage(message) => {
+            !state.is_stopped_short() && (message.queued == 0 || state.queued.front() == Some(message))
+        }
+        Record::ReviewerSaid(message) => state.status == Status::Failed && message.queued == 0,
         Record::MessageQueued(message) => {
-            (state.status.is_active() || state.status == Status::Failed)
-                && Some(message.queued) == state.queued_count.checked_add(1)
+            state.status.is_open() && Some(message.queued) == state.queued_count.checked_add(1)
         }
         Record::BlockBegan(block) => {
             state.wants_answer(0) && state.begun.is_none() && *block == block.begun() && expand::is_streamed(block)
@@ -260,10 +262,7 @@ fn follows(state: &State, before: u64, record: &Record) -> Result<(), Illegal> {
         Record::TurnFailed(failed) => {
             state.status.is_active() && state.open.iter().map(|open| &open.asked.n).eq(&failed.pending)
         }
-        Record::Retried(retried) => {
-            let task = state.run.as_ref().is_some_and(|run| !run.agent_loop && run.has_failed_task());
-            (state.status == Status::Failed || task) && retried.shown == state.unshown
-        }
+        Record::Retried(retried) => state.is_to_be_retried() && retried.shown == state.unshown,
         Record::TurnEnded(_) => {
             state.status.is_active() && state.calls.iter().all(|call| call.phase == Phase::Finished)
         }

@@ -93,8 +93,10 @@ pub enum Record {
     UserMessage(UserMessage),
     /// A user's message waits until the turn can take it (`on_pending: queue`).
     MessageQueued(UserMessage),
+    /// What a reviewer said with a decision while the turn had failed: part of that turn, which hears it once it is retried.
+    ReviewerSaid(UserMessage),
     /// The model begins a block of its answer, and people see it write from now on. What it says comes with what closes it: the
-    /// next [`Record::BlockShown`], the first block of [`Record::ModelResponded`], or [`TurnEnded::partial`].
+    /// next [`Record::BlockShown`], the first block of [`Record::ModelResponded`], [`TurnEnded::partial`], or [`TurnFailed::partial`].
     BlockBegan(Block),
     /// A block of the model's answer that people see before the answer is complete, whole or as far as it came.
     BlockShown(Block),
@@ -662,7 +664,7 @@ pub struct CallFinished {
     pub run: u32,
 }
 
-/// Why a turn ended (spec W2 `stop_reason`). One that has failed has not: [`Record::TurnFailed`].
+/// Why a turn ended (spec W2 `stop_reason`). A failed turn has not ended: see [`Record::TurnFailed`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndReason {

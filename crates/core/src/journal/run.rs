@@ -201,7 +201,7 @@ pub struct FrameState {
     pub state: Raw,
 }
 
-/// A task failed for good; the run can be taken up again from here.
+/// A task failed; a retry tries it again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskFailed {
     /// The task.
@@ -503,16 +503,8 @@ impl GraphRun {
 
     /// What failed is to be tried again.
     pub(super) fn retry(&mut self) {
-        let stuck = |task: &&Arc<Task>| match task.phase {
-            TaskPhase::Failed(..) => true,
-            // The run failed as a whole, and what it asked was withdrawn.
-            TaskPhase::Waiting => {
-                task.questions.values().all(|question| question.answer.is_some())
-                    && task.steps.values().all(|step| *step != Step::Lost)
-            }
-            _ => false,
-        };
-        for task in self.tasks.values().filter(stuck).map(|task| task.task).collect::<Vec<_>>() {
+        let failed = |task: &&Arc<Task>| matches!(task.phase, TaskPhase::Failed(..));
+        for task in self.tasks.values().filter(failed).map(|task| task.task).collect::<Vec<_>>() {
             if let Some(task) = self.task(task) {
                 task.phase = TaskPhase::Ready;
             }

@@ -76,12 +76,8 @@ impl State {
     }
 
     pub(super) fn run_started(&mut self, started: &RunStarted, pos: u64) {
-        self.turn_is_over();
-        self.status = Status::Running;
+        self.turn_begins(&started.roles);
         self.held = false;
-        self.turns += 1;
-        (self.turn_calls, self.more_calls, self.failures) = (0, 0, 0);
-        self.roles.clone_from(&started.roles);
         if self.title.is_none() {
             self.title = Some(started.graph.clone());
         }
@@ -296,8 +292,9 @@ impl Draft {
     /// # Errors
     /// `session_busy`, `approval_pending`.
     pub fn run_started(mut self, started: RunStarted, catalog: &dyn Catalog) -> Result<Transition, Refusal> {
-        self.give_up_failed(started.by.as_ref(), None);
-        self.end_append();
+        if self.state.is_stopped_short() {
+            self.give_up_failed(started.by.as_ref(), None);
+        }
         if !self.state.open.is_empty() {
             return Err(Refusal::new(
                 Code::ApprovalPending,
@@ -513,7 +510,7 @@ impl Draft {
     pub(super) fn settle_run(&mut self) {
         let failure = self.state.run.as_ref().filter(|_| self.state.status.is_active()).and_then(|run| run.failure());
         if let Some((code, message)) = failure.map(|(code, message)| (code.to_owned(), message.to_owned())) {
-            self.turn_failed(Why::Error(code), message, None);
+            self.push_failure(Why::Error(code), message, None);
         }
     }
 }

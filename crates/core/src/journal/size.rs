@@ -15,7 +15,9 @@ const RECORD: usize = 256;
 pub(super) fn of(record: &Record) -> u64 {
     let texts = match record {
         Record::SessionCreated(created) => created.context.as_ref().map_or(0, |context| context.get().len()),
-        Record::UserMessage(message) | Record::MessageQueued(message) => message.content.stored_bytes(),
+        Record::UserMessage(message) | Record::MessageQueued(message) | Record::ReviewerSaid(message) => {
+            message.content.stored_bytes()
+        }
         Record::BlockBegan(shown) | Record::BlockShown(shown) => block(shown),
         Record::ModelResponded(answer) => {
             answer.blocks.iter().map(block).sum::<usize>() + answer.opaque.as_ref().map_or(0, |kept| kept.get().len())
@@ -27,7 +29,7 @@ pub(super) fn of(record: &Record) -> u64 {
         Record::Decided(decided) => decided.decisions.len() * RECORD,
         Record::AgentBegan(began) => began.input.len(),
         Record::CallFinished(call) => call.output.len(),
-        Record::Retried(retried) => retried.shown.iter().map(unshown).sum(),
+        Record::Retried(retried) => retried.shown.iter().map(|unshown| self::unshown(unshown)).sum(),
         Record::RunStarted(started) => started.state.get().len(),
         Record::FrameBegan(began) => raw(began.state.as_ref()),
         Record::TasksDone(done) => done.done.iter().map(|done| raw(done.update.as_ref())).sum(),
@@ -54,6 +56,7 @@ fn unshown(unshown: &Unshown) -> usize {
         Unshown::Resumed { value, .. } => value.get().len(),
         Unshown::TimedOut { .. } => RECORD,
         Unshown::Finished(call) => call.output.len(),
+        Unshown::Said(message) => message.content.stored_bytes(),
     }
 }
 

@@ -76,9 +76,9 @@ pub struct State {
     /// How often it has failed.
     #[serde(default, skip_serializing_if = "super::record::is_zero")]
     pub failures: u32,
-    /// How many more model calls it may make than its agent allows: what a retry has brought.
+    /// How many model calls a retry has allowed it, where that is more than its agent does.
     #[serde(default, skip_serializing_if = "super::record::is_zero")]
-    pub more_calls: u32,
+    pub allowed_calls: u32,
     /// Answers so far, by model.
     pub answers: Arc<BTreeMap<Arc<str>, u64>>,
     /// Tokens so far.
@@ -127,7 +127,7 @@ pub struct State {
     pub shown: Vec<Block>,
     /// What followers are still to be shown of what has happened since the turn failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub unshown: Vec<Unshown>,
+    pub unshown: Vec<Arc<Unshown>>,
     /// The block of the coming answer that people see being written, without what is written in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begun: Option<Block>,
@@ -182,7 +182,7 @@ impl State {
             turns: 0,
             turn_calls: 0,
             failures: 0,
-            more_calls: 0,
+            allowed_calls: 0,
             answers: Arc::default(),
             usage: Usage::default(),
             answered: false,
@@ -300,7 +300,8 @@ impl State {
                     self.todos.clone_from(todos);
                 }
             }
-            Record::Restarted(_) => {}
+            // What is not shown yet is kept above.
+            Record::Restarted(_) | Record::ReviewerSaid(_) => {}
             Record::CallOutdated { call, target } => self.call_outdated(*call, target.as_ref()),
             Record::InputRequired(required) => self.input_required(required),
             Record::CallLost { call, forgotten } => self.set_phase(*call, |call| {
@@ -371,14 +372,8 @@ impl State {
             self.queued.retain(|queued| queued.queued != message.queued);
         }
         if !self.status.is_active() {
-            if self.status == Status::Failed {
-                self.turn_is_over();
-            }
-            self.status = Status::Running;
-            self.turns += 1;
-            (self.turn_calls, self.more_calls, self.failures) = (0, 0, 0);
+            self.turn_begins(&message.roles);
             self.output = None;
-            self.roles.clone_from(&message.roles);
         }
         self.answered = false;
         if let Some(agent) = &message.agent {
@@ -389,6 +384,15 @@ impl State {
         {
             self.title = Some(text.chars().take(80).collect::<String>().into());
         }
+    }
+
+    /// A turn begins. Nothing is left of the one before.
+    pub(super) fn turn_begins(&mut self, roles: &[String]) {
+        self.turn_is_over();
+        self.status = Status::Running;
+        self.turns += 1;
+        (self.turn_calls, self.allowed_calls, self.failures) = (0, 0, 0);
+        roles.clone_into(&mut self.roles);
     }
 
     /// Nothing of the turn is left, nor its room: a session that rests keeps nothing for calls to come.

@@ -43,9 +43,15 @@ impl Status {
             .find(|status| status.name() == name)
     }
 
-    /// Whether a turn is open.
+    /// Whether a turn is under way.
     #[must_use]
     pub fn is_active(self) -> bool {
         matches!(self, Status::Running | Status::AwaitingInput)
+    }
+
+    /// Whether a turn has not come to its end: it is under way, or has failed and may be retried.
+    #[must_use]
+    pub fn is_open(self) -> bool {
+        self.is_active() || self == Status::Failed
     }
 }

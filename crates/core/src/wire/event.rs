@@ -127,7 +127,7 @@ pub enum Event {
         /// What was answered, if it was questions that were answered.
         #[serde(skip_serializing_if = "Option::is_none")]
         answers: Option<Answers>,
-        /// The reject that declined it, if it was questions that were declined.
+        /// The reject that declined it, if it was questions that were declined; what was decided while the turn had failed.
         #[serde(skip_serializing_if = "Option::is_none")]
         decisions: Option<Vec<Decision>>,
     },

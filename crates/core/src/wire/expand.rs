@@ -337,6 +337,8 @@ impl Out<'_> {
             Unshown::Resumed { n, value } => self.resumed(*n, value),
             Unshown::TimedOut { n, escalated } => self.timed_out(*n, escalated),
             Unshown::Finished(call) => self.finished(call),
+            // It follows as a record of its own.
+            Unshown::Said(_) => {}
         }
     }
 
@@ -377,7 +379,9 @@ impl Out<'_> {
                 self.resolved_by(decided.n, Resolution::Decided, by, None, decisions);
             }
             Record::Decided(decided) if decided.last => {
-                self.resolved(decided.n, Resolution::Decided, decided.by.as_ref());
+                // Without an open message its block comes with the retry, so it stands here.
+                let decisions = Some(&*decided.decisions).filter(|_| self.cursor.open == 0);
+                self.resolved_by(decided.n, Resolution::Decided, decided.by.as_ref(), None, decisions);
                 self.decided(decided.n, &decided.decisions);
             }
             Record::Answered(answered) => {
@@ -433,6 +437,7 @@ impl Out<'_> {
             }
             Record::SessionCreated(_)
             | Record::MessageQueued(_)
+            | Record::ReviewerSaid(_)
             | Record::CallsGated(_)
             | Record::Decided(_)
             | Record::CallFinished(_)

@@ -315,6 +315,7 @@ impl Fold {
             Event::MessageStart { role: Role::Assistant, .. } => {
                 self.writing = Writing::Nothing;
                 self.last_text = None;
+                self.calls_open = false;
             }
             Event::ContentBlockStart { index, content_block, .. } => {
                 self.index = index;

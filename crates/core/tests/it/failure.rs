@@ -1,14 +1,15 @@
 //! Turns that have failed: they stand as they stood, and go on from there (spec W2, S22).
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use countersign_core::{
     call::gate::Ask,
+    conversation::Message,
     journal::{
-        draft::{Catalog, Draft, ToolFacts},
+        draft::{Catalog, Draft, OnPending, ToolFacts},
         graph,
-        record::{CallStatus, Record, Retried, UserMessage, records},
-        state::{Phase, Status},
+        record::{CallStatus, Entry, Record, Retried, UserMessage, records},
+        state::{Phase, State, Status},
     },
     refusal::Code,
     wire::{event::Event, expand::expand},
@@ -170,13 +171,23 @@ fn w9_a_new_message_or_a_cancel_gives_a_failed_turn_up() {
         });
         assert_eq!(result, Some(CallStatus::Error));
         assert!(world.state.open.is_empty());
-        assert_eq!(world.apply(&Op::Retry(0)).is_err(), cancel || world.state.status != Status::Failed);
+        assert_eq!(world.apply(&Op::Retry(0)).expect_err("given up").code, Code::NothingToRetry);
     }
-    // Nothing is left of it: there is nothing to cancel, and a message begins the next turn.
-    let mut world = World::new();
-    world.apply(&Op::Message(None)).expect("a turn");
-    world.apply(&Op::Fail).expect("failed");
+    // Also where nothing of it is left but the retry.
+    let failed = || {
+        let mut world = World::new();
+        world.apply(&Op::Message(None)).expect("a turn");
+        world.apply(&Op::Fail).expect("failed");
+        world
+    };
+    let mut world = failed();
+    let from = world.journal.len();
+    world.apply(&Op::Cancel).expect("given up");
+    assert_eq!(told(&world, from), ["running ", "message_start", "message_stop cancelled", "cancelled "]);
     assert_eq!(world.apply(&Op::Cancel).expect_err("over").code, Code::NothingToCancel);
+    assert_eq!(world.apply(&Op::Retry(0)).expect_err("given up").code, Code::NothingToRetry);
+    // There a message just begins the next turn.
+    let mut world = failed();
     let from = world.journal.len();
     world.apply(&Op::Message(None)).expect("the next turn");
     assert_eq!(told(&world, from)[..2], ["message_start", "text"]);
@@ -196,21 +207,77 @@ fn s24_a_turn_that_used_up_its_model_calls_is_retried_with_more() {
 }
 
 #[test]
+fn s24_more_calls_are_counted_from_the_retry_and_do_not_add_up() {
+    let mut world = waiting(&[("safe", plain())]);
+    world.apply(&Op::Decide(0, vec![0], false, 4, 0)).expect("decided");
+    world.apply(&Op::Start(1)).expect("started");
+    world.apply(&Op::Finish(0, true)).expect("finished");
+    assert_eq!(world.state.turn_calls, 1);
+    for _ in 0..3 {
+        fails(&mut world);
+        world.apply(&Op::Retry(2)).expect("retried");
+    }
+    assert!(world.state.calls_left(0, &Calls(3)) > 0);
+    // The agent's limit is lower by now than what the turn has used up.
+    assert_eq!(world.state.allowed_calls, 3, "two more than the one that it has made");
+    let left = State { turn_calls: 3, ..world.state.as_ref().clone() };
+    assert!(left.calls_left(0, &Calls(2)) == 0);
+}
+
+#[test]
+fn w9_a_queued_message_waits_for_the_retry_where_something_of_the_turn_is_left() {
+    let mut world = waiting(&[("pay", plain())]);
+    world.apply(&Op::Message(Some(OnPending::Queue))).expect("queued");
+    fails(&mut world);
+    assert_eq!((world.state.status, world.state.queued.len(), world.state.turns), (Status::Failed, 1, 1));
+    retried(&mut world);
+    assert_eq!((world.state.queued.len(), world.state.pending_keys()), (1, vec!["s_1".into()]));
+    // Else it begins the next turn.
+    let mut world = World::new();
+    world.apply(&Op::Message(None)).expect("a turn");
+    world.apply(&Op::Message(Some(OnPending::Queue))).expect("queued");
+    world.apply(&Op::Fail).expect("failed");
+    assert_eq!((world.state.status, world.state.queued.len(), world.state.turns), (Status::Running, 0, 2));
+}
+
+/// What a text says was shown, or is pending, is what the state says.
+#[test]
+fn s21_a_failure_or_a_retry_that_says_something_else_does_not_follow() {
+    let mut world = waiting(&[("pay", plain())]);
+    let before = world.state.clone();
+    fails(&mut world);
+    let mut failed = Entry::clone(world.journal.last().expect("its append"));
+    let Some(Record::TurnFailed(record)) = failed.records.first_mut() else { panic!("{failed:?}") };
+    record.pending.clear();
+    assert!(State::clone(&before).append(&failed).is_err(), "a request is pending");
+
+    world.apply(&Op::Decide(0, vec![0], false, 4, 0)).expect("decided");
+    let before = world.state.clone();
+    retried(&mut world);
+    let retry = Entry::clone(world.journal.last().expect("its append"));
+    assert!(State::clone(&before).append(&retry).is_ok());
+    let Some(Record::Retried(record)) = retry.records.first() else { panic!("{retry:?}") };
+    let less = Record::Retried(Arc::new(Retried { shown: Vec::new(), ..Retried::clone(record) }));
+    let records = std::iter::once(less).chain(retry.records.iter().skip(1).cloned()).collect();
+    assert!(State::clone(&before).append(&Entry { records, ..retry.clone() }).is_err(), "a decision is not shown");
+}
+
+#[test]
 fn w5_what_a_reviewer_says_to_a_failed_turn_reaches_the_model_when_it_goes_on() {
     let mut world = waiting(&[("pay", plain())]);
     fails(&mut world);
     world.apply(&Op::Decide(0, vec![0], true, 4, 0)).expect("decided with a comment");
     let said = |from: usize, world: &World| {
-        let said = |record: &Record| matches!(record, Record::UserMessage(UserMessage { queued: 1.., .. }));
+        let said = |record: &Record| matches!(record, Record::UserMessage(UserMessage { queued: 0, .. }));
         records(&world.journal[from..]).filter(|record| said(record)).count()
     };
-    assert_eq!((world.state.status, world.state.queued.len()), (Status::Failed, 1));
     let from = world.journal.len();
     retried(&mut world);
-    assert_eq!(said(from, &world), 0, "the call that was approved comes first");
+    assert_eq!((said(from, &world), world.state.turns), (1, 1), "it is part of the turn");
     world.apply(&Op::Start(1)).expect("started");
     world.apply(&Op::Finish(0, true)).expect("finished");
-    assert_eq!((said(from, &world), world.state.queued.len(), world.state.turns), (1, 0, 1));
+    assert_eq!(world.state.turns, 1);
+    assert!(matches!(world.conversation().into_messages().last(), Some(Message::User(_))));
 }
 
 #[test]

@@ -380,7 +380,7 @@ fn every_interruption_ends_once_and_every_call_has_one_result(world: &World) {
     let count = results.len();
     results.dedup();
     assert_eq!(results.len(), count, "a call has two results");
-    if !world.state.status.is_active() && world.state.status != Status::Failed {
+    if !world.state.status.is_open() {
         assert_eq!(results.len(), world.state.call_count as usize);
         assert!(waiting.is_empty());
     }

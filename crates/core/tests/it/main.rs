@@ -9,6 +9,7 @@ mod compression;
 mod decisions;
 mod drawing;
 mod failure;
+mod failure_words;
 mod forks;
 mod handed_on;
 mod images;

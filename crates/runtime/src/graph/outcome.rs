@@ -16,7 +16,7 @@ pub enum Outcome<S> {
         /// What waits, oldest first.
         waiting: Vec<Waiting>,
     },
-    /// It failed. [`crate::run::Runs::retry`] takes it up again.
+    /// It failed. [`crate::run::Runs::retry`] continues it.
     Failed {
         /// A stable code, such as `node_failed`, `step_limit`, `question_gone`.
         code: String,

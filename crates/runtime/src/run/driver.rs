@@ -273,40 +273,36 @@ impl<'a> Driver<'a> {
             (effects.call_model, effects.compress) = (false, false);
             effects.ask.clear();
         }
-        self.inner.hold_back(self.live, &state, &mut effects.start, &mut self.held, &mut self.running.rest);
+        self.inner.hold_back(self.live, &state, &mut effects.start, &mut self.held, &mut self.running.others);
         self.start(&state, guard, &effects.start, begun).await?;
         self.ask_models(&state, &effects, begun);
         if draining || full.is_some() {
             return Ok(Begun { alone: None, full });
         }
         let Driver { inner, live, running, hot, at_work, part, .. } = self;
-        let alone = inner.begin_tasks(live, guard, hot, at_work, &mut running.rest, part).await?;
-        Ok(Begun { alone: alone.map(|work| Work::rest(0, work)), full })
+        let alone = inner.begin_tasks(live, guard, hot, at_work, &mut running.others, part).await?;
+        Ok(Begun { alone: alone.map(|work| Work::other(0, work)), full })
     }
 
     /// Ends what is at work for anything else than what the state says.
     async fn only_of(&mut self, state: &State) {
         self.running.only_open(state);
-        let is_over = !state.status.is_active() && state.status != Status::Failed;
-        if state.turns != self.turn.number || is_over {
+        let is_over = !state.status.is_open() || state.turns != self.turn.number;
+        if is_over {
             self.running.stop().await;
-            self.forget_nodes();
-            if self.turn.number != 0 || is_over {
+            // Where it has no calls, what a tool still holds for it is of a turn that was given up.
+            if self.turn.number != 0 || !state.status.is_open() || state.calls.is_empty() {
                 self.inner.agents.forget(&self.live.session_id);
             }
+        } else if state.turn() != self.turn {
+            // Calls come to their end in a turn that has failed. All else is done again when it is retried.
+            self.running.stop_others().await;
+            self.recovered = false;
         }
-        if state.turn() != self.turn {
-            // A turn that has failed lets its calls come to their end; what else it did is done again when it is retried.
-            self.running.stop_rest().await;
-            self.forget_nodes();
-            self.recovered &= state.turns != self.turn.number;
-            self.turn = state.turn();
+        if is_over || state.turn() != self.turn {
+            (self.turn, self.hot) = (state.turn(), None);
+            self.at_work.clear();
         }
-    }
-
-    fn forget_nodes(&mut self) {
-        self.hot = None;
-        self.at_work.clear();
     }
 
     /// Accounts for what was begun and is not at work any more.
@@ -390,13 +386,13 @@ impl<'a> Driver<'a> {
         if effects.compress && self.running.asks(0) {
             let span = self.part.compression(state);
             let compressing = self.inner.clone().compress(state.clone()).map(Done::Compressed);
-            begun.push(Work::rest(0, compressing.instrument(span).boxed()));
+            begun.push(Work::other(0, compressing.instrument(span).boxed()));
         }
         let runs = effects.call_model.then_some(0).into_iter().chain(effects.ask.iter().copied());
         for run in runs.filter(|run| self.running.asks(*run)) {
             let span = self.part.chat(self.inner, state, run);
             let asked = self.inner.clone().ask(self.live.clone(), state.clone(), run);
-            begun.push(Work::rest(run, asked.instrument(span).boxed()));
+            begun.push(Work::other(run, asked.instrument(span).boxed()));
         }
     }
 
@@ -410,7 +406,10 @@ impl<'a> Driver<'a> {
             Step::Rests => return,
             Step::Full(message) => return self.inner.fail(self.live, self.turn, "session_full", message).await,
             Step::Alone(mut alone) => match futures::poll!(&mut alone.work) {
-                Poll::Ready(done) => Some(Ok(done)),
+                Poll::Ready(done) => {
+                    self.running.ended(&done);
+                    Some(Ok(done))
+                }
                 Poll::Pending => return self.running.spawn(alone),
             },
             Step::Waits => tokio::select! {
@@ -424,10 +423,7 @@ impl<'a> Driver<'a> {
         while let Some(done) = next {
             match done {
                 Ok(Done::Task(ended)) => nodes.push(ended),
-                Ok(done) => {
-                    self.running.ended(&done);
-                    self.inner.done(self.live, self.turn, done).await;
-                }
+                Ok(done) => self.inner.done(self.live, self.turn, done).await,
                 Err(error) => lost(&error),
             }
             next = if nodes.is_empty() { None } else { self.running.try_next() };

@@ -1,4 +1,4 @@
-//! Runs of graphs, for the library's users: begin, answer, look, change, take up again (spec G3, G6).
+//! Runs of graphs, for the library's users: begin, answer, look, change, retry (spec G3, G6).
 //!
 //! Changing the state of a run withdraws what its nodes were asking, since reviewers were shown the state as it was.
 //! The session's owner may change it, and the audit log says so; a decision that somebody else must make is therefore
@@ -15,7 +15,7 @@ use countersign_core::{
     journal::{
         failure::Failure,
         record::Kind,
-        run::{Raw, TaskPhase},
+        run::Raw,
         state::{State, Status},
     },
     refusal::{Code, Refusal},
@@ -26,9 +26,11 @@ use serde_json::Value;
 
 use super::{
     Inner, Runtime,
-    graph_runs::{NewRetry, invalid, of_graph},
+    graph_runs::{invalid, of_graph},
     live::{LiveRef, LiveState},
-    now, visible,
+    now,
+    retry::NewRetry,
+    visible,
 };
 use crate::{
     graph::{Graph, GraphState, Outcome, Waiting, compiled::AnyGraph},
@@ -195,7 +197,7 @@ impl<S: GraphState> Runs<S> {
         Ok(())
     }
 
-    /// Takes a failed run up again: what failed is tried again, what is done stays done.
+    /// Continues a run that has failed: what failed is tried again, what is done stays done.
     ///
     /// # Errors
     /// `session_not_found`, `nothing_to_retry`, `store_unavailable`.
@@ -272,15 +274,11 @@ impl<S: GraphState> Runs<S> {
     }
 
     async fn outcome_of(&self, state: &State) -> Result<Outcome<S>, Refusal> {
-        let failed = state.run.iter().flat_map(|run| run.tasks.values()).find_map(|task| match &task.phase {
-            TaskPhase::Failed(code, message) => Some((code.clone(), message.clone())),
-            _ => None,
-        });
         self.inner.released().await?;
         Ok(match state.status {
             Status::Failed => {
-                let of_turn = |failure: &Failure| (failure.code().to_owned(), failure.message.clone());
-                let (code, message) = failed.or_else(|| state.failure.as_deref().map(of_turn)).unwrap_or_default();
+                let why = |failure: &Failure| (failure.code().to_owned(), failure.message.clone());
+                let (code, message) = state.failure.as_deref().map(why).unwrap_or_default();
                 Outcome::Failed { code, message }
             }
             Status::Cancelled => Outcome::Cancelled,

@@ -7,8 +7,7 @@ use countersign_core::{
     approval::{principal::Principal, reviewer::Reviewer},
     drawing::Drawing,
     journal::{
-        draft::{Catalog as _, Draft},
-        failure::Retried,
+        draft::Draft,
         record::SessionCreated,
         run::{Raw, RunStarted, StateEdited},
         state::State,
@@ -35,15 +34,6 @@ pub struct NewRun {
     /// The state to begin with, as the graph's type reads it.
     pub state: Raw,
     /// Makes it safe to send again, with the same `session_id`.
-    pub request_id: Option<String>,
-}
-
-/// How a session that has failed is to continue.
-#[derive(Clone, Debug, Default)]
-pub struct NewRetry {
-    /// How many more model calls the turn may make, 1 to the number that its agent allows; 0 if it needs none.
-    pub more_calls: u32,
-    /// Makes it safe to send again.
     pub request_id: Option<String>,
 }
 
@@ -102,19 +92,6 @@ impl Runtime {
         let state = self.state(by, session).await?;
         self.inner.spawn_driver(live);
         Ok(state)
-    }
-
-    /// Lets a session continue that has failed: a turn or a run of a graph (spec W2). What is done stays done, what is
-    /// pending stays pending; only what failed is done again. [`super::Runs::retry`] is the same with a type.
-    ///
-    /// # Errors
-    /// `session_not_found`, `forbidden`, `invalid_message` (more model calls than a turn may get), `nothing_to_retry`,
-    /// `budget_spent`, `store_unavailable`.
-    pub async fn retry(&self, by: &Principal, session: &str, retry: NewRetry) -> Result<SessionView, Refusal> {
-        let live = self.inner.retry_run(None, by, session, retry).await?;
-        let view = self.session(by, session).await?;
-        self.inner.spawn_driver(live);
-        Ok(view)
     }
 }
 
@@ -180,45 +157,6 @@ impl Inner {
         };
         self.transact(live, &mut guard, Durability::Synced, make).await?;
         Ok(true)
-    }
-
-    /// Lets what has failed continue: a run of this graph, if one is named.
-    pub(super) async fn retry_run(
-        self: &Arc<Self>,
-        graph: Option<&str>,
-        by: &Principal,
-        session: &str,
-        retry: NewRetry,
-    ) -> Result<LiveRef, Refusal> {
-        check_session_id(session)?;
-        let live = self.live(&Arc::from(session));
-        let mut guard = live.lock().await;
-        let state = self.load(&live, &mut guard).await?;
-        owned(by, &state)?;
-        let request_id = own_request_id(by, &state, retry.request_id);
-        if !self.is_repeat(&live.session_id, request_id.as_deref()).await? {
-            if let Some(graph) = graph {
-                of_graph(graph, &state)?;
-            }
-            let most = self.agents.max_turns(&state.agent);
-            if retry.more_calls > most {
-                let what = format!(
-                    "more_calls: {} is more than the {most} model calls that a turn of this agent may make",
-                    retry.more_calls
-                );
-                return Err(invalid(what));
-            }
-            let retried = Retried {
-                by: by.subject.clone(),
-                more_calls: retry.more_calls,
-                request_id: request_id.map(Arc::from),
-                ..Retried::default()
-            };
-            let make = |state: &State| Draft::new(state, now()).retry(retried, &self.agents);
-            self.transact(&live, &mut guard, Durability::Synced, make).await?;
-        }
-        drop(guard);
-        Ok(live)
     }
 
     /// The state of a session's run as JSON; `None` if it has none, or one that this program cannot read.

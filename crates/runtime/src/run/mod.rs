@@ -28,6 +28,7 @@ mod note;
 mod outcomes;
 mod past;
 mod recover;
+mod retry;
 mod rules;
 pub(crate) mod settle;
 mod sources;
@@ -79,10 +80,11 @@ pub use decide::NewDecision;
 pub use drawing::GraphView;
 pub use fork::{EditedCall, ForkEdit, MadeFork, NewFork};
 pub use graph_api::Runs;
-pub use graph_runs::{BegunRun, NewRetry, NewRun};
+pub use graph_runs::{BegunRun, NewRun};
 pub use history::{Direction, HistoryPage, HistoryQuery};
 pub use note::NewNote;
 pub use past::{CheckpointQuery, CheckpointView};
+pub use retry::NewRetry;
 pub use rules::{RuleQuery, RuleScope, RuleState, RuleView};
 pub use view::{
     AgentView, ApprovalQuery, ApprovalStatus, ApprovalView, Held, ListPage, ReplyView, SessionView, StateView,

@@ -180,10 +180,9 @@ impl Inner {
                 let state = self.load(live, &mut guard).await?;
                 let gates = gates_of(&self.gates(&state, state.agent_of(answer.run), calls, answer.cut, before).await);
                 let make = |state: &State, _| {
-                    let draft = state.is_in(turn).then(|| Draft::new(state, now()))?;
-                    Some(Some(draft.model_responded(answer.clone(), gates.clone(), &self.agents)))
+                    Some(Draft::new(state, now()).model_responded(answer.clone(), gates.clone(), &self.agents))
                 };
-                self.try_store(live, &mut guard, make).await
+                self.try_store(live, &mut guard, |state| state.is_in(turn), make).await
             };
             match tried.await {
                 Ok(_) => return,
@@ -206,7 +205,7 @@ impl Inner {
         turn: Turn,
         make: impl Fn(&State, Option<Block>) -> Option<Transition>,
     ) -> bool {
-        self.keep_trying(live, |state, partial| state.is_in(turn).then(|| make(state, partial))).await
+        self.keep_trying(live, |state| state.is_in(turn), make).await
     }
 
     /// Stores what a call has come to, also where its turn has failed: what has happened is never lost.
@@ -216,20 +215,20 @@ impl Inner {
         turn: Turn,
         make: impl Fn(&State) -> Option<Transition>,
     ) -> bool {
-        let wants =
-            |state: &State| state.turns == turn.number && (state.status.is_active() || state.status == Status::Failed);
-        self.keep_trying(live, |state, _| wants(state).then(|| make(state))).await
+        let wants = |state: &State| state.turns == turn.number && state.status.is_open();
+        self.keep_trying(live, wants, |state, _| make(state)).await
     }
 
     async fn keep_trying(
         &self,
         live: &LiveRef,
-        make: impl Fn(&State, Option<Block>) -> Option<Option<Transition>>,
+        wants: impl Fn(&State) -> bool,
+        make: impl Fn(&State, Option<Block>) -> Option<Transition>,
     ) -> bool {
         let mut patience = Patience::default();
         loop {
             let mut guard = live.lock().await;
-            match self.try_store(live, &mut guard, &make).await {
+            match self.try_store(live, &mut guard, &wants, &make).await {
                 Ok(stored) => return stored,
                 Err(error) if error.is_gone() => return false,
                 Err(error) => {
@@ -247,11 +246,14 @@ impl Inner {
         &self,
         live: &LiveRef,
         guard: &mut LiveState,
-        make: impl Fn(&State, Option<Block>) -> Option<Option<Transition>>,
+        wants: impl Fn(&State) -> bool,
+        make: impl Fn(&State, Option<Block>) -> Option<Transition>,
     ) -> Result<bool, Refusal> {
         let state = self.load(live, guard).await?;
-        let Some(made) = make(&state, guard.written()) else { return Ok(false) };
-        if let Some(transition) = made {
+        if !wants(&state) {
+            return Ok(false);
+        }
+        if let Some(transition) = make(&state, guard.written()) {
             self.transact(live, guard, Durability::Buffered, |_| Ok(transition)).await?;
         }
         Ok(true)

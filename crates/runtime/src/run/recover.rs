@@ -103,7 +103,7 @@ impl Inner {
                         session = &*session_id,
                         times,
                         "the server has ended each time that it went on with this session; it is held until somebody sends \
-                         a message, decides what waits, or cancels it"
+                         a message, retries it, decides what is pending, or cancels it"
                     );
                 }
                 Ok(Some(false)) => {

@@ -1,6 +1,6 @@
 //! What stops a run from within: guardrails that trip, budgets, answers of another type (spec S11, S22, S23).
 //!
-//! A trip ends the turn. Within an agent that works for another one's call it ends that work, in one append with all
+//! A trip fails the turn. Within an agent that works for another one's call it ends that work, in one append with all
 //! that is open in it, at any depth.
 
 use std::sync::Arc;
@@ -143,7 +143,9 @@ impl Inner {
             0 => Vec::new(),
             run => state.calls_within(run).map(|inner| inner.call).collect(),
         };
-        let (code, message) = if run == 0 { self.stopped(stop) } else { (stop.code, stop.message) };
+        // The first failure of a turn is its failure.
+        let fails = run == 0 && state.status.is_active();
+        let (code, message) = if fails { self.stopped(stop) } else { (stop.code, stop.message) };
         self.must_store_outcome(live, turn, |state| {
             Draft::new(state, now()).call_stopped(call, attempt, &message, code, &self.agents)
         })
@@ -177,7 +179,7 @@ impl Inner {
             .await;
     }
 
-    /// Ends the turn as failed.
+    /// Fails the turn.
     pub(super) async fn fail(&self, live: &LiveRef, turn: Turn, code: &'static str, message: String) {
         self.must_store(live, turn, |state, partial| {
             Some(Draft::new(state, now()).fail(code, message.clone(), partial, &self.agents))

@@ -211,8 +211,7 @@ impl Inner {
         reads: &Reads,
     ) -> Result<Result<(), Stale>, ModelError> {
         let agent = &ready.agent;
-        let most = self.agents.max_turns(state.agent_of(run)).saturating_sub(state.turn_calls);
-        let most = most.min(limits::CONTINUATIONS + 1);
+        let most = state.calls_left(run, &self.agents).min(limits::CONTINUATIONS + 1);
         loop {
             let is_first = writer.continued == 0;
             let before = self.read_by(ready, state, run, reads);

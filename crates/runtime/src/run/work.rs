@@ -31,20 +31,20 @@ pub(super) struct Work {
 }
 
 impl Work {
-    /// What is no tool call.
-    pub(super) fn rest(within: u32, work: BoxFuture<'static, Done>) -> Work {
+    /// A model, or a node of a graph.
+    pub(super) fn other(within: u32, work: BoxFuture<'static, Done>) -> Work {
         Work { call: None, within, work }
     }
 }
 
-/// Tasks of their own: one that waits for the session's lock must go on while the driver waits for it too.
+/// Runs work in tasks of its own: one that waits for the session's lock must not stop while the driver waits for it too.
 #[derive(Default)]
 pub(super) struct Running {
     /// Tool calls. They come to their end even if their turn fails.
     calls: JoinSet<Done>,
     numbers: BTreeSet<u32>,
     /// Models, nodes of graphs, and what reaches for tools: they end with a turn that fails.
-    pub(super) rest: JoinSet<Done>,
+    pub(super) others: JoinSet<Done>,
     /// The agent runs whose models are being asked.
     asking: BTreeSet<u32>,
     /// What is done for agents that work for another agent's call, by that call's number.
@@ -53,11 +53,11 @@ pub(super) struct Running {
 
 impl Running {
     pub(super) fn is_empty(&self) -> bool {
-        self.calls.is_empty() && self.rest.is_empty()
+        self.calls.is_empty() && self.others.is_empty()
     }
 
     pub(super) fn len(&self) -> usize {
-        self.calls.len() + self.rest.len()
+        self.calls.len() + self.others.len()
     }
 
     /// The calls at work.
@@ -76,7 +76,7 @@ impl Running {
                 self.numbers.insert(call);
                 self.calls.spawn(work)
             }
-            None => self.rest.spawn(work),
+            None => self.others.spawn(work),
         };
         if within != 0 {
             self.within.insert(within, handle);
@@ -94,8 +94,10 @@ impl Running {
 
     /// Aborts what is done for a call that is over: an agent was stopped, with all of its work.
     pub(super) fn only_open(&mut self, state: &State) {
+        let is_open = |call: u32| state.calls.iter().any(|open| open.call == call && open.phase != Phase::Finished);
+        self.numbers.retain(|call| is_open(*call));
         self.within.retain(|call, work| {
-            let open = state.calls.iter().any(|open| open.call == *call && open.phase != Phase::Finished);
+            let open = is_open(*call);
             if !open {
                 work.abort();
             }
@@ -105,36 +107,33 @@ impl Running {
 
     /// Aborts everything, and waits until it is gone: a tool's processes end with its task.
     pub(super) async fn stop(&mut self) {
-        self.stop_rest().await;
+        self.stop_others().await;
         self.calls.shutdown().await;
         self.numbers.clear();
         self.within.clear();
     }
 
     /// Aborts everything but tool calls.
-    pub(super) async fn stop_rest(&mut self) {
-        self.rest.shutdown().await;
+    pub(super) async fn stop_others(&mut self) {
+        self.others.shutdown().await;
         self.asking.clear();
     }
 
     /// Waits for the next end of something; `None` if nothing is at work.
     pub(super) async fn next(&mut self) -> Option<Result<Done, JoinError>> {
-        tokio::select! {
-            Some(done) = self.calls.join_next() => Some(done),
-            Some(done) = self.rest.join_next() => Some(done),
-            else => None,
-        }
+        let done = tokio::select! {
+            Some(done) = self.calls.join_next() => done,
+            Some(done) = self.others.join_next() => done,
+            else => return None,
+        };
+        Some(done.inspect(|done| self.ended(done)))
     }
 
     /// What has ended already.
     pub(super) fn try_next(&mut self) -> Option<Result<Done, JoinError>> {
-        self.calls.try_join_next().or_else(|| self.rest.try_join_next())
+        let done = self.calls.try_join_next().or_else(|| self.others.try_join_next())?;
+        Some(done.inspect(|done| self.ended(done)))
     }
-}
-
-/// The number of a call that is one of an agent within; 0 if it is the session's own.
-fn of_nested(state: &State, call: u32) -> u32 {
-    if state.calls.iter().any(|open| open.call == call && open.run != 0) { call } else { 0 }
 }
 
 impl Inner {
@@ -147,7 +146,9 @@ impl Inner {
         part: &mut spans::Part,
     ) -> Work {
         let span = part.call(self, state, &permit);
-        let (call, within) = (Some(permit.call()), of_nested(state, permit.call()));
+        let call = permit.call();
+        let is_nested = state.calls.iter().any(|open| open.call == call && open.run != 0);
+        let (call, within) = (Some(call), if is_nested { call } else { 0 });
         Work { call, within, work: self.clone().run_call(permit, context.clone()).instrument(span).boxed() }
     }
 

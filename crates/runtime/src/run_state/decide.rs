@@ -367,14 +367,8 @@ impl RunState {
                 Err(stale(item, action))
             };
         }
-        // A result from before its turn was open again is void.
-        let has_none = self
-            .state
-            .calls
-            .iter()
-            .any(|call| call.call == item.call && call.id == item.call_id && call.phase != Phase::Finished);
         let finished = |record: &Record| matches!(record, Record::CallFinished(done) if done.call == item.call && done.id == item.call_id);
-        if !has_none && records(&self.entries).rev().any(finished) {
+        if records(&self.entries).rev().any(finished) {
             return Err(DecisionError::Executed { call_id, tool });
         }
         Err(DecisionError::Unknown { call_id, tool })

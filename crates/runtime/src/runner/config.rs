@@ -236,9 +236,9 @@ impl RunConfig {
         self.store = Some(store);
         self
     }
-    /// The session: with a store, the next input goes on with the conversation (spec S16). While it waits for a person, or
-    /// after its process died in a turn, its state is taken with [`crate::RunState::save`], and run. An id has 1 to 128 of the
-    /// characters `A-Z a-z 0-9 . _ -`.
+    /// The session: with a store, the next input continues the conversation (spec S16), and gives up a turn that has failed.
+    /// While it waits for a person, after its process died in a turn, or to retry a turn that has failed, its state is taken
+    /// with [`crate::RunState::save`], and run. An id has 1 to 128 of the characters `A-Z a-z 0-9 . _ -`.
     #[must_use]
     pub fn session(mut self, id: impl Into<String>) -> RunConfig {
         self.session_id = Some(id.into());

@@ -11,10 +11,10 @@ use crate::{
     run_state::{DecisionError, RunState, RunStateError},
 };
 
-/// Why a run ended otherwise than by itself. Where there is a `state`, the run can go on with it, also in the store that it
-/// failed in, and in another process: what was done is done, and nothing of it is done again; what waited for people waits
-/// again, under new keys. A state that was given is in every error, also in one of [`RunStream::next`](super::RunStream::next):
-/// nothing that was decided on it is lost.
+/// Why a run ended otherwise than by itself. Where there is a `state`, the run can continue with it, also in the store that
+/// it failed in, and in another process: nothing that was done is done again, and what was pending stays pending under its
+/// keys. A state that was given is in every error, also in one of [`RunStream::next`](super::RunStream::next): nothing that
+/// was decided on it is lost.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {

@@ -351,13 +351,12 @@ impl Session {
             return Err(Stopped::AtWork);
         }
         self.from = state.state().pos;
-        let retried = (state.state().status == Status::Failed)
-            .then(|| Draft::new(state.state(), at).retry(Retried::default(), agents));
-        match retried {
-            Some(Err(spent)) if spent.code == Code::BudgetSpent => {
-                return Err(Stopped::MaxTurns(agents.max_turns(&state.state().agent)));
-            }
-            _ => {}
+        // That the turn may make no more model calls is said before anything is stored.
+        if state.state().status == Status::Failed
+            && let Err(refusal) = Draft::new(state.state(), at).retry(Retried::default(), agents)
+            && refusal.code == Code::BudgetSpent
+        {
+            return Err(Stopped::MaxTurns(agents.max_turns(&state.state().agent)));
         }
         // Nobody has watched the deadlines while the state was kept.
         let late = overdue(state.state(), at);
@@ -397,7 +396,7 @@ impl Session {
         let cancelled = matches!(settled, Err(Unsettled::Cancelled));
         let settled = match settled {
             Err(Unsettled::Cancelled) => {
-                // Nothing that was decided counts. What a failed turn has left open is cancelled with the rest.
+                // Nothing that was decided counts. What a failed turn left open is cancelled too.
                 self.moves = true;
                 let never = std::future::pending();
                 self.runtime.settle(&self.principal, &self.session_id, stands, Vec::new(), Vec::new(), never).await

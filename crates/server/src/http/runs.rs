@@ -1,4 +1,4 @@
-//! Runs of the graphs of a program that embeds the server: begun, changed, taken up again (spec G3, G6).
+//! Runs of graphs of a program that embeds the server, and the retry of any session that has failed (spec W2, G3, G6).
 
 use std::num::NonZeroU32;
 

@@ -25,7 +25,7 @@ use countersign_core::{
         graph,
         record::{Entry, InputRequired, Kind, Millis, Record, Retried, SessionCreated},
         run::Raw,
-        state::{Call, Open, State, Status},
+        state::{Call, Open, State},
     },
     refusal::Refusal,
 };
@@ -125,8 +125,7 @@ impl World {
         }
         // What ran for an ended turn is not wanted any more, also if a queued message began the next at once.
         // What runs when a turn fails comes to its end.
-        let over = !self.state.status.is_active() && self.state.status != Status::Failed;
-        if over || self.state.turns != turns {
+        if !self.state.status.is_open() || self.state.turns != turns {
             self.running.clear();
             self.parked.clear();
         }
