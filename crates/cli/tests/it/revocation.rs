@@ -137,11 +137,11 @@ async fn x_a_file_with_errors_or_without_auth_changes_nothing() {
     let server = three().log("trace").start().await;
     let mut alice = server.ws_as("alice").await;
     server.configure(|text| without("alice")(text) + "\n[nonsense]\n");
-    let log = server.until_logged("changes nothing").await;
+    let log = server.until_logged("so nothing changes").await;
     assert!(log.contains("unknown key \"nonsense\""), "{log}");
     alice.nothing_more().await;
     server.configure(|text| text.split("\n[[auth.tokens]]\n").next().unwrap().to_owned());
-    server.until_logged("[auth] is gone").await;
+    server.until_logged("[auth] was removed").await;
     alice.nothing_more().await;
     assert_eq!(server.get("/v1/sessions").await.status, 401, "no one was let in");
     // Other changes need a restart; changes of [auth] do not.
